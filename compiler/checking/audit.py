@@ -1,0 +1,199 @@
+"""What can only be seen when all equations stand: ranges, causality, isolation, masks that nothing reads.
+
+Each proof is sound and may fail to see what is true; where it fails the text is asked to say more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from einc.domains import proves
+from einc.errors import Help, Report, Span
+from einc.indices import Index, IndexSet, number
+from einc.problems import CrossesRequests, CutDomain, OutOfRange, PartialOutput, ReadsFuture
+from einc.terms import (
+    TRUE,
+    Apply,
+    Const,
+    Equation,
+    Fold,
+    Join,
+    Pack,
+    Part,
+    Position,
+    Read,
+    Size,
+    Term,
+    TypedProgram,
+    Where,
+    both,
+    children,
+    const,
+    free_indices,
+    reads,
+)
+
+
+class Text(Protocol):
+    """What is known of the text behind a program."""
+
+    @property
+    def meant(self) -> frozenset[str]: ...
+    @property
+    def folds(self) -> frozenset[Term]: ...
+    @property
+    def places(self) -> dict[Term, Span]: ...
+    @property
+    def spans(self) -> dict[str, Span]: ...
+    @property
+    def masks(self) -> dict[str, Span]: ...
+
+
+def audit(program: TypedProgram, text: Text, report: Report) -> None:
+    """Every problem that needs the whole program."""
+    places, spans = text.places, text.spans
+    _ranges(program, places, spans, report)
+    _flows(program, text, places, spans, report)
+    _masks(program, text, report)
+    for _, key in program.outputs:
+        equation = program.equation(key)
+        if equation is not None and equation.domain != TRUE and key not in text.meant:
+            report.add(PartialOutput(f"the output `{key}` does not exist everywhere", spans.get(key),
+                                     helps=(Help("reduce over the restricted index, or multiply by an indicator `1[…]`"),)))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A read, the condition under which it happens, and the folds around it."""
+
+    read: Read
+    given: Term
+    folds: tuple[Fold, ...]
+
+
+def seen(term: Term, given: Term, folds: tuple[Fold, ...] = ()) -> Iterator[Seen]:
+    """Every read in a term with the conditions on its way."""
+    match term:
+        case Read():
+            yield Seen(term, given, folds)
+        case Fold(_, _, domain, body):
+            yield from seen(domain, given, (*folds, term))
+            yield from seen(body, both(given, domain), (*folds, term))
+            return
+        case Where(condition, then):
+            yield from seen(condition, given, folds)
+            yield from seen(then, both(given, condition), folds)
+            return
+    for kid in children(term):
+        yield from seen(kid, given, folds)
+
+
+def _all(equation: Equation) -> Iterator[Seen]:
+    yield from seen(equation.body, equation.domain)
+    yield from seen(equation.domain, TRUE)
+
+
+def _ranges(program: TypedProgram, places: Mapping[Term, Span], spans: Mapping[str, Span], report: Report) -> None:
+    for equation in program.equations:
+        for at in _all(equation):
+            slots = program.tensors[at.read.tensor].slots
+            for slot, sub in zip(slots, at.read.subs, strict=True):
+                bad = _outside(sub, slot.set, at.given)
+                if bad:
+                    span = places.get(at.read) or spans.get(equation.target)
+                    report.add(OutOfRange(f"the index expression in slot `{slot.name}` may {bad}", span, helps=(
+                        Help("restrict the equation with `, … ≤ …`: what is outside does not exist"),
+                        Help("multiply by `1[… ≤ …]`: what is outside is 0"),
+                        Help("clamp it: `min(…, …)`, `max(…, …)`"))))
+                    break
+
+
+def _outside(sub: Term, into: IndexSet, given: Term) -> str:
+    """How the subscript may leave its range; empty where it provably does not, or where only the data can tell."""
+    match sub:
+        case Position(index) if index.set == into:
+            return ""
+        case Pack(parts, sets):
+            return next((bad for p, x in zip(parts, sets, strict=True) if (bad := _outside(p, x, given))), "")
+        case Part(item, of):
+            return _outside(item, of, given)
+    if any(True for _ in reads(sub)):
+        return ""
+    if not proves(given, Apply("le", (const(into.start), sub))):
+        return f"fall below {into.start}"
+    if not proves(given, Apply("le", (sub, Size(into.extent + number(into.start - 1))))):
+        return f"pass {into.extent + number(into.start - 1)}"
+    return ""
+
+
+@dataclass(frozen=True)
+class _Leak:
+    span: Span | None
+    what: str
+
+
+_RULES = {"time": "le", "request": "eq"}
+
+
+def _flows(program: TypedProgram, text: Text, places: Mapping[Term, Span], spans: Mapping[str, Span], report: Report) -> None:
+    """A tensor leaks, in a time set, if it depends on positions beyond those of its own indices; likewise for requests."""
+    leaks: dict[str, dict[IndexSet, _Leak]] = {}
+    folds = text.folds
+    for equation in program.equations:
+        mine: dict[IndexSet, _Leak] = {}
+        for at in _all(equation):
+            for into, leak in leaks.get(at.read.tensor, {}).items():
+                mine.setdefault(into, leak)
+            for slot, sub in zip(program.tensors[at.read.tensor].slots, at.read.subs, strict=True):
+                rule = _RULES.get(slot.set.cls)
+                if rule is None or slot.set in mine or _within(equation, slot.set, sub, at.given, rule):
+                    continue
+                if any(f in folds and free_indices(sub) & set(f.bound) for f in at.folds):
+                    continue
+                place = next((places[f] for f in reversed(at.folds) if f in places), places.get(at.read) or spans.get(equation.target))
+                mine[slot.set] = _Leak(place, at.read.tensor)
+        if mine:
+            leaks[equation.target] = mine
+    for _, key in program.outputs:
+        carried = {i.set: i for i in (program.equation(key) or Equation("", (), TRUE, Const(0.0))).indices}
+        for into, leak in leaks.get(key, {}).items():
+            if into in carried and key not in text.meant:
+                report.add(_leaking(key, carried[into], leak))
+
+
+def _within(equation: Equation, into: IndexSet, sub: Term, given: Term, rule: str) -> bool:
+    own = [i for i in equation.indices if i.set == into]
+    return any(Position(i) == sub or proves(given, Apply(rule, (sub, Position(i)))) for i in own)
+
+
+def _leaking(key: str, index: Index, leak: _Leak) -> ReadsFuture | CrossesRequests:
+    if index.set.cls == "time":
+        return ReadsFuture(f"`{key}` at `{index}` reads positions after `{index}`", leak.span, f"`{leak.what}` is read here without `≤ {index}`",
+                           helps=(Help("restrict it, `s ≤ t` for instance; or say that the future is meant: `mask … : all`, `output … : all`"),))
+    return CrossesRequests(f"`{key}` of request `{index}` reads other requests", leak.span, f"`{leak.what}` is read here",
+                           helps=(Help(f"gate it with `δ_{index}^{{{index}'}}`"),))
+
+
+def _masks(program: TypedProgram, text: Text, report: Report) -> None:
+    """A mask does something only where a reduction runs over its domain."""
+    for key, span in text.masks.items():
+        if key in program.tensors and not _reduced(program, key, set()):
+            report.add(CutDomain(f"no reduction reads the mask of `{key}`", span, helps=(Help("remove it, or reduce over it"),)))
+
+
+def _reduced(program: TypedProgram, key: str, done: set[str]) -> bool:
+    if key in done:
+        return False
+    done.add(key)
+    for equation in program.equations:
+        for at in _all(equation):
+            if at.read.tensor == key:
+                if any(free_indices(f.domain) & set(f.bound) for f in at.folds):
+                    return True
+                if not at.folds and _reduced(program, equation.target, done):
+                    return True
+    return False
+
+

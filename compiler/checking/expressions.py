@@ -1,0 +1,277 @@
+"""Expression -> Value: sums, products, big operators, applications, names."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from einc import syntax as s
+from einc.checking.calls import call, is_function
+from einc.checking.names import Name, head, index_name, size_name
+from einc.checking.predicates import binder, predicate
+from einc.checking.tensors import map_value, read
+from einc.checking.values import Context, Occurrence, Value, closed, literal, merged, multiplied, once
+from einc.domains import proves
+from einc.errors import Help, Label, Span
+from einc.folds import FOLDS
+from einc.indices import Index
+from einc.indices import size as named_size
+from einc.problems import (
+    AmbiguousQuotient,
+    BadPart,
+    BoundTwice,
+    CutDomain,
+    DoubleScript,
+    IndicatorFactor,
+    NeedsArguments,
+    NotApplicable,
+    PartialOutput,
+    RelationAsValue,
+    TwoEquals,
+    TwoMeanings,
+    Unbound,
+)
+from einc.terms import ONE, TRUE, Apply, Const, Fold, Position, Size, Term, Where, both, canonical, const, free_indices, walk
+
+
+def value(context: Context, node: s.Expression) -> Value:
+    """What the expression means, as a term of its own: its implied sums are written out."""
+    match node:
+        case s.Sum(terms, signs):
+            return _added(context, terms, signs, node.span)
+        case s.Product():
+            return closed(context, _product(context, node.factors, node.operators), node.span)
+        case s.Relation(_, operators) if "=" in operators:
+            raise TwoEquals("an equals sign inside a value", node.span, helps=(Help("write two equations"),))
+        case s.Relation() | s.Logic():
+            raise RelationAsValue(f"`{node.span.text}` is a comparison, not a number", node.span,
+                                  helps=(Help("`1[…]` is 1 where it holds and 0 elsewhere", node.span, f"1[{node.span.text.strip('()')}]"),))
+        case s.DirectSum():
+            raise BadPart("`⊕` stands only between whole right sides", node.span)
+        case s.Range():
+            raise RelationAsValue(f"`{node.span.text}` is a range, not a number", node.span)
+    return closed(context, _factor(context, node), node.span)
+
+
+def _added(context: Context, terms: tuple[s.Expression, ...], signs: tuple[str, ...], span: Span) -> Value:
+    values = [once(value(context, term)) for term in terms]
+    if len(values) == 1:
+        return values[0] if signs[0] == "+" else _negated(values[0])
+    domain = _common_domain(values, terms)
+    total = Apply("neg", (values[0].term,)) if signs[0] == "-" else values[0].term
+    for item, sign in zip(values[1:], signs[1:], strict=True):
+        if sign == "-":
+            total = Apply("sub", (total, item.term))
+        else:
+            total = Apply("add", (*(total.args if isinstance(total, Apply) and total.op == "add" else (total,)), item.term))
+    return once(merged(values, total, domain))
+
+
+def _negated(inner: Value) -> Value:
+    if isinstance(inner.term, Const):
+        return merged([inner], Const(-inner.term.value), inner.domain)
+    return merged([inner], Apply("neg", (inner.term,)), inner.domain)
+
+
+def _common_domain(values: list[Value], terms: tuple[s.Expression, ...]) -> Term:
+    """An unrestricted addend takes the other's restriction; two different ones have two readings."""
+    restricted = [(v.domain, t) for v, t in zip(values, terms, strict=True) if v.domain != TRUE]
+    for domain, term in restricted[1:]:
+        first = restricted[0][0]
+        if canonical(domain) != canonical(first) and not (proves(domain, first) and proves(first, domain)):
+            raise PartialOutput("two different restrictions in one sum", restricted[0][1].span, "exists in one domain",
+                                Label(term.span, "and this in another"), helps=(Help("write two sums, or one mask"),))
+    return restricted[0][0] if restricted else TRUE
+
+
+def _product(context: Context, factors: tuple[s.Expression, ...], operators: tuple[str, ...]) -> Value:
+    """Factors side by side; a big operator takes the rest."""
+    above: list[Value] = []
+    below: list[Value] = []
+    at = 0
+    while at < len(factors):
+        factor, operator = factors[at], operators[at]
+        fold = _big(factor)
+        if operator == "/" and fold is None:
+            _quotient(factors, operators, at)
+        if fold is not None:
+            found = _folded(context, fold, factor, factors[at + 1 :], ("", *operators[at + 2 :]))
+            at = len(factors)
+        else:
+            found, at = _applied(context, factors, operators, at)
+        (below if operator == "/" else above).append(once(found) if not isinstance(factor, s.Word | s.Scripted) else found)
+    return multiplied(above, below)
+
+
+def _quotient(factors: tuple[s.Expression, ...], operators: tuple[str, ...], at: int) -> None:
+    """`a / b c` has two readings to people; a number on either side of the stroke settles it."""
+    rest = operators[at + 1 :]
+    following = factors[at + 1] if rest and rest[0] == "" else None
+    applied = isinstance(following, s.Group) and head(factors[at]) is not None
+    if following is None or (applied and len(rest) < 2) or literal(factors[at]) is not None or (at == 1 and literal(factors[0]) is not None):
+        return
+    span = factors[at - 1].span.to(following.span)
+    raise AmbiguousQuotient(f"`{span.text}` has two readings", span, helps=(
+        Help("write `(a / b) c` or `a / (b c)`"),))
+
+
+def _big(factor: s.Expression) -> str | None:
+    """The fold that a big operator names; max and min without a script are functions of values."""
+    found = head(factor)
+    if found is None or found[0].python not in FOLDS or found[0].labels:
+        return None
+    name, scripts = found
+    if not scripts and name.python in ("max", "min"):
+        return None
+    return name.python
+
+
+def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.Expression, ...], operators: tuple[str, ...]) -> Value:
+    found = head(operator)
+    assert found is not None
+    if not found[1]:
+        raise Unbound(f"`{operator.span.text}` without an index to run over", operator.span,
+                      helps=(Help("write the index and its domain below it: `sum_{s ≤ t}`"),))
+    if not rest:
+        raise Unbound(f"`{operator.span.text}` has nothing to run over", operator.span)
+    bound, domain, said = binder(context, found[1], operator.span)
+    for index in bound:
+        if index in context.held:
+            raise BoundTwice(f"index `{index}` is bound already around this", operator.span,
+                             helps=(Help(f"write `{index}'` for the inner one"),))
+    inner_context = context.holding(*bound)
+    inner = closed(inner_context, _product(inner_context, rest, operators), rest[0].span.to(rest[-1].span))
+    if fold in ("max", "min"):
+        refuse_indicator(inner.term, frozenset(bound), rest[0].span)
+    full = both(domain, context.restricted(bound), inner.domain)
+    _not_cut(inner, frozenset(bound), full, said, operator.span)
+    term = Fold(fold, bound, full, inner.term)
+    context.made.places.setdefault(term, operator.span)
+    if all(not free_indices(full) & {i} for i in bound) and (said or inner.stated & set(bound)):
+        context.made.meant.add(term)
+    free = {i: o for i, o in inner.free.items() if i not in bound}
+    return Value(term, TRUE, free, inner.stated - set(bound), {i: d for i, d in inner.lines.items() if i not in bound},
+                 inner.bound.union(bound))
+
+
+def _not_cut(inner: Value, bound: frozenset[Index], domain: Term, said: bool, span: Span) -> None:
+    """A sum over fewer points than its body was normalised over no longer adds up to what the body promises."""
+    for index, line in inner.lines.items():
+        if said and index in bound and not proves(line, domain):
+            raise CutDomain(f"the sum over `{index}` cuts the domain over which its body was normalised", span,
+                            helps=(Help(f"write `Σ_{index}`, or give the body the same mask"),))
+
+
+def refuse_indicator(term: Term, own: frozenset[Index], span: Span) -> None:
+    """A 0 that was meant as an absence still takes part in a line."""
+    for inside in walk(term):
+        if isinstance(inside, Where) and free_indices(inside.condition) & own:
+            raise IndicatorFactor("an indicator is a number here, so the places where it is 0 still take part", span,
+                                  helps=(Help("write the restriction as a mask, or under the function"),))
+        if isinstance(inside, Fold):
+            return
+
+
+def _applied(context: Context, factors: tuple[s.Expression, ...], operators: tuple[str, ...], at: int) -> tuple[Value, int]:
+    """One factor, or a name with the parenthesis it is applied to; the position after it."""
+    factor = factors[at]
+    following = factors[at + 1] if at + 1 < len(factors) and operators[at + 1] == "" else None
+    group, power = _arguments(following)
+    if isinstance(factor, s.Number) and isinstance(following, s.Group) and (following.open, following.close) == ("[", "]"):
+        if Fraction(factor.text) != 1:
+            raise NotApplicable("an indicator is written `1[…]`", factor.span)
+        condition = both(*(predicate(context, item) for item in following.items))
+        span = factor.span.to(following.span)
+        free = {i: (Occurrence("label", span),) for i in free_indices(condition)}
+        return Value(Where(condition, ONE), TRUE, free), at + 2
+    name = head(factor)
+    if name is not None and group is not None:
+        if index_name(factor) in context.indices:
+            raise NotApplicable(f"`{factor.span.text}` is an index, so `{factor.span.to(group.span).text}` has two readings", factor.span,
+                                helps=(Help("write `*` for a product"),))
+        span = factor.span.to(group.span)
+        if is_function(context, name[0]):
+            return _powered(context, call(context, name[0], name[1], group, span), power), at + 2
+        if (called := index_name(factor)) in context.scope.maps:
+            return _powered(context, map_value(context, called, group.items, span), power), at + 2
+    if name is not None and is_function(context, name[0]) and not _is_parameter(context, factor):
+        raise NeedsArguments(f"`{factor.span.text}` is a function and needs its argument in parentheses", factor.span,
+                             helps=(Help(f"write `{factor.span.text}(…)`"),))
+    return _factor(context, factor), at + 1
+
+
+def _is_parameter(context: Context, node: s.Expression) -> bool:
+    found = head(node)
+    return found is not None and any(p.name == found[0] for p in context.params)
+
+
+def _arguments(node: s.Expression | None) -> tuple[s.Group | None, tuple[s.Script, ...]]:
+    match node:
+        case s.Group("(", ")"):
+            return node, ()
+        case s.Scripted(s.Group("(", ")") as group, (), scripts):
+            return group, scripts
+    return None, ()
+
+
+def _factor(context: Context, node: s.Expression) -> Value:
+    match node:
+        case s.Number(text):
+            return Value(const(Fraction(text)), integer=Fraction(text).denominator == 1)
+        case s.Infinity():
+            return Value(Const(float("inf")))
+        case s.Group(_, _, (inner,)):
+            return once(value(context, inner))
+        case s.Group():
+            raise NotApplicable(f"`{node.span.text}` is a list, not a value", node.span)
+        case s.Fraction(above, below):
+            return multiplied([once(value(context, above))], [once(value(context, below))])
+        case s.Root(inner):
+            found = once(value(context, inner))
+            return merged([found], Apply("sqrt", (found.term,)), found.domain)
+        case s.Scripted(base, _, scripts) if not isinstance(base, s.Word):
+            return _powered(context, _factor(context, base), scripts)
+        case s.Scripted(s.Word("e"), (), (s.Script("upper", exponent),)) if exponent is not None and not context.scope.named(_name(node)):
+            inner = once(value(context, exponent))
+            return merged([inner], Apply("exp", (inner.term,)), inner.domain)
+        case s.Word() | s.Scripted():
+            return _named(context, node)
+    return once(value(context, node))
+
+
+def _name(node: s.Expression) -> Name:
+    found = head(node)
+    assert found is not None
+    return found[0]
+
+
+def _powered(context: Context, base: Value, scripts: tuple[s.Script, ...]) -> Value:
+    for script in scripts:
+        if script.kind != "upper" or script.content is None:
+            raise DoubleScript(f"`{script.span.text}` hangs on something that has no scripts", script.span)
+        exponent = once(value(context, script.content))
+        base = merged([once(base), exponent], Apply("pow", (base.term, exponent.term)), both(base.domain, exponent.domain))
+    return base
+
+
+def _named(context: Context, node: s.Expression) -> Value:
+    """A bare name is an index, an extent or a scalar; with scripts it is a tensor, unless an extent has that whole name."""
+    meanings: list[str] = []
+    name = index_name(node)
+    index = context.vocabulary(frozenset()).index(name) if name is not None else None
+    size = size_name(node)
+    known_size = size if context.letters is None and size is not None and size in context.scope.sizes else None
+    tensor = read(context, node, ask=index is not None or known_size is not None)
+    if index is not None:
+        meanings.append("an index")
+    if known_size is not None:
+        meanings.append("an extent")
+    if tensor is not None:
+        meanings.append("a tensor")
+    if len(meanings) > 1:
+        raise TwoMeanings(f"`{node.span.text}` is {' and '.join(meanings)}", node.span, helps=(Help("rename one of them"),))
+    if index is not None:
+        return Value(Position(index), free={index: (Occurrence("label", node.span),)}, integer=True)
+    if known_size is not None:
+        return Value(Size(named_size(known_size)), integer=True)
+    assert tensor is not None
+    return tensor

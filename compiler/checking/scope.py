@@ -1,0 +1,123 @@
+"""Scope: what the declarations of a program say, before any equation is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from einc import syntax as s
+from einc.checking.names import Name
+from einc.errors import Report, Span
+from einc.folds import FOLDS
+from einc.indices import Extent, Index, IndexSet
+from einc.primitives import PRIMITIVES
+from einc.terms import Slot, Term
+
+
+@dataclass
+class Signature:
+    """A name with its labels and the sets of its slots; grows its equation and its masks while a file is read."""
+
+    name: Name
+    slots: tuple[Slot, ...]
+    role: Literal["input", "weight", "local"]
+    span: Span
+    key: str = ""
+    integer: bool = False
+    alias: str | None = None
+    total: bool = False  # declared `: all`
+    masks: list[Mask] = field(default_factory=list)
+    domain: Term | None = None  # over `letters`
+    letters: tuple[Index, ...] = ()
+    lines: dict[int, Term] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        lower = " ".join(x.name for x in self.slots if x.level == "lower")
+        upper = " ".join(f"({x.name})" if x.level == "label" else x.name for x in self.slots if x.level != "lower")
+        return self.name.text + (f"_{{{lower}}}" if lower else "") + (f"^{{{upper}}}" if upper else "")
+
+
+@dataclass(frozen=True)
+class Mask:
+    """`mask L_{t s} : s ≤ t`: the letters of its left side, and the predicate as written (None: all)."""
+
+    letters: tuple[Index, ...]
+    predicate: tuple[s.Clause, ...] | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Map:
+    """`map π(h) = ceil(h G / H) : g`"""
+
+    name: str
+    params: tuple[Index, ...]
+    body: s.Expression
+    target: Index
+    span: Span
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a definition and the letters it is indexed by."""
+
+    name: Name
+    letters: tuple[tuple[str, Literal["lower", "upper", "label"]], ...]
+
+
+@dataclass(frozen=True)
+class Function:
+    """`def softmax_{s}(x_s) = …`: its own index letters, its parameters, its body, and the `with` definitions."""
+
+    name: str
+    own: tuple[str, ...]
+    params: tuple[Parameter, ...]
+    body: s.Expression
+    withs: tuple[s.Relation, ...]
+    span: Span
+
+    @property
+    def letters(self) -> frozenset[str]:
+        return frozenset(self.own) | {x for p in self.params for x, _ in p.letters}
+
+
+@dataclass
+class Scope:
+    """All that is declared. Filled by `declare`, then only read."""
+
+    report: Report
+    indices: dict[str, Index] = field(default_factory=dict)
+    index_spans: dict[str, Span] = field(default_factory=dict)
+    splits: dict[IndexSet, tuple[IndexSet, ...]] = field(default_factory=dict)
+    sums: dict[IndexSet, tuple[Index, ...]] = field(default_factory=dict)
+    sizes: dict[str, Span] = field(default_factory=dict)
+    fixed: dict[str, int] = field(default_factory=dict)
+    maps: dict[str, Map] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
+    signatures: list[Signature] = field(default_factory=list)
+    prelude: frozenset[str] = frozenset()
+
+    def named(self, stem: Name) -> list[Signature]:
+        return [x for x in self.signatures if x.name.stem == stem.stem]
+
+    def labels(self, stem: Name) -> frozenset[str]:
+        return frozenset().union(*(x.name.labels for x in self.named(stem)))
+
+    def find(self, name: Name, sets: tuple[IndexSet, ...]) -> Signature | None:
+        return next((x for x in self.signatures if x.name == name and tuple(y.set for y in x.slots) == sets), None)
+
+    @property
+    def applied(self) -> frozenset[str]:
+        return frozenset(self.maps) | frozenset(self.functions) | CALLABLE
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        return self.prelude | CALLABLE | frozenset(FOLDS)
+
+    def extent_names(self, extent: Extent, span: Span) -> None:
+        for name in extent.sizes:
+            self.sizes.setdefault(name, span)
+
+
+CALLABLE = frozenset(row.name for row in PRIMITIVES.values() if row.callable)

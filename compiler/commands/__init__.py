@@ -1,0 +1,1 @@
+"""The subcommands of `einc`, one file each, with a click command named `command`."""

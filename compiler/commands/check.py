@@ -1,0 +1,104 @@
+"""`einc check`: every problem of a spec, and the fixes that are certain."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from einc.commands.common import FILE, STRICT, checked, counted, tally, tell
+from einc.errors import Help, Problem, Report, Source, as_json
+from einc.terms import TypedProgram
+
+
+@click.command("check")
+@FILE
+@STRICT
+@click.option("--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How it is told.")
+@click.option("--fix", is_flag=True, help="Rewrite the file with every fix that is certain.")
+@click.pass_context
+def command(ctx: click.Context, *, file: str, strict: bool, style: str, fix: bool) -> None:
+    """Say what is wrong with the spec FILE: all errors in one run, status 1 if there is one."""
+    report = Report()
+    program = checked(file, report, strict)
+    fixed: list[str] = []
+    if fix and (edits := certain(report.problems, str(Path(file)))):
+        fixed = rewrite(file, edits)
+        report = Report()
+        program = checked(file, report, strict)
+    if style == "json":
+        _tell_json(report, fixed if fix else None)
+    else:
+        _tell_text(report, program, fixed)
+    if program is None:
+        ctx.exit(1)
+
+
+def _tell_json(report: Report, fixed: list[str] | None) -> None:
+    page: dict[str, object] = {"problems": [as_json(p) for p in report.sorted()],
+                               "errors": len(report.errors), "warnings": len(report.warnings)}
+    if fixed is not None:
+        page["fixed"] = fixed
+    click.echo(json.dumps(page, ensure_ascii=False, indent=2))
+
+
+def _tell_text(report: Report, program: TypedProgram | None, fixed: list[str]) -> None:
+    for line in fixed:
+        click.echo(line)
+    tell(report)
+    if program is None:
+        click.echo(tally(report), err=True)
+        return
+    warned = f", {tally(report)}" if report.warnings else ""
+    click.echo(f"ok: {program.name}, {counted(len(program.equations), 'equation')}{warned}")
+
+
+def certain(problems: list[Problem], name: str) -> list[Help]:
+    """The edits of the file `name` that leave no choice, in order and apart: a problem with two ways out offers none."""
+    edits: list[Help] = []
+    for problem in problems:
+        ways = [h for h in problem.helps if h.span is not None and h.new is not None]
+        if len(ways) == 1 and ways[0].span is not None and ways[0].span.source.name == name:
+            edits.append(ways[0])
+    out: list[Help] = []
+    end = -1
+    for edit in sorted(edits, key=_place):
+        start, stop = _place(edit)
+        if start >= end and start > (_place(out[-1])[0] if out else -1):
+            out.append(edit)
+            end = stop
+    return out
+
+
+def _place(edit: Help) -> tuple[int, int]:
+    return (edit.span.start, edit.span.end) if edit.span is not None else (0, 0)
+
+
+def apply(source: Source, edits: list[Help]) -> str:
+    """The text with the edits made, from the end backwards so that the places before stay true."""
+    text = source.text
+    for edit in reversed(edits):
+        start, end = _place(edit)
+        text = text[:start] + (edit.new or "") + text[end:]
+    return text
+
+
+def rewrite(path: str, edits: list[Help]) -> list[str]:
+    """Make the edits in the file, which keeps its line ends and byte order mark; the lines that say what was done."""
+    source = edits[0].span.source if edits[0].span is not None else Source(path, "")
+    with open(path, "rb") as file:
+        data = file.read()
+    with open(path, "w", encoding="utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8",
+              newline="\r\n" if b"\r\n" in data else "\n") as file:
+        file.write(apply(source, edits))
+    return [_said(edit) for edit in edits]
+
+
+def _said(edit: Help) -> str:
+    if edit.span is None:
+        return edit.text
+    line, column = edit.span.source.position(edit.span.start)
+    change = f"`{edit.span.text}` is now `{edit.new}`" if edit.span.text and edit.new else (
+        f"removed `{edit.span.text}`" if edit.span.text else f"inserted `{(edit.new or '').strip()}`")
+    return f"fixed {edit.span.source.name}:{line}:{column}: {edit.text} ({change})"

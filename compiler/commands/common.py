@@ -1,0 +1,96 @@
+"""What the subcommands share: reading a spec, telling its problems, and options that several have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+from einc import pipeline
+from einc.errors import EincError, Help, Problem, Report, Source, render
+from einc.terms import TypedProgram
+
+def failure(message: str, *helps: str) -> EincError:
+    """One line on what went wrong, to be raised; the command ends with status 1."""
+    return EincError([Problem(message, helps=tuple(map(Help, helps)))])
+
+
+def read(path: str, report: Report) -> Source:
+    """A file, or the name of a spec that comes with einc -> its text; what is no text is in the report."""
+    return pipeline.read_source(Path(path), report)
+
+
+def checked(path: str, report: Report, strict: bool = False) -> TypedProgram | None:
+    """A file -> its program; None where the report has errors, or under `strict` warnings."""
+    return pipeline.check(read(path, report), report, strict=strict)
+
+
+def typed(path: str, strict: bool = False) -> TypedProgram:
+    """A file -> its program, its problems told; where there is none the command ends with status 1."""
+    report = Report()
+    program = checked(path, report, strict)
+    tell(report)
+    if program is None:
+        click.echo(tally(report), err=True)
+        click.get_current_context().exit(1)
+    return program
+
+
+def tell(report: Report) -> None:
+    """Every problem, in the order of the text, to the standard error stream."""
+    for problem in report.sorted():
+        click.echo(render(problem), err=True)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 error`, `2 errors`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def tally(report: Report) -> str:
+    """How many problems of each severity there are, the empty text for none."""
+    counts = ((len(report.errors), "error"), (len(report.warnings), "warning"))
+    return ", ".join(counted(number, noun) for number, noun in counts if number)
+
+
+class Sizes(click.ParamType):
+    """`T=2048,H=8` -> {"T": 2048, "H": 8}."""
+
+    name = "sizes"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, int]:
+        if isinstance(value, dict):
+            return value
+        out: dict[str, int] = {}
+        for piece in str(value).split(","):
+            match = re.fullmatch(r"\s*([^\s=]+)\s*=\s*(\d{1,15})\s*", piece)
+            if match is None:
+                self.fail(f"`{piece.strip()}` is not of the form NAME=NUMBER, with a whole number from 0", param, ctx)
+            if out.setdefault(match[1], int(match[2])) != int(match[2]):
+                self.fail(f"`{match[1]}` is given twice", param, ctx)
+        return out
+
+
+def known_sizes(sizes: Mapping[str, int], names: list[str], fixed: Mapping[str, int]) -> None:
+    """Refuse a size that the spec does not have, or that it fixes itself at another value."""
+    for name, value in sizes.items():
+        if name in fixed and fixed[name] != value:
+            raise failure(f"`{name}` is fixed at {fixed[name]} by the spec, so it cannot be {value}")
+        if name not in fixed and name not in names:
+            listed = ", ".join(f"`{n}`" for n in names) or "none"
+            raise failure(f"`{name}` is no size of the spec", f"the sizes that can be given: {listed}")
+
+
+def back_ends() -> list[str]:
+    """The names of the back ends, one folder each."""
+    return sorted(room.name for room in files("einc.backends").iterdir() if room.joinpath("emit.py").is_file())
+
+
+FILE = click.argument("file", type=click.Path())
+STRICT = click.option("--strict", is_flag=True, help="Refuse what is only a warning otherwise.")
+SIZES = click.option("--sizes", type=Sizes(), default=dict, metavar="NAME=NUMBER,…", help="Sizes of the spec, such as T=2048,H=8.")
+BACKEND = click.option("--backend", type=click.Choice(back_ends()), default="torch", show_default=True,
+                       help="What the emitted file is written for.")

@@ -1,0 +1,41 @@
+"""`einc explain`: the page of an error code, made from the class that owns it."""
+
+from __future__ import annotations
+
+import textwrap
+from difflib import get_close_matches
+
+import click
+
+from einc import pipeline
+from einc.commands.common import failure
+from einc.errors import Problem, Report, Source, render
+
+REGISTRY = Problem.registry
+
+
+@click.command("explain")
+@click.argument("code", required=False)
+def command(code: str | None) -> None:
+    """Teach what the error CODE means, with an example; without CODE, list all codes."""
+    if code is None:
+        click.echo("\n".join(f"{name}  {kind.title}" for name, kind in sorted(REGISTRY.items())))
+        return
+    kind = REGISTRY.get(code.strip("[]").upper())
+    if kind is None:
+        near = get_close_matches(code.upper(), REGISTRY, n=3, cutoff=0.5)
+        raise failure(f"there is no error `{code}`", *(f"{name}: {REGISTRY[name].title}" for name in near),
+                      *(() if near else ("`einc explain` lists all codes",)))
+    click.echo(page(kind))
+
+
+def page(kind: type[Problem]) -> str:
+    """Title, explanation, the smallest text that has the error, and what einc says of it."""
+    out = [f"{kind.code}: {kind.title}", "", *textwrap.wrap(kind.explanation, 100), ""]
+    if not kind.example:
+        return "\n".join(out).rstrip()
+    report = Report()
+    pipeline.check(Source("example.ein", kind.example), report)
+    said = [render(p).rstrip() for p in report.problems if p.code == kind.code]
+    out += [textwrap.indent(kind.example.rstrip(), "    "), "", "gives", "", textwrap.indent("\n".join(said), "    ")]
+    return "\n".join(out)

@@ -1,0 +1,100 @@
+"""What `einc run` measures: time, memory of the process, and the distance from the interpreter."""
+
+from __future__ import annotations
+
+import re
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+BOUNDS = {"float64": 1e-12, "float32": 1e-4, "bfloat16": 3e-2, "float16": 3e-2}
+
+Numbers = np.ndarray[Any, Any]
+
+
+def _resident() -> tuple[int, int] | None:
+    """Resident bytes of the process now and at their peak, where the system says."""
+    try:
+        text = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
+        return None
+    found = {name: int(kilo) * 1024 for name, kilo in re.findall(r"^(VmRSS|VmHWM):\s+(\d+) kB", text, re.M)}
+    return (found["VmRSS"], found["VmHWM"]) if len(found) == 2 else None
+
+
+def _reset_peak() -> bool:
+    try:
+        Path("/proc/self/clear_refs").write_text("5\n", encoding="ascii")
+    except OSError:
+        return False
+    return True
+
+
+def with_memory(work: Callable[[], Any]) -> tuple[Any, str]:
+    """What the work gives, and a sentence on the memory it took."""
+    before = _resident() if _reset_peak() else None
+    value = work()
+    after = _resident()
+    if before is not None and after is not None:
+        return value, f"{_mega(after[1] - before[0])} above the {_mega(before[0])} resident at its start"
+    unit = 1 if sys.platform == "darwin" else 1024
+    whole = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return value, f"{_mega(whole)} resident at most since the process started (no finer figure on this system)"
+
+
+def _mega(count: int) -> str:
+    return f"{max(count, 0) / 1e6:,.1f} MB"
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def duration(times: list[float]) -> str:
+    """The median, in the unit that suits it."""
+    middle = statistics.median(times)
+    return f"{middle:.3g} s" if middle >= 1 else f"{middle * 1e3:.3g} ms"
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far a result is from the reference, and how far it may be."""
+
+    largest: float
+    relative: float
+    bound: float
+
+    @property
+    def good(self) -> bool:
+        return self.relative <= self.bound
+
+
+def distance(result: Numbers, reference: Numbers, dtype: str) -> Distance:
+    """Largest difference, and root mean square of the difference over that of the reference; integers must be equal.
+
+    Infinities must stand in the same places, and NaN is as far away as can be.
+    """
+    bound = BOUNDS.get(dtype, 0.0)
+    if result.shape != reference.shape:
+        return Distance(float("inf"), float("inf"), bound)
+    same = (result == reference) & ~np.isfinite(reference)
+    with np.errstate(invalid="ignore"):
+        difference = np.where(same, 0.0, np.abs(result - reference.astype(np.float64)))
+    if difference.size == 0:
+        return Distance(0.0, 0.0, bound)
+    difference = np.where(np.isnan(difference), np.inf, difference)
+    scale = _rms(np.where(np.isfinite(reference), reference, 0.0))
+    return Distance(float(difference.max()), _rms(difference) / scale if scale > 0 else _rms(difference), bound)
+
+
+def _rms(values: Numbers) -> float:
+    return float(np.sqrt(np.mean(np.square(values, dtype=np.float64))))

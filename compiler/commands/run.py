@@ -1,0 +1,145 @@
+"""`einc run`: a spec on random or given data, timed, and held against the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from einc import front
+from einc.commands import data, measure
+from einc.commands.common import BACKEND, FILE, SIZES, failure, known_sizes, typed
+from einc.commands.sizes import asked, default, names
+from einc.errors import EincError, Help, Problem
+from einc.interpret import interpret, solve_sizes
+from einc.terms import Program
+
+Tensors = Mapping[str, data.Array]
+
+DATA = click.option("--data", "data_file", type=click.Path(), metavar="FILE",
+                    help="Inputs by their Python names, .npz or .safetensors; random ones without it.")
+DTYPE = click.option("--dtype", type=click.Choice(data.DTYPES), help="Element type of the inputs; float32, or that of the data.")
+SEED = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Which random inputs.")
+VERIFY = click.option("--verify", is_flag=True, help="Compare with the float64 interpreter; status 1 beyond the bound.")
+OUTPUT = click.option("-o", "--output", type=click.Path(), metavar="FILE", help="Save what comes out, as .npz or .safetensors.")
+REPEAT = click.option("--repeat", default=3, show_default=True, type=click.IntRange(min=1), help="Timed runs after a first one.")
+
+
+@click.command("run")
+@FILE
+@SIZES
+@DATA
+@DTYPE
+@SEED
+@VERIFY
+@OUTPUT
+@BACKEND
+@REPEAT
+@click.pass_context
+def command(ctx: click.Context, *, file: str, sizes: dict[str, int], data_file: str | None, dtype: str | None, seed: int,
+            verify: bool, output: str | None, backend: str, repeat: int) -> None:
+    """Run the spec FILE; show shapes, time and memory, and with --verify the error."""
+    if output is not None:
+        data.check_output(output)
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    program = typed(file)
+    known_sizes(sizes, names(program), program.sizes)
+    inputs, numbers = gather(program, sizes, data_file, dtype, seed)
+    module = front.compile(file, backend=backend)
+    with _progress(console) as progress:
+        outputs, told = execute(program, lambda: module(**inputs, **numbers), repeat, progress)
+    console.print(_table(program, inputs, outputs))
+    console.print("\n".join(told))
+    if output is not None:
+        data.save(output, outputs)
+        console.print(f"wrote {output}")
+    if verify:
+        with _progress(console) as progress:
+            progress.add_task("interpreting", total=None)
+            reference = reference_of(program, inputs, numbers)
+        good, lines = compare(outputs, reference)
+        console.print("\n".join(lines))
+        ctx.exit(0 if good else 1)
+
+
+def gather(program: Program, sizes: Mapping[str, int], data_file: str | None, dtype: str | None,
+           seed: int) -> tuple[Tensors, dict[str, int]]:
+    """The tensors to run on, from the file or random, and the sizes that the module asks for beside them."""
+    if data_file is None:
+        known = default(program, sizes)
+        inputs = data.randoms(program, known, dtype or "float32", seed)
+        given = {name: known[name] for name in asked(program)}
+    else:
+        inputs = data.load(data_file, program, dtype)
+        given = dict(sizes)
+    try:
+        known = solve_sizes(program, {key: tuple(tensor.shape) for key, tensor in inputs.items()}, given)
+    except Problem as problem:
+        missing = ",".join(f"{name}=…" for name in asked(program) if name not in given)
+        problem.helps += (Help(f"give --sizes {missing}"),) if missing else ()
+        raise EincError([problem]) from problem
+    return inputs, {name: known[name] for name in asked(program)}
+
+
+def execute(program: Program, call: Callable[[], Any], repeat: int, progress: Progress) -> tuple[dict[str, data.Array], list[str]]:
+    """Run once to warm up, once for memory, and `repeat` times for time; the outputs by name, and what was measured."""
+    task = progress.add_task("running", total=repeat + 2)
+
+    def step() -> Any:
+        try:
+            value = call()
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise failure(f"the module refused or failed: {error}") from error
+        progress.advance(task)
+        return value
+
+    step()
+    value, memory = measure.with_memory(step)
+    times = [measure.seconds(step) for _ in range(repeat)]
+    values = value if isinstance(value, tuple) else (value,)
+    outputs = {name: each for (name, _), each in zip(program.outputs, values, strict=True)}
+    of = "one run" if repeat == 1 else f"the median of {repeat} runs"
+    return outputs, [f"time         {measure.duration(times)} ({of} after a first one)", f"peak memory  {memory}"]
+
+
+def reference_of(program: Program, inputs: Tensors, sizes: Mapping[str, int]) -> dict[str, measure.Numbers]:
+    """What the interpreter makes of the same inputs."""
+    try:
+        return interpret(program, {key: data.exact(tensor) for key, tensor in inputs.items()}, sizes)
+    except Problem as problem:
+        raise EincError([problem]) from problem
+
+
+def compare(outputs: Tensors, reference: Mapping[str, measure.Numbers]) -> tuple[bool, list[str]]:
+    """Whether every output is near enough, and a line on each."""
+    good, lines = True, []
+    for name, tensor in outputs.items():
+        far = measure.distance(data.exact(tensor), reference[name], data.dtype_of(tensor))
+        good = good and far.good
+        verdict = "ok" if far.good else "TOO FAR"
+        lines.append(f"error        {name}: relative {far.relative:.2e}, largest {far.largest:.2e}; "
+                     f"{verdict} (bound {far.bound:.0e} relative, {data.dtype_of(tensor)})")
+    return good, lines
+
+
+def _progress(console: Console) -> Progress:
+    """A bar on a terminal while the work lasts, nothing elsewhere."""
+    columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:.0f}"), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _table(program: Program, inputs: Tensors, outputs: Tensors) -> Table:
+    """What goes in and what comes out: names, shapes, element types."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("", "name", "written", "shape", "type"):
+        table.add_column(heading, no_wrap=True)
+    keys = dict(program.outputs)
+    for kind, tensors in (("in", inputs), ("out", outputs)):
+        for name, tensor in tensors.items():
+            written = program.tensors[keys[name] if kind == "out" else name].text
+            table.add_row(kind, name, written, " × ".join(map(str, tensor.shape)) or "scalar", data.dtype_of(tensor))
+    return table

@@ -1,0 +1,278 @@
+"""Predicates on indices: linear forms over positions, and what can be proved about them.
+
+A proof is a search over bounds: facts come from the ranges of the indices, from the atoms of a domain, and from what
+floor, ceil, min, max and mod are. `proves` never says yes wrongly; it may fail to see what is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from einc.indices import Extent, number
+from einc.terms import Apply, Const, Pack, Part, Position, Size, Term, Truth, conjuncts
+
+_DEPTH = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Σ coefficient · atom + constant; an atom is a position or an opaque integer term."""
+
+    atoms: tuple[tuple[Term, Extent], ...]
+    constant: Extent
+
+    def coefficient(self, atom: Term) -> Extent:
+        return dict(self.atoms).get(atom, number(0))
+
+    def plus(self, other: Linear, times: Extent | None = None) -> Linear:
+        times = number(1) if times is None else times
+        total = dict(self.atoms)
+        for atom, c in other.atoms:
+            total[atom] = total.get(atom, number(0)) + c * times
+        kept = tuple((a, c) for a, c in total.items() if c.terms)
+        return Linear(kept, self.constant + other.constant * times)
+
+    def without(self, atom: Term) -> Linear:
+        return Linear(tuple((a, c) for a, c in self.atoms if a != atom), self.constant)
+
+
+def linear(term: Term) -> Linear | None:
+    """The term as a linear form; None for what is no exact number (an infinity, a real function)."""
+    match term:
+        case Const(Fraction() as value):
+            return Linear((), number(value))
+        case Size(extent):
+            return Linear((), extent)
+        case Apply("add", args):
+            return _sum(args)
+        case Apply("sub", (a, b)):
+            return _sum((a, Apply("neg", (b,))))
+        case Apply("neg", (a,)):
+            inner = linear(a)
+            return None if inner is None else Linear((), number(0)).plus(inner, number(-1))
+        case Apply("mul", args):
+            return _product(args)
+        case Apply("div", (a, b)):
+            above, below = linear(a), linear(b)
+            if above is None or below is None or below.atoms:
+                return None
+            inverse = number(1).over(below.constant)
+            return None if inverse is None else Linear((), number(0)).plus(above, inverse)
+        case Pack(parts, sets, into):
+            return _packed(parts, tuple(s.extent for s in sets), tuple(s.start for s in sets), into.start)
+        case Part(item, of, before, into):
+            inner = linear(item)
+            return None if inner is None else inner.plus(Linear((), before + number(into.start - of.start)))
+        case Const() | Truth():
+            return None
+    return Linear(((term, number(1)),), number(0))
+
+
+def _packed(parts: tuple[Term, ...], extents: tuple[Extent, ...], starts: tuple[int, ...], start: int) -> Linear | None:
+    total = Linear((), number(start))
+    for at, part in enumerate(parts):
+        inner = linear(part)
+        if inner is None:
+            return None
+        stride = number(1)
+        for extent in extents[at + 1 :]:
+            stride = stride * extent
+        total = total.plus(inner.plus(Linear((), number(-starts[at]))), stride)
+    return total
+
+
+def _sum(args: Iterable[Term]) -> Linear | None:
+    total = Linear((), number(0))
+    for arg in args:
+        inner = linear(arg)
+        if inner is None:
+            return None
+        total = total.plus(inner)
+    return total
+
+
+def _product(args: tuple[Term, ...]) -> Linear | None:
+    total = Linear((), number(1))
+    for arg in args:
+        inner = linear(arg)
+        if inner is None:
+            return None
+        if total.atoms and inner.atoms:
+            return Linear(((Apply("mul", args), number(1)),), number(0))
+        varying, fixed = (total, inner) if total.atoms else (inner, total)
+        total = Linear((), number(0)).plus(varying, fixed.constant)
+    return total
+
+
+def difference(a: Term, b: Term) -> Linear | None:
+    """b − a as a linear form."""
+    return _sum((b, Apply("neg", (a,))))
+
+
+def facts(domain: Term) -> list[Linear]:
+    """Linear forms that are ≥ 0 wherever the domain holds."""
+    out: list[Linear] = []
+    for atom in conjuncts(domain):
+        match atom:
+            case Apply("le", (a, b)):
+                out += _some(difference(a, b))
+            case Apply("lt", (a, b)):
+                out += [f.plus(Linear((), number(-1))) for f in _some(difference(a, b))]
+            case Apply("eq", (a, b)):
+                out += _some(difference(a, b)) + _some(difference(b, a))
+    return out
+
+
+def _some(form: Linear | None) -> list[Linear]:
+    return [] if form is None else [form]
+
+
+def nonnegative(goal: Linear, given: list[Linear], strict: bool = False, depth: int = _DEPTH) -> bool:
+    """Whether `goal ≥ 0` (or `> 0`) follows from the facts and from what its atoms are."""
+    if not goal.atoms:
+        return _positive(goal.constant, strict)
+    if depth == 0:
+        return False
+    for atom, coefficient in goal.atoms:
+        sign = _sign(coefficient)
+        if sign == 0:
+            continue
+        rest = goal.without(atom)
+        whole = coefficient.constant in (1, -1) and _whole(rest) and not strict
+        for bound, above in _bounds(atom, sign, given, whole):
+            if nonnegative(rest.plus(bound, coefficient), given, strict or above, depth - 1):
+                return True
+        match _alternatives(atom, sign):
+            case None:
+                continue
+            case options if all(nonnegative(rest.plus(o, coefficient), given, strict, depth - 1) for o in options):
+                return True
+    return False
+
+
+def _sign(extent: Extent) -> int:
+    signs = {1 if c > 0 else -1 for _, c in extent.terms}
+    return signs.pop() if len(signs) == 1 else 0
+
+
+def _positive(extent: Extent, strict: bool) -> bool:
+    """Whether the extent is ≥ 0 (> 0) for all sizes ≥ 1."""
+    negative = [c for m, c in extent.terms if c < 0]
+    if not negative:
+        return bool(extent.terms) or not strict
+    if any(c < 0 and m for m, c in extent.terms) or any(p < 0 for m, _ in extent.terms for _, p in m):
+        return False
+    total = sum((c for _, c in extent.terms), Fraction(0))
+    return total > 0 or (total == 0 and not strict)
+
+
+def _whole(form: Linear) -> bool:
+    """Whether the form is a whole number at every point."""
+    extents = [form.constant, *(c for _, c in form.atoms)]
+    exact = all(c.denominator == 1 and all(p > 0 for _, p in m) for e in extents for m, c in e.terms)
+    return exact and all(not isinstance(a, Apply) or a.op in ("floor", "ceil", "mod") for a, _ in form.atoms)
+
+
+def _bounds(atom: Term, sign: int, given: list[Linear], whole: bool) -> Iterable[tuple[Linear, bool]]:
+    """What the atom is at least (sign 1) or at most (sign −1); the flag says that the goal must then hold strictly.
+
+    Where everything else is a whole number, floor(x) ≥ c iff x ≥ c, ceil(x) ≤ c iff x ≤ c, and ceil(x) ≥ c iff x + 1 > c.
+    """
+    one = Linear((), number(1))
+    for fact in given:
+        c = fact.coefficient(atom).constant
+        if c is not None and c != 0 and (c > 0) == (sign > 0):
+            yield Linear((), number(0)).plus(fact.without(atom), number(Fraction(-1) / c)), False
+    match atom:
+        case Position(index):
+            low, high = number(index.set.start), index.set.extent + number(index.set.start - 1)
+            yield Linear((), low if sign > 0 else high), False
+        case Apply("floor", (x,)) if (inner := linear(x)) is not None:
+            if sign < 0 or whole:
+                yield inner, False
+            else:
+                yield inner.plus(one, number(-1)), False
+        case Apply("ceil", (x,)) if (inner := linear(x)) is not None:
+            if sign > 0:
+                yield inner, False
+                if whole:
+                    yield inner.plus(one), True
+            elif whole:
+                yield inner, False
+            else:
+                yield inner.plus(one), False
+        case Apply("mod", (_, b)) if (inner := linear(b)) is not None:
+            yield (Linear((), number(0)) if sign > 0 else inner.plus(one, number(-1))), False
+        case Apply("min" | "max" as op, args) if (op == "min") == (sign < 0):
+            for arg in args:
+                if (inner := linear(arg)) is not None:
+                    yield inner, False
+
+
+def _alternatives(atom: Term, sign: int) -> list[Linear] | None:
+    """The forms that must all do: min from below, max from above."""
+    match atom:
+        case Apply("min" | "max" as op, args) if (op == "min") == (sign > 0):
+            forms = [linear(arg) for arg in args]
+            return None if any(f is None for f in forms) else [f for f in forms if f is not None]
+    return None
+
+
+def proves(given: Term, goal: Term) -> bool:
+    """Whether the goal holds wherever `given` does. Sound, not complete."""
+    disjunctions = [a for a in conjuncts(given) if isinstance(a, Apply) and a.op == "or"]
+    if disjunctions:
+        rest = tuple(a for a in conjuncts(given) if a is not disjunctions[0])
+        return all(proves(Apply("and", (*rest, option)), goal) for option in disjunctions[0].args)
+    known = set(conjuncts(given))
+    return all(_proves_atom(given, known, atom) for atom in conjuncts(goal))
+
+
+def _proves_atom(given: Term, known: set[Term], goal: Term) -> bool:
+    if goal == Truth(True) or goal in known or Truth(False) in known:
+        return True
+    match goal:
+        case Apply("le", (a, b)):
+            form = difference(a, b)
+            return form is not None and nonnegative(form, facts(given))
+        case Apply("lt", (a, b)):
+            form = difference(a, b)
+            return form is not None and nonnegative(form.plus(Linear((), number(-1))), facts(given))
+        case Apply("eq", (a, b)):
+            return (Apply("eq", (b, a)) in known or a == b
+                    or (_proves_atom(given, known, Apply("le", (a, b))) and _proves_atom(given, known, Apply("le", (b, a)))))
+        case Apply("or", args):
+            return any(proves(given, arg) for arg in args)
+    return False
+
+
+def negation(condition: Term) -> Term:
+    """Not the condition, pushed to the atoms."""
+    match condition:
+        case Truth(value):
+            return Truth(not value)
+        case Apply("and", args):
+            return Apply("or", tuple(negation(a) for a in args))
+        case Apply("or", args):
+            return Apply("and", tuple(negation(a) for a in args))
+        case Apply("not", (inner,)):
+            return inner
+        case Apply("le", (a, b)):
+            return Apply("lt", (b, a))
+        case Apply("lt", (a, b)):
+            return Apply("le", (b, a))
+        case Apply("eq", args):
+            return Apply("ne", args)
+        case Apply("ne", args):
+            return Apply("eq", args)
+    return Apply("not", (condition,))
+
+
+def evaluate(extent: Extent, sizes: Mapping[str, int]) -> int:
+    """The extent as a whole number; ValueError where it is none."""
+    value = extent.at(sizes)
+    if value.denominator != 1 or value < 0:
+        raise ValueError(f"{extent} is {value} for the given sizes")
+    return int(value)

@@ -1,0 +1,253 @@
+"""Where a text comes from, what is wrong with it, and how that is shown.
+
+A `Problem` is one error of one kind; a kind is a class in `problems.py` that owns the example which triggers it.
+Problems are collected, not fatal: a pass reports what it finds and goes on.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text with a name; positions are offsets in code points."""
+
+    name: str
+    text: str
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        starts = [0]
+        for at, char in enumerate(self.text):
+            if char == "\n":
+                starts.append(at + 1)
+        return starts
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of an offset, both from 1."""
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        start = self._starts[number - 1]
+        end = self._starts[number] - 1 if number < len(self._starts) else len(self.text)
+        return self.text[start:end].rstrip("\r")
+
+
+NOWHERE = Source("", "")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of a source, from `start` up to `end`."""
+
+    source: Source
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        return self.source.text[self.start : self.end]
+
+    def to(self, other: Span) -> Span:
+        return Span(self.source, min(self.start, other.start), max(self.end, other.end))
+
+    def before(self) -> Span:
+        return Span(self.source, self.start, self.start)
+
+    def after(self) -> Span:
+        return Span(self.source, self.end, self.end)
+
+
+@dataclass(frozen=True)
+class Label:
+    """A second place that matters, with a word on why."""
+
+    span: Span
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Help:
+    """One way out: a sentence and, where the fix is certain, the text to put in place of a span."""
+
+    text: str
+    span: Span | None = None
+    new: str | None = None
+
+
+class Problem(Exception):
+    """One error: a message that says one thing, and the places that matter."""
+
+    code: ClassVar[str] = ""
+    title: ClassVar[str] = ""
+    example: ClassVar[str] = ""
+    explanation: ClassVar[str] = ""
+    severity: ClassVar[str] = "error"
+    registry: ClassVar[dict[str, type[Problem]]] = {}
+
+    def __init__(self, message: str, span: Span | None = None, label: str = "", *labels: Label,
+                 notes: tuple[str, ...] = (), helps: tuple[Help, ...] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.span = span
+        self.label = label
+        self.labels = labels
+        self.notes = notes
+        self.helps = helps
+
+    def __init_subclass__(cls) -> None:
+        if cls.code:
+            Problem.registry[cls.code] = cls
+
+
+@dataclass
+class Report:
+    """The problems found so far, in the order they were found."""
+
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, problem: Problem) -> None:
+        self.problems.append(problem)
+
+    @property
+    def errors(self) -> list[Problem]:
+        return [p for p in self.problems if p.severity == "error"]
+
+    @property
+    def warnings(self) -> list[Problem]:
+        return [p for p in self.problems if p.severity == "warning"]
+
+    def sorted(self) -> list[Problem]:
+        return sorted(self.problems, key=lambda p: (p.span.source.name, p.span.start) if p.span else ("", -1))
+
+
+class EincError(Exception):
+    """What the front door raises: every problem of one run, rendered."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = problems
+        super().__init__("\n" + "\n".join(render(p) for p in problems))
+
+
+def width(text: str) -> int:
+    """Columns a terminal gives to `text`: combining marks take none, wide characters two."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+_MAX_LINE = 160
+
+
+def _clip(line: str, start: int, end: int) -> tuple[str, int, int]:
+    """A long line is shown as a window round the place that matters."""
+    line = line.replace("\t", " ")
+    if len(line) <= _MAX_LINE:
+        return line, start, end
+    left = max(0, min(start - 40, len(line) - _MAX_LINE))
+    shown = line[left : left + _MAX_LINE]
+    return ("…" if left else "") + shown + "…", start - left + bool(left), min(end - left, _MAX_LINE) + bool(left)
+
+
+def _marked(source: Source, marks: list[tuple[Span, str, str]], gutter: int) -> list[str]:
+    """The lines that the marks touch, each with its carets under it."""
+    out: list[str] = []
+    by_line: dict[int, list[tuple[int, int, str, str]]] = {}
+    for span, char, text in marks:
+        line, column = source.position(span.start)
+        last, _ = source.position(span.end)
+        end = column + (span.end - span.start) if last == line else len(source.line(line)) + 1
+        by_line.setdefault(line, []).append((column - 1, max(end - 1, column), char, text))
+    previous = 0
+    for line in sorted(by_line):
+        if previous and line > previous + 1:
+            out.append(f"{'':>{gutter}} ⋮")
+        previous = line
+        items = sorted(by_line[line])
+        text = source.line(line)
+        shown, start, _ = _clip(text, items[0][0], items[0][1])
+        shift = start - items[0][0]
+        out.append(f"{line:>{gutter}} | {shown}".rstrip())
+        out.extend(f"{'':>{gutter}} | {row}" for row in _caret_rows(shown, [(a + shift, b + shift, c, t) for a, b, c, t in items]))
+    return out
+
+
+def _caret_rows(line: str, items: list[tuple[int, int, str, str]]) -> list[str]:
+    """One row of carets, the last mark's words on it, and a row of words for each earlier mark."""
+    row = [" "] * (width(line) + 2)
+    places: list[tuple[int, str]] = []
+    for start, end, char, text in items:
+        left = width(line[:start])
+        for at in range(left, max(width(line[: min(end, len(line))]), left + 1)):
+            if at < len(row) and row[at] != "^":
+                row[at] = char
+        places.append((left, text))
+    carets = "".join(row).rstrip()
+    rows = [carets + (f" {places[-1][1]}" if places[-1][1] else "")]
+    rows += [" " * left + text for left, text in reversed(places[:-1]) if text]
+    return rows
+
+
+def render(problem: Problem) -> str:
+    """The whole message as plain text: the author's own line, carets, notes, help."""
+    head = f"{problem.severity}[{problem.code}]: {problem.message}" if problem.code else f"{problem.severity}: {problem.message}"
+    out = [head]
+    if problem.span is not None and problem.span.source.name:
+        source = problem.span.source
+        line, column = source.position(problem.span.start)
+        spans = [problem.span, *(label.span for label in problem.labels)]
+        gutter = max(len(str(s.source.position(s.start)[0])) for s in spans)
+        out.append(f"{'':>{gutter}}--> {source.name}:{line}:{column}")
+        marks = [(problem.span, "^", problem.label)]
+        marks += [(label.span, "^" if not label.text.startswith("declared") else "-", label.text)
+                  for label in problem.labels if label.span.source == source]
+        out += [f"{'':>{gutter}} |", *_marked(source, marks, gutter)]
+        for label in problem.labels:
+            if label.span.source != source:
+                where = label.span.source.position(label.span.start)
+                out.append(f"{'':>{gutter}}::: {label.span.source.name}:{where[0]}:{where[1]}")
+                out += _marked(label.span.source, [(label.span, "-", label.text)], gutter)
+    else:
+        gutter = 1
+    out += [f"{'':>{gutter}} = note: {note}" for note in problem.notes]
+    for help_ in problem.helps:
+        out.append(f"help: {help_.text}")
+        out += _edited(help_, gutter)
+    return "\n".join(out) + "\n"
+
+
+def _edited(help_: Help, gutter: int) -> list[str]:
+    """The line as it would read with the help applied, the new text underlined with plus signs."""
+    if help_.span is None or help_.new is None or "\n" in help_.new:
+        return []
+    source = help_.span.source
+    line, column = source.position(help_.span.start)
+    text = source.line(line)
+    if len(text) > _MAX_LINE:
+        return []
+    begin, end = column - 1, column - 1 + help_.span.end - help_.span.start
+    edited = text[:begin] + help_.new + text[end:]
+    plus = " " * width(text[:begin]) + "+" * max(width(help_.new.rstrip()), 1)
+    return [f"{'':>{gutter}} |", f"{line:>{gutter}} | {edited}", f"{'':>{gutter}} | {plus}"]
+
+
+def as_json(problem: Problem) -> dict[str, Any]:
+    """The problem as plain data, for editors."""
+
+    def place(span: Span | None) -> dict[str, Any] | None:
+        if span is None:
+            return None
+        (line, column), (last, stop) = span.source.position(span.start), span.source.position(span.end)
+        return {"file": span.source.name, "line": line, "column": column, "end_line": last, "end_column": stop,
+                "start": span.start, "end": span.end}
+
+    return {
+        "code": problem.code, "severity": problem.severity, "message": problem.message, "span": place(problem.span),
+        "label": problem.label, "labels": [{"span": place(x.span), "text": x.text} for x in problem.labels],
+        "notes": list(problem.notes),
+        "helps": [{"text": h.text, "span": place(h.span), "new": h.new} for h in problem.helps],
+    }

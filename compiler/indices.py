@@ -1,0 +1,137 @@
+"""Index sets and extents: over what an index runs.
+
+An extent is a Laurent polynomial in named sizes with rational coefficients, in one canonical form, so that
+`2 · (d_k / 2)` and `d_k` are the same extent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+CLASSES = ("time", "request", "batch", "feature", "latent", "head", "expert", "vocab")
+SUMMED = frozenset({"feature", "latent", "head", "expert", "vocab"})
+WITHOUT_NUMBERS = frozenset({"request", "batch"})
+
+Monomial = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Σ coefficient · Π size^power, sorted; the empty sum is 0."""
+
+    terms: tuple[tuple[Monomial, Fraction], ...]
+
+    def __add__(self, other: Extent) -> Extent:
+        return _collect([*self.terms, *other.terms])
+
+    def __sub__(self, other: Extent) -> Extent:
+        return self + other * number(-1)
+
+    def __mul__(self, other: Extent) -> Extent:
+        return _collect([(_times(a, b), x * y) for a, x in self.terms for b, y in other.terms])
+
+    def over(self, other: Extent) -> Extent | None:
+        """The quotient, where the divisor is a single term; None otherwise."""
+        if len(other.terms) != 1:
+            return None
+        (mono, coefficient), = other.terms
+        return _collect([(_times(a, tuple((n, -p) for n, p in mono)), x / coefficient) for a, x in self.terms])
+
+    @property
+    def constant(self) -> Fraction | None:
+        if not self.terms:
+            return Fraction(0)
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    @property
+    def sizes(self) -> frozenset[str]:
+        return frozenset(name for mono, _ in self.terms for name, _ in mono)
+
+    def at(self, sizes: Mapping[str, int]) -> Fraction:
+        """The value; KeyError where a size is not given."""
+        total = Fraction(0)
+        for mono, coefficient in self.terms:
+            for name, power in mono:
+                coefficient *= Fraction(sizes[name]) ** power
+            total += coefficient
+        return total
+
+    def __str__(self) -> str:
+        return _show(self)
+
+
+def _times(a: Monomial, b: Monomial) -> Monomial:
+    powers = dict(a)
+    for name, power in b:
+        powers[name] = powers.get(name, 0) + power
+    return tuple(sorted((n, p) for n, p in powers.items() if p))
+
+
+def _collect(terms: list[tuple[Monomial, Fraction]]) -> Extent:
+    total: dict[Monomial, Fraction] = {}
+    for mono, coefficient in terms:
+        total[mono] = total.get(mono, Fraction(0)) + coefficient
+    return Extent(tuple(sorted((m, c) for m, c in total.items() if c)))
+
+
+def number(value: int | Fraction) -> Extent:
+    return _collect([((), Fraction(value))])
+
+
+def size(name: str) -> Extent:
+    return Extent(((((name, 1),), Fraction(1)),))
+
+
+def _show(extent: Extent) -> str:
+    parts = []
+    for mono, coefficient in reversed(extent.terms):
+        above = [f"{n}**{p}" if p > 1 else n for n, p in mono if p > 0]
+        below = [f"{n}**{-p}" if p < -1 else n for n, p in mono if p < 0]
+        if abs(coefficient.numerator) != 1 or not above:
+            above.insert(0, str(abs(coefficient.numerator)))
+        if coefficient.denominator != 1:
+            below.insert(0, str(coefficient.denominator))
+        text = " * ".join(above) + "".join(f" / {b}" for b in below)
+        parts.append(("- " if coefficient < 0 else "+ ") + text)
+    text = " ".join(parts) or "0"
+    return text[2:] if text.startswith("+ ") else "-" + text[2:] if text.startswith("- ") else text
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSet:
+    """One class and one extent are one set; values run from `start`. `by` names the request index of a ragged set."""
+
+    cls: str
+    extent: Extent
+    start: int = 1
+    by: str = ""
+
+    def __str__(self) -> str:
+        if self.start != 1:
+            return f"{self.cls}({self.start}..{self.extent + number(self.start - 1)})"
+        return f"{self.cls}({self.extent})"
+
+    @property
+    def summed(self) -> bool:
+        return self.cls in SUMMED
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A letter that runs over a set. `s'` is a name of its own over the set of `s`."""
+
+    name: str
+    set: IndexSet
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def primed(index: Index, taken: frozenset[str]) -> Index:
+    """The index with as many primes as make it new."""
+    name = index.name + "'"
+    while name in taken:
+        name += "'"
+    return Index(name, index.set)

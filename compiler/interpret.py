@@ -1,0 +1,499 @@
+"""The meaning of a program: float64 numpy, one axis for each free index, no tricks that could be wrong.
+
+A value is computed at every point, also where it does not exist; what exists is carried along as conditions (`live`), and a
+select, never a product, takes the rest away. So a point outside a domain neither raises nor spoils its neighbours.
+
+0 / 0 is 0 (a row whose domain is empty is 0); everything else is IEEE. Integers and positions are exact, and so are rational
+arguments of floor, ceil, comparisons and subscripts. Non-goals: speed, ragged sets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from graphlib import TopologicalSorter
+from typing import Any, assert_never
+
+import numpy as np
+import numpy.typing as npt
+
+from einc.domains import linear
+from einc.folds import FOLDS
+from einc.indices import Extent, Index, IndexSet, number, size
+from einc.primitives import PRIMITIVES
+from einc.problems import NotYet, WrongData, WrongType
+from einc.terms import (
+    Apply,
+    Const,
+    Equation,
+    Fold,
+    Join,
+    Pack,
+    Part,
+    Position,
+    Program,
+    Read,
+    Size,
+    Slot,
+    Tensor,
+    Term,
+    Truth,
+    Where,
+    bound_indices,
+    conjuncts,
+    free_indices,
+    reads,
+    walk,
+)
+
+Array = npt.NDArray[Any]
+_MOST_BYTES = 8 * 2**30
+_MOST_EXACT = 2**62
+
+
+def interpret(program: Program, arrays: Mapping[str, Array], sizes: Mapping[str, int] | None = None) -> dict[str, Array]:
+    """The outputs by Python name, one axis per slot, float64 or (declared `: int`) int64.
+
+    WrongData where the arrays do not fit each other or a read leaves its range; WrongType for a wrong element type.
+    """
+    given = {key: np.asarray(array) for key, array in arrays.items()}
+    known = solve_sizes(program, {key: array.shape for key, array in given.items()}, sizes or {})
+    machine = _Machine(program, known, {t.key: _typed(t, given[t.key]) for t in program.inputs()})
+    by_target = {e.target: e for e in program.equations}
+    needs = {e.target: {r.tensor for t in (e.domain, e.body) for r in reads(t)} for e in program.equations}
+    order = [key for key in TopologicalSorter(needs).static_order() if key in by_target]
+    last = {key: at for at, target in enumerate(order) for key in needs[target]}
+    kept = {tensor for _, tensor in program.outputs}
+    with np.errstate(all="ignore"):
+        for at, target in enumerate(order):
+            machine.values[target] = machine.solve(by_target[target])
+            for key in [k for k in machine.values if last.get(k, at) <= at and k not in kept]:
+                del machine.values[key]
+    return {name: machine.values[tensor].copy() for name, tensor in program.outputs}
+
+
+def _typed(tensor: Tensor, array: Array) -> Array:
+    if array.dtype.kind not in ("iu" if tensor.integer else "iuf"):
+        kind = "integers" if tensor.integer else "real numbers"
+        raise WrongType(f"`{tensor.key}` holds {kind}, but the array given for it is {array.dtype}", tensor.span)
+    return array.astype(np.int64 if tensor.integer else np.float64, copy=False)
+
+
+# Sizes
+
+
+def solve_sizes(program: Program, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]) -> dict[str, int]:
+    """Every named size: from the spec, an argument, or the shapes of the inputs (by key). WrongData where they disagree."""
+    axes = _axes(program, shapes)
+    known, origin = dict(program.sizes), dict.fromkeys(program.sizes, "fixed by the spec")
+    names = known.keys() | {name for extent in _extents(program) for name in extent.sizes}
+    for name, value in sizes.items():
+        if name not in names:
+            raise WrongData(f"`{name}` is no size of the program: its sizes are {_listed(sorted(names))}")
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+            raise WrongData(f"the size `{name}` is given as {value}: a size is a whole number, 0 or more")
+        if known.setdefault(name, int(value)) != value:
+            raise WrongData(f"the size `{name}` is given as {value}, but the spec fixes it to {known[name]}")
+        origin.setdefault(name, "given as an argument")
+    facts = [(slot.set.extent - number(n), f"read from `{t.key}` along `{slot.name}`") for t, slot, n in axes]
+    facts.sort(key=lambda fact: not any((fact[0] - size(name)).constant is not None for name in fact[0].sizes))
+    facts += [(whole - parts, f"what makes {whole} = {parts}") for whole, parts in _identities(program)]
+    while found := next(((name, value, why) for fact, why in facts for name, value in _solved(fact, known)), None):
+        name, exact, why = found
+        if exact.denominator != 1 or exact < 0:
+            raise WrongData(f"the size `{name}` would be {exact}, {why}: a size is a whole number, 0 or more")
+        known[name], origin[name] = int(exact), why
+    _check(program, axes, known, origin)
+    return known
+
+
+def _axes(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> list[tuple[Tensor, Slot, int]]:
+    """The axes of the inputs with their extents; WrongData for a name too few or too many and for a wrong rank."""
+    inputs = program.inputs()
+    if missing := [t for t in inputs if t.key not in shapes]:
+        raise WrongData(f"no array is given for {_listed(t.key for t in missing)}", missing[0].span)
+    if extra := sorted(shapes.keys() - {t.key for t in inputs}):
+        raise WrongData(f"{_listed(extra)} is no input of the program: its inputs are {_listed(t.key for t in inputs)}")
+    for tensor in inputs:
+        if (rank := len(shapes[tensor.key])) != len(tensor.slots):
+            axes = ", ".join(slot.name for slot in tensor.slots)
+            raise WrongData(f"`{tensor.key}` has the axes ({axes}), but the array given for it has rank {rank}", tensor.span)
+    return [(t, slot, n) for t in inputs for slot, n in zip(t.slots, shapes[t.key], strict=True)]
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"
+
+
+def _sets(program: Program) -> Iterator[IndexSet]:
+    """The sets that the tensors and the equations run over."""
+    used = {t.key for t in program.inputs()} | {e.target for e in program.equations}
+    yield from (slot.set for key in sorted(used) for slot in program.tensors[key].slots)
+    for term in _terms(program):
+        yield from (index.set for index in bound_indices(term))
+        match term:
+            case Position(index) | Join(index):
+                yield index.set
+            case Pack(_, sets, into):
+                yield from (*sets, into)
+            case Part(_, of, _, into):
+                yield from (of, into)
+
+
+def _terms(program: Program) -> Iterator[Term]:
+    return (t for e in program.equations for root in (*e.axes, e.domain, e.body) for t in walk(root))
+
+
+def _extents(program: Program) -> Iterator[Extent]:
+    yield from (s.extent for s in _sets(program))
+    yield from (t.extent if isinstance(t, Size) else t.before for t in _terms(program) if isinstance(t, Size | Part))
+
+
+def _identities(program: Program) -> Iterator[tuple[Extent, Extent]]:
+    """The extents of composites and direct sums, and what their parts make."""
+    packs = [(t.into, t.sets) for t in _terms(program) if isinstance(t, Pack)]
+    for into, sets in dict.fromkeys([*program.splits.items(), *packs]):
+        yield into.extent, reduce(Extent.__mul__, (s.extent for s in sets), number(1))
+    for term in _terms(program):
+        if isinstance(term, Join):
+            yield term.index.set.extent, reduce(Extent.__add__, (i.set.extent for i, _ in term.parts), number(0))
+
+
+def _solved(fact: Extent, known: Mapping[str, int]) -> list[tuple[str, Fraction]]:
+    """The only size not known, with the value that makes `fact` 0; nothing where it is not c · size + constant, c ≠ 0."""
+    unknown = fact.sizes - known.keys()
+    powers = [(n, p) for mono, _ in fact.terms for n, p in mono]
+    if len(unknown) != 1 or any(p != 1 if n in unknown else p < 0 and known[n] == 0 for n, p in powers):
+        return []
+    name, = unknown
+    at_0, at_1 = (fact.at({**known, name: n}) for n in (0, 1))
+    return [(name, -at_0 / (at_1 - at_0))] if at_1 != at_0 else []
+
+
+def _check(program: Program, axes: list[tuple[Tensor, Slot, int]], known: Mapping[str, int], origin: Mapping[str, str]) -> None:
+    def why(extent: Extent) -> str:
+        return "".join(f"; `{name}` = {known[name]} is {origin[name]}" for name in sorted(extent.sizes))
+
+    if unknown := sorted({name for extent in _extents(program) for name in extent.sizes} - known.keys()):
+        raise WrongData(f"the size `{unknown[0]}` is fixed by no tensor: pass it as an argument, `{unknown[0]}=…`")
+    for tensor, slot, n in axes:
+        extent = slot.set.extent
+        if (value := _at(extent, known)) != n:
+            raise WrongData(f"`{tensor.key}` has extent {n} along `{slot.name}`, but {extent} is {value}{why(extent)}", tensor.span)
+    for over in _sets(program):
+        if over.by:
+            raise NotYet(f"`{over}` is ragged, which is not interpreted yet")
+        value = _at(over.extent, known)
+        if isinstance(value, float) or value.denominator != 1 or value < 0:
+            raise WrongData(f"the extent {over.extent} is {value}, not a whole number{why(over.extent)}")
+    for whole, parts in _identities(program):
+        if whole.sizes | parts.sizes <= known.keys() and _at(whole, known) != _at(parts, known):
+            raise WrongData(f"{whole} is {_at(whole, known)}, but its parts make {parts} = {_at(parts, known)}{why(whole + parts)}")
+
+
+def _at(extent: Extent, sizes: Mapping[str, int]) -> Fraction | float:
+    try:
+        return extent.at(sizes)
+    except ZeroDivisionError:
+        return math.inf
+
+
+# Values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """A value at every point: `array` has one axis for each of `indices`, in order."""
+
+    indices: tuple[Index, ...]
+    array: Array
+
+    def over(self, indices: Sequence[Index]) -> Array:
+        """The array with its axes in the order of `indices`, of extent 1 where the value does not vary."""
+        order = [self.indices.index(i) for i in indices if i in self.indices]
+        return self.array.transpose(order)[tuple(slice(None) if i in self.indices else None for i in indices)]
+
+    def reduced(self, by: Callable[..., Array], gone: Iterable[Index]) -> Block:
+        axes = tuple(self.indices.index(i) for i in gone if i in self.indices)
+        return Block(tuple(i for i in self.indices if i not in gone), by(self.array, axis=axes)) if axes else self
+
+    def along(self, old: Index, new: Index, piece: slice) -> Block:
+        """The piece of the value along one index, along another."""
+        places = tuple(piece if i == old else slice(None) for i in self.indices)
+        return Block(tuple(new if i == old else i for i in self.indices), self.array[places])
+
+
+Live = tuple[Block, ...]
+
+
+def _union(blocks: Iterable[Block]) -> tuple[Index, ...]:
+    return tuple(dict.fromkeys(i for block in blocks for i in block.indices))
+
+
+def _scalar(value: Fraction | float) -> Block:
+    whole = isinstance(value, Fraction) and value.denominator == 1 and abs(value) < _MOST_EXACT
+    return Block((), np.asarray(int(value) if whole else float(value)))
+
+
+def _divide(a: Array, b: Array) -> Array:
+    return np.where((a == 0) & (b == 0), 0.0, np.true_divide(a, b)) if np.any(b == 0) else np.true_divide(a, b)
+
+
+def _power(a: Array, b: Array) -> Array:
+    return np.power(a, b, dtype=np.float64)
+
+
+_MEANINGS: dict[str, Callable[..., Array]] = {name: getattr(np, row.meaning) for name, row in PRIMITIVES.items() if name != "erf"}
+_MEANINGS |= {"erf": np.vectorize(math.erf, otypes=[np.float64]), "div": _divide, "pow": _power}
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """What a term is evaluated with. `live` is a conjunction: where it fails nothing is read and any value will do."""
+
+    program: Program
+    sizes: Mapping[str, int]
+    values: dict[str, Array]
+
+    def extent(self, over: IndexSet) -> int:
+        return int(over.extent.at(self.sizes))
+
+    def shape(self, indices: Iterable[Index], item: int = 8) -> tuple[int, ...]:
+        """The extents; WrongData where an array over the indices would not fit."""
+        shape = tuple(self.extent(i.set) for i in indices)
+        if (needed := math.prod(shape) * item) > _MOST_BYTES:
+            over = ", ".join(i.name for i in indices)
+            raise WrongData(f"the interpreter would need {needed / 2**30:.0f} GB for an array over ({over}): use smaller sizes")
+        return shape
+
+    def map(self, function: Callable[..., Array], *blocks: Block, item: int = 8) -> Block:
+        """A function of numpy arrays, point by point."""
+        indices = _union(blocks)
+        self.shape(indices, item)
+        return Block(indices, np.asarray(function(*(block.over(indices) for block in blocks))))
+
+    def every(self, conditions: Iterable[Block]) -> Block:
+        return reduce(lambda a, b: self.map(np.logical_and, a, b, item=1), conditions, Block((), np.asarray(True)))
+
+    def where(self, conditions: Live, block: Block, otherwise: float = 0) -> Block:
+        select = self.every(conditions)
+        return self.map(lambda c, x: np.where(c, x, otherwise), select, block) if conditions else block
+
+    def found(self, wrong: Block, live: Live, shown: Block) -> str:
+        """What is shown at a live point that is wrong; empty where there is none."""
+        for condition in live if wrong.array.any() else ():
+            wrong = self.map(np.logical_and, wrong, condition, item=1)
+        if not wrong.array.any():
+            return ""
+        point = dict(zip(wrong.indices, np.argwhere(wrong.array)[0], strict=True))
+        place = ", ".join(f"{i.name} = {n + i.set.start}" for i, n in point.items())
+        return f"{shown.array[tuple(point[i] for i in shown.indices)]}" + f" (at {place})" * bool(place)
+
+    def solve(self, equation: Equation) -> Array:
+        """The array of the target, 0 where the equation has no points."""
+        tensor, indices = self.program.tensors[equation.target], equation.indices
+        live = self.conditions(equation.domain, ())
+        body = self.where(live, (self.whole if tensor.integer else self.value)(equation.body, live))
+        full = np.broadcast_to(body.over(indices), self.shape(indices))
+        array = np.array(full, dtype=np.int64 if tensor.integer else np.float64, order="C")
+        return array.reshape([self.extent(slot.set) for slot in tensor.slots])
+
+    def value(self, term: Term, live: Live) -> Block:
+        """The term at every point: int64 for integers, bool for predicates, else float64."""
+        match term:
+            case Const(value):
+                return _scalar(value)
+            case Truth(holds):
+                return Block((), np.asarray(holds))
+            case Size(extent):
+                return _scalar(_at(extent, self.sizes))
+            case Position(index):
+                return Block((index,), np.arange(self.extent(index.set)) + index.set.start)
+            case Pack(parts, sets, into):
+                total = Block((), np.asarray(0))
+                for part, over in zip(parts, sets, strict=True):
+                    scaled = Block(total.indices, total.array * self.extent(over) - over.start)
+                    total = self.map(np.add, scaled, self.whole(part, live))
+                return Block(total.indices, total.array + into.start)
+            case Part(item, of, before, into):
+                shift = _scalar(before.at(self.sizes) + into.start - of.start)
+                return self.map(np.add, shift, self.whole(item, live))
+            case Read():
+                return self.read(term, live)
+            case Apply():
+                return self.apply(term, live)
+            case Where(condition, then):
+                here = self.conditions(condition, live)
+                return self.where(here, self.value(then, (*live, *here)))
+            case Fold():
+                return self.fold(term, live)
+            case Join():
+                return self.join(term, live)
+        assert_never(term)
+
+    def apply(self, term: Apply, live: Live) -> Block:
+        match term:
+            case Apply("and"):
+                return self.every(self.conditions(term, live))
+            case Apply("or", args):
+                return self.map(np.logical_not, self.every(self.in_turn(args, live, np.logical_not)), item=1)
+            case Apply("le" | "lt" | "eq" | "ne" as op, args) if exact := self.exact(Apply("sub", args), live):
+                return self.map(_MEANINGS[op], exact[0], _scalar(Fraction(0)), item=1)
+            case Apply("floor", (a,)) if exact := self.exact(a, live):
+                return self.map(np.floor_divide, *exact)
+            case Apply("ceil", (a,)) if exact := self.exact(a, live):
+                return self.map(lambda above, below: -(-above // below), *exact)
+        meaning, item = _MEANINGS[term.op], 8 if PRIMITIVES[term.op].kind == "value" else 1
+        blocks = [self.value(arg, live) for arg in term.args]
+        if len(blocks) == 1:
+            return self.map(meaning, blocks[0], item=item)
+        return reduce(lambda x, y: self.map(meaning, x, y, item=item), blocks)
+
+    def conditions(self, term: Term, live: Live) -> Live:
+        """The conjuncts, each over its own indices."""
+        return self.in_turn([atom for atom in conjuncts(term) if atom != Truth(True)], live, np.asarray)
+
+    def in_turn(self, args: Sequence[Term], live: Live, then: Callable[..., Array]) -> Live:
+        """Conditions, each read only where those before it hold; those that read nothing come first."""
+        done: Live = ()
+        for arg in sorted(args, key=lambda a: any(True for _ in reads(a))):
+            done = (*done, self.map(then, self.value(arg, (*live, *done)), item=1))
+        return done
+
+    def exact(self, term: Term, live: Live) -> tuple[Block, Block] | None:
+        """Numerator and positive denominator, int64; None where the term is no rational number, or too large for that."""
+        if any(isinstance(t, Fold) or (isinstance(t, Read) and not self.program.tensors[t.tensor].integer) for t in walk(term)):
+            return None
+        match linear(term), term:
+            case None, Apply("div", (a, b)):
+                above, below = self.value(a, live), self.value(b, live)
+                pair = self.map(lambda x, y: np.where(y < 0, -x, x), above, below), self.map(np.abs, below)
+                return pair if above.array.dtype.kind == below.array.dtype.kind == "i" else None
+            case None, _:
+                return None
+            case form, _:
+                atoms, factors = [_scalar(Fraction(1))], [_at(form.constant, self.sizes)]
+        for atom, coefficient in form.atoms:
+            atoms.append(self.value(atom, live))
+            factors.append(_at(coefficient, self.sizes))
+        common = math.lcm(*(f.denominator for f in factors if isinstance(f, Fraction)))
+        if math.inf in factors or any(atom.array.dtype.kind != "i" for atom in atoms):
+            return None
+        times = [int(factor * common) for factor in factors]
+        if sum(abs(n) * int(np.abs(a.array).max(initial=1)) for n, a in zip(times, atoms, strict=True)) + common >= _MOST_EXACT:
+            return None
+        scaled = [Block(a.indices, np.asarray(a.array * n)) for n, a in zip(times, atoms, strict=True)]
+        return reduce(lambda a, b: self.map(np.add, a, b), scaled), _scalar(Fraction(common))
+
+    def whole(self, term: Term, live: Live) -> Block:
+        """The term as int64; WrongData where it is not whole at a live point."""
+        block = self.value(term, live)
+        if block.array.dtype.kind == "i":
+            return block
+        if exact := self.exact(term, live):
+            block = self.map(np.true_divide, *exact)
+        rounded = Block(block.indices, np.nan_to_num(np.rint(block.array)).clip(-_MOST_EXACT, _MOST_EXACT).astype(np.int64))
+        if found := self.found(self.map(np.not_equal, rounded, block, item=1), live, block):
+            raise WrongData(f"an index expression is {found}, not a whole number")
+        return rounded
+
+    def read(self, term: Read, live: Live) -> Block:
+        """The stored array, relabelled where a slot is read along its own set, gathered where not."""
+        tensor, array = self.program.tensors[term.tensor], self.values[term.tensor]
+        uses = Counter(i for sub in term.subs for i in free_indices(sub))
+        plain: dict[int, Index] = {}
+        chosen: dict[int, Block] = {}
+        for axis, (sub, slot) in enumerate(zip(term.subs, tensor.slots, strict=True)):
+            match sub:
+                case Position(i) if uses[i] == 1 and (self.extent(i.set), i.set.start) == (array.shape[axis], slot.set.start):
+                    plain[axis] = i
+                case _:
+                    chosen[axis] = self.storage(tensor, slot, sub, live)
+        if not chosen:
+            return Block(tuple(plain.values()), array)
+        indices = _union(chosen.values())
+        shape = self.shape((*indices, *plain.values()))
+        if any(array.shape[axis] == 0 for axis in chosen):
+            return Block((*indices, *plain.values()), np.zeros(shape, array.dtype))
+        places = tuple(block.over(indices) for block in chosen.values())
+        return Block((*indices, *plain.values()), np.asarray(array.transpose([*chosen, *plain])[places]))
+
+    def storage(self, tensor: Tensor, slot: Slot, sub: Term, live: Live) -> Block:
+        """Where a subscript is stored; clamped where it is not live, WrongData where it is and leaves its range."""
+        block, n, start = self.whole(sub, live), self.extent(slot.set), slot.set.start
+        outside = self.map(lambda x: (x < start) | (x >= start + n), block, item=1)
+        if found := self.found(outside, live, block):
+            raise WrongData(f"`{tensor.key}` is read at `{slot.name}` = {found}, outside {start}..{start + n - 1}", tensor.span)
+        return self.map(lambda x: (x - start).clip(0, max(n - 1, 0)), block)
+
+    def join(self, term: Join, live: Live) -> Block:
+        """The values of the parts, one after the other along the index of the sum."""
+        pieces, before = [], 0
+        for part, body in term.parts:
+            piece = slice(before, before := before + self.extent(part.set))
+            here = tuple(c.reduced(np.any, (part,)).along(term.index, part, piece) for c in live)
+            pieces.append(self.value(body, here).along(part, term.index, slice(None)))
+        rest = tuple(i for i in _union(pieces) if i != term.index)
+        self.shape((*rest, term.index))
+        arrays = [np.broadcast_to(block.over((*rest, term.index)), (*self.shape(rest), self.extent(part.set)))
+                  for block, (part, _) in zip(pieces, term.parts, strict=True)]
+        return Block((*rest, term.index), np.concatenate(arrays, axis=-1))
+
+    def fold(self, term: Fold, live: Live) -> Block:
+        """The body over the points of the domain, the row's value of nothing where there are none."""
+        live = tuple(condition.reduced(np.any, term.bound) for condition in live)
+        here = self.conditions(term.domain, live)
+        if term.op == "sum":
+            more, factors = self.factors(term.body, (*live, *here))
+            return self.contract((*here, *more), factors, term.bound)
+        row = FOLDS[term.op]
+        body = self.where(here, self.value(term.body, (*live, *here)), row.empty)
+        indices = tuple(dict.fromkeys((*body.indices, *term.bound)))
+        full = Block(indices, np.broadcast_to(body.over(indices), self.shape(indices)).astype(np.float64, copy=False))
+        return full.reduced(lambda x, axis: getattr(np, row.meaning)(x, axis=axis, initial=row.start), term.bound)
+
+    def factors(self, term: Term, live: Live) -> tuple[Live, list[Block]]:
+        """The term as a product: conditions outside which it is 0, and factors."""
+        match term:
+            case Apply("mul", args):
+                pairs = [self.factors(arg, live) for arg in args]
+                return tuple(c for here, _ in pairs for c in here), [f for _, factors in pairs for f in factors]
+            case Apply("neg", (a,)):
+                here, factors = self.factors(a, live)
+                return here, [*factors, _scalar(Fraction(-1))]
+            case Apply("div", (a, b)):
+                below = self.value(b, live)
+                if not self.found(self.map(lambda x: x == 0, below, item=1), live, below):
+                    here, factors = self.factors(a, live)
+                    return here, [*factors, self.map(lambda x: np.where(x == 0, 0.0, 1 / x), below)]
+            case Where(condition, then):
+                here = self.conditions(condition, live)
+                more, factors = self.factors(then, (*live, *here))
+                return (*here, *more), factors
+        return (), [self.value(term, live)]
+
+    def contract(self, conditions: Live, factors: list[Block], bound: tuple[Index, ...]) -> Block:
+        """Σ over `bound` of the product, where the conditions hold.
+
+        A condition selects in the factors that have all its indices, and is itself a factor, 0 or 1, where none has. If a number
+        that is not finite is left, 0 · ∞ would spoil rows that it is not in: then the whole product is laid out and selected from.
+        """
+        for condition in sorted(conditions, key=lambda c: -len(c.indices)):
+            inside = [set(condition.indices) <= set(f.indices) for f in factors]
+            factors = [self.where((condition,), f) if i else f for f, i in zip(factors, inside, strict=True)]
+            factors += [condition] * (not any(inside))
+        factors = [Block(f.indices, f.array.astype(np.float64, copy=False)) for f in factors]
+        factors += [Block((i,), np.ones(self.extent(i.set))) for i in bound if i not in _union(factors)]
+        if not all(np.isfinite(f.array).all() for f in factors):
+            product = reduce(lambda a, b: self.map(np.multiply, a, b), factors)
+            return self.where(conditions, product).reduced(np.sum, bound)
+        indices = _union(factors)
+        free = tuple(i for i in indices if i not in bound)
+        self.shape(free)
+        operands = [part for f in factors for part in (f.array, [indices.index(i) for i in f.indices])]
+        array = np.einsum(*operands, [indices.index(i) for i in free], optimize=("greedy", _MOST_BYTES // 8))
+        return Block(free, np.asarray(array))

@@ -1,0 +1,68 @@
+"""The whole flow on one screen: text -> syntax -> typed -> normal -> plan. Back ends take it from there."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from einc.checker import check as check_tree
+from einc.errors import Report, Source, Span
+from einc.parse import parse, read_bytes
+from einc.problems import NotText
+from einc.syntax import SyntaxTree
+from einc.terms import TypedProgram
+
+
+def read_source(path_or_text: str | Path, report: Report) -> Source:
+    """A file's text, or the text itself where it is one (more than a line, or with an equals sign)."""
+    if isinstance(path_or_text, str) and ("\n" in path_or_text or "=" in path_or_text):
+        return Source("<text>", path_or_text)
+    path = Path(path_or_text)
+    try:
+        if not path.exists() and not path.suffix and (found := _shipped(str(path_or_text))) is not None:
+            return found
+        return read_bytes(str(path), path.read_bytes(), report)
+    except OSError as error:
+        report.add(NotText(f"cannot read {path}: {(error.strerror or str(error)).lower()}"))
+        return Source(str(path), "")
+
+
+def _shipped(name: str) -> Source | None:
+    """A spec that comes with einc."""
+    if not all(part.replace("_", "").replace("-", "").isalnum() for part in name.split("/")):
+        return None
+    found = files("einc.specs").joinpath(f"{name}.ein")
+    return Source(f"specs/{name}.ein", found.read_text(encoding="utf-8")) if found.is_file() else None
+
+
+def find(source: Source, name: str) -> Source | None:
+    """A used spec: beside the file that uses it, else one of einc's."""
+    beside = Path(source.name).parent / f"{name}.ein"
+    if not source.name.startswith("<") and beside.is_file():
+        return read_bytes(str(beside), beside.read_bytes(), Report())
+    return _shipped(name)
+
+
+@cache
+def _prelude() -> SyntaxTree:
+    report = Report()
+    tree = parse(Source("prelude.ein", files("einc.grammar").joinpath("prelude.ein").read_text(encoding="utf-8")), report)
+    assert not report.problems, [p.message for p in report.problems]
+    return tree
+
+
+def syntax(source: Source, report: Report) -> SyntaxTree:
+    """What is written; statements that cannot be read are in the report."""
+    return parse(source, report)
+
+
+def check(source: Source, report: Report, *, strict: bool = False) -> TypedProgram | None:
+    """What it means; None where there are errors. `strict` makes every warning an error."""
+    if any(p.severity == "error" for p in report.problems):
+        return None
+    tree = syntax(source, report)
+    if not tree.statements and not report.errors:
+        report.add(NotText("there is no statement in it", Span(source, 0, 0)))
+    program = check_tree(tree, _prelude(), report, find, parse)
+    return None if report.errors or (strict and report.warnings) else program

@@ -1,0 +1,400 @@
+"""Every kind of error, each with the smallest text that triggers it and a paragraph that teaches.
+
+`einc explain CODE` and the error index are made from this page; a test runs every example.
+"""
+
+from __future__ import annotations
+
+from einc.errors import Problem
+
+# E01xx: how a text is written
+
+
+class Unclosed(Problem):
+    code = "E0101"
+    title = "a bracket is not closed"
+    example = "input x_{t"
+    explanation = "Every `(`, `[`, `{` and `$$` needs its partner in the same statement. `(` may close with `]`, as in the interval `(t-W, t]`."
+
+
+class StrayCloser(Problem):
+    code = "E0102"
+    title = "a bracket closes nothing"
+    example = "index t : time(T)\ninput x_t\ny_t = x_t)"
+    explanation = "There is no open bracket for it to close."
+
+
+class Unexpected(Problem):
+    code = "E0103"
+    title = "a statement stops or goes on where it should not"
+    example = "index t : time(T)\ninput x_t\ny_t = x_t +"
+    explanation = "An operator needs something on both sides, a declaration needs what it declares, and an equation its right side."
+
+
+class TwoEquals(Problem):
+    code = "E0104"
+    title = "two equals signs in one equation"
+    example = "index t : time(T)\ninput x_t\ny_t = z_t = x_t"
+    explanation = "An equation defines one name. Write two equations; the second may use the first."
+
+
+class Unbound(Problem):
+    code = "E0106"
+    title = "a big operator without an index"
+    example = "index t : time(T)\ninput x_t\ny = sum x_t"
+    explanation = "`sum`, `max`, `min` and `prod` over elements say over which index they run: `sum_{s ≤ t} x_s`. `max(a, b)` of two values needs none."
+
+
+class DoubleScript(Problem):
+    code = "E0107"
+    title = "a script on a script"
+    example = "index t, s : time(T)\ninput x_{t s}\ny_t = sum_s x_t_{s_t_t}"
+    explanation = "A script holds indices, labels and index expressions. An index expression may be a gather (`E_{w_t}`), not a nest of scripts."
+
+
+class BadScript(Problem):
+    code = "E0108"
+    title = "a script that needs braces"
+    example = "index t, h : time(T)\ninput x_th"
+    explanation = (
+        "After a bare `_` or `^` one letter or number is a script; several letters are a label, part of the name (`d_model`, `K_hat`). "
+        "So `x_th` could be meant as `x_{t h}` or as `x_t h`, and a prime after a bare script as `x'_t` or `x_{t'}`."
+    )
+
+
+class UnknownMacro(Problem):
+    code = "E0109"
+    title = "a macro that is not known"
+    example = "index t : time(T)\ninput x_t\ny_t = \\fraq{1}{2} x_t"
+    explanation = "The language reads the macros of §1 of its reference. A macro is its whole run of letters: `\\left` is not `\\le` and `ft`."
+
+
+class RelationAsValue(Problem):
+    code = "E0110"
+    title = "a comparison where a number is needed"
+    example = "index t, s : time(T)\ninput x_t\ny_{t s} = x_t (s <= t)"
+    explanation = "A comparison is not a number. `1[s <= t]` is 1 where it holds and 0 elsewhere; as a restriction it stands after a comma, in a `mask`, or under a big operator."
+
+
+class NeedsArguments(Problem):
+    code = "E0111"
+    title = "a function without its arguments"
+    example = "index t : time(T)\ninput x_t\ny_t = exp x_t"
+    explanation = "A function is applied with parentheses: `exp(x_t)`."
+
+
+class UnreadableCharacter(Problem):
+    code = "E0112"
+    title = "a character without meaning"
+    example = "index t : time(T)\ninput x_t\ny_t = x_t @ 2"
+    explanation = "The character is no letter, digit, bracket or operator of the language."
+
+
+class TooDeep(Problem):
+    code = "E0113"
+    title = "nested too deeply"
+    example = "y = " + "(" * 101 + "1" + ")" * 101
+    explanation = "Nobody can read it. Name an inner expression in an equation of its own."
+
+
+class NotText(Problem):
+    code = "E0114"
+    title = "nothing to read"
+    example = ""
+    explanation = "A spec is a UTF-8 text of at most 2 MB with at least one statement."
+
+
+class AmbiguousQuotient(Problem):
+    code = "E0115"
+    title = "a quotient with two readings"
+    example = "index t : time(T)\ninput x_t, y_t, z_t\nw_t = x_t / y_t z_t"
+    explanation = "`a / b c` is (a / b) c by rule and a / (b c) to many readers, so it is refused unless a or b is a number."
+
+
+class NotYet(Problem):
+    code = "E0116"
+    title = "read, but not compiled yet"
+    example = 'section "FlashAttention":\n    y = 1'
+    explanation = "The statement belongs to the language, but this release does not compile it."
+
+
+# E02xx: names and scripts
+
+
+class Undeclared(Problem):
+    code = "E0201"
+    title = "a name that nothing declares or defines"
+    example = "index t : time(T)\ny_t = q_t"
+    explanation = "Every tensor on a right side is an input, a weight, or the left side of an equation."
+
+
+class NotApplicable(Problem):
+    code = "E0202"
+    title = "an application of something that is not a function"
+    example = "index t : time(T)\ninput x_t\ny_t = t(x_t)"
+    explanation = "`name(…)` applies a function, a map or a spec, and is a product otherwise; with an index both readings are likely, so write a space and an operator."
+
+
+class AmbiguousScript(Problem):
+    code = "E0203"
+    title = "a script with several readings"
+    example = "index k, v, h, d : feature(D)\nindex kv : head(G)\ninput C_{k v h d}, C_{kv h d}\ny_{k v h d} = C_{kvhd}"
+    explanation = "A run of letters in a script is split into declared names and must have exactly one reading. Spaces settle it."
+
+
+class UnreadableScript(Problem):
+    code = "E0204"
+    title = "a script without a reading"
+    example = "index t, h : time(T)\ninput x_{t h}\ny_{t h} = x_{thq}"
+    explanation = "The letters of a script must be declared indices, or labels of the name they hang on."
+
+
+class NoSuchSignature(Problem):
+    code = "E0205"
+    title = "a tensor with other slots"
+    example = "index t : time(T)\nindex f : feature(D)\ninput x_t^f\ny_t = x_t"
+    explanation = "A name with its labels and the sets of its slots is one thing; no declaration of this name has these slots."
+
+
+class NoSuchLabel(Problem):
+    code = "E0207"
+    title = "a label that the name does not have"
+    example = "index h : head(H)\nweight W_{Q h}, W_{K h}\ny_h = W_{R h}"
+    explanation = "Labels are part of a name: `W_Q` and `W_K` are two weights, and `W_R` is neither."
+
+
+class TwoMeanings(Problem):
+    code = "E0208"
+    title = "a bare name with two meanings"
+    example = "index t : time(t)\ninput x_t\ny_t = t x_t"
+    explanation = "A bare name is an index (its position), an extent or a scalar. If it could be two of them, rename one."
+
+
+class DefinedTwice(Problem):
+    code = "E0209"
+    title = "two definitions of one signature"
+    example = "index t : time(T)\ninput x_t\ny_t = x_t\ny_t = 2 x_t"
+    explanation = "Each signature has one equation. To replace one that a `use` brought in, say `override`."
+
+
+class BadDeclaration(Problem):
+    code = "E0210"
+    title = "a declaration that does not declare"
+    example = "index t : moment(T)"
+    explanation = "`index t, s : time(T)`, `dim W`, `input X_t^f`, `weight W_{Q f}^d`, `mask L_{t s} : s ≤ t`, `map π(h) = … : g`, `def f(x) = …`."
+
+
+class Reserved(Problem):
+    code = "E0211"
+    title = "a reserved name"
+    example = "index t : time(T)\ninput softmax_t\ny_t = 2"
+    explanation = "The names of the prelude and of the primitive functions cannot be given to tensors, indices or extents."
+
+
+class CannotUse(Problem):
+    code = "E0212"
+    title = "a spec that cannot be used"
+    example = 'use "no_such_spec"'
+    explanation = "`use` looks beside the file, then among the specs that come with einc. Specs may not use each other in a circle."
+
+
+class OverridesNothing(Problem):
+    code = "E0213"
+    title = "an override of nothing"
+    example = "index t : time(T)\ninput x_t\noverride y_t = x_t"
+    explanation = "`override` replaces the one equation (or mask) of a signature that came before it, usually through `use`."
+
+
+class OnePythonName(Problem):
+    code = "E0214"
+    title = "two tensors with one Python name"
+    example = "index t : time(T)\nindex f : feature(D)\ninput x_t, x_t^f\ny_t^f = x_t x_t^f"
+    explanation = "Inputs and outputs are passed by their Python names. `input x_t as x0` chooses one."
+
+
+class UnknownIndex(Problem):
+    code = "E0215"
+    title = "an index that is not declared"
+    example = "index t : time(T)\ninput x_t\ny = sum_{q} x_q"
+    explanation = "Every index is declared with its class and extent: `index q : time(T)`."
+
+
+class WrongArguments(Problem):
+    code = "E0216"
+    title = "arguments that do not fit"
+    example = "index t : time(T)\ninput x_t\ny_t = softcap(x_t)"
+    explanation = "A call gives one argument for each parameter. A parameter with an index needs an argument that has one to give."
+
+
+# E03xx: balance of indices
+
+
+class FreeOnRight(Problem):
+    code = "E0301"
+    title = "an index on the right that is not on the left"
+    example = "index t : time(T)\nindex f : feature(D)\ninput x_t^f\ny_t = 2 x_t^f"
+    explanation = "An index that stands once in a term and not on the left is neither free nor summed. Put it on the left, or sum over it."
+
+
+class FreeOnLeft(Problem):
+    code = "E0302"
+    title = "an index on the left that is not on the right"
+    example = "index t : time(T)\nindex f : feature(D)\ninput x_t\ny_t^f = x_t"
+    explanation = "A term may lack an index of the left side, but at least one term must have it. There is no silent broadcast."
+
+
+class ThreeTimes(Problem):
+    code = "E0304"
+    title = "an index three times in one term"
+    example = "index j : feature(D)\ninput a_j, b^j, c_j\ny = a_j b^j c_j"
+    explanation = "Einstein's convention pairs one upper with one lower index; with three it says nothing. Write the sum, or rename one pair."
+
+
+class TwoReadings(Problem):
+    code = "E0305"
+    title = "a pair that is also on the left"
+    example = "index j : feature(D)\ninput a_j, b^j\ny_j = a_j b^j"
+    explanation = "An up/down pair of a summed class is summed, an index on the left is free; here both would hold. `a_{(j)}` in parentheses is a label and free; `Σ_j` sums."
+
+
+class TemporalSum(Problem):
+    code = "E0306"
+    title = "a temporal index summed implicitly"
+    example = "index t, s : time(T)\ninput A_{t s}, V_s\ny_t = A_{t s} V_s"
+    explanation = "Indices of time, request and batch are never summed implicitly, whatever their position. Write the sum and its domain."
+
+
+class BoundAndFree(Problem):
+    code = "E0308"
+    title = "an index both bound and free"
+    example = "index t, s : time(T)\ninput a_s, b_s\ny = (sum_s a_s) b_s"
+    explanation = "The sum ends with its product or its parenthesis; outside it the index means nothing. Rename one of the two."
+
+
+class BoundTwice(Problem):
+    code = "E0309"
+    title = "an index bound again inside its own scope"
+    example = "index s : time(T)\ninput a_s\ny = sum_s (a_s sum_s a_s)"
+    explanation = "A binder inside may not take an index that is bound around it. Write `s'` for the inner one."
+
+
+class SameLevel(Problem):
+    code = "W0301"
+    severity = "warning"
+    title = "a pair on one level"
+    example = "index h : head(H)\ninput a_h, b_h\ny = a_h b_h"
+    explanation = "Both occurrences stand on one level. It is summed, as the paper's own merge is, but the explicit form says so. `--strict` refuses it."
+
+
+# E04xx: sets, extents, dtypes
+
+
+class WrongSet(Problem):
+    code = "E0401"
+    title = "an index in a slot of another set"
+    example = "index t : time(T)\nindex f : feature(D)\ninput x_f\ny_t = x_t"
+    explanation = "A slot takes any index of its set: the same class, the same extent, the same first value."
+
+
+class WrongData(Problem):
+    code = "E0402"
+    title = "data that does not fit the spec"
+    example = "index t : time(T)\nindex d : feature(D) = (i a)\nindex i : feature(D / 3)\nindex a : feature(2)\ninput x_t^d\ny_t^d = x_t^d"
+    explanation = "Extents are equal or it is an error: an extent of 1 is never stretched. The product of a composite's parts is its extent."
+
+
+class WrongType(Problem):
+    code = "E0404"
+    title = "an element type that does not fit"
+    example = "index t : time(T)\nindex v : vocab(V)\nindex f : feature(D)\ninput E_v^f, w_t\ny_t^f = E_{w_t}^f"
+    explanation = "What stands in a slot or a map is an integer: declare the tensor `: int`."
+
+
+class AssignsInput(Problem):
+    code = "E0405"
+    title = "an equation for an input"
+    example = "index t : time(T)\ninput x_t\nx_t = 1"
+    explanation = "Inputs and weights are given by the caller."
+
+
+class Circular(Problem):
+    code = "E0406"
+    title = "definitions in a circle"
+    example = "index t : time(T)\nx_t = y_t\ny_t = x_t"
+    explanation = "Outside recurrences the order of lines means nothing, so nothing may depend on itself."
+
+
+# E05xx: domains, causality, isolation
+
+
+class ReadsFuture(Problem):
+    code = "E0501"
+    title = "an output reads the future"
+    example = "index t, s : time(T)\ninput x_s\noutput y_t = sum_{s >= t} x_s"
+    explanation = "An output at t may only read positions up to t, unless `mask L : all` or `output y : all` says that the future is meant."
+
+
+class CrossesRequests(Problem):
+    code = "E0502"
+    title = "an output reads another request"
+    example = "index r : request(R)\nindex f : feature(D)\ninput x_r^f\noutput y_{r f} = sum_{r'} x_{r'}^f"
+    explanation = "An output of request r may only read what belongs to r. A gate `δ_r^{r'}` or a domain `r' = r` says so."
+
+
+class NoDomain(Problem):
+    code = "E0503"
+    title = "a function of a line over time without a domain"
+    example = "index t, s : time(T)\ninput L_{t s}\noutput A_{t s} = softmax_s(L_{t s})"
+    explanation = "Which positions a softmax runs over decides what the layer means, so it is said: by a `mask`, by `softmax_{s ≤ t}`, or by `mask L : all`."
+
+
+class IndicatorFactor(Problem):
+    code = "E0505"
+    title = "an indicator where a domain was meant"
+    example = "index t, s : time(T)\ninput L_{t s}\nmask L_{t s} : s <= t\noutput A_{t s} = softmax_{s}(1[s < t] L_{t s})"
+    explanation = "`1[p] x` is 0 where p fails, and exp(0) is 1: the place still takes part. A restriction stands in a `mask` or under the function."
+
+
+class ForeignIndex(Problem):
+    code = "E0506"
+    title = "a domain with an index that is not in scope"
+    example = "index t, s, u : time(T)\ninput x_s\noutput y_t = sum_{s <= t, u > s} x_s"
+    explanation = "A domain speaks of the index it restricts and of the indices around it."
+
+
+class PartialOutput(Problem):
+    code = "E0507"
+    title = "restrictions that differ, or an output with gaps"
+    example = "index t, s : time(T)\ninput x_s\noutput y_{t s} = x_s, s <= t"
+    explanation = "An expression exists where all its parts exist. Two different restrictions in one sum, and an output that does not exist everywhere, are refused."
+
+
+class CutDomain(Problem):
+    code = "E0508"
+    title = "a mask that nothing reads, or a sum that cuts one"
+    example = "index t, s : time(T)\ninput x_t\nmask x_t : t > 2\noutput y_t = 1"
+    explanation = "A mask that no reduction reads does nothing, and a sum over fewer points than its body was normalised over no longer sums to one."
+
+
+# E06xx: index expressions
+
+
+class OutOfRange(Problem):
+    code = "E0601"
+    title = "an index expression that may leave its range"
+    example = "index t : time(T)\nindex j : feature(n)\ninput w_t\ny_{t j} = w_{t+j}"
+    explanation = "Say what happens there: `, t + j ≤ T` (those do not exist), `1[t + j ≤ T] w_{t+j}` (0), or `w_{min(t + j, T)}`."
+
+
+class BadMap(Problem):
+    code = "E0602"
+    title = "a map that is not one"
+    example = "index h : head(H)\nmap π(h) = h / 2 : h"
+    explanation = "A map is an exact integer expression of one or more indices, with a declared index as its target: `map π(h) = ceil(h G / H) : g`."
+
+
+class BadPart(Problem):
+    code = "E0604"
+    title = "a direct sum whose parts do not fit"
+    example = "index c : feature(C)\nindex r : feature(R)\nindex e : feature = c ⊕ r\ninput x^c\noutput y^e = x^c ⊕ x^c"
+    explanation = "For `e = c ⊕ ρ` the right side is `… ⊕ …`, each part known by its own index, in order."
