@@ -14,7 +14,7 @@ from einc import syntax as s
 from einc.checking.audit import audit
 from einc.checking.declare import declare
 from einc.checking.expressions import value
-from einc.checking.names import head
+from einc.checking.names import Name, head
 from einc.checking.predicates import predicate, restriction
 from einc.checking.scope import Scope, Signature
 from einc.checking.signatures import Collected, Entry, collect, left_side
@@ -110,7 +110,8 @@ class _Work:
         for signature in self.scope.signatures:
             stem = signature.name.python
             if names[stem] > 1:
-                stem = "_".join([stem, *("".join(c for c in x.name if c.isalnum()) for x in signature.slots)])
+                letters = "".join(c for x in signature.slots for c in x.name if c.isalnum())
+                stem = f"{stem}_{Name(letters).python}" if letters else stem
             signature.key = self.made.fresh(stem)
             self.spans[signature.key] = signature.span
             signature.letters = tuple(Index(x.name, x.set) for x in signature.slots)
@@ -132,6 +133,7 @@ class _Work:
                 self._masked(signature)
         except Problem as problem:
             self.report.add(problem)
+            signature.total = True  # so that its readers are not blamed for what it lacks
         self.state[id(signature)] = "done"
 
     def _masked(self, signature: Signature) -> None:
@@ -172,7 +174,7 @@ class _Work:
         signature.domain = None if plain == TRUE else plain
         signature.total = signature.total or bool(result.stated & left and not free_indices(domain))
         signature.lines = {n: result.lines[x] for n, x in enumerate(letters) if x in result.lines}
-        signature.integer = result.integer and not any(True for _ in reads(result.term)) or (result.integer and isinstance(result.term, Read))
+        signature.integer = result.integer
         terms = tuple(_axis_term(axis, self.scope) for axis in axes)
         self.equations[id(signature)] = Equation(signature.key, terms, domain, result.term, " ".join(entry.span.text.split()))
 
@@ -222,7 +224,7 @@ class _Work:
         equations = tuple(_renamed(everything[key], names) for key in _sorted(everything, live))
         self.audited = _Audited(self, names, outputs)
         return TypedProgram(name, tensors, equations, tuple((names[x.key], names[x.key]) for x in outputs), dict(self.scope.fixed),
-                            dict(self.scope.splits))
+                            dict(self.scope.splits), dict(self.scope.sums))
 
     audited: _Audited = field(init=False)
 

@@ -43,6 +43,8 @@ class _LazyGroup(click.Group):
             return super().invoke(ctx)
         except EincError as error:
             problems = error.problems
+        except Problem as error:
+            problems = [error]
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -23,9 +23,10 @@ import numpy.typing as npt
 
 from einc.domains import linear
 from einc.folds import FOLDS
-from einc.indices import Extent, Index, IndexSet, number, size
+from einc.indices import Index, IndexSet
 from einc.primitives import PRIMITIVES
-from einc.problems import NotYet, WrongData, WrongType
+from einc.sizes import at, solve_sizes
+from einc.problems import WrongData, WrongType
 from einc.terms import (
     Apply,
     Const,
@@ -43,7 +44,6 @@ from einc.terms import (
     Term,
     Truth,
     Where,
-    bound_indices,
     conjuncts,
     free_indices,
     reads,
@@ -83,128 +83,6 @@ def _typed(tensor: Tensor, array: Array) -> Array:
     return array.astype(np.int64 if tensor.integer else np.float64, copy=False)
 
 
-# Sizes
-
-
-def solve_sizes(program: Program, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]) -> dict[str, int]:
-    """Every named size: from the spec, an argument, or the shapes of the inputs (by key). WrongData where they disagree."""
-    axes = _axes(program, shapes)
-    known, origin = dict(program.sizes), dict.fromkeys(program.sizes, "fixed by the spec")
-    names = known.keys() | {name for extent in _extents(program) for name in extent.sizes}
-    for name, value in sizes.items():
-        if name not in names:
-            raise WrongData(f"`{name}` is no size of the program: its sizes are {_listed(sorted(names))}")
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-            raise WrongData(f"the size `{name}` is given as {value}: a size is a whole number, 0 or more")
-        if known.setdefault(name, int(value)) != value:
-            raise WrongData(f"the size `{name}` is given as {value}, but the spec fixes it to {known[name]}")
-        origin.setdefault(name, "given as an argument")
-    facts = [(slot.set.extent - number(n), f"read from `{t.key}` along `{slot.name}`") for t, slot, n in axes]
-    facts.sort(key=lambda fact: not any((fact[0] - size(name)).constant is not None for name in fact[0].sizes))
-    facts += [(whole - parts, f"what makes {whole} = {parts}") for whole, parts in _identities(program)]
-    while found := next(((name, value, why) for fact, why in facts for name, value in _solved(fact, known)), None):
-        name, exact, why = found
-        if exact.denominator != 1 or exact < 0:
-            raise WrongData(f"the size `{name}` would be {exact}, {why}: a size is a whole number, 0 or more")
-        known[name], origin[name] = int(exact), why
-    _check(program, axes, known, origin)
-    return known
-
-
-def _axes(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> list[tuple[Tensor, Slot, int]]:
-    """The axes of the inputs with their extents; WrongData for a name too few or too many and for a wrong rank."""
-    inputs = program.inputs()
-    if missing := [t for t in inputs if t.key not in shapes]:
-        raise WrongData(f"no array is given for {_listed(t.key for t in missing)}", missing[0].span)
-    if extra := sorted(shapes.keys() - {t.key for t in inputs}):
-        raise WrongData(f"{_listed(extra)} is no input of the program: its inputs are {_listed(t.key for t in inputs)}")
-    for tensor in inputs:
-        if (rank := len(shapes[tensor.key])) != len(tensor.slots):
-            axes = ", ".join(slot.name for slot in tensor.slots)
-            raise WrongData(f"`{tensor.key}` has the axes ({axes}), but the array given for it has rank {rank}", tensor.span)
-    return [(t, slot, n) for t in inputs for slot, n in zip(t.slots, shapes[t.key], strict=True)]
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names) or "none"
-
-
-def _sets(program: Program) -> Iterator[IndexSet]:
-    """The sets that the tensors and the equations run over."""
-    used = {t.key for t in program.inputs()} | {e.target for e in program.equations}
-    yield from (slot.set for key in sorted(used) for slot in program.tensors[key].slots)
-    for term in _terms(program):
-        yield from (index.set for index in bound_indices(term))
-        match term:
-            case Position(index) | Join(index):
-                yield index.set
-            case Pack(_, sets, into):
-                yield from (*sets, into)
-            case Part(_, of, _, into):
-                yield from (of, into)
-
-
-def _terms(program: Program) -> Iterator[Term]:
-    return (t for e in program.equations for root in (*e.axes, e.domain, e.body) for t in walk(root))
-
-
-def _extents(program: Program) -> Iterator[Extent]:
-    yield from (s.extent for s in _sets(program))
-    yield from (t.extent if isinstance(t, Size) else t.before for t in _terms(program) if isinstance(t, Size | Part))
-
-
-def _identities(program: Program) -> Iterator[tuple[Extent, Extent]]:
-    """The extents of composites and direct sums, and what their parts make."""
-    packs = [(t.into, t.sets) for t in _terms(program) if isinstance(t, Pack)]
-    for into, sets in dict.fromkeys([*program.splits.items(), *packs]):
-        yield into.extent, reduce(Extent.__mul__, (s.extent for s in sets), number(1))
-    for term in _terms(program):
-        if isinstance(term, Join):
-            yield term.index.set.extent, reduce(Extent.__add__, (i.set.extent for i, _ in term.parts), number(0))
-
-
-def _solved(fact: Extent, known: Mapping[str, int]) -> list[tuple[str, Fraction]]:
-    """The only size not known, with the value that makes `fact` 0; nothing where it is not c · size + constant, c ≠ 0."""
-    unknown = fact.sizes - known.keys()
-    powers = [(n, p) for mono, _ in fact.terms for n, p in mono]
-    if len(unknown) != 1 or any(p != 1 if n in unknown else p < 0 and known[n] == 0 for n, p in powers):
-        return []
-    name, = unknown
-    at_0, at_1 = (fact.at({**known, name: n}) for n in (0, 1))
-    return [(name, -at_0 / (at_1 - at_0))] if at_1 != at_0 else []
-
-
-def _check(program: Program, axes: list[tuple[Tensor, Slot, int]], known: Mapping[str, int], origin: Mapping[str, str]) -> None:
-    def why(extent: Extent) -> str:
-        return "".join(f"; `{name}` = {known[name]} is {origin[name]}" for name in sorted(extent.sizes))
-
-    if unknown := sorted({name for extent in _extents(program) for name in extent.sizes} - known.keys()):
-        raise WrongData(f"the size `{unknown[0]}` is fixed by no tensor: pass it as an argument, `{unknown[0]}=…`")
-    for tensor, slot, n in axes:
-        extent = slot.set.extent
-        if (value := _at(extent, known)) != n:
-            raise WrongData(f"`{tensor.key}` has extent {n} along `{slot.name}`, but {extent} is {value}{why(extent)}", tensor.span)
-    for over in _sets(program):
-        if over.by:
-            raise NotYet(f"`{over}` is ragged, which is not interpreted yet")
-        value = _at(over.extent, known)
-        if isinstance(value, float) or value.denominator != 1 or value < 0:
-            raise WrongData(f"the extent {over.extent} is {value}, not a whole number{why(over.extent)}")
-    for whole, parts in _identities(program):
-        if whole.sizes | parts.sizes <= known.keys() and _at(whole, known) != _at(parts, known):
-            raise WrongData(f"{whole} is {_at(whole, known)}, but its parts make {parts} = {_at(parts, known)}{why(whole + parts)}")
-
-
-def _at(extent: Extent, sizes: Mapping[str, int]) -> Fraction | float:
-    try:
-        return extent.at(sizes)
-    except ZeroDivisionError:
-        return math.inf
-
-
-# Values
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
     """A value at every point: `array` has one axis for each of `indices`, in order."""
@@ -235,8 +113,12 @@ def _union(blocks: Iterable[Block]) -> tuple[Index, ...]:
 
 
 def _scalar(value: Fraction | float) -> Block:
-    whole = isinstance(value, Fraction) and value.denominator == 1 and abs(value) < _MOST_EXACT
-    return Block((), np.asarray(int(value) if whole else float(value)))
+    if isinstance(value, Fraction) and value.denominator == 1 and abs(value) < _MOST_EXACT:
+        return Block((), np.asarray(int(value)))
+    try:
+        return Block((), np.asarray(float(value)))
+    except OverflowError:
+        return Block((), np.asarray(math.inf if value > 0 else -math.inf))
 
 
 def _divide(a: Array, b: Array) -> Array:
@@ -297,7 +179,11 @@ class _Machine:
         """The array of the target, 0 where the equation has no points."""
         tensor, indices = self.program.tensors[equation.target], equation.indices
         live = self.conditions(equation.domain, ())
-        body = self.where(live, (self.whole if tensor.integer else self.value)(equation.body, live))
+        if tensor.integer:
+            body = self.whole(equation.body, live, f"`{tensor.key}`, declared to hold integers,")
+        else:
+            body = self.value(equation.body, live)
+        body = self.where(live, body)
         full = np.broadcast_to(body.over(indices), self.shape(indices))
         array = np.array(full, dtype=np.int64 if tensor.integer else np.float64, order="C")
         return array.reshape([self.extent(slot.set) for slot in tensor.slots])
@@ -310,7 +196,7 @@ class _Machine:
             case Truth(holds):
                 return Block((), np.asarray(holds))
             case Size(extent):
-                return _scalar(_at(extent, self.sizes))
+                return _scalar(at(extent, self.sizes))
             case Position(index):
                 return Block((index,), np.arange(self.extent(index.set)) + index.set.start)
             case Pack(parts, sets, into):
@@ -376,10 +262,10 @@ class _Machine:
             case None, _:
                 return None
             case form, _:
-                atoms, factors = [_scalar(Fraction(1))], [_at(form.constant, self.sizes)]
+                atoms, factors = [_scalar(Fraction(1))], [at(form.constant, self.sizes)]
         for atom, coefficient in form.atoms:
             atoms.append(self.value(atom, live))
-            factors.append(_at(coefficient, self.sizes))
+            factors.append(at(coefficient, self.sizes))
         common = math.lcm(*(f.denominator for f in factors if isinstance(f, Fraction)))
         if math.inf in factors or any(atom.array.dtype.kind != "i" for atom in atoms):
             return None
@@ -389,7 +275,7 @@ class _Machine:
         scaled = [Block(a.indices, np.asarray(a.array * n)) for n, a in zip(times, atoms, strict=True)]
         return reduce(lambda a, b: self.map(np.add, a, b), scaled), _scalar(Fraction(common))
 
-    def whole(self, term: Term, live: Live) -> Block:
+    def whole(self, term: Term, live: Live, what: str = "an index expression") -> Block:
         """The term as int64; WrongData where it is not whole at a live point."""
         block = self.value(term, live)
         if block.array.dtype.kind == "i":
@@ -398,7 +284,7 @@ class _Machine:
             block = self.map(np.true_divide, *exact)
         rounded = Block(block.indices, np.nan_to_num(np.rint(block.array)).clip(-_MOST_EXACT, _MOST_EXACT).astype(np.int64))
         if found := self.found(self.map(np.not_equal, rounded, block, item=1), live, block):
-            raise WrongData(f"an index expression is {found}, not a whole number")
+            raise WrongData(f"{what} is {found}, not a whole number")
         return rounded
 
     def read(self, term: Read, live: Live) -> Block:
@@ -444,56 +330,51 @@ class _Machine:
         return Block((*rest, term.index), np.concatenate(arrays, axis=-1))
 
     def fold(self, term: Fold, live: Live) -> Block:
-        """The body over the points of the domain, the row's value of nothing where there are none."""
+        """The body over the points of the domain. A sum of a product is contracted, everything else laid out and reduced."""
         live = tuple(condition.reduced(np.any, term.bound) for condition in live)
         here = self.conditions(term.domain, live)
         if term.op == "sum":
-            more, factors = self.factors(term.body, (*live, *here))
-            return self.contract((*here, *more), factors, term.bound)
+            factors = self.selected(here, self.factors(term.body, (*live, *here)))
+            if all(np.isfinite(f.array).all() for f in factors):
+                return self.contract(factors, term.bound)
         row = FOLDS[term.op]
         body = self.where(here, self.value(term.body, (*live, *here)), row.empty)
         indices = tuple(dict.fromkeys((*body.indices, *term.bound)))
         full = Block(indices, np.broadcast_to(body.over(indices), self.shape(indices)).astype(np.float64, copy=False))
         return full.reduced(lambda x, axis: getattr(np, row.meaning)(x, axis=axis, initial=row.start), term.bound)
 
-    def factors(self, term: Term, live: Live) -> tuple[Live, list[Block]]:
-        """The term as a product: conditions outside which it is 0, and factors."""
+    def factors(self, term: Term, live: Live) -> list[Block]:
+        """Factors whose product is the term at live points, if they are finite: 0 · ∞ is to be laid out instead."""
         match term:
             case Apply("mul", args):
-                pairs = [self.factors(arg, live) for arg in args]
-                return tuple(c for here, _ in pairs for c in here), [f for _, factors in pairs for f in factors]
+                return [factor for arg in args for factor in self.factors(arg, live)]
             case Apply("neg", (a,)):
-                here, factors = self.factors(a, live)
-                return here, [*factors, _scalar(Fraction(-1))]
+                return [*self.factors(a, live), _scalar(Fraction(-1))]
             case Apply("div", (a, b)):
                 below = self.value(b, live)
                 if not self.found(self.map(lambda x: x == 0, below, item=1), live, below):
-                    here, factors = self.factors(a, live)
-                    return here, [*factors, self.map(lambda x: np.where(x == 0, 0.0, 1 / x), below)]
+                    return [*self.factors(a, live), self.map(lambda x: np.where(x == 0, 0.0, 1 / x), below)]
             case Where(condition, then):
                 here = self.conditions(condition, live)
-                more, factors = self.factors(then, (*live, *here))
-                return (*here, *more), factors
-        return (), [self.value(term, live)]
+                return self.selected(here, self.factors(then, (*live, *here)))
+        return [self.value(term, live)]
 
-    def contract(self, conditions: Live, factors: list[Block], bound: tuple[Index, ...]) -> Block:
-        """Σ over `bound` of the product, where the conditions hold.
-
-        A condition selects in the factors that have all its indices, and is itself a factor, 0 or 1, where none has. If a number
-        that is not finite is left, 0 · ∞ would spoil rows that it is not in: then the whole product is laid out and selected from.
-        """
+    def selected(self, conditions: Live, factors: list[Block]) -> list[Block]:
+        """The factors, 0 where a condition fails: it selects in those that have its indices, and is one more where none has."""
         for condition in sorted(conditions, key=lambda c: -len(c.indices)):
             inside = [set(condition.indices) <= set(f.indices) for f in factors]
             factors = [self.where((condition,), f) if i else f for f, i in zip(factors, inside, strict=True)]
             factors += [condition] * (not any(inside))
-        factors = [Block(f.indices, f.array.astype(np.float64, copy=False)) for f in factors]
-        factors += [Block((i,), np.ones(self.extent(i.set))) for i in bound if i not in _union(factors)]
-        if not all(np.isfinite(f.array).all() for f in factors):
-            product = reduce(lambda a, b: self.map(np.multiply, a, b), factors)
-            return self.where(conditions, product).reduced(np.sum, bound)
+        return factors
+
+    def contract(self, factors: list[Block], bound: tuple[Index, ...]) -> Block:
+        """Σ over `bound` of a product of finite factors."""
+        factors = [*factors, *(Block((i,), np.ones(self.extent(i.set))) for i in bound if i not in _union(factors))]
         indices = _union(factors)
         free = tuple(i for i in indices if i not in bound)
         self.shape(free)
-        operands = [part for f in factors for part in (f.array, [indices.index(i) for i in f.indices])]
+        operands: list[Any] = []
+        for f in factors:
+            operands += [f.array.astype(np.float64, copy=False), [indices.index(i) for i in f.indices]]
         array = np.einsum(*operands, [indices.index(i) for i in free], optimize=("greedy", _MOST_BYTES // 8))
         return Block(free, np.asarray(array))

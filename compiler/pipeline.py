@@ -11,7 +11,8 @@ from einc.errors import Report, Source, Span
 from einc.parse import parse, read_bytes
 from einc.problems import NotText
 from einc.syntax import SyntaxTree
-from einc.terms import TypedProgram
+from einc.normalise import normalise
+from einc.terms import NormalProgram, TypedProgram
 
 
 def read_source(path_or_text: str | Path, report: Report) -> Source:
@@ -66,3 +67,8 @@ def check(source: Source, report: Report, *, strict: bool = False) -> TypedProgr
         report.add(NotText("there is no statement in it", Span(source, 0, 0)))
     program = check_tree(tree, _prelude(), report, find, parse)
     return None if report.errors or (strict and report.warnings) else program
+
+
+def normal(program: TypedProgram) -> NormalProgram:
+    """The same program with gates eliminated and folds at the root."""
+    return normalise(program)

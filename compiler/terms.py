@@ -8,7 +8,7 @@ predicate that `normalise` asserts: folds stand only at the root of an equation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal, assert_never
 
@@ -164,6 +164,7 @@ class Program:
     outputs: tuple[tuple[str, str], ...]  # (Python name, tensor)
     sizes: Mapping[str, int]
     splits: Mapping[IndexSet, tuple[IndexSet, ...]]  # composite sets and their parts
+    sums: Mapping[IndexSet, tuple[Index, ...]] = field(default_factory=dict)  # direct sums and their parts
 
     def inputs(self) -> tuple[Tensor, ...]:
         """The tensors asked of the caller, those that some equation reads, in the order declared."""

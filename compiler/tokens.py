@@ -38,7 +38,7 @@ _OPERATORS = {
 }
 _RELATIONS = {"<=": "<=", "≤": "<=", ">=": ">=", "≥": ">=", "<": "<", ">": ">", "!=": "!=", "≠": "!=", ":=": ":=",
               "≔": ":=", "=": "=", "<-": "<-", "←": "<-", "⊆": "subset"}
-_CANONICAL = {"−": "-", "·": "*", "×": "*", "µ": "μ", "ϵ": "ε", "ϕ": "φ", "ϑ": "θ", "ϱ": "ρ"}
+_CANONICAL = {"−": "-", "·": "*", "×": "*", "µ": "μ", "ϵ": "ε", "ϕ": "φ", "ϑ": "θ", "ϱ": "ρ", "∈": "in"}
 _RELATION_MACROS = {"le": "<=", "leq": "<=", "leqslant": "<=", "ge": ">=", "geq": ">=", "geqslant": ">=", "ne": "!=",
                     "neq": "!=", "lt": "<", "gt": ">", "subseteq": "subset", "leftarrow": "<-", "gets": "<-", "coloneqq": ":="}
 _ACCENTS = {"hat": "hat", "widehat": "hat", "tilde": "tilde", "widetilde": "tilde", "bar": "bar", "overline": "bar",

@@ -1,1 +1,1 @@
-
+"""The torch back end: a plan as plain Python that imports torch alone."""

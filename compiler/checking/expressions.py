@@ -63,13 +63,13 @@ def _added(context: Context, terms: tuple[s.Expression, ...], signs: tuple[str, 
             total = Apply("sub", (total, item.term))
         else:
             total = Apply("add", (*(total.args if isinstance(total, Apply) and total.op == "add" else (total,)), item.term))
-    return once(merged(values, total, domain))
+    return once(merged(values, total, domain, whole=True))
 
 
 def _negated(inner: Value) -> Value:
     if isinstance(inner.term, Const):
-        return merged([inner], Const(-inner.term.value), inner.domain)
-    return merged([inner], Apply("neg", (inner.term,)), inner.domain)
+        return merged([inner], Const(-inner.term.value), inner.domain, whole=True)
+    return merged([inner], Apply("neg", (inner.term,)), inner.domain, whole=True)
 
 
 def _common_domain(values: list[Value], terms: tuple[s.Expression, ...]) -> Term:

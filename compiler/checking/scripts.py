@@ -101,6 +101,9 @@ def _one(node: s.Expression, level: Level, words: Vocabulary) -> list[Reading]:
             return [(label,)] if words.labels is None else [(label,), (value,)] if text in words.labels else [(value,)]
         case s.Group("(", ")", (inner,), span):
             return _parenthesis(inner, level, span, words)
+        case s.Group("(", ")", items, span) if items:
+            per_item = [_one(item, level, words) for item in items]
+            return [(Item("pack", span.text, level, span, parts=sum(choice, ())),) for choice in product(*per_item)]
     return [(Item("expression", node.span.text, level, node.span, expression=node),)]
 
 

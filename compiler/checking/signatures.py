@@ -138,7 +138,7 @@ def _declaring(scope: Scope, stem: Name, scripts: tuple[s.Script, ...], node: s.
 
 def _bare_label(scope: Scope, node: s.Expression) -> None:
     """`x_th` is a name with a label; where its letters are indices that is unlikely to be meant."""
-    if isinstance(node, s.Scripted):
+    if isinstance(node, s.Scripted) and all(x.kind.startswith("label") or x.kind == "prime" for x in node.scripts[:1] + node.scripts[-1:]):
         for script in node.scripts:
             if script.kind.startswith("label") and script.text not in ACCENT_LABELS and all(c in scope.indices for c in script.text):
                 base = node.base.span.text

@@ -174,14 +174,14 @@ def once(value: Value) -> Value:
     return replace(value, free=free)
 
 
-def merged(values: Iterable[Value], term: Term, domain: Term) -> Value:
-    """A value made of others, with what is known of them."""
+def merged(values: Iterable[Value], term: Term, domain: Term, whole: bool = False) -> Value:
+    """A value made of others, with what is known of them; `whole` if whole numbers then give a whole number."""
     values = list(values)
     lines: dict[Index, Term] = {}
     for value in values:
         lines.update(value.lines)
     return Value(term, domain, gather(values), frozenset().union(*(v.stated for v in values)), lines,
-                 frozenset().union(*(v.bound for v in values)), all(v.integer for v in values) if values else False)
+                 frozenset().union(*(v.bound for v in values)), whole and all(v.integer for v in values))
 
 
 def multiplied(above: list[Value], below: list[Value]) -> Value:
@@ -208,7 +208,7 @@ def multiplied(above: list[Value], below: list[Value]) -> Value:
                             for c in conjuncts(domain)))
         else:
             domain = TRUE
-    return merged([*above, *below], term, domain)
+    return merged([*above, *below], term, domain, whole=not below)
 
 
 def _flat(factors: list[Term]) -> tuple[Term, ...]:

@@ -13,6 +13,7 @@ from einc import pipeline
 from einc.errors import EincError, Help, Problem, Report, Source, render
 from einc.terms import TypedProgram
 
+
 def failure(message: str, *helps: str) -> EincError:
     """One line on what went wrong, to be raised; the command ends with status 1."""
     return EincError([Problem(message, helps=tuple(map(Help, helps)))])
@@ -56,22 +57,16 @@ def tally(report: Report) -> str:
     return ", ".join(counted(number, noun) for number, noun in counts if number)
 
 
-class Sizes(click.ParamType):
+def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, int]:
     """`T=2048,H=8` -> {"T": 2048, "H": 8}."""
-
-    name = "sizes"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, int]:
-        if isinstance(value, dict):
-            return value
-        out: dict[str, int] = {}
-        for piece in str(value).split(","):
-            match = re.fullmatch(r"\s*([^\s=]+)\s*=\s*(\d{1,15})\s*", piece)
-            if match is None:
-                self.fail(f"`{piece.strip()}` is not of the form NAME=NUMBER, with a whole number from 0", param, ctx)
-            if out.setdefault(match[1], int(match[2])) != int(match[2]):
-                self.fail(f"`{match[1]}` is given twice", param, ctx)
-        return out
+    out: dict[str, int] = {}
+    for piece in value.split(",") if value else ():
+        match = re.fullmatch(r"\s*([^\s=]+)\s*=\s*(\d{1,15})\s*", piece)
+        if match is None:
+            raise click.BadParameter(f"`{piece.strip()}` is not of the form NAME=NUMBER, with a whole number from 0")
+        if out.setdefault(match[1], int(match[2])) != int(match[2]):
+            raise click.BadParameter(f"`{match[1]}` is given twice")
+    return out
 
 
 def known_sizes(sizes: Mapping[str, int], names: list[str], fixed: Mapping[str, int]) -> None:
@@ -91,6 +86,6 @@ def back_ends() -> list[str]:
 
 FILE = click.argument("file", type=click.Path())
 STRICT = click.option("--strict", is_flag=True, help="Refuse what is only a warning otherwise.")
-SIZES = click.option("--sizes", type=Sizes(), default=dict, metavar="NAME=NUMBER,…", help="Sizes of the spec, such as T=2048,H=8.")
+SIZES = click.option("--sizes", default="", callback=_sizes, metavar="NAME=NUMBER,…", help="Sizes of the spec, such as T=2048,H=8.")
 BACKEND = click.option("--backend", type=click.Choice(back_ends()), default="torch", show_default=True,
                        help="What the emitted file is written for.")

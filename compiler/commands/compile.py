@@ -19,7 +19,7 @@ def command(*, file: str, output: str | None, backend: str, strict: bool) -> Non
     """Write the Python file that computes the spec FILE; it needs no einc to run."""
     if output is not None and Path(output).resolve() == Path(file).resolve():
         raise failure(f"{output} is the spec itself; it is not overwritten")
-    text = front.emit(pipeline.plan(pipeline.normal(typed(file, strict))), backend)
+    text = front.emit(front.plan(typed(file, strict)), backend)
     if output is None:
         click.echo(text, nl=not text.endswith("\n"))
     else:

@@ -57,19 +57,19 @@ def randoms(program: Program, sizes: Mapping[str, int], dtype: str, seed: int) -
             low, high = _range(program, tensor, sizes)
             out[tensor.key] = torch.from_numpy(np.asarray(generator.integers(low, max(low, high) + 1, shape)))
         else:
-            out[tensor.key] = torch.from_numpy(np.asarray(_normal(generator, tensor, shape))).to(getattr(torch, dtype))
+            out[tensor.key] = torch.from_numpy(_normal(generator, tensor, shape)).to(getattr(torch, dtype))
     return out
 
 
 def _normal(generator: np.random.Generator, tensor: Tensor, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     if not shape:
         # A scalar is a scale, a base or a small constant; near 1 and positive suits most of them.
-        return generator.uniform(0.5, 1.5, shape)
+        return np.asarray(generator.uniform(0.5, 1.5))
     values = generator.standard_normal(shape)
     if tensor.role != "weight":
         return values
     fan_in = [n for slot, n in list(zip(tensor.slots, shape, strict=True))[:-1] if slot.set.cls in ("feature", "latent")]
-    return values / np.sqrt(max(int(np.prod(fan_in)), 1))
+    return np.asarray(values / np.sqrt(max(int(np.prod(fan_in)), 1)))
 
 
 def _range(program: Program, tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from einc import front
 from einc.commands import data, measure
 from einc.commands.common import BACKEND, FILE, SIZES, failure, known_sizes, typed
 from einc.commands.sizes import asked, default, names
-from einc.errors import EincError, Help, Problem
+from einc.errors import Help, Problem
 from einc.interpret import interpret, solve_sizes
 from einc.terms import Program
 
@@ -60,7 +60,7 @@ def command(ctx: click.Context, *, file: str, sizes: dict[str, int], data_file: 
     if verify:
         with _progress(console) as progress:
             progress.add_task("interpreting", total=None)
-            reference = reference_of(program, inputs, numbers)
+            reference = interpret(program, {key: data.exact(tensor) for key, tensor in inputs.items()}, numbers)
         good, lines = compare(outputs, reference)
         console.print("\n".join(lines))
         ctx.exit(0 if good else 1)
@@ -81,7 +81,7 @@ def gather(program: Program, sizes: Mapping[str, int], data_file: str | None, dt
     except Problem as problem:
         missing = ",".join(f"{name}=…" for name in asked(program) if name not in given)
         problem.helps += (Help(f"give --sizes {missing}"),) if missing else ()
-        raise EincError([problem]) from problem
+        raise
     return inputs, {name: known[name] for name in asked(program)}
 
 
@@ -92,7 +92,7 @@ def execute(program: Program, call: Callable[[], Any], repeat: int, progress: Pr
     def step() -> Any:
         try:
             value = call()
-        except (TypeError, ValueError, RuntimeError) as error:
+        except (TypeError, ValueError, IndexError, RuntimeError) as error:
             raise failure(f"the module refused or failed: {error}") from error
         progress.advance(task)
         return value
@@ -104,14 +104,6 @@ def execute(program: Program, call: Callable[[], Any], repeat: int, progress: Pr
     outputs = {name: each for (name, _), each in zip(program.outputs, values, strict=True)}
     of = "one run" if repeat == 1 else f"the median of {repeat} runs"
     return outputs, [f"time         {measure.duration(times)} ({of} after a first one)", f"peak memory  {memory}"]
-
-
-def reference_of(program: Program, inputs: Tensors, sizes: Mapping[str, int]) -> dict[str, measure.Numbers]:
-    """What the interpreter makes of the same inputs."""
-    try:
-        return interpret(program, {key: data.exact(tensor) for key, tensor in inputs.items()}, sizes)
-    except Problem as problem:
-        raise EincError([problem]) from problem
 
 
 def compare(outputs: Tensors, reference: Mapping[str, measure.Numbers]) -> tuple[bool, list[str]]:

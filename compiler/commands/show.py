@@ -43,5 +43,5 @@ def command(ctx: click.Context, *, file: str, stage: str, explicit: bool, sizes:
     if stage == "normal":
         click.echo(show(normal, explicit=explicit))
         return
-    plan = pipeline.plan(normal)
+    plan = front.plan(program)
     click.echo(table(plan, sizes) if stage == "plan" else front.emit(plan, backend))

@@ -1,1 +1,5 @@
+"""NormalProgram -> Plan, in the order of the flow: what is fused, in which order contractions run, tiles, cost."""
 
+from einc.planning.planner import plan
+
+__all__ = ["plan"]

@@ -1,0 +1,406 @@
+"""Plan -> the text of a Python file that needs torch alone: the equation above each step, sizes read at the call."""
+
+from __future__ import annotations
+
+from einc.backends.torch.expressions import Scribe
+from einc.backends.writer import Names, Writer, identifier, sized
+from einc.domains import Linear, linear
+from einc.indices import Extent, number, size
+from einc.plan import Axis, Concat, Contract, Kernel, Load, Module, Place, Scalar, Step, Store, arguments
+from einc.terms import Position, Tensor, Term
+
+_TILE = 21  # log2 of the elements that a tile's largest value may have
+
+
+def emit(module: Module) -> str:
+    """The whole file."""
+    body = Writer(depth=1)
+    helpers: set[str] = {"_expect"}
+    names = Names({identifier(b) for b in module.buffers} | module.sizes | {"torch", "math", "device", "dtype", "wide"})
+    asked = _sizes(module, body, helpers)
+    needs_wide = any(isinstance(s, Kernel) for s in module.steps)
+    for step in module.steps:
+        body()
+        _step(module, step, body, names, helpers)
+    body()
+    body(f"return {_result(module)}")
+    out = Writer()
+    _head(module, out, "math." in body.text)
+    _signature(module, out, asked)
+    _device(module, out, needs_wide)
+    out.lines += body.lines
+    _helpers(out, helpers)
+    return out.text
+
+
+def _head(module: Module, out: Writer, math: bool) -> None:
+    out(f'"""{module.name}: written by einc from {module.source}. It needs torch alone.')
+    out()
+    for tensor in module.inputs:
+        shape = ", ".join(sized(s.set.extent) for s in tensor.slots)
+        out(f"{tensor.role:6} {identifier(tensor.key)}  ({shape}{',' * (len(tensor.slots) == 1)})" + ("  integers" if tensor.integer else ""))
+    for name, key in module.outputs:
+        shape = ", ".join(sized(s.extent) for s in module.buffers[key].sets)
+        out(f"output {name}  ({shape}{',' * (len(module.buffers[key].sets) == 1)})")
+    out('"""')
+    out()
+    if math:
+        out("import math")
+    if len(module.outputs) > 1:
+        out("from typing import NamedTuple")
+    if math or len(module.outputs) > 1:
+        out()
+    out("import torch")
+    if len(module.outputs) > 1:
+        out()
+        out()
+        out.open(f"class {_tuple_name(module)}(NamedTuple):")
+        for name, _ in module.outputs:
+            out(f"{name}: torch.Tensor")
+        out.close()
+    out()
+    out()
+
+
+def _tuple_name(module: Module) -> str:
+    return "".join(w.capitalize() for w in module.name.split("_")) + "Output"
+
+
+def _result(module: Module) -> str:
+    keys = [identifier(key) for _, key in module.outputs]
+    return keys[0] if len(keys) == 1 else f"{_tuple_name(module)}({', '.join(keys)})"
+
+
+def _signature(module: Module, out: Writer, asked: list[str]) -> None:
+    params = [identifier(t.key) for t in module.inputs] + [f"{n}: int" for n in asked]
+    returns = "torch.Tensor" if len(module.outputs) == 1 else _tuple_name(module)
+    out.open(f"def {module.name}({'*, ' if params else ''}{', '.join(params)}) -> {returns}:")
+
+
+def _device(module: Module, out: Writer, wide: bool) -> None:
+    floats = [t for t in module.inputs if not t.integer]
+    first = identifier((floats or list(module.inputs))[0].key) if module.inputs else None
+    device = f"{first}.device" if first else "torch.get_default_device()"
+    dtype = f"{identifier(floats[0].key)}.dtype" if floats else "torch.get_default_dtype()"
+    out(f"device, dtype = {device}, {dtype}")
+    if wide:
+        out("wide = torch.float64 if dtype == torch.float64 else torch.float32")
+
+
+def _sizes(module: Module, body: Writer, helpers: set[str]) -> list[str]:
+    """Reads every size from the shapes, asks for the others, and checks every input against what it must be."""
+    known: dict[str, str] = {}
+    for name, value in module.fixed.items():
+        body(f"{name} = {value}")
+        known[name] = name
+    pending: list[tuple[Tensor, int, Extent]] = []
+    for tensor in module.inputs:
+        if not tensor.slots:
+            continue
+        helpers.add("_shape")
+        targets = []
+        for n, slot in enumerate(tensor.slots):
+            name = next(iter(slot.set.extent.sizes), "")
+            if slot.set.extent == size(name) and name not in known:
+                known[name] = name
+                targets.append(name)
+            else:
+                targets.append("_")
+                pending.append((tensor, n, slot.set.extent))
+        text = f'_shape("{tensor.key}", {identifier(tensor.key)}, {len(tensor.slots)})'
+        if any(t != "_" for t in targets):
+            text = f"{', '.join(targets)}{',' * (len(targets) == 1)} = {text}"
+        body(text)
+    for tensor, n, extent in pending:
+        _solve(tensor, n, extent, known, body)
+    asked = sorted(module.sizes - known.keys())
+    for name in asked:
+        helpers.add("_whole")
+        body(f'_whole("{name}", {name})')
+    _checks(module, body, helpers)
+    return asked
+
+
+def _solve(tensor: Tensor, n: int, extent: Extent, known: dict[str, str], body: Writer) -> None:
+    """An extent with one unknown size fixes it."""
+    unknown = [s for s in extent.sizes if s not in known]
+    if len(unknown) != 1:
+        return
+    (name,) = unknown
+    coefficient = next((c for m, c in extent.terms if m == ((name, 1),)), None)
+    rest = Extent(tuple((m, c) for m, c in extent.terms if m != ((name, 1),)))
+    if coefficient is None or name in rest.sizes:
+        return
+    value = (size("#") - rest) * number(1 / coefficient)
+    body(f"{name} = {sized(value).replace('#', f'{identifier(tensor.key)}.shape[{n}]')}")
+    known[name] = name
+
+
+def _checks(module: Module, body: Writer, helpers: set[str]) -> None:
+    for set_ in module.sets:
+        for mono, coefficient in set_.extent.terms:
+            if coefficient.denominator > 1 and len(set_.extent.terms) == 1:
+                above = sized(set_.extent * number(coefficient.denominator))
+                body(f"if {above} % {coefficient.denominator}:" if above.isidentifier() else f"if ({above}) % {coefficient.denominator}:")
+                body(f'    raise ValueError(f"{above} = {{{above}}} is not a multiple of {coefficient.denominator}")')
+    floats = [t for t in module.inputs if not t.integer]
+    for tensor in module.inputs:
+        shape = ", ".join(sized(s.set.extent) for s in tensor.slots)
+        shape += "," * (len(tensor.slots) == 1)
+        kind = "None" if tensor.integer else "dtype"
+        helpers.add("_expect")
+        body(f'_expect("{tensor.key}", {identifier(tensor.key)}, ({shape}), "({shape})", {kind}, device)')
+    del floats
+    for name, set_ in module.keys:
+        helpers.add("_within")
+        body(f'_within("{name}", {identifier(name)}, {set_.start}, {sized(set_.extent + number(set_.start - 1))})')
+
+
+def _step(module: Module, step: Step, body: Writer, names: Names, helpers: set[str]) -> None:
+    match step:
+        case Contract():
+            _contract(module, step, body)
+        case Concat(out, parts, axis, text):
+            body(f"# {text}")
+            body(f"{identifier(out)} = torch.cat(({', '.join(_stored(module, p) for p in parts)}), {axis})")
+        case Kernel():
+            scribe = Scribe(module, step, names, helpers)
+            _kernel(module, step, body, scribe)
+
+
+def _stored(module: Module, name: str) -> str:
+    return f"{identifier(name)}.to(dtype)" if module.buffers[name].kind == "exact" else identifier(name)
+
+
+def _contract(module: Module, step: Contract, body: Writer) -> None:
+    """Pairs in the planned order; einsum hands each to a matrix product."""
+    body(f"# {step.text}")
+    axes = dict.fromkeys(a for _, o in step.operands for a in o)
+    letters: dict[str, str] = {}
+    for axis in axes:
+        free = [c for c in identifier(axis)[0] + "abcdefghijklmnopqrstuvwxyz" if c not in letters.values()]
+        letters[axis] = free[0]
+    operands = [(_stored(module, name), axis) for name, axis in step.operands]
+    for n, pair in enumerate(step.path):
+        chosen = [operands[p] for p in pair]
+        operands = [o for m, o in enumerate(operands) if m not in pair]
+        last = n == len(step.path) - 1
+        needed = set(step.axes) | {a for _, o in operands for a in o}
+        out = step.axes if last else tuple(a for a in dict.fromkeys(a for _, o in chosen for a in o) if a in needed)
+        spec = ",".join("".join(letters[a] for a in o) for _, o in chosen) + "->" + "".join(letters[a] for a in out)
+        target = identifier(step.out) if last else f"{identifier(step.out)}_{n}"
+        body(f'{target} = torch.einsum("{spec}", {", ".join(t for t, _ in chosen)})')
+        operands.append((target, out))
+
+
+def _kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> None:
+    grid = kernel.grid
+    uses = _uses(kernel)
+    if grid is None:
+        _lets(module, kernel, body, scribe, uses, set())
+        for store in kernel.stores:
+            _store(module, kernel, store, body, scribe)
+        return
+    for text in kernel.texts:
+        body(f"# {text}")
+    loaded = [let.op.buffer for let in kernel.lets if isinstance(let.op, Load)]
+    for name in dict.fromkeys(b for b in loaded if module.buffers[b].kind in ("real", "exact")):
+        scribe.casts[name] = scribe.names.fresh(f"{name}_wide")
+        body(f"{scribe.casts[name]} = {identifier(name)}.to(wide)")
+    for store in kernel.stores:
+        buffer = module.buffers[store.buffer]
+        shape = ", ".join(sized(s.extent) for s in buffer.sets)
+        kind = {"integer": "torch.int64", "exact": "torch.float64"}.get(buffer.kind, "dtype")
+        body(f"{identifier(store.buffer)} = torch.empty(({shape}{',' * (len(buffer.sets) == 1)}), dtype={kind}, device=device)")
+    outer = _hoisted(kernel, grid)
+    _lets(module, kernel, body, scribe, uses, {let.name for let in kernel.lets} - outer)
+    extent = sized(grid.set.extent)
+    row = sized(_row(kernel, grid), tight=True)
+    low, high = (scribe.names.fresh(f"{identifier(grid.name)}{n}") for n in (0, 1))
+    step = scribe.names.fresh("rows")
+    body(f"{step} = max(16, min({extent}, 2**{_TILE} // max(1, {row})))")
+    body.open(f"for {low} in range(0, {extent}, {step}):")
+    body(f"{high} = min({low} + {step}, {extent})")
+    scribe.ranges[grid.name] = (low, high)
+    scribe.inside = True
+    for axis in kernel.axes:
+        if axis.bound is not None:
+            _range(axis, grid, low, high, body, scribe)
+    _lets(module, kernel, body, scribe, uses, outer)
+    for store in kernel.stores:
+        _store(module, kernel, store, body, scribe)
+    body.close()
+
+
+def _row(kernel: Kernel, grid: Axis) -> Extent:
+    """Elements of the kernel's largest value for one position of the grid axis."""
+    most = number(1)
+    for axis in kernel.largest:
+        if axis != grid.name:
+            most = most * kernel.axis(axis).set.extent
+    return most
+
+
+def _range(axis: Axis, grid: Axis, low: str, high: str, body: Writer, scribe: Scribe) -> None:
+    """The reach of an axis for this tile, in storage positions."""
+    assert axis.bound is not None
+    first, last = size(low) + number(grid.set.start), size(high) + number(grid.set.start - 1)
+    start, extent = number(axis.set.start), sized(axis.set.extent)
+    lows = [sized(_at(t, first, last) - start) for t in axis.bound.low]
+    highs = [sized(_at(t, first, last) - start + number(1)) for t in axis.bound.high]
+    a, b = (scribe.names.fresh(f"{identifier(axis.name)}{n}") for n in (0, 1))
+    begin = f"max(0, {', '.join(lows)})" if lows else "0"
+    end = f"min({extent}, {', '.join(highs)})" if highs else extent
+    if lows:
+        body(f"{a} = min({begin}, {extent})")
+        body(f"{b} = max({a}, {end})")
+    else:
+        body(f"{b} = max(0, {end})")
+    scribe.ranges[axis.name] = (a if lows else "0", b)
+
+
+def _at(term: Term, first: Extent, last: Extent) -> Extent:
+    """A bound's term with the tile's ends filled in."""
+    form = linear(term)
+    assert isinstance(form, Linear)
+    total = form.constant
+    for atom, coefficient in form.atoms:
+        assert isinstance(atom, Position)
+        total = total + coefficient * (first if atom.index.name == "first" else last)
+    return total
+
+
+def _hoisted(kernel: Kernel, grid: Axis) -> set[str]:
+    """The lets that are the same for every tile."""
+    moving = {grid.name, *(a.name for a in kernel.axes if a.bound is not None)}
+    out: set[str] = set()
+    for let in kernel.lets:
+        if not moving & set(let.axes) and all(a in out for a in arguments(let.op)) and not isinstance(let.op, Load | Scalar):
+            if all(not moving & set(x.axes) for x in kernel.lets if x.name in arguments(let.op)):
+                out.add(let.name)
+    return out | {let.name for let in kernel.lets if isinstance(let.op, Scalar)}
+
+
+def _uses(kernel: Kernel) -> dict[str, int]:
+    uses: dict[str, int] = {}
+    for let in kernel.lets:
+        for arg in arguments(let.op):
+            uses[arg] = uses.get(arg, 0) + 1
+    for store in kernel.stores:
+        uses[store.value] = uses.get(store.value, 0) + 1
+    return uses
+
+
+def _lets(module: Module, kernel: Kernel, body: Writer, scribe: Scribe, uses: dict[str, int], done: set[str]) -> None:
+    """A statement for each let that has a name of its own or is used more than once; the others stand where they are used."""
+    stored = {s.value for s in kernel.stores}
+    scribe.remaining.update({k: n for k, n in uses.items() if k not in scribe.remaining})
+    for let in kernel.lets:
+        if let.name in done or isinstance(let.op, Scalar) or let.name in scribe.variables:
+            continue
+        if isinstance(let.op, Load) and not arguments(let.op) and not let.text:
+            continue
+        named = bool(let.text) and (let.name not in stored or uses[let.name] > 1 or scribe.inside)
+        if not named and uses.get(let.name, 0) < 2 and not (let.text and let.name in stored) and not isinstance(let.op, Place):
+            continue
+        if let.name in stored and not scribe.inside and uses[let.name] == 1:
+            continue
+        if let.text and not scribe.inside and kernel.grid is None:
+            body(f"# {let.text}")
+        wanted = let.name if not let.name.startswith("_") else _wanted(let.op)
+        variable = scribe.names.fresh(f"{wanted}_tile" if wanted in stored and scribe.inside else wanted)
+        body(f"{variable} = {scribe.expression(let).text}")
+        scribe.variables[let.name] = variable
+
+
+def _wanted(op: object) -> str:
+    axis = getattr(op, "axis", None)
+    return identifier(axis) if isinstance(axis, str) else "v"
+
+
+def _store(module: Module, kernel: Kernel, store: Store, body: Writer, scribe: Scribe) -> None:
+    """A value into its buffer, its axes in the buffer's order and its composites flat."""
+    let = scribe.lets[store.value]
+    code = scribe.value(store.value)
+    flat = tuple(a for axes in store.axes for a in axes)
+    text = code.at(9)
+    if let.axes != flat:
+        text = f"{text}.permute({', '.join(str(let.axes.index(a)) for a in flat)})"
+    dim = 0
+    for axes in store.axes:
+        if len(axes) > 1:
+            text += f".flatten({dim}, {dim + len(axes) - 1})"
+        dim += 1
+    buffer = module.buffers[store.buffer]
+    if scribe.inside:
+        slices = [":".join(scribe.ranges[a[0]]) if len(a) == 1 and a[0] in scribe.ranges else ":" for a in store.axes]
+        while slices and slices[-1] == ":":
+            slices.pop()
+        body(f"{identifier(store.buffer)}[{', '.join(slices) or '...'}] = {text}")
+        return
+    if let.text:
+        body(f"# {let.text}")
+    kind = {"integer": "torch.int64", "exact": "torch.float64"}.get(buffer.kind, "dtype")
+    if let.kind == "scalar":
+        text = f"torch.as_tensor({code.text}, dtype={kind}, device=device)"
+    elif buffer.kind != "exact" or let.kind != "exact":
+        text = f"{text if flat != let.axes or len(flat) != len(store.axes) else code.at(9)}.to({kind})"
+    else:
+        text = text if text != code.at(9) else code.text
+    body(f"{identifier(store.buffer)} = {text}")
+
+
+_HELPERS = {
+    "_shape": '''
+def _shape(name, x, axes):
+    """The shape of an input; its rank is checked."""
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"{name} is a {type(x).__name__}, a tensor is expected")
+    if x.ndim != axes:
+        raise ValueError(f"{name} has shape {tuple(x.shape)}, {axes} axes are expected")
+    return x.shape
+''',
+    "_expect": '''
+def _expect(name, x, shape, axes, dtype, device):
+    """Equal extents, one element type (integers where dtype is None), one device; nothing is stretched or converted."""
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"{name} is a {type(x).__name__}, a tensor is expected")
+    if tuple(x.shape) != shape:
+        raise ValueError(f"{name} has shape {tuple(x.shape)}, {axes} = {shape} is expected")
+    if dtype is None and (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool):
+        raise TypeError(f"{name} holds {x.dtype}, whole numbers are expected")
+    if dtype is not None and (x.dtype != dtype or not dtype.is_floating_point):
+        raise TypeError(f"{name} holds {x.dtype}, {dtype if dtype.is_floating_point else 'real numbers'} is expected")
+    if x.device != device:
+        raise ValueError(f"{name} is on {x.device}, the others are on {device}")
+''',
+    "_whole": '''
+def _whole(name, value):
+    """A size that no tensor fixes."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} = {value!r}, a whole number from 1 is expected")
+''',
+    "_within": '''
+def _within(name, x, low, high):
+    """Elements that stand as positions must be positions."""
+    if x.numel() and not (low <= int(x.min()) and int(x.max()) <= high):
+        raise IndexError(f"{name} holds values from {int(x.min())} to {int(x.max())}, {low} to {high} are expected")
+''',
+    "_amax": '''
+def _amax(x, dim):
+    """The maximum over an axis that may be empty: then -inf."""
+    return x.amax(dim) if x.shape[dim] else x.sum(dim) - math.inf
+''',
+    "_amin": '''
+def _amin(x, dim):
+    """The minimum over an axis that may be empty: then inf."""
+    return x.amin(dim) if x.shape[dim] else x.sum(dim) + math.inf
+''',
+}
+
+
+def _helpers(out: Writer, helpers: set[str]) -> None:
+    for name, text in _HELPERS.items():
+        if name in helpers:
+            out()
+            out.lines += text.rstrip().split("\n")

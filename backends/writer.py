@@ -1,0 +1,89 @@
+"""Indented text, sizes as Python expressions, and fresh names: what every back end writes with."""
+
+from __future__ import annotations
+
+import keyword
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from einc.indices import Extent
+
+_GREEK = dict(zip("αβγδεζηθικλμνξπρστυφχψωℓ", (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega ell"
+).split(), strict=True))
+
+
+@dataclass
+class Writer:
+    """Lines of Python; `with writer.block(line):` indents what follows."""
+
+    lines: list[str] = field(default_factory=list)
+    depth: int = 0
+
+    def __call__(self, line: str = "") -> None:
+        self.lines.append("    " * self.depth + line if line else "")
+
+    def open(self, line: str) -> None:
+        self(line)
+        self.depth += 1
+
+    def close(self) -> None:
+        self.depth -= 1
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines).rstrip() + "\n"
+
+
+@dataclass
+class Names:
+    """Python names that do not clash."""
+
+    taken: set[str]
+
+    def fresh(self, wanted: str) -> str:
+        stem = identifier(wanted)
+        name, n = stem, 2
+        while name in self.taken or keyword.iskeyword(name):
+            name, n = f"{stem}{n}", n + 1
+        self.taken.add(name)
+        return name
+
+
+def identifier(text: str) -> str:
+    """A letter of the language as a Python name: ρ is rho, s' is s_prime."""
+    primes = len(text) - len(text.rstrip("'"))
+    stem = "".join(_GREEK.get(c, c if c.isascii() and (c.isalnum() or c == "_") else "_") for c in text.rstrip("'"))
+    return (stem or "x") + ("_prime" if primes == 1 else f"_prime{primes}" if primes else "")
+
+
+def sized(extent: Extent, tight: bool = False) -> str:
+    """An extent as an expression of Python ints; `tight` where it stands inside a product."""
+    denominator = 1
+    for _, coefficient in extent.terms:
+        denominator = denominator * coefficient.denominator // _gcd(denominator, coefficient.denominator)
+    below = [f"{n}" + (f"**{-p}" if p < -1 else "") for m, _ in extent.terms for n, p in m if p < 0]
+    terms = [(tuple((n, p) for n, p in m if p > 0), c * denominator) for m, c in extent.terms]
+    text = _sum(terms)
+    if denominator == 1 and not below:
+        return f"({text})" if tight and len(terms) > 1 else text
+    above = f"({text})" if len(terms) > 1 else text
+    return above + "".join(f" // {b}" for b in dict.fromkeys([*([str(denominator)] if denominator > 1 else []), *below]))
+
+
+def _sum(terms: list[tuple[tuple[tuple[str, int], ...], Fraction]]) -> str:
+    out = ""
+    for mono, coefficient in reversed(terms):
+        factors = [f"{n}**{p}" if p > 1 else n for n, p in mono]
+        size = abs(int(coefficient))
+        if size != 1 or not factors:
+            factors.insert(0, str(size))
+        sign = "-" if coefficient < 0 else "+"
+        out += f" {sign} {' * '.join(factors)}" if out else ("-" if coefficient < 0 else "") + " * ".join(factors)
+    return out or "0"
+
+
+def _gcd(a: int, b: int) -> int:
+    while b:
+        a, b = b, a % b
+    return a

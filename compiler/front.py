@@ -1,0 +1,80 @@
+"""The front door: a spec to a callable, a list of problems, or its meaning. Back ends are loaded by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import update_wrapper
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from einc import pipeline
+from einc.errors import EincError, Problem, Report
+from einc.plan import Module
+from einc.terms import TypedProgram
+
+
+@dataclass(eq=False)
+class Compiled:
+    """A compiled spec: call it with the declared names. `source` is the emitted file, `plan` how it was cut."""
+
+    program: TypedProgram
+    plan: Module
+    source: str
+    function: Callable[..., Any]
+
+    def __post_init__(self) -> None:
+        update_wrapper(self, self.function)
+
+    def __call__(self, **tensors: Any) -> Any:
+        return self.function(**tensors)
+
+
+def _typed(path_or_text: str | Path, strict: bool = False) -> TypedProgram:
+    report = Report()
+    program = pipeline.check(pipeline.read_source(path_or_text, report), report, strict=strict)
+    if program is None:
+        raise EincError(report.sorted())
+    return program
+
+
+def plan(program: TypedProgram) -> Module:
+    """How the program is cut into steps."""
+    made: Module = import_module("einc.planning").plan(pipeline.normal(program))
+    return made
+
+
+def emit(module: Module, backend: str = "torch") -> str:
+    """The text of the Python file that computes the plan."""
+    text: str = import_module(f"einc.backends.{backend}.emit").emit(module)
+    return text
+
+
+def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = False) -> Compiled:  # noqa: A001
+    """A spec (a path, the name of one that comes with einc, or the text itself) as a callable.
+
+    EincError where the spec has errors; the message is the rendered problems.
+    """
+    program = _typed(path_or_text, strict)
+    cut = plan(program)
+    source = emit(cut, backend)
+    function = import_module(f"einc.backends.{backend}.load").load(source, cut.name)
+    return Compiled(program, cut, source, function)
+
+
+def check(path_or_text: str | Path, *, strict: bool = False) -> list[Problem]:
+    """Every problem of a spec, in the order of the text; none means that it is sound."""
+    report = Report()
+    pipeline.check(pipeline.read_source(path_or_text, report), report, strict=strict)
+    return report.sorted()
+
+
+def interpret(path_or_text: str | Path, arrays: Mapping[str, Any], sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """What a spec means: its outputs in float64, by the interpreter. EincError where data and spec do not fit."""
+    program = _typed(path_or_text)
+    try:
+        found: dict[str, Any] = import_module("einc.interpret").__dict__["interpret"](program, arrays, sizes)
+    except Problem as problem:
+        raise EincError([problem]) from None
+    return found

@@ -1,0 +1,432 @@
+"""TypedProgram -> NormalProgram: a flat list of equations whose folds stand at the root.
+
+In normal form the body of an equation is
+  pointwise     no fold inside;
+  a fold        of a product of reads (a contraction), or of one pointwise term that is a read;
+  a direct sum  of pointwise parts.
+Non-goals: order of contractions, what is stored, anything about cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from einc.folds import FOLDS
+from einc.indices import Index
+from einc.rewrites import RULES
+from einc.terms import (
+    ONE,
+    TRUE,
+    Apply,
+    Const,
+    Equation,
+    Fold,
+    Join,
+    NormalProgram,
+    Pack,
+    Part,
+    Position,
+    Program,
+    Read,
+    Size,
+    Slot,
+    Tensor,
+    Term,
+
+    TypedProgram,
+    Where,
+    both,
+    canonical,
+    children,
+    conjuncts,
+    const,
+    free_indices,
+    reads,
+    rebuild,
+    substitute,
+    transform,
+    walk,
+)
+
+_ROUNDS = 200
+_COSTLY = frozenset({"exp", "log", "sqrt", "sin", "cos", "tanh", "erf", "pow", "div"})
+
+
+def normalise(program: TypedProgram) -> NormalProgram:
+    """The same program in normal form."""
+    inlined = _inline_gates(program)
+    work = _Flat(dict(inlined.tensors))
+    for equation in inlined.equations:
+        work.add(equation)
+    equations = _needed(work.equations, [key for _, key in program.outputs])
+    keys = {e.target for e in equations}
+    tensors = {k: t for k, t in work.tensors.items() if t.role != "local" or k in keys}
+    out = NormalProgram(program.name, tensors, tuple(equations), program.outputs, program.sizes, program.splits, program.sums)
+    broken = next((e for e in out.equations if not is_normal(e)), None)
+    assert broken is None, f"not normal: {broken}"
+    return out
+
+
+def is_normal(equation: Equation) -> bool:
+    """The predicate of the module's docstring."""
+    match equation.body:
+        case Fold("sum", _, domain, body):
+            return _pointwise(domain) and (body == ONE or all(isinstance(f, Read) and _pointwise(f) for f in factors(body)))
+        case Fold(_, _, domain, body):
+            return _pointwise(domain) and isinstance(body, Read) and _pointwise(body)
+        case Join(_, parts):
+            return all(_pointwise(part) for _, part in parts)
+    return _pointwise(equation.body)
+
+
+def _pointwise(term: Term) -> bool:
+    return not any(isinstance(x, Fold | Join) for x in walk(term))
+
+
+def factors(body: Term) -> tuple[Term, ...]:
+    return body.args if isinstance(body, Apply) and body.op == "mul" else (body,)
+
+
+def simplify(term: Term) -> Term:
+    """The laws of `rewrites`, from the leaves up, until none applies."""
+
+    def settle(inner: Term) -> Term:
+        for _ in range(_ROUNDS):
+            new = next((found for rule in RULES if (found := rule.apply(inner)) is not None), None)
+            if new is None:
+                return inner
+            inner = rebuild(new, tuple(settle_once(kid) for kid in children(new)))
+        return inner
+
+    def settle_once(kid: Term) -> Term:
+        return settle(rebuild(kid, tuple(settle_once(x) for x in children(kid))))
+
+    return transform(term, settle)
+
+
+# --- gates: an equation that is zero but for an equality of its indices is never stored
+
+
+def _inline_gates(program: TypedProgram) -> Program:
+    """Reads of δ-like equations replaced by what they stand for; composites are split where that needs it."""
+    gated = {e.target: e for e in program.equations if _is_gate(e)}
+    tensors = dict(program.tensors)
+    out: list[Equation] = []
+    for equation in program.equations:
+        for _ in range(len(gated) + 1):
+            inner = next((r for r in reads(equation.body) if r.tensor in gated and r.tensor != equation.target), None)
+            if inner is None:
+                break
+            equation, apart = _apart(equation, gated, tensors)
+            out += apart
+            equation = _inlined(equation, gated, program)
+        out.append(Equation(equation.target, equation.axes, equation.domain, simplify(equation.body), equation.source))
+    return Program(program.name, tensors, tuple(out), program.outputs, program.sizes, program.splits, program.sums)
+
+
+def _apart(equation: Equation, gated: dict[str, Equation], tensors: dict[str, Tensor]) -> tuple[Equation, list[Equation]]:
+    """Σ_{f d} x_f w_f^d R_d^k: what a gate does not touch is summed first, so that elimination never repeats it."""
+    apart: list[Equation] = []
+
+    def change(term: Term) -> Term:
+        if not isinstance(term, Fold) or term.op != "sum":
+            return term
+        bound, domain, body = _flat_sum(term)
+        parts = factors(body)
+        gates = tuple(p for p in parts if isinstance(p, Read) and p.tensor in gated)
+        rest = tuple(p for p in parts if p not in gates)
+        touched = {i for g in gates for i in free_indices(g)}
+        first = tuple(b for b in bound if b not in touched)
+        if not gates or not first or any(free_indices(g) & set(first) for g in conjuncts(domain)):
+            return term
+        inner = Fold("sum", first, TRUE, rest[0] if len(rest) == 1 else Apply("mul", rest))
+        key, n = f"{equation.target}_sum", 2
+        while key in tensors:
+            key, n = f"{equation.target}_sum{n}", n + 1
+        indices = tuple(sorted(_appearance(inner, TRUE), key=_axis_order))
+        tensors[key] = Tensor(key, key, tuple(Slot(i.set, "lower", i.name) for i in indices), "local")
+        apart.append(Equation(key, tuple(map(Position, indices)), TRUE, inner))
+        body = Apply("mul", (Read(key, tuple(map(Position, indices))), *gates))
+        return Fold("sum", tuple(b for b in bound if b not in first), domain, body)
+
+    return Equation(equation.target, equation.axes, equation.domain, transform(equation.body, change), equation.source), apart
+
+
+def _flat_sum(fold: Fold) -> tuple[tuple[Index, ...], Term, Term]:
+    """The indices, the domain and the body of directly nested sums."""
+    bound, domain = fold.bound, fold.domain
+    body = fold.body
+    while isinstance(body, Fold) and body.op == "sum":
+        bound, domain, body = bound + body.bound, both(domain, body.domain), body.body
+    return bound, domain, simplify(body)
+
+
+def _is_gate(equation: Equation) -> bool:
+    if not isinstance(equation.body, Where):
+        return False
+    own = set(equation.indices)
+    return any(isinstance(c, Apply) and c.op == "eq" and all(isinstance(x, Position) and x.index in own and x.index.set.summed for x in c.args)
+               for c in conjuncts(equation.body.condition))
+
+
+def _inlined(equation: Equation, gated: dict[str, Equation], program: Program) -> Equation:
+    """Every read of a gate in one equation, after its composite indices are split into the gate's parts."""
+    for inner in [r for r in reads(equation.body) if r.tensor in gated]:
+        for axis, sub in zip(gated[inner.tensor].axes, inner.subs, strict=True):
+            if isinstance(axis, Pack) and isinstance(sub, Position):
+                equation = _split(equation, sub.index, axis)
+
+    def change(term: Term) -> Term:
+        if not isinstance(term, Read) or term.tensor not in gated:
+            return term
+        gate, by = gated[term.tensor], {}
+        for axis, sub in zip(gate.axes, term.subs, strict=True):
+            pairs = zip(axis.parts, sub.parts, strict=True) if isinstance(axis, Pack) and isinstance(sub, Pack) else [(axis, sub)]
+            by.update({a.index: x for a, x in pairs if isinstance(a, Position)})
+        return substitute(gate.body, by)
+
+    return Equation(equation.target, equation.axes, equation.domain, transform(equation.body, change), equation.source)
+
+
+def _split(equation: Equation, index: Index, like: Pack) -> Equation:
+    """A composite index of the equation, free or bound, written as its parts."""
+    taken = {i.name for x in (equation.body, equation.domain, *equation.axes) for i in _all_indices(x)}
+    parts: list[Index] = []
+    for part in like.parts:
+        assert isinstance(part, Position)
+        name = part.index.name
+        while name in taken:
+            name += "'"
+        taken.add(name)
+        parts.append(Index(name, part.index.set))
+    pack = Pack(tuple(map(Position, parts)), like.sets, like.into)
+
+    def change(term: Term) -> Term:
+        match term:
+            case Position(here) if here == index:
+                return pack
+            case Fold(op, bound, domain, body) if index in bound:
+                return Fold(op, tuple(y for b in bound for y in (parts if b == index else (b,))), domain, body)
+        return term
+
+    axes = tuple(pack if axis == Position(index) else axis for axis in equation.axes)
+    return Equation(equation.target, axes, transform(equation.domain, change), transform(equation.body, change), equation.source)
+
+
+def _all_indices(term: Term) -> set[Index]:
+    out: set[Index] = set()
+    for inner in walk(term):
+        match inner:
+            case Position(index):
+                out.add(index)
+            case Fold(_, bound):
+                out |= set(bound)
+    return out
+
+
+# --- flat: every fold gets an equation, equal ones share it
+
+
+@dataclass
+class _Flat:
+    """The equations made so far; `known` finds an equation by its canonical body."""
+
+    tensors: dict[str, Tensor]
+    equations: dict[str, Equation] = field(default_factory=dict)
+    known: dict[tuple[Term, Term], tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+
+    def add(self, equation: Equation) -> None:
+        body = equation.body
+        if isinstance(body, Join):
+            body = Join(body.index, tuple((i, self.pointwise(p, equation.domain, equation.target)) for i, p in body.parts))
+        elif isinstance(body, Fold):
+            body = self.folded(body, equation.domain, equation.target)
+        else:
+            body = self.pointwise(body, equation.domain, equation.target)
+        if not isinstance(body, Fold | Join):
+            body = self._hoisted(body, frozenset(equation.indices), equation.domain, equation.target)
+        self._record(Equation(equation.target, equation.axes, equation.domain, body, equation.source))
+
+    def _record(self, equation: Equation) -> None:
+        self.equations[equation.target] = equation
+        if isinstance(equation.body, Join) or not all(isinstance(a, Position) for a in equation.axes):
+            return
+        order = _appearance(equation.body, equation.domain)
+        if set(order) == set(equation.indices):
+            key = (canonical(equation.body, order), canonical(equation.domain, order))
+            self.known.setdefault(key, (equation.target, tuple(order.index(i) for i in equation.indices)))
+
+    def pointwise(self, term: Term, given: Term, owner: str) -> Term:
+        """The term with every fold in it read from an equation of its own."""
+        match term:
+            case Fold():
+                inner = self.folded(term, given, owner)
+                return self.named(inner, given, f"{owner}_{term.op}") if isinstance(inner, Fold) else self.pointwise(inner, given, owner)
+            case Where(condition, then):
+                return Where(self.pointwise(condition, given, owner), self.pointwise(then, both(given, condition), owner))
+        return rebuild(term, tuple(self.pointwise(kid, given, owner) for kid in children(term)))
+
+    def folded(self, fold: Fold, given: Term, owner: str) -> Term:
+        """The fold over reads alone; what does not depend on its index is outside, so the result may be a product."""
+        fold = self._opened(fold)
+        simple = simplify(fold)
+        if not isinstance(simple, Fold):
+            return self.pointwise(simple, given, owner)
+        inner = both(given, simple.domain)
+        domain = self.pointwise(simple.domain, given, owner)
+        parts = factors(simple.body) if simple.op == "sum" else (simple.body,)
+        loose = [p for p in parts if not _plain(p)]
+        kept = [p for p in parts if _plain(p)]
+        named = [self._term(p, inner, owner, frozenset(simple.bound)) for p in loose]
+        body = tuple([*named, *kept])
+        return Fold(simple.op, simple.bound, domain, body[0] if len(body) == 1 else Apply("mul", body))
+
+    def _term(self, term: Term, given: Term, owner: str, bound: frozenset[Index]) -> Term:
+        flat = self.pointwise(term, given, owner)
+        flat = self._hoisted(flat, free_indices(flat), given, owner)
+        stem = f"{flat.tensor}_at" if isinstance(flat, Read) else f"{owner}_{_label(flat)}"
+        return self.named(flat, given, stem)
+
+    def _opened(self, fold: Fold) -> Fold:
+        """Σ_s (e_s / z) v_s: a factor that is defined as a product is opened, where part of it can leave the sum."""
+        if not FOLDS[fold.op].linear:
+            return fold
+
+        def change(term: Term) -> Term:
+            equation = self.equations.get(term.tensor) if isinstance(term, Read) else None
+            if equation is None or not isinstance(term, Read) or not isinstance(equation.body, Apply) or equation.body.op not in ("mul", "div", "neg"):
+                return term
+            if not all(isinstance(axis, Position) for axis in equation.axes):
+                return term
+            by = dict(zip(equation.indices, term.subs, strict=True))
+            opened = substitute(equation.body, by)
+            leaves = any(not free_indices(f) & set(fold.bound) for f in _quotient_factors(opened))
+            return opened if leaves else term
+
+        body = fold.body
+        parts = tuple(change(p) for p in _quotient_factors(body)) if _is_product(body) else (change(body),)
+        return Fold(fold.op, fold.bound, fold.domain, parts[0] if len(parts) == 1 else Apply("mul", parts)) if _is_product(body) or len(parts) == 1 else fold
+
+    def named(self, term: Term, given: Term, stem: str) -> Term:
+        """A read of the equation with this body: one that stands already, or a new one."""
+        if isinstance(term, Const | Position | Size) or _plain(term):
+            return term
+        order = _appearance(term, TRUE)
+        domain = both(*(c for c in conjuncts(given) if free_indices(c) <= set(order)))
+        key = (canonical(term, order), canonical(domain, order))
+        found = self.known.get(key)
+        if found is not None:
+            target, places = found
+            return Read(target, tuple(Position(order[n]) for n in places))
+        target, n = stem, 2
+        while target in self.tensors:
+            target, n = f"{stem}{n}", n + 1
+        indices = tuple(sorted(order, key=_axis_order))
+        self.tensors[target] = Tensor(target, target, tuple(Slot(i.set, "lower", i.name) for i in indices), "local")
+        self._record(Equation(target, tuple(map(Position, indices)), domain, term))
+        return Read(target, tuple(map(Position, indices)))
+
+    def _hoisted(self, term: Term, full: frozenset[Index], given: Term, owner: str) -> Term:
+        """Costly parts that vary over fewer indices than the whole are computed once, by an equation of their own."""
+        free = free_indices(term)
+        if free and free < full and _cost(term):
+            return self.named(term, both(*(c for c in conjuncts(given) if free_indices(c) <= free)), f"{owner}_{_label(term)}")
+        match term:
+            case Apply("mul", args):
+                smaller = [x for x in args if free_indices(x) < full]
+                together = frozenset().union(*(free_indices(x) for x in smaller))
+                if len(smaller) > 1 and together < full and together and any(_cost(x) for x in smaller):
+                    rest = [self._hoisted(x, full, given, owner) for x in args if x not in smaller]
+                    return Apply("mul", (self._hoisted(Apply("mul", tuple(smaller)), full, given, owner), *rest))
+        if isinstance(term, Where):
+            return Where(term.condition, self._hoisted(term.then, full, both(given, term.condition), owner))
+        if isinstance(term, Read):
+            return term
+        return rebuild(term, tuple(self._hoisted(kid, full, given, owner) for kid in children(term)))
+
+
+def _is_product(term: Term) -> bool:
+    return isinstance(term, Apply) and term.op in ("mul", "div", "neg")
+
+
+def _quotient_factors(term: Term) -> tuple[Term, ...]:
+    """Factors of a product or quotient; what is below the stroke is a reciprocal."""
+    match term:
+        case Apply("mul", args):
+            return tuple(f for x in args for f in _quotient_factors(x))
+        case Apply("div", (above, below)):
+            over = (Apply("div", (ONE, f)) for f in factors(below))
+            return (*_quotient_factors(above), *over)
+        case Apply("neg", (inner,)):
+            return (const(-1), *_quotient_factors(inner))
+    return (term,)
+
+
+def _plain(term: Term) -> bool:
+    """A read at positions, each index once: what a contraction takes as an operand."""
+    if not isinstance(term, Read):
+        return False
+    letters = [i for sub in term.subs for i in _letters(sub)]
+    return len(set(letters)) == len(letters) and all(_is_position(sub) for sub in term.subs)
+
+
+def _is_position(sub: Term) -> bool:
+    match sub:
+        case Position():
+            return True
+        case Pack(parts):
+            return all(isinstance(p, Position) for p in parts)
+        case Part(Position()):
+            return True
+    return False
+
+
+def _letters(sub: Term) -> list[Index]:
+    return [x.index for x in walk(sub) if isinstance(x, Position)]
+
+
+def _appearance(term: Term, domain: Term) -> tuple[Index, ...]:
+    """Free indices in the order in which they first stand in the term."""
+    free = free_indices(term) | free_indices(domain)
+    out: dict[Index, None] = {}
+    for inner in [*walk(term), *walk(domain)]:
+        if isinstance(inner, Position) and inner.index in free:
+            out[inner.index] = None
+    return tuple(out)
+
+
+_AXIS_ORDER = ("batch", "request", "time", "head", "expert", "latent", "feature", "vocab")
+
+
+def _axis_order(index: Index) -> int:
+    return _AXIS_ORDER.index(index.set.cls)
+
+
+def _cost(term: Term) -> bool:
+    return any(isinstance(x, Apply) and x.op in _COSTLY for x in walk(term))
+
+
+def _label(term: Term) -> str:
+    return next((x.op for x in walk(term) if isinstance(x, Apply) and x.op in _COSTLY), "term")
+
+
+def _needed(equations: dict[str, Equation], outputs: list[str]) -> list[Equation]:
+    """The equations that the outputs need, each after what it reads."""
+    out: list[Equation] = []
+    done: set[str] = set()
+    stack = [(key, False) for key in reversed(outputs)]
+    while stack:
+        key, ready = stack.pop()
+        if ready:
+            out.append(equations[key])
+        elif key in equations and key not in done:
+            done.add(key)
+            stack.append((key, True))
+            inner = [r.tensor for t in (equations[key].domain, equations[key].body) for r in reads(t)]
+            stack += [(k, False) for k in reversed(inner)]
+    return out
+
+
+
+
+

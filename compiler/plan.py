@@ -1,0 +1,261 @@
+"""Plan: how a program is cut. Data only; narrower than terms: assigned once, axes by name, folds have become steps.
+
+    Module  inputs, outputs, buffers, steps
+    Step    Contract | Kernel
+    Kernel  axes, lets, stores: a tile of every grid axis at a time, the other axes whole
+    Let     one value: its axes, its kind, and the one operation that makes it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from einc.indices import Extent, IndexSet
+from einc.terms import Tensor, Term
+
+Kind = Literal["real", "exact", "integer", "truth", "scalar"]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A stored tensor. `exact` ones depend on sizes alone and are kept in float64; `axes` are the letters of its slots."""
+
+    name: str
+    axes: tuple[str, ...]
+    sets: tuple[IndexSet, ...]
+    kind: Kind
+    role: Literal["input", "weight", "local", "output"]
+
+
+# Subscripts of a load: an axis, the parts of a composite, a part of a direct sum, or a computed whole number.
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    axis: str
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    parts: tuple[Subscript, ...]
+    sets: tuple[IndexSet, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """A part of a direct sum: `extent` elements after `before`."""
+
+    item: Subscript
+    before: Extent
+    extent: Extent
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A whole-number value, in the values of the slot's set; `safe` where it provably stays in range."""
+
+    value: str
+    set: IndexSet
+    safe: bool
+
+
+Subscript = Along | Packed | Within | Computed
+
+
+# Operations of a let. Arguments are names of lets.
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    buffer: str
+    subs: tuple[Subscript, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The numbers at which an axis stands."""
+
+    axis: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number made of constants and extents."""
+
+    term: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """A primitive, point by point; `floordiv` and `ceildiv` are the exact quotients of whole numbers."""
+
+    op: str
+    args: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """The product of the arguments summed over axes."""
+
+    args: tuple[str, ...]
+    over: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """`full`: every row surely has a point."""
+
+    fold: str
+    arg: str
+    over: tuple[str, ...]
+    full: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """`then` where the condition holds, else a number."""
+
+    condition: str
+    then: str
+    otherwise: float
+
+
+Op = Load | Place | Scalar | Map | Dot | Reduce | Select
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    name: str
+    axes: tuple[str, ...]
+    kind: Kind
+    op: Op
+    text: str = ""  # the equation it completes, as the language writes it
+
+
+def arguments(op: Op) -> tuple[str, ...]:
+    """The lets that an operation reads."""
+    match op:
+        case Load(_, subs):
+            return tuple(v for s in subs for v in computed(s))
+        case Place() | Scalar():
+            return ()
+        case Map(_, args) | Dot(args):
+            return args
+        case Reduce(_, arg):
+            return (arg,)
+        case Select(condition, then):
+            return (condition, then)
+    assert_never(op)
+
+
+def computed(sub: Subscript) -> tuple[str, ...]:
+    """The lets that a subscript reads."""
+    match sub:
+        case Along():
+            return ()
+        case Packed(parts):
+            return tuple(v for p in parts for v in computed(p))
+        case Within(item):
+            return computed(item)
+        case Computed(value):
+            return (value,)
+    assert_never(sub)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The reach of an axis within one tile: `low ≤ position ≤ high`, whole-number terms in the tile's first and last positions."""
+
+    low: tuple[Term, ...]
+    high: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis of a kernel. A grid axis is cut in tiles; `bound` narrows another axis for one tile of it."""
+
+    name: str
+    set: IndexSet
+    role: Literal["grid", "whole"]
+    bound: Bound | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A value written to a buffer; `axes` are those of the value in the order of the buffer's slots."""
+
+    buffer: str
+    value: str
+    axes: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Work and traffic as formulas in the sizes: multiply-adds count two, bytes are those read and written once."""
+
+    flops: Extent
+    read: Extent
+    written: Extent
+    held: Extent
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """A plain contraction of stored tensors, in pairs: each pair makes a temporary or the result."""
+
+    out: str
+    operands: tuple[tuple[str, tuple[str, ...]], ...]
+    axes: tuple[str, ...]
+    path: tuple[tuple[int, ...], ...]
+    text: str
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    name: str
+    axes: tuple[Axis, ...]
+    lets: tuple[Let, ...]
+    stores: tuple[Store, ...]
+    texts: tuple[str, ...]
+    notes: tuple[str, ...]
+    cost: Cost
+    largest: tuple[str, ...] = ()  # the axes of the value that decides how long a tile may be
+
+    def axis(self, name: str) -> Axis:
+        return next(a for a in self.axes if a.name == name)
+
+    @property
+    def grid(self) -> Axis | None:
+        return next((a for a in self.axes if a.role == "grid"), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Concat:
+    """A direct sum: the parts, each a stored tensor, side by side along one axis of the result."""
+
+    out: str
+    parts: tuple[str, ...]
+    axis: int
+    text: str
+    cost: Cost
+
+
+Step = Contract | Kernel | Concat
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A whole program. `sizes` are read from the inputs or given at the call; `fixed` are set at compile time."""
+
+    name: str
+    source: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[tuple[str, str], ...]
+    buffers: dict[str, Buffer]
+    steps: tuple[Step, ...]
+    fixed: dict[str, int]
+    sizes: frozenset[str]
+    sets: tuple[IndexSet, ...]  # every set in use, so that extents can be checked to be whole
+    keys: tuple[tuple[str, IndexSet], ...]  # integer inputs whose elements stand in a slot, and the slot's set

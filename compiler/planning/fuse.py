@@ -1,0 +1,222 @@
+"""NormalProgram -> groups: which equations share a kernel, and which values are never stored.
+
+A value is virtual if a reader folds one of its open indices away and it holds every open index that this reader keeps:
+storing it would grow faster than anything around it. It is then computed tile by tile inside its readers' kernel.
+Open indices are those whose extent is the data's, not the model's: time, request, batch and vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from einc.indices import Index
+from einc.terms import (
+    Equation,
+    Fold,
+    Join,
+    NormalProgram,
+    Position,
+    Read,
+    bound_indices,
+    free_indices,
+    reads,
+    substitute,
+)
+
+OPEN = frozenset({"time", "request", "batch", "vocab"})
+
+
+@dataclass(frozen=True)
+class Group:
+    """Equations of one kernel, in order, their indices renamed so that one letter is one axis; `virtual` are not stored."""
+
+    equations: tuple[Equation, ...]
+    virtual: frozenset[str]
+
+
+def groups(program: NormalProgram) -> list[Group]:
+    """The program cut into kernels; an equation that fuses with nothing is a group of its own."""
+    kept = {key for _, key in program.outputs}
+    virtual = _virtual(program, kept)
+    while True:
+        made = _grouped(program, virtual)
+        failed = next((g for g in made if _unified(g, virtual) is None), None)
+        if failed is None:
+            break
+        virtual = virtual - {e.target for e in failed}
+    out = []
+    for members in made:
+        unified = _unified(members, virtual)
+        assert unified is not None
+        out.append(Group(tuple(unified), virtual & {e.target for e in members}))
+    return _ordered(out)
+
+
+def _open(indices: Iterable[Index]) -> set[Index]:
+    return {i for i in indices if i.set.cls in OPEN}
+
+
+def _plain_subs(read: Read) -> bool:
+    positions = [s.index for s in read.subs if isinstance(s, Position)]
+    return len(positions) == len(read.subs) == len(set(positions))
+
+
+def _virtual(program: NormalProgram, kept: set[str]) -> frozenset[str]:
+    """Values to compute inside their readers; those read in any other way than at plain positions are stored."""
+    equations = {e.target: e for e in program.equations}
+    found: set[str] = set()
+    refused = set(kept)
+    for equation in program.equations:
+        for read in [*reads(equation.body), *reads(equation.domain)]:
+            if read.tensor in equations and not _plain_subs(read):
+                refused.add(read.tensor)
+    for equation in program.equations:
+        if isinstance(equation.body, Fold):
+            stay = _open(equation.indices)
+            gone = _open(equation.body.bound)
+            for read in reads(equation.body.body):
+                letters = free_indices(read)
+                if read.tensor in equations and letters & gone and stay <= letters:
+                    found.add(read.tensor)
+    grew = True
+    while grew:  # what only virtual values of the same open indices read is virtual too
+        grew = False
+        for equation in program.equations:
+            if equation.target in found - refused:
+                here = _open(equation.indices)
+                for read in reads(equation.body):
+                    inner = equations.get(read.tensor)
+                    if inner is not None and inner.target not in found and len(here) > 1 and _open(free_indices(read)) >= here:
+                        found.add(inner.target)
+                        grew = True
+    plain = {e.target for e in program.equations if all(isinstance(a, Position) for a in e.axes) and not isinstance(e.body, Join)}
+    return frozenset((found & plain) - refused)
+
+
+def _grouped(program: NormalProgram, virtual: frozenset[str]) -> list[list[Equation]]:
+    """Connected through virtual values, then through what only finishes a kernel's results."""
+    parent = {e.target: e.target for e in program.equations}
+
+    def root(key: str) -> str:
+        while parent[key] != key:
+            key = parent[key]
+        return key
+
+    for equation in program.equations:
+        for read in reads(equation.body):
+            if read.tensor in virtual:
+                parent[root(equation.target)] = root(read.tensor)
+    _finish(program, virtual, parent, root)
+    members: dict[str, list[Equation]] = {}
+    for equation in program.equations:
+        members.setdefault(root(equation.target), []).append(equation)
+    return list(members.values())
+
+
+def _finish(program: NormalProgram, virtual: frozenset[str], parent: dict[str, str], root: object) -> None:
+    """A pointwise equation over a kernel's own results joins it, if all its other operands stand before the kernel."""
+    assert callable(root)
+    equations = {e.target: e for e in program.equations}
+    heads = {root(v) for v in virtual}
+    for equation in program.equations:
+        if isinstance(equation.body, Fold | Join) or root(equation.target) != equation.target or equation.target in heads:
+            continue
+        inner = [r for r in reads(equation.body) if r.tensor in equations]
+        owners = {root(r.tensor) for r in inner} & heads
+        if len(owners) != 1 or not all(isinstance(a, Position) for a in equation.axes):
+            continue
+        (owner,) = owners
+        mine = [r for r in inner if root(r.tensor) == owner]
+        if all(_plain_subs(r) and r.tensor not in virtual for r in mine) and all(
+            _open(free_indices(r)) == _open(equation.indices) for r in mine
+        ) and not any(_after(equations, r.tensor, owner, root) for r in inner if r not in mine):
+            parent[equation.target] = owner
+
+
+def _after(equations: dict[str, Equation], key: str, owner: str, root: object) -> bool:
+    """Whether a value depends on the kernel."""
+    assert callable(root)
+    stack, seen = [key], set()
+    while stack:
+        here = stack.pop()
+        if here in seen or here not in equations:
+            continue
+        seen.add(here)
+        if root(here) == owner:
+            return True
+        stack += [r.tensor for r in reads(equations[here].body)]
+    return False
+
+
+def _unified(members: list[Equation], virtual: frozenset[str]) -> list[Equation] | None:
+    """The equations with shared letters: where one reads another, their indices are the same axes. None where they clash."""
+    if len(members) == 1:
+        return members
+    inside = {e.target: e for e in members}
+    parent: dict[tuple[str, Index], tuple[str, Index]] = {}
+
+    def root(node: tuple[str, Index]) -> tuple[str, Index]:
+        parent.setdefault(node, node)
+        while parent[node] != node:
+            node = parent[node]
+        return node
+
+    for equation in members:
+        for read in reads(equation.body):
+            inner = inside.get(read.tensor)
+            if inner is not None:
+                for axis, sub in zip(inner.indices, read.subs, strict=True):
+                    assert isinstance(sub, Position)
+                    parent[root((equation.target, sub.index))] = root((inner.target, axis))
+    names: dict[tuple[str, Index], Index] = {}
+    taken: set[str] = set()
+    out = []
+    for equation in members:
+        by: dict[Index, Index] = {}
+        for index in _every(equation):
+            node = root((equation.target, index))
+            if node not in names:
+                name = index.name.rstrip("'")
+                while name in taken:
+                    name += "'"
+                taken.add(name)
+                names[node] = Index(name, index.set)
+            if names[node] in by.values():
+                return None
+            by[index] = names[node]
+        out.append(_renamed(equation, by))
+    return out
+
+
+def _every(equation: Equation) -> list[Index]:
+    return list(dict.fromkeys([*equation.indices, *bound_indices(equation.body)]))
+
+
+def _renamed(equation: Equation, by: dict[Index, Index]) -> Equation:
+    terms = {old: Position(new) for old, new in by.items()}
+    axes = tuple(substitute(a, terms) for a in equation.axes)
+    body = equation.body
+    if isinstance(body, Fold):
+        body = Fold(body.op, tuple(by[b] for b in body.bound), substitute(body.domain, terms), substitute(body.body, terms))
+    else:
+        body = substitute(body, terms)
+    return Equation(equation.target, axes, substitute(equation.domain, terms), body, equation.source)
+
+
+def _ordered(made: list[Group]) -> list[Group]:
+    """Groups after those whose values they read."""
+    owner = {e.target: n for n, g in enumerate(made) for e in g.equations}
+    out: list[Group] = []
+    done: set[int] = set()
+    stack = [(n, False) for n in reversed(range(len(made)))]
+    while stack:
+        n, ready = stack.pop()
+        if ready:
+            out.append(made[n])
+        elif n not in done:
+            done.add(n)
+            stack.append((n, True))
+            inner = {owner[r.tensor] for e in made[n].equations for r in [*reads(e.body), *reads(e.domain)] if r.tensor in owner}
+            stack += [(m, False) for m in sorted(inner - {n}, reverse=True)]
+    return out

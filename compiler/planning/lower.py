@@ -1,0 +1,377 @@
+"""A group of equations -> the lets and stores of a kernel.
+
+A value outside its domain is nobody's business until a fold meets it. There it must be the fold's neutral element;
+what a value is where its domain fails (its fill) is followed through the operations, so that a mask is applied once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from einc.domains import proves
+from einc.folds import FOLDS
+from einc.indices import Index, IndexSet, number
+from einc.plan import (
+    Along,
+    Buffer,
+    Computed,
+    Dot,
+    Kind,
+    Let,
+    Load,
+    Map,
+    Op,
+    Packed,
+    Place,
+    Reduce,
+    Scalar,
+    Select,
+    Store,
+    Subscript,
+    Within,
+)
+from einc.planning.ranges import nonempty
+from einc.planning.signs import POSITIVE, sign
+from einc.terms import (
+    ONE,
+    TRUE,
+    Apply,
+    Const,
+    Equation,
+    Fold,
+    Pack,
+    Part,
+    Position,
+    Read,
+    Size,
+    Term,
+    Truth,
+    Where,
+    both,
+
+    const,
+    free_indices,
+)
+
+_FINITE = "finite"
+Fill = float | str | None  # a number, some finite number, or unknown
+
+
+@dataclass
+class Lowering:
+    """The lets made so far, in order; one for each distinct operation."""
+
+    equations: Mapping[str, Equation]
+    buffers: Mapping[str, Buffer]
+    virtual: frozenset[str]
+    order: tuple[str, ...]
+    lets: dict[str, Let] = field(default_factory=dict)
+    known: dict[tuple[Op, tuple[str, ...]], str] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)  # equation -> let
+    fills: dict[tuple[str, Term], Fill] = field(default_factory=dict)
+    stores: list[Store] = field(default_factory=list)
+    sets: dict[str, IndexSet] = field(default_factory=dict)
+    inside: frozenset[str] = frozenset()
+    keys: list[tuple[str, IndexSet]] = field(default_factory=list)
+
+    def equation(self, equation: Equation, text: str) -> None:
+        """The lets of one equation, and its store if it is kept."""
+        for index in equation.indices:
+            self.sets[index.name] = index.set
+        match equation.body:
+            case Fold():
+                value = self._fold(equation, equation.body)
+            case _:
+                value = self.term(equation.body, equation.domain)
+        value = self._spread(value, tuple(i.name for i in equation.indices))
+        value = self._entitle(value, equation.target, text)
+        self.values[equation.target] = value
+        if equation.target not in self.virtual:
+            axes = tuple(tuple(i.name for i in _axis_letters(axis)) for axis in equation.axes)
+            self.stores.append(Store(equation.target, value, axes))
+
+    def let(self, op: Op, axes: frozenset[str] | tuple[str, ...], kind: Kind) -> str:
+        ordered = tuple(a for a in self.order if a in axes)
+        key = (op, ordered)
+        if key not in self.known:
+            name = f"_{len(self.lets)}"
+            self.lets[name] = Let(name, ordered, kind, op)
+            self.known[key] = name
+        return self.known[key]
+
+    def _entitle(self, value: str, name: str, text: str) -> str:
+        """The let gets the equation's own name; one that has a name already, or is a bare load, keeps it."""
+        let = self.lets[value]
+        if not value.startswith("_"):
+            return value
+        made = {}
+        for key, inner in self.lets.items():
+            made[name if key == value else key] = Let(name, let.axes, let.kind, let.op, text) if key == value else inner
+        self.lets.clear()
+        self.lets.update(made)
+        self.known = {k: (name if v == value else v) for k, v in self.known.items()}
+        self.fills = {((name if v == value else v), d): f for (v, d), f in self.fills.items()}
+        self.values = {k: (name if v == value else v) for k, v in self.values.items()}
+        return name
+
+    def _spread(self, value: str, axes: tuple[str, ...]) -> str:
+        """A value that lacks axes of its target is constant along them: 1 · value over those axes."""
+        missing = [a for a in axes if a not in self.lets[value].axes]
+        if not missing:
+            return value
+        kind = self.lets[value].kind
+        return self.let(Map("spread", (value,)), frozenset(axes), "exact" if kind == "scalar" else kind)
+
+    # terms
+
+    def term(self, term: Term, given: Term) -> str:
+        """The let of a pointwise term, read where `given` holds."""
+        if isinstance(term, Const | Size | Truth) or not free_indices(term) and not _has_read(term):
+            return self.let(Scalar(term), (), "scalar")
+        match term:
+            case Position(index):
+                self.sets[index.name] = index.set
+                return self.let(Place(index.name), (index.name,), "integer")
+            case Read():
+                return self._read(term, given)
+            case Where(condition, then):
+                inner = self.term(then, both(given, condition))
+                guard = self.term(condition, given)
+                if self.lets[inner].kind == "scalar":
+                    inner = self._spread(inner, self.lets[guard].axes)
+                return self._map_op(Select(guard, inner, 0.0), (guard, inner), self.lets[inner].kind)
+            case Apply(op, args):
+                return self._apply(op, args, given, term)
+            case Pack(parts, sets, into):
+                return self.term(_packed_number(parts, sets, into), given)
+            case Part(item, of, before, into):
+                return self.term(Apply("add", (item, Size(before + number(into.start - of.start)))), given)
+        raise AssertionError(term)
+
+    def _apply(self, op: str, args: tuple[Term, ...], given: Term, term: Term) -> str:
+        if op in ("floor", "ceil") and isinstance(args[0], Apply) and args[0].op == "div":
+            above, below = (self.term(a, given) for a in args[0].args)
+            if all(self._kind(x) in ("integer", "scalar") and _is_whole(y) for x, y in zip((above, below), args[0].args, strict=True)):
+                return self._map(f"{op}div", (above, below), "integer")
+        names = tuple(self.term(a, given) for a in args)
+        if op == "div" and self._kind(names[1]) != "scalar" and sign(args[1], self.equations) != POSITIVE:
+            quotient = self._map("div", names, self._joined(names, "div"))
+            zero = self._map("ne", (names[0], self.let(Scalar(const(0)), (), "scalar")), "truth")
+            return self._map_op(Select(zero, quotient, 0.0), (zero, quotient), self._kind(quotient))
+        return self._map(op, names, self._joined(names, op))
+
+    def _map(self, op: str, args: tuple[str, ...], kind: Kind) -> str:
+        made = self._map_op(Map(op, args), args, kind)
+        for domain in {d for a in args for (v, d) in self.fills if v == a}:
+            fill = _fill(op, [self._fill_of(a, domain) for a in args])
+            if fill is not None:
+                self.fills[made, domain] = fill
+        return made
+
+    def _map_op(self, op: Op, args: tuple[str, ...], kind: Kind) -> str:
+        return self.let(op, frozenset(a for x in args for a in self.lets[x].axes), kind)
+
+    def _fill_of(self, value: str, domain: Term) -> Fill:
+        found = self.fills.get((value, domain))
+        if found is not None:
+            return found
+        let = self.lets[value]
+        match let.op:
+            case Scalar(Const(number_)):
+                return float(number_)
+            case Scalar() | Place() | Load():
+                return _FINITE
+            case Reduce(fold) if fold in ("max", "min"):
+                return self.fills.get((value, TRUE))
+            case Dot() | Map() | Reduce():
+                return _FINITE if not any(i in let.axes for i in (x.name for x in free_indices(domain))) or isinstance(let.op, Dot) else None
+        return None
+
+    def _kind(self, value: str) -> Kind:
+        return self.lets[value].kind
+
+    def _joined(self, args: tuple[str, ...], op: str) -> Kind:
+        kinds = {self._kind(a) for a in args}
+        if op in ("le", "lt", "eq", "ne", "and", "or", "not"):
+            return "truth"
+        if kinds <= {"scalar"}:
+            return "scalar"
+        if "real" in kinds:
+            return "real"
+        if kinds <= {"integer", "scalar"} and op in ("add", "sub", "mul", "neg", "mod", "min", "max", "abs", "floor", "ceil"):
+            whole = all(self._kind(a) == "integer" or _is_whole(self._scalar(a)) for a in args)
+            return "integer" if whole else "exact"
+        return "exact"
+
+    def _scalar(self, value: str) -> Term:
+        op = self.lets[value].op
+        return op.term if isinstance(op, Scalar) else ONE
+
+    # reads
+
+    def _read(self, read: Read, given: Term) -> str:
+        if read.tensor in self.values and (read.tensor in self.virtual or self._same(read)):
+            return self.values[read.tensor]
+        buffer = self.buffers[read.tensor]
+        subs = tuple(self._sub(s, x, given) for s, x in zip(read.subs, buffer.sets, strict=True))
+        axes = frozenset(a for s in subs for a in self._sub_axes(s))
+        return self.let(Load(read.tensor, subs), axes, buffer.kind)
+
+    def _same(self, read: Read) -> bool:
+        """A result of this very kernel, read at its own indices."""
+        equation = self.equations[read.tensor]
+        return read.tensor in self.inside and all(isinstance(a, Position) for a in equation.axes) and read.subs == equation.axes
+
+    def _sub(self, sub: Term, into: IndexSet, given: Term) -> Subscript:
+        match sub:
+            case Position(index) if index.set == into:
+                self.sets[index.name] = index.set
+                return Along(index.name)
+            case Pack(parts, sets):
+                return Packed(tuple(self._sub(p, x, given) for p, x in zip(parts, sets, strict=True)), sets)
+            case Part(item, of, before, _):
+                return Within(self._sub(item, of, given), before, of.extent)
+        value = self.term(sub, given)
+        op = self.lets[value].op
+        if isinstance(op, Load) and self.buffers[op.buffer].role in ("input", "weight"):
+            self.keys.append((op.buffer, into))
+            return Computed(value, into, True)
+        low, high = const(into.start), Size(into.extent + number(into.start - 1))
+        safe = proves(TRUE, Apply("le", (low, sub))) and proves(TRUE, Apply("le", (sub, high)))
+        return Computed(value, into, safe)
+
+    def _sub_axes(self, sub: Subscript) -> tuple[str, ...]:
+        match sub:
+            case Along(axis):
+                return (axis,)
+            case Packed(parts):
+                return tuple(a for p in parts for a in self._sub_axes(p))
+            case Within(item):
+                return self._sub_axes(item)
+            case Computed(value):
+                return self.lets[value].axes
+
+    # folds
+
+    def _fold(self, equation: Equation, fold: Fold) -> str:
+        for index in fold.bound:
+            self.sets[index.name] = index.set
+        over = tuple(i.name for i in fold.bound)
+        args = [] if fold.body == ONE else [self.term(f, both(equation.domain, fold.domain)) for f in _factors(fold.body)]
+        args = self._masked(args, fold, equation)
+        row = FOLDS[fold.op]
+        axes = frozenset(a for x in args for a in self.lets[x].axes) - set(over)
+        if row.linear:
+            return self.let(Dot(tuple(args), over), axes, self._joined(tuple(args), "dot"))
+        full = nonempty(fold.domain, fold.bound, equation.indices)
+        made = self.let(Reduce(fold.op, args[0], over, full), axes, self._joined(tuple(args), fold.op))
+        if full:
+            self.fills[made, TRUE] = _FINITE
+        return made
+
+    def _masked(self, args: list[str], fold: Fold, equation: Equation) -> list[str]:
+        """The arguments with the fold's neutral element wherever its domain fails."""
+        domain = fold.domain
+        over = {i.name for i in fold.bound}
+        if domain == TRUE:
+            covered = {a for x in args for a in self.lets[x].axes}
+            return args if over <= covered else [*args, self._ones(over - covered)]
+        start = FOLDS[fold.op].start
+        if any(self._fill_of(a, domain) == start for a in args) and over <= {a for x in args for a in self.lets[x].axes}:
+            return args
+        mask = self.term(domain, equation.domain)
+        wanted = set(self.lets[mask].axes)
+        holder = next((a for a in args if wanted <= set(self.lets[a].axes)), None)
+        if holder is None and fold.op != "sum":
+            holder = args[0]
+        if holder is None:
+            covered = {a for x in args for a in self.lets[x].axes} | wanted
+            extra = [self._ones(over - covered)] if over - covered else []
+            return [*args, self.let(Map("real", (mask,)), self.lets[mask].axes, "real"), *extra]
+        masked = self._map_op(Select(mask, holder, start), (mask, holder), self._kind(holder))
+        if not holder.startswith("_"):
+            masked = self._entitle(masked, f"{holder}_masked", "")
+        self.fills[masked, domain] = start
+        for key, value in list(self.values.items()):
+            if value == holder and key in self.virtual:
+                self.values[key] = masked
+        return [masked if a == holder else a for a in args]
+
+    def _ones(self, axes: set[str]) -> str:
+        one = self.let(Scalar(ONE), (), "scalar")
+        return self.let(Map("spread", (one,)), frozenset(axes), "exact")
+
+
+def _factors(body: Term) -> tuple[Term, ...]:
+    return body.args if isinstance(body, Apply) and body.op == "mul" else (body,)
+
+
+def _axis_letters(axis: Term) -> tuple[Index, ...]:
+    match axis:
+        case Position(index):
+            return (index,)
+        case Pack(parts):
+            return tuple(i for p in parts for i in _axis_letters(p))
+    raise AssertionError(axis)
+
+
+def _has_read(term: Term) -> bool:
+    return isinstance(term, Read) or any(_has_read(a) for a in getattr(term, "args", ()))
+
+
+def _is_whole(term: Term) -> bool:
+    match term:
+        case Const(value):
+            return isinstance(value, Fraction) and value.denominator == 1
+        case Size(extent):
+            return all(c.denominator == 1 and all(p > 0 for _, p in m) for m, c in extent.terms)
+        case Apply("add" | "sub" | "mul" | "neg" | "min" | "max" | "mod" | "floor" | "ceil", args):
+            return all(_is_whole(a) for a in args) or term.op in ("floor", "ceil")
+    return True
+
+
+def _packed_number(parts: tuple[Term, ...], sets: tuple[IndexSet, ...], into: IndexSet) -> Term:
+    """The composite's number: mixed radix, the first part slowest."""
+    terms: list[Term] = [const(into.start)]
+    for at, (part, set_) in enumerate(zip(parts, sets, strict=True)):
+        stride = number(1)
+        for later in sets[at + 1 :]:
+            stride = stride * later.extent
+        terms.append(Apply("mul", (Size(stride), Apply("sub", (part, const(set_.start))))))
+    return Apply("add", tuple(terms))
+
+
+def _fill(op: str, args: list[Fill]) -> Fill:
+    """What an operation gives where the domain fails, if that can be told."""
+    if any(a is None for a in args):
+        return None
+    numbers = [a for a in args if isinstance(a, float)]
+    match op:
+        case "add" | "sub" | "mul" | "div" | "neg" if all(a == _FINITE or math.isfinite(a) for a in args if a is not None):
+            if op == "mul" and 0.0 in numbers:
+                return 0.0
+            return 0.0 if op == "div" and args[0] == 0.0 and sign_known(args[1]) else _FINITE if op != "div" else None
+        case "add" if len(infinite := {a for a in numbers if math.isinf(a)}) == 1:
+            return infinite.pop()
+        case "sub" if isinstance(args[0], float) and math.isinf(args[0]) and (args[1] == _FINITE or math.isfinite(float(args[1]))):
+            return args[0]
+        case "sub" if isinstance(args[1], float) and math.isinf(args[1]):
+            return -args[1] if args[0] == _FINITE or math.isfinite(float(args[0] or 0)) else None
+        case "neg" if numbers:
+            return -numbers[0]
+        case "exp" if numbers:
+            return math.exp(numbers[0]) if numbers[0] < 700 else None
+        case "div" if numbers and math.isinf(numbers[0]) and isinstance(args[1], float) and 0 < args[1] < math.inf:
+            return numbers[0]
+        case "max" | "min" if len(numbers) == len(args):
+            return max(numbers) if op == "max" else min(numbers)
+    return None
+
+
+def sign_known(fill: Fill) -> bool:
+    return isinstance(fill, float) and fill > 0
+
+

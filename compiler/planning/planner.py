@@ -1,0 +1,252 @@
+"""NormalProgram -> Module: the steps of planning in their order, each with its reason."""
+
+from __future__ import annotations
+
+from einc.indices import Extent, Index, IndexSet, number
+from einc.normalise import factors
+from einc.plan import Axis, Bound, Buffer, Concat, Contract, Cost, Kernel, Kind, Let, Module, Step, arguments
+from einc.planning.cost import lets_cost, nominal, size_of, volume
+from einc.planning.fuse import Group, groups
+from einc.planning.lower import Lowering
+from einc.planning.order import path
+from einc.planning.ranges import reach
+from einc.show import equation_text
+from einc.terms import (
+    ONE,
+    TRUE,
+
+    Equation,
+    Fold,
+    Join,
+    NormalProgram,
+    Position,
+    Program,
+    Read,
+    Slot,
+    Tensor,
+    Term,
+    free_indices,
+    reads,
+    walk,
+)
+
+
+_OUTER = ("batch", "request", "head", "expert")
+
+
+def plan(program: NormalProgram) -> Module:
+    """How the program is cut: what is fused, what is stored, in which order, in which tiles."""
+    program = _with_parts(program)
+    buffers = _buffers(program)
+    equations = {e.target: e for e in program.equations}
+    steps: list[Step] = []
+    keys: list[tuple[str, IndexSet]] = []
+    stored = set(buffers)
+    for group in groups(program):
+        step = _step(program, group, equations, buffers, keys)
+        steps.append(step)
+        kept = {s.buffer for s in step.stores} if isinstance(step, Kernel) else {step.out}
+        stored -= {e.target for e in group.equations} - kept
+    sizes = frozenset(n for t in program.inputs() for s in t.slots for n in s.set.extent.sizes)
+    sizes |= frozenset(n for e in program.equations for n in _sizes(e)) - program.sizes.keys()
+    return Module(_stem(program.name), program.name, program.inputs(), program.outputs, {k: v for k, v in buffers.items() if k in stored},
+                  tuple(steps), dict(program.sizes), sizes - program.sizes.keys(), _sets(program), tuple(dict.fromkeys(keys)))
+
+
+def _stem(name: str) -> str:
+    stem = name.rsplit("/", 1)[-1].rsplit("\\", 1)[-1].removesuffix(".ein")
+    made = "".join(c if c.isalnum() and c.isascii() else "_" for c in stem).strip("_")
+    return made if made and not made[0].isdigit() else f"spec_{made}".rstrip("_")
+
+
+def _sizes(equation: Equation) -> set[str]:
+    out = {n for i in equation.indices for n in i.set.extent.sizes}
+    for term in (equation.domain, equation.body, *equation.axes):
+        for inner in walk(term):
+            match inner:
+                case Fold(_, bound):
+                    out |= {n for b in bound for n in b.set.extent.sizes}
+                case _ if hasattr(inner, "extent"):
+                    out |= set(inner.extent.sizes)
+    return out
+
+
+def _sets(program: Program) -> tuple[IndexSet, ...]:
+    """The sets of the program, each with what it is split into."""
+    found: dict[IndexSet, None] = {}
+    for tensor in program.inputs():
+        found.update(dict.fromkeys(s.set for s in tensor.slots))
+    for equation in program.equations:
+        found.update(dict.fromkeys(i.set for i in _all(equation)))
+    for whole, parts in program.splits.items():
+        if whole in found:
+            found.update(dict.fromkeys(parts))
+    return tuple(found)
+
+
+def _with_parts(program: NormalProgram) -> NormalProgram:
+    """Each part of a direct sum is an equation of its own, which the result lays side by side."""
+    tensors = dict(program.tensors)
+    out: list[Equation] = []
+    for equation in program.equations:
+        body = equation.body
+        if isinstance(body, Join):
+            parts: list[tuple[Index, Term]] = []
+            for n, (index, part) in enumerate(body.parts):
+                key = f"{equation.target}_part{n + 1}"
+                axes = tuple(Position(index) if a == Position(body.index) else a for a in equation.axes)
+                slots = tuple(Slot(index.set, s.level, index.name) if a == Position(body.index) else s
+                              for a, s in zip(equation.axes, tensors[equation.target].slots, strict=True))
+                tensors[key] = Tensor(key, key, slots, "local")
+                out.append(Equation(key, axes, equation.domain, part))
+                parts.append((index, Read(key, axes)))
+            equation = Equation(equation.target, equation.axes, equation.domain, Join(body.index, tuple(parts)), equation.source)
+        out.append(equation)
+    return NormalProgram(program.name, tensors, tuple(out), program.outputs, program.sizes, program.splits, program.sums)
+
+
+def _buffers(program: Program) -> dict[str, Buffer]:
+    """A buffer for each tensor; values made of sizes alone are exact."""
+    outputs = {key for _, key in program.outputs}
+    kinds: dict[str, Kind] = {t.key: "integer" if t.integer else "real" for t in program.tensors.values() if t.role != "local"}
+    for equation in program.equations:
+        inner = {kinds[r.tensor] for r in reads(equation.body)}
+        integer = program.tensors[equation.target].integer
+        kinds[equation.target] = "integer" if integer else "exact" if inner <= {"exact"} and equation.target not in outputs else "real"
+    return {
+        t.key: Buffer(t.key, tuple(s.name for s in t.slots), tuple(s.set for s in t.slots), kinds[t.key],
+                      "output" if t.key in outputs and t.role == "local" else t.role)
+        for t in program.tensors.values() if t.key in kinds
+    }
+
+
+def _step(program: NormalProgram, group: Group, equations: dict[str, Equation], buffers: dict[str, Buffer],
+          keys: list[tuple[str, IndexSet]]) -> Step:
+    only = group.equations[0]
+    if len(group.equations) == 1 and isinstance(only.body, Join):
+        parts = tuple(r.tensor for _, r in only.body.parts if isinstance(r, Read))
+        cost = Cost(number(0), size_of(buffers[only.target]), size_of(buffers[only.target]), number(0))
+        return Concat(only.target, parts, only.axes.index(Position(only.body.index)), equation_text(program, only), cost)
+    if len(group.equations) == 1 and (contract := _contraction(program, only, buffers)) is not None:
+        return contract
+    return _kernel(program, group, equations, buffers, keys)
+
+
+def _contraction(program: NormalProgram, equation: Equation, buffers: dict[str, Buffer]) -> Contract | None:
+    """An unrestricted sum of products of plain reads: the library's own matrix product does it best."""
+    body = equation.body
+    if not isinstance(body, Fold) or body.op != "sum" or body.domain != TRUE or body.body == ONE:
+        return None
+    parts = factors(body.body)
+    if not all(isinstance(p, Read) and all(isinstance(s, Position) for s in p.subs) for p in parts):
+        return None
+    if not all(isinstance(a, Position) for a in equation.axes) or any(buffers[p.tensor].kind == "integer" for p in parts if isinstance(p, Read)):
+        return None
+    covered = {i for p in parts for i in free_indices(p)}
+    if not {*body.bound, *equation.indices} <= covered:
+        return None
+    letters = tuple(tuple(s.index for s in p.subs if isinstance(s, Position)) for p in parts if isinstance(p, Read))
+    sets = dict.fromkeys(i for o in letters for i in o)
+    cost = Cost(volume(i.set for i in sets) * number(2), _total(buffers, parts), size_of(buffers[equation.target]), number(0))
+    return Contract(equation.target, tuple((p.tensor, tuple(i.name for i in o)) for p, o in zip(parts, letters, strict=True) if isinstance(p, Read)),
+                    tuple(i.name for i in equation.indices), path(letters, equation.indices), equation_text(program, equation), cost)
+
+
+def _total(buffers: dict[str, Buffer], parts: tuple[Term, ...]) -> Extent:
+    total = number(0)
+    for part in parts:
+        if isinstance(part, Read):
+            total = total + size_of(buffers[part.tensor])
+    return total
+
+
+def _kernel(program: NormalProgram, group: Group, equations: dict[str, Equation], buffers: dict[str, Buffer],
+            keys: list[tuple[str, IndexSet]]) -> Kernel:
+    indices = list(dict.fromkeys(i for e in group.equations for i in _all(e)))
+    grid = _grid(group, indices) if group.virtual else None
+    folded = [i for i in indices if any(isinstance(e.body, Fold) and i in e.body.bound for e in group.equations)]
+    order = _axis_order(group, indices, grid, folded)
+    inner = {**equations, **{e.target: e for e in group.equations}}
+    work = Lowering(inner, buffers, group.virtual, order, inside=frozenset(e.target for e in group.equations))
+    for index in indices:
+        work.sets[index.name] = index.set
+    for equation in group.equations:
+        work.equation(equation, equation_text(program, equation))
+    keys += work.keys
+    bounds = {i.name: _bound(group, i, grid) for i in folded} if grid is not None else {}
+    axes = tuple(Axis(a, work.sets[a], "grid" if grid is not None and a == grid.name else "whole", bounds.get(a)) for a in order if a in work.sets)
+    read = {r.tensor for e in program.equations if e.target not in work.inside for r in [*reads(e.body), *reads(e.domain)]}
+    wanted = read | {key for _, key in program.outputs}
+    work.stores = [s for s in work.stores if s.buffer in wanted]
+    lets = _live(work)
+    largest = _largest(lets, work) if group.virtual else ()
+    held = volume(work.sets[a] for a in largest) if group.virtual else number(0)
+    cost = lets_cost(lets, work.sets, buffers, [s.buffer for s in work.stores], held * number(4))
+    notes = tuple(f"{v} is not stored" for v in sorted(group.virtual))
+    return Kernel(group.equations[-1].target, axes, lets, tuple(work.stores), tuple(equation_text(program, e) for e in group.equations), notes, cost, largest)
+
+
+def _all(equation: Equation) -> list[Index]:
+    out = list(equation.indices)
+    if isinstance(equation.body, Fold):
+        out += equation.body.bound
+    return out
+
+
+def _grid(group: Group, indices: list[Index]) -> Index | None:
+    """The open index that every stored result keeps and that is longest: its tiles bound what is held at once."""
+    kept = [set(e.indices) for e in group.equations if e.target not in group.virtual]
+    common = [i for i in indices if all(i in k for k in kept) and i.set.cls in ("time", "vocab", "batch", "request")]
+    times = [i for i in common if i.set.cls == "time"] or common
+    return max(times, key=lambda i: nominal(i.set)) if times else None
+
+
+def _axis_order(group: Group, indices: list[Index], grid: Index | None, folded: list[Index]) -> tuple[str, ...]:
+    """Batches and heads outside, then the tiled axis, then what is folded, then the features; alone, as the target has it."""
+    if not group.virtual:
+        own = [i.name for i in group.equations[0].indices]
+        return tuple(own + [i.name for i in indices if i.name not in own])
+
+    def rank(index: Index) -> tuple[int, int]:
+        if index == grid:
+            return 1, 0
+        if index in folded and index.set.cls in ("time", "vocab", "request"):
+            return 2, indices.index(index)
+        return (0 if index.set.cls in _OUTER else 1 if index.set.cls == "time" else 3), indices.index(index) + 1
+
+    return tuple(i.name for i in sorted(indices, key=rank))
+
+
+def _bound(group: Group, index: Index, grid: Index) -> Bound | None:
+    """What the domains of all folds over the index agree on; only where every virtual read of it is inside them."""
+    if index == grid:
+        return None
+    domains = [e.body.domain for e in group.equations if isinstance(e.body, Fold) and index in e.body.bound]
+    return reach(domains, index, grid) if domains else None
+
+
+def _live(work: Lowering) -> tuple[Let, ...]:
+    """The lets that some store needs."""
+    wanted: set[str] = set()
+    stack = [s.value for s in work.stores]
+    while stack:
+        name = stack.pop()
+        if name in wanted:
+            continue
+        wanted.add(name)
+        stack += arguments(work.lets[name].op)
+    return tuple(let for name, let in work.lets.items() if name in wanted)
+
+
+def _largest(lets: tuple[Let, ...], work: Lowering) -> tuple[str, ...]:
+    """The axes of the largest value, by nominal extents."""
+
+    def size(axes: tuple[str, ...]) -> int:
+        total = 1
+        for axis in axes:
+            total *= nominal(work.sets[axis])
+        return total
+
+    return max((let.axes for let in lets), key=size, default=())
+
+

@@ -1,0 +1,58 @@
+"""Which values are surely positive, or at least not negative: a quotient by them needs no guard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from einc.planning.ranges import nonempty
+from einc.terms import Apply, Const, Equation, Fold, Position, Read, Size, Term, Where
+
+POSITIVE, NONNEGATIVE, UNKNOWN = 2, 1, 0
+
+
+def sign(term: Term, equations: Mapping[str, Equation]) -> int:
+    """POSITIVE, NONNEGATIVE or UNKNOWN, for every point where the term exists."""
+    match term:
+        case Const(value):
+            return POSITIVE if value > 0 else NONNEGATIVE if value == 0 else UNKNOWN
+        case Size():
+            return POSITIVE
+        case Position(index):
+            return POSITIVE if index.set.start > 0 else NONNEGATIVE
+        case Read(tensor) if tensor in equations:
+            return _equation(equations[tensor], equations)
+        case Where(_, then):
+            return min(NONNEGATIVE, sign(then, equations))
+        case Apply("exp"):
+            return POSITIVE
+        case Apply("abs"):
+            return NONNEGATIVE
+        case Apply("add", args):
+            signs = [sign(a, equations) for a in args]
+            return UNKNOWN if UNKNOWN in signs else max(signs)
+        case Apply("mul", args):
+            signs = [sign(a, equations) for a in args]
+            pairs = len(args) == 2 and args[0] == args[1]
+            return min(signs) if UNKNOWN not in signs else NONNEGATIVE if pairs else UNKNOWN
+        case Apply("div", (above, below)) if sign(below, equations) == POSITIVE:
+            return sign(above, equations)
+        case Apply("pow", (base, Const(Fraction() as power))) if power.denominator == 1 and power % 2 == 0:
+            return max(NONNEGATIVE, sign(base, equations))
+        case Apply("pow" | "sqrt", (base, *_)):
+            return sign(base, equations)
+        case Apply("max", args):
+            return max(sign(a, equations) for a in args)
+        case Apply("min", args):
+            return min(sign(a, equations) for a in args)
+    return UNKNOWN
+
+
+def _equation(equation: Equation, equations: Mapping[str, Equation]) -> int:
+    match equation.body:
+        case Fold("sum", bound, domain, body):
+            found = sign(body, equations)
+            return found if found != POSITIVE or nonempty(domain, bound, equation.indices) else NONNEGATIVE
+        case Fold():
+            return UNKNOWN
+    return sign(equation.body, equations)

@@ -1,0 +1,46 @@
+"""Folds inside folds, and what leaves a linear fold."""
+
+from __future__ import annotations
+
+from einc.folds import FOLDS
+from einc.rewrites.rule import I, J, K, Rule, i, j, k, le, mul, r, u, v, w
+from einc.terms import TRUE, Apply, Fold, Read, Size, Term, both, free_indices
+
+
+def _merge(term: Term) -> Term | None:
+    match term:
+        case Fold(op, bound, domain, Fold(inner, more, narrower, body)) if op == inner and not set(bound) & set(more):
+            return Fold(op, bound + more, both(domain, narrower), body)
+    return None
+
+
+def _factor_out(term: Term) -> Term | None:
+    """Σ_i c x = c Σ_i x, and (Σ_i x / c) = (Σ_i x) / c."""
+    match term:
+        case Fold(op, bound, domain, Apply("mul", args)) if FOLDS[op].linear:
+            outer = tuple(y for y in args if not free_indices(y) & set(bound))
+            inner = tuple(y for y in args if free_indices(y) & set(bound))
+            if outer and inner:
+                return mul(*outer, Fold(op, bound, domain, inner[0] if len(inner) == 1 else mul(*inner)))
+        case Fold(op, bound, domain, Apply("div", (above, below))) if FOLDS[op].linear and not free_indices(below) & set(bound):
+            return Apply("div", (Fold(op, bound, domain, above), below))
+        case Fold(op, bound, domain, Apply("neg", (inner_term,))) if FOLDS[op].linear:
+            return Apply("neg", (Fold(op, bound, domain, inner_term),))
+    return None
+
+
+def _count(term: Term) -> Term | None:
+    """Σ_i c = n c, over the whole of a set."""
+    match term:
+        case Fold("sum", bound, domain, body) if bound and domain == TRUE and not free_indices(body) & set(bound):
+            return mul(*(Size(b.set.extent) for b in bound), body)
+    return None
+
+
+RULES = (
+    Rule("count", "Σ_i c = n c", "reals", _count, (Fold("sum", (I, J), TRUE, Read("a", ())),)),
+    Rule("merge", "Σ_i Σ_j x = Σ_{i j} x, and for any fold", "reals", _merge,
+         (Fold("sum", (I,), TRUE, Fold("sum", (J,), le(j, i), w)), Fold("max", (J,), TRUE, Fold("max", (K,), le(k, i), r)))),
+    Rule("factor out", "Σ_i c x_i = c Σ_i x_i", "reals", _factor_out,
+         (Fold("sum", (I,), le(i, j), mul(u, v, w)), Fold("sum", (I,), TRUE, Apply("div", (u, v))), Fold("sum", (I,), TRUE, Apply("neg", (w,))))),
+)

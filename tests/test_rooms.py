@@ -1,0 +1,267 @@
+"""The floor plan, enforced: who imports whom, how long things are, and what no one may know."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.grammar", "specs": "einc.specs"}
+
+# The rooms of compiler/ from the foundation up: each may import what stands before it.
+ORDER = [
+    "errors", "problems", "syntax", "tokens", "parse", "indices", "terms", "primitives", "folds", "domains", "checking", "checker",
+    "interpret", "rewrites", "normalise", "derive", "plan", "planning", "show", "pipeline", "front", "hook", "commands", "cli",
+    "__main__",
+]
+DOORS = ("compiler/front.py", "compiler/hook.py", "compiler/cli.py", "compiler/__init__.py", "compiler/commands/")
+
+# Where each library may be imported; a name ending in a slash is a whole folder.
+LIBRARIES = {
+    "lark": ("compiler/parse.py",),
+    "numpy": ("compiler/interpret.py", "compiler/front.py", "compiler/commands/", "backends/"),
+    "sympy": ("compiler/planning/cost.py",),
+    "opt_einsum": ("compiler/planning/order.py",),
+    "click": ("compiler/cli.py", "compiler/commands/"),
+    "rich": ("compiler/commands/",),
+    "safetensors": ("compiler/commands/",),
+    "torch": ("backends/",),
+    "triton": ("backends/",),
+}
+BACKENDS_SEE = {"plan", "terms", "folds", "primitives", "indices", "domains", "errors", "problems"}
+BACKENDS_SHARE = {"einc.backends.contract", "einc.backends.writer"}
+REWRITES_SEE = {"terms", "primitives", "folds", "indices", "domains", "errors"}
+
+FILE_LINES, FUNCTION_LINES, MOSTLY = 400, 60, 40
+DATA = {"compiler/problems.py"}
+FORBIDDEN = re.compile(r"(?<![A-Za-z])(attention|softmax|causal|window|lse|query|flash)(?![A-Za-z])", re.IGNORECASE)
+
+
+def files(*rooms: str) -> list[Path]:
+    return sorted(file for room in rooms for file in (ROOT / room).rglob("*.py"))
+
+
+def short(file: Path) -> str:
+    return file.relative_to(ROOT).as_posix()
+
+
+@cache
+def tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def module(file: Path) -> str:
+    room, *inner = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join([HOUSE[room], *(part for part in inner if part != "__init__")])
+
+
+MODULES = {module(file): file for file in files(*HOUSE)}
+
+
+@cache
+def imports(file: Path) -> tuple[str, ...]:
+    """The modules a file imports, by their full names; `from einc.a import b` is `einc.a.b` where that is a module."""
+    found: list[str] = []
+    for node in ast.walk(tree(file)):
+        match node:
+            case ast.Import(names):
+                found += [name.name for name in names]
+            case ast.ImportFrom(of, names, 0):
+                found += [f"{of}.{name.name}" if f"{of}.{name.name}" in MODULES else str(of) for name in names]
+            case ast.ImportFrom():
+                found.append("." * node.level + (node.module or ""))
+    return tuple(dict.fromkeys(found))
+
+
+def room_of(name: str) -> str:
+    """The room of compiler/ that a module of einc stands in; the empty text for einc itself."""
+    return name.split(".")[1] if "." in name else ""
+
+
+def within(file: Path, places: tuple[str, ...]) -> bool:
+    return any(short(file) == place or (place.endswith("/") and short(file).startswith(place)) for place in places)
+
+
+def called(file: Path) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree(file)) if isinstance(node, ast.Call))
+
+
+# who imports whom
+
+
+def test_compiler_imports_go_one_way() -> None:
+    wrong = []
+    for file in files("compiler"):
+        mine = room_of(module(file))
+        if not mine:
+            continue
+        if mine not in ORDER:
+            wrong.append(f"{short(file)} has no place in the order of the rooms")
+            continue
+        for name in imports(file):
+            theirs = room_of(name) if name.split(".")[0] == "einc" else ""
+            if theirs and theirs != mine and (theirs not in ORDER or ORDER.index(theirs) >= ORDER.index(mine)):
+                wrong.append(f"{short(file)} imports {name}, which does not stand before it")
+    assert wrong == []
+
+
+def test_imports_have_no_cycle() -> None:
+    graph = {name: {other for other in imports(file) if other in MODULES and other != "einc"} for name, file in MODULES.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_the_package_itself_imports_nothing_of_its_own() -> None:
+    assert [name for name in imports(ROOT / "compiler/__init__.py") if name.startswith("einc")] == []
+
+
+def test_libraries_stay_in_their_rooms() -> None:
+    wrong = [f"{short(file)} imports {name}" for file in files(*HOUSE) for name in imports(file)
+             if (places := LIBRARIES.get(name.split(".")[0])) is not None and not within(file, places)]
+    assert wrong == []
+
+
+def test_the_compiler_imports_only_libraries_of_the_plan() -> None:
+    known = {*LIBRARIES, "einc", *sys.stdlib_module_names}
+    wrong = [f"{short(file)} imports {name}" for file in files(*HOUSE) for name in imports(file) if name.split(".")[0] not in known]
+    assert wrong == []
+
+
+def test_the_compiler_does_not_know_the_back_ends() -> None:
+    assert [short(file) for file in files("compiler") for name in imports(file) if name.startswith("einc.backends")] == []
+    loads = [short(file) for file in files("compiler") for call in called(file)
+             if ast.unparse(call.func).endswith(("import_module", "__import__")) and not within(file, DOORS)]
+    assert loads == [], "only the front door may load a module by name"
+
+
+def test_back_ends_see_the_plan_and_not_each_other() -> None:
+    wrong = []
+    for file in files("backends"):
+        mine = module(file)
+        home = ".".join(mine.split(".")[:3])
+        for name in imports(file):
+            if not name.startswith("einc") or name in BACKENDS_SHARE or room_of(name) in BACKENDS_SEE:
+                continue
+            inside = home != mine or file.name == "__init__.py"
+            if not (inside and home not in BACKENDS_SHARE and (name == home or name.startswith(home + "."))):
+                wrong.append(f"{short(file)} imports {name}")
+    assert wrong == []
+
+
+def test_emit_is_text_only() -> None:
+    emitters = sorted((ROOT / "backends").glob("*/emit*"))
+    found = [file for path in emitters for file in ([path] if path.suffix == ".py" else sorted(path.rglob("*.py")))]
+    assert found, "a back end has an emit.py"
+    heavy = ("torch", "triton", "numpy")
+    wrong = [f"{short(file)} imports {name}" for file in found for name in imports(file) if name.split(".")[0] in heavy]
+    assert wrong == []
+
+
+def test_rewrites_see_only_terms() -> None:
+    wrong = [f"{short(file)} imports {name}" for file in files("compiler/rewrites") if file.name not in ("__init__.py", "rule.py")
+             for name in imports(file) if name.startswith("einc")
+             and room_of(name) not in REWRITES_SEE and name != "einc.rewrites.rule"]
+    assert wrong == []
+
+
+def test_the_bench_uses_the_front_door() -> None:
+    inner = [f"{short(file)} imports {name}" for file in files("bench") for name in imports(file)
+             if name.startswith("einc.") or name.split(".")[0] in HOUSE]
+    assert inner == []
+
+
+def test_imports_stand_at_the_top() -> None:
+    wrong = [f"{short(file)}:{node.lineno}" for file in files(*HOUSE, "tests", "bench") for function in ast.walk(tree(file))
+             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+             for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert wrong == []
+
+
+def test_imports_name_the_one_root() -> None:
+    """`import compiler` also works from the project's folder, and is another module; relative imports hide the way."""
+    wrong = [f"{short(file)} imports {name}" for file in files(*HOUSE, "tests", "bench") for name in imports(file)
+             if name.split(".")[0] in (*HOUSE, "")]
+    assert wrong == []
+
+
+def test_grammar_and_specs_hold_no_logic() -> None:
+    wrong = [short(file) for file in files("grammar", "specs")
+             if file.name != "__init__.py" or any(not isinstance(node, ast.Expr) for node in tree(file).body)]
+    assert wrong == []
+
+
+# how long things are
+
+
+def test_files_are_short() -> None:
+    lengths = {short(file): len(file.read_text(encoding="utf-8").splitlines()) for file in files("compiler", "backends")}
+    assert {name: n for name, n in lengths.items() if n > FILE_LINES and name not in DATA} == {}
+
+
+def functions() -> Iterator[tuple[str, int]]:
+    for file in files("compiler", "backends"):
+        for node in ast.walk(tree(file)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{short(file)}:{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def test_functions_are_short() -> None:
+    lengths = dict(functions())
+    assert {name: n for name, n in lengths.items() if n > FUNCTION_LINES} == {}
+    long = {name: n for name, n in lengths.items() if n >= MOSTLY}
+    assert len(long) <= len(lengths) / 10, long
+
+
+# what stands in a file
+
+
+def test_every_file_says_what_it_is() -> None:
+    texts = [file for file in files(*HOUSE, "tests", "bench") if file.read_text(encoding="utf-8").strip()]
+    assert [short(file) for file in texts if not ast.get_docstring(tree(file))] == []
+
+
+def test_no_code_knows_a_layer_by_name() -> None:
+    """A feature is a sentence in the language: the compiler and the back ends have no word for one."""
+    wrong = [f"{short(file)}:{number}: {line.strip()}" for file in files("compiler", "backends") if short(file) not in DATA
+             for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1) if FORBIDDEN.search(line)]
+    assert wrong == []
+
+
+def test_a_pyproject_package_for_every_folder() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    wanted = {module(file) for file in files(*HOUSE) if file.name == "__init__.py"}
+    wanted |= {module(file.parent / "__init__.py") for file in files("compiler", "backends")}
+    assert [name for name in sorted(wanted) if f'"{name}"' not in text] == []
+
+
+# tools
+
+
+def test_ruff() -> None:
+    done = subprocess.run([sys.executable, "-m", "ruff", "check", "--output-format", "concise", "."], cwd=ROOT,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_mypy(tmp_path: Path) -> None:
+    """Mypy does not follow the editable install, so it gets a view with the package in its one place."""
+    view = tmp_path / "einc"
+    view.mkdir()
+    for entry in (ROOT / "compiler").iterdir():
+        (view / entry.name).symlink_to(entry)
+    for room in ("backends", "grammar", "specs"):
+        (view / room).symlink_to(ROOT / room)
+    options = ["--strict", "--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
+    command = [sys.executable, "-m", "mypy", *options, "-p", "einc"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
