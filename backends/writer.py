@@ -23,6 +23,20 @@ class Writer:
     def __call__(self, line: str = "") -> None:
         self.lines.append("    " * self.depth + line if line else "")
 
+    def statement(self, left: str, right: str, width: int = 110) -> None:
+        """`left right`; a long right side is broken before its outermost additions."""
+        if len(left) + len(right) + 4 * self.depth <= width:
+            self(left + right)
+            return
+        parts = _outermost(right)
+        if len(parts) == 1:
+            self(left + right)
+            return
+        self(f"{left}({parts[0]}")
+        for part in parts[1:-1]:
+            self(f"    {part}")
+        self(f"    {parts[-1]})")
+
     def open(self, line: str) -> None:
         self(line)
         self.depth += 1
@@ -81,6 +95,17 @@ def _sum(terms: list[tuple[tuple[tuple[str, int], ...], Fraction]]) -> str:
         sign = "-" if coefficient < 0 else "+"
         out += f" {sign} {' * '.join(factors)}" if out else ("-" if coefficient < 0 else "") + " * ".join(factors)
     return out or "0"
+
+
+def _outermost(text: str) -> list[str]:
+    """The text cut before each ` + ` or ` - ` that stands in no bracket."""
+    depth, start, out = 0, 0, []
+    for at, char in enumerate(text):
+        depth += (char in "([{") - (char in ")]}")
+        if depth == 0 and text[at : at + 3] in (" + ", " - "):
+            out.append(text[start:at])
+            start = at + 1
+    return [*out, text[start:]]
 
 
 def _gcd(a: int, b: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from einc.backends.torch.expressions import Scribe
 from einc.backends.writer import Names, Writer, identifier, sized
 from einc.domains import Linear, linear
-from einc.indices import Extent, number, size
+from einc.indices import Extent, IndexSet, number, size
 from einc.plan import Axis, Concat, Contract, Kernel, Load, Module, Place, Scalar, Step, Store, arguments
 from einc.terms import Position, Tensor, Term
 
@@ -18,10 +18,11 @@ def emit(module: Module) -> str:
     helpers: set[str] = {"_expect"}
     names = Names({identifier(b) for b in module.buffers} | module.sizes | {"torch", "math", "device", "dtype", "wide"})
     asked = _sizes(module, body, helpers)
+    places: dict[tuple[str, IndexSet], str] = {}
     needs_wide = any(isinstance(s, Kernel) for s in module.steps)
     for step in module.steps:
         body()
-        _step(module, step, body, names, helpers)
+        _step(module, step, body, names, helpers, places)
     body()
     body(f"return {_result(module)}")
     out = Writer()
@@ -97,7 +98,6 @@ def _sizes(module: Module, body: Writer, helpers: set[str]) -> list[str]:
     for tensor in module.inputs:
         if not tensor.slots:
             continue
-        helpers.add("_shape")
         targets = []
         for n, slot in enumerate(tensor.slots):
             name = next(iter(slot.set.extent.sizes), "")
@@ -107,10 +107,9 @@ def _sizes(module: Module, body: Writer, helpers: set[str]) -> list[str]:
             else:
                 targets.append("_")
                 pending.append((tensor, n, slot.set.extent))
-        text = f'_shape("{tensor.key}", {identifier(tensor.key)}, {len(tensor.slots)})'
         if any(t != "_" for t in targets):
-            text = f"{', '.join(targets)}{',' * (len(targets) == 1)} = {text}"
-        body(text)
+            helpers.add("_shape")
+            body(f'{", ".join(targets)}{"," * (len(targets) == 1)} = _shape("{tensor.key}", {identifier(tensor.key)}, {len(tensor.slots)})')
     for tensor, n, extent in pending:
         _solve(tensor, n, extent, known, body)
     asked = sorted(module.sizes - known.keys())
@@ -156,7 +155,7 @@ def _checks(module: Module, body: Writer, helpers: set[str]) -> None:
         body(f'_within("{name}", {identifier(name)}, {set_.start}, {sized(set_.extent + number(set_.start - 1))})')
 
 
-def _step(module: Module, step: Step, body: Writer, names: Names, helpers: set[str]) -> None:
+def _step(module: Module, step: Step, body: Writer, names: Names, helpers: set[str], places: dict[tuple[str, IndexSet], str]) -> None:
     match step:
         case Contract():
             _contract(module, step, body)
@@ -164,7 +163,7 @@ def _step(module: Module, step: Step, body: Writer, names: Names, helpers: set[s
             body(f"# {text}")
             body(f"{identifier(out)} = torch.cat(({', '.join(_stored(module, p) for p in parts)}), {axis})")
         case Kernel():
-            scribe = Scribe(module, step, names, helpers)
+            scribe = Scribe(module, step, names, helpers, write=body, places=places)
             _kernel(module, step, body, scribe)
 
 
@@ -296,20 +295,21 @@ def _lets(module: Module, kernel: Kernel, body: Writer, scribe: Scribe, uses: di
     stored = {s.value for s in kernel.stores}
     scribe.remaining.update({k: n for k, n in uses.items() if k not in scribe.remaining})
     for let in kernel.lets:
-        if let.name in done or isinstance(let.op, Scalar) or let.name in scribe.variables:
+        if let.name in done or isinstance(let.op, Scalar | Place) or let.name in scribe.variables:
             continue
         if isinstance(let.op, Load) and not arguments(let.op) and not let.text:
             continue
         named = bool(let.text) and (let.name not in stored or uses[let.name] > 1 or scribe.inside)
-        if not named and uses.get(let.name, 0) < 2 and not (let.text and let.name in stored) and not isinstance(let.op, Place):
+        if not named and uses.get(let.name, 0) < 2 and not (let.text and let.name in stored):
             continue
         if let.name in stored and not scribe.inside and uses[let.name] == 1:
             continue
-        if let.text and not scribe.inside and kernel.grid is None:
-            body(f"# {let.text}")
         wanted = let.name if not let.name.startswith("_") else _wanted(let.op)
         variable = scribe.names.fresh(f"{wanted}_tile" if wanted in stored and scribe.inside else wanted)
-        body(f"{variable} = {scribe.expression(let).text}")
+        text = scribe.expression(let).text
+        if let.text and not scribe.inside and kernel.grid is None:
+            body(f"# {let.text}")
+        body.statement(f"{variable} = ", text)
         scribe.variables[let.name] = variable
 
 
@@ -347,7 +347,7 @@ def _store(module: Module, kernel: Kernel, store: Store, body: Writer, scribe: S
         text = f"{text if flat != let.axes or len(flat) != len(store.axes) else code.at(9)}.to({kind})"
     else:
         text = text if text != code.at(9) else code.text
-    body(f"{identifier(store.buffer)} = {text}")
+    body.statement(f"{identifier(store.buffer)} = ", text)
 
 
 _HELPERS = {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from einc.backends.writer import Names, identifier, sized
+from einc.indices import IndexSet
 from einc.plan import (
     Along,
     Computed,
@@ -63,6 +64,8 @@ class Scribe:
     casts: dict[str, str] = field(default_factory=dict)  # buffer -> name of its wide copy
     ranges: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> its slice within the tile
     inside: bool = False  # inside the loop over tiles
+    write: Callable[[str], None] = print  # a statement in front of the one being made
+    places: dict[tuple[str, IndexSet], str] = field(default_factory=dict)  # whole axes that have a variable already
     remaining: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -78,7 +81,23 @@ class Scribe:
             self.remaining[name] = self.remaining.get(name, 0) - 1
             last = self.remaining[name] == 0 and isinstance(self.lets[name].op, Map | Dot | Select) and self._owns(name)
             return Code(self.variables[name], ATOM, last)
+        if isinstance(self.lets[name].op, Place):
+            return self._placed(name)
         return self.expression(self.lets[name])
+
+    def _placed(self, name: str) -> Code:
+        """The positions of an axis, under a name: one for the function where the axis is whole."""
+        op = self.lets[name].op
+        assert isinstance(op, Place)
+        key = (op.axis, self.sets[op.axis])
+        if op.axis not in self.ranges and key in self.places:
+            self.variables[name] = self.places[key]
+        else:
+            self.variables[name] = self.names.fresh(op.axis)
+            self.write(f"{self.variables[name]} = {self._place(op.axis).text}")
+            if not self.inside:
+                self.places[key] = self.variables[name]
+        return Code(self.variables[name])
 
     def _owns(self, name: str) -> bool:
         op = self.lets[name].op
