@@ -1,0 +1,149 @@
+"""What several tests need: a text's stages, random arrays for a program, and what it is for two arrays to be equal."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from programs import Case
+
+from einc import front, pipeline
+from einc.backends.torch.load import load
+from einc.errors import Report, Source, render
+from einc.indices import Extent
+from einc.interpret import interpret
+from einc.plan import Module
+from einc.terms import NormalProgram, Program, TypedProgram
+
+Array = np.ndarray[Any, Any]
+Arrays = dict[str, Array]
+Function = Callable[..., Any]
+Outputs = dict[str, torch.Tensor]
+
+EXACT = 1e-12
+
+
+def each(cases: Sequence[Case], broken: Mapping[str, str]) -> pytest.MarkDecorator:
+    """A test for each case; those that are known to fail are named with the reason, in groups: `one two`."""
+    reasons = {name: reason for names, reason in broken.items() for name in names.split()}
+    assert set(reasons) <= {case.name for case in cases}
+    marks = {c.name: [pytest.mark.xfail(strict=True, reason=reasons[c.name])] if c.name in reasons else [] for c in cases}
+    return pytest.mark.parametrize("case", [pytest.param(c, id=c.name, marks=marks[c.name]) for c in cases])
+
+
+# stages
+
+
+def typed(text: str) -> TypedProgram:
+    """The program of a text that has no errors."""
+    report = Report()
+    program = pipeline.check(Source("<text>", text), report)
+    assert program is not None, "\n".join(map(render, report.sorted()))
+    return program
+
+
+@cache
+def typed_of(case: Case) -> TypedProgram:
+    return typed(case.text)
+
+
+@cache
+def normal_of(case: Case) -> NormalProgram:
+    return pipeline.normal(typed_of(case))
+
+
+@cache
+def plan_of(case: Case) -> Module:
+    return front.plan(typed_of(case))
+
+
+@cache
+def source_of(case: Case) -> str:
+    return front.emit(plan_of(case))
+
+
+@cache
+def module_of(case: Case, tiles: str = "") -> Function:
+    """The emitted function; `tiles` is `tiny` where it is to cut every grid axis in many tiles."""
+    source = source_of(case)
+    return load(tiny(source) if tiles else source, plan_of(case).name)
+
+
+def tiny(source: str) -> str:
+    """The emitted text with tiles of a few rows, whatever the sizes."""
+    text, cut = re.subn(r"max\(16, (min\(.*), 2\*\*21 // (.*)\)\)$", r"max(3, \1, 8 // \2))", source, flags=re.MULTILINE)
+    assert cut == source.count("2**21"), "the line that chooses the tiles has changed: see `tiny`"
+    return text
+
+
+# data
+
+
+def extent(formula: Extent, sizes: Mapping[str, int]) -> int:
+    return int(formula.at(sizes))
+
+
+def value(text: str, sizes: Mapping[str, int]) -> int:
+    """`V-1` for the sizes."""
+    name, _, less = text.partition("-")
+    return (sizes[name] if name in sizes else int(name)) - int(less or 0)
+
+
+def arrays(program: Program, sizes: Mapping[str, int], ranges: Mapping[str, tuple[str, str]], seed: int = 0) -> Arrays:
+    """Random inputs: normal ones, and for integers numbers within the range."""
+    random = np.random.default_rng(seed)
+    out: Arrays = {}
+    for tensor in program.inputs():
+        shape = [extent(slot.set.extent, sizes) for slot in tensor.slots]
+        if tensor.integer:
+            low, high = (value(end, sizes) for end in ranges[tensor.key])
+            out[tensor.key] = np.asarray(random.integers(low, max(low, high) + 1, shape))
+        else:
+            out[tensor.key] = np.asarray(random.standard_normal(shape))
+    return out
+
+
+def tensors(given: Mapping[str, Array], dtype: torch.dtype = torch.float64) -> dict[str, torch.Tensor]:
+    out = {key: torch.from_numpy(array.copy()) for key, array in given.items()}
+    return {key: tensor.to(dtype) if tensor.is_floating_point() else tensor for key, tensor in out.items()}
+
+
+def meaning(program: Program, given: Mapping[str, Array], sizes: Mapping[str, int]) -> Arrays:
+    """The outputs by the interpreter."""
+    return interpret(program, given, {name: n for name, n in sizes.items() if name not in program.sizes})
+
+
+def called(function: Function, program: Program, given: Mapping[str, torch.Tensor], sizes: Mapping[str, int]) -> Outputs:
+    """The outputs of an emitted function by name; it gets the sizes it asks for."""
+    asks = inspect.signature(function).parameters
+    result = function(**given, **{name: n for name, n in sizes.items() if name in asks})
+    names = (name for name, _ in program.outputs)
+    return dict(zip(names, (result,) if isinstance(result, torch.Tensor) else result, strict=True))
+
+
+# equality
+
+
+def distance(got: Array, want: Array) -> float:
+    """The largest difference in units of the largest value; infinite where shapes or what is not finite differ."""
+    got, want = np.asarray(got, dtype=np.float64), np.asarray(want, dtype=np.float64)
+    finite = np.isfinite(want)
+    if got.shape != want.shape or not np.array_equal(got[~finite], want[~finite], equal_nan=True):
+        return float("inf")
+    if not finite.any():
+        return 0.0
+    far = np.abs(got[finite] - want[finite]).max()
+    return float("inf") if np.isnan(far) else float(far / (np.abs(want[finite]).max() or 1))
+
+
+def assert_close(got: Mapping[str, Any], want: Mapping[str, Any], bound: float = EXACT) -> None:
+    """Every output is near; the message names the worst."""
+    assert set(got) == set(want)
+    far = {name: distance(np.asarray(got[name]), np.asarray(want[name])) for name in want}
+    assert max(far.values(), default=0) <= bound, far

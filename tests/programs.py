@@ -1,0 +1,339 @@
+"""Small programs that cover the language, each with the sizes it is tried at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SPECS = Path(__file__).parent.parent / "specs"
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A spec, sizes at which nothing is round, and for each integer input the first and last value it may hold.
+
+    `sizes` has every named size, also those that no tensor fixes.
+    """
+
+    name: str
+    text: str
+    sizes: Mapping[str, int]
+    ranges: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def trials(self) -> list[dict[str, int]]:
+        """The case's own sizes; one step, none at all, and many where there is time; one of everything that may be one."""
+        out = [dict(self.sizes)]
+        for name in ("T", "U"):
+            out += [{**self.sizes, name: n} for n in (0, 1, 37) if name in self.sizes]
+        ones = {name: 1 for name, size in self.sizes.items() if name in ("H", "B", "T", "W", "d_model")}
+        return [*out, {**self.sizes, **ones}] if len(ones) > 1 else out
+
+
+def _rope(pair: str, left: str, right: str) -> str:
+    return f"""
+        index t : time(T)
+        index h : head(H)
+        index i, j : feature(d / 2)
+        index a, b : feature(2)
+        index x, y : feature(d) = {pair}
+        input q_{{t h}}^x
+        θ_i = 100^{{-2 (i - 1) / d}}
+        R_{{t {left}}}^{{{right}}} = δ_i^j (cos(t θ_i) δ_a^b + sin(t θ_i) ε_a^b)
+        output z_{{t h}}^y = q_{{t h}}^x R_t_x^y
+    """
+
+
+def _masked(predicate: str, declared: str = "", suffix: str = "") -> str:
+    return f"""
+        index t, s : time(T)
+        index h : head(H)
+        index d : feature(D)
+        {declared}
+        input q_{{t h}}^d, k_{{s h}}^d, v_{{s h}}^d
+        mask L_{{t s}}^{{(h)}} : {predicate}
+        L_{{t s}}^{{(h)}} = 1/√D q_{{t h}}^d k_{{s h d}}
+        y_{{t h}}^d = Σ_s softmax_s(L_{{t s}}^{{(h)}}) v_{{s h}}^d
+        output y_{{t h}}^d{suffix}
+    """
+
+
+TIME = {"T": 11}
+HEADS = {"T": 11, "H": 3, "D": 5}
+PARTS = {"T": 7, "C": 3, "R": 2}
+MODEL = {"T": 9, "d_model": 7, "H": 3, "d_k": 6}
+SUM = "index c : feature(C)\nindex r : feature(R)\nindex e : feature = c ⊕ r\nindex t, s : time(T)\n"
+
+TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
+    # δ, ε, metric
+    "rope_pairs": (_rope("(i a)", "(i a)", "(j b)"), {"T": 7, "H": 3, "d": 6}, {}),
+    "rope_halves": (_rope("(a i)", "(a i)", "(b j)"), {"T": 7, "H": 3, "d": 6}, {}),
+    "delta": ("index t : time(T)\nindex i, j : feature(n)\ninput x_t^i\noutput y_t^j = x_t^i δ_i^j", {"T": 4, "n": 3}, {}),
+    "delta_matrix": ("index i, j : feature(n)\nweight c\noutput y_i^j = c δ_i^j", {"n": 3}, {}),
+    "epsilon": ("index t : time(T)\nindex a, b : feature(2)\ninput x_t^a\noutput y_t^b = x_t^a ε_a^b", {"T": 4}, {}),
+    "epsilon_twice": ("index t : time(T)\nindex a, b, c : feature(2)\ninput x_t^a\noutput y_t^c = x_t^a ε_a^b ε_b^c",
+                      {"T": 4}, {}),
+    "metric": ("index t : time(T)\nindex m, k : feature(n)\ninput a_t^m, b_t^k\noutput y_t = a_t^m δ_{m k} b_t^k",
+               {"T": 4, "n": 3}, {}),
+    "lowered": ("index t : time(T)\nindex m : feature(n)\ninput a_t^m, b_t^m\noutput y_t = a_t^m b_{t m}", {"T": 4, "n": 3}, {}),
+    "trace": ("index i, j : feature(n)\ninput M_i^j\noutput y = M_i^j δ_j^i", {"n": 3}, {}),
+    # maps and gathers
+    "map": ("""
+        index t : time(T)
+        index h : head(H)
+        index g : head(G)
+        map π(h) = ceil(h G / H) : g
+        input x_{t g}, w_h
+        output y_{t h} = x_{t, π(h)} w_h
+    """, {"T": 4, "H": 5, "G": 2}, {}),
+    "map_mod": ("""
+        index h : head(H)
+        index g : head(G)
+        map π(h) = mod(h - 1, G) + 1 : g
+        input x_g, w_h
+        output y_h = x_{π(h)} w_h
+    """, {"H": 5, "G": 2}, {}),
+    "map_solved": ("""
+        index t : time(T)
+        index h : head(H)
+        index g : head(G)
+        map π(h) = ceil(h G / H) : g
+        input x_{t h}
+        output y_{t g} = Σ_{h, π(h) = g} x_{t h}
+    """, {"T": 4, "H": 5, "G": 2}, {}),
+    "gather": ("""
+        index t : time(T)
+        index f : feature(D)
+        index v : vocab(0..V-1)
+        input w_t : int
+        weight E_v^f
+        output y_t^f = E_{w_t}^f
+    """, {"T": 9, "D": 3, "V": 5}, {"w": ("0", "V-1")}),
+    "gather_sum": ("""
+        index t, s : time(T)
+        index f : feature(D)
+        index v : vocab(V)
+        input w_t : int
+        input x_t^f
+        weight E_v^f
+        output y_t^f = Σ_{s ≤ t} E_{w_s}^f x_s^f
+    """, {"T": 9, "D": 3, "V": 5}, {"w": ("1", "V")}),
+    "gather_pages": ("""
+        index t : time(T)
+        index s : time(S)
+        index p : time(P)
+        index d : feature(D)
+        input page_p : int
+        input k_s^d, q_t^d
+        output y_t = Σ_p q_t^d k_{page_p d}
+    """, {"T": 9, "D": 3, "P": 4, "S": 6}, {"page": ("1", "S")}),
+    # shifts
+    "shift_restricted": ("index t, s : time(T)\ninput x_t\noutput y_t = Σ_{s, s + 1 ≤ t} x_{s+1} x_s", TIME, {}),
+    "shift_indicator": ("index t : time(T)\ninput x_t\ny_t = 1[t + 1 ≤ T] x_{t+1} - x_t\noutput y_t : all", TIME, {}),
+    "shift_max": ("""
+        index t : time(T)
+        index j : feature(n)
+        input x_t
+        weight c_j
+        output y_t = Σ_j c_j x_{max(t - j + 1, 1)}
+    """, {"T": 9, "n": 3}, {}),
+    "shift_min": ("index t : time(T)\ninput x_t\ny_t = x_{min(t + 2, T)} x_t\noutput y_t : all", TIME, {}),
+    "convolution": ("""
+        index t : time(T)
+        index j : feature(n)
+        index f : feature(D)
+        input x_t^f
+        weight c_j^f
+        output y_t^f = Σ_{j, j ≤ t} c_j^f x_{t - j + 1}^f
+    """, {"T": 9, "n": 3, "D": 2}, {}),
+    # composites and direct sums
+    "composite": ("""
+        index i : feature(n)
+        index a : feature(3)
+        index x : feature(3 n) = (i a)
+        index t : time(T)
+        input q_t^x
+        weight w^i, v^a
+        output y_t^{(i a)} = q_t^{(i a)} w^i v^a
+    """, {"T": 4, "n": 2}, {}),
+    "composite_merge": ("""
+        index h : head(H)
+        index d : feature(D)
+        index f : feature(H D) = (h d)
+        index t : time(T)
+        input y_{t h}^d
+        output z_t^{(h d)} = 2 y_{t h}^d
+    """, {"T": 4, "H": 3, "D": 2}, {}),
+    "direct_sum": (f"""{SUM}
+        input a_t^c, b_t^r
+        q_t^e = a_t^c ⊕ b_t^r
+        output y_t = Σ_{{s ≤ t}} q_t^e q_{{s e}}
+    """, PARTS, {}),
+    "direct_out": (f"{SUM}input a_t^c, b_t^r\noutput q_t^e = 2 a_t^c ⊕ b_t^r exp(b_t^r)", PARTS, {}),
+    "direct_in": (f"{SUM}input q_t^e, a_t^c, b_t^r\noutput y_t = q_t^c a_{{t c}} + q_t^r b_{{t r}}", PARTS, {}),
+    # masks
+    "mask_causal": (_masked("s ≤ t"), HEADS, {}),
+    "mask_strict": (_masked("s < t"), HEADS, {}),
+    "mask_all": (_masked("all"), HEADS, {}),
+    "mask_future": (_masked("s ≥ t", suffix=" : all"), HEADS, {}),
+    "mask_window": (_masked("s ∈ (t - W, t]", "dim W"), {**HEADS, "W": 4}, {}),
+    "mask_window_behind": (_masked("s ∈ [t - W, t - 2]", "dim W"), {**HEADS, "W": 4}, {}),
+    "mask_prefix": (_masked("s ≤ t or s ≤ p", "input p : int", " : all"), HEADS, {"p": ("1", "T")}),
+    "mask_and_not": (_masked("s ≤ t and not (s = t and t > 2)"), HEADS, {}),
+    "mask_parity": (_masked("s ≤ t, mod(t - s, 2) = 0"), HEADS, {}),
+    "mask_documents": (_masked("s ≤ t, doc_s = doc_t", "input doc_t : int"), HEADS, {"doc": ("1", "3")}),
+    "mask_pages": (_masked("s ≤ t, floor((s - 1) / P) = floor((t - 1) / P)", "dim P"), {**HEADS, "P": 4}, {}),
+    "mask_sinks": (_masked("s ≤ t, s ≤ 2 or s > t - W", "dim W"), {**HEADS, "W": 3}, {}),
+    "mask_strided": (_masked("s ≤ t, s > t - W or mod(s, 3) = 0", "dim W"), {**HEADS, "W": 3}, {}),
+    "mask_not_one": (_masked("s ≤ t, s ≠ t - 1"), HEADS, {}),
+    "mask_empty": (_masked("s ≤ t, t > 4"), HEADS, {}),
+    "mask_by_data": (_masked("s ≤ t, s < cut_t", "input cut_t : int"), HEADS, {"cut": ("0", "T")}),
+    "mask_two": (_masked("s ≤ t").replace("mask L", "mask L_{t s}^{(h)} : s > t - 4\n        mask L"), HEADS, {}),
+    # cascades
+    "softcap": ("""
+        index t, s : time(T)
+        index d : feature(D)
+        input q_t^d, v_s
+        mask L_{t s} : s ≤ t
+        L_{t s} = softcap(q_t^d q_{s d}, 5)
+        output y_t = Σ_s softmax_s(L_{t s}) v_s
+    """, {"T": 11, "D": 3}, {}),
+    "sink": ("""
+        index t, s : time(T)
+        index h : head(H)
+        index d : feature(D)
+        input q_{t h}^d, v_{s h}
+        weight b_h
+        mask L_{t s}^{(h)} : s < t
+        L_{t s}^{(h)} = q_{t h}^d q_{s h d}
+        output y_{t h} = Σ_s softmax_sink_s(L_{t s}^{(h)}, b_h) v_{s h}
+    """, HEADS, {}),
+    "bias": ("""
+        index t, s : time(T)
+        index h : head(H)
+        input x_t
+        m_h = 2^{-8 h / H}
+        mask L_{t s}^{(h)} : s ≤ t
+        L_{t s}^{(h)} = x_t x_s - m_h (t - s)
+        output y_{t h} = Σ_s softmax_s(L_{t s}^{(h)}) x_s
+    """, {"T": 11, "H": 3}, {}),
+    "logsumexp": ("index t, s : time(T)\ninput x_t\noutput y_t = logsumexp_{s < t}(x_t x_s)", TIME, {}),
+    "moments": ("""
+        index t, s : time(T)
+        input x_t
+        mu_t = Σ_{s ≤ t} x_s / t
+        output y_t = Σ_{s ≤ t} (x_s - mu_t)^2 / t
+    """, TIME, {}),
+    "softmax_of_softmax": ("""
+        index t, s, u : time(T)
+        input x_t, v_t
+        mask L_{t s} : s ≤ t
+        L_{t s} = x_t x_s
+        y_t = Σ_s softmax_s(L_{t s}) v_s
+        mask M_{t s} : s ≤ t
+        M_{t s} = y_t y_s
+        output z_t = Σ_s softmax_s(M_{t s}) y_s
+    """, TIME, {}),
+    "attention_weights": ("""
+        index t, s : time(T)
+        input x_t
+        mask L_{t s} : all
+        L_{t s} = x_t x_s
+        output A_{t s} = softmax_s(L_{t s})
+    """, TIME, {}),
+    # functions
+    "layer_norm": ("index t : time(T)\nindex f : feature(D)\ninput x_t^f\nweight g^f, b^f\noutput y_t^f = g^f LN(x_t^f) + b^f",
+                   {"T": 4, "D": 5}, {}),
+    "rms_norm": ("index t : time(T)\nindex f : feature(D)\ninput x_t^f\nweight g^f\noutput y_t^f = g^f RMSNorm(x_t^f)",
+                 {"T": 4, "D": 5}, {}),
+    "cross_entropy": ("index t : time(T)\nindex v : vocab(0..V-1)\ninput o_t^v\ninput w_t : int\noutput y_t = CE(o_t^v, w_t)",
+                      {"T": 4, "V": 6}, {"w": ("0", "V-1")}),
+    "loss": ("""
+        index t : time(T)
+        index v : vocab(0..V-1)
+        index f : feature(D)
+        input x_t^f
+        input w_t : int
+        weight W_f^v
+        O_t^v = x_t^f W_f^v
+        output l = Σ_t CE(O_t^v, w_t)
+    """, {"T": 4, "V": 6, "D": 3}, {"w": ("0", "V-1")}),
+    "activations": ("""
+        index t : time(T)
+        index f : feature(D)
+        input x_t^f
+        output y_t^f = gelu(x_t^f) + gelu_tanh(x_t^f) silu(x_t^f) - relu(x_t^f)
+    """, {"T": 4, "D": 3}, {}),
+    "primitives": ("""
+        index t : time(T)
+        input x_t
+        output y_t = sqrt(abs(x_t)) + log(1 + x_t^2) - sin(x_t) cos(x_t) / (2 + tanh(x_t)) + erf(x_t)
+        output z_t = min(x_t, 1/2, 2 x_t) + floor(t / 2) - mod(t, 3) + x_t^3 + 2^{-t} + ceil(x_t)
+    """, TIME, {}),
+    # folds
+    "folds": ("""
+        index t, s : time(T)
+        input x_t
+        output y_t = prod_{s ≤ t} x_s
+        output z_t = max_{s < t} x_s
+        output u_t = min_{s ≤ t} (x_s x_t)
+    """, TIME, {}),
+    "fold_features": ("""
+        index t : time(T)
+        index f : feature(D)
+        input x_t^f
+        output y_t = max_f x_t^f - min_f x_t^f + prod_f x_t^f
+    """, {"T": 4, "D": 5}, {}),
+    "batch": ("""
+        index n : batch(B)
+        index t, s : time(T)
+        index f : feature(D)
+        input x_{n t}^f
+        output y_{n t}^f = Σ_{s ≤ t} x_{n s}^f / t
+    """, {"B": 3, "T": 5, "D": 2}, {}),
+    "no_mask": ("index t : time(T)\nindex f, g : feature(D)\ninput x_t^f\nweight w_f\noutput y^f = Σ_t x_t^g x_t^f w_g",
+                {"T": 5, "D": 3}, {}),
+    "prefix_sum": ("index t, s : time(T)\nindex f : feature(D)\ninput x_t^f\noutput y_t^f = Σ_{s ≤ t} x_s^f", {"T": 9, "D": 3}, {}),
+    "two_outputs": ("index t, s : time(T)\ninput x_t\noutput y_t = Σ_{s ≤ t} x_s\noutput z_t = exp(y_t)", TIME, {}),
+    "scalar": ("index t : time(T)\ninput x_t\ninput c\noutput y = c Σ_t x_t^2", TIME, {}),
+    "constant": ("index t : time(T)\ninput x_t\noutput y_t = x_t\noutput z_t = 3", TIME, {}),
+    "count": ("""
+        index t, s : time(T)
+        input doc_t : int
+        input x_t
+        y_t = x_t Σ_{s ≤ t, doc_s = doc_t} 1
+        output y_t : all
+    """, TIME, {"doc": ("1", "3")}),
+    "linear_attention": ("""
+        index t, s : time(T)
+        index d, e : feature(D)
+        input q_t^d, k_t^d, v_t^e
+        S_t^{d e} = Σ_{s ≤ t} k_s^d v_s^e
+        output y_t^e = q_t^d S_{t d}^e
+    """, {"T": 9, "D": 3}, {}),
+    "distances": ("""
+        index t, s : time(T)
+        index f : feature(D)
+        input x_t^f
+        output y_t = min_{s < t} Σ_f (x_t^f - x_s^f)^2
+    """, {"T": 9, "D": 3}, {}),
+}
+
+INLINE = [Case(name, "\n".join(line.strip() for line in text.strip().splitlines()), sizes, ranges)
+          for name, (text, sizes, ranges) in TEXTS.items()]
+
+SPEC_SIZES: dict[str, dict[str, int]] = {
+    "attention": MODEL,
+    "alibi": MODEL,
+    "gqa": {**MODEL, "H": 5, "G": 2},
+    "sliding_window": {**MODEL, "W": 4},
+    "cross_attention": {**MODEL, "U": 5},
+    "llama_attention": {**MODEL, "B": 2, "H": 6, "G": 2},
+    "rope": {"T": 7, "d_k": 6},
+    "rope_half": {"T": 7, "d_k": 6},
+    "sdpa": {"B": 2, "H": 3, "T": 9, "d_k": 5},
+}
+
+FILES = [Case(path.stem, path.read_text(encoding="utf-8"), SPEC_SIZES.get(path.stem, {})) for path in sorted(SPECS.glob("*.ein"))]
+
+CASES = [*INLINE, *FILES]

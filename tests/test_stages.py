@@ -1,0 +1,155 @@
+"""Every stage means the same: typed and normal programs by the interpreter, and both again after their text is read back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import reduce
+
+import pytest
+from helpers import arrays, assert_close, each, meaning, normal_of, plan_of, typed, typed_of
+from programs import CASES, FILES, SPEC_SIZES, Case
+
+from einc.indices import Extent, Index, IndexSet, number, size
+from einc.normalise import is_normal
+from einc.plan import Kernel, Let, Map, Module
+from einc.show import show
+from einc.terms import ONE, TRUE, Apply, Equation, Fold, Position, Program, Read
+
+NORMAL = {"shift_restricted": "a gathered factor gets an equation of its own without the restriction that keeps it in range"}
+SHOWN_TYPED = {
+    "mask_window mask_window_behind mask_pages mask_sinks mask_strided sliding_window": "a dim that no tensor fixes is not shown",
+    "composite_merge rope rope_half": "a composite that no letter runs over is not shown",
+    "cross_attention": "`as W_Q_x` is shown, and the grammar takes one word there",
+}
+SHOWN_NORMAL = {
+    **SHOWN_TYPED,
+    "rope_pairs rope_halves attention gqa trace gather_sum convolution": "a free index that stands up and down is shown as a pair",
+    "shift_restricted": NORMAL["shift_restricted"],
+    "mask_empty": "E0507 where one restriction implies the other",
+}
+SHOWN = pytest.mark.parametrize("explicit", [False, True], ids=["plain", "explicit"])
+
+
+def assert_same(one: Program, other: Program, case: Case) -> None:
+    """Both programs mean the same at every size of the case."""
+    for seed, sizes in enumerate(case.trials()):
+        given = arrays(one, sizes, case.ranges, seed)
+        assert_close(meaning(other, given, sizes), meaning(one, given, sizes))
+
+
+def case(name: str) -> Case:
+    return next(c for c in CASES if c.name == name)
+
+
+def test_every_spec_is_tried() -> None:
+    assert {case.name for case in FILES} == set(SPEC_SIZES)
+
+
+@pytest.mark.xfail(strict=True, reason="E0501: conditions beside `s ≤ t` are read as if it did not hold")
+def test_a_condition_is_read_under_those_beside_it() -> None:
+    typed("index t, s : time(T)\ninput doc_t : int\noutput y_t = Σ_{s ≤ t, doc_s = doc_t} 1")
+
+
+# one meaning
+
+
+@each(CASES, NORMAL)
+def test_normal_means_what_typed_means(case: Case) -> None:
+    assert_same(typed_of(case), normal_of(case), case)
+
+
+@each(CASES, {})
+def test_normal_is_normal(case: Case) -> None:
+    assert all(map(is_normal, normal_of(case).equations))
+
+
+def test_what_is_not_normal() -> None:
+    t = Index("t", IndexSet("time", size("T")))
+    x = Read("x", (Position(t),))
+    inner = Fold("sum", (t,), TRUE, x)
+    bodies = [Apply("exp", (inner,)), Fold("sum", (t,), TRUE, Apply("exp", (x,))), Fold("max", (t,), TRUE, Apply("mul", (x, x))),
+              Fold("sum", (t,), TRUE, Apply("mul", (x, ONE))), Fold("sum", (t,), Apply("lt", (inner, ONE)), x)]
+    assert [is_normal(Equation("y", (), TRUE, body)) for body in bodies] == [False] * len(bodies)
+    assert is_normal(Equation("y", (), TRUE, inner))
+
+
+# text that reads back
+
+
+@each(CASES, SHOWN_TYPED)
+@SHOWN
+def test_typed_parses_back(case: Case, explicit: bool) -> None:
+    assert_same(typed_of(case), typed(show(typed_of(case), explicit)), case)
+
+
+@each(CASES, SHOWN_NORMAL)
+@SHOWN
+def test_normal_parses_back(case: Case, explicit: bool) -> None:
+    assert_same(normal_of(case), typed(show(normal_of(case), explicit)), case)
+
+
+# what normalising is for
+
+
+def lets(module: Module) -> Iterator[tuple[Kernel, Let]]:
+    for step in module.steps:
+        if isinstance(step, Kernel):
+            yield from ((step, let) for let in step.lets)
+
+
+def volume(sets: Iterable[IndexSet]) -> Extent:
+    return reduce(Extent.__mul__, (one.extent for one in sets), number(1))
+
+
+def volumes(module: Module) -> list[Extent]:
+    """The numbers of elements of everything that is stored or computed."""
+    return [*stored(module), *(volume(kernel.axis(a).set for a in let.axes) for kernel, let in lets(module))]
+
+
+def stored(module: Module) -> list[Extent]:
+    return [volume(buffer.sets) for buffer in module.buffers.values()]
+
+
+def power(extent: Extent, *names: str) -> int:
+    """The highest power of the sizes together."""
+    return max((sum(p for name, p in mono if name in names) for mono, _ in extent.terms), default=0)
+
+
+def operations(module: Module, *ops: str) -> list[Extent]:
+    """For each operation that the plan does at every point the number of points; a product of three is two."""
+    return [volume(kernel.axis(a).set for a in let.axes) for kernel, let in lets(module)
+            if isinstance(let.op, Map) and let.op.op in ops for _ in let.op.args[1:] or (None,)]
+
+
+def times(*names: str) -> Extent:
+    return reduce(Extent.__mul__, map(size, names), number(1))
+
+
+ROTATED = [
+    ("rope_pairs", "d", [times("T", "H", "d")] * 2),
+    ("rope_halves", "d", [times("T", "H", "d")] * 2),
+    ("attention", "d_k", [times("T", "H", "d_k")] * 4),
+    ("sliding_window", "d_k", [times("T", "H", "d_k")] * 4),
+    ("llama_attention", "d_k", [times("B", "T", "H", "d_k")] * 2 + [times("B", "T", "G", "d_k")] * 2),
+]
+
+
+@pytest.mark.parametrize(("name", "width", "products"), ROTATED, ids=lambda x: x if isinstance(x, str) else "")
+def test_a_rotation_is_two_products_per_element(name: str, width: str, products: list[Extent]) -> None:
+    module = plan_of(case(name))
+    found = [v for v in operations(module, "mul") if power(v, "H", "G") and power(v, width) and power(v, "T") == 1]
+    assert sorted(map(str, found)) == sorted(map(str, products))
+    assert max(power(v, width) for v in volumes(module)) == 1
+
+
+LOGITS = {"attention": "T H T", "alibi": "T H T", "gqa": "T H T", "sliding_window": "T H T", "llama_attention": "B T H T",
+          "sdpa": "B T H T", "cross_attention": "T H U", "sink": "T H T", "mask_prefix": "T H T", "softcap": "T T",
+          "logsumexp": "T T"}
+
+
+@pytest.mark.parametrize("name", LOGITS)
+def test_one_exponential_per_logit(name: str) -> None:
+    """Softmax says it three times; and nothing of the size of the logits is stored."""
+    module = plan_of(case(name))
+    assert [v for v in operations(module, "exp", "exp2") if power(v, "T", "U") == 2] == [times(*LOGITS[name].split())]
+    assert max(power(v, "T", "U") for v in stored(module)) == 1
