@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from einc.folds import FOLDS
 from einc.indices import Index
 from einc.rewrites import RULES
+from einc.rewrites.rule import Rule
 from einc.terms import (
     ONE,
     TRUE,
@@ -87,12 +88,12 @@ def factors(body: Term) -> tuple[Term, ...]:
     return body.args if isinstance(body, Apply) and body.op == "mul" else (body,)
 
 
-def simplify(term: Term) -> Term:
+def simplify(term: Term, rules: tuple[Rule, ...] = RULES) -> Term:
     """The laws of `rewrites`, from the leaves up, until none applies."""
 
     def settle(inner: Term) -> Term:
         for _ in range(_ROUNDS):
-            new = next((found for rule in RULES if (found := rule.apply(inner)) is not None), None)
+            new = next((found for rule in rules if (found := rule.apply(inner)) is not None), None)
             if new is None:
                 return inner
             inner = rebuild(new, tuple(settle_once(kid) for kid in children(new)))
@@ -274,7 +275,7 @@ class _Flat:
             return self.pointwise(simple, given, owner)
         inner = both(given, simple.domain)
         domain = self.pointwise(simple.domain, given, owner)
-        parts = factors(simple.body) if simple.op == "sum" else (simple.body,)
+        parts = tuple(f for f in _quotient_factors(simple.body) if f != ONE) or (ONE,) if simple.op == "sum" else (simple.body,)
         loose = [p for p in parts if not _plain(p)]
         kept = [p for p in parts if _plain(p)]
         named = [self._term(p, inner, owner, frozenset(simple.bound)) for p in loose]

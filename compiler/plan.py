@@ -119,9 +119,24 @@ class Select:
     condition: str
     then: str
     otherwise: float
+    full: tuple[Term, ...] | None = None  # where all of these are ≥ 0 the condition holds in the whole tile
 
 
 Op = Load | Place | Scalar | Map | Dot | Reduce | Select
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """A let that is one tile's share of a fold: it is merged into what the tiles before gave.
+
+    With a `reference` (another carried let, a running maximum) the old value is first scaled by base^(r − r′).
+    `full`: the first tile visited surely has a point in every row, so the reference is never −∞ after it.
+    """
+
+    fold: str
+    reference: str | None
+    base2: bool
+    full: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +146,7 @@ class Let:
     kind: Kind
     op: Op
     text: str = ""  # the equation it completes, as the language writes it
+    carry: Carry | None = None
 
 
 def arguments(op: Op) -> tuple[str, ...]:
@@ -177,7 +193,7 @@ class Axis:
 
     name: str
     set: IndexSet
-    role: Literal["grid", "whole"]
+    role: Literal["grid", "stream", "whole"]
     bound: Bound | None = None
 
 
@@ -225,6 +241,10 @@ class Kernel:
 
     def axis(self, name: str) -> Axis:
         return next(a for a in self.axes if a.name == name)
+
+    @property
+    def stream(self) -> Axis | None:
+        return next((a for a in self.axes if a.role == "stream"), None)
 
     @property
     def grid(self) -> Axis | None:

@@ -26,6 +26,7 @@ _ROWS = (
     Primitive("neg", 1, "value", "negative", exact=True),
     Primitive("pow", 2, "value", "power"),
     Primitive("exp", 1, "value", "exp", callable=True),
+    Primitive("exp2", 1, "value", "exp2"),
     Primitive("log", 1, "value", "log", callable=True),
     Primitive("sqrt", 1, "value", "sqrt", callable=True),
     Primitive("sin", 1, "value", "sin", callable=True),

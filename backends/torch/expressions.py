@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from einc.backends.writer import Names, identifier, sized
-from einc.indices import IndexSet
+from einc.backends.writer import Names, Writer, identifier, sized
+from einc.domains import linear
+from einc.indices import IndexSet, number, size
 from einc.plan import (
     Along,
     Computed,
@@ -28,15 +29,15 @@ from einc.plan import (
     arguments,
     computed,
 )
-from einc.terms import Apply, Const, Size, Term, Truth
+from einc.terms import Apply, Const, Position, Size, Term, Truth
 
 ATOM, UNARY, POWER, PRODUCT, SUM, SHIFT, COMPARE, LOOSE = 9, 8, 8, 7, 6, 5, 4, 1
 _INFIX = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT), "floordiv": ("//", PRODUCT),
           "mod": ("%", PRODUCT), "le": ("<=", COMPARE), "lt": ("<", COMPARE), "eq": ("==", COMPARE), "ne": ("!=", COMPARE),
           "and": ("&", SHIFT - 0), "or": ("|", SHIFT - 0)}
 _OPPOSITE = {"le": ">", "lt": ">=", "eq": "!=", "ne": "=="}
-_IN_PLACE = frozenset({"add", "sub", "mul", "div", "exp", "neg", "tanh", "sqrt", "abs", "log", "cos", "sin", "erf"})
-_FUNCTIONS = frozenset({"exp", "log", "sqrt", "sin", "cos", "tanh", "erf", "abs", "floor", "ceil"})
+_IN_PLACE = frozenset({"add", "sub", "mul", "div", "exp", "exp2", "neg", "tanh", "sqrt", "abs", "log", "cos", "sin", "erf"})
+_FUNCTIONS = frozenset({"exp", "exp2", "log", "sqrt", "sin", "cos", "tanh", "erf", "abs", "floor", "ceil"})
 _REDUCTIONS = {"max": "amax", "min": "amin", "prod": "prod"}
 
 
@@ -67,6 +68,8 @@ class Scribe:
     write: Callable[[str], None] = print  # a statement in front of the one being made
     places: dict[tuple[str, IndexSet], str] = field(default_factory=dict)  # whole axes that have a variable already
     remaining: dict[str, int] = field(default_factory=dict)
+    carried: dict[str, str] = field(default_factory=dict)  # let -> the variable that lives through the stream
+    scales: dict[str, str] = field(default_factory=dict)  # reference -> the factor of this step
 
     def __post_init__(self) -> None:
         self.lets: Mapping[str, Let] = {let.name: let for let in self.kernel.lets}
@@ -222,6 +225,29 @@ class Scribe:
         del condition
         value = self.aligned(op.then, axes)
         return Code(f"torch.where({self.aligned(op.condition, axes).text}, {value.text}, {number})", ATOM, True)
+
+    def spread_marks(self, mine: tuple[str, ...], axes: tuple[str, ...]) -> str:
+        """The subscript that aligns a value with more axes; empty where it is aligned."""
+        wanted = axes[axes.index(mine[0]) :] if mine else ()
+        return "" if wanted == mine else f"[{', '.join(':' if a in mine else 'None' for a in wanted)}]"
+
+    def masks(self, let: Let, op: Select, write: Writer) -> bool:
+        """A mask only where the tile is cut by the domain: `if` the tile is not full."""
+        if op.full is None or not self.lets[op.then].axes == let.axes or self.lets[op.then].kind not in ("real", "exact"):
+            return False
+        value = self.value(op.then)
+        name = value.text if value.text.isidentifier() else self.names.fresh(let.name.removesuffix("_masked"))
+        if name != value.text:
+            write(f"{name} = {value.text}")
+        conditions = " or ".join(f"{_tile_end(t, self)} < 0" for t in op.full)
+        write.open(f"if {conditions}:  # the domain cuts this tile")
+        write(f"{name} = {name}.masked_fill({self._opposite(op.condition, let.axes)}, {_number(op.otherwise)})" if not value.fresh else
+              f"{name}.masked_fill_({self._opposite(op.condition, let.axes)}, {_number(op.otherwise)})")
+        write.close()
+        for place in (x for x in (op.condition, *arguments(self.lets[op.condition].op)) if isinstance(self.lets[x].op, Place)):
+            self.variables.pop(place, None)
+        self.variables[let.name] = name
+        return True
 
     def _opposite(self, name: str, axes: tuple[str, ...]) -> str:
         """Where the condition fails."""
@@ -380,6 +406,22 @@ class Scribe:
                     indices.append(self._expanded(f"({text})", inner, order) if inner else text)
                 dim += 1
         return Code(f"{base}{''.join(views)}[{', '.join(indices)}]", ATOM, True), order
+
+
+def _tile_end(term: Term, scribe: Scribe) -> str:
+    """A whole-number term in the ends of the tile, as Python."""
+    form = linear(term)
+    assert form is not None
+    total = form.constant
+    for atom, coefficient in form.atoms:
+        assert isinstance(atom, Position)
+        grid, stream = scribe.kernel.grid, scribe.kernel.stream
+        assert grid is not None
+        axis = stream if atom.index.name.startswith("stream") and stream is not None else grid
+        low, high = scribe.ranges[axis.name]
+        end = size(low) if atom.index.name.endswith("first") else size(high) - number(1)
+        total = total + coefficient * (end + number(axis.set.start))
+    return sized(total)
 
 
 def _axes(sub: Subscript) -> tuple[str, ...]:

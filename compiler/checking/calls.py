@@ -63,7 +63,7 @@ def _expanded(context: Context, function: Function, scripts: tuple[s.Script, ...
             _along(context, function, slots, value, restriction, node)
             value = replace(value, domain=both(value.domain, restriction, context.restricted(i for i, _ in slots)))
             value = replace(value, stated=value.stated | free_indices(value.domain))
-        named = context.let(parameter.name.python, value, node.span.text, [i for i in free_indices(value.term) if i not in letters.values()])
+        named = context.let(parameter.name.python, value, node.span.text)
         params.append(Parameter(parameter.name, slots, replace(named, free={})))
     result = _body(context, function, letters, tuple(params), span)
     return _passed_through(result, values, own, params, span)

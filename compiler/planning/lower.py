@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from einc.domains import proves
 from einc.folds import FOLDS
 from einc.indices import Index, IndexSet, number
+from einc.plan import Carry as PlanCarry
 from einc.plan import (
     Along,
     Buffer,
@@ -33,7 +34,8 @@ from einc.plan import (
     Subscript,
     Within,
 )
-from einc.planning.ranges import nonempty
+from einc.planning.stream import Carry
+from einc.planning.ranges import full, nonempty
 from einc.planning.signs import POSITIVE, sign
 from einc.terms import (
     ONE,
@@ -54,6 +56,7 @@ from einc.terms import (
 
     const,
     free_indices,
+    substitute,
 )
 
 _FINITE = "finite"
@@ -76,6 +79,11 @@ class Lowering:
     sets: dict[str, IndexSet] = field(default_factory=dict)
     inside: frozenset[str] = frozenset()
     keys: list[tuple[str, IndexSet]] = field(default_factory=list)
+    carries: Mapping[str, Carry] = field(default_factory=dict)
+    stream: Index | None = None
+    uniform: bool = True  # every fold over the streamed index has the same domain
+    clipped: bool = False  # the streamed index does not start at its first position in every tile
+    grid: Index | None = None
 
     def equation(self, equation: Equation, text: str) -> None:
         """The lets of one equation, and its store if it is kept."""
@@ -88,10 +96,23 @@ class Lowering:
                 value = self.term(equation.body, equation.domain)
         value = self._spread(value, tuple(i.name for i in equation.indices))
         value = self._entitle(value, equation.target, text)
+        if equation.target in self.carries:
+            self._carry(value, equation)
         self.values[equation.target] = value
         if equation.target not in self.virtual:
             axes = tuple(tuple(i.name for i in _axis_letters(axis)) for axis in equation.axes)
             self.stores.append(Store(equation.target, value, axes))
+
+    def _carry(self, value: str, equation: Equation) -> None:
+        """Marks a fold's let as a share of what is carried from tile to tile."""
+        carry = self.carries[equation.target]
+        assert isinstance(equation.body, Fold)
+        start = {b: const(b.set.start) for b in equation.body.bound}
+        full = not self.clipped and proves(TRUE, substitute(equation.body.domain, start))
+        reference = self.values[carry.reference] if carry.reference else None
+        let = self.lets[value]
+        self.lets[value] = replace(let, carry=PlanCarry(carry.fold, reference, True, full))
+        self.known = {k: v for k, v in self.known.items() if v != value}
 
     def let(self, op: Op, axes: frozenset[str] | tuple[str, ...], kind: Kind) -> str:
         ordered = tuple(a for a in self.order if a in axes)
@@ -260,7 +281,11 @@ class Lowering:
         for index in fold.bound:
             self.sets[index.name] = index.set
         over = tuple(i.name for i in fold.bound)
-        args = [] if fold.body == ONE else [self.term(f, both(equation.domain, fold.domain)) for f in _factors(fold.body)]
+        parts = _factors(fold.body) if FOLDS[fold.op].linear else (fold.body,)
+        numbers = tuple(f for f in parts if f != ONE and not free_indices(f) and not _has_read(f)) if len(parts) > 1 else ()
+        args = [self.term(f, both(equation.domain, fold.domain)) for f in parts if f != ONE and f not in numbers]
+        if numbers:
+            args = self._scaled(args, numbers)
         args = self._masked(args, fold, equation)
         row = FOLDS[fold.op]
         axes = frozenset(a for x in args for a in self.lets[x].axes) - set(over)
@@ -271,6 +296,14 @@ class Lowering:
         if full:
             self.fills[made, TRUE] = _FINITE
         return made
+
+    def _scaled(self, args: list[str], numbers: tuple[Term, ...]) -> list[str]:
+        """The numbers of a contraction, on the operand that changes least often."""
+        number_ = self.term(numbers[0] if len(numbers) == 1 else Apply("mul", numbers), TRUE)
+        moving = self.stream.name if self.stream is not None else None
+        at = next((n for n, a in enumerate(args) if moving not in self.lets[a].axes), 0)
+        scaled = self._map("mul", (args[at], number_), self._joined((args[at], number_), "mul"))
+        return [scaled if n == at else a for n, a in enumerate(args)]
 
     def _masked(self, args: list[str], fold: Fold, equation: Equation) -> list[str]:
         """The arguments with the fold's neutral element wherever its domain fails."""
@@ -283,6 +316,7 @@ class Lowering:
         if any(self._fill_of(a, domain) == start for a in args) and over <= {a for x in args for a in self.lets[x].axes}:
             return args
         mask = self.term(domain, equation.domain)
+        tile = full(domain, self.stream, self.grid) if self.stream is not None and self.grid is not None else None
         wanted = set(self.lets[mask].axes)
         holder = next((a for a in args if wanted <= set(self.lets[a].axes)), None)
         if holder is None and fold.op != "sum":
@@ -291,13 +325,13 @@ class Lowering:
             covered = {a for x in args for a in self.lets[x].axes} | wanted
             extra = [self._ones(over - covered)] if over - covered else []
             return [*args, self.let(Map("real", (mask,)), self.lets[mask].axes, "real"), *extra]
-        masked = self._map_op(Select(mask, holder, start), (mask, holder), self._kind(holder))
+        masked = self._map_op(Select(mask, holder, start, tile), (mask, holder), self._kind(holder))
         if not holder.startswith("_"):
             masked = self._entitle(masked, f"{holder}_masked", "")
         self.fills[masked, domain] = start
-        for key, value in list(self.values.items()):
-            if value == holder and key in self.virtual:
-                self.values[key] = masked
+        if self.uniform:  # nobody looks where the domain fails, so the masked value serves every later reader
+            self.values = {k: (masked if v == holder and k in self.virtual else v) for k, v in self.values.items()}
+            self.known = {k: (masked if v == holder else v) for k, v in self.known.items()}
         return [masked if a == holder else a for a in args]
 
     def _ones(self, axes: set[str]) -> str:
@@ -362,7 +396,7 @@ def _fill(op: str, args: list[Fill]) -> Fill:
             return -args[1] if args[0] == _FINITE or math.isfinite(float(args[0] or 0)) else None
         case "neg" if numbers:
             return -numbers[0]
-        case "exp" if numbers:
+        case "exp" | "exp2" if numbers:
             return math.exp(numbers[0]) if numbers[0] < 700 else None
         case "div" if numbers and math.isinf(numbers[0]) and isinstance(args[1], float) and 0 < args[1] < math.inf:
             return numbers[0]

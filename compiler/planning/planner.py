@@ -5,11 +5,13 @@ from __future__ import annotations
 from einc.indices import Extent, Index, IndexSet, number
 from einc.normalise import factors
 from einc.plan import Axis, Bound, Buffer, Concat, Contract, Cost, Kernel, Kind, Let, Module, Step, arguments
+from einc.planning.base_two import in_base_two
 from einc.planning.cost import lets_cost, nominal, size_of, volume
 from einc.planning.fuse import Group, groups
 from einc.planning.lower import Lowering
 from einc.planning.order import path
 from einc.planning.ranges import reach
+from einc.planning.stream import Streamed, stream
 from einc.show import equation_text
 from einc.terms import (
     ONE,
@@ -162,28 +164,37 @@ def _total(buffers: dict[str, Buffer], parts: tuple[Term, ...]) -> Extent:
 
 def _kernel(program: NormalProgram, group: Group, equations: dict[str, Equation], buffers: dict[str, Buffer],
             keys: list[tuple[str, IndexSet]]) -> Kernel:
+    outside = {r.tensor for e in program.equations if e.target not in {x.target for x in group.equations} for r in [*reads(e.body), *reads(e.domain)]}
+    kept = frozenset(outside | {key for _, key in program.outputs})
+    passed = stream(group.equations, group.virtual, kept) if group.virtual else Streamed(group.equations, None, ())
+    texts = _texts(program, passed)
+    passed = in_base_two(passed, group.virtual, kept)
+    made = frozenset(e.target for e in passed.equations) - {e.target for e in group.equations}
+    group = Group(passed.equations, group.virtual)
     indices = list(dict.fromkeys(i for e in group.equations for i in _all(e)))
-    grid = _grid(group, indices) if group.virtual else None
+    grid = _grid(group, indices, kept) if group.virtual else None
     folded = [i for i in indices if any(isinstance(e.body, Fold) and i in e.body.bound for e in group.equations)]
     order = _axis_order(group, indices, grid, folded)
     inner = {**equations, **{e.target: e for e in group.equations}}
-    work = Lowering(inner, buffers, group.virtual, order, inside=frozenset(e.target for e in group.equations))
+    work = Lowering(inner, buffers, group.virtual | made, order, inside=frozenset(e.target for e in group.equations),
+                    carries={c.target: c for c in passed.carries}, stream=passed.index, grid=grid,
+                    uniform=len({e.body.domain for e in group.equations if isinstance(e.body, Fold) and passed.index in e.body.bound}) < 2)
     for index in indices:
         work.sets[index.name] = index.set
-    for equation in group.equations:
-        work.equation(equation, equation_text(program, equation))
-    keys += work.keys
     bounds = {i.name: _bound(group, i, grid) for i in folded} if grid is not None else {}
-    axes = tuple(Axis(a, work.sets[a], "grid" if grid is not None and a == grid.name else "whole", bounds.get(a)) for a in order if a in work.sets)
-    read = {r.tensor for e in program.equations if e.target not in work.inside for r in [*reads(e.body), *reads(e.domain)]}
-    wanted = read | {key for _, key in program.outputs}
-    work.stores = [s for s in work.stores if s.buffer in wanted]
+    work.clipped = passed.index is not None and (found := bounds.get(passed.index.name)) is not None and bool(found.low)
+    for equation in group.equations:
+        work.equation(equation, texts.get(equation.target, equation.target))
+    keys += work.keys
+    role = {**({grid.name: "grid"} if grid is not None else {}), **({passed.index.name: "stream"} if passed.index is not None and passed.carries else {})}
+    axes = tuple(Axis(a, work.sets[a], role.get(a, "whole"), bounds.get(a)) for a in order if a in work.sets)
+    work.stores = [s for s in work.stores if s.buffer in kept]
     lets = _live(work)
     largest = _largest(lets, work) if group.virtual else ()
     held = volume(work.sets[a] for a in largest) if group.virtual else number(0)
     cost = lets_cost(lets, work.sets, buffers, [s.buffer for s in work.stores], held * number(4))
-    notes = tuple(f"{v} is not stored" for v in sorted(group.virtual))
-    return Kernel(group.equations[-1].target, axes, lets, tuple(work.stores), tuple(equation_text(program, e) for e in group.equations), notes, cost, largest)
+    notes = (*passed.notes, f"not stored: {', '.join(sorted(group.virtual))}") if group.virtual else ()
+    return Kernel(group.equations[-1].target, axes, lets, tuple(work.stores), tuple(texts.values()), notes, cost, largest)
 
 
 def _all(equation: Equation) -> list[Index]:
@@ -193,9 +204,19 @@ def _all(equation: Equation) -> list[Index]:
     return out
 
 
-def _grid(group: Group, indices: list[Index]) -> Index | None:
+def _texts(program: NormalProgram, passed: Streamed) -> dict[str, str]:
+    """Each equation of a pass as the language writes it."""
+    tensors = dict(program.tensors)
+    for equation in passed.equations:
+        slots = tuple(Slot(i.set, "lower", i.name) for i in equation.indices)
+        tensors.setdefault(equation.target, Tensor(equation.target, equation.target, slots, "local"))
+    shown = NormalProgram(program.name, tensors, passed.equations, (), program.sizes, program.splits, program.sums)
+    return {e.target: equation_text(shown, e) for e in passed.equations}
+
+
+def _grid(group: Group, indices: list[Index], stored: frozenset[str]) -> Index | None:
     """The open index that every stored result keeps and that is longest: its tiles bound what is held at once."""
-    kept = [set(e.indices) for e in group.equations if e.target not in group.virtual]
+    kept = [set(e.indices) for e in group.equations if e.target in stored]
     common = [i for i in indices if all(i in k for k in kept) and i.set.cls in ("time", "vocab", "batch", "request")]
     times = [i for i in common if i.set.cls == "time"] or common
     return max(times, key=lambda i: nominal(i.set)) if times else None

@@ -11,6 +11,37 @@ from einc.plan import Bound
 from einc.terms import TRUE, Apply, Position, Size, Term, both, conjuncts, const, free_indices, substitute
 
 FIRST, LAST = "first", "last"
+STREAM_FIRST, STREAM_LAST = "stream_first", "stream_last"
+
+
+def full(domain: Term, axis: Index, grid: Index) -> tuple[Term, ...] | None:
+    """Terms in the ends of a tile that are all ≥ 0 only if every point of the tile is in the domain; None if unknown."""
+    out: list[Term] = []
+    for atom in conjuncts(domain):
+        forms = facts(atom)
+        if not forms:
+            return None
+        for form in forms:
+            end = _least(form, axis, grid)
+            if end is None:
+                return None
+            out.append(end)
+    return tuple(out)
+
+
+def _least(form: Linear, axis: Index, grid: Index) -> Term | None:
+    """The smallest value of the form over a tile."""
+    terms: list[Term] = []
+    for atom, coefficient in form.atoms:
+        c = coefficient.constant
+        if c is None or c.denominator != 1 or atom not in (Position(axis), Position(grid)):
+            return None
+        names = (STREAM_FIRST, STREAM_LAST) if atom == Position(axis) else (FIRST, LAST)
+        end = Position(Index(names[0] if c > 0 else names[1], (axis if atom == Position(axis) else grid).set))
+        terms.append(end if c == 1 else Apply("mul", (const(c), end)))
+    if form.constant.terms:
+        terms.append(_size(form.constant))
+    return const(0) if not terms else terms[0] if len(terms) == 1 else Apply("add", tuple(terms))
 
 
 def reach(domains: list[Term], axis: Index, grid: Index) -> Bound | None:

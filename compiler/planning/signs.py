@@ -24,7 +24,7 @@ def sign(term: Term, equations: Mapping[str, Equation]) -> int:
             return _equation(equations[tensor], equations)
         case Where(_, then):
             return min(NONNEGATIVE, sign(then, equations))
-        case Apply("exp"):
+        case Apply("exp" | "exp2"):
             return POSITIVE
         case Apply("abs"):
             return NONNEGATIVE

@@ -77,6 +77,10 @@ def _signs(term: Term) -> Term | None:
             bare = tuple(x.args[0] if isinstance(x, Apply) and x.op == "neg" else x for x in args)
             odd = sum(isinstance(x, Apply) and x.op == "neg" for x in args) % 2
             return Apply("neg", (mul(*bare),)) if odd else mul(*bare)
+        case Apply("mul", args) if (at := next((n for n, x in enumerate(args) if isinstance(x, Const) and x.value < 0), None)) is not None:
+            number = args[at]
+            assert isinstance(number, Const)
+            return Apply("neg", (mul(*args[:at], Const(-number.value), *args[at + 1 :]),))
         case Apply("div", (Apply("neg", (p,)), q)):
             return Apply("neg", (Apply("div", (p, q)),))
     return None
@@ -90,5 +94,5 @@ RULES = (
          (mul(const(2), u, const(Fraction(1, 3))), add(const(2), const(5)), Apply("div", (const(1), const(4))))),
     Rule("quotients", "(p/q)/s = p/(q s), p/(q/s) = p s/q, p (q/s) = p q/s", "reals", _quotients,
          (Apply("div", (Apply("div", (u, v)), w)), Apply("div", (u, Apply("div", (v, w)))), mul(a, Apply("div", (u, v)), w))),
-    Rule("signs", "(-p) q = -(p q)", "floats", _signs, (mul(Apply("neg", (u,)), v), Apply("div", (Apply("neg", (u,)), v)))),
+    Rule("signs", "(-p) q = -(p q)", "floats", _signs, (mul(Apply("neg", (u,)), v), mul(const(-2), u), Apply("div", (Apply("neg", (u,)), v)))),
 )

@@ -1,0 +1,324 @@
+"""Several folds over one index -> one pass with a carried state.
+
+Separate: a fold that depends on another's result becomes a finite sum of folds that do not. Strip: what holds results
+stands outside them, where most of it cancels. Stabilise: a fold of exp(e) whose exponent has no bound above is kept as a
+scaled number e^r a, r the running maximum of e; where the source has a maximum of its own it is that same one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from einc.folds import FOLDS
+from einc.indices import Index
+from einc.normalise import factors, simplify
+from einc.planning.separate import Entangled, separate
+from einc.planning.signs import UNKNOWN, sign
+from einc.rewrites import ALL, exponentials
+from einc.terms import (
+    ONE,
+    TRUE,
+    Apply,
+    Const,
+    Equation,
+    Fold,
+    Position,
+    Read,
+    Term,
+    canonical,
+
+    free_indices,
+    reads,
+    substitute,
+    transform,
+)
+
+
+@dataclass(frozen=True)
+class Carry:
+    """A result that grows tile by tile; with a reference it is rescaled by exp(r − r′) when the reference grows."""
+
+    target: str
+    fold: str
+    reference: str | None = None
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """The equations of one pass over `index`, and what it carries. Empty carries: the folds stay as they are."""
+
+    equations: tuple[Equation, ...]
+    index: Index | None
+    carries: tuple[Carry, ...]
+    notes: tuple[str, ...] = ()
+
+
+def stream(equations: tuple[Equation, ...], virtual: frozenset[str], kept: frozenset[str]) -> Streamed:
+    """One pass where the folds separate; else the equations unchanged, with a note that names the term in the way.
+
+    `virtual` values are computed tile by tile and not stored; `kept` are read outside.
+    """
+    index = _streamed_index(equations, virtual)
+    if index is None:
+        return Streamed(equations, None, ())
+    work = _Pass(index, equations, virtual)
+    try:
+        for equation in equations:
+            work.take(equation)
+    except Entangled as found:
+        return Streamed(equations, None, (), (f"two passes over {index}: {_brief(found.term)} holds results of the first",))
+    work.stabilise()
+    work.finish()
+    return work.result(kept)
+
+
+def _streamed_index(equations: tuple[Equation, ...], virtual: frozenset[str]) -> Index | None:
+    """The one index that every fold of virtual values runs over."""
+    found = {e.body.bound for e in equations if isinstance(e.body, Fold) and e.target not in virtual}
+    if len(found) != 1:
+        return None
+    bound = next(iter(found))
+    return bound[0] if len(bound) == 1 else None
+
+
+def _brief(term: Term) -> str:
+    names = sorted({r.tensor for r in reads(term)})
+    return f"{term.op if isinstance(term, Apply) else 'a term'}({', '.join(names)})"
+
+
+@dataclass
+class _Pass:
+    index: Index
+    source: tuple[Equation, ...]
+    virtual: frozenset[str]
+    opened: dict[str, Equation] = field(default_factory=dict)  # values that hold results, to be put in their readers' place
+    out: dict[str, Equation] = field(default_factory=dict)
+    held: set[str] = field(default_factory=set)  # results of folds over the index, and what is made of them alone
+    known: dict[Term, str] = field(default_factory=dict)  # basis folds by canonical body
+    carries: dict[str, Carry] = field(default_factory=dict)
+    finishes: list[str] = field(default_factory=list)
+
+    def take(self, equation: Equation) -> None:
+        body = self._open(equation.body)
+        if isinstance(body, Fold) and self.index not in body.bound and not self._holds(body):
+            self.out[equation.target] = replace(equation, body=body)
+        elif isinstance(body, Fold) and self.index not in body.bound:
+            raise Entangled(body)
+        elif isinstance(body, Fold):
+            self._fold(equation, body)
+        elif self.index in free_indices(body) and (self._holds(body) or _exponent(_spelled(body))[0] is not None):
+            self.opened[equation.target] = replace(equation, body=body)
+        elif self._holds(body):
+            self.held.add(equation.target)
+            self.out[equation.target] = replace(equation, body=body)
+            self.finishes.append(equation.target)
+        else:
+            self.out[equation.target] = replace(equation, body=body)
+
+    def _open(self, term: Term) -> Term:
+        def change(inner: Term) -> Term:
+            if isinstance(inner, Read) and inner.tensor in self.opened:
+                equation = self.opened[inner.tensor]
+                return substitute(equation.body, dict(zip(equation.indices, inner.subs, strict=True)))
+            return inner
+
+        return transform(term, change)
+
+    def _holds(self, term: Term) -> bool:
+        return any(r.tensor in self.held for r in reads(term))
+
+    def _moves(self, term: Term) -> bool:
+        return self.index in free_indices(term)
+
+    def _fold(self, equation: Equation, fold: Fold) -> None:
+        if self._holds(fold.domain):
+            raise Entangled(fold.domain)
+        body = simplify(_spelled(fold.body), ALL)
+        if not self._holds(body):
+            self._basis(equation.target, equation, replace(fold, body=body))
+            return
+        if fold.op in ("max", "min"):
+            outer, inner = self._shifted(body)
+            name = self._named(equation, replace(fold, body=inner))
+            self._finish(equation, Apply("add", (*outer, Read(name, equation.axes))))
+            return
+        if not FOLDS[fold.op].linear:
+            raise Entangled(body)
+        terms: list[Term] = []
+        for outside, inside in separate(_spelled(body), self._holds, self._moves):
+            moving = tuple(f for f in inside if self._moves(f))
+            still = tuple(f for f in inside if not self._moves(f))
+            name = self._named(equation, replace(fold, body=_product(moving)))
+            terms.append(_product((*outside, *still, self._result(name))))
+        self._finish(equation, terms[0] if len(terms) == 1 else Apply("add", tuple(terms)))
+
+    def _result(self, name: str) -> Read:
+        return Read(name, self.out[name].axes)
+
+    def _shifted(self, body: Term) -> tuple[tuple[Term, ...], Term]:
+        """max(c + x) = c + max(x)."""
+        outer: list[Term] = []
+        inner: list[Term] = []
+        for outside, inside in separate(body, self._holds, self._moves):
+            if not inside or not any(self._moves(f) for f in inside):
+                outer.append(_product((*outside, *inside)))
+            elif all(isinstance(f, Const) and f.value > 0 for f in outside) or not outside:
+                inner.append(_product((*outside, *inside)))
+            else:
+                raise Entangled(body)
+        return tuple(outer), inner[0] if len(inner) == 1 else Apply("add", tuple(inner))
+
+    def _finish(self, equation: Equation, body: Term) -> None:
+        self.held.add(equation.target)
+        self.finishes.append(equation.target)
+        self.out[equation.target] = Equation(equation.target, equation.axes, equation.domain, body, equation.source)
+
+    def _named(self, equation: Equation, fold: Fold) -> str:
+        """A basis fold of its own, shared by all that need it."""
+        key = _key(fold)
+        if key in self.known:
+            return self.known[key]
+        free = free_indices(fold)
+        axes = tuple(a for a in equation.axes if isinstance(a, Position) and a.index in free)
+        target, n = f"{equation.target}_part", 2
+        while target in self.out or any(e.target == target for e in self.source):
+            target, n = f"{equation.target}_part{n}", n + 1
+        self._basis(target, Equation(target, axes, TRUE, ONE), fold)
+        return target
+
+    def _basis(self, target: str, equation: Equation, fold: Fold) -> None:
+        self.known.setdefault(_key(fold), target)
+        self.held.add(target)
+        self.carries[target] = Carry(target, fold.op)
+        self.out[target] = Equation(target, equation.axes, equation.domain, fold, equation.source)
+
+    # stabilise
+
+    def stabilise(self) -> None:
+        """Folds of exp(e) carried relative to the running maximum of e."""
+        for target in list(self.carries):
+            equation = self.out[target]
+            assert isinstance(equation.body, Fold)
+            if not FOLDS[equation.body.op].linear:
+                continue
+            exponent, rest = _exponent(equation.body.body)
+            if exponent is None or sign(simplify(Apply("neg", (exponent,))), self.out) != UNKNOWN:
+                continue
+            reference = self._reference(equation, exponent)
+            shifted = Apply("sub", (exponent, self._result(reference)))
+            body = replace(equation.body, body=_product((Apply("exp", (shifted,)), *rest)))
+            mantissa = f"{target}_scaled"
+            axes = equation.axes
+            self.out[mantissa] = Equation(mantissa, axes, equation.domain, body)
+            self.carries[mantissa] = Carry(mantissa, equation.body.op, reference)
+            del self.carries[target]
+            self._finish(equation, Apply("mul", (Apply("exp", (self._result(reference),)), Read(mantissa, axes))))
+
+    def _reference(self, equation: Equation, exponent: Term) -> str:
+        assert isinstance(equation.body, Fold)
+        return self._named(replace(equation, target=f"{equation.target}_max"), Fold("max", equation.body.bound, equation.body.domain, exponent))
+
+    # finish
+
+    def finish(self) -> None:
+        """What stands outside the folds, simplified: scales that cancel are gone."""
+        bodies: dict[str, Term] = {}
+        for target in self._finish_order():
+            equation = self.out[target]
+
+            def change(inner: Term) -> Term:
+                if isinstance(inner, Read) and inner.tensor in bodies:
+                    by = dict(zip(self.out[inner.tensor].indices, inner.subs, strict=True))
+                    return substitute(bodies[inner.tensor], by)
+                return inner
+
+            bodies[target] = _finished(transform(equation.body, change))
+            self.out[target] = replace(equation, body=bodies[target])
+
+    def _finish_order(self) -> list[str]:
+        done: list[str] = []
+
+        def visit(target: str) -> None:
+            if target in done:
+                return
+            for read in reads(self.out[target].body):
+                if read.tensor in self.finishes:
+                    visit(read.tensor)
+            done.append(target)
+
+        for target in self.finishes:
+            visit(target)
+        return done
+
+    def result(self, kept: frozenset[str]) -> Streamed:
+        """The equations that are still read, each after what it reads."""
+        order: list[str] = []
+        seen: set[str] = set()
+
+        def visit(target: str) -> None:
+            if target in seen or target not in self.out:
+                return
+            seen.add(target)
+            for term in (self.out[target].domain, self.out[target].body):
+                for read in reads(term):
+                    visit(read.tensor)
+            order.append(target)
+
+        for equation in self.source:
+            if equation.target in kept:
+                visit(equation.target)
+        carries = tuple(c for c in self.carries.values() if c.target in seen)
+        return _plain_names(Streamed(tuple(self.out[t] for t in order), self.index, carries))
+
+
+def _plain_names(streamed: Streamed) -> Streamed:
+    """Carries under the names of the folds they stand for, where these are free."""
+    taken = {e.target for e in streamed.equations}
+    names: dict[str, str] = {}
+    for carry in streamed.carries:
+        stem = re.sub(r"(_part\d*|_scaled|_max_part)+$", "", carry.target)
+        stem = f"{stem}_max" if carry.fold == "max" and not stem.endswith(("_max", "_m")) else stem
+        if stem not in taken:
+            taken.add(stem)
+            names[carry.target] = stem
+
+    def renamed(term: Term) -> Term:
+        return transform(term, lambda t: Read(names.get(t.tensor, t.tensor), t.subs) if isinstance(t, Read) else t)
+
+    equations = tuple(
+        Equation(names.get(e.target, e.target), e.axes, renamed(e.domain), renamed(e.body), e.source) for e in streamed.equations
+    )
+    carries = tuple(Carry(names.get(c.target, c.target), c.fold, names.get(c.reference, c.reference) if c.reference else None) for c in streamed.carries)
+    return replace(streamed, equations=equations, carries=carries)
+
+
+def _key(fold: Fold) -> Term:
+    order = tuple(sorted(free_indices(fold), key=lambda i: i.name))
+    return canonical(fold, order)
+
+
+def _product(parts: tuple[Term, ...]) -> Term:
+    kept = tuple(p for p in parts if p != ONE)
+    return ONE if not kept else kept[0] if len(kept) == 1 else Apply("mul", kept)
+
+
+def _spelled(body: Term) -> Term:
+    """Powers of numbers as exponentials, so that they separate too."""
+    power = next(r for r in exponentials.RULES if r.name == "power")
+    return transform(body, lambda t: power.apply(t) or t)
+
+
+def _exponent(body: Term) -> tuple[Term | None, tuple[Term, ...]]:
+    """exp(p) exp(q) x y -> p + q, and x, y."""
+    powers = [f.args[0] for f in factors(body) if isinstance(f, Apply) and f.op == "exp"]
+    rest = tuple(f for f in factors(body) if not (isinstance(f, Apply) and f.op == "exp"))
+    if not powers:
+        return None, rest
+    return powers[0] if len(powers) == 1 else simplify(Apply("add", tuple(powers))), rest
+
+
+def _finished(term: Term) -> Term:
+    return simplify(term, ALL)
+
+
