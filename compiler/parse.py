@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -16,8 +17,10 @@ from lark.lexer import Lexer
 
 from einc import syntax as s
 from einc.errors import Help, Report, Source, Span
+from einc.lines import Line, lines
 from einc.problems import NotText, Unexpected
-from einc.tokens import Line, Word, lines
+from einc.spelling import KEYWORDS
+from einc.tokens import Word
 
 MAX_BYTES = 2_000_000
 
@@ -254,44 +257,75 @@ def _unexpected(source: Source, words: tuple[Word, ...], error: UnexpectedInput)
     if token is None or token.type == "$END":
         last = words[-1]
         return Unexpected(f"the statement stops after `{source.text[last.start:last.end]}`",
-                          Span(source, last.start, last.end), "something is missing after this")
+                          Span(source, last.start, last.end), "something is missing after this",
+                          helps=(Help("complete it, or remove what is left over"),))
     span = Span(source, token.start_pos or 0, token.end_pos or 0)
     accepts = set(getattr(error, "accepts", None) or getattr(error, "expected", None) or ())
     names = sorted({_HUMAN[name] for name in accepts if name in _HUMAN})
-    note = (f"here may stand {', '.join(names[:-1])} or {names[-1]}",) if 1 < len(names) <= 4 else ()
-    what = "`with`" if token.type == "WITH" else f"`{span.text}`"
-    if token.type == "NEWLINE":
-        what = "a line end"
-    return Unexpected(f"{what} cannot stand here", span, notes=note)
+    notes = (f"here may stand {', '.join(names[:-1])} or {names[-1]}",) if 1 < len(names) <= 4 else ()
+    if span.text in KEYWORDS:
+        notes += (f"`{span.text}` is a word of the language; as a label it is `\\text{{{span.text}}}`",)
+    shown = "a line end" if not span.text.strip() else f"`{span.text}`"
+    return Unexpected(f"{shown} cannot stand here", span, notes=notes,
+                      helps=(Help(f"remove it, or write what is missing before {shown}"),))
 
 
 def _parse_line(source: Source, line: Line, report: Report) -> s.Statement | None:
+    """The statement of a line; of a broken one only if it can be read all the same, without a further word."""
     parser, build = _parser()
     build.source = source
     try:
-        statement: s.Statement = parser.parse(line.words)  # type: ignore[arg-type, assignment]
-        return statement
+        statement: s.Statement = parser.parse(line.words)  # type: ignore[assignment]
+        return replace(statement, broken=line.broken)
     except UnexpectedInput as error:
-        report.add(_unexpected(source, line.words, error))
+        if not line.broken:
+            report.add(_unexpected(source, line.words, error))
         return None
 
 
 _PLAN = re.compile(r"^([ \t]*)plan[ \t]+[A-Za-z_]\w*[ \t]*:[^\n]*\n?((?:\1[ \t]+[^\n]*\n?|[ \t]*\n)*)", re.M)
 
 
-def parse(source: Source, report: Report) -> s.SyntaxTree:
-    """Every statement that can be read; what cannot is in the report. `plan` blocks are not mathematics and are left out."""
+def parse(source: Source, report: Report, functions: frozenset[str] = frozenset()) -> s.SyntaxTree:
+    """Every statement that can be read; what cannot is in the report. `plan` blocks are not mathematics and are left out.
+
+    `functions` are names, besides those that the text defines, that a macro may spell: \\name for name.
+    """
     if not source.text.strip():
-        report.add(NotText("there is nothing to read", Span(source, 0, 0)))
+        report.add(NotText("there is nothing to read", Span(source, 0, 0), helps=(Help("write a spec: declarations and equations"),)))
         return s.SyntaxTree(source, ())
     if len(source.text) > MAX_BYTES:
-        report.add(NotText(f"the text has {len(source.text):,} characters, more than the {MAX_BYTES:,} that are read", Span(source, 0, 0),
-                           helps=(Help("split it, and `use` the parts"),)))
+        report.add(_too_large(f"the text has {len(source.text):,} characters", Span(source, 0, 0)))
         return s.SyntaxTree(source, ())
     skip = tuple(m.span() for m in _PLAN.finditer(source.text))
-    found = [(line.column, statement) for line in lines(source, report, skip)
-             if (statement := _parse_line(source, line, report)) is not None]
-    return s.SyntaxTree(source, tuple(_nest(found, report)))
+    own = frozenset(_DEFINED.findall(source.text))
+    found: list[tuple[int, s.Statement]] = []
+    lost: list[str] = []
+    for line in lines(source, report, functions | own, skip):
+        statement = _parse_line(source, line, report)
+        if statement is None:
+            lost += _names(line)
+        else:
+            found.append((line.column, statement))
+    return s.SyntaxTree(source, tuple(_nest(found, report)), frozenset(lost))
+
+
+_DEFINED = re.compile(r"^[ \t]*def[ \t]+([A-Za-z]+)", re.M)
+
+
+def _names(line: Line) -> list[str]:
+    """What a line that cannot be read would have said: the names before its equals sign, or all of them."""
+    out = []
+    for word in line.words:
+        if word.type == "REL" and word.value in ("=", ":=") and line.words[0].type in ("WORD", "GREEK", "ACCENT", "OUTPUT", "OVERRIDE"):
+            break
+        if word.type in ("WORD", "GREEK", "TEXT"):
+            out.append(word.value)
+    return out
+
+
+def _too_large(what: str, span: Span | None) -> NotText:
+    return NotText(f"{what}, more than the {MAX_BYTES:,} that are read", span, helps=(Help("split it, and `use` the parts"),))
 
 
 def _nest(found: list[tuple[int, s.Statement]], report: Report) -> list[s.Statement]:
@@ -309,18 +343,26 @@ def _nest(found: list[tuple[int, s.Statement]], report: Report) -> list[s.Statem
             if not block:
                 report.add(Unexpected(f"the `{statement.keyword}` has no lines below it", statement.span,
                                       helps=(Help("indent what belongs to it"),)))
-            statement = s.Statement(statement.keyword, statement.override, statement.clauses, statement.tail, statement.span, block)
+            statement = replace(statement, block=block)
             at = end
         out.append(statement)
     return out
 
 
 def read_bytes(name: str, data: bytes, report: Report) -> Source:
-    """The text of a file; not UTF-8 is a problem, not a crash."""
+    """The text of a file; what is too large or not UTF-8 is a problem, not a crash."""
+    if len(data) > 4 * MAX_BYTES:
+        report.add(_too_large(f"{name} has {len(data):,} bytes", None))
+        return Source(name, "")
     try:
-        return Source(name, data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n"))
+        return Source(name, plain(data.decode("utf-8-sig")))
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         report.add(NotText(f"{name} is not UTF-8: byte {data[error.start]:#04x} on line {line}", None,
                            helps=(Help("save it as UTF-8"),)))
         return Source(name, "")
+
+
+def plain(text: str) -> str:
+    """The text without a byte order mark and with one kind of line end."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")

@@ -137,7 +137,10 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One line: a keyword ("" for an equation), its clauses, and what follows a colon."""
+    """One line: a keyword ("" for an equation), its clauses, and what follows a colon.
+
+    `broken`: something in it was reported already, so nothing more is said about it.
+    """
 
     keyword: str
     override: bool
@@ -145,9 +148,13 @@ class Statement:
     tail: tuple[Clause, ...]
     span: Span
     block: tuple[Statement, ...] = ()
+    broken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SyntaxTree:
+    """The statements of a text; `lost` are names in lines that could not be read, which nothing else is blamed for."""
+
     source: Source
     statements: tuple[Statement, ...]
+    lost: frozenset[str] = frozenset()

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 from einc.errors import Problem
 from einc.indices import Extent, Index, IndexSet, number, size
-from einc.interpret import interpret, solve_sizes
+from einc.interpret import interpret
 from einc.problems import NotYet, WrongData, WrongType
+from einc.sizes import solve_sizes
 from einc.terms import (
     ONE,
     TRUE,

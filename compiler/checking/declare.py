@@ -12,7 +12,7 @@ from einc.checking.scripts import Vocabulary, readings
 from einc.errors import Help, Problem, Span
 from einc.indices import CLASSES, Extent, Index, IndexSet, number, size
 from einc.problems import BadDeclaration, BadMap, BadPart, DefinedTwice, NotYet, Reserved, UnknownIndex
-from einc.tokens import edit_distance
+from einc.spelling import edit_distance
 
 
 def declare(scope: Scope, statements: Iterable[s.Statement]) -> None:

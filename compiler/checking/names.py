@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from einc import syntax as s
-from einc.tokens import GREEK
+from einc.spelling import GREEK
 
 _LATIN = {symbol: name for name, symbol in reversed(GREEK.items()) if not name.startswith("var")}
 ACCENT_LABELS = frozenset({"hat", "tilde", "bar"})

@@ -23,7 +23,7 @@ from einc.problems import (
     WrongType,
 )
 from einc.terms import TRUE, Apply, Pack, Part, Position, Read, Slot, Term, Where, ONE, both, const, free_indices, substitute
-from einc.tokens import edit_distance
+from einc.spelling import edit_distance
 
 
 def read(context: Context, node: s.Expression, ask: bool = False) -> Value | None:

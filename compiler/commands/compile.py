@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from einc import front, pipeline
+from einc import front
 from einc.commands.common import BACKEND, FILE, STRICT, failure, typed
 
 

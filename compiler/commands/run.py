@@ -15,7 +15,8 @@ from einc.commands import data, measure
 from einc.commands.common import BACKEND, FILE, SIZES, failure, known_sizes, typed
 from einc.commands.sizes import asked, default, names
 from einc.errors import Help, Problem
-from einc.interpret import interpret, solve_sizes
+from einc.interpret import interpret
+from einc.sizes import solve_sizes
 from einc.terms import Program
 
 Tensors = Mapping[str, data.Array]

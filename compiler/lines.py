@@ -1,0 +1,157 @@
+"""Words -> statements: where one ends and the next begins, and whether its brackets have their partners."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from einc.errors import Help, Label, Report, Source, Span
+from einc.problems import StrayCloser, TooDeep, Unclosed
+from einc.tokens import Word, words
+
+MAX_DEPTH = 100
+MAX_OPEN_LINES = 64
+
+_CONTINUES = {"REL", "SIGN", "OP", "OPLUS", "AND", "OR", "NOT", "IN", "ROOT", "DOTS", "WITH"}
+_CONTINUED_BY = _CONTINUES - {"NOT", "ROOT"}
+_HEADS = {"INDEX", "DIM", "INPUT", "WEIGHT", "OUTPUT", "MASK", "MAP", "SET", "DEF", "USE", "OVERRIDE", "CLAIM", "SECTION", "FOR"}
+_OPENERS = {"LPAR": "(", "LSQB": "[", "LBRACE": "{"}
+_CLOSERS = {"RPAR": ")", "RSQB": "]", "RBRACE": "}"}
+_PARTNERS = {"LPAR": ")", "LSQB": "]", "LBRACE": "}"}
+_BREAKS = ("NEWLINE", "LINEEND")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The words of one statement, and the column it starts in. `broken`: something in it was reported already."""
+
+    words: tuple[Word, ...]
+    column: int
+    broken: bool = False
+
+
+def lines(source: Source, report: Report, functions: frozenset[str] = frozenset(), skip: tuple[tuple[int, int], ...] = ()) -> list[Line]:
+    """Every statement of the text; see `tokens.words`."""
+    before = len(report.problems)
+    found = words(source, report, functions, skip)
+    bad = sorted(p.span.start for p in report.problems[before:] if p.span is not None)
+    out = []
+    for piece in _split(source, found, report):
+        here = bisect_left(bad, piece[0].start)
+        touched = here < len(bad) and bad[here] < piece[-1].end
+        out.append(Line(tuple(piece), _column(source, piece[0].start), not _balanced(source, piece, report) or touched))
+    return out
+
+
+def _split(source: Source, found: list[Word], report: Report) -> Iterator[list[Word]]:
+    at = 0
+    while at < len(found):
+        if found[at].type in (*_BREAKS, "STOP"):
+            at += 1
+        elif found[at].type == "DISPLAY":
+            at, pieces = _display(source, found, at, report)
+            yield from pieces
+        else:
+            at, piece = _statement(found, at)
+            yield piece
+
+
+def _column(source: Source, offset: int) -> int:
+    start = source.text.rfind("\n", 0, offset) + 1
+    return len(source.text[start:offset].expandtabs(8))
+
+
+def _display(source: Source, found: list[Word], at: int, report: Report) -> tuple[int, list[list[Word]]]:
+    """The statements between two `$$`; a line end inside carries no meaning, `\\\\` does."""
+    end = next((i for i in range(at + 1, len(found)) if found[i].type == "DISPLAY"), None)
+    if end is None:
+        report.add(Unclosed("`$$` is not closed", Span(source, found[at].start, found[at].end), "opened here",
+                            helps=(Help("close the display with `$$`"),)))
+        return at + 1, []
+    out: list[list[Word]] = []
+    piece: list[Word] = []
+    for word in found[at + 1 : end + 1]:
+        if word.type in ("LINEEND", "DISPLAY"):
+            while piece and piece[-1].type == "STOP":
+                piece.pop()
+            out += [_stops(piece)] if piece else []
+            piece = []
+        elif word.type != "NEWLINE":
+            piece.append(word)
+    return end + 1, out
+
+
+def _stops(piece: list[Word]) -> list[Word]:
+    """Inside a display a comma at a line's end still separates equations; a full stop is nothing."""
+    return [Word("COMMA", w.value, w.start, w.end) if w.type == "STOP" else w for w in piece if w.type != "STOP" or w.value != "."]
+
+
+def _statement(found: list[Word], start: int) -> tuple[int, list[Word]]:
+    """The place after a statement, and its words: a line, and what an open bracket or an operator joins to it."""
+    piece: list[Word] = []
+    at, depth, opened = start, 0, 0
+    first_end: int | None = None
+    while at < len(found) and found[at].type != "DISPLAY":
+        word = found[at]
+        if word.type in _BREAKS:
+            following = next((w for w in found[at + 1 : at + 400] if w.type not in (*_BREAKS, "STOP")), None)
+            first_end = at if first_end is None and depth > 0 else first_end
+            opened += depth > 0
+            if following is None or opened > MAX_OPEN_LINES or not _joined(piece, following, depth):
+                break
+        else:
+            if word.type == "STOP" and word.value in ",;" and depth > 0:
+                word = Word("COMMA", word.value, word.start, word.end)
+            depth += (word.type in _OPENERS) - (word.type in _CLOSERS)
+            piece += [word] if word.type != "STOP" else []
+        at += 1
+    if depth > 0 and first_end is not None:
+        # A bracket that is never closed takes its own line and no more.
+        at = first_end
+        piece = [w for w in found[start:first_end] if w.type != "STOP"]
+    return at, piece
+
+
+def _joined(piece: list[Word], following: Word, depth: int) -> bool:
+    """Whether a line goes on: inside a bracket unless a keyword starts the next, after an operator, before one."""
+    if depth > 0:
+        return following.type not in _HEADS
+    return bool(piece) and (piece[-1].type in _CONTINUES or following.type in _CONTINUED_BY)
+
+
+def _balanced(source: Source, piece: list[Word], report: Report) -> bool:
+    """Whether every bracket of the statement has its partner; `(` may close with `]`, as an interval does."""
+    stack: list[Word] = []
+    prefixes = 0
+    for word in piece:
+        prefixes = prefixes + 1 if word.type in ("ROOT", "NOT") else 0
+        if word.type in _OPENERS:
+            stack.append(word)
+        if max(len(stack), prefixes) > MAX_DEPTH:
+            report.add(TooDeep(f"brackets are nested more than {MAX_DEPTH} deep", Span(source, word.start, word.end),
+                               helps=(Help("name an inner expression in an equation of its own"),)))
+            return False
+        if word.type in _CLOSERS:
+            if not stack or (stack[-1].type == "LBRACE") != (word.type == "RBRACE"):
+                _stray(source, stack, word, report)
+                return False
+            stack.pop()
+    if stack:
+        first, last = stack[-1], piece[-1]
+        closer = _PARTNERS[first.type]
+        report.add(Unclosed(f"`{_OPENERS[first.type]}` is not closed", Span(source, first.start, first.end), "opened here",
+                            helps=(Help(f"insert `{closer}` where it ends", Span(source, last.end, last.end), closer),)))
+    return not stack
+
+
+def _stray(source: Source, stack: list[Word], word: Word, report: Report) -> None:
+    span = Span(source, word.start, word.end)
+    if not stack:
+        report.add(StrayCloser(f"`{_CLOSERS[word.type]}` closes nothing", span, helps=(Help("remove it", span, ""),)))
+        return
+    opener = stack[-1]
+    closer = _PARTNERS[opener.type]
+    report.add(Unclosed(f"`{_OPENERS[opener.type]}` is not closed before `{_CLOSERS[word.type]}`",
+                        Span(source, opener.start, opener.end), "opened here", Label(span, "found here"),
+                        helps=(Help(f"insert `{closer}` before it", span.before(), closer),)))
