@@ -8,7 +8,7 @@ from einc.backends.torch.expressions import Code, Scribe
 from einc.backends.writer import Names, Writer, identifier, sized
 from einc.domains import Linear, linear
 from einc.indices import Extent, IndexSet, number, size
-from einc.plan import Axis, Concat, Contract, Kernel, Let, Load, Module, Place, Scalar, Select, Step, Store, arguments
+from einc.plan import Axis, Concat, Contract, Dot, Kernel, Let, Load, Module, Place, Scalar, Select, Step, Store, arguments
 from einc.terms import Position, Tensor, Term
 
 _TILE = 21  # log2 of the elements that a tile's largest value may have
@@ -77,6 +77,7 @@ def _result(module: Module) -> str:
 def _signature(module: Module, out: Writer, asked: list[str]) -> None:
     params = [identifier(t.key) for t in module.inputs] + [f"{n}: int" for n in asked]
     returns = "torch.Tensor" if len(module.outputs) == 1 else _tuple_name(module)
+    out("@torch.no_grad()")
     out.open(f"def {module.name}({'*, ' if params else ''}{', '.join(params)}) -> {returns}:")
 
 
@@ -252,6 +253,11 @@ def _tile_lengths(kernel: Kernel, grid: Axis, body: Writer, scribe: Scribe) -> s
     body(f"{rows} = min(256, max(1, {extent}))")
     body(f"{columns} = max(128, 2**{_TILE - 1} // max(1, {rows} * {outer}))")
     scribe.variables["columns"] = columns
+    for let in kernel.lets:  # every tile writes its largest products to the same memory
+        if isinstance(let.op, Dot) and let.carry is None and {grid.name, stream.name} <= set(let.axes) and let.kind == "real":
+            scribe.memory[let.name] = scribe.names.fresh(f"{let.name}_memory")
+            others = [sized(kernel.axis(a).set.extent, tight=True) for a in let.axes if a not in (grid.name, stream.name)]
+            body(f"{scribe.memory[let.name]} = torch.empty({' * '.join([rows, columns, *others])}, dtype=wide, device=device)")
     return rows
 
 

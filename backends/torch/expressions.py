@@ -69,6 +69,7 @@ class Scribe:
     places: dict[tuple[str, IndexSet], str] = field(default_factory=dict)  # whole axes that have a variable already
     remaining: dict[str, int] = field(default_factory=dict)
     carried: dict[str, str] = field(default_factory=dict)  # let -> the variable that lives through the stream
+    memory: dict[str, str] = field(default_factory=dict)  # let -> memory that every tile uses again
     scales: dict[str, str] = field(default_factory=dict)  # reference -> the factor of this step
 
     def __post_init__(self) -> None:
@@ -236,7 +237,8 @@ class Scribe:
         if op.full is None or not self.lets[op.then].axes == let.axes or self.lets[op.then].kind not in ("real", "exact"):
             return False
         value = self.value(op.then)
-        name = value.text if value.text.isidentifier() else self.names.fresh(let.name.removesuffix("_masked"))
+        kept = value.text.isidentifier() and not value.fresh  # somebody reads it unmasked later
+        name = value.text if value.text.isidentifier() and not kept else self.names.fresh(let.name if kept else let.name.removesuffix("_masked"))
         if name != value.text:
             write(f"{name} = {value.text}")
         conditions = " or ".join(f"{_tile_end(t, self)} < 0" for t in op.full)
@@ -272,9 +274,33 @@ class Scribe:
             dims = [n for n, a in enumerate(axes) if a in over]
             summed = f"{text.at(ATOM)}.sum({dims[0] if len(dims) == 1 else tuple(dims)})"
             return self._permuted(Code(summed, ATOM, True), tuple(a for a in axes if a not in over), let.axes)
+        if len(operands) == 2 and (product := self._matmul(let, operands, over)) is not None:
+            return product
         left = ",".join("".join(self.letters[a] for a in axes) for _, axes in operands)
         out = "".join(self.letters[a] for a in let.axes)
         return Code(f'torch.einsum("{left}->{out}", {", ".join(c.text for c, _ in operands)})', ATOM, True)
+
+    def _matmul(self, let: Let, operands: list[tuple[Code, tuple[str, ...]]], over: tuple[str, ...]) -> Code | None:
+        """A batched matrix product, where the axes are batch, one row, one column and one sum; None for other patterns."""
+        if not self.inside or len(over) != 1 or let.kind != "real":
+            return None
+        (a, left), (b, right) = operands
+        batch = tuple(x for x in let.axes if x in left and x in right)
+        if let.axes[: len(batch)] != batch or len(let.axes) != len(batch) + 2:
+            return None
+        row, column = let.axes[-2:]
+        if row in right:
+            (a, left), (b, right) = (b, right), (a, left)
+        if set(left) != {*batch, row, *over} or set(right) != {*batch, column, *over}:
+            return None
+        first = self._permuted(a, left, (*batch, row, *over))
+        second = self._permuted(b, right, (*batch, *over, column))
+        memory = self.memory.get(let.name)
+        if memory is None:
+            return Code(f"torch.matmul({first.text}, {second.text})", ATOM, True)
+        shape = ", ".join(self.extent(x) for x in let.axes)
+        count = " * ".join(f"({e})" if " " in e else e for e in (self.extent(x) for x in let.axes))
+        return Code(f"torch.matmul({first.text}, {second.text}, out={memory}[: {count}].view({shape}))", ATOM, True)
 
     def _operand(self, name: str, out: Let) -> tuple[Code, tuple[str, ...]]:
         """An operand of a contraction, with its axes in the order in which it lies."""
@@ -314,6 +340,8 @@ class Scribe:
     def _permuted(self, code: Code, mine: tuple[str, ...], wanted: tuple[str, ...]) -> Code:
         if mine == wanted:
             return code
+        if len(mine) > 1 and mine[:-2] == wanted[:-2] and mine[-2:] == wanted[:-3:-1]:
+            return Code(f"{code.at(ATOM)}.mT", ATOM, code.fresh)
         return Code(f"{code.at(ATOM)}.permute({', '.join(str(mine.index(a)) for a in wanted)})", ATOM, code.fresh)
 
     def raw(self, load: Load) -> tuple[Code, tuple[str, ...]]:

@@ -30,6 +30,7 @@ from einc.terms import (
     Where,
     both,
     children,
+    conjuncts,
     const,
     free_indices,
     reads,
@@ -79,11 +80,11 @@ def seen(term: Term, given: Term, folds: tuple[Fold, ...] = ()) -> Iterator[Seen
         case Read():
             yield Seen(term, given, folds)
         case Fold(_, _, domain, body):
-            yield from seen(domain, given, (*folds, term))
+            yield from seen(domain, both(given, _unread(domain)), (*folds, term))
             yield from seen(body, both(given, domain), (*folds, term))
             return
         case Where(condition, then):
-            yield from seen(condition, given, folds)
+            yield from seen(condition, both(given, _unread(condition)), folds)
             yield from seen(then, both(given, condition), folds)
             return
     for kid in children(term):
@@ -92,7 +93,12 @@ def seen(term: Term, given: Term, folds: tuple[Fold, ...] = ()) -> Iterator[Seen
 
 def _all(equation: Equation) -> Iterator[Seen]:
     yield from seen(equation.body, equation.domain)
-    yield from seen(equation.domain, TRUE)
+    yield from seen(equation.domain, _unread(equation.domain))
+
+
+def _unread(condition: Term) -> Term:
+    """The part of a condition that reads nothing: it is asked first, and what reads is asked only where it holds."""
+    return both(*(c for c in conjuncts(condition) if not any(True for _ in reads(c))))
 
 
 def _ranges(program: TypedProgram, places: Mapping[Term, Span], spans: Mapping[str, Span], report: Report) -> None:

@@ -73,8 +73,7 @@ def _own(context: Context, function: Function, scripts: tuple[s.Script, ...], sp
     """The indices that the call's script gives to the definition's letters, and their domain."""
     if not scripts:
         return {}, TRUE
-    free = replace(context, left=frozenset(), held=frozenset()) if context.left is not None else context
-    bound, domain, _ = binder(replace(free, left=None), scripts, span)
+    bound, domain, _ = binder(context, scripts, span, own=True)
     if len(function.own) != len(bound):
         raise WrongArguments(f"`{function.name}` runs over {len(function.own)} index, its script names {len(bound)}", scripts[0].span)
     return dict(zip(function.own, bound, strict=True)), domain

@@ -37,8 +37,8 @@ def _related(context: Context, left: s.Expression, operator: str, right: s.Expre
     if operator not in _RELATIONS:
         raise RelationAsValue(f"`{operator}` is no comparison of positions", left.span.to(right.span))
     op, flipped = _RELATIONS[operator]
-    a, b = context.value(left).term, context.value(right).term
-    return Apply(op, (b, a) if flipped else (a, b))
+    a, b = context.value(left), context.value(right)
+    return both(a.domain, b.domain, Apply(op, (b.term, a.term) if flipped else (a.term, b.term)))
 
 
 def _member(context: Context, item: Term, node: s.Expression) -> Term:
@@ -55,7 +55,17 @@ def _member(context: Context, item: Term, node: s.Expression) -> Term:
     raise NotApplicable(f"`{node.span.text}` is no interval and no set", node.span, helps=(Help("write `s ∈ (t-W, t]` or `s ∈ 1..T`"),))
 
 
-def binder(context: Context, scripts: tuple[s.Script, ...], span: Span) -> tuple[tuple[Index, ...], Term, bool]:
+def _said(context: Context, node: s.Expression) -> list[Index]:
+    """The indices that a condition names on their own: `s` in `s ≤ t`, in `s ∈ (t-W, t]`, in `t-W < s ≤ t`."""
+    operands = node.operands if isinstance(node, s.Relation) else ()
+    if isinstance(node, s.Relation) and node.operators[0] == "in":
+        operands = operands[:1]
+    names = [index_name(x) for x in operands]
+    found = [context.vocabulary(frozenset()).index(n) for n in names if n is not None]
+    return [i for i in found if i is not None]
+
+
+def binder(context: Context, scripts: tuple[s.Script, ...], span: Span, own: bool = False) -> tuple[tuple[Index, ...], Term, bool]:
     """The indices that the scripts bind, their domain, and whether anything was said about it."""
     lower = [x for x in scripts if x.kind == "lower"]
     upper = [x for x in scripts if x.kind == "upper"]
@@ -74,13 +84,12 @@ def binder(context: Context, scripts: tuple[s.Script, ...], span: Span) -> tuple
         else:
             conditions.append(predicate(context, item))
     scope = context.held.union(context.left or ())
-    for condition in conditions:
-        new = [i for i in _in_order(condition) if i not in scope and i not in bound]
-        if not bound and new:
-            bound.append(new[0])
+    if not bound:
+        named = [i for item in items for i in _said(context, item)] + [i for c in conditions for i in _in_order(c)]
+        bound += [i for i in named if i not in scope][:1] or (named[:1] if own else [])
     if not bound:
         raise BoundTwice(f"`{span.text}` binds no new index", lower[0].span, helps=(Help("write a primed index for the inner one"),))
-    _in_scope(context, bound, conditions, lower[0].span)
+    _in_scope(context, bound, conditions, lower[0].span, own)
     said = both(*conditions)
     return tuple(bound), both(*(c for c in conjuncts(said) if not proves(TRUE, c))), bool(conditions)
 
@@ -99,10 +108,10 @@ def _from_to(context: Context, items: tuple[s.Expression, ...], upper: s.Script)
     raise Unbound("bounds are written `Σ_{j=1}^{n}`", upper.span)
 
 
-def _in_scope(context: Context, bound: list[Index], conditions: list[Term], span: Span) -> None:
+def _in_scope(context: Context, bound: list[Index], conditions: list[Term], span: Span, own: bool) -> None:
     scope = context.held.union(context.left or ())
     for index in bound:
-        if context.left is not None and index in context.left:
+        if context.left is not None and index in context.left and not own:
             raise BoundAndFree(f"index `{index}` is bound here, but stands on the left", span, helps=(Help(f"write `{index}'` for the bound one"),))
     for condition in conditions:
         for index in _in_order(condition):

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from einc.indices import Index
+from einc.normalise import normalise
 from einc.terms import (
     Equation,
     Fold,
@@ -18,10 +19,13 @@ from einc.terms import (
     NormalProgram,
     Position,
     Read,
+    Term,
+    TypedProgram,
     bound_indices,
     free_indices,
     reads,
     substitute,
+    transform,
 )
 
 OPEN = frozenset({"time", "request", "batch", "vocab"})
@@ -49,8 +53,59 @@ def groups(program: NormalProgram) -> list[Group]:
     for members in made:
         unified = _unified(members, virtual)
         assert unified is not None
-        out.append(Group(tuple(unified), virtual & {e.target for e in members}))
+        out += _split(unified, virtual & {e.target for e in members})
     return _ordered(out)
+
+
+def _split(members: list[Equation], virtual: frozenset[str]) -> list[Group]:
+    """A kernel for each index that is folded away; each computes for itself the virtual values it needs."""
+    if not virtual:
+        return [Group(tuple(members), virtual)]
+    by = {e.target: e for e in members}
+    owner: dict[str, frozenset[str]] = {}
+    for equation in members:
+        if equation.target in virtual:
+            continue
+        if isinstance(equation.body, Fold):
+            owner[equation.target] = frozenset(b.name for b in equation.body.bound)
+        else:
+            owner[equation.target] = next((owner[r.tensor] for r in reads(equation.body) if r.tensor in owner), frozenset())
+    out: list[Group] = []
+    for key in dict.fromkeys(owner.values()):
+        wanted = {t for t, k in owner.items() if k == key}
+        stack = list(wanted)
+        while stack:
+            inner = [r.tensor for term in (by[here].body, by[here].domain) for r in reads(term)] if (here := stack.pop()) else []
+            new = [t for t in inner if t in virtual and t not in wanted]
+            wanted.update(new)
+            stack += new
+        out.append(Group(tuple(e for e in members if e.target in wanted), frozenset(wanted) & virtual))
+    return out
+
+
+def peeled(program: NormalProgram) -> NormalProgram:
+    """The program with single elements of virtual values computed where they are read.
+
+    A value of time and vocabulary that is folded away is never stored; one element of it, x_{t, w_t}, is then its own small
+    equation instead of a reason to store the whole.
+    """
+    kept = {key for _, key in program.outputs}
+    for _ in range(len(program.equations)):
+        virtual = _virtual(program, kept, lenient=True)
+        by = {e.target: e for e in program.equations}
+
+        def change(term: Term) -> Term:
+            if isinstance(term, Read) and term.tensor in virtual and not _plain_subs(term):  # noqa: B023
+                equation = by[term.tensor]  # noqa: B023
+                return substitute(equation.body, dict(zip(equation.indices, term.subs, strict=True)))
+            return term
+
+        new = tuple(Equation(e.target, e.axes, e.domain, transform(e.body, change), e.source) for e in program.equations)
+        if new == program.equations:
+            return program
+        opened = TypedProgram(program.name, program.tensors, new, program.outputs, program.sizes, program.splits, program.sums)
+        program = normalise(opened)
+    return program
 
 
 def _open(indices: Iterable[Index]) -> set[Index]:
@@ -62,14 +117,14 @@ def _plain_subs(read: Read) -> bool:
     return len(positions) == len(read.subs) == len(set(positions))
 
 
-def _virtual(program: NormalProgram, kept: set[str]) -> frozenset[str]:
+def _virtual(program: NormalProgram, kept: set[str], lenient: bool = False) -> frozenset[str]:
     """Values to compute inside their readers; those read in any other way than at plain positions are stored."""
     equations = {e.target: e for e in program.equations}
     found: set[str] = set()
     refused = set(kept)
     for equation in program.equations:
         for read in [*reads(equation.body), *reads(equation.domain)]:
-            if read.tensor in equations and not _plain_subs(read):
+            if read.tensor in equations and not _plain_subs(read) and not lenient:
                 refused.add(read.tensor)
     for equation in program.equations:
         if isinstance(equation.body, Fold):
@@ -107,11 +162,29 @@ def _grouped(program: NormalProgram, virtual: frozenset[str]) -> list[list[Equat
         for read in reads(equation.body):
             if read.tensor in virtual:
                 parent[root(equation.target)] = root(read.tensor)
+    for equation, result, _ in _feeding(program.equations, virtual):
+        parent[root(equation.target)] = root(result.target)
     _finish(program, virtual, parent, root)
     members: dict[str, list[Equation]] = {}
     for equation in program.equations:
         members.setdefault(root(equation.target), []).append(equation)
     return list(members.values())
+
+
+def _feeding(equations: Iterable[Equation], virtual: frozenset[str]) -> list[tuple[Equation, Equation, Index]]:
+    """Virtual values that read the result of a fold over the very set they still run along: one pass may do both."""
+    by = {e.target: e for e in equations}
+    out = []
+    for equation in by.values():
+        for read in reads(equation.body) if equation.target in virtual else ():
+            result = by.get(read.tensor)
+            if result is None or not isinstance(result.body, Fold) or len(result.body.bound) != 1 or not _plain_subs(read):
+                continue
+            letters = free_indices(read)
+            along = [i for i in equation.indices if i not in letters and i.set == result.body.bound[0].set]
+            if len(along) == 1 and along[0].set.cls in OPEN and _open(letters) == _open(equation.indices) - set(along):
+                out.append((equation, result, along[0]))
+    return out
 
 
 def _finish(program: NormalProgram, virtual: frozenset[str], parent: dict[str, str], root: object) -> None:
@@ -169,6 +242,9 @@ def _unified(members: list[Equation], virtual: frozenset[str]) -> list[Equation]
                 for axis, sub in zip(inner.indices, read.subs, strict=True):
                     assert isinstance(sub, Position)
                     parent[root((equation.target, sub.index))] = root((inner.target, axis))
+    for equation, result, index in _feeding(members, virtual):
+        assert isinstance(result.body, Fold)
+        parent[root((equation.target, index))] = root((result.target, result.body.bound[0]))
     names: dict[tuple[str, Index], Index] = {}
     taken: set[str] = set()
     out = []
@@ -206,7 +282,7 @@ def _renamed(equation: Equation, by: dict[Index, Index]) -> Equation:
 
 def _ordered(made: list[Group]) -> list[Group]:
     """Groups after those whose values they read."""
-    owner = {e.target: n for n, g in enumerate(made) for e in g.equations}
+    owner = {e.target: n for n, g in enumerate(made) for e in g.equations if e.target not in g.virtual}
     out: list[Group] = []
     done: set[int] = set()
     stack = [(n, False) for n in reversed(range(len(made)))]

@@ -7,7 +7,7 @@ from einc.normalise import factors
 from einc.plan import Axis, Bound, Buffer, Concat, Contract, Cost, Kernel, Kind, Let, Module, Step, arguments
 from einc.planning.base_two import in_base_two
 from einc.planning.cost import lets_cost, nominal, size_of, volume
-from einc.planning.fuse import Group, groups
+from einc.planning.fuse import Group, groups, peeled
 from einc.planning.lower import Lowering
 from einc.planning.order import path
 from einc.planning.ranges import reach
@@ -38,7 +38,7 @@ _OUTER = ("batch", "request", "head", "expert")
 
 def plan(program: NormalProgram) -> Module:
     """How the program is cut: what is fused, what is stored, in which order, in which tiles."""
-    program = _with_parts(program)
+    program = _with_parts(peeled(program))
     buffers = _buffers(program)
     equations = {e.target: e for e in program.equations}
     steps: list[Step] = []

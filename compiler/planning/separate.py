@@ -32,7 +32,10 @@ def separate(term: Term, held: Holds, moving: Holds) -> list[Pair]:
         return [((term,), ())]
     match term:
         case Apply("mul", args):
-            return _multiplied([separate(x, held, moving) for x in args])
+            parts = [separate(x, held, moving) for x in args]
+            if sum(len(p) > 1 for p in parts) > 1:
+                raise Entangled(term)  # a product of differences: multiplied out it would cancel itself away
+            return _multiplied(parts)
         case Apply("add", args):
             return [p for x in args for p in separate(x, held, moving)]
         case Apply("sub", (x, y)):
@@ -43,8 +46,6 @@ def separate(term: Term, held: Holds, moving: Holds) -> list[Pair]:
             return _multiplied([separate(above, held, moving), _inverted(below, held, moving)])
         case Apply("exp", (x,)):
             return _exponential(x, held, moving)
-        case Apply("pow", (base, Const(Fraction() as power))) if power.denominator == 1 and 1 < power <= 4:
-            return _multiplied([separate(base, held, moving)] * int(power))
         case Apply("pow" | "sqrt", (Apply("mul", args), *rest)):
             return _multiplied([separate(Apply(term.op, (x, *rest)), held, moving) for x in args])
         case Apply("log", (Apply("mul", args),)):
