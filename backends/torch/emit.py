@@ -450,7 +450,7 @@ def _lets(module: Module, kernel: Kernel, body: Writer, scribe: Scribe, uses: di
 
 def _wanted(op: object) -> str:
     axis = getattr(op, "axis", None)
-    return identifier(axis) if isinstance(axis, str) else "v"
+    return identifier(axis) if isinstance(axis, str) else "x"
 
 
 def _store(module: Module, kernel: Kernel, store: Store, body: Writer, scribe: Scribe) -> None:
