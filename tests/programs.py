@@ -137,6 +137,8 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         weight c_j
         output y_t = Σ_j c_j x_{max(t - j + 1, 1)}
     """, {"T": 9, "n": 3}, {}),
+    "shift_gated": ("index t, s : time(T)\nindex f : feature(D)\ninput x_t, w_f\ny_t = Σ_f (Σ_s 1[s = t + 1] x_s) w_f\noutput y_t : all",
+                    {"T": 9, "D": 3}, {}),
     "shift_min": ("index t : time(T)\ninput x_t\ny_t = x_{min(t + 2, T)} x_t\noutput y_t : all", TIME, {}),
     "convolution": ("""
         index t : time(T)

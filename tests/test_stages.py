@@ -16,7 +16,10 @@ from einc.plan import Kernel, Let, Map, Module
 from einc.show import show
 from einc.terms import ONE, TRUE, Apply, Equation, Fold, Position, Program, Read
 
-NORMAL = {"shift_restricted": "a gathered factor gets an equation of its own without the restriction that keeps it in range"}
+NORMAL = {
+    "shift_restricted": "a gathered factor gets an equation of its own without the restriction that keeps it in range",
+    "shift_gated": "a factor leaves the sum whose domain keeps it in range",
+}
 SHOWN_TYPED = {
     "mask_window mask_window_behind mask_pages mask_sinks mask_strided sliding_window": "a dim that no tensor fixes is not shown",
     "composite_merge rope rope_half": "a composite that no letter runs over is not shown",
@@ -25,7 +28,7 @@ SHOWN_TYPED = {
 SHOWN_NORMAL = {
     **SHOWN_TYPED,
     "rope_pairs rope_halves attention gqa trace gather_sum convolution": "a free index that stands up and down is shown as a pair",
-    "shift_restricted": NORMAL["shift_restricted"],
+    **NORMAL,
     "mask_empty": "E0507 where one restriction implies the other",
 }
 SHOWN = pytest.mark.parametrize("explicit", [False, True], ids=["plain", "explicit"])
