@@ -17,6 +17,7 @@ COMMANDS = {
     "compile": "Write the Python file that computes a spec.",
     "run": "Run a spec on random or given data.",
     "show": "Print a spec as one stage of the compiler sees it.",
+    "derive": "Print the recurrence that was found for a spec.",
     "explain": "Teach what an error code means.",
 }
 

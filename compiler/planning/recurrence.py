@@ -1,0 +1,249 @@
+"""What `stream` found, in the notation of the papers: m, α, z, N over blocks B of a domain, as text that parses and as LaTeX."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from einc.folds import FOLDS
+from einc.indices import Index
+from einc.normalise import simplify
+from einc.planning.fuse import groups, peeled
+from einc.planning.stream import Streamed, stream
+from einc.rewrites import ALL
+from einc.show import text
+from einc.terms import (
+    TRUE,
+    Apply,
+    Const,
+    Equation,
+    Fold,
+    NormalProgram,
+    Position,
+    Program,
+    Read,
+    Slot,
+    Tensor,
+    Term,
+    conjuncts,
+    const,
+
+    reads,
+    substitute,
+    transform,
+)
+from einc.tex import conditions, subscripted, tex
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a recurrence: `left sign right`, a tensor of the recurrence on the left."""
+
+    left: Read
+    sign: str
+    right: Term
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """A carried state over blocks of a domain: how it starts, what each block does, what is made of it in the end."""
+
+    program: Program
+    fixed: tuple[Index, ...]
+    index: Index
+    domain: Term
+    start: tuple[Line, ...]
+    block: tuple[Line, ...]
+    finish: tuple[Line, ...]
+    note: str = ""
+
+
+def recurrences(program: NormalProgram) -> list[Recurrence]:
+    """One for each pass of the program; where the folds do not come apart, only the note that says why."""
+    program = peeled(program)
+    out = []
+    for group in groups(program):
+        if not group.virtual:
+            continue
+        mine = {e.target for e in group.equations}
+        kept = {r.tensor for e in program.equations if e.target not in mine for r in [*reads(e.body), *reads(e.domain)]}
+        kept |= {key for _, key in program.outputs}
+        passed = stream(group.equations, group.virtual, frozenset(kept))
+        if passed.index is not None and passed.carries:
+            out.append(_Telling(program, passed, group.virtual).recurrence())
+        elif passed.notes:
+            last = group.equations[-1]
+            out.append(Recurrence(program, last.indices, last.indices[0], TRUE, (), (), (), passed.notes[0]))
+    return out
+
+
+class _Telling:
+    """One pass told in the letters of the papers."""
+
+    def __init__(self, program: NormalProgram, passed: Streamed, virtual: frozenset[str]) -> None:
+        assert passed.index is not None
+        self.passed, self.virtual, self.index = passed, virtual, passed.index
+        self.by = {e.target: e for e in passed.equations}
+        self.carried = {c.target: c for c in passed.carries}
+        spaces = [set(self.by[t].indices) for t in self.carried]
+        self.fixed = tuple(i for i in self.by[passed.carries[0].target].indices if all(i in x for x in spaces))
+        self.tensors = dict(program.tensors)
+        self.letters = self._letters()
+        self.program = program
+
+    def _letters(self) -> dict[str, str]:
+        """m for a running maximum that others refer to, z for a sum as wide as it, N for a wider one, a for what stands alone."""
+        references = {c.reference for c in self.carried.values() if c.reference}
+        chosen: dict[str, str] = {}
+        for target, carry in self.carried.items():
+            wide = set(self.by[target].indices) > set(self.fixed)
+            chosen[target] = "m" if target in references else ("N" if wide else "z") if carry.reference else "a"
+        out: dict[str, str] = {}
+        for target, name in chosen.items():
+            same = [t for t, n in chosen.items() if n == name]
+            out[target] = name if len(same) == 1 else f"{name}_{same.index(target) + 1}"
+        return out
+
+    def recurrence(self) -> Recurrence:
+        domains = [self.by[t].body.domain for t in self.carried if isinstance(self.by[t].body, Fold)]
+        common = [c for c in conjuncts(domains[0]) if all(c in conjuncts(d) for d in domains)]
+        domain = TRUE if not common else common[0] if len(common) == 1 else Apply("and", tuple(common))
+        start = tuple(Line(self._state(t), "=", _neutral(c.fold)) for t, c in self.carried.items())
+        block = [*self._values(), *self._updates()]
+        finish = tuple(
+            Line(self._own(e), "=", self._term(e.body, False))
+            for e in self.passed.equations if e.target not in self.carried and e.target not in self.virtual and self._late(e)
+        )
+        shown = Program(self.program.name, self.tensors, (), (), self.program.sizes, self.program.splits, self.program.sums)
+        return Recurrence(shown, self.fixed, self.index, domain, start, tuple(block), finish)
+
+    def _late(self, equation: Equation) -> bool:
+        return not isinstance(equation.body, Fold)
+
+    def _values(self) -> list[Line]:
+        """What is computed for each element of a block: the virtual values, short ones put in place."""
+        used = [r.tensor for e in self.passed.equations for r in reads(e.body)]
+        lines = []
+        for equation in self.passed.equations:
+            if equation.target in self.virtual and not (used.count(equation.target) == 1 and isinstance(equation.body, Fold)):
+                lines.append(Line(self._own(equation), "=", self._term(equation.body, True)))
+        return lines
+
+    def _updates(self) -> list[Line]:
+        lines: list[Line] = []
+        references = [t for t in self.carried if any(c.reference == t for c in self.carried.values())]
+        for target in references:
+            body = self.by[target].body
+            assert isinstance(body, Fold)
+            new = self._state(target, "'")
+            lines.append(Line(new, "=", Apply("max", (self._state(target), self._over_block(body)))))
+            lines.append(Line(self._scale(target), "=", Apply("exp", (Apply("sub", (self._state(target), new)),))))
+        for target, carry in self.carried.items():
+            body = self.by[target].body
+            assert isinstance(body, Fold)
+            old, share = self._state(target), self._over_block(body)
+            if target in references:
+                continue
+            if carry.reference:
+                old_scaled: Term = Apply("mul", (self._scale(carry.reference), old))
+            else:
+                old_scaled = old
+            step = FOLDS[carry.fold].step
+            lines.append(Line(old, "←", Apply(step, (old_scaled, share))))
+        return lines + [Line(self._state(t), "←", self._state(t, "'")) for t in references]
+
+    def _scale(self, reference: str) -> Read:
+        return self._made("α" + self.letters[reference][1:], reference)
+
+    def _over_block(self, fold: Fold) -> Fold:
+        """The fold over the elements of B; a domain that not all folds share is said."""
+        return Fold(fold.op, fold.bound, fold.domain, self._term(fold.body, True))
+
+    def _state(self, target: str, prime: str = "") -> Read:
+        name = self.letters[target]
+        return self._made(name[:1] + prime + name[1:], target)
+
+    def _made(self, name: str, like: str) -> Read:
+        indices = tuple(i for i in self.by[like].indices if i not in self.fixed)
+        self.tensors[name] = Tensor(name, name, tuple(Slot(i.set, "upper", i.name) for i in indices), "local")
+        return Read(name, tuple(map(Position, indices)))
+
+    def _own(self, equation: Equation) -> Read:
+        """A tensor of the program under its own name, all its indices written."""
+        if equation.target not in self.tensors:
+            slots = tuple(Slot(i.set, "lower", i.name) for i in equation.indices)
+            self.tensors[equation.target] = Tensor(equation.target, equation.target, slots, "local")
+        return Read(equation.target, equation.axes)
+
+    def _term(self, term: Term, inside: bool) -> Term:
+        """With the state's letters; inside a block a reference is the new one."""
+        used = [r.tensor for e in self.passed.equations for r in reads(e.body)]
+
+        def change(inner: Term) -> Term:
+            if not isinstance(inner, Read):
+                return inner
+            if inner.tensor in self.carried:
+                return self._state(inner.tensor, "'" if inside and self.carried[inner.tensor].fold == "max" else "")
+            equation = self.by.get(inner.tensor)
+            if equation is not None and inner.tensor in self.virtual and isinstance(equation.body, Fold) and used.count(inner.tensor) == 1:
+                return self._term(substitute(equation.body, dict(zip(equation.indices, inner.subs, strict=True))), inside)
+            if equation is not None:
+                self._own(equation)
+            return inner
+
+        return simplify(transform(term, change), ALL) if not inside else transform(term, change)
+
+
+def _neutral(fold: str) -> Term:
+    start = FOLDS[fold].start
+    return const(int(start)) if abs(start) < 2 else Const(start)
+
+
+def as_text(found: Recurrence) -> str:
+    """The recurrence as source of the language."""
+    if found.note:
+        return f"# {found.note}\n"
+    program = found.program
+    domain = ", ".join(text(program, c) for c in conjuncts(found.domain)) if found.domain != TRUE else found.index.name
+    lines, pad = [], ""
+    if found.fixed:
+        lines.append(f"for {', '.join(i.name for i in found.fixed)}:")
+        pad = "    "
+    lines += [f"{pad}{_line(program, x, found)}" for x in found.start]
+    lines.append(f"{pad}for B ⊆ {{{domain}}}:")
+    lines += [f"{pad}    {_line(program, x, found)}" for x in found.block]
+    lines += [f"{pad}{_line(program, x, found)}" for x in found.finish]
+    return "\n".join(lines) + "\n"
+
+
+def _line(program: Program, line: Line, found: Recurrence) -> str:
+    return f"{text(program, line.left)} {line.sign} {_blocked(text(program, line.right), found)}"
+
+
+def _blocked(shown: str, found: Recurrence) -> str:
+    """Folds over the block: their domain is B, with what only this fold restricts."""
+    said = ", ".join(text(found.program, c) for c in conjuncts(found.domain)) if found.domain != TRUE else ""
+    name = found.index.name
+    whole = f"{{{name}, {said}}}" if said else f"{{{name}}}"
+    return shown.replace(f"_{whole}", f"_{{{name} ∈ B}}").replace(f"_{{{name}, {said}, ", f"_{{{name} ∈ B, ")
+
+
+def as_tex(found: Recurrence) -> str:
+    """The recurrence as an aligned display."""
+    if found.note:
+        return f"% {found.note}\n"
+    program = found.program
+    name, said = tex(program, Position(found.index)), conditions(program, found.domain) if found.domain != TRUE else ""
+
+    def line(x: Line) -> str:
+        sign = {"←": r"\leftarrow"}.get(x.sign, x.sign)
+        left = subscripted(program, program.tensors[x.left.tensor], x.left.subs)
+        right = tex(program, x.right)
+        right = right.replace(f"_{{{name}, {said}}}", rf"_{{{name} \in B}}").replace(f"_{{{name}}} ", rf"_{{{name} \in B}} ")
+        return rf"  {left} &{sign} {right}"
+
+    rows = [line(x) for x in [*found.start, *found.block, *found.finish]]
+    block = rf"B \subseteq \{{{said or name}\}}"
+    head = rf"% for fixed ({', '.join(tex(program, Position(i)) for i in found.fixed)}), over blocks {block}"
+    return head + "\n\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}\n"
+
+
