@@ -33,6 +33,7 @@ from einc.terms import (
 )
 
 
+TILE_ELEMENTS = 1 << 20  # what the largest value of a tile has at most, unless a single row has more
 _OUTER = ("batch", "request", "head", "expert")
 
 
@@ -191,7 +192,7 @@ def _kernel(program: NormalProgram, group: Group, equations: dict[str, Equation]
     work.stores = [s for s in work.stores if s.buffer in kept]
     lets = _live(work)
     largest = _largest(lets, work) if group.virtual else ()
-    held = volume(work.sets[a] for a in largest) if group.virtual else number(0)
+    held = number(TILE_ELEMENTS) if group.virtual else number(0)
     cost = lets_cost(lets, work.sets, buffers, [s.buffer for s in work.stores], held * number(4))
     notes = (*passed.notes, f"not stored: {', '.join(sorted(group.virtual))}") if group.virtual else ()
     return Kernel(group.equations[-1].target, axes, lets, tuple(work.stores), tuple(texts.values()), notes, cost, largest)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from einc.indices import Extent
+from einc.indices import Extent, number
 from einc.plan import Concat, Contract, Kernel, Module, Step
+from einc.planning.cost import size_of
 
 
 def table(module: Module, sizes: Mapping[str, int] | None = None) -> str:
@@ -15,13 +16,17 @@ def table(module: Module, sizes: Mapping[str, int] | None = None) -> str:
     for n, step in enumerate(module.steps, 1):
         lines += [f"{n:>3}  {_title(step)}", *(f"     | {t}" for t in _texts(step))]
         cost = step.cost
-        figures = [("flops", cost.flops), ("read", cost.read), ("written", cost.written)] + ([("held", cost.held)] if cost.held.terms else [])
+        figures = [("flops", cost.flops), ("read", cost.read), ("written", cost.written)] + ([("tile", cost.held)] if cost.held.terms else [])
         lines.append("     " + "   ".join(f"{name} {_figure(value, known, name != 'flops')}" for name, value in figures))
         if _known(cost.flops, known) and _known(cost.read + cost.written, known):
             moved = cost.read.at(known) + cost.written.at(known)
             if moved:
                 lines.append(f"     intensity {float(cost.flops.at(known) / moved):.1f} flops per byte")
         lines.append("")
+    stored = number(0)
+    for buffer in module.buffers.values():
+        stored = stored + size_of(buffer)
+    lines.append(f"memory: all that is stored, inputs included, {_figure(stored, known, True)}; one tile beside it")
     lines.append("bytes are for float32; a kernel's flops are those of full tiles, before its ranges leave out the empty ones")
     return "\n".join(lines) + "\n"
 
@@ -33,8 +38,11 @@ def _title(step: Step) -> str:
         case Concat(out, parts):
             return f"concatenate {out} from {', '.join(parts)}"
         case Kernel(name, axes):
-            grid = step.grid
+            grid, stream = step.grid, step.stream
             loops = f"tiles of {grid.name}" if grid else "whole"
+            if stream:
+                carried = [let.name for let in step.lets if let.carry is not None]
+                loops += f", one pass over {stream.name} carrying {', '.join(carried)}"
             ranged = [a.name for a in axes if a.bound]
             return f"kernel {name}: {loops}" + (f", range of {', '.join(ranged)} per tile" if ranged else "")
 
