@@ -1,0 +1,1 @@
+"""Whether it is fast: one command, `python -m bench`, that runs cases side by side with their rivals in one process."""

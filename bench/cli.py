@@ -1,0 +1,178 @@
+"""The command. The parts are elsewhere: cases, rivals, run, report; here is what a person may ask."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from bench import cases, report, rivals, starting
+from bench.record import Row, Run, read, write
+from bench.run import Plan, Tell, run
+
+OUT = click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench/results"), show_default=True,
+                   help="The folder of the JSON lines and the plots.")
+ROUNDS = click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Timed rounds after a warm-up.")
+HELP = {"help_option_names": ["-h", "--help"]}
+
+
+@click.group(invoke_without_command=True, context_settings=HELP)
+@click.option("--case", "case_names", multiple=True, type=click.Choice(list(cases.BY_NAME)), help="Which cases; all without it.")
+@click.option("--rival", "rival_names", multiple=True, type=click.Choice(list(rivals.BY_NAME)),
+              help="Which rivals; all without it.")
+@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(["float32", "bfloat16"]), help="Which types; both without it.")
+@click.option("--quick/--full", default=True, 
+              help="The main sizes, or the large ones too and growth to T = 16384.  [default: quick]")
+@click.option("--spread", default=1.0, show_default=True, type=click.FloatRange(min=0), help="Standard deviation of the logits.")
+@click.option("--memory/--no-memory", default=True, help="Measure peak memory, in a process per rival.  [default: memory]")
+@click.option("--patience", default=10.0, show_default=True, type=click.FloatRange(min=0),
+              help="Seconds to wait, for each case, until other processes leave the machine alone.")
+@ROUNDS
+@OUT
+@click.pass_context
+def main(ctx: click.Context, *, case_names: tuple[str, ...], rival_names: tuple[str, ...], dtypes: tuple[str, ...], quick: bool,
+         spread: float, memory: bool, patience: float, rounds: int, out: Path) -> None:
+    """Run the cases against the rivals side by side in one process.
+
+    Every result is checked against float64 before it is timed. Times are medians of interleaved rounds; `speed` is the median
+    over rounds of the reference's time over the rival's. Growth is fitted for the cases over many T and drawn as
+    OUT/growth-*.png. Figures replace those of the same case, rival and machine in OUT/kernels.jsonl, so a run of a few cases
+    brings only these up to date. The first rival that compiles pays for its compiler's own start in `first call`: the command
+    `first-call` measures that properly.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    console = wide_console()
+    plan = Plan([cases.BY_NAME[name] for name in case_names or cases.BY_NAME],
+                [rivals.BY_NAME[name] for name in rival_names or rivals.BY_NAME],
+                dtypes or ("float32", "bfloat16"), not quick, rounds, spread, memory, patience)
+    here, file = Run(), out / "kernels.jsonl"
+    rows: list[Row] = []
+    with cold_caches(), progress(console, len(plan.steps())) as (tell, step):
+        for found in run(plan, tell):
+            new = [here.row("kernel", **one.shown(), spread=spread) for one in found]
+            rows += new
+            write(file, new)
+            step()
+    console.print(report.table(rows, report.caption(rows)))
+    tell_growth(console, rows)
+    for picture in report.plots(read(file), out):
+        console.print(f"drew {picture}")
+    console.print(f"wrote {file}")
+
+
+@main.command("report", context_settings=HELP)
+@OUT
+def report_command(out: Path) -> None:
+    """Print the figures that are there and draw them anew."""
+    console = wide_console()
+    rows = read(out / "kernels.jsonl")
+    if not rows:
+        raise click.ClickException(f"there is no figure in {out / 'kernels.jsonl'}")
+    console.print(report.table(rows, report.caption(rows)))
+    tell_growth(console, rows)
+    for picture in report.plots(rows, out):
+        console.print(f"drew {picture}")
+
+
+@main.command("parse", context_settings=HELP)
+@ROUNDS
+@OUT
+def parse_command(rounds: int, out: Path) -> None:
+    """Process time of `einc check` and `einc compile` against their budgets, and how parsing grows with the spec."""
+    console = wide_console()
+    here = Run()
+    with progress(console, None) as (tell, _):
+        timed = starting.commands(rounds, tell)
+        grown = starting.parsing(rounds, tell)
+    counts = [row["equations"] for row in grown]
+    series = {name: [row[name] for row in grown] for name in ("parse", "check")}
+    slopes = {name: report.exponent(counts, each) for name, each in series.items()}
+    last = {name: report.exponent(counts[-2:], each[-2:]) for name, each in series.items()}
+    shown = Table("", "process time", "", box=None, pad_edge=False)
+    for row in timed:
+        shown.add_row(row["case"], report.duration(row["seconds"]),
+                      f"budget {row['budget']} s: {'ok' if row['seconds'] <= row['budget'] else 'OVER'}")
+    for row in grown:
+        shown.add_row(f"{row['equations']} equations", report.duration(row["parse"]), f"{report.duration(row['check'])} to check")
+    console.print(shown)
+    for name in series:
+        steep = max(slopes[name] or 0.0, last[name] or 0.0)
+        verdict = f"OVER {starting.GROWTH}" if steep > starting.GROWTH else "ok"
+        console.print(f"{name}: seconds ~ equations^{slopes[name] or 0:.2f}, over the last step ^{last[name] or 0:.2f}: {verdict}")
+    growth = here.row("growth", case="generated", points=grown, exponents=_rounded(slopes), last_step=_rounded(last))
+    write(out / "parse.jsonl", [*(here.row("command", **row) for row in timed), growth])
+
+
+@main.command("first-call", context_settings=HELP)
+@click.option("--rival", "names", multiple=True, type=click.Choice(list(rivals.BY_NAME)), default=("einc", "flex"),
+              show_default=True, help="Which rivals.")
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Fresh processes for each.")
+@OUT
+def first_command(names: tuple[str, ...], rounds: int, out: Path) -> None:
+    """Seconds to the first result in a fresh process with empty caches, torch imported: compiling, loading, calling."""
+    console = wide_console()
+    here = Run()
+    quiet_compilers()
+    with progress(console, None) as (tell, _):
+        rows = starting.first_calls(names, rounds, tell)
+    shown = Table("rival", "first call", "first at another T", "a later call", box=None, pad_edge=False)
+    for row in rows:
+        shown.add_row(row["rival"], *(report.duration(row[name]) for name in ("first", "other_size", "later")))
+    console.print(shown)
+    write(out / "first_call.jsonl", [here.row("first-call", **row) for row in rows])
+
+
+def _rounded(slopes: dict[str, float | None]) -> dict[str, float | None]:
+    return {name: None if slope is None else round(slope, 3) for name, slope in slopes.items()}
+
+
+def tell_growth(console: Console, rows: list[Row]) -> None:
+    grown = report.growth_table(rows)
+    if grown is not None:
+        console.print(grown)
+
+
+def wide_console() -> Console:
+    """The terminal, or a page wide enough for the tables."""
+    found = Console(highlight=False)
+    return found if found.is_terminal else Console(highlight=False, width=150)
+
+
+def quiet_compilers() -> None:
+    """One thread for the compilers of this process and its children, and no silent fall to eager code after a few sizes."""
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+    dynamo: Any = torch._dynamo
+    dynamo.config.recompile_limit = 256
+
+
+@contextmanager
+def cold_caches() -> Iterator[None]:
+    """An empty cache for this run: first calls in this process compile, those in the processes for memory find it."""
+    quiet_compilers()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+        yield
+
+
+@contextmanager
+def progress(console: Console, total: int | None) -> Iterator[tuple[Tell, Any]]:
+    """A bar on a terminal. It is drawn between measurements only: a thread that draws would disturb them."""
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    bar = Progress(*columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal)
+    with bar:
+        task = bar.add_task("starting", total=total)
+
+        def tell(text: str) -> None:
+            bar.update(task, description=text, refresh=True)
+
+        yield tell, lambda: bar.advance(task)

@@ -1,0 +1,74 @@
+"""The rivals: ways to do a case. Each makes a task ready to be called, or says why it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+import einc
+from bench.case import CannotError, Prepared, Task
+
+
+@dataclass(frozen=True)
+class Rival:
+    name: str
+    title: str
+    prepare: Callable[[Task], Prepared]
+
+
+def ours(task: Task) -> Prepared:
+    """The front door's module, from the spec each time: the first call pays for the compiler."""
+    module = einc.compile(task.case.spec)
+    given = {**task.tensors, **{name: task.sizes[name] for name in task.case.asks}}
+    return Prepared(lambda: module(**given))
+
+
+@cache
+def onednn_is_exact() -> bool:
+    """Whether float32 products by the oneDNN route are as near to float64 as by the default one; on some machines they are
+    computed in bfloat16."""
+    a, b = torch.randn(8, 256, 64), torch.randn(8, 64, 512)
+    wanted = a.double() @ b.double()
+    plain = float((a @ b - wanted).abs().max())
+    return float((onednn(lambda: a @ b)() - wanted).abs().max()) <= 2 * plain
+
+
+def onednn(call: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
+    """The call with float32 products by the oneDNN route: a switch of the process that a user may set around any module."""
+    route: Any = torch.backends.mkldnn
+    route = route.matmul
+
+    def switched() -> torch.Tensor:
+        before = route.fp32_precision
+        route.fp32_precision = "bf16"
+        try:
+            return call()
+        finally:
+            route.fp32_precision = before
+
+    return switched
+
+
+def ours_onednn(task: Task) -> Prepared:
+    if task.dtype != "float32":
+        raise CannotError("the route is for float32")
+    if not onednn_is_exact():
+        raise CannotError("the route is not exact on this machine")
+    return Prepared(onednn(ours(task).call))
+
+
+RIVALS = (
+    Rival("einc", "ours", ours),
+    Rival("einc-onednn", "ours, products by oneDNN", ours_onednn),
+    Rival("sdpa", "scaled_dot_product_attention", lambda task: task.case.library(task)),
+    Rival("flex", "FlexAttention, compiled", lambda task: task.case.flex(task)),
+    Rival("naive", "einsum, compiled", lambda task: task.case.naive(task)),
+    Rival("eager", "softmax(QKᵀ)V", lambda task: task.case.eager(task)),
+)
+REFERENCES = ("sdpa", "eager")  # ratios are to the first of these that did the case
+
+BY_NAME = {rival.name: rival for rival in RIVALS}
