@@ -8,6 +8,7 @@ import torch
 
 from bench.attention import Attention, Mask, Score
 from bench.case import Case, Sizes, Tensors
+from bench.losses import LinearCrossEntropy
 
 ALIBI = """
 use "sdpa"
@@ -123,7 +124,8 @@ CASES: tuple[Case, ...] = (
     Attention("softcap", "softcap 50", "gallery/softcap", (_kernel(),), (_large(),), score=softcap),
     Attention("decode", "one query, cache of 8192", "gallery/decode", (_kernel(T=1, S=8192),), (_large(T=1, S=8192),), mask=None),
     Layer("layer", "attention.ein, X to A", "attention", (_kernel(F=512),), (_large(T=2048, H=16, F=2048),)),
-    # Here: MLA at decode (latent 512) and the linear cross-entropy (T = 4096, V = 32768), when their specs exist.
+    LinearCrossEntropy("cross-entropy", "linear cross-entropy", "linear_cross_entropy", ({"T": 4096, "V": 32768, "F": 512},)),
+    # Here: MLA at decode (latent 512), when its spec exists.
     Attention("growth", "causal over T", "sdpa", _growth(4096), _growth(16384, 4096)),
     Attention("growth-alibi", "ALiBi over T", ALIBI, _growth(4096), _growth(16384, 4096), score=alibi, additive=True),
     Attention("growth-window", "a window of 256 over T", WINDOW, _growth(4096, W=256), _growth(16384, 4096, W=256), ("W",),

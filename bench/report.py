@@ -72,7 +72,7 @@ def _figures(row: Row) -> list[str]:
 
 def caption(rows: Sequence[Row]) -> str:
     """How the table is read, and what to doubt in it."""
-    lines = ["speed: times as fast as the reference (sdpa, else eager) in the same run, median over interleaved rounds",
+    lines = ["speed: times as fast as the reference (library: torch's own kernel; else eager) in the same run, median over rounds",
              "error: relative RMS against float64; MB: peak growth of a call, its output included; held: masks, biases made before",
              "of GEMM: of the rate of a 2048³ matrix product in the same rounds"]
     for dtype in dict.fromkeys(row["dtype"] for row in rows):

@@ -24,7 +24,9 @@ from bench.case import CannotError, Case, Prepared, Sizes, make
 from bench.cli import main
 from bench.run import Plan, run, timed
 
-TINY = {"B": 1, "H": 8, "G": 1, "T": 24, "S": 40, "D": 8, "W": 5, "P": 6, "F": 12}
+TINY = {"B": 1, "H": 8, "G": 1, "T": 24, "S": 40, "D": 8, "W": 5, "P": 6, "F": 12, "V": 30}
+
+NO_LIBRARY = ("softcap",)
 
 
 def tiny(case: Case) -> Sizes:
@@ -51,13 +53,13 @@ def test_every_rival_does_every_case_or_says_why_not(name: str) -> None:
     assert list(found) == [way.name for way in ways]
     assert {one.rival: one.note for one in found.values() if one.status not in ("ok", "cannot")} == {}
     cannot = {one.rival for one in found.values() if one.status == "cannot"}
-    assert cannot == {"einc-onednn"} | ({"sdpa"} if name == "softcap" else set())
+    assert cannot == {"einc-onednn"} | ({"library"} if name in NO_LIBRARY else set())
     right = [one for one in found.values() if one.status == "ok"]
     assert all(one.seconds and one.ratio and one.error is not None and one.error < 1e-12 for one in right)
-    assert {one.reference for one in right} == {"eager" if name == "softcap" else "sdpa"}
+    assert {one.reference for one in right} == {"eager" if name in NO_LIBRARY else "library"}
 
 
-@pytest.mark.parametrize("name", ["causal", "alibi", "documents", "decode", "layer"])
+@pytest.mark.parametrize("name", ["causal", "alibi", "documents", "decode", "layer", "cross-entropy"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_in_the_types_that_are_timed(name: str, dtype: str) -> None:
     case = cases.BY_NAME[name]
@@ -65,7 +67,7 @@ def test_in_the_types_that_are_timed(name: str, dtype: str) -> None:
     assert [one.note for one in found if one.status not in ("ok", "cannot")] == []
 
 
-@pytest.mark.parametrize("name", ["gqa", "prefix", "window", "decode"])
+@pytest.mark.parametrize("name", ["gqa", "prefix", "window", "decode", "cross-entropy"])
 def test_the_exact_answer_is_the_meaning_of_the_spec(name: str) -> None:
     case = cases.BY_NAME[name]
     sizes = tiny(case)
@@ -81,7 +83,7 @@ def test_some_rows_stand_for_many() -> None:
     rows = case.rows(sizes)
     assert (int(rows[0]), int(rows[-1]), len(rows), len(set(rows.tolist()))) == (0, 2999, 512, 512)
     task = make(case, sizes, "float64")
-    whole = rivals.BY_NAME["sdpa"].prepare(task).call()
+    whole = rivals.BY_NAME["library"].prepare(task).call()
     assert measure.relative_error(case.picked(whole, rows), case.exact(task, rows)) < 1e-13
     assert case.flops(task) == 4 * 2 * (9 * 3000 - 36)
 
@@ -110,7 +112,7 @@ def test_a_wrong_result_is_told_and_not_timed() -> None:
 
 def test_a_failing_rival_does_not_stop_the_others() -> None:
     task = make(_case("index t : time("), {"H": 2, "T": 8, "D": 4}, "float32")
-    found = timed(task, [rivals.BY_NAME["einc"], rivals.BY_NAME["sdpa"]], rounds=1)
+    found = timed(task, [rivals.BY_NAME["einc"], rivals.BY_NAME["library"]], rounds=1)
     assert [one.status for one in found] == ["failed", "ok"]
 
 
@@ -166,7 +168,7 @@ def test_memory_is_measured_in_a_process_of_its_own() -> None:
     with measure.Memory() as memory:
         found = memory.of("causal", {"B": 1, "H": 2, "T": 512, "D": 64}, "float32", "eager")
         assert found is None or found > 512 * 512 * 2 * 4
-    assert measure.memory_of("softcap", {"B": 1, "H": 2, "T": 8, "D": 4}, "float32", "sdpa") is None
+    assert measure.memory_of("softcap", {"B": 1, "H": 2, "T": 8, "D": 4}, "float32", "library") is None
 
 
 def test_process_time_counts_the_start() -> None:
@@ -207,7 +209,7 @@ def test_durations_are_in_the_unit_that_suits() -> None:
 
 def growth(spans: tuple[int, ...], rounds: int = 1) -> list[record.Row]:
     case = Attention("growth", "tiny", "sdpa", tuple({"B": 1, "H": 2, "T": span, "D": 4} for span in spans))
-    plan = Plan([case], [rivals.BY_NAME["sdpa"], rivals.BY_NAME["eager"]], ("float32", "bfloat16"), rounds=rounds, memory=False)
+    plan = Plan([case], [rivals.BY_NAME["library"], rivals.BY_NAME["eager"]], ("float32", "bfloat16"), rounds=rounds, memory=False)
     return [record.Run().row("kernel", **one.shown()) for found in run(plan, lambda text: None) for one in found]
 
 
@@ -248,7 +250,7 @@ def test_new_figures_take_the_place_of_old_ones(tmp_path: Path) -> None:
 
 
 def test_a_rival_that_cannot_stands_in_the_table() -> None:
-    figures = record.Figures("softcap", {"T": 8}, "float32", "sdpa", "cannot", "has no function of the logits", rounds=0)
+    figures = record.Figures("softcap", {"T": 8}, "float32", "library", "cannot", "has no function of the logits", rounds=0)
     row = record.Run(load=9.0).row("kernel", **figures.shown())
     assert row["busy"]
     console = Console(width=200, record=True)
@@ -259,7 +261,7 @@ def test_a_rival_that_cannot_stands_in_the_table() -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    words = ["--case", "decode", "--rival", "sdpa", "--rival", "eager", "--dtype", "float32", "--no-memory", "--rounds", "1",
+    words = ["--case", "decode", "--rival", "library", "--rival", "eager", "--dtype", "float32", "--no-memory", "--rounds", "1",
              "--patience", "0"]
     done = CliRunner().invoke(main, [*words, "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
