@@ -81,7 +81,7 @@ class Help:
     new: str | None = None
 
 
-class Problem(Exception):
+class Problem(Exception):  # noqa: N818, it is the noun of the whole house
     """One error: a message that says one thing, and the places that matter."""
 
     code: ClassVar[str] = ""
@@ -106,6 +106,10 @@ class Problem(Exception):
             Problem.registry[cls.code] = cls
 
 
+class Silent(Problem):
+    """What is wrong here follows from a problem that was told elsewhere, so it is not told again."""
+
+
 @dataclass
 class Report:
     """The problems found so far, in the order they were found."""
@@ -113,7 +117,8 @@ class Report:
     problems: list[Problem] = field(default_factory=list)
 
     def add(self, problem: Problem) -> None:
-        self.problems.append(problem)
+        if not isinstance(problem, Silent):
+            self.problems.append(problem)
 
     @property
     def errors(self) -> list[Problem]:

@@ -22,7 +22,7 @@ from einc.problems import NotText, Unexpected
 from einc.spelling import KEYWORDS
 from einc.tokens import Word
 
-MAX_BYTES = 2_000_000
+MAX_CHARACTERS = 2_000_000
 
 
 class _Words(Lexer):
@@ -294,8 +294,8 @@ def parse(source: Source, report: Report, functions: frozenset[str] = frozenset(
     if not source.text.strip():
         report.add(NotText("there is nothing to read", Span(source, 0, 0), helps=(Help("write a spec: declarations and equations"),)))
         return s.SyntaxTree(source, ())
-    if len(source.text) > MAX_BYTES:
-        report.add(_too_large(f"the text has {len(source.text):,} characters", Span(source, 0, 0)))
+    if len(source.text) > MAX_CHARACTERS:
+        report.add(_too_large(f"the text has {len(source.text):,}", Span(source, 0, 0)))
         return s.SyntaxTree(source, ())
     skip = tuple(m.span() for m in _PLAN.finditer(source.text))
     own = frozenset(_DEFINED.findall(source.text))
@@ -325,7 +325,7 @@ def _names(line: Line) -> list[str]:
 
 
 def _too_large(what: str, span: Span | None) -> NotText:
-    return NotText(f"{what}, more than the {MAX_BYTES:,} that are read", span, helps=(Help("split it, and `use` the parts"),))
+    return NotText(f"{what}, more than the {MAX_CHARACTERS:,} characters that are read", span, helps=(Help("split it, and `use` the parts"),))
 
 
 def _nest(found: list[tuple[int, s.Statement]], report: Report) -> list[s.Statement]:
@@ -351,7 +351,7 @@ def _nest(found: list[tuple[int, s.Statement]], report: Report) -> list[s.Statem
 
 def read_bytes(name: str, data: bytes, report: Report) -> Source:
     """The text of a file; what is too large or not UTF-8 is a problem, not a crash."""
-    if len(data) > 4 * MAX_BYTES:
+    if len(data) > 4 * MAX_CHARACTERS:
         report.add(_too_large(f"{name} has {len(data):,} bytes", None))
         return Source(name, "")
     try:

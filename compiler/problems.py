@@ -118,6 +118,13 @@ class NotYet(Problem):
     explanation = "The statement belongs to the language, but this release does not compile it."
 
 
+class BadNumber(Problem):
+    code = "E0117"
+    title = "a number that no computer holds"
+    example = "y = 1e999"
+    explanation = "Numbers have at most 40 digits and lie between 1e-300 and 1e300, the range of a float64."
+
+
 # E02xx: names and scripts
 
 
@@ -308,6 +315,16 @@ class WrongType(Problem):
     title = "an element type that does not fit"
     example = "index t : time(T)\nindex v : vocab(V)\nindex f : feature(D)\ninput E_v^f, w_t\ny_t^f = E_{w_t}^f"
     explanation = "What stands in a slot or a map is an integer: declare the tensor `: int`."
+
+
+class NoNumber(Problem):
+    code = "E0407"
+    title = "an index without a number where one is needed"
+    example = "index n : batch(B)\nindex t : time(T)\ninput x_{n t}\ny_{n t} = n x_{n t}"
+    explanation = (
+        "Indices of time stand for the numbers 1, 2, …, and so do features and heads; batch entries and requests are only the same or not, "
+        "so that a program cannot depend on how they are numbered."
+    )
 
 
 class AssignsInput(Problem):

@@ -38,7 +38,8 @@ NOISE = frozenset({
 })
 SPACING = frozenset(",;:!> \t")
 
-MACROS = {name: ("GREEK", letter) for name, letter in GREEK.items()} | {
+MACROS = {name: ("WORD", name) for name in (*FOLDS, *(row.name for row in PRIMITIVES.values() if row.callable))}
+MACROS |= {name: ("GREEK", letter) for name, letter in GREEK.items()} | {
     "le": ("REL", "<="), "leq": ("REL", "<="), "leqslant": ("REL", "<="), "ge": ("REL", ">="), "geq": ("REL", ">="),
     "geqslant": ("REL", ">="), "ne": ("REL", "!="), "neq": ("REL", "!="), "lt": ("REL", "<"), "gt": ("REL", ">"),
     "subseteq": ("REL", "subset"), "leftarrow": ("REL", "<-"), "gets": ("REL", "<-"), "coloneqq": ("REL", ":="),
@@ -50,7 +51,6 @@ MACROS = {name: ("GREEK", letter) for name, letter in GREEK.items()} | {
     "lnot": ("NOT", "not"), "cdots": ("DOTS", ".."), "ldots": ("DOTS", ".."), "dots": ("DOTS", ".."),
     "lbrace": ("LBRACE", "{"), "rbrace": ("RBRACE", "}"), "prime": ("PRIME", "'"), "ln": ("WORD", "log"),
 }
-MACROS |= {name: ("WORD", name) for name in (*FOLDS, *(row.name for row in PRIMITIVES.values() if row.callable))}
 
 
 def edit_distance(a: str, b: str) -> int:

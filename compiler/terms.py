@@ -156,7 +156,7 @@ def _axis_indices(axis: Term) -> tuple[Index, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What typed and normal programs have in common. `sizes` are fixed by a `dim`; `scalars` are asked of the caller."""
+    """What typed and normal programs have in common: `sizes` are fixed by a `dim`, `source` names the file."""
 
     name: str
     tensors: Mapping[str, Tensor]
@@ -165,6 +165,7 @@ class Program:
     sizes: Mapping[str, int]
     splits: Mapping[IndexSet, tuple[IndexSet, ...]]  # composite sets and their parts
     sums: Mapping[IndexSet, tuple[Index, ...]] = field(default_factory=dict)  # direct sums and their parts
+    source: str = ""
 
     def inputs(self) -> tuple[Tensor, ...]:
         """The tensors asked of the caller, those that some equation reads, in the order declared."""

@@ -11,7 +11,7 @@ import unicodedata
 from dataclasses import dataclass, field
 
 from einc.errors import Help, Report, Source, Span
-from einc.problems import BadScript, UnknownMacro, UnreadableCharacter
+from einc.problems import BadNumber, BadScript, UnknownMacro, UnreadableCharacter
 from einc.spelling import CANONICAL, GREEK, KEYWORDS, MACROS, MARKS, NOISE, OPERATORS, RELATIONS, SPACING, nearest
 
 _MASTER = re.compile(
@@ -30,6 +30,7 @@ _MASTER = re.compile(
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _END_OF_LINE = re.compile(r"(?:\\[,;:! ]|\\q?quad\b|[^\S\n]|\{\})*(?:#[^\n]*)?(?:\n|$|\$\$|\\\\)")
 _NAMES = ("WORD", "GREEK")
+MAX_DIGITS, MAX_POWER = 40, 300
 _UNITS = (*_NAMES, "NUMBER", "TEXT")
 
 
@@ -160,6 +161,11 @@ class _Lexer:
             name = before.value
             self.report.add(BadScript(f"a digit directly after `{name}` is neither a script nor a factor", Span(self.source, start, end),
                                       helps=(Help(f"write `{name}_{text}` for a label, or `{text} {name}` for a product"),)))
+        digits, _, power = text.lower().partition("e")
+        if len(digits) > MAX_DIGITS or len(power) > 4 or abs(int(power or 0)) > MAX_POWER:
+            self.report.add(BadNumber("the number is out of range", Span(self.source, start, end),
+                                      notes=(f"numbers have at most {MAX_DIGITS} digits and a power of ten up to {MAX_POWER}",)))
+            text = "1"
         self.put("NUMBER", text, start, end)
 
     def _label(self, text: str, kind: str, start: int, end: int) -> None:
@@ -190,12 +196,13 @@ class _Lexer:
         if not (bare or labelled):
             self.put("PRIME", marks, start, end)
             return
-        unit = self.out[-1]
-        sign = self.out[-2].start if bare else unit.start
-        script = self.source.text[sign:unit.end]
-        helps = [Help(f"write `x{marks}{script}` if the name has the prime")]
+        first = self.out[-2] if bare else self.out[-1]
+        script = self.source.text[first.start:self.out[-1].end]
+        at = len(self.out) - (3 if bare else 2)
+        name = self.out[at].value if at >= 0 and self.out[at].type in _NAMES else "x"
+        helps = [Help(f"write `{name}{marks}{script}` if the name has the prime")]
         if bare:
-            helps.append(Help(f"write `x{script[0]}{{{script[1:].strip()}{marks}}}` if the index has it"))
+            helps.append(Help(f"write `{name}{script[0]}{{{script[1:].strip()}{marks}}}` if the index has it"))
         self.report.add(BadScript(f"a prime after `{script}` could belong to the name or to the script", Span(self.source, start, end),
                                   helps=tuple(helps)))
 

@@ -7,13 +7,14 @@ from fractions import Fraction
 from einc import syntax as s
 from einc.checking.calls import call, is_function
 from einc.checking.names import Name, head, index_name, size_name
-from einc.checking.predicates import binder, predicate
+from einc.checking.predicates import binder, is_condition, predicate
+from einc.checking.rules import closed
 from einc.checking.tensors import map_value, read
-from einc.checking.values import Context, Occurrence, Value, closed, literal, merged, multiplied, once
+from einc.checking.values import Context, Occurrence, Value, literal, merged, multiplied, once
 from einc.domains import proves
-from einc.errors import Help, Label, Span
+from einc.errors import Help, Label, Silent, Span
 from einc.folds import FOLDS
-from einc.indices import Index
+from einc.indices import WITHOUT_NUMBERS, Index
 from einc.indices import size as named_size
 from einc.problems import (
     AmbiguousQuotient,
@@ -23,14 +24,20 @@ from einc.problems import (
     DoubleScript,
     IndicatorFactor,
     NeedsArguments,
+    NoNumber,
     NotApplicable,
+    NotYet,
     PartialOutput,
     RelationAsValue,
+    TooDeep,
     TwoEquals,
     TwoMeanings,
     Unbound,
 )
 from einc.terms import ONE, TRUE, Apply, Const, Fold, Position, Size, Term, Where, both, canonical, const, free_indices, walk
+
+MAX_TERMS = 500
+MAX_BINDERS = 40
 
 
 def value(context: Context, node: s.Expression) -> Value:
@@ -40,19 +47,25 @@ def value(context: Context, node: s.Expression) -> Value:
             return _added(context, terms, signs, node.span)
         case s.Product():
             return closed(context, _product(context, node.factors, node.operators), node.span)
-        case s.Relation(_, operators) if "=" in operators:
+        case s.Relation(_, operators) if "=" in operators or ":=" in operators:
             raise TwoEquals("an equals sign inside a value", node.span, helps=(Help("write two equations"),))
         case s.Relation() | s.Logic():
             raise RelationAsValue(f"`{node.span.text}` is a comparison, not a number", node.span,
-                                  helps=(Help("`1[…]` is 1 where it holds and 0 elsewhere", node.span, f"1[{node.span.text.strip('()')}]"),))
+                                  helps=(Help("`1[…]` is 1 where it holds and 0 elsewhere", node.span, f"1[{node.span.text}]"),))
         case s.DirectSum():
-            raise BadPart("`⊕` stands only between whole right sides", node.span)
+            raise BadPart("`⊕` stands only between whole right sides", node.span, helps=(Help("give it an equation of its own"),))
         case s.Range():
-            raise RelationAsValue(f"`{node.span.text}` is a range, not a number", node.span)
+            raise RelationAsValue(f"`{node.span.text}` is a range, not a number", node.span,
+                                  helps=(Help("a range stands after `in`: `s ∈ 1..T`"),))
     return closed(context, _factor(context, node), node.span)
 
 
+# sums
+
+
 def _added(context: Context, terms: tuple[s.Expression, ...], signs: tuple[str, ...], span: Span) -> Value:
+    if len(terms) > MAX_TERMS:
+        raise TooDeep(f"a sum of {len(terms)} terms", span, helps=(Help("name its parts in equations of their own"),))
     values = [once(value(context, term)) for term in terms]
     if len(values) == 1:
         return values[0] if signs[0] == "+" else _negated(values[0])
@@ -83,6 +96,9 @@ def _common_domain(values: list[Value], terms: tuple[s.Expression, ...]) -> Term
     return restricted[0][0] if restricted else TRUE
 
 
+# products
+
+
 def _product(context: Context, factors: tuple[s.Expression, ...], operators: tuple[str, ...]) -> Value:
     """Factors side by side; a big operator takes the rest."""
     above: list[Value] = []
@@ -91,27 +107,33 @@ def _product(context: Context, factors: tuple[s.Expression, ...], operators: tup
     while at < len(factors):
         factor, operator = factors[at], operators[at]
         fold = _big(factor)
-        if operator == "/" and fold is None:
-            _quotient(factors, operators, at)
         if fold is not None:
-            found = _folded(context, fold, factor, factors[at + 1 :], ("", *operators[at + 2 :]))
+            found = _folded(context, fold, factor, factors[at + 1 :], operators[at + 1 :])
             at = len(factors)
         else:
+            if operator == "/":
+                _quotient(context, factors, operators, at)
             found, at = _applied(context, factors, operators, at)
         (below if operator == "/" else above).append(once(found) if not isinstance(factor, s.Word | s.Scripted) else found)
     return multiplied(above, below)
 
 
-def _quotient(factors: tuple[s.Expression, ...], operators: tuple[str, ...], at: int) -> None:
+def _quotient(context: Context, factors: tuple[s.Expression, ...], operators: tuple[str, ...], at: int) -> None:
     """`a / b c` has two readings to people; a number on either side of the stroke settles it."""
-    rest = operators[at + 1 :]
-    following = factors[at + 1] if rest and rest[0] == "" else None
-    applied = isinstance(following, s.Group) and head(factors[at]) is not None
-    if following is None or (applied and len(rest) < 2) or literal(factors[at]) is not None or (at == 1 and literal(factors[0]) is not None):
+    end = at + 1
+    if end < len(factors) and operators[end] == "" and _applies(context, factors[at], factors[end]):
+        end += 1
+    if end >= len(factors) or operators[end] or literal(factors[at]) is not None or (at > 0 and literal(factors[at - 1]) is not None):
         return
-    span = factors[at - 1].span.to(following.span)
-    raise AmbiguousQuotient(f"`{span.text}` has two readings", span, helps=(
-        Help("write `(a / b) c` or `a / (b c)`"),))
+    span = factors[max(at - 1, 0)].span.to(factors[end].span)
+    raise AmbiguousQuotient(f"`{span.text}` has two readings", span, helps=(Help("write `(a / b) c` or `a / (b c)`"),))
+
+
+def _applies(context: Context, factor: s.Expression, following: s.Expression) -> bool:
+    """Whether the two are an application, of a function or a map."""
+    found = head(factor)
+    called = found is not None and (is_function(context, found[0]) or index_name(factor) in context.scope.maps)
+    return called and _arguments(following)[0] is not None
 
 
 def _big(factor: s.Expression) -> str | None:
@@ -131,26 +153,30 @@ def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.E
     if not found[1]:
         raise Unbound(f"`{operator.span.text}` without an index to run over", operator.span,
                       helps=(Help("write the index and its domain below it: `sum_{s ≤ t}`"),))
-    if not rest:
-        raise Unbound(f"`{operator.span.text}` has nothing to run over", operator.span)
-    bound, domain, said = binder(context, found[1], operator.span)
-    for index in bound:
+    if not rest or operators[0] == "/":
+        raise Unbound(f"`{operator.span.text}` has nothing to run over", operator.span, helps=(Help("write what it runs over after it"),))
+    if len(context.held) > MAX_BINDERS:
+        raise TooDeep(f"more than {MAX_BINDERS} big operators inside each other", operator.span,
+                      helps=(Help("name an inner one in an equation of its own"),))
+    under = binder(context, found[1], operator.span)
+    bound = frozenset(under.bound)
+    for index in under.bound:
         if index in context.held:
             raise BoundTwice(f"index `{index}` is bound already around this", operator.span,
                              helps=(Help(f"write `{index}'` for the inner one"),))
-    inner_context = context.holding(*bound)
-    inner = closed(inner_context, _product(inner_context, rest, operators), rest[0].span.to(rest[-1].span))
+    inner_context = context.holding(*under.bound)
+    inner = closed(inner_context, _product(inner_context, rest, ("", *operators[1:])), rest[0].span.to(rest[-1].span))
     if fold in ("max", "min"):
-        refuse_indicator(inner.term, frozenset(bound), rest[0].span)
-    full = both(domain, context.restricted(bound), inner.domain)
-    _not_cut(inner, frozenset(bound), full, said, operator.span)
-    term = Fold(fold, bound, full, inner.term)
+        refuse_indicator(inner.term, bound, rest[0].span)
+    full = both(under.domain, context.restricted(under.bound), inner.domain)
+    _not_cut(inner, bound, full, under.said, operator.span)
+    term = Fold(fold, under.bound, full, inner.term)
     context.made.places.setdefault(term, operator.span)
-    if all(not free_indices(full) & {i} for i in bound) and (said or inner.stated & set(bound)):
+    if all(not free_indices(full) & {i} for i in bound) and (under.said or inner.stated & bound):
         context.made.meant.add(term)
     free = {i: o for i, o in inner.free.items() if i not in bound}
-    return Value(term, TRUE, free, inner.stated - set(bound), {i: d for i, d in inner.lines.items() if i not in bound},
-                 inner.bound.union(bound))
+    return Value(term, TRUE, free, inner.stated - bound, {i: d for i, d in inner.lines.items() if i not in bound},
+                 inner.bound.union(bound), inner.summed, inner.integer)
 
 
 def _not_cut(inner: Value, bound: frozenset[Index], domain: Term, said: bool, span: Span) -> None:
@@ -171,32 +197,48 @@ def refuse_indicator(term: Term, own: frozenset[Index], span: Span) -> None:
             return
 
 
+# applications
+
+
 def _applied(context: Context, factors: tuple[s.Expression, ...], operators: tuple[str, ...], at: int) -> tuple[Value, int]:
     """One factor, or a name with the parenthesis it is applied to; the position after it."""
     factor = factors[at]
     following = factors[at + 1] if at + 1 < len(factors) and operators[at + 1] == "" else None
     group, power = _arguments(following)
-    if isinstance(factor, s.Number) and isinstance(following, s.Group) and (following.open, following.close) == ("[", "]"):
-        if Fraction(factor.text) != 1:
-            raise NotApplicable("an indicator is written `1[…]`", factor.span)
-        condition = both(*(predicate(context, item) for item in following.items))
-        span = factor.span.to(following.span)
-        free = {i: (Occurrence("label", span),) for i in free_indices(condition)}
-        return Value(Where(condition, ONE), TRUE, free), at + 2
+    if isinstance(factor, s.Number) and Fraction(factor.text) == 1 and isinstance(following, s.Group) and following.open == "[":
+        if all(map(is_condition, following.items)):
+            return _indicator(context, following, factor.span.to(following.span)), at + 2
     name = head(factor)
     if name is not None and group is not None:
-        if index_name(factor) in context.indices:
-            raise NotApplicable(f"`{factor.span.text}` is an index, so `{factor.span.to(group.span).text}` has two readings", factor.span,
-                                helps=(Help("write `*` for a product"),))
         span = factor.span.to(group.span)
-        if is_function(context, name[0]):
+        if index_name(factor) in context.indices:
+            raise NotApplicable(f"`{factor.span.text}` is an index, so `{span.text}` has two readings", factor.span,
+                                helps=(Help("write `*` for a product"),))
+        if is_function(context, name[0]) and not _is_parameter(context, factor):
             return _powered(context, call(context, name[0], name[1], group, span), power), at + 2
         if (called := index_name(factor)) in context.scope.maps:
             return _powered(context, map_value(context, called, group.items, span), power), at + 2
+        _refuse_spec(context, factor, group, span)
     if name is not None and is_function(context, name[0]) and not _is_parameter(context, factor):
         raise NeedsArguments(f"`{factor.span.text}` is a function and needs its argument in parentheses", factor.span,
                              helps=(Help(f"write `{factor.span.text}(…)`"),))
     return _factor(context, factor), at + 1
+
+
+def _indicator(context: Context, group: s.Group, span: Span) -> Value:
+    condition = both(*(predicate(context, item) for item in group.items))
+    free = {i: (Occurrence("label", span),) for i in free_indices(condition)}
+    return Value(Where(condition, ONE), TRUE, free, integer=True)
+
+
+def _refuse_spec(context: Context, factor: s.Expression, group: s.Group, span: Span) -> None:
+    """`spec(X = …)`: arguments by name are those of a spec."""
+    if not group.items or any(isinstance(x, s.Relation) and x.operators[0] in ("=", ":=") for x in group.items):
+        found = head(factor)
+        if found is not None and (found[0].base in context.scope.lost or found[0].python in context.scope.lost):
+            raise Silent("told with its declaration")
+        raise NotYet(f"`{span.text}` calls a spec, which this release does not compile", span,
+                     helps=(Help("`use` the spec, and override what differs"),))
 
 
 def _is_parameter(context: Context, node: s.Expression) -> bool:
@@ -213,6 +255,9 @@ def _arguments(node: s.Expression | None) -> tuple[s.Group | None, tuple[s.Scrip
     return None, ()
 
 
+# single factors
+
+
 def _factor(context: Context, node: s.Expression) -> Value:
     match node:
         case s.Number(text):
@@ -222,17 +267,17 @@ def _factor(context: Context, node: s.Expression) -> Value:
         case s.Group(_, _, (inner,)):
             return once(value(context, inner))
         case s.Group():
-            raise NotApplicable(f"`{node.span.text}` is a list, not a value", node.span)
+            raise NotApplicable(f"`{node.span.text}` is a list, not a value", node.span, helps=(Help("write one value in the parentheses"),))
         case s.Fraction(above, below):
             return multiplied([once(value(context, above))], [once(value(context, below))])
         case s.Root(inner):
-            found = once(value(context, inner))
-            return merged([found], Apply("sqrt", (found.term,)), found.domain)
+            root = once(value(context, inner))
+            return merged([root], Apply("sqrt", (root.term,)), root.domain)
         case s.Scripted(base, _, scripts) if not isinstance(base, s.Word):
             return _powered(context, _factor(context, base), scripts)
         case s.Scripted(s.Word("e"), (), (s.Script("upper", exponent),)) if exponent is not None and not context.scope.named(_name(node)):
-            inner = once(value(context, exponent))
-            return merged([inner], Apply("exp", (inner.term,)), inner.domain)
+            power = once(value(context, exponent))
+            return merged([power], Apply("exp", (power.term,)), power.domain)
         case s.Word() | s.Scripted():
             return _named(context, node)
     return once(value(context, node))
@@ -245,9 +290,12 @@ def _name(node: s.Expression) -> Name:
 
 
 def _powered(context: Context, base: Value, scripts: tuple[s.Script, ...]) -> Value:
+    if len(scripts) > MAX_BINDERS:
+        raise TooDeep(f"{len(scripts)} powers on each other", scripts[0].span, helps=(Help("write one power"),))
     for script in scripts:
         if script.kind != "upper" or script.content is None:
-            raise DoubleScript(f"`{script.span.text}` hangs on something that has no scripts", script.span)
+            raise DoubleScript(f"`{script.span.text}` hangs on something that has no scripts", script.span,
+                               helps=(Help("give the inner expression a name, in an equation of its own"),))
         exponent = once(value(context, script.content))
         base = merged([once(base), exponent], Apply("pow", (base.term, exponent.term)), both(base.domain, exponent.domain))
     return base
@@ -255,21 +303,18 @@ def _powered(context: Context, base: Value, scripts: tuple[s.Script, ...]) -> Va
 
 def _named(context: Context, node: s.Expression) -> Value:
     """A bare name is an index, an extent or a scalar; with scripts it is a tensor, unless an extent has that whole name."""
-    meanings: list[str] = []
     name = index_name(node)
     index = context.vocabulary(frozenset()).index(name) if name is not None else None
     size = size_name(node)
     known_size = size if context.letters is None and size is not None and size in context.scope.sizes else None
     tensor = read(context, node, ask=index is not None or known_size is not None)
-    if index is not None:
-        meanings.append("an index")
-    if known_size is not None:
-        meanings.append("an extent")
-    if tensor is not None:
-        meanings.append("a tensor")
+    meanings = [what for what, found in (("an index", index), ("an extent", known_size), ("a tensor", tensor)) if found is not None]
     if len(meanings) > 1:
         raise TwoMeanings(f"`{node.span.text}` is {' and '.join(meanings)}", node.span, helps=(Help("rename one of them"),))
     if index is not None:
+        if index.set.cls in WITHOUT_NUMBERS:
+            raise NoNumber(f"`{index}` is an index of class `{index.set.cls}`, which has no numbers", node.span,
+                           helps=(Help("declare it with another class if its positions mean something"),))
         return Value(Position(index), free={index: (Occurrence("label", node.span),)}, integer=True)
     if known_size is not None:
         return Value(Size(named_size(known_size)), integer=True)

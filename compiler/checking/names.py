@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from einc import syntax as s
-from einc.spelling import GREEK
+from einc.spelling import GREEK, KEYWORDS
 
 _LATIN = {symbol: name for name, symbol in reversed(GREEK.items()) if not name.startswith("var")}
 ACCENT_LABELS = frozenset({"hat", "tilde", "bar"})
@@ -24,7 +25,7 @@ class Name:
     @property
     def stem(self) -> Name:
         """The name without its labels."""
-        return replace(self, lower=(), upper=())
+        return Name(self.base, self.accents, self.primes)
 
     @property
     def labels(self) -> frozenset[str]:
@@ -32,17 +33,36 @@ class Name:
 
     @property
     def python(self) -> str:
-        primes = {0: (), 1: ("prime",)}.get(self.primes, (f"prime{self.primes}",))
-        text = "_".join((_LATIN.get(self.base, self.base), *self.accents, *primes, *self.lower, *self.upper))
-        return "".join(_LATIN.get(c, c) if not (c.isascii() and (c.isalnum() or c == "_")) else c for c in text)
+        primes = () if self.primes == 0 else ("prime",) if self.primes == 1 else (f"prime{self.primes}",)
+        text = "_".join((self.base, *self.accents, *primes, *self.lower, *self.upper))
+        made = "".join(_LATIN.get(c, "_") if not (c.isascii() and c.isalnum()) else c for c in text)
+        return f"x_{made}" if not made or made[0].isdigit() else made
 
     @property
     def text(self) -> str:
         """As the language writes it in Unicode: `K_hat`, `W_Q`, `H''`."""
+        return self.written(frozenset())
+
+    def written(self, indices: Iterable[str]) -> str:
+        """The text, each label such that it cannot be read as some of the indices."""
         accents = "".join(f"_{a}" for a in self.accents if a != "cal")
-        base = {("cal", "L"): "ℒ"}.get((*self.accents[:1], self.base), self.base)
-        lower = "".join(f"_{x}" if len(x) > 1 or not x.isalpha() else f"_{{{x}}}" for x in self.lower)
+        base = f"\\mathcal{{{self.base}}}" if "cal" in self.accents else self.base if _plain(self.base) else f"\\text{{{self.base}}}"
+        letters = frozenset(indices)
+        lower = "".join(_label(x, letters) for x in self.lower)
         return base + "'" * self.primes + accents + lower + "".join(f"^{{\\text{{{x}}}}}" for x in self.upper)
+
+
+def _plain(word: str) -> bool:
+    return (word.isascii() and word.isalpha() and word not in GREEK and word not in KEYWORDS) or word in _LATIN
+
+
+def _label(label: str, indices: frozenset[str]) -> str:
+    if not all(x in indices for x in label):
+        if label.isdigit() or (len(label) == 1 and _plain(label)):
+            return f"_{{{label}}}"
+        if _plain(label) and label not in ACCENT_LABELS and label not in indices:
+            return f"_{label}"
+    return f"_{{\\text{{{label}}}}}"
 
 
 def head(node: s.Expression) -> tuple[Name, tuple[s.Script, ...]] | None:

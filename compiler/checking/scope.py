@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
 from einc import syntax as s
 from einc.checking.names import Name
-from einc.errors import Report, Span
+from einc.errors import Problem, Report, Span
 from einc.folds import FOLDS
 from einc.indices import Extent, Index, IndexSet
 from einc.primitives import PRIMITIVES
 from einc.terms import Slot, Term
 
+CALLABLE = frozenset(row.name for row in PRIMITIVES.values() if row.callable)
 
-@dataclass
+
+@dataclass(eq=False)
 class Signature:
     """A name with its labels and the sets of its slots; grows its equation and its masks while a file is read."""
 
@@ -68,7 +72,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Function:
-    """`def softmax_{s}(x_s) = …`: its own index letters, its parameters, its body, and the `with` definitions."""
+    """`def f_{s}(x_s, b) = …`: its own index letters, its parameters, its body, and the `with` definitions."""
 
     name: str
     own: tuple[str, ...]
@@ -77,14 +81,13 @@ class Function:
     withs: tuple[s.Relation, ...]
     span: Span
 
-    @property
-    def letters(self) -> frozenset[str]:
-        return frozenset(self.own) | {x for p in self.params for x, _ in p.letters}
-
 
 @dataclass
 class Scope:
-    """All that is declared. Filled by `declare`, then only read."""
+    """All that is declared. Filled by `declare` and `collect`, then only read.
+
+    `lost` are names whose declaration was told to be wrong: what fails for want of them is not told again.
+    """
 
     report: Report
     indices: dict[str, Index] = field(default_factory=dict)
@@ -97,15 +100,21 @@ class Scope:
     functions: dict[str, Function] = field(default_factory=dict)
     signatures: list[Signature] = field(default_factory=list)
     prelude: frozenset[str] = frozenset()
+    lost: set[str] = field(default_factory=set)
+    by_stem: dict[Name, list[Signature]] = field(default_factory=dict)
+
+    def add(self, signature: Signature) -> None:
+        self.signatures.append(signature)
+        self.by_stem.setdefault(signature.name.stem, []).append(signature)
 
     def named(self, stem: Name) -> list[Signature]:
-        return [x for x in self.signatures if x.name.stem == stem.stem]
+        return self.by_stem.get(stem.stem, [])
 
     def labels(self, stem: Name) -> frozenset[str]:
         return frozenset().union(*(x.name.labels for x in self.named(stem)))
 
     def find(self, name: Name, sets: tuple[IndexSet, ...]) -> Signature | None:
-        return next((x for x in self.signatures if x.name == name and tuple(y.set for y in x.slots) == sets), None)
+        return next((x for x in self.named(name) if x.name == name and tuple(y.set for y in x.slots) == sets), None)
 
     @property
     def applied(self) -> frozenset[str]:
@@ -119,5 +128,12 @@ class Scope:
         for name in extent.sizes:
             self.sizes.setdefault(name, span)
 
-
-CALLABLE = frozenset(row.name for row in PRIMITIVES.values() if row.callable)
+    @contextmanager
+    def telling(self, statement: s.Statement | None = None, lost: Iterable[str] = ()) -> Iterator[None]:
+        """What goes wrong inside is told, once for a statement, and the names it would have declared are lost."""
+        try:
+            yield
+        except Problem as problem:
+            self.lost.update(lost)
+            if statement is None or not statement.broken:
+                self.report.add(problem)

@@ -5,17 +5,19 @@ Non-goal: to know what a tensor is. Readings are returned, all of them; the call
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from einc import syntax as s
 from einc.checking.names import Name, index_name
-from einc.errors import Span
+from einc.errors import Help, Span
 from einc.indices import Index
+from einc.problems import AmbiguousScript
+from einc.spelling import GREEK
 
 Level = Literal["lower", "upper", "label"]
+MAX_READINGS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,19 @@ def readings(scripts: tuple[s.Script, ...], words: Vocabulary) -> list[Reading]:
         assert script.content is not None
         content = script.content
         items = content.items if isinstance(content, s.Group) and content.open == "{" else (content,)
-        per_script.append([sum(c, ()) for c in product(*(_entry(item, level, words) for item in items))])
-    return [sum(choice, ()) for choice in product(*per_script)]
+        per_script.append(_each((_entry(item, level, words) for item in items), script.span))
+    return _each(per_script, scripts[0].span if scripts else None)
+
+
+def _each(options: Iterable[list[Reading]], span: Span | None) -> list[Reading]:
+    """One reading of each, in every way; too many ways are refused here, since nobody could list them."""
+    out: list[Reading] = [()]
+    for choices in options:
+        out = [(*before, *choice) for before in out for choice in choices]
+        if len(out) > MAX_READINGS:
+            raise AmbiguousScript(f"the scripts can be read in more than {MAX_READINGS} ways", span,
+                                  helps=(Help("write spaces between the indices"),))
+    return out
 
 
 def _entry(node: s.Expression, level: Level, words: Vocabulary) -> list[Reading]:
@@ -81,7 +94,7 @@ def _entry(node: s.Expression, level: Level, words: Vocabulary) -> list[Reading]
             continue
         options.append(_one(factor, level, words))
         at += 1
-    return [sum(choice, ()) for choice in product(*options)]
+    return _each(options, node.span)
 
 
 def _one(node: s.Expression, level: Level, words: Vocabulary) -> list[Reading]:
@@ -89,12 +102,12 @@ def _one(node: s.Expression, level: Level, words: Vocabulary) -> list[Reading]:
         case s.Word(text, span, True):
             return [(Item("label", text, level, span),)]
         case s.Word(text, span):
-            return _run(text, 0, level, span, words)
+            return _word(text, 0, level, span, words)
         case s.Scripted(s.Word(text, _, False), (), scripts, span) if all(x.kind == "prime" for x in scripts):
-            return _run(text, sum(len(x.text) for x in scripts), level, span, words)
+            return _word(text, sum(len(x.text) for x in scripts), level, span, words)
         case s.Scripted(s.Word(text, label_span), (), scripts, span) if _is_label(text, words):
             inner = readings(tuple(x for x in scripts if x.content is not None), words)
-            return [(Item("label", text, level, label_span), *(_at(i, level) for i in r)) for r in inner]
+            return [(Item("label", text, level, label_span), *(replace(i, level=level) for i in r)) for r in inner]
         case s.Number(text, span):
             label = Item("label", text, level, span)
             value = Item("expression", text, level, span, expression=node)
@@ -102,13 +115,9 @@ def _one(node: s.Expression, level: Level, words: Vocabulary) -> list[Reading]:
         case s.Group("(", ")", (inner,), span):
             return _parenthesis(inner, level, span, words)
         case s.Group("(", ")", items, span) if items:
-            per_item = [_one(item, level, words) for item in items]
-            return [(Item("pack", span.text, level, span, parts=sum(choice, ())),) for choice in product(*per_item)]
+            found = _each((_one(item, level, words) for item in items), span)
+            return [(Item("pack", span.text, level, span, parts=reading),) for reading in found]
     return [(Item("expression", node.span.text, level, node.span, expression=node),)]
-
-
-def _at(item: Item, level: Level) -> Item:
-    return Item(item.kind, item.text, level, item.span, item.index, item.parts, item.expression)
 
 
 def _is_label(text: str, words: Vocabulary) -> bool:
@@ -131,6 +140,16 @@ def _parenthesis(inner: s.Expression, level: Level, span: Span, words: Vocabular
     return out
 
 
+def _word(text: str, primes: int, level: Level, span: Span, words: Vocabulary) -> list[Reading]:
+    """A run of letters; one that spells a Greek letter may also be several Latin ones."""
+    spelled = span.text.rstrip("'")
+    found = _run(text, primes, level, span, words)
+    if text != spelled and GREEK.get(spelled) == text and (words.labels is not None or words.index(text) is None):
+        latin = _run(spelled, primes, level, span, words)
+        found = found + latin if words.labels is not None else [r for r in latin if all(i.kind == "index" for i in r)] or found
+    return found
+
+
 def _run(text: str, primes: int, level: Level, span: Span, words: Vocabulary) -> list[Reading]:
     """A run of letters; primes belong to the last one."""
     marks = "'" * primes
@@ -147,28 +166,33 @@ def _run(text: str, primes: int, level: Level, span: Span, words: Vocabulary) ->
         for rest in _split(text[at:], marks, level, tail, words):
             if all(i.kind == "index" for i in rest):
                 out.append((Item("label", text[:at], level, Span(span.source, span.start, span.start + at)), *rest))
-    return out
+    return out[: MAX_READINGS + 1]
 
 
 def _split(text: str, marks: str, level: Level, span: Span, words: Vocabulary) -> list[Reading]:
-    """All ways to write the run as declared indices and known labels."""
-    if not text:
-        return [()]
-    out: list[Reading] = []
-    for at in range(1, min(len(text), 12) + 1):
-        name = text[:at] + (marks if at == len(text) else "")
-        here = Span(span.source, span.start, span.start + at if at < len(text) else span.end)
-        rest = Span(span.source, span.start + at, span.end)
-        index = words.index(name)
-        if index is not None:
-            item = Item("index", name, level, here, index)
-            out += [(item, *r) for r in _split(text[at:], marks, level, rest, words)]
-        if index is None and name in words.scalars:
-            value = Item("expression", name, level, here, expression=s.Word(name, here))
-            out += [(value, *r) for r in _split(text[at:], marks, level, rest, words)]
-        if words.labels is not None and name in words.labels:
-            label = Item("label", name, level, here)
-            out += [(label, *r) for r in _split(text[at:], marks, level, rest, words)]
+    """All ways to write the run as declared indices and known labels, from its end forwards."""
+    ways: list[list[Reading]] = [[] for _ in text] + [[()]]
+    longest = max((len(name) for name in (*words.indices, *words.scalars, *(words.labels or ()))), default=0)
+    for start in reversed(range(len(text))):
+        for end in range(start + 1, min(start + longest, len(text)) + 1):
+            name = text[start:end] + (marks if end == len(text) else "")
+            here = Span(span.source, span.start + start, span.start + end if end < len(text) else span.end)
+            if ways[end]:
+                ways[start] += [(item, *rest) for item in _items(name, level, here, words) for rest in ways[end]]
+        del ways[start][MAX_READINGS + 1 :]
+    return ways[0]
+
+
+def _items(name: str, level: Level, span: Span, words: Vocabulary) -> list[Item]:
+    """What one name in a run can be."""
+    out: list[Item] = []
+    index = words.index(name)
+    if index is not None:
+        out.append(Item("index", name, level, span, index))
+    elif name in words.scalars:
+        out.append(Item("expression", name, level, span, expression=s.Word(name, span)))
+    if words.labels is not None and name in words.labels:
+        out.append(Item("label", name, level, span))
     return out
 
 

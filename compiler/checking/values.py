@@ -1,4 +1,4 @@
-"""Value: what an expression means so far, and the position rules that close a term."""
+"""Value: what an expression means so far, and what it sees of the program around it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from einc.checking.names import Name
 from einc.checking.scope import Scope, Signature
 from einc.checking.scripts import Level, Vocabulary
 from einc.domains import negation, proves
-from einc.errors import Help, Label, Report, Span
+from einc.errors import Report, Span
 from einc.indices import Index
-from einc.problems import BoundAndFree, FreeOnRight, SameLevel, TemporalSum, ThreeTimes, TwoReadings
 from einc.terms import (
     ONE,
     TRUE,
@@ -52,7 +51,7 @@ class Value:
     """A term, where it exists, the free indices that the rules must place, and what is known of its lines.
 
     `stated` are the indices about whose domain something was said; `lines` gives, for an index, the domain over which
-    the value was normalised along it; `bound` are the indices that some binder inside has used up.
+    the value was normalised along it; `bound` are the indices of binders inside, `summed` those of pairs inside.
     """
 
     term: Term
@@ -61,6 +60,7 @@ class Value:
     stated: frozenset[Index] = frozenset()
     lines: Mapping[Index, Term] = field(default_factory=dict)
     bound: frozenset[Index] = frozenset()
+    summed: frozenset[Index] = frozenset()
     integer: bool = False
 
 
@@ -75,20 +75,35 @@ class Parameter:
 
 @dataclass
 class Made:
-    """What elaboration makes besides the term: helper equations, and where terms were written."""
+    """What the reading of one equation makes besides its term: helper equations, and where terms were written."""
 
     tensors: list[Tensor] = field(default_factory=list)
     equations: list[Equation] = field(default_factory=list)
     places: dict[Term, Span] = field(default_factory=dict)
     meant: set[Term] = field(default_factory=set)  # folds over a whole line, said on purpose
     taken: set[str] = field(default_factory=set)
+    keys: list[str] = field(default_factory=list)
+    calls: int = 0
 
     def fresh(self, stem: str) -> str:
+        """A key that nothing has yet."""
         key, n = stem, 2
         while key in self.taken:
             key, n = f"{stem}{n}", n + 1
         self.taken.add(key)
+        self.keys.append(key)
         return key
+
+    def apart(self) -> Made:
+        """A place for what one more equation makes: `take` it in, or `drop` it."""
+        return Made(places=self.places, meant=self.meant, taken=self.taken)
+
+    def take(self, other: Made) -> None:
+        self.tensors += other.tensors
+        self.equations += other.equations
+
+    def drop(self) -> None:
+        self.taken.difference_update(self.keys)
 
 
 @dataclass(frozen=True)
@@ -100,23 +115,21 @@ class Context:
     made: Made
     owner: str
     left: frozenset[Index] | None
+    evaluate: Callable[[Context, s.Expression], Value]
+    settle: Callable[[Signature, Span], None]
     held: frozenset[Index] = frozenset()
     restrictions: tuple[Term, ...] = ()
     params: tuple[Parameter, ...] = ()
     letters: Mapping[str, Index] | None = None
     calling: tuple[str, ...] = ()
-    evaluate: Callable[[Context, s.Expression], Value] | None = None
-    settle: Callable[[Signature, Span], None] | None = None
 
     def value(self, node: s.Expression) -> Value:
         """What the expression means here."""
-        assert self.evaluate is not None
         return self.evaluate(self, node)
 
     def demand(self, signature: Signature, span: Span) -> None:
         """Makes sure that the equation behind a signature has been read, so that its domain is known."""
-        if self.settle is not None:
-            self.settle(signature, span)
+        self.settle(signature, span)
 
     @property
     def indices(self) -> Mapping[str, Index]:
@@ -139,9 +152,11 @@ class Context:
 
     def let(self, stem: str, value: Value, source: str, order: Iterable[Index] = ()) -> Value:
         """The value under a name of its own, so that it is computed once however often it is read."""
-        if isinstance(value.term, Const | Position | Size) or (isinstance(value.term, Read) and not any(isinstance(x, Fold) for x in walk(value.term))):
+        plain = isinstance(value.term, Const | Position | Size | Read)
+        if plain and not any(isinstance(x, Fold) for x in walk(value.term)):
             return value
-        indices = tuple(dict.fromkeys([*(i for i in order if i in free_indices(value.term)), *sorted(free_indices(value.term), key=_order)]))
+        free = free_indices(value.term)
+        indices = tuple(dict.fromkeys([*(i for i in order if i in free), *sorted(free, key=_order)]))
         key = self.made.fresh(f"{self.owner}_{stem}")
         slots = tuple(Slot(i.set, "lower", i.name) for i in indices)
         self.made.tensors.append(Tensor(key, key, slots, "local", value.integer))
@@ -181,7 +196,8 @@ def merged(values: Iterable[Value], term: Term, domain: Term, whole: bool = Fals
     for value in values:
         lines.update(value.lines)
     return Value(term, domain, gather(values), frozenset().union(*(v.stated for v in values)), lines,
-                 frozenset().union(*(v.bound for v in values)), whole and all(v.integer for v in values))
+                 frozenset().union(*(v.bound for v in values)), frozenset().union(*(v.summed for v in values)),
+                 whole and all(v.integer for v in values))
 
 
 def multiplied(above: list[Value], below: list[Value]) -> Value:
@@ -213,97 +229,6 @@ def multiplied(above: list[Value], below: list[Value]) -> Value:
 
 def _flat(factors: list[Term]) -> tuple[Term, ...]:
     return tuple(x for f in factors for x in (f.args if isinstance(f, Apply) and f.op == "mul" else (f,)))
-
-
-def closed(context: Context, value: Value, span: Span) -> Value:
-    """The position rules for one product term: pairs are contracted, what stands once stays free."""
-    contracted: list[Index] = []
-    free: dict[Index, tuple[Occurrence, ...]] = {}
-    for index, found in value.free.items():
-        if index in context.held:
-            continue
-        if context.left is not None and index in context.left:
-            _two_readings(index, found)
-            free[index] = found[:1]
-        elif _pairs(context, index, found, value):
-            contracted.append(index)
-        else:
-            free[index] = found
-    out = replace(value, free=free)
-    if not contracted:
-        return out
-    inside = [c for c in conjuncts(value.domain) if free_indices(c) & set(contracted)]
-    outside = [c for c in conjuncts(value.domain) if not free_indices(c) & set(contracted)]
-    term = Fold("sum", tuple(contracted), both(*inside), value.term)
-    context.made.places.setdefault(term, span)
-    return replace(out, term=term, domain=both(*outside), bound=value.bound.union(contracted))
-
-
-def _two_readings(index: Index, found: tuple[Occurrence, ...]) -> None:
-    levels = [o.level for o in found]
-    if index.set.summed and "upper" in levels and "lower" in levels:
-        raise TwoReadings(f"index `{index}` is a pair and stands on the left too", found[0].span, "lower" if levels[0] == "lower" else "upper",
-                          *(Label(o.span) for o in found[1:]),
-                          notes=(f"`{index}` is of class `{index.set.cls}`: an up/down pair is summed, an index on the left is free",),
-                          helps=(Help(f"write `({index})` in parentheses to label elements, or another letter to sum"),))
-
-
-def _pairs(context: Context, index: Index, found: tuple[Occurrence, ...], value: Value) -> bool:
-    """Whether the occurrences are a pair to be summed; an error where the rules refuse them."""
-    if len(found) == 1:
-        if index in value.bound:
-            raise BoundAndFree(f"index `{index}` is bound inside and free outside", found[0].span, "free here",
-                               helps=(Help(f"rename one of the two, `{index}'` for instance"),))
-        return False
-    first, *others = found
-    labels = [Label(o.span, "second use" if n == 0 else "again") for n, o in enumerate(others)]
-    if not index.set.summed:
-        domain = both(*(c for c in conjuncts(value.domain) if index in free_indices(c)))
-        binder = f"Σ_{{{show_domain(domain)}}} " if domain != TRUE else f"Σ_{index} "
-        raise TemporalSum(f"{_kind(index)} index `{index}` is repeated but would be summed implicitly", first.span, "first use", *labels,
-                          notes=(f"`{index}` is of class `{index.set.cls}`, which is only summed explicitly",),
-                          helps=(Help("write the sum and its domain", first.factor.before() if first.factor else None, binder),))
-    if len(found) > 2:
-        raise ThreeTimes(f"index `{index}` stands {len(found)} times in one term", first.span, "", *labels,
-                         helps=(Help("write the sum that is meant, or rename one pair"),))
-    levels = {o.level for o in found}
-    if "label" in levels:
-        raise FreeOnRight(f"index `{index}` stands in parentheses, so it is not summed, and it is not on the left", first.span, "", *labels,
-                          helps=(Help(f"put `{index}` on the left, or write `Σ_{index}`"),))
-    if len(levels) == 1 and context.left is not None:
-        context.report.add(SameLevel(f"index `{index}` is summed, but both occurrences are {'down' if 'lower' in levels else 'up'}",
-                                     first.span, "", *labels,
-                                     helps=(Help("the explicit form", first.factor.before() if first.factor else None, f"Σ_{index} "),)))
-    return len(levels) == 2 or context.left is not None
-
-
-def _kind(index: Index) -> str:
-    return {"time": "temporal", "request": "request", "batch": "batch"}.get(index.set.cls, index.set.cls)
-
-
-_SIGNS = {"le": "≤", "lt": "<", "eq": "=", "ne": "≠", "and": "and", "or": "or", "add": "+", "sub": "-", "mul": "", "div": "/"}
-
-
-def show_domain(term: Term) -> str:
-    """A predicate as the language writes it, for messages."""
-    match term:
-        case Position(index):
-            return index.name
-        case Const(value):
-            return str(value) if isinstance(value, Fraction) else "∞"
-        case Apply("and", args):
-            return ", ".join(map(show_domain, args))
-        case Apply("not", (inner,)):
-            return f"not ({show_domain(inner)})"
-        case Apply("neg", (inner,)):
-            return f"-{show_domain(inner)}"
-        case Apply(op, args) if op in _SIGNS:
-            return f" {_SIGNS[op]} ".replace("  ", " ").join(map(show_domain, args))
-        case Apply(op, args):
-            return f"{op}({', '.join(map(show_domain, args))})"
-        case Read(tensor, subs):
-            return tensor + (f"_{{{' '.join(map(show_domain, subs))}}}" if subs else "")
-    return getattr(term, "extent", term).__str__()
 
 
 def literal(node: s.Expression) -> Fraction | None:

@@ -1,0 +1,184 @@
+"""What the outputs need, under the names that Python will see -> TypedProgram."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from einc.checking.elaborate import Work
+from einc.checking.scope import Signature
+from einc.errors import Help, Label, Source, Span
+from einc.indices import IndexSet
+from einc.problems import OnePythonName, Undeclared
+from einc.terms import Equation, Fold, Join, Pack, Part, Position, Read, Size, Tensor, Term, TypedProgram, reads, transform, walk
+
+
+def stem(source: Source) -> str:
+    """The Python name of a program: its file's without the ending."""
+    last = source.name.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".ein")
+    made = "".join(c if c.isalnum() and c.isascii() else "_" for c in last).strip("_")
+    made = made if made and not made[0].isdigit() else f"spec_{made}".rstrip("_")
+    return made + "_" * keyword.iskeyword(made)
+
+
+def outputs(work: Work) -> list[Signature]:
+    """The declared outputs, else what is defined and never read."""
+    chosen = work.collected.outputs
+    if not chosen:
+        read = {r.tensor for e in [*work.equations.values(), *work.made.equations] for r in [*reads(e.body), *reads(e.domain)]}
+        chosen = [x for x in work.collected.order if x.key not in read]
+    lost = work.scope.lost
+    for signature in chosen:
+        known = id(signature) in work.collected.entries or signature.role != "local"
+        if not known and signature.name.base not in lost and signature.name.stem.python not in lost:
+            work.report.add(Undeclared(f"the output `{signature.text}` is not defined", signature.span, helps=(Help("give it an equation"),)))
+    return chosen
+
+
+def assemble(work: Work, source: Source, chosen: list[Signature]) -> tuple[TypedProgram, Text] | None:
+    """The program, and what the audit needs to know of its text; None where two tensors want one name."""
+    everything = {e.target: e for e in [*work.made.equations, *work.equations.values()]}
+    live = _live(everything, [x.key for x in chosen])
+    names = _python_names(work, live, chosen)
+    if names is None:
+        return None
+    tensors = {t.key: t for t in _tensors(work, live, names)}
+    equations = tuple(_renamed(everything[key], names) for key in _sorted(everything, set(live)))
+    used = set(_sets(tensors, equations))
+    program = TypedProgram(
+        stem(source), tensors, equations, tuple((names[x.key], names[x.key]) for x in chosen), dict(work.scope.fixed),
+        {into: parts for into, parts in work.scope.splits.items() if into in used},
+        {into: parts for into, parts in work.scope.sums.items() if into in used}, source.name)
+    return program, Text(work, names, chosen)
+
+
+def _tensors(work: Work, live: dict[str, None], names: dict[str, str]) -> Iterator[Tensor]:
+    for x in work.scope.signatures:
+        if x.key in live:
+            yield Tensor(names[x.key], x.name.written(work.scope.indices), x.slots, x.role, x.integer, x.span)
+    for made in work.made.tensors:
+        if made.key in live:
+            yield replace(made, key=names[made.key], text=names[made.key])
+
+
+def _python_names(work: Work, live: dict[str, None], chosen: list[Signature]) -> dict[str, str] | None:
+    signatures = {x.key: x for x in work.scope.signatures}
+    names: dict[str, str] = {}
+    taken: dict[str, Signature] = {}
+    for signature in (x for x in work.scope.signatures if x.key in live and (x.role != "local" or x in chosen)):
+        python = _identifier(signature.alias or signature.name.python)
+        other = taken.get(python)
+        if other is not None and (other.role == "local") == (signature.role == "local"):
+            work.report.add(OnePythonName(f"`{other.text}` and `{signature.text}` are both `{python}` in Python", signature.span, "",
+                                          Label(other.span, "declared here"),
+                                          helps=(Help(f"say `as`: `{signature.span.text} as {python}2`"),)))
+            return None
+        while python in taken:
+            python += "_out"
+        taken[python] = signature
+        names[signature.key] = python
+    used = set(names.values())
+    for key in live:
+        if key not in names:
+            python = _identifier(signatures[key].name.python if key in signatures else key)
+            python = key if python in used else python
+            while python in used:
+                python += "_"
+            used.add(python)
+            names[key] = python
+    return names
+
+
+def _identifier(name: str) -> str:
+    return name + "_" * keyword.iskeyword(name)
+
+
+def _sets(tensors: dict[str, Tensor], equations: tuple[Equation, ...]) -> Iterator[IndexSet]:
+    """Every set that a program speaks of."""
+    yield from (slot.set for tensor in tensors.values() for slot in tensor.slots)
+    for equation in equations:
+        for term in (t for root in (*equation.axes, equation.domain, equation.body) for t in walk(root)):
+            match term:
+                case Position(index) | Join(index):
+                    yield index.set
+                case Fold(_, bound):
+                    yield from (i.set for i in bound)
+                case Pack(_, parts, into):
+                    yield from (*parts, into)
+                case Part(_, of, _, into):
+                    yield from (of, into)
+
+
+def _live(equations: dict[str, Equation], wanted: list[str]) -> dict[str, None]:
+    """The keys that the outputs need."""
+    seen: dict[str, None] = {}
+    stack = list(reversed(wanted))
+    while stack:
+        key = stack.pop()
+        if key not in seen:
+            seen[key] = None
+            if key in equations:
+                stack += [r.tensor for t in (equations[key].body, equations[key].domain) for r in reads(t)]
+    return seen
+
+
+def _sorted(equations: dict[str, Equation], live: set[str]) -> list[str]:
+    """The live equations, each after what it reads, otherwise in the order they were made."""
+    out: list[str] = []
+    done: set[str] = set()
+    for key in equations:
+        stack = [(key, False)] if key in live else []
+        while stack:
+            here, ready = stack.pop()
+            if ready:
+                out.append(here)
+            elif here in equations and here not in done:
+                done.add(here)
+                stack.append((here, True))
+                inner = [r.tensor for t in (equations[here].domain, equations[here].body) for r in reads(t)]
+                stack.extend((k, False) for k in reversed(inner))
+    return out
+
+
+def _rename_term(term: Term, names: dict[str, str]) -> Term:
+    return transform(term, lambda t: Read(names.get(t.tensor, t.tensor), t.subs) if isinstance(t, Read) else t)
+
+
+def _renamed(equation: Equation, names: dict[str, str]) -> Equation:
+    return Equation(names[equation.target], equation.axes, _rename_term(equation.domain, names), _rename_term(equation.body, names),
+                    equation.source)
+
+
+@dataclass(frozen=True)
+class Text:
+    """What the audit needs to know of the text: where things were written, and what was said on purpose."""
+
+    work: Work
+    names: dict[str, str]
+    signatures: list[Signature]
+
+    @cached_property
+    def meant(self) -> frozenset[str]:
+        """Outputs declared `: all`."""
+        return frozenset(self.names[x.key] for x in self.signatures if x.total)
+
+    @cached_property
+    def folds(self) -> frozenset[Term]:
+        """Folds over a line whose whole range was meant."""
+        return frozenset(_rename_term(t, self.names) for t in self.work.made.meant)
+
+    @cached_property
+    def places(self) -> dict[Term, Span]:
+        return {_rename_term(t, self.names): x for t, x in self.work.made.places.items()}
+
+    @cached_property
+    def spans(self) -> dict[str, Span]:
+        """Where each tensor stands in the text."""
+        return {self.names[x.key]: x.span for x in self.work.scope.signatures if x.key in self.names}
+
+    @cached_property
+    def masks(self) -> dict[str, Span]:
+        return {self.names[x.key]: x.masks[-1].span for x in self.work.scope.signatures
+                if x.key in self.names and any(m.predicate is not None for m in x.masks)}

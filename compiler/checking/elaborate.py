@@ -1,0 +1,270 @@
+"""Equations as written -> equations as terms: each is read once, when it is first needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from einc import syntax as s
+from einc.checking.expressions import value
+from einc.checking.names import Name, head
+from einc.checking.predicates import predicate, restriction
+from einc.checking.scope import Function, Map, Scope, Signature
+from einc.checking.signatures import Collected, Entry, left_side
+from einc.checking.values import Context, Made, Parameter, Value
+from einc.domains import proves
+from einc.errors import Help, Label, Problem, Report, Span
+from einc.indices import Index, IndexSet, size
+from einc.problems import BadMap, BadPart, Circular, FreeOnLeft, FreeOnRight, UnreadableScript
+from einc.terms import (
+    TRUE,
+    Const,
+    Equation,
+    Join,
+    Pack,
+    Position,
+    Read,
+    Term,
+    Where,
+    both,
+    conjuncts,
+    free_indices,
+    reads,
+    substitute,
+)
+
+_MAX_CHAIN = 30
+
+
+class _Deeper(Exception):  # noqa: N818, it is no error
+    """A chain of equations that read each other has become long: read this one first, with a fresh stack."""
+
+    def __init__(self, signature: Signature) -> None:
+        super().__init__()
+        self.signature = signature
+
+
+@dataclass
+class Work:
+    """The equations of one program while they are read."""
+
+    scope: Scope
+    collected: Collected
+    report: Report
+    made: Made = field(default_factory=Made)
+    equations: dict[int, Equation] = field(default_factory=dict)
+    done: set[int] = field(default_factory=set)
+    open: dict[int, None] = field(default_factory=dict)
+    waiting: set[int] = field(default_factory=set)
+
+    def everything(self) -> None:
+        """Reads every equation, map, definition and claim."""
+        self._keys()
+        for signature in self.collected.order:
+            self._settled(signature)
+        for found in self.scope.maps.values():
+            self._map(found)
+        for function in self.scope.functions.values():
+            if function.name not in self.scope.prelude:
+                self._definition(function)
+
+    def _keys(self) -> None:
+        """A key for each signature: its Python name, with its letters where two share one."""
+        names: dict[str, int] = {}
+        for signature in self.scope.signatures:
+            names[signature.name.python] = names.get(signature.name.python, 0) + 1
+        for signature in self.scope.signatures:
+            stem = signature.name.python
+            if names[stem] > 1:
+                letters = "".join(c for x in signature.slots for c in x.name if c.isalnum())
+                stem = f"{stem}_{Name(letters).python}" if letters else stem
+            signature.key = self.made.fresh(stem)
+            signature.letters = tuple(Index(x.name, x.set) for x in signature.slots)
+
+    def _settled(self, signature: Signature) -> None:
+        """Reads the equation of a signature; a long chain of equations costs no deep stack."""
+        stack: list[tuple[Signature, list[int]]] = [(signature, [])]
+        while stack:
+            try:
+                self.settle(stack[-1][0], stack[-1][0].span)
+                self.waiting.difference_update(stack.pop()[1])
+            except _Deeper as deeper:
+                stack.append((deeper.signature, list(self.open)))
+                self.waiting.update(self.open)
+                self.open.clear()
+
+    def settle(self, signature: Signature, span: Span) -> None:
+        """Makes sure that the equation behind a signature has been read."""
+        key = id(signature)
+        if key in self.done:
+            return
+        if key in self.open or key in self.waiting:
+            raise Circular(f"`{signature.text}` depends on itself", span, "read here", Label(signature.span, "defined here"),
+                           helps=(Help("an update over rounds is written with `for` and `←`"),))
+        if len(self.open) > _MAX_CHAIN:
+            raise _Deeper(signature)
+        self.open[key] = None
+        made, report = self.made.apart(), Report()
+        entry = self.collected.entries.get(key)
+        try:
+            self._read(signature, entry, made, report)
+        except Problem as problem:
+            report.add(problem)
+            signature.total = True  # so that its readers are not blamed for what it lacks
+        except _Deeper:
+            made.drop()
+            raise
+        if entry is None or not entry.broken:
+            self.report.problems += report.problems
+        self.made.take(made)
+        self.open.pop(key)
+        self.done.add(key)
+
+    def _context(self, owner: str, left: frozenset[Index] | None, made: Made, report: Report) -> Context:
+        return Context(self.scope, report, made, owner, left, value, self.settle)
+
+    def _read(self, signature: Signature, entry: Entry | None, made: Made, report: Report) -> None:
+        if entry is not None:
+            self._equation(entry, made, report)
+            return
+        context = self._context(signature.key, frozenset(signature.letters), made, report)
+        domain = _masks(signature, signature.letters, context)
+        signature.domain = None if domain == TRUE else domain
+
+    def _equation(self, entry: Entry, made: Made, report: Report) -> None:
+        signature, letters = entry.left.signature, entry.left.letters
+        left = frozenset(i for axis in entry.left.axes for i in axis)
+        context = self._context(signature.key, left, made, report)
+        said = restriction(replace(context, held=context.held), entry.restrictions)
+        context = replace(context, restrictions=tuple(c for c in conjuncts(said) if c != TRUE))
+        for relation in entry.withs:
+            context = self._local(context, relation)
+        result = _joined(context, entry, left) if isinstance(entry.body, s.DirectSum) else value(context, entry.body)
+        _balanced(result, left, entry)
+        trailing = both(*(r for r in context.restrictions if free_indices(r) <= left))
+        domain = both(result.domain, trailing, _masks(signature, letters, context))
+        domain = both(*(c for c in conjuncts(domain) if not proves(TRUE, c)))
+        plain = both(*(c for c in conjuncts(domain) if free_indices(c) <= set(letters)))
+        signature.letters = letters
+        signature.domain = None if plain == TRUE else plain
+        signature.total = signature.total or bool(result.stated & left and not free_indices(domain))
+        signature.lines = {n: result.lines[x] for n, x in enumerate(letters) if x in result.lines}
+        signature.integer = result.integer and not isinstance(result.term, Where)
+        terms = tuple(_axis(axis, self.scope) for axis in entry.left.axes)
+        self.equations[id(signature)] = Equation(signature.key, terms, domain, result.term, " ".join(entry.span.text.split()))
+
+    def _local(self, context: Context, relation: s.Relation) -> Context:
+        """`with NAME := …` holds for this equation alone."""
+        target, body = relation.operands[0], relation.operands[1]
+        left = left_side(self.scope, target, "local", declare=False)
+        letters = tuple(i for axis in left.axes for i in axis)
+        inner = replace(context, left=frozenset(letters))
+        found = inner.value(body)
+        _balanced(found, frozenset(letters), Entry(left, body, (), (), relation.span))
+        name = head(target)
+        assert name is not None
+        bound = inner.let(left.signature.name.python, found, body.span.text, letters)
+        slots = tuple((i, x.level) for i, x in zip(letters, left.signature.slots, strict=True))
+        return replace(context, params=(*context.params, Parameter(left.signature.name, slots, replace(bound, free={}))))
+
+    # what stands for itself: read to be checked, and thrown away
+
+    def _map(self, found: Map) -> None:
+        """A map gives a whole number for the numbers that it is given."""
+        made = self.made.apart()
+        with self.scope.telling():
+            context = self._context(found.name, frozenset(found.params), made, Report())
+            inner = context.value(found.body)
+            if not inner.integer:
+                raise BadMap(f"`{found.body.span.text}` is not always a whole number", found.body.span,
+                             helps=(Help("round it with `floor` or `ceil`"),))
+            for index in free_indices(inner.term) - set(found.params):
+                raise BadMap(f"index `{index}` is none of the map's own", found.body.span, helps=(Help(f"write `{found.name}(…, {index})`"),))
+        made.drop()
+
+    def _definition(self, function: Function) -> None:
+        """The body of a definition, tried on parameters of which nothing is known."""
+        made = self.made.apart()
+        letters = {x: Index(x, IndexSet("feature", size(f"·{x}"))) for p in function.params for x, _ in p.letters}
+        letters |= {x + marks: Index(x + marks, i.set) for x, i in letters.items() for marks in ("'", "''", "'''")}
+        params = []
+        for parameter in function.params:
+            slots = tuple((letters[x], level) for x, level in parameter.letters)
+            free = tuple(Position(i) for i, _ in slots)
+            params.append(Parameter(parameter.name, slots, Value(Read(made.fresh("·"), free), integer=True)))
+        own = frozenset(i for p in params for i, _ in p.slots)
+        with self.scope.telling():
+            context = self._context("·", own, made, Report())
+            context = replace(context, params=tuple(params), letters=letters, calling=(function.name,))
+            for relation in function.withs:
+                found = head(relation.operands[0])
+                assert found is not None
+                bound = context.let("·", context.value(relation.operands[1]), "")
+                context = replace(context, params=(*context.params, Parameter(found[0], (), replace(bound, free={}))))
+            context.value(function.body)
+        made.drop()
+
+
+def _masks(signature: Signature, letters: tuple[Index, ...], context: Context) -> Term:
+    found: list[Term] = []
+    for mask in signature.masks:
+        if mask.predicate is not None:
+            inner = replace(context, left=frozenset(mask.letters), held=frozenset())
+            term = both(*(predicate(inner, c.body) for c in mask.predicate))
+            for index in sorted(free_indices(term) - frozenset(mask.letters), key=lambda i: i.name):
+                raise UnreadableScript(f"index `{index}` stands in the mask, but not on what it masks", mask.span,
+                                       helps=(Help(f"leave `{index}` out, or mask a tensor that has it"),))
+            found.append(substitute(term, dict(zip(mask.letters, map(Position, letters), strict=True))))
+    return both(*found)
+
+
+def _joined(context: Context, entry: Entry, left: frozenset[Index]) -> Value:
+    """`… ⊕ …` along the one index of the left side that is a direct sum."""
+    assert isinstance(entry.body, s.DirectSum)
+    whole = [i for i in left if i.set in context.scope.sums]
+    if len(whole) != 1:
+        raise BadPart("`⊕` needs one index on the left that is declared as a direct sum", entry.body.span,
+                      helps=(Help("declare it: `index e : feature = c ⊕ ρ`"),))
+    parts = context.scope.sums[whole[0].set]
+    note = (f"`{whole[0]}` is {' ⊕ '.join(p.name for p in parts)}",)
+    if len(parts) != len(entry.body.parts):
+        raise BadPart(f"`{whole[0]}` has {len(parts)} parts, the right side {len(entry.body.parts)}", entry.body.span, notes=note)
+    made: list[tuple[Index, Term]] = []
+    values: list[Value] = []
+    for index, node in zip(parts, entry.body.parts, strict=True):
+        inside = left - {whole[0]} | {index}
+        found = replace(context, left=inside).value(node)
+        if index not in free_indices(found.term):
+            raise BadPart(f"this part has no index `{index}`", node.span, notes=note)
+        _on_left(found, inside)
+        made.append((index, found.term))
+        values.append(found)
+    domain = both(*(v.domain for v in values))
+    if free_indices(domain) & set(parts) or any(both(v.domain) != domain for v in values):
+        raise BadPart("the parts exist in different domains", entry.body.span, helps=(Help("restrict the whole equation, or none of its parts"),))
+    return Value(Join(whole[0], tuple(made)), domain, stated=frozenset().union(*(v.stated for v in values)) - set(parts))
+
+
+def _balanced(result: Value, left: frozenset[Index], entry: Entry) -> None:
+    """Every free index stands on both sides; a number alone needs none."""
+    _on_left(result, left)
+    present = free_indices(result.term) | free_indices(result.domain)
+    if present or any(True for _ in reads(result.term)):
+        for index in sorted(left - present, key=lambda i: i.name):
+            raise FreeOnLeft(f"index `{index}` stands on the left, but nothing on the right has it", entry.span,
+                             helps=(Help(f"remove `{index}` from the left"),))
+
+
+def _on_left(result: Value, left: frozenset[Index]) -> None:
+    for index, found in result.free.items():
+        if index not in left:
+            how = f"write `Σ_{{{index}}}`" if not index.set.summed else f"sum over it, `Σ_{index}`, or pair it with one on the other level"
+            raise FreeOnRight(f"index `{index}` stands on the right, but not on the left", found[0].span, "",
+                              helps=(Help(f"put `{index}` on the left, or {how}"),))
+
+
+def _axis(axis: tuple[Index, ...], scope: Scope) -> Term:
+    if len(axis) == 1:
+        return Position(axis[0])
+    sets = tuple(i.set for i in axis)
+    into = next(whole for whole, parts in scope.splits.items() if parts == sets)
+    return Pack(tuple(Position(i) for i in axis), sets, into)

@@ -1,0 +1,98 @@
+"""Names that fit nothing: which of the ways a name can fail this one is, and what would help."""
+
+from __future__ import annotations
+
+from einc import syntax as s
+from einc.checking.names import Name, index_name
+from einc.checking.scope import Signature
+from einc.checking.scripts import Reading, labelled, readings
+from einc.checking.signatures import bare_label
+from einc.checking.slots import fits
+from einc.checking.values import Context
+from einc.errors import Help, Problem, Silent
+from einc.problems import NoSuchLabel, NoSuchSignature, NotYet, Undeclared, UnreadableScript, WrongSet
+from einc.spelling import nearest
+
+
+def unmatched(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> Problem:
+    """The problem of a name that no tensor and no parameter has."""
+    if stem.base in context.scope.lost or stem.python in context.scope.lost:
+        return Silent("told with its declaration")
+    for script in node.scripts if isinstance(node, s.Scripted) else ():
+        if script.kind.startswith("label") and not context.letters and all(c in context.scope.indices for c in script.text):
+            return bare_label(node.base.span.text if isinstance(node, s.Scripted) else "", script)
+    signatures = [] if context.letters is not None else context.scope.named(stem)
+    params = [p for p in context.params if p.name.stem == stem.stem]
+    if not signatures and not params:
+        return _undeclared(context, stem, scripts, node)
+    known = frozenset().union(*(p.name.labels for p in params), context.scope.labels(stem) if signatures else ())
+    found = readings(scripts, context.vocabulary(known))
+    have = tuple(f"`{x.text}`" for x in signatures[:6]) or tuple(f"`{p.name.text}` with {len(p.slots)} indices" for p in params)
+    notes = (f"declared {'is' if len(have) == 1 else 'are'} {', '.join(have)}",)
+    if not found:
+        return _unreadable(context, stem, scripts, node, known, notes)
+    names = {labelled(stem, r)[0] for r in found}
+    same_count = [x for x in signatures if any(labelled(stem, r)[0] == x.name and len(labelled(stem, r)[1]) == len(x.slots) for r in found)]
+    if same_count:
+        return _wrong_set(context, same_count[0], stem, found, node, notes)
+    if signatures and not any(x.name in names for x in signatures) and context.scope.labels(stem):
+        return NoSuchLabel(f"`{node.span.text}` is none of the tensors named `{stem.base}`", node.span,
+                           notes=(*notes, f"its labels are {_listed(context.scope.labels(stem))}"))
+    helps = (Help(f"for a power write `({stem.text}{''.join(x.span.text for x in scripts[:-1])}){scripts[-1].span.text}`"),) if _powered(scripts) else ()
+    return NoSuchSignature(f"no `{stem.text}` has these slots", node.span, notes=notes, helps=helps)
+
+
+def _powered(scripts: tuple[s.Script, ...]) -> bool:
+    """Whether the last script could be meant as an exponent."""
+    last = scripts[-1].content if scripts and scripts[-1].kind == "upper" else None
+    items = last.items if isinstance(last, s.Group) else (last,)
+    return len(items) == 1 and isinstance(items[0], s.Sum | s.Product | s.Fraction) and index_name(items[0]) is None
+
+
+def _listed(names: frozenset[str]) -> str:
+    return ", ".join(f"`{x}`" for x in sorted(names))
+
+
+def _wrong_set(context: Context, signature: Signature, stem: Name, found: list[Reading], node: s.Expression, notes: tuple[str, ...]) -> Problem:
+    for reading in found:
+        name, items = labelled(stem, reading)
+        if name == signature.name and len(items) == len(signature.slots):
+            for slot, item in zip(signature.slots, items, strict=True):
+                if not fits(context.scope, slot, item) and item.index is not None:
+                    return WrongSet(f"index `{item.text}` runs over {item.index.set}, but the slot is {slot.set}", item.span, notes=notes)
+    return WrongSet(f"`{node.span.text}` has an index in a slot of another set", node.span, notes=notes)
+
+
+def _unreadable(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression, known: frozenset[str],
+                notes: tuple[str, ...]) -> Problem:
+    for script in scripts:
+        if readings((script,), context.vocabulary(known)):
+            continue
+        loose = readings((script,), context.vocabulary(None))
+        new = sorted({i.text for r in loose for i in r if i.kind == "label"}, key=len)
+        if any(c in context.scope.lost for c in [*script.span.text, *new]):
+            return Silent("told with the index")
+        if new and context.scope.labels(stem) and len(new) == 1:
+            return NoSuchLabel(f"`{new[0]}` is no label of `{stem.base}` and no index", script.span, notes=(f"its labels are {_listed(known)}",))
+        return UnreadableScript(f"`{script.span.text}` has no reading", script.span,
+                                notes=(*notes, f"the indices are {', '.join(f'`{i}`' for i in context.indices) or 'none'}"))
+    return UnreadableScript(f"the scripts of `{node.span.text}` have no reading", node.span, notes=notes)
+
+
+def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> Problem:
+    text = node.span.text
+    bases = {x.name.base for x in context.scope.signatures}
+    if not scripts and len(stem.base) > 1 and not stem.labels and context.letters is None and all(c in bases for c in stem.base):
+        return Undeclared(f"`{text}` is one name, and nothing declares it", node.span,
+                          helps=(Help(f"for a product write `{' '.join(stem.base)}`", node.span, " ".join(stem.base)),))
+    if stem.python == "topk":
+        return NotYet("`topk` is read, but this release does not compile it", node.span, notes=("sets come with `set S_t = topk…`",))
+    known = {p.name.text for p in context.params}
+    if context.letters is None:
+        known |= {x.name.stem.text for x in context.scope.signatures} | set(context.scope.sizes)
+    near = nearest(stem.text, sorted(k for k in known if k[0] == stem.text[0]))
+    helps: tuple[Help, ...] = (Help(f"there is a name that is similar: `{near}`"),) if near else ()
+    if context.letters is None:
+        helps += (Help(f"declare it: `input {text}`"),)
+    notes = () if helps else ("a definition sees its parameters and other definitions, nothing else",)
+    return Undeclared(f"nothing declares or defines `{text}`", node.span, notes=notes, helps=helps)
