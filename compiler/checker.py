@@ -63,7 +63,8 @@ def _checked(tree: s.SyntaxTree, prelude: s.SyntaxTree, report: Report, find: Fi
     return None if report.errors or made is None else made[0]
 
 
-def _used(scope: Scope, tree: s.SyntaxTree, find: Find, parse: Parse, chain: tuple[str, ...], seen: set[str]) -> Iterable[s.Statement]:
+def _used(scope: Scope, tree: s.SyntaxTree, find: Find, parse: Parse, chain: tuple[str, ...],
+          seen: set[str]) -> Iterable[s.Statement]:
     """The lines of a text with those of the specs it uses in front of its own."""
     for statement in tree.statements:
         if statement.keyword != "use":
@@ -77,7 +78,8 @@ def _used(scope: Scope, tree: s.SyntaxTree, find: Find, parse: Parse, chain: tup
                                        notes=("looked beside this file and among the specs of einc",)))
         elif found.name in chain:
             circle = " → ".join([*chain[chain.index(found.name):], found.name])
-            scope.report.add(CannotUse(f"`{word.text}` uses itself: {circle}", word.span, helps=(Help("remove one of the `use` lines"),)))
+            scope.report.add(CannotUse(f"`{word.text}` uses itself: {circle}", word.span,
+                                       helps=(Help("remove one of the `use` lines"),)))
         elif found.name not in seen:
             seen.add(found.name)
             inner = parse(found, scope.report)

@@ -149,7 +149,7 @@ _MAX_LINE = 160
 
 
 def _clip(line: str, start: int, end: int) -> tuple[str, int, int]:
-    """A long line is shown as a window round the place that matters."""
+    """A long line is cut round the place that matters."""
     line = line.replace("\t", " ")
     if len(line) <= _MAX_LINE:
         return line, start, end

@@ -51,7 +51,7 @@ def emit(module: Module, backend: str = "torch") -> str:
     return text
 
 
-def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = False) -> Compiled:  # noqa: A001
+def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = False) -> Compiled:
     """A spec (a path, the name of one that comes with einc, or the text itself) as a callable.
 
     EincError where the spec has errors; the message is the rendered problems.

@@ -25,8 +25,8 @@ from einc.domains import linear
 from einc.folds import FOLDS
 from einc.indices import Index, IndexSet
 from einc.primitives import PRIMITIVES
-from einc.sizes import at, solve_sizes
 from einc.problems import WrongData, WrongType
+from einc.sizes import at, solve_sizes
 from einc.terms import (
     Apply,
     Const,

@@ -31,7 +31,8 @@ class Line:
     broken: bool = False
 
 
-def lines(source: Source, report: Report, functions: frozenset[str] = frozenset(), skip: tuple[tuple[int, int], ...] = ()) -> list[Line]:
+def lines(source: Source, report: Report, functions: frozenset[str] = frozenset(),
+          skip: tuple[tuple[int, int], ...] = ()) -> list[Line]:
     """Every statement of the text; see `tokens.words`."""
     before = len(report.problems)
     found = words(source, report, functions, skip)

@@ -262,7 +262,7 @@ def _unexpected(source: Source, words: tuple[Word, ...], error: UnexpectedInput)
     span = Span(source, token.start_pos or 0, token.end_pos or 0)
     accepts = set(getattr(error, "accepts", None) or getattr(error, "expected", None) or ())
     names = sorted({_HUMAN[name] for name in accepts if name in _HUMAN})
-    notes = (f"here may stand {', '.join(names[:-1])} or {names[-1]}",) if 1 < len(names) <= 4 else ()
+    notes: tuple[str, ...] = (f"here may stand {', '.join(names[:-1])} or {names[-1]}",) if 1 < len(names) <= 4 else ()
     if span.text in KEYWORDS:
         notes += (f"`{span.text}` is a word of the language; as a label it is `\\text{{{span.text}}}`",)
     shown = "a line end" if not span.text.strip() else f"`{span.text}`"
@@ -292,7 +292,8 @@ def parse(source: Source, report: Report, functions: frozenset[str] = frozenset(
     `functions` are names, besides those that the text defines, that a macro may spell: \\name for name.
     """
     if not source.text.strip():
-        report.add(NotText("there is nothing to read", Span(source, 0, 0), helps=(Help("write a spec: declarations and equations"),)))
+        report.add(NotText("there is nothing to read", Span(source, 0, 0),
+                           helps=(Help("write a spec: declarations and equations"),)))
         return s.SyntaxTree(source, ())
     if len(source.text) > MAX_CHARACTERS:
         report.add(_too_large(f"the text has {len(source.text):,}", Span(source, 0, 0)))
@@ -317,7 +318,8 @@ def _names(line: Line) -> list[str]:
     """What a line that cannot be read would have said: the names before its equals sign, or all of them."""
     out = []
     for word in line.words:
-        if word.type == "REL" and word.value in ("=", ":=") and line.words[0].type in ("WORD", "GREEK", "ACCENT", "OUTPUT", "OVERRIDE"):
+        if word.type == "REL" and word.value in ("=", ":=") and line.words[0].type in ("WORD", "GREEK", "ACCENT", "OUTPUT",
+                                                                                       "OVERRIDE"):
             break
         if word.type in ("WORD", "GREEK", "TEXT"):
             out.append(word.value)
@@ -325,7 +327,8 @@ def _names(line: Line) -> list[str]:
 
 
 def _too_large(what: str, span: Span | None) -> NotText:
-    return NotText(f"{what}, more than the {MAX_CHARACTERS:,} characters that are read", span, helps=(Help("split it, and `use` the parts"),))
+    return NotText(f"{what}, more than the {MAX_CHARACTERS:,} characters that are read", span,
+                   helps=(Help("split it, and `use` the parts"),))
 
 
 def _nest(found: list[tuple[int, s.Statement]], report: Report) -> list[s.Statement]:

@@ -14,7 +14,10 @@ class Unclosed(Problem):
     code = "E0101"
     title = "a bracket is not closed"
     example = "input x_{t"
-    explanation = "Every `(`, `[`, `{` and `$$` needs its partner in the same statement. `(` may close with `]`, as in the interval `(t-W, t]`."
+    explanation = (
+        "Every `(`, `[`, `{` and `$$` needs its partner in the same statement. `(` may close with `]`, as in the "
+        "interval `(t-W, t]`."
+    )
 
 
 class StrayCloser(Problem):
@@ -42,14 +45,20 @@ class Unbound(Problem):
     code = "E0106"
     title = "a big operator without an index"
     example = "index t : time(T)\ninput x_t\ny = sum x_t"
-    explanation = "`sum`, `max`, `min` and `prod` over elements say over which index they run: `sum_{s ≤ t} x_s`. `max(a, b)` of two values needs none."
+    explanation = (
+        "`sum`, `max`, `min` and `prod` over elements say over which index they run: `sum_{s ≤ t} x_s`. `max(a, b)` of "
+        "two values needs none."
+    )
 
 
 class DoubleScript(Problem):
     code = "E0107"
-    title = "a script on a script"
-    example = "index t, s : time(T)\ninput x_{t s}\ny_t = sum_s x_t_{s_t_t}"
-    explanation = "A script holds indices, labels and index expressions. An index expression may be a gather (`E_{w_t}`), not a nest of scripts."
+    title = "a script on what has none"
+    example = "index t : time(T)\ninput x_t\ny_t = (x_t + 1)_t"
+    explanation = (
+        "Names have scripts; what stands in parentheses has values, and `^` after it is a power. Give the inner expression a "
+        "name in an equation of its own."
+    )
 
 
 class BadScript(Problem):
@@ -57,8 +66,8 @@ class BadScript(Problem):
     title = "a script that needs braces"
     example = "index t, h : time(T)\ninput x_th"
     explanation = (
-        "After a bare `_` or `^` one letter or number is a script; several letters are a label, part of the name (`d_model`, `K_hat`). "
-        "So `x_th` could be meant as `x_{t h}` or as `x_t h`, and a prime after a bare script as `x'_t` or `x_{t'}`."
+        "After a bare `_` or `^` one letter or number is a script; several letters are a label, part of the name (`d_model`, "
+        "`K_hat`). So `x_th` could be meant as `x_{t h}` or as `x_t h`, and a prime after a bare script as `x'_t` or `x_{t'}`."
     )
 
 
@@ -66,14 +75,20 @@ class UnknownMacro(Problem):
     code = "E0109"
     title = "a macro that is not known"
     example = "index t : time(T)\ninput x_t\ny_t = \\fraq{1}{2} x_t"
-    explanation = "The language reads the macros of §1 of its reference. A macro is its whole run of letters: `\\left` is not `\\le` and `ft`."
+    explanation = (
+        "The language reads the macros of §1 of its reference. A macro is its whole run of letters: `\\left` is not "
+        "`\\le` and `ft`."
+    )
 
 
 class RelationAsValue(Problem):
     code = "E0110"
     title = "a comparison where a number is needed"
     example = "index t, s : time(T)\ninput x_t\ny_{t s} = x_t (s <= t)"
-    explanation = "A comparison is not a number. `1[s <= t]` is 1 where it holds and 0 elsewhere; as a restriction it stands after a comma, in a `mask`, or under a big operator."
+    explanation = (
+        "A comparison is not a number. `1[s <= t]` is 1 where it holds and 0 elsewhere; as a restriction it stands "
+        "after a comma, in a `mask`, or under a big operator."
+    )
 
 
 class NeedsArguments(Problem):
@@ -139,13 +154,16 @@ class NotApplicable(Problem):
     code = "E0202"
     title = "an application of something that is not a function"
     example = "index t : time(T)\ninput x_t\ny_t = t(x_t)"
-    explanation = "`name(…)` applies a function, a map or a spec, and is a product otherwise; with an index both readings are likely, so write a space and an operator."
+    explanation = (
+        "`name(…)` applies a function, a map or a spec, and is a product otherwise; with an index both readings are "
+        "likely, so write a space and an operator."
+    )
 
 
 class AmbiguousScript(Problem):
     code = "E0203"
     title = "a script with several readings"
-    example = "index k, v, h, d : feature(D)\nindex kv : head(G)\ninput C_{k v h d}, C_{kv h d}\ny_{k v h d} = C_{kvhd}"
+    example = "index k, v : feature(D)\nindex kv : head(G)\ninput C_{kv}"
     explanation = "A run of letters in a script is split into declared names and must have exactly one reading. Spaces settle it."
 
 
@@ -188,7 +206,10 @@ class BadDeclaration(Problem):
     code = "E0210"
     title = "a declaration that does not declare"
     example = "index t : moment(T)"
-    explanation = "`index t, s : time(T)`, `dim W`, `input X_t^f`, `weight W_{Q f}^d`, `mask L_{t s} : s ≤ t`, `map π(h) = … : g`, `def f(x) = …`."
+    explanation = (
+        "`index t, s : time(T)`, `dim W`, `input X_t^f`, `weight W_{Q f}^d`, `mask L_{t s} : s ≤ t`, `map π(h) = … : "
+        "g`, `def f(x) = …`."
+    )
 
 
 class Reserved(Problem):
@@ -240,7 +261,10 @@ class FreeOnRight(Problem):
     code = "E0301"
     title = "an index on the right that is not on the left"
     example = "index t : time(T)\nindex f : feature(D)\ninput x_t^f\ny_t = 2 x_t^f"
-    explanation = "An index that stands once in a term and not on the left is neither free nor summed. Put it on the left, or sum over it."
+    explanation = (
+        "An index that stands once in a term and not on the left is neither free nor summed. Put it on the left, or "
+        "sum over it."
+    )
 
 
 class FreeOnLeft(Problem):
@@ -254,21 +278,30 @@ class ThreeTimes(Problem):
     code = "E0304"
     title = "an index three times in one term"
     example = "index j : feature(D)\ninput a_j, b^j, c_j\ny = a_j b^j c_j"
-    explanation = "Einstein's convention pairs one upper with one lower index; with three it says nothing. Write the sum, or rename one pair."
+    explanation = (
+        "Einstein's convention pairs one upper with one lower index; with three it says nothing. Write the sum, or "
+        "rename one pair."
+    )
 
 
 class TwoReadings(Problem):
     code = "E0305"
     title = "a pair that is also on the left"
     example = "index j : feature(D)\ninput a_j, b^j\ny_j = a_j b^j"
-    explanation = "An up/down pair of a summed class is summed, an index on the left is free; here both would hold. `a_{(j)}` in parentheses is a label and free; `Σ_j` sums."
+    explanation = (
+        "An up/down pair of a summed class is summed, an index on the left is free; here both would hold. `a_{(j)}` in "
+        "parentheses is a label and free; `Σ_j` sums."
+    )
 
 
 class TemporalSum(Problem):
     code = "E0306"
     title = "a temporal index summed implicitly"
     example = "index t, s : time(T)\ninput A_{t s}, V_s\ny_t = A_{t s} V_s"
-    explanation = "Indices of time, request and batch are never summed implicitly, whatever their position. Write the sum and its domain."
+    explanation = (
+        "Indices of time, request and batch are never summed implicitly, whatever their position. Write the sum and "
+        "its domain."
+    )
 
 
 class BoundAndFree(Problem):
@@ -290,7 +323,10 @@ class SameLevel(Problem):
     severity = "warning"
     title = "a pair on one level"
     example = "index h : head(H)\ninput a_h, b_h\ny = a_h b_h"
-    explanation = "Both occurrences stand on one level. It is summed, as the paper's own merge is, but the explicit form says so. `--strict` refuses it."
+    explanation = (
+        "Both occurrences stand on one level. It is summed, as the paper's own merge is, but the explicit form says "
+        "so. `--strict` refuses it."
+    )
 
 
 # E04xx: sets, extents, dtypes
@@ -306,8 +342,14 @@ class WrongSet(Problem):
 class WrongData(Problem):
     code = "E0402"
     title = "data that does not fit the spec"
-    example = "index t : time(T)\nindex d : feature(D) = (i a)\nindex i : feature(D / 3)\nindex a : feature(2)\ninput x_t^d\ny_t^d = x_t^d"
-    explanation = "Extents are equal or it is an error: an extent of 1 is never stretched. The product of a composite's parts is its extent."
+    example = (
+        "index t : time(T)\nindex d : feature(D) = (i a)\nindex i : feature(D / 3)\nindex a : feature(2)\n"
+        "input x_t^d\ny_t^d = x_t^d"
+    )
+    explanation = (
+        "Extents are equal or it is an error: an extent of 1 is never stretched. The product of a composite's parts is "
+        "its extent."
+    )
 
 
 class WrongType(Problem):
@@ -315,16 +357,6 @@ class WrongType(Problem):
     title = "an element type that does not fit"
     example = "index t : time(T)\nindex v : vocab(V)\nindex f : feature(D)\ninput E_v^f, w_t\ny_t^f = E_{w_t}^f"
     explanation = "What stands in a slot or a map is an integer: declare the tensor `: int`."
-
-
-class NoNumber(Problem):
-    code = "E0407"
-    title = "an index without a number where one is needed"
-    example = "index n : batch(B)\nindex t : time(T)\ninput x_{n t}\ny_{n t} = n x_{n t}"
-    explanation = (
-        "Indices of time stand for the numbers 1, 2, …, and so do features and heads; batch entries and requests are only the same or not, "
-        "so that a program cannot depend on how they are numbered."
-    )
 
 
 class AssignsInput(Problem):
@@ -341,6 +373,16 @@ class Circular(Problem):
     explanation = "Outside recurrences the order of lines means nothing, so nothing may depend on itself."
 
 
+class NoNumber(Problem):
+    code = "E0407"
+    title = "an index without a number where one is needed"
+    example = "index n : batch(B)\nindex t : time(T)\ninput x_{n t}\ny_{n t} = n x_{n t}"
+    explanation = (
+        "Indices of time stand for the numbers 1, 2, …, and so do features and heads; batch entries and requests are only the same "
+        "or not, so that no program depends on how they are numbered."
+    )
+
+
 # E05xx: domains, causality, isolation
 
 
@@ -348,13 +390,16 @@ class ReadsFuture(Problem):
     code = "E0501"
     title = "an output reads the future"
     example = "index t, s : time(T)\ninput x_s\noutput y_t = sum_{s >= t} x_s"
-    explanation = "An output at t may only read positions up to t, unless `mask L : all` or `output y : all` says that the future is meant."
+    explanation = (
+        "An output at t may only read positions up to t, unless `mask L : all` or `output y : all` says that the "
+        "future is meant."
+    )
 
 
 class CrossesRequests(Problem):
     code = "E0502"
     title = "an output reads another request"
-    example = "index r : request(R)\nindex f : feature(D)\ninput x_r^f\noutput y_{r f} = sum_{r'} x_{r'}^f"
+    example = "index r : request(R)\nindex f : feature(D)\ninput x_r^f\noutput y_r^f = x_r^f + sum_{r'} x_{r'}^f"
     explanation = "An output of request r may only read what belongs to r. A gate `δ_r^{r'}` or a domain `r' = r` says so."
 
 
@@ -362,14 +407,20 @@ class NoDomain(Problem):
     code = "E0503"
     title = "a function of a line over time without a domain"
     example = "index t, s : time(T)\ninput L_{t s}\noutput A_{t s} = softmax_s(L_{t s})"
-    explanation = "Which positions a softmax runs over decides what the layer means, so it is said: by a `mask`, by `softmax_{s ≤ t}`, or by `mask L : all`."
+    explanation = (
+        "Which positions a softmax runs over decides what the layer means, so it is said: by a `mask`, by `softmax_{s "
+        "≤ t}`, or by `mask L : all`."
+    )
 
 
 class IndicatorFactor(Problem):
     code = "E0505"
     title = "an indicator where a domain was meant"
     example = "index t, s : time(T)\ninput L_{t s}\nmask L_{t s} : s <= t\noutput A_{t s} = softmax_{s}(1[s < t] L_{t s})"
-    explanation = "`1[p] x` is 0 where p fails, and exp(0) is 1: the place still takes part. A restriction stands in a `mask` or under the function."
+    explanation = (
+        "`1[p] x` is 0 where p fails, and exp(0) is 1: the place still takes part. A restriction stands in a `mask` or "
+        "under the function."
+    )
 
 
 class ForeignIndex(Problem):
@@ -382,15 +433,24 @@ class ForeignIndex(Problem):
 class PartialOutput(Problem):
     code = "E0507"
     title = "restrictions that differ, or an output with gaps"
-    example = "index t, s : time(T)\ninput x_s\noutput y_{t s} = x_s, s <= t"
-    explanation = "An expression exists where all its parts exist. Two different restrictions in one sum, and an output that does not exist everywhere, are refused."
+    example = "index t, s : time(T)\ninput x_s\noutput y_{t s} = x_t x_s, s <= t"
+    explanation = (
+        "An expression exists where all its parts exist. Two different restrictions in one sum, and an output that "
+        "does not exist everywhere, are refused."
+    )
 
 
 class CutDomain(Problem):
     code = "E0508"
     title = "a mask that nothing reads, or a sum that cuts one"
-    example = "index t, s : time(T)\ninput x_t\nmask x_t : t > 2\noutput y_t = 1"
-    explanation = "A mask that no reduction reads does nothing, and a sum over fewer points than its body was normalised over no longer sums to one."
+    example = (
+        "index t, s : time(T)\ninput L_{t s}\nmask L_{t s} : all\n"
+        "A_{t s} = softmax_s(L_{t s})\noutput y_t = sum_{s <= t} A_{t s}"
+    )
+    explanation = (
+        "A mask that no reduction reads does nothing, and a sum over fewer points than its body was normalised over no "
+        "longer sums to one."
+    )
 
 
 # E06xx: index expressions
@@ -399,7 +459,7 @@ class CutDomain(Problem):
 class OutOfRange(Problem):
     code = "E0601"
     title = "an index expression that may leave its range"
-    example = "index t : time(T)\nindex j : feature(n)\ninput w_t\ny_{t j} = w_{t+j}"
+    example = "index t : time(T)\nindex j : feature(n)\ninput w_t\noutput y_{t j} = w_{t+j} : all"
     explanation = "Say what happens there: `, t + j ≤ T` (those do not exist), `1[t + j ≤ T] w_{t+j}` (0), or `w_{min(t + j, T)}`."
 
 
@@ -407,7 +467,10 @@ class BadMap(Problem):
     code = "E0602"
     title = "a map that is not one"
     example = "index h : head(H)\nmap π(h) = h / 2 : h"
-    explanation = "A map is an exact integer expression of one or more indices, with a declared index as its target: `map π(h) = ceil(h G / H) : g`."
+    explanation = (
+        "A map is an exact integer expression of one or more indices, with a declared index as its target: `map π(h) = "
+        "ceil(h G / H) : g`."
+    )
 
 
 class BadPart(Problem):

@@ -44,7 +44,8 @@ class Word:
     end: int
 
 
-def words(source: Source, report: Report, functions: frozenset[str] = frozenset(), skip: tuple[tuple[int, int], ...] = ()) -> list[Word]:
+def words(source: Source, report: Report, functions: frozenset[str] = frozenset(),
+          skip: tuple[tuple[int, int], ...] = ()) -> list[Word]:
     """Every word of the text. `functions` are names that a macro may spell; `skip` are ranges that are not equations."""
     lexer = _Lexer(source, report, functions)
     at, skips = 0, dict(skip)
@@ -159,7 +160,8 @@ class _Lexer:
         before = self.out[-1] if self.out else None
         if before is not None and before.end == start and before.type in _NAMES:
             name = before.value
-            self.report.add(BadScript(f"a digit directly after `{name}` is neither a script nor a factor", Span(self.source, start, end),
+            self.report.add(BadScript(f"a digit directly after `{name}` is neither a script nor a factor",
+                                      Span(self.source, start, end),
                                       helps=(Help(f"write `{name}_{text}` for a label, or `{text} {name}` for a product"),)))
         digits, _, power = text.lower().partition("e")
         if len(digits) > MAX_DIGITS or len(power) > 4 or abs(int(power or 0)) > MAX_POWER:
@@ -203,7 +205,8 @@ class _Lexer:
         helps = [Help(f"write `{name}{marks}{script}` if the name has the prime")]
         if bare:
             helps.append(Help(f"write `{name}{script[0]}{{{script[1:].strip()}{marks}}}` if the index has it"))
-        self.report.add(BadScript(f"a prime after `{script}` could belong to the name or to the script", Span(self.source, start, end),
+        self.report.add(BadScript(f"a prime after `{script}` could belong to the name or to the script",
+                                  Span(self.source, start, end),
                                   helps=tuple(helps)))
 
     def _mark(self, accent: str, start: int, end: int) -> None:

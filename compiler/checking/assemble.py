@@ -12,7 +12,7 @@ from einc.checking.scope import Signature
 from einc.errors import Help, Label, Source, Span
 from einc.indices import IndexSet
 from einc.problems import OnePythonName, Undeclared
-from einc.terms import Equation, Fold, Join, Pack, Part, Position, Read, Size, Tensor, Term, TypedProgram, reads, transform, walk
+from einc.terms import Equation, Fold, Join, Pack, Part, Position, Read, Tensor, Term, TypedProgram, reads, transform, walk
 
 
 def stem(source: Source) -> str:
@@ -33,7 +33,8 @@ def outputs(work: Work) -> list[Signature]:
     for signature in chosen:
         known = id(signature) in work.collected.entries or signature.role != "local"
         if not known and signature.name.base not in lost and signature.name.stem.python not in lost:
-            work.report.add(Undeclared(f"the output `{signature.text}` is not defined", signature.span, helps=(Help("give it an equation"),)))
+            work.report.add(Undeclared(f"the output `{signature.text}` is not defined", signature.span,
+                                       helps=(Help("give it an equation"),)))
     return chosen
 
 
@@ -71,7 +72,8 @@ def _python_names(work: Work, live: dict[str, None], chosen: list[Signature]) ->
         python = _identifier(signature.alias or signature.name.python)
         other = taken.get(python)
         if other is not None and (other.role == "local") == (signature.role == "local"):
-            work.report.add(OnePythonName(f"`{other.text}` and `{signature.text}` are both `{python}` in Python", signature.span, "",
+            work.report.add(OnePythonName(f"`{other.text}` and `{signature.text}` are both `{python}` in Python", signature.span,
+                                          "",
                                           Label(other.span, "declared here"),
                                           helps=(Help(f"say `as`: `{signature.span.text} as {python}2`"),)))
             return None

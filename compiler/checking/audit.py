@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Protocol
 
 from einc.domains import proves
 from einc.errors import Help, Report, Span
-from einc.indices import Index, IndexSet, number
-from einc.problems import CrossesRequests, CutDomain, OutOfRange, PartialOutput, ReadsFuture
+from einc.indices import Extent, Index, IndexSet, number
+from einc.problems import CrossesRequests, CutDomain, OnePythonName, OutOfRange, PartialOutput, ReadsFuture, WrongData
 from einc.terms import (
     TRUE,
     Apply,
     Const,
     Equation,
     Fold,
-    Join,
     Pack,
     Part,
     Position,
@@ -34,6 +34,7 @@ from einc.terms import (
     const,
     free_indices,
     reads,
+    walk,
 )
 
 
@@ -58,6 +59,8 @@ def audit(program: TypedProgram, text: Text, report: Report) -> None:
     _ranges(program, places, spans, report)
     _flows(program, text, places, spans, report)
     _masks(program, text, report)
+    _extents(program, text, report)
+    _keywords(program, text, report)
     for _, key in program.outputs:
         equation = program.equation(key)
         if equation is not None and equation.domain != TRUE and key not in text.meant:
@@ -158,7 +161,8 @@ def _flows(program: TypedProgram, text: Text, places: Mapping[Term, Span], spans
                     continue
                 if any(f in folds and free_indices(sub) & set(f.bound) for f in at.folds):
                     continue
-                place = next((places[f] for f in reversed(at.folds) if f in places), places.get(at.read) or spans.get(equation.target))
+                place = next((places[f] for f in reversed(at.folds) if f in places),
+                             places.get(at.read) or spans.get(equation.target))
                 mine[slot.set] = _Leak(place, at.read.tensor)
         if mine:
             leaks[equation.target] = mine
@@ -176,30 +180,82 @@ def _within(equation: Equation, into: IndexSet, sub: Term, given: Term, rule: st
 
 def _leaking(key: str, index: Index, leak: _Leak) -> ReadsFuture | CrossesRequests:
     if index.set.cls == "time":
-        return ReadsFuture(f"`{key}` at `{index}` reads positions after `{index}`", leak.span, f"`{leak.what}` is read here without `≤ {index}`",
-                           helps=(Help("restrict it, `s ≤ t` for instance; or say that the future is meant: `mask … : all`, `output … : all`"),))
+        return ReadsFuture(f"`{key}` at `{index}` reads positions after `{index}`", leak.span,
+                           f"`{leak.what}` is read here without `≤ {index}`",
+                           helps=(Help("restrict it, `s ≤ t` for instance"),
+                                  Help("say that the future is meant: `mask … : all`, `output … : all`")))
     return CrossesRequests(f"`{key}` of request `{index}` reads other requests", leak.span, f"`{leak.what}` is read here",
                            helps=(Help(f"gate it with `δ_{index}^{{{index}'}}`"),))
 
 
 def _masks(program: TypedProgram, text: Text, report: Report) -> None:
     """A mask does something only where a reduction runs over its domain."""
+    readers: dict[str, list[tuple[str, Seen]]] = {}
+    for equation in program.equations if text.masks else ():
+        for at in _all(equation):
+            readers.setdefault(at.read.tensor, []).append((equation.target, at))
     for key, span in text.masks.items():
-        if key in program.tensors and not _reduced(program, key, set()):
+        if key in program.tensors and not _reduced(readers, key):
             report.add(CutDomain(f"no reduction reads the mask of `{key}`", span, helps=(Help("remove it, or reduce over it"),)))
 
 
-def _reduced(program: TypedProgram, key: str, done: set[str]) -> bool:
-    if key in done:
-        return False
-    done.add(key)
-    for equation in program.equations:
-        for at in _all(equation):
-            if at.read.tensor == key:
-                if any(free_indices(f.domain) & set(f.bound) for f in at.folds):
-                    return True
-                if not at.folds and _reduced(program, equation.target, done):
-                    return True
+def _reduced(readers: Mapping[str, list[tuple[str, Seen]]], key: str) -> bool:
+    """Whether a reduction runs over the domain of the tensor, or of one that has it from the tensor."""
+    done: set[str] = set()
+    stack = [key]
+    while stack:
+        here = stack.pop()
+        if here in done:
+            continue
+        done.add(here)
+        for target, at in readers.get(here, ()):
+            if any(free_indices(f.domain) & set(f.bound) for f in at.folds):
+                return True
+            stack += [target] if not at.folds else []
     return False
 
 
+def _extents(program: TypedProgram, text: Text, report: Report) -> None:
+    """With the sizes that the text fixes, every extent is a number of elements, and composites are what their parts make."""
+    for tensor in program.tensors.values():
+        for slot in tensor.slots:
+            extent, parts = slot.set.extent, number(1)
+            for part in program.splits.get(slot.set, ()):
+                parts = parts * part.extent
+            for one in (extent, *(p.extent for p in program.splits.get(slot.set, ()))):
+                value = _fixed(one, program.sizes)
+                if value is not None and (value.denominator != 1 or value < 0):
+                    report.add(WrongData(f"the extent `{one}` is {value}, which is no number of elements",
+                                         text.spans.get(tensor.key),
+                                         notes=tuple(f"`{n}` is fixed at {program.sizes[n]}" for n in sorted(one.sizes))))
+                    return
+            whole, made = _fixed(extent, program.sizes), _fixed(parts, program.sizes)
+            if slot.set in program.splits and whole is not None and made is not None and whole != made:
+                report.add(WrongData(f"the extent `{extent}` is {whole}, but its parts make {made}", text.spans.get(tensor.key),
+                                     notes=("the product of a composite's parts is its extent",)))
+                return
+
+
+def _fixed(extent: Extent, sizes: Mapping[str, int]) -> Fraction | None:
+    """The extent, where the text fixes every size in it."""
+    if not extent.sizes <= sizes.keys():
+        return None
+    try:
+        return extent.at(sizes)
+    except ZeroDivisionError:
+        return Fraction(-1)
+
+
+def _keywords(program: TypedProgram, text: Text, report: Report) -> None:
+    """A size that no tensor fixes is asked of the caller by its name, which then is no tensor's."""
+    given = {name for tensor in program.inputs() for slot in tensor.slots for name in slot.set.extent.sizes}
+    asked = {n for t in program.tensors.values() for slot in t.slots for n in slot.set.extent.sizes}
+    for equation in program.equations:
+        for term in (t for root in (equation.domain, equation.body) for t in walk(root)):
+            if isinstance(term, Size):
+                asked |= term.extent.sizes
+    for tensor in program.inputs():
+        if tensor.key in asked - given - program.sizes.keys():
+            report.add(OnePythonName(f"`{tensor.text}` is `{tensor.key}` in Python, and so is an extent that the caller gives",
+                                     tensor.span,
+                                     helps=(Help(f"say `as`: `{tensor.text} as {tensor.key}2`"),)))

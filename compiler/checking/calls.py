@@ -135,7 +135,8 @@ class _Call:
                 raise WrongArguments(f"the argument of `{self.function.name}` does not depend on `{index}`", node.span,
                                      helps=(Help("the index in the function's script stands in its argument"),))
             if not index.set.summed and index not in said:
-                raise NoDomain(f"`{self.function.name}` runs over `{index}`, and nothing says over which part of {index.set}", node.span,
+                raise NoDomain(f"`{self.function.name}` runs over `{index}`, and nothing says over which part of {index.set}",
+                               node.span,
                                helps=(Help(f"write `{self.function.name}_{{{index} ≤ …}}(…)`, a `mask`, or `mask … : all`"),))
         _refuse_indicator(value.term, frozenset(line), node.span)
         return replace(value, domain=both(value.domain, self.restriction, trailing), stated=said)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from einc import syntax as s
 from einc.checking.elaborate import Work
 from einc.checking.expressions import value
+from einc.checking.scripts import Level
 from einc.checking.signatures import left_side
 from einc.checking.values import Context, Parameter
 from einc.errors import Help, Report
@@ -17,7 +18,7 @@ from einc.terms import Position, Read
 
 
 def claims(work: Work, statements: Iterable[s.Statement]) -> None:
-    """Every claim of the text. One that assumes something may speak of what only the assumption names, so it is left to its proof."""
+    """Every claim of the text. One that assumes something speaks of what only the assumption names: it is left to its proof."""
     for statement in statements:
         if statement.keyword == "claim":
             with work.scope.telling(statement):
@@ -45,6 +46,6 @@ def _with(work: Work, context: Context, relation: s.Relation) -> Context:
     left = left_side(work.scope, relation.operands[0], "local", declare=False)
     letters = tuple(i for axis in left.axes for i in axis)
     found = replace(context, left=frozenset(letters)).value(relation.operands[1])
-    slots: tuple[tuple[Index, str], ...] = tuple((i, x.level) for i, x in zip(letters, left.signature.slots, strict=True))
+    slots: tuple[tuple[Index, Level], ...] = tuple((i, x.level) for i, x in zip(letters, left.signature.slots, strict=True))
     term = Read(context.made.fresh("·"), tuple(Position(i) for i in letters))
     return replace(context, params=(*context.params, Parameter(left.signature.name, slots, replace(found, term=term, free={}))))

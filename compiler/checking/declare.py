@@ -136,10 +136,12 @@ def _set(scope: Scope, node: s.Expression, structure: s.Expression | None) -> In
     if isinstance(inner, s.Range):
         low = extent(scope, inner.low).constant
         if low not in (0, 1):
-            raise BadDeclaration("a range starts at 0 or at 1", inner.low.span, helps=(Help("shift the positions in the equations"),))
+            raise BadDeclaration("a range starts at 0 or at 1", inner.low.span,
+                                 helps=(Help("shift the positions in the equations"),))
         return IndexSet(cls, _counted(extent(scope, inner.high) + number(1 - low), inner.span), int(low))
     match inner:
-        case s.Scripted(s.Word(), (), (s.Script("lower", s.Word(r)),)) if r in scope.indices and scope.indices[r].set.cls == "request":
+        case s.Scripted(s.Word(), (), (s.Script("lower", s.Word(r)),
+                                       )) if r in scope.indices and scope.indices[r].set.cls == "request":
             if all(p.span != inner.span for p in scope.report.problems):
                 scope.report.add(NotYet("ragged extents are read, but this release does not compile them", inner.span,
                                         notes=("the lengths of requests come with packed batches",)))
@@ -151,7 +153,8 @@ def _counted(found: Extent, span: Span) -> Extent:
     """The extent, where it can be a number of elements."""
     value = found.constant
     if value is not None and (value < 0 or value.denominator != 1):
-        raise BadDeclaration(f"`{span.text}` is {value}, which is no number of elements", span, notes=("an extent is a whole number, 0 or more",))
+        raise BadDeclaration(f"`{span.text}` is {value}, which is no number of elements", span,
+                             notes=("an extent is a whole number, 0 or more",))
     return found
 
 
@@ -197,13 +200,15 @@ def _extent(node: s.Expression) -> Extent:
                     break
             else:
                 return total
-    raise BadDeclaration(f"`{node.span.text}` is no extent", node.span, notes=("an extent is made of names, whole numbers, + - * /",))
+    raise BadDeclaration(f"`{node.span.text}` is no extent", node.span,
+                         notes=("an extent is made of names, whole numbers, + - * /",))
 
 
 def _quotient(above: Extent, below: Extent, span: Span) -> Extent:
     found = above.over(below)
     if found is None:
-        raise BadDeclaration(f"`{span.text}` divides by what is no single product", span, helps=(Help("divide by a name or a number"),))
+        raise BadDeclaration(f"`{span.text}` divides by what is no single product", span,
+                             helps=(Help("divide by a name or a number"),))
     return found
 
 
@@ -290,7 +295,8 @@ def declared(scope: Scope, node: s.Expression) -> Index:
     if found is None:
         if name in scope.lost:
             raise Silent("told with the index")
-        raise UnknownIndex(f"`{node.span.text}` is no declared index", node.span, helps=(Help(f"declare it: `index {node.span.text} : …`"),))
+        raise UnknownIndex(f"`{node.span.text}` is no declared index", node.span,
+                           helps=(Help(f"declare it: `index {node.span.text} : …`"),))
     return found
 
 
@@ -304,13 +310,15 @@ def _dim(scope: Scope, statement: s.Statement) -> None:
             body, value = body.operands
         name = size_name(body)
         if name is None:
-            raise BadDeclaration(f"`{body.span.text}` is no name for an extent", body.span, helps=(Help("write `dim W`, or `dim d_k = 64`"),))
+            raise BadDeclaration(f"`{body.span.text}` is no name for an extent", body.span,
+                                 helps=(Help("write `dim W`, or `dim d_k = 64`"),))
         _free_name(scope, name, body.span)
         scope.sizes.setdefault(name, body.span)
         if value is not None:
             fixed = _extent(value).constant
             if fixed is None or fixed.denominator != 1 or fixed < 0:
-                raise BadDeclaration(f"`{value.span.text}` is no whole number", value.span, helps=(Help(f"write `dim {name} = 64`"),))
+                raise BadDeclaration(f"`{value.span.text}` is no whole number", value.span,
+                                     helps=(Help(f"write `dim {name} = 64`"),))
             if scope.fixed.setdefault(name, int(fixed)) != fixed:
                 raise DefinedTwice(f"`{name}` is fixed twice, at {scope.fixed[name]} and at {fixed}", clause.span,
                                    helps=(Help("remove one of the two"),))
@@ -366,18 +374,20 @@ def _def(scope: Scope, statement: s.Statement) -> None:
 
 def _letters(script: s.Script) -> tuple[str, ...]:
     content = script.content
-    nodes = content.items if isinstance(content, s.Group) else (content,)
-    nodes = tuple(f for n in nodes for f in (n.factors if isinstance(n, s.Product) and not any(n.operators) else (n,)))
-    names = tuple(index_name(n) for n in nodes if n is not None)
+    nodes = content.items if isinstance(content, s.Group) else () if content is None else (content,)
+    factors = [f for n in nodes for f in (n.factors if isinstance(n, s.Product) and not any(n.operators) else (n,))]
+    names = tuple(map(index_name, factors))
     if any(n is None for n in names):
-        raise BadDeclaration(f"`{script.span.text}` is no list of index letters", script.span, helps=(Help("write `_{s}` or `^f`"),))
+        raise BadDeclaration(f"`{script.span.text}` is no list of index letters", script.span,
+                             helps=(Help("write `_{s}` or `^f`"),))
     return tuple(n for n in names if n is not None)
 
 
 def _parameter(node: s.Expression) -> Parameter:
     found = head(node)
     if found is None:
-        raise BadDeclaration(f"`{node.span.text}` is no parameter", node.span, helps=(Help("a parameter is a name: `x`, `x_s`, `x^f`"),))
+        raise BadDeclaration(f"`{node.span.text}` is no parameter", node.span,
+                             helps=(Help("a parameter is a name: `x`, `x_s`, `x^f`"),))
     name, scripts = found
     letters: list[tuple[str, Literal["lower", "upper", "label"]]] = []
     for script in scripts:

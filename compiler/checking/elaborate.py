@@ -17,7 +17,6 @@ from einc.indices import Index, IndexSet, size
 from einc.problems import BadMap, BadPart, Circular, FreeOnLeft, FreeOnRight, UnreadableScript
 from einc.terms import (
     TRUE,
-    Const,
     Equation,
     Join,
     Pack,
@@ -178,7 +177,8 @@ class Work:
                 raise BadMap(f"`{found.body.span.text}` is not always a whole number", found.body.span,
                              helps=(Help("round it with `floor` or `ceil`"),))
             for index in free_indices(inner.term) - set(found.params):
-                raise BadMap(f"index `{index}` is none of the map's own", found.body.span, helps=(Help(f"write `{found.name}(…, {index})`"),))
+                raise BadMap(f"index `{index}` is none of the map's own", found.body.span,
+                             helps=(Help(f"write `{found.name}(…, {index})`"),))
         made.drop()
 
     def _definition(self, function: Function) -> None:
@@ -240,7 +240,8 @@ def _joined(context: Context, entry: Entry, left: frozenset[Index]) -> Value:
         values.append(found)
     domain = both(*(v.domain for v in values))
     if free_indices(domain) & set(parts) or any(both(v.domain) != domain for v in values):
-        raise BadPart("the parts exist in different domains", entry.body.span, helps=(Help("restrict the whole equation, or none of its parts"),))
+        raise BadPart("the parts exist in different domains", entry.body.span,
+                      helps=(Help("restrict the whole equation, or none of its parts"),))
     return Value(Join(whole[0], tuple(made)), domain, stated=frozenset().union(*(v.stated for v in values)) - set(parts))
 
 
@@ -257,7 +258,7 @@ def _balanced(result: Value, left: frozenset[Index], entry: Entry) -> None:
 def _on_left(result: Value, left: frozenset[Index]) -> None:
     for index, found in result.free.items():
         if index not in left:
-            how = f"write `Σ_{{{index}}}`" if not index.set.summed else f"sum over it, `Σ_{index}`, or pair it with one on the other level"
+            how = f"write `Σ_{index}`" + ("" if not index.set.summed else ", or pair it with one on the other level")
             raise FreeOnRight(f"index `{index}` stands on the right, but not on the left", found[0].span, "",
                               helps=(Help(f"put `{index}` on the left, or {how}"),))
 

@@ -123,7 +123,8 @@ def _quotient(context: Context, factors: tuple[s.Expression, ...], operators: tu
     end = at + 1
     if end < len(factors) and operators[end] == "" and _applies(context, factors[at], factors[end]):
         end += 1
-    if end >= len(factors) or operators[end] or literal(factors[at]) is not None or (at > 0 and literal(factors[at - 1]) is not None):
+    if end >= len(factors) or operators[end] or literal(factors[at]) is not None or (at > 0
+                                                                                     and literal(factors[at - 1]) is not None):
         return
     span = factors[max(at - 1, 0)].span.to(factors[end].span)
     raise AmbiguousQuotient(f"`{span.text}` has two readings", span, helps=(Help("write `(a / b) c` or `a / (b c)`"),))
@@ -147,14 +148,16 @@ def _big(factor: s.Expression) -> str | None:
     return name.python
 
 
-def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.Expression, ...], operators: tuple[str, ...]) -> Value:
+def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.Expression, ...],
+            operators: tuple[str, ...]) -> Value:
     found = head(operator)
     assert found is not None
     if not found[1]:
         raise Unbound(f"`{operator.span.text}` without an index to run over", operator.span,
                       helps=(Help("write the index and its domain below it: `sum_{s ≤ t}`"),))
     if not rest or operators[0] == "/":
-        raise Unbound(f"`{operator.span.text}` has nothing to run over", operator.span, helps=(Help("write what it runs over after it"),))
+        raise Unbound(f"`{operator.span.text}` has nothing to run over", operator.span,
+                      helps=(Help("write what it runs over after it"),))
     if len(context.held) > MAX_BINDERS:
         raise TooDeep(f"more than {MAX_BINDERS} big operators inside each other", operator.span,
                       helps=(Help("name an inner one in an equation of its own"),))
@@ -205,9 +208,8 @@ def _applied(context: Context, factors: tuple[s.Expression, ...], operators: tup
     factor = factors[at]
     following = factors[at + 1] if at + 1 < len(factors) and operators[at + 1] == "" else None
     group, power = _arguments(following)
-    if isinstance(factor, s.Number) and Fraction(factor.text) == 1 and isinstance(following, s.Group) and following.open == "[":
-        if all(map(is_condition, following.items)):
-            return _indicator(context, following, factor.span.to(following.span)), at + 2
+    if _is_one(factor) and isinstance(following, s.Group) and following.open == "[" and is_condition(following):
+        return _indicator(context, following, factor.span.to(following.span)), at + 2
     name = head(factor)
     if name is not None and group is not None:
         span = factor.span.to(group.span)
@@ -223,6 +225,10 @@ def _applied(context: Context, factors: tuple[s.Expression, ...], operators: tup
         raise NeedsArguments(f"`{factor.span.text}` is a function and needs its argument in parentheses", factor.span,
                              helps=(Help(f"write `{factor.span.text}(…)`"),))
     return _factor(context, factor), at + 1
+
+
+def _is_one(factor: s.Expression) -> bool:
+    return isinstance(factor, s.Number) and Fraction(factor.text) == 1
 
 
 def _indicator(context: Context, group: s.Group, span: Span) -> Value:
@@ -267,7 +273,8 @@ def _factor(context: Context, node: s.Expression) -> Value:
         case s.Group(_, _, (inner,)):
             return once(value(context, inner))
         case s.Group():
-            raise NotApplicable(f"`{node.span.text}` is a list, not a value", node.span, helps=(Help("write one value in the parentheses"),))
+            raise NotApplicable(f"`{node.span.text}` is a list, not a value", node.span,
+                                helps=(Help("write one value in the parentheses"),))
         case s.Fraction(above, below):
             return multiplied([once(value(context, above))], [once(value(context, below))])
         case s.Root(inner):
@@ -275,7 +282,8 @@ def _factor(context: Context, node: s.Expression) -> Value:
             return merged([root], Apply("sqrt", (root.term,)), root.domain)
         case s.Scripted(base, _, scripts) if not isinstance(base, s.Word):
             return _powered(context, _factor(context, base), scripts)
-        case s.Scripted(s.Word("e"), (), (s.Script("upper", exponent),)) if exponent is not None and not context.scope.named(_name(node)):
+        case s.Scripted(s.Word("e"), (),
+                        (s.Script("upper", exponent),)) if exponent is not None and not context.scope.named(_name(node)):
             power = once(value(context, exponent))
             return merged([power], Apply("exp", (power.term,)), power.domain)
         case s.Word() | s.Scripted():

@@ -32,14 +32,18 @@ def unmatched(context: Context, stem: Name, scripts: tuple[s.Script, ...], node:
     if not found:
         return _unreadable(context, stem, scripts, node, known, notes)
     names = {labelled(stem, r)[0] for r in found}
-    same_count = [x for x in signatures if any(labelled(stem, r)[0] == x.name and len(labelled(stem, r)[1]) == len(x.slots) for r in found)]
+    counts = {(name, len(items)) for name, items in (labelled(stem, r) for r in found)}
+    same_count = [x for x in signatures if (x.name, len(x.slots)) in counts]
     if same_count:
         return _wrong_set(context, same_count[0], stem, found, node, notes)
     if signatures and not any(x.name in names for x in signatures) and context.scope.labels(stem):
         return NoSuchLabel(f"`{node.span.text}` is none of the tensors named `{stem.base}`", node.span,
                            notes=(*notes, f"its labels are {_listed(context.scope.labels(stem))}"))
-    helps = (Help(f"for a power write `({stem.text}{''.join(x.span.text for x in scripts[:-1])}){scripts[-1].span.text}`"),) if _powered(scripts) else ()
-    return NoSuchSignature(f"no `{stem.text}` has these slots", node.span, notes=notes, helps=helps)
+    if not _powered(scripts):
+        return NoSuchSignature(f"no `{stem.text}` has these slots", node.span, notes=notes)
+    base = stem.text + "".join(x.span.text for x in scripts[:-1])
+    return NoSuchSignature(f"no `{stem.text}` has these slots", node.span, notes=notes,
+                           helps=(Help(f"for a power write `({base}){scripts[-1].span.text}`"),))
 
 
 def _powered(scripts: tuple[s.Script, ...]) -> bool:
@@ -53,13 +57,15 @@ def _listed(names: frozenset[str]) -> str:
     return ", ".join(f"`{x}`" for x in sorted(names))
 
 
-def _wrong_set(context: Context, signature: Signature, stem: Name, found: list[Reading], node: s.Expression, notes: tuple[str, ...]) -> Problem:
+def _wrong_set(context: Context, signature: Signature, stem: Name, found: list[Reading], node: s.Expression,
+               notes: tuple[str, ...]) -> Problem:
     for reading in found:
         name, items = labelled(stem, reading)
         if name == signature.name and len(items) == len(signature.slots):
             for slot, item in zip(signature.slots, items, strict=True):
                 if not fits(context.scope, slot, item) and item.index is not None:
-                    return WrongSet(f"index `{item.text}` runs over {item.index.set}, but the slot is {slot.set}", item.span, notes=notes)
+                    return WrongSet(f"index `{item.text}` runs over {item.index.set}, but the slot is {slot.set}", item.span,
+                                    notes=notes)
     return WrongSet(f"`{node.span.text}` has an index in a slot of another set", node.span, notes=notes)
 
 
@@ -73,7 +79,8 @@ def _unreadable(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
         if any(c in context.scope.lost for c in [*script.span.text, *new]):
             return Silent("told with the index")
         if new and context.scope.labels(stem) and len(new) == 1:
-            return NoSuchLabel(f"`{new[0]}` is no label of `{stem.base}` and no index", script.span, notes=(f"its labels are {_listed(known)}",))
+            return NoSuchLabel(f"`{new[0]}` is no label of `{stem.base}` and no index", script.span,
+                               notes=(f"its labels are {_listed(known)}",))
         return UnreadableScript(f"`{script.span.text}` has no reading", script.span,
                                 notes=(*notes, f"the indices are {', '.join(f'`{i}`' for i in context.indices) or 'none'}"))
     return UnreadableScript(f"the scripts of `{node.span.text}` have no reading", node.span, notes=notes)
@@ -86,7 +93,8 @@ def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
         return Undeclared(f"`{text}` is one name, and nothing declares it", node.span,
                           helps=(Help(f"for a product write `{' '.join(stem.base)}`", node.span, " ".join(stem.base)),))
     if stem.python == "topk":
-        return NotYet("`topk` is read, but this release does not compile it", node.span, notes=("sets come with `set S_t = topk…`",))
+        return NotYet("`topk` is read, but this release does not compile it", node.span,
+                      notes=("sets come with `set S_t = topk…`",))
     known = {p.name.text for p in context.params}
     if context.letters is None:
         known |= {x.name.stem.text for x in context.scope.signatures} | set(context.scope.sizes)

@@ -46,7 +46,9 @@ class Name:
     def written(self, indices: Iterable[str]) -> str:
         """The text, each label such that it cannot be read as some of the indices."""
         accents = "".join(f"_{a}" for a in self.accents if a != "cal")
-        base = f"\\mathcal{{{self.base}}}" if "cal" in self.accents else self.base if _plain(self.base) else f"\\text{{{self.base}}}"
+        base = self.base if _plain(self.base) else f"\\text{{{self.base}}}"
+        if "cal" in self.accents:
+            base = "ℒ" if self.base == "L" else f"\\mathcal{{{self.base}}}"
         letters = frozenset(indices)
         lower = "".join(_label(x, letters) for x in self.lower)
         return base + "'" * self.primes + accents + lower + "".join(f"^{{\\text{{{x}}}}}" for x in self.upper)

@@ -14,7 +14,8 @@ from einc.indices import WITHOUT_NUMBERS, Index
 from einc.problems import BoundAndFree, BoundTwice, ForeignIndex, NoNumber, NotApplicable, RelationAsValue, Unbound, UnknownIndex
 from einc.terms import TRUE, Apply, Position, Term, both, conjuncts, free_indices
 
-_RELATIONS = {"<=": ("le", False), "<": ("lt", False), ">=": ("le", True), ">": ("lt", True), "=": ("eq", False), "!=": ("ne", False)}
+_RELATIONS = {"<=": ("le", False), "<": ("lt", False), ">=": ("le", True), ">": ("lt", True), "=": ("eq", False),
+              "!=": ("ne", False)}
 
 
 def is_condition(node: s.Expression) -> bool:
@@ -88,7 +89,8 @@ def _member(context: Context, item: Term, node: s.Expression) -> Term:
     found = head(node)
     if found is not None and (found[0].base in context.scope.lost or found[0].python in context.scope.lost):
         raise Silent("told with the set")
-    raise NotApplicable(f"`{node.span.text}` is no interval and no set", node.span, helps=(Help("write `s ∈ (t-W, t]` or `s ∈ 1..T`"),))
+    raise NotApplicable(f"`{node.span.text}` is no interval and no set", node.span,
+                        helps=(Help("write `s ∈ (t-W, t]` or `s ∈ 1..T`"),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,8 @@ def binder(context: Context, scripts: tuple[s.Script, ...], span: Span, own: boo
     lower = [x for x in scripts if x.kind == "lower"]
     upper = [x for x in scripts if x.kind == "upper"]
     if len(lower) != 1 or len(upper) > 1 or lower[0].content is None:
-        raise Unbound(f"`{span.text}` needs one script that says what it runs over", span, helps=(Help("write it below: `_{s ≤ t}`"),))
+        raise Unbound(f"`{span.text}` needs one script that says what it runs over", span,
+                      helps=(Help("write it below: `_{s ≤ t}`"),))
     content = lower[0].content
     items = content.items if isinstance(content, s.Group) and content.open == "{" else (content,)
     # A condition is read as in a claim: which index it binds is not known yet, so no rule can say that one is missing.
@@ -126,7 +129,8 @@ def binder(context: Context, scripts: tuple[s.Script, ...], span: Span, own: boo
         named = [i for item in items for i in _alone(context, item)] + [i for c in conditions for i in _in_order(c)]
         bound += [i for i in named if i not in around][:1] or (named[:1] if own else [])
     if not bound:
-        raise BoundTwice(f"`{span.text}` binds no new index", lower[0].span, helps=(Help("write a primed index for the inner one"),))
+        raise BoundTwice(f"`{span.text}` binds no new index", lower[0].span,
+                         helps=(Help("write a primed index for the inner one"),))
     _in_scope(context, bound, conditions, lower[0].span, own)
     said = both(*conditions)
     return Binder(tuple(bound), both(*(c for c in conjuncts(said) if not proves(TRUE, c))), bool(conditions))
@@ -148,7 +152,8 @@ def _from_to(context: Context, items: tuple[s.Expression, ...], upper: s.Script)
         case (s.Relation((left, low), ("=",)),) if (index := index_name(left)) is not None and upper.content is not None:
             found = context.vocabulary(frozenset()).index(index)
             if found is None:
-                raise UnknownIndex(f"`{index}` is no declared index", left.span, helps=(Help(f"declare it: `index {index} : head(n)`"),))
+                raise UnknownIndex(f"`{index}` is no declared index", left.span,
+                                   helps=(Help(f"declare it: `index {index} : head(n)`"),))
             here = Position(found)
             high = context.value(upper.content).term
             return Binder((found,), both(Apply("le", (context.value(low).term, here)), Apply("le", (here, high))), True)

@@ -43,7 +43,7 @@ def _two_readings(index: Index, found: tuple[Occurrence, ...]) -> None:
     if index.set.summed and "upper" in levels and "lower" in levels:
         raise TwoReadings(f"index `{index}` is a pair and stands on the left too", found[0].span,
                           "lower" if levels[0] == "lower" else "upper", *(Label(o.span) for o in found[1:]),
-                          notes=(f"`{index}` is of class `{index.set.cls}`: an up/down pair is summed, an index on the left is free",),
+                          notes=(f"`{index}` is of class `{index.set.cls}`: a pair is summed, an index on the left is free",),
                           helps=(Help(f"write `({index})` in parentheses to label elements, or another letter to sum"),))
 
 
@@ -67,7 +67,8 @@ def _pairs(context: Context, index: Index, found: tuple[Occurrence, ...], value:
         raise ThreeTimes(f"index `{index}` stands {len(found)} times in one term", first.span, "", *labels,
                          helps=(Help("write the sum that is meant, or rename one pair"),))
     if "label" in levels:
-        raise FreeOnRight(f"index `{index}` stands in parentheses, so it is not summed, and it is not on the left", first.span, "", *labels,
+        raise FreeOnRight(f"index `{index}` stands in parentheses, so it is not summed, and it is not on the left", first.span, "",
+                          *labels,
                           helps=(Help(f"put `{index}` on the left, or write `Σ_{index}`"),))
     if len(levels) == 1:
         context.report.add(SameLevel(f"index `{index}` is summed, but both occurrences are {'down' if 'lower' in levels else 'up'}",

@@ -106,17 +106,21 @@ def left_side(scope: Scope, node: s.Expression, role: Role, declare: bool = True
     stem, scripts = found
     if (stem.python in scope.reserved or stem.python in scope.functions) and not stem.labels:
         raise Reserved(f"`{stem.python}` is a function", node.span, helps=(Help("choose another name"),))
-    for reading in readings(scripts, Vocabulary(scope.indices, scope.labels(stem), frozenset(scope.maps))):
-        existing = _existing(scope, stem, reading)
-        if existing is not None:
-            return existing
+    known = readings(scripts, Vocabulary(scope.indices, scope.labels(stem), frozenset(scope.maps)))
+    known = [r for r in known if all(i.kind != "expression" for i in r)]
+    if len(known) > 1:
+        raise _ambiguous(node, known)
+    existing = _existing(scope, stem, known[0]) if known else None
+    if existing is not None:
+        return existing
     name, items = _declaring(scope, stem, scripts, node)
     slots = tuple(_slot(scope, item) for item in items)
     axes = tuple(_axis(item) for item in items)
     flat = [i for axis in axes for i in axis]
     if len(set(flat)) < len(flat):
         twice = next(i for i in flat if flat.count(i) > 1)
-        raise BadDeclaration(f"index `{twice}` stands twice on the left", node.span, helps=(Help(f"write `{twice}'` for one of the two"),))
+        raise BadDeclaration(f"index `{twice}` stands twice on the left", node.span,
+                             helps=(Help(f"write `{twice}'` for one of the two"),))
     signature = scope.find(name, tuple(x.set for x in slots))
     if signature is None:
         signature = Signature(name, slots, role, node.span)
@@ -127,13 +131,12 @@ def left_side(scope: Scope, node: s.Expression, role: Role, declare: bool = True
 
 def _existing(scope: Scope, stem: Name, reading: Reading) -> Left | None:
     name, items = labelled(stem, reading)
-    if any(i.kind == "expression" for i in items):
-        return None
     for signature in scope.named(stem):
         if signature.name != name or (ordered := match_slots(scope, signature.slots, items)) is None:
             continue
         axes = tuple(_axis(i) for i in ordered)
-        whole = all(i.kind != "index" or (i.index is not None and i.index.set == x.set) for i, x in zip(ordered, signature.slots, strict=True))
+        whole = all(i.kind != "index" or (i.index is not None and i.index.set == x.set) for i,
+                    x in zip(ordered, signature.slots, strict=True))
         flat = [i for axis in axes for i in axis]
         if whole and len(set(flat)) == len(flat):
             return Left(signature, axes)
@@ -149,12 +152,16 @@ def _declaring(scope: Scope, stem: Name, scripts: tuple[s.Script, ...], node: s.
         raise UnreadableScript(f"the scripts of `{node.span.text}` are no indices and labels", node.span,
                                notes=(f"the indices are {', '.join(f'`{i}`' for i in scope.indices) or 'none'}",))
     if len(plain) > 1:
-        texts = [" ".join(i.text for i in r) for r in plain]
-        raise AmbiguousScript(f"the scripts of `{node.span.text}` can be read in {len(plain)} ways", node.span,
-                              " or ".join(f"`{t}`" for t in texts[:6]), helps=(Help("write spaces, or `\\text{…}` for a label"),))
+        raise _ambiguous(node, plain)
     name, items = labelled(stem, plain[0])
     _bare_label(scope, node)
     return name, items
+
+
+def _ambiguous(node: s.Expression, found: list[Reading]) -> AmbiguousScript:
+    texts = [" ".join(i.text for i in r) for r in found]
+    return AmbiguousScript(f"the scripts of `{node.span.text}` can be read in {len(found)} ways", node.span,
+                           " or ".join(f"`{t}`" for t in texts[:6]), helps=(Help("write spaces, or `\\text{…}` for a label"),))
 
 
 def _bare_label(scope: Scope, node: s.Expression) -> None:
@@ -201,13 +208,15 @@ def _declared(scope: Scope, statement: s.Statement, clause: s.Clause, role: Lite
     if isinstance(clause.body, s.Relation):
         raise BadDeclaration(f"{_a(role)} is given by the caller, so it has no equation", clause.span,
                              helps=(Help(f"leave out `{role}`, or what follows the name"),))
-    before = len(scope.signatures)
+    known = len(scope.signatures)
     left = left_side(scope, clause.body, role)
     signature = left.signature
-    if len(scope.signatures) == before:
-        if signature.role == role and signature.span.text == clause.body.span.text and signature.span.source != clause.body.span.source:
+    if len(scope.signatures) == known:
+        before, here = signature.span, clause.body.span
+        if signature.role == role and before.text == here.text and before.source != here.source:
             return
-        raise DefinedTwice(f"`{signature.text}` is declared twice", clause.span, "again here", Label(signature.span, "declared here"),
+        raise DefinedTwice(f"`{signature.text}` is declared twice", clause.span, "again here",
+                           Label(signature.span, "declared here"),
                            helps=(Help("remove one of the two"),))
     signature.alias = clause.alias
     for tail in statement.tail:
@@ -262,7 +271,8 @@ def _equations(scope: Scope, clauses: list[s.Clause], broken: bool) -> list[Entr
     return [_entry(scope, *group, broken) for group in groups]
 
 
-def _entry(scope: Scope, clause: s.Clause, relation: s.Relation, restrictions: list[s.Clause], withs: list[s.Relation], broken: bool) -> Entry:
+def _entry(scope: Scope, clause: s.Clause, relation: s.Relation, restrictions: list[s.Clause], withs: list[s.Relation],
+           broken: bool) -> Entry:
     if "<-" in relation.operators:
         raise NotYet("an update `←` stands inside a `for`, which this release does not compile", relation.span,
                      notes=("recurrences come with `for`",))
@@ -292,7 +302,8 @@ def _define(scope: Scope, found: Collected, entry: Entry, override: bool) -> Non
     signature = entry.left.signature
     if signature.role != "local":
         raise AssignsInput(f"`{signature.text}` is declared as {_a(signature.role)}",
-                           entry.span, "", Label(signature.span, "declared here"), helps=(Help("give one of the two another name"),))
+                           entry.span, "", Label(signature.span, "declared here"),
+                           helps=(Help("give one of the two another name"),))
     before = found.entries.get(id(signature))
     if before is None and override:
         raise OverridesNothing(f"there is no equation for `{signature.text}` to override", entry.span,
@@ -309,7 +320,8 @@ def _define(scope: Scope, found: Collected, entry: Entry, override: bool) -> Non
 
 def _mask(scope: Scope, statement: s.Statement) -> None:
     if not statement.tail:
-        raise BadDeclaration("a mask says where a tensor exists", statement.span, helps=(Help("write `mask L_{t s} : s ≤ t`, or `: all`"),))
+        raise BadDeclaration("a mask says where a tensor exists", statement.span,
+                             helps=(Help("write `mask L_{t s} : s ≤ t`, or `: all`"),))
     for clause in statement.clauses:
         left = left_side(scope, clause.body, "local", declare=False)
         signature = left.signature

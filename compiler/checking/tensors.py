@@ -84,9 +84,11 @@ def _ambiguous(matches: list[_Match], powered: list[_Match], span: Span) -> Prob
     texts = sorted({" ".join(i.text for i in items) for _, items in matches})
     if len(texts) == 1:
         return AmbiguousScript(f"`{span.text}` fits {len(matches)} tensors", span,
-                               notes=("they are " + ", ".join(f"`{x.text if isinstance(x, Signature) else x.name.text}`" for x, _ in matches),))
+                               notes=("they are " + ", ".join(f"`{x.text if isinstance(x, Signature) else x.name.text}`" for x,
+                                                              _ in matches),))
     return AmbiguousScript(f"the scripts of `{span.text}` can be read in {len(texts)} ways", span,
-                           " or ".join(f"`{t}`" for t in texts), helps=(Help(f"write spaces: {' or '.join(f'`{{{t}}}`' for t in texts)}"),))
+                           " or ".join(f"`{t}`" for t in texts),
+                           helps=(Help(f"write spaces: {' or '.join(f'`{{{t}}}`' for t in texts)}"),))
 
 
 def _parameter(context: Context, param: Parameter, items: tuple[Item, ...]) -> Value:
@@ -115,7 +117,8 @@ def _tensor(context: Context, signature: Signature, items: tuple[Item, ...], spa
     stated = free_indices(domain)
     if signature.total:
         stated = stated.union(*(free_indices(x) for x in subs))
-    lines = {sub.index: substitute(signature.lines[n], by) for n, sub in enumerate(subs) if n in signature.lines and isinstance(sub, Position)}
+    lines = {sub.index: substitute(signature.lines[n], by) for n,
+             sub in enumerate(subs) if n in signature.lines and isinstance(sub, Position)}
     out = merged(values, term, both(domain))
     return replace(out, stated=frozenset(stated), lines=lines, integer=signature.integer)
 
@@ -157,7 +160,8 @@ def map_value(context: Context, name: str, args: tuple[s.Expression, ...], span:
     values = [once(context.value(arg)) for arg in args]
     for param, value, arg in zip(found.params, values, args, strict=True):
         if isinstance(value.term, Position) and value.term.index.set != param.set:
-            raise WrongSet(f"map `{name}` is of an index of {param.set}, and `{arg.span.text}` runs over {value.term.index.set}", arg.span,
+            raise WrongSet(f"map `{name}` is of an index of {param.set}, and `{arg.span.text}` runs over {value.term.index.set}",
+                           arg.span,
                            notes=(f"it is defined as `{found.span.text}`",))
     inner = replace(context, params=(), letters=None, held=frozenset(found.params), restrictions=()).value(found.body)
     term = substitute(inner.term, dict(zip(found.params, (v.term for v in values), strict=True)))
