@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from programs import Case
+from programs import FILES, Case
 
 from einc import front, pipeline
 from einc.backends.torch.load import load
+from einc.commands.sizes import names
 from einc.errors import Report, Source, render
 from einc.indices import Extent
 from einc.interpret import interpret
@@ -25,6 +26,7 @@ Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]
 Function = Callable[..., Any]
 Outputs = dict[str, torch.Tensor]
+Tiles = tuple[int, int]
 
 EXACT = 1e-12
 
@@ -40,17 +42,17 @@ def each(cases: Sequence[Case], broken: Mapping[str, str]) -> pytest.MarkDecorat
 # stages
 
 
-def typed(text: str) -> TypedProgram:
+def typed(text: str, name: str = "<text>") -> TypedProgram:
     """The program of a text that has no errors."""
     report = Report()
-    program = pipeline.check(Source("<text>", text), report)
+    program = pipeline.check(Source(name, text), report)
     assert program is not None, "\n".join(map(render, report.sorted()))
     return program
 
 
 @cache
 def typed_of(case: Case) -> TypedProgram:
-    return typed(case.text)
+    return typed(case.text, f"specs/{case.name}.ein" if case in FILES else f"<{case.name}>")
 
 
 @cache
@@ -69,17 +71,20 @@ def source_of(case: Case) -> str:
 
 
 @cache
-def module_of(case: Case, tiles: str = "") -> Function:
-    """The emitted function; `tiles` is `tiny` where it is to cut every grid axis in many tiles."""
+def module_of(case: Case, tiles: Tiles | None = None) -> Function:
+    """The emitted function; with `tiles` every tiled axis is cut in pieces of so many rows and columns."""
     source = source_of(case)
-    return load(tiny(source) if tiles else source, plan_of(case).name)
+    return load(cut(source, tiles) if tiles else source, plan_of(case).name)
 
 
-def tiny(source: str) -> str:
-    """The emitted text with tiles of a few rows, whatever the sizes."""
-    text, cut = re.subn(r"max\(16, (min\(.*), 2\*\*21 // (.*)\)\)$", r"max(3, \1, 8 // \2))", source, flags=re.MULTILINE)
-    assert cut == source.count("2**21"), "the line that chooses the tiles has changed: see `tiny`"
-    return text
+def cut(source: str, tiles: Tiles) -> str:
+    """The emitted text with the steps of its loops as given, whatever the sizes."""
+    for step in dict.fromkeys(re.findall(r"^ *for \w+ in range\(.*, (\w+)\):$", source, flags=re.MULTILINE)):
+        length = tiles[not step.startswith("rows")]
+        source, found = re.subn(rf"^( *){step} = .*$", rf"\g<1>{step} = {length}", source, flags=re.MULTILINE)
+        assert found == 1, f"{step} is not set in one place"
+    assert source.count(" in range(") == len(re.findall(r" in range\(.*, \w+\):", source)), "a loop without a step: see `cut`"
+    return source
 
 
 # data
@@ -116,15 +121,20 @@ def tensors(given: Mapping[str, Array], dtype: torch.dtype = torch.float64) -> d
 
 def meaning(program: Program, given: Mapping[str, Array], sizes: Mapping[str, int]) -> Arrays:
     """The outputs by the interpreter."""
-    return interpret(program, given, {name: n for name, n in sizes.items() if name not in program.sizes})
+    return interpret(program, given, {name: sizes[name] for name in names(program) if name in sizes})
 
 
 def called(function: Function, program: Program, given: Mapping[str, torch.Tensor], sizes: Mapping[str, int]) -> Outputs:
-    """The outputs of an emitted function by name; it gets the sizes it asks for."""
-    asks = inspect.signature(function).parameters
-    result = function(**given, **{name: n for name, n in sizes.items() if name in asks})
-    names = (name for name, _ in program.outputs)
-    return dict(zip(names, (result,) if isinstance(result, torch.Tensor) else result, strict=True))
+    """The outputs of an emitted function by name; it gets the sizes it asks for, and where it gets no numbers is in float64."""
+    asks = inspect.signature(function).parameters.keys() - given.keys()
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        result = function(**given, **{name: n for name, n in sizes.items() if name in asks})
+    finally:
+        torch.set_default_dtype(usual)
+    keys = (name for name, _ in program.outputs)
+    return dict(zip(keys, (result,) if isinstance(result, torch.Tensor) else result, strict=True))
 
 
 # equality

@@ -24,8 +24,8 @@ class Case:
     def trials(self) -> list[dict[str, int]]:
         """The case's own sizes; one step, none at all, and many where there is time; one of everything that may be one."""
         out = [dict(self.sizes)]
-        for name in ("T", "U"):
-            out += [{**self.sizes, name: n} for n in (0, 1, 37) if name in self.sizes]
+        for name in ("T", "U", "S", "V"):
+            out += [{**self.sizes, name: n} for n in (0, 1, 37) if name in self.sizes and (n or name == "T" or not self.ranges)]
         ones = {name: 1 for name, size in self.sizes.items() if name in ("H", "B", "T", "W", "d_model")}
         return [*out, {**self.sizes, **ones}] if len(ones) > 1 else out
 
@@ -137,8 +137,13 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         weight c_j
         output y_t = Σ_j c_j x_{max(t - j + 1, 1)}
     """, {"T": 9, "n": 3}, {}),
-    "shift_gated": ("index t, s : time(T)\nindex f : feature(D)\ninput x_t, w_f\ny_t = Σ_f (Σ_s 1[s = t + 1] x_s) w_f\noutput y_t : all",
-                    {"T": 9, "D": 3}, {}),
+    "shift_gated": ("""
+        index t, s : time(T)
+        index f : feature(D)
+        input x_t, w_f
+        y_t = Σ_f (Σ_s 1[s = t + 1] x_s) w_f
+        output y_t : all
+    """, {"T": 9, "D": 3}, {}),
     "shift_min": ("index t : time(T)\ninput x_t\ny_t = x_{min(t + 2, T)} x_t\noutput y_t : all", TIME, {}),
     "convolution": ("""
         index t : time(T)
@@ -192,7 +197,7 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
     "mask_by_data": (_masked("s ≤ t, s < cut_t", "input cut_t : int"), HEADS, {"cut": ("0", "T")}),
     "mask_two": (_masked("s ≤ t").replace("mask L", "mask L_{t s}^{(h)} : s > t - 4\n        mask L"), HEADS, {}),
     # cascades
-    "softcap": ("""
+    "capped": ("""
         index t, s : time(T)
         index d : feature(D)
         input q_t^d, v_s
@@ -224,7 +229,7 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         index t, s : time(T)
         input x_t
         mu_t = Σ_{s ≤ t} x_s / t
-        output y_t = Σ_{s ≤ t} (x_s - mu_t)^2 / t
+        output y_t = 1 + Σ_{s ≤ t} (x_s - mu_t)^2 / t
     """, TIME, {}),
     "softmax_of_softmax": ("""
         index t, s, u : time(T)
@@ -326,16 +331,34 @@ INLINE = [Case(name, "\n".join(line.strip() for line in text.strip().splitlines(
 
 SPEC_SIZES: dict[str, dict[str, int]] = {
     "attention": MODEL,
+    "attention_backward": {"T": 9, "H": 3, "d_k": 5},
     "alibi": MODEL,
     "gqa": {**MODEL, "H": 5, "G": 2},
     "sliding_window": {**MODEL, "W": 4},
     "cross_attention": {**MODEL, "U": 5},
+    "linear_cross_entropy": {"T": 9, "d_model": 5, "V": 11},
     "llama_attention": {**MODEL, "B": 2, "H": 6, "G": 2},
     "rope": {"T": 7, "d_k": 6},
     "rope_half": {"T": 7, "d_k": 6},
     "sdpa": {"B": 2, "H": 3, "T": 9, "d_k": 5},
+    "decode": {"B": 2, "H": 3, "T": 4, "S": 9, "d_k": 5},
+    "documents": {"B": 2, "H": 3, "T": 9, "d_k": 5},
+    "prefix_lm": {"B": 2, "H": 3, "T": 9, "d_k": 5, "P": 4},
+    "softcap": {"B": 2, "H": 3, "T": 9, "d_k": 5},
+    "argmax_payload": {"T": 9, "D": 3},
+    "collision": {"B": 3, "V": 7},
+    "entropy": {"B": 3, "V": 7},
+    "kl": {"B": 3, "V": 7},
+    "min_plus": {"T": 9, "D": 3},
+    "norm_projection": {"B": 3, "S": 7, "D": 4},
+    "prefix": {"T": 9, "D": 3},
+    "scaled_norm": {"T": 5, "S": 7},
+    "two_domains": {"T": 9, "D": 3, "W": 4},
+    "variance": {"T": 9},
 }
+SPEC_RANGES = {"linear_cross_entropy": {"w": ("1", "V")}, "documents": {"doc": ("1", "3")}}
 
-FILES = [Case(path.stem, path.read_text(encoding="utf-8"), SPEC_SIZES.get(path.stem, {})) for path in sorted(SPECS.glob("*.ein"))]
+FILES = [Case(path.stem, path.read_text(encoding="utf-8"), SPEC_SIZES.get(path.stem, {}), SPEC_RANGES.get(path.stem, {}))
+         for path in sorted(SPECS.rglob("*.ein"))]
 
 CASES = [*INLINE, *FILES]
