@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
 
 from einc.indices import Extent, number
-from einc.terms import Apply, Const, Pack, Part, Position, Size, Term, Truth, conjuncts
+from einc.terms import Apply, Const, Pack, Part, Position, Size, Term, Truth, both, conjuncts
 
 _DEPTH = 7
+_STEPS = 4_000
+_CASES = 3
+_NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,7 @@ def facts(domain: Term) -> list[Linear]:
             case Apply("le", (a, b)):
                 out += _some(difference(a, b))
             case Apply("lt", (a, b)):
-                out += [f.plus(Linear((), number(-1))) for f in _some(difference(a, b))]
+                out += [f.plus(Linear((), number(-1))) if _whole(f) else f for f in _some(difference(a, b))]
             case Apply("eq", (a, b)):
                 out += _some(difference(a, b)) + _some(difference(b, a))
     return out
@@ -129,27 +133,62 @@ def _some(form: Linear | None) -> list[Linear]:
     return [] if form is None else [form]
 
 
-def nonnegative(goal: Linear, given: list[Linear], strict: bool = False, depth: int = _DEPTH) -> bool:
-    """Whether `goal ≥ 0` (or `> 0`) follows from the facts and from what its atoms are."""
-    if not goal.atoms:
-        return _positive(goal.constant, strict)
-    if depth == 0:
-        return False
-    for atom, coefficient in goal.atoms:
-        sign = _sign(coefficient)
-        if sign == 0:
-            continue
-        rest = goal.without(atom)
-        whole = coefficient.constant in (1, -1) and _whole(rest) and not strict
-        for bound, above in _bounds(atom, sign, given, whole):
-            if nonnegative(rest.plus(bound, coefficient), given, strict or above, depth - 1):
-                return True
-        match _alternatives(atom, sign):
-            case None:
+class _Search:
+    """Whether forms are ≥ 0 (or > 0), from the facts and from what their atoms are; gives up after so many steps."""
+
+    def __init__(self, given: list[Linear], sizes: Mapping[str, int]) -> None:
+        self.given, self.sizes, self.steps = given, sizes, _STEPS
+
+    def nonnegative(self, goal: Linear, strict: bool = False, depth: int = _DEPTH) -> bool:
+        """Whether `goal ≥ 0` (strict: `> 0`) follows."""
+        if not goal.atoms:
+            return _positive(goal.constant.fixed(self.sizes), strict)
+        self.steps -= 1
+        if depth == 0 or self.steps <= 0:
+            return False
+        for atom, coefficient in goal.atoms:
+            sign = _sign(coefficient.fixed(self.sizes))
+            if sign == 0:
                 continue
-            case options if all(nonnegative(rest.plus(o, coefficient), given, strict, depth - 1) for o in options):
+            rest = goal.without(atom)
+            whole = coefficient.constant in (1, -1) and _whole(rest) and not strict
+            for bound, above in self._bounds(atom, sign, whole):
+                if self.nonnegative(rest.plus(bound, coefficient), strict or above, depth - 1):
+                    return True
+            options = _alternatives(atom, sign)
+            if options is not None and all(self.nonnegative(rest.plus(o, coefficient), strict, depth - 1) for o in options):
                 return True
-    return False
+        return False
+
+    def _bounds(self, atom: Term, sign: int, whole: bool) -> Iterable[tuple[Linear, bool]]:
+        """What the atom is at least (sign 1) or at most (sign −1); the flag says that the goal must then hold strictly.
+
+        Where everything else is a whole number, floor(x) ≥ c iff x ≥ c, floor(x) ≤ c iff x < c + 1, and so for ceil.
+        """
+        one = Linear((), number(1))
+        for fact in self.given:
+            c = fact.coefficient(atom).constant
+            if c is not None and c != 0 and (c > 0) == (sign > 0):
+                yield Linear((), number(0)).plus(fact.without(atom), number(Fraction(-1) / c)), False
+        match atom:
+            case Position(index):
+                low, high = number(index.set.start), index.set.extent + number(index.set.start - 1)
+                yield Linear((), low if sign > 0 else high), False
+            case Apply("floor", (x,)) if (inner := linear(x)) is not None:
+                if sign < 0 and whole:
+                    yield inner.plus(one, number(-1)), True
+                yield (inner, False) if sign < 0 or whole else (inner.plus(one, number(-1)), False)
+            case Apply("ceil", (x,)) if (inner := linear(x)) is not None:
+                if sign > 0 and whole:
+                    yield inner.plus(one), True
+                yield (inner, False) if sign > 0 or whole else (inner.plus(one), False)
+            case Apply("mod", (x, b)) if (inner := linear(b)) is not None and not inner.atoms and _positive(inner.constant, True):
+                top = inner.plus(one, number(-1)) if (form := linear(x)) is not None and _whole(form) and _whole(inner) else inner
+                yield (Linear((), number(0)) if sign > 0 else top), False
+            case Apply("min" | "max" as op, args) if (op == "min") == (sign < 0):
+                for arg in args:
+                    if (inner := linear(arg)) is not None:
+                        yield inner, False
 
 
 def _sign(extent: Extent) -> int:
@@ -172,43 +211,7 @@ def _whole(form: Linear) -> bool:
     """Whether the form is a whole number at every point."""
     extents = [form.constant, *(c for _, c in form.atoms)]
     exact = all(c.denominator == 1 and all(p > 0 for _, p in m) for e in extents for m, c in e.terms)
-    return exact and all(not isinstance(a, Apply) or a.op in ("floor", "ceil", "mod") for a, _ in form.atoms)
-
-
-def _bounds(atom: Term, sign: int, given: list[Linear], whole: bool) -> Iterable[tuple[Linear, bool]]:
-    """What the atom is at least (sign 1) or at most (sign −1); the flag says that the goal must then hold strictly.
-
-    Where everything else is a whole number, floor(x) ≥ c iff x ≥ c, ceil(x) ≤ c iff x ≤ c, and ceil(x) ≥ c iff x + 1 > c.
-    """
-    one = Linear((), number(1))
-    for fact in given:
-        c = fact.coefficient(atom).constant
-        if c is not None and c != 0 and (c > 0) == (sign > 0):
-            yield Linear((), number(0)).plus(fact.without(atom), number(Fraction(-1) / c)), False
-    match atom:
-        case Position(index):
-            low, high = number(index.set.start), index.set.extent + number(index.set.start - 1)
-            yield Linear((), low if sign > 0 else high), False
-        case Apply("floor", (x,)) if (inner := linear(x)) is not None:
-            if sign < 0 or whole:
-                yield inner, False
-            else:
-                yield inner.plus(one, number(-1)), False
-        case Apply("ceil", (x,)) if (inner := linear(x)) is not None:
-            if sign > 0:
-                yield inner, False
-                if whole:
-                    yield inner.plus(one), True
-            elif whole:
-                yield inner, False
-            else:
-                yield inner.plus(one), False
-        case Apply("mod", (_, b)) if (inner := linear(b)) is not None:
-            yield (Linear((), number(0)) if sign > 0 else inner.plus(one, number(-1))), False
-        case Apply("min" | "max" as op, args) if (op == "min") == (sign < 0):
-            for arg in args:
-                if (inner := linear(arg)) is not None:
-                    yield inner, False
+    return exact and all(isinstance(a, Position) or (isinstance(a, Apply) and a.op in ("floor", "ceil")) for a, _ in form.atoms)
 
 
 def _alternatives(atom: Term, sign: int) -> list[Linear] | None:
@@ -220,31 +223,33 @@ def _alternatives(atom: Term, sign: int) -> list[Linear] | None:
     return None
 
 
-def proves(given: Term, goal: Term) -> bool:
-    """Whether the goal holds wherever `given` does. Sound, not complete."""
-    disjunctions = [a for a in conjuncts(given) if isinstance(a, Apply) and a.op == "or"]
-    if disjunctions:
-        rest = tuple(a for a in conjuncts(given) if a is not disjunctions[0])
-        return all(proves(Apply("and", (*rest, option)), goal) for option in disjunctions[0].args)
-    known = set(conjuncts(given))
-    return all(_proves_atom(given, known, atom) for atom in conjuncts(goal))
+def proves(given: Term, goal: Term, sizes: Mapping[str, int] = _NO_SIZES, cases: int = _CASES) -> bool:
+    """Whether the goal holds wherever `given` does, for sizes of which some may be known. Sound, not complete."""
+    known = conjuncts(given)
+    either = next((a for a in known if isinstance(a, Apply) and a.op == "or"), None) if cases else None
+    if either is not None:
+        rest = tuple(a for a in known if a is not either)
+        return all(proves(Apply("and", (*rest, *conjuncts(option))), goal, sizes, cases - 1) for option in either.args)
+    search = _Search(facts(given), sizes)
+    return all(_proves_atom(search, set(known), atom, sizes) for atom in conjuncts(goal))
 
 
-def _proves_atom(given: Term, known: set[Term], goal: Term) -> bool:
+def _proves_atom(search: _Search, known: set[Term], goal: Term, sizes: Mapping[str, int]) -> bool:
     if goal == Truth(True) or goal in known or Truth(False) in known:
         return True
     match goal:
         case Apply("le", (a, b)):
             form = difference(a, b)
-            return form is not None and nonnegative(form, facts(given))
+            return form is not None and search.nonnegative(form)
         case Apply("lt", (a, b)):
             form = difference(a, b)
-            return form is not None and nonnegative(form.plus(Linear((), number(-1))), facts(given))
+            # Positions and their terms are whole numbers; what is not, is compared as it is.
+            return form is not None and search.nonnegative(*((form.plus(Linear((), number(-1))),) if _whole(form) else (form, True)))
         case Apply("eq", (a, b)):
-            return (Apply("eq", (b, a)) in known or a == b
-                    or (_proves_atom(given, known, Apply("le", (a, b))) and _proves_atom(given, known, Apply("le", (b, a)))))
+            return a == b or Apply("eq", (b, a)) in known or all(
+                _proves_atom(search, known, Apply("le", pair), sizes) for pair in ((a, b), (b, a)))
         case Apply("or", args):
-            return any(proves(given, arg) for arg in args)
+            return any(proves(both(*known), arg, sizes, 0) for arg in args)
     return False
 
 

@@ -115,9 +115,13 @@ class Report:
     """The problems found so far, in the order they were found."""
 
     problems: list[Problem] = field(default_factory=list)
+    told: set[tuple[str, str, Span | None]] = field(default_factory=set, init=False)
 
     def add(self, problem: Problem) -> None:
-        if not isinstance(problem, Silent):
+        """Takes a problem in, unless it was told already, in other words or the same."""
+        key = (problem.code, problem.message, problem.span)
+        if not isinstance(problem, Silent) and key not in self.told:
+            self.told.add(key)
             self.problems.append(problem)
 
     @property

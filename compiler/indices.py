@@ -49,6 +49,18 @@ class Extent:
     def sizes(self) -> frozenset[str]:
         return frozenset(name for mono, _ in self.terms for name, _ in mono)
 
+    def fixed(self, sizes: Mapping[str, int]) -> Extent:
+        """The extent with the sizes that are known as numbers in it; a size of 0 stays a name."""
+        if not any(sizes.get(name) for name in self.sizes):
+            return self
+        out: list[tuple[Monomial, Fraction]] = []
+        for mono, coefficient in self.terms:
+            known = coefficient
+            for name, power in mono:
+                known *= Fraction(sizes[name]) ** power if sizes.get(name) else 1
+            out.append((tuple((n, p) for n, p in mono if not sizes.get(n)), known))
+        return _collect(out)
+
     def at(self, sizes: Mapping[str, int]) -> Fraction:
         """The value; KeyError where a size is not given."""
         total = Fraction(0)

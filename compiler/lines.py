@@ -38,24 +38,26 @@ def lines(source: Source, report: Report, functions: frozenset[str] = frozenset(
     found = words(source, report, functions, skip)
     bad = sorted(p.span.start for p in report.problems[before:] if p.span is not None)
     out = []
-    for piece in _split(source, found, report):
+    for start, piece in _split(source, found, report):
         here = bisect_left(bad, piece[0].start)
         touched = here < len(bad) and bad[here] < piece[-1].end
-        out.append(Line(tuple(piece), _column(source, piece[0].start), not _balanced(source, piece, report) or touched))
+        out.append(Line(tuple(piece), _column(source, start), not _balanced(source, piece, report) or touched))
     return out
 
 
-def _split(source: Source, found: list[Word], report: Report) -> Iterator[list[Word]]:
+def _split(source: Source, found: list[Word], report: Report) -> Iterator[tuple[int, list[Word]]]:
+    """The pieces, each with the place whose column says how deep it is indented."""
     at = 0
     while at < len(found):
         if found[at].type in (*_BREAKS, "STOP"):
             at += 1
         elif found[at].type == "DISPLAY":
+            start = found[at].start
             at, pieces = _display(source, found, at, report)
-            yield from pieces
+            yield from ((start, piece) for piece in pieces)
         else:
-            at, piece = _statement(found, at)
-            yield piece
+            at, piece = _statement(source, found, at)
+            yield piece[0].start, piece
 
 
 def _column(source: Source, offset: int) -> int:
@@ -88,7 +90,7 @@ def _stops(piece: list[Word]) -> list[Word]:
     return [Word("COMMA", w.value, w.start, w.end) if w.type == "STOP" else w for w in piece if w.type != "STOP" or w.value != "."]
 
 
-def _statement(found: list[Word], start: int) -> tuple[int, list[Word]]:
+def _statement(source: Source, found: list[Word], start: int) -> tuple[int, list[Word]]:
     """The place after a statement, and its words: a line, and what an open bracket or an operator joins to it."""
     piece: list[Word] = []
     at, depth, opened = start, 0, 0
@@ -101,6 +103,8 @@ def _statement(found: list[Word], start: int) -> tuple[int, list[Word]]:
             opened += depth > 0
             if following is None or opened > MAX_OPEN_LINES or not _joined(piece, following, depth):
                 break
+            if depth == 0 and _blank(source, word, found[at + 1]):
+                break
         else:
             if word.type == "STOP" and word.value in ",;" and depth > 0:
                 word = Word("COMMA", word.value, word.start, word.end)
@@ -112,6 +116,11 @@ def _statement(found: list[Word], start: int) -> tuple[int, list[Word]]:
         at = first_end
         piece = [w for w in found[start:first_end] if w.type != "STOP"]
     return at, piece
+
+
+def _blank(source: Source, word: Word, following: Word) -> bool:
+    """Whether an empty line follows, which ends a statement; a comment does not."""
+    return following.type == "NEWLINE" and not source.text[word.end:following.start].strip()
 
 
 def _joined(piece: list[Word], following: Word, depth: int) -> bool:

@@ -194,20 +194,15 @@ class _Lexer:
     def _prime(self, marks: str, start: int, end: int) -> None:
         """A prime is the name's before its scripts and the index's in braces; after a bare script it could be either's."""
         bare = len(self.out) > 1 and self.out[-1].type in _UNITS and self.out[-2].type in ("LOW", "UP")
-        labelled = bool(self.out) and self.out[-1].type in ("LABEL_LOW", "LABEL_UP")
-        if not (bare or labelled):
+        if not bare:
             self.put("PRIME", marks, start, end)
             return
-        first = self.out[-2] if bare else self.out[-1]
-        script = self.source.text[first.start:self.out[-1].end]
-        at = len(self.out) - (3 if bare else 2)
-        name = self.out[at].value if at >= 0 and self.out[at].type in _NAMES else "x"
-        helps = [Help(f"write `{name}{marks}{script}` if the name has the prime")]
-        if bare:
-            helps.append(Help(f"write `{name}{script[0]}{{{script[1:].strip()}{marks}}}` if the index has it"))
+        script = self.source.text[self.out[-2].start:self.out[-1].end]
+        name = self.out[-3].value if len(self.out) > 2 and self.out[-3].type in _NAMES else "x"
         self.report.add(BadScript(f"a prime after `{script}` could belong to the name or to the script",
                                   Span(self.source, start, end),
-                                  helps=tuple(helps)))
+                                  helps=(Help(f"write `{name}{marks}{script}` if the name has the prime"),
+                                         Help(f"write `{name}{script[0]}{{{script[1:].strip()}{marks}}}` if the index has it"))))
 
     def _mark(self, accent: str, start: int, end: int) -> None:
         """A combining mark belongs to the last letter: K̂ is \\widehat K."""

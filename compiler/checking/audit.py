@@ -109,7 +109,7 @@ def _ranges(program: TypedProgram, places: Mapping[Term, Span], spans: Mapping[s
         for at in _all(equation):
             slots = program.tensors[at.read.tensor].slots
             for slot, sub in zip(slots, at.read.subs, strict=True):
-                bad = _outside(sub, slot.set, at.given)
+                bad = _outside(sub, slot.set, at.given, program.sizes)
                 if bad:
                     span = places.get(at.read) or spans.get(equation.target)
                     report.add(OutOfRange(f"the index expression in slot `{slot.name}` may {bad}", span, helps=(
@@ -119,20 +119,20 @@ def _ranges(program: TypedProgram, places: Mapping[Term, Span], spans: Mapping[s
                     break
 
 
-def _outside(sub: Term, into: IndexSet, given: Term) -> str:
+def _outside(sub: Term, into: IndexSet, given: Term, sizes: Mapping[str, int]) -> str:
     """How the subscript may leave its range; empty where it provably does not, or where only the data can tell."""
     match sub:
         case Position(index) if index.set == into:
             return ""
         case Pack(parts, sets):
-            return next((bad for p, x in zip(parts, sets, strict=True) if (bad := _outside(p, x, given))), "")
+            return next((bad for p, x in zip(parts, sets, strict=True) if (bad := _outside(p, x, given, sizes))), "")
         case Part(item, of):
-            return _outside(item, of, given)
+            return _outside(item, of, given, sizes)
     if any(True for _ in reads(sub)):
         return ""
-    if not proves(given, Apply("le", (const(into.start), sub))):
+    if not proves(given, Apply("le", (const(into.start), sub)), sizes):
         return f"fall below {into.start}"
-    if not proves(given, Apply("le", (sub, Size(into.extent + number(into.start - 1))))):
+    if not proves(given, Apply("le", (sub, Size(into.extent + number(into.start - 1)))), sizes):
         return f"pass {into.extent + number(into.start - 1)}"
     return ""
 

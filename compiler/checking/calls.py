@@ -35,7 +35,7 @@ def call(context: Context, name: Name, scripts: tuple[s.Script, ...], group: s.G
         wanted = f"{len(function.params)} argument{'s' * (len(function.params) != 1)}"
         raise WrongArguments(f"`{function.name}` takes {wanted}, not {len(group.items)}", span,
                              notes=(f"it is defined as `{function.span.text}`",))
-    if scripts and not function.own:
+    if scripts and not function.letters:
         raise WrongArguments(f"`{function.name}` has no index of its own", scripts[0].span,
                              notes=(f"it is defined as `{function.span.text}`",))
     context.made.calls += 1
@@ -91,10 +91,10 @@ class _Call:
         """The indices that the call's script gives to the definition's letters, and their domain."""
         found = binder(self.context, scripts, self.span, own=True)
         function = self.function
-        if len(function.own) != len(found.bound):
-            raise WrongArguments(f"`{function.name}` runs over {len(function.own)} index, its script names {len(found.bound)}",
+        if len(function.letters) != len(found.bound):
+            raise WrongArguments(f"`{function.name}` runs over {len(function.letters)} index, its script names {len(found.bound)}",
                                  scripts[0].span, notes=(f"it is defined as `{function.span.text}`",))
-        self.own = dict(zip(function.own, found.bound, strict=True))
+        self.own = dict(zip(function.letters, found.bound, strict=True))
         self.restriction = found.domain
         self.said = frozenset(found.bound) if found.said else frozenset()
 

@@ -108,12 +108,13 @@ class Work:
             self._read(signature, entry, made, report)
         except Problem as problem:
             report.add(problem)
-            signature.total = True  # so that its readers are not blamed for what it lacks
+            signature.stated = frozenset(range(len(signature.slots)))  # so that its readers are not blamed for what it lacks
         except _Deeper:
             made.drop()
             raise
         if entry is None or not entry.broken:
-            self.report.problems += report.problems
+            for problem in report.problems:
+                self.report.add(problem)
         self.made.take(made)
         self.open.pop(key)
         self.done.add(key)
@@ -145,7 +146,7 @@ class Work:
         plain = both(*(c for c in conjuncts(domain) if free_indices(c) <= set(letters)))
         signature.letters = letters
         signature.domain = None if plain == TRUE else plain
-        signature.total = signature.total or bool(result.stated & left and not free_indices(domain))
+        signature.stated = frozenset(n for n, x in enumerate(letters) if x in result.stated)
         signature.lines = {n: result.lines[x] for n, x in enumerate(letters) if x in result.lines}
         signature.integer = result.integer and not isinstance(result.term, Where)
         terms = tuple(_axis(axis, self.scope) for axis in entry.left.axes)

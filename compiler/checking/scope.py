@@ -30,6 +30,7 @@ class Signature:
     integer: bool = False
     alias: str | None = None
     total: bool = False  # declared `: all`
+    stated: frozenset[int] = frozenset()  # slots about whose domain something was said
     masks: list[Mask] = field(default_factory=list)
     domain: Term | None = None  # over `letters`
     letters: tuple[Index, ...] = ()
@@ -80,6 +81,11 @@ class Function:
     body: s.Expression
     withs: tuple[s.Relation, ...]
     span: Span
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """The indices of its own, in the order of its script, or else of its parameters."""
+        return self.own or tuple(dict.fromkeys(x for p in self.params for x, _ in p.letters))
 
 
 @dataclass

@@ -114,9 +114,8 @@ def _tensor(context: Context, signature: Signature, items: tuple[Item, ...], spa
     domain = TRUE if signature.domain is None else substitute(signature.domain, by)
     term = Read(signature.key, subs)
     context.made.places.setdefault(term, span)
-    stated = free_indices(domain)
-    if signature.total:
-        stated = stated.union(*(free_indices(x) for x in subs))
+    slots = range(len(subs)) if signature.total else signature.stated
+    stated = free_indices(domain).union(*(free_indices(subs[n]) for n in slots))
     lines = {sub.index: substitute(signature.lines[n], by) for n,
              sub in enumerate(subs) if n in signature.lines and isinstance(sub, Position)}
     out = merged(values, term, both(domain))
