@@ -34,13 +34,16 @@ HELP = {"help_option_names": ["-h", "--help"]}
               help="The main sizes, or the large ones too and growth to T = 16384.  [default: quick]")
 @click.option("--spread", default=1.0, show_default=True, type=click.FloatRange(min=0), help="Standard deviation of the logits.")
 @click.option("--memory/--no-memory", default=True, help="Measure peak memory, in a process per rival.  [default: memory]")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads of torch; as many as it takes without it. One thread suffers "
+              "least from other processes.")
 @click.option("--patience", default=10.0, show_default=True, type=click.FloatRange(min=0),
               help="Seconds to wait, for each case, until other processes leave the machine alone.")
 @ROUNDS
 @OUT
 @click.pass_context
 def main(ctx: click.Context, *, case_names: tuple[str, ...], rival_names: tuple[str, ...], dtypes: tuple[str, ...], quick: bool,
-         spread: float, memory: bool, patience: float, rounds: int, out: Path) -> None:
+         spread: float, memory: bool, patience: float, threads: int | None,
+         rounds: int, out: Path) -> None:
     """Run the cases against the rivals side by side in one process.
 
     Every result is checked against float64 before it is timed. Times are medians of interleaved rounds; `speed` is the median
@@ -51,6 +54,8 @@ def main(ctx: click.Context, *, case_names: tuple[str, ...], rival_names: tuple[
     """
     if ctx.invoked_subcommand is not None:
         return
+    if threads is not None:
+        torch.set_num_threads(threads)
     console = wide_console()
     plan = Plan([cases.BY_NAME[name] for name in case_names or cases.BY_NAME],
                 [rivals.BY_NAME[name] for name in rival_names or rivals.BY_NAME],

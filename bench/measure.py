@@ -81,7 +81,7 @@ def interleaved(calls: Mapping[str, Call], rounds: int, patience: float = 0.0,
                 tick: Callable[[str], None] = lambda name: None) -> Series:
     """Seconds of each call in each round. Every round runs all of them, each time starting with another one.
 
-    A round that others disturbed is run again, at most twice as often as asked for; the least disturbed ones count.
+    A round that others disturbed is run again, up to twice as many rounds in all; the least disturbed ones count.
     """
     names = list(calls)
     repeats = {name: max(1, math.ceil(SAMPLE / max(seconds(call), 1e-7))) for name, call in calls.items()}
@@ -93,7 +93,7 @@ def interleaved(calls: Mapping[str, Call], rounds: int, patience: float = 0.0,
             tick(name)
             into[name] = seconds(calls[name], repeats[name])
 
-    while names and len(found) < 3 * rounds and sum(far == 0 for far, _ in found) < rounds:
+    while names and len(found) < 2 * rounds and sum(far == 0 for far, _ in found) < rounds:
         quiet.wait()
         first, taken = len(found) % len(names), dict[str, float]()
         found.append((quiet.disturbance(partial(once, names[first:] + names[:first], taken)), taken))
@@ -192,7 +192,8 @@ class Memory:
 
     def of(self, case: str, sizes: Sizes, dtype: str, rival: str) -> int | None:
         if rival not in self.workers:
-            self.workers[rival] = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+            self.workers[rival] = ProcessPoolExecutor(
+                1, multiprocessing.get_context("spawn"), torch.set_num_threads, (torch.get_num_threads(),))
         try:
             return self.workers[rival].submit(memory_of, case, dict(sizes), dtype, rival).result(MEMORY_LIMIT)
         except BrokenProcessPool:  # killed, most likely for its memory

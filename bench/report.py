@@ -104,7 +104,8 @@ def sweeps(rows: Iterable[Row]) -> list[tuple[str, str, dict[str, list[Row]]]]:
 
 
 def memory(row: Row) -> int:
-    return (row["memory"] or 0) + (row["held"] or 0)
+    """Bytes of a call and of what is held for it; 0 where the call was not measured."""
+    return 0 if row["memory"] is None else row["memory"] + (row["held"] or 0)
 
 
 def exponents(lines: dict[str, list[Row]]) -> dict[str, tuple[float | None, float | None]]:
@@ -133,7 +134,8 @@ def plots(rows: Sequence[Row], folder: Path) -> list[Path]:
         fits = exponents(lines)
         for rival, line in lines.items():
             spans, (time, space) = [row["sizes"]["T"] for row in line], fits[rival]
-            style: dict[str, Any] = {"marker": "o", "linewidth": 2.4 if rival == "einc" else 1.2}
+            color = f"C{list(RIVALS).index(rival) if rival in RIVALS else 9}"
+            style: dict[str, Any] = {"marker": "o", "color": color, "linewidth": 2.4 if rival == "einc" else 1.2}
             left.plot(spans, [row["seconds"] for row in line], label=_label(rival, time), **style)
             if all(memory(row) for row in line):
                 right.plot(spans, [memory(row) / 1e6 for row in line], label=_label(rival, space), **style)
