@@ -99,8 +99,8 @@ def size(name: str) -> Extent:
 def _show(extent: Extent) -> str:
     parts = []
     for mono, coefficient in reversed(extent.terms):
-        above = [f"{n}**{p}" if p > 1 else n for n, p in mono if p > 0]
-        below = [f"{n}**{-p}" if p < -1 else n for n, p in mono if p < 0]
+        above = [n for n, p in mono for _ in range(p)]
+        below = [n for n, p in mono for _ in range(-p)]
         if abs(coefficient.numerator) != 1 or not above:
             above.insert(0, str(abs(coefficient.numerator)))
         if coefficient.denominator != 1:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
-from einc.indices import Extent, Index, IndexSet, number
+from einc.indices import WITHOUT_NUMBERS, Index, IndexSet, number
 from einc.syntax import Statement, SyntaxTree
 from einc.terms import (
     TRUE,
@@ -25,6 +26,7 @@ from einc.terms import (
     Truth,
     Where,
     conjuncts,
+    free_indices,
     walk,
 )
 
@@ -51,39 +53,26 @@ def _statement(statement: Statement, depth: int) -> str:
 
 
 def _program(program: Program, explicit: bool) -> str:
-    lines = [*_indices(program), ""]
-    for tensor in program.inputs():
-        kind = " : int" if tensor.integer else ""
-        lines.append(f"{tensor.role} {_declared(tensor)}{_alias(tensor)}{kind}")
-    for name, value in program.sizes.items():
-        lines.append(f"dim {name} = {value}")
+    indices = _indices(program)
+    writer = _Writer(program, frozenset(indices), explicit)
+    lines = [f"index {name} : {set_}{writer.structure(indices, set_)}" for name, set_ in indices.items()]
+    lines += [f"dim {name}" for name in _free_sizes(program, indices)]
+    lines += [f"dim {name} = {value}" for name, value in program.sizes.items()]
     lines.append("")
-    lines += [equation_text(program, e) for e in program.equations]
-    lines += [f"output {_declared(program.tensors[key])}{_alias(program.tensors[key])} : all" for _, key in program.outputs]
+    for tensor in program.inputs():
+        lines.append(f"{tensor.role} {writer.declared(tensor)}{' : int' if tensor.integer else ''}")
+    lines.append("")
+    lines += [writer.equation(e) for e in program.equations]
+    lines += [f"output {writer.declared(program.tensors[key])} : all" for _, key in program.outputs]
     return "\n".join(lines) + "\n"
 
 
-def _alias(tensor: Tensor) -> str:
-    return "" if _python(display(tensor)) == tensor.key else f" as {tensor.key}"
-
-
-def _python(text: str) -> str:
-    return "".join(c for c in text if c.isalnum() or c == "_")
-
-
-def display(tensor: Tensor) -> str:
-    """The tensor's name as the language writes it; the pieces of a helper's key are labels."""
-    if tensor.text != tensor.key or "_" not in tensor.key:
-        return tensor.text
-    head, *labels = tensor.key.split("_")
-    return head + "".join(f"_{{\\text{{{x}}}}}" if len(x) < 2 or not x.isalpha() else f"_{x}" for x in labels if x)
-
-
-def _indices(program: Program) -> list[str]:
+def _indices(program: Program) -> dict[str, IndexSet]:
+    """A letter for every set that the text has to name: those it is written with, and new ones for composites without any."""
     found: dict[str, IndexSet] = {}
     for tensor in program.tensors.values():
         for slot in tensor.slots:
-            if slot.name.replace("'", "").isalpha():
+            if _is_letter(slot.name):
                 found.setdefault(slot.name.rstrip("'"), slot.set)
     for equation in program.equations:
         for index in _mentioned(equation):
@@ -91,16 +80,22 @@ def _indices(program: Program) -> list[str]:
     for parts in program.sums.values():
         for part in parts:
             found.setdefault(part.name, part.set)
-    lines = []
-    for name, set_ in found.items():
-        structure = ""
-        if set_ in program.splits:
-            letters = [next((n for n, s in found.items() if s == part), None) for part in program.splits[set_]]
-            structure = f" = ({' '.join(x for x in letters if x)})" if all(letters) else ""
-        elif set_ in program.sums:
-            structure = f" = {' ⊕ '.join(p.name for p in program.sums[set_])}"
-        lines.append(f"index {name} : {_set(set_)}{structure}")
-    return lines
+    for set_ in [x for into, parts in program.splits.items() for x in (*parts, into)]:
+        if set_ not in found.values():
+            taken = {tensor.text for tensor in program.tensors.values()} | set(found)
+            found[next(x for x in _LETTERS if x not in taken)] = set_
+    return found
+
+
+_LETTERS = [*"defghijklmnopqrstuvwxyz", *(a + b for a in "defghijklm" for b in "defghijklm")]
+
+
+def _free_sizes(program: Program, indices: dict[str, IndexSet]) -> list[str]:
+    """Sizes that no index declares."""
+    declared = {name for set_ in indices.values() for name in set_.extent.sizes} | set(program.sizes)
+    terms = (t for e in program.equations for root in (*e.axes, e.domain, e.body) for t in walk(root))
+    used = dict.fromkeys(name for t in terms if isinstance(t, Size) for name in sorted(t.extent.sizes))
+    return [name for name in used if name not in declared]
 
 
 def _mentioned(equation: Equation) -> list[Index]:
@@ -117,14 +112,131 @@ def _mentioned(equation: Equation) -> list[Index]:
     return list(dict.fromkeys(out))
 
 
-def _set(set_: IndexSet) -> str:
-    if set_.start == 1:
-        return f"{set_.cls}({set_.extent})"
-    return f"{set_.cls}({set_.start}..{set_.extent + number(set_.start - 1)})"
+def _is_letter(text: str) -> bool:
+    return text.replace("'", "").isalpha()
 
 
-def _declared(tensor: Tensor) -> str:
-    return display(tensor) + _scripts([(slot, slot.name) for slot in tensor.slots])
+def display(tensor: Tensor, letters: frozenset[str] = frozenset()) -> str:
+    """The tensor's name as the language writes it; the pieces of a helper's key are labels, none of which can be read as indices."""
+    if tensor.text != tensor.key or "_" not in tensor.key:
+        return tensor.text
+    head, *labels = tensor.key.split("_")
+    plain = all(len(x) > 1 and x.isalpha() and not all(c in letters for c in x) and x not in letters for x in labels)
+    return head + ("".join(f"_{x}" for x in labels) if plain else f"_{{\\text{{{'_'.join(labels)}}}}}")
+
+
+def equation_text(program: Program, equation: Equation) -> str:
+    """One equation, every sum with its domain."""
+    return _Writer(program).equation(equation)
+
+
+def text(program: Program, term: Term, level: int = 0) -> str:
+    """A term in the language; parenthesised where it binds looser than `level`."""
+    return _Writer(program).text(term, level)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """What the text of a term depends on: the tensors, and the letters that are indices."""
+
+    program: Program
+    letters: frozenset[str] = frozenset()
+    explicit: bool = False
+
+    def structure(self, indices: dict[str, IndexSet], set_: IndexSet) -> str:
+        if set_ in self.program.splits:
+            parts = [next(n for n, x in indices.items() if x == part) for part in self.program.splits[set_]]
+            twice = {n for n in parts if parts.count(n) > 1}
+            named = [n + "'" * parts[:at].count(n) if n in twice else n for at, n in enumerate(parts)]
+            return f" = ({' '.join(named)})"
+        if set_ in self.program.sums:
+            return f" = {' ⊕ '.join(p.name for p in self.program.sums[set_])}"
+        return ""
+
+    def declared(self, tensor: Tensor) -> str:
+        alias = "" if "".join(c for c in self.name(tensor) if c.isalnum() or c == "_") == tensor.key else f" as {tensor.key}"
+        return self.name(tensor) + _scripts([(slot, slot.name) for slot in tensor.slots]) + alias
+
+    def name(self, tensor: Tensor) -> str:
+        return display(tensor, self.letters)
+
+    def equation(self, equation: Equation) -> str:
+        tensor = self.program.tensors[equation.target]
+        left = self.name(tensor) + _scripts([(x, self.text(axis)) for x, axis in zip(tensor.slots, equation.axes, strict=True)])
+        domain = "" if equation.domain == TRUE else ", " + ", ".join(self.text(c) for c in conjuncts(equation.domain))
+        return f"{left} = {self.text(equation.body)}{domain}"
+
+    def text(self, term: Term, level: int = 0) -> str:
+        """The term, parenthesised where it binds looser than `level`."""
+        shown, mine = self._text(term)
+        return f"({shown})" if mine < level else shown
+
+    def _text(self, term: Term) -> tuple[str, int]:
+        match term:
+            case Const(value):
+                return _number(value)
+            case Truth(value):
+                return ("1 = 1" if value else "1 = 0"), _ATOM
+            case Size(extent):
+                return str(extent), _ATOM if str(extent) in extent.sizes else _SUM
+            case Position(index):
+                return index.name, _ATOM
+            case Pack(parts):
+                inner = [self.text(p) for p in parts]
+                return f"({(' ' if all(map(_is_letter, inner)) else ', ').join(inner)})", _ATOM
+            case Part(item):
+                return self.text(item), _ATOM
+            case Read(tensor, subs):
+                found = self.program.tensors[tensor]
+                return self.name(found) + _scripts([(s, self.text(x)) for s, x in zip(found.slots, subs, strict=True)]), _ATOM
+            case Where(condition, then):
+                return f"1[{', '.join(self.text(c) for c in conjuncts(condition))}] {self.text(then, _POWER)}", _PRODUCT
+            case Fold():
+                return self._fold(term), _PRODUCT
+            case Join(_, parts):
+                return " ⊕ ".join(self.text(body, _SUM) for _, body in parts), 0
+            case Apply(op, args):
+                return self._applied(op, args)
+        raise AssertionError(term)
+
+    def _fold(self, term: Fold) -> str:
+        said = [] if term.domain == TRUE else [self.text(c) for c in conjuncts(term.domain)]
+        if self.explicit:
+            said += [f"{i.name} ∈ {i.set.start}..{i.set.extent + number(i.set.start - 1)}" for i in term.bound
+                     if i not in free_indices(term.domain) and i.set.cls not in WITHOUT_NUMBERS]
+        script = ", ".join([" ".join(i.name for i in term.bound), *said])
+        return f"{_FOLD_SIGNS.get(term.op, term.op)}_{{{script}}} {self.text(term.body, _PRODUCT)}"
+
+    def _applied(self, op: str, args: tuple[Term, ...]) -> tuple[str, int]:
+        match op:
+            case "add":
+                return " + ".join(self.text(a, _PRODUCT) for a in args), _SUM
+            case "sub":
+                return f"{self.text(args[0], _SUM)} - {self.text(args[1], _PRODUCT)}", _SUM
+            case "neg":
+                return f"-{self.text(args[0], _PRODUCT)}", _SUM
+            case "mul":
+                return self._product(args), _PRODUCT
+            case "div":
+                return f"{self.text(args[0], _POWER)} / {self.text(args[1], _POWER)}", _PRODUCT
+            case "pow":
+                base = self.text(args[0])
+                return f"{base if isinstance(args[0], Const) and base.isdigit() else f'({base})'}^{{{self.text(args[1])}}}", _POWER
+            case "and" | "or":
+                return f" {op} ".join(self.text(a, _SUM) for a in args), 0
+            case "not":
+                return f"not ({self.text(args[0])})", 0
+            case _ if op in _INFIX:
+                return f"{self.text(args[0], _SUM)} {_INFIX[op]} {self.text(args[1], _SUM)}", 0
+        return f"{op}({', '.join(self.text(a) for a in args)})", _ATOM
+
+    def _product(self, args: tuple[Term, ...]) -> str:
+        """Factors side by side; one that takes the rest of its product is last or in parentheses."""
+        parts = []
+        for n, arg in enumerate(args):
+            greedy = isinstance(arg, Fold | Where) and n < len(args) - 1
+            parts.append(self.text(arg, _ATOM if greedy else _POWER))
+        return " ".join(p if n == 0 or not p[0].isdigit() else f"* {p}" for n, p in enumerate(parts))
 
 
 def _scripts(slots: list[tuple[Slot, str]]) -> str:
@@ -134,95 +246,12 @@ def _scripts(slots: list[tuple[Slot, str]]) -> str:
         lower = slots[at][0].level == "lower"
         run = []
         while at < len(slots) and (slots[at][0].level == "lower") == lower:
-            slot, text = slots[at]
-            run.append(f"({text})" if slot.level == "label" and text.replace("'", "").isalpha() else text)
+            slot, shown = slots[at]
+            run.append(f"({shown})" if slot.level == "label" and _is_letter(shown) else shown)
             at += 1
         simple = all(_is_letter(x) or (x.startswith("(") and "," not in x) for x in run)
         out += ("_" if lower else "^") + "{" + (" " if simple else ", ").join(run) + "}"
     return out
-
-
-def _is_letter(text: str) -> bool:
-    return text.replace("'", "").isalpha()
-
-
-def equation_text(program: Program, equation: Equation) -> str:
-    """One equation, every sum with its domain."""
-    tensor = program.tensors[equation.target]
-    left = display(tensor) + _scripts([(slot, text(program, axis)) for slot, axis in zip(tensor.slots, equation.axes, strict=True)])
-    domain = "" if equation.domain == TRUE else ", " + ", ".join(text(program, c) for c in conjuncts(equation.domain))
-    return f"{left} = {text(program, equation.body)}{domain}"
-
-
-def text(program: Program, term: Term, level: int = 0) -> str:
-    """A term in the language; parenthesised where it binds looser than `level`."""
-    shown, mine = _text(program, term)
-    return f"({shown})" if mine < level else shown
-
-
-def _text(program: Program, term: Term) -> tuple[str, int]:
-    match term:
-        case Const(value):
-            return _number(value)
-        case Truth(value):
-            return ("1 = 1" if value else "1 = 0"), _ATOM
-        case Size(extent):
-            return _extent(extent)
-        case Position(index):
-            return index.name, _ATOM
-        case Pack(parts):
-            inner = [text(program, p) for p in parts]
-            return f"({(' ' if all(map(_is_letter, inner)) else ', ').join(inner)})", _ATOM
-        case Part(item):
-            return text(program, item), _ATOM
-        case Read(tensor, subs):
-            found = program.tensors[tensor]
-            return display(found) + _scripts([(s, text(program, x)) for s, x in zip(found.slots, subs, strict=True)]), _ATOM
-        case Where(condition, then):
-            return f"1[{', '.join(text(program, c) for c in conjuncts(condition))}] {text(program, then, _POWER)}", _PRODUCT
-        case Fold(op, bound, domain, body):
-            said = [] if domain == TRUE else [text(program, c) for c in conjuncts(domain)]
-            script = ", ".join([" ".join(i.name for i in bound), *said])
-            return f"{_FOLD_SIGNS.get(op, op)}_{{{script}}} {text(program, body, _PRODUCT)}", _PRODUCT
-        case Join(_, parts):
-            return " ⊕ ".join(text(program, body) for _, body in parts), 0
-        case Apply(op, args):
-            return _applied(program, op, args)
-    raise AssertionError(term)
-
-
-def _applied(program: Program, op: str, args: tuple[Term, ...]) -> tuple[str, int]:
-    match op:
-        case "add":
-            return " + ".join(text(program, a, _PRODUCT) for a in args), _SUM
-        case "sub":
-            return f"{text(program, args[0], _SUM)} - {text(program, args[1], _PRODUCT)}", _SUM
-        case "neg":
-            return f"-{text(program, args[0], _PRODUCT)}", _SUM
-        case "mul":
-            return _product(program, args), _PRODUCT
-        case "div":
-            return f"{text(program, args[0], _POWER)} / {text(program, args[1], _POWER)}", _PRODUCT
-        case "pow":
-            base = text(program, args[0])
-            return f"{base if isinstance(args[0], Const) and base.isdigit() else f'({base})'}^{{{text(program, args[1])}}}", _POWER
-        case "and" | "or":
-            return f" {op} ".join(text(program, a, _SUM) for a in args), 0
-        case "not":
-            return f"not ({text(program, args[0])})", 0
-        case _ if op in _INFIX:
-            return f"{text(program, args[0], _SUM)} {_INFIX[op]} {text(program, args[1], _SUM)}", 0
-    return f"{op}({', '.join(text(program, a) for a in args)})", _ATOM
-
-
-def _product(program: Program, args: tuple[Term, ...]) -> str:
-    """Factors side by side; one that takes the rest of its product is last or in parentheses."""
-    parts = []
-    for n, arg in enumerate(args):
-        greedy = isinstance(arg, Fold | Where) and n < len(args) - 1
-        shown = text(program, arg, _ATOM if greedy else _POWER)
-        parts.append(f"({shown})" if greedy and not shown.startswith("(") else shown)
-    return " ".join(p if n == 0 or not p[0].isdigit() else f"* {p}" for n, p in enumerate(parts))
 
 
 def _number(value: Fraction | float) -> tuple[str, int]:
@@ -238,8 +267,3 @@ def _number(value: Fraction | float) -> tuple[str, int]:
         digits = str(abs(int(value * 10**scale))).rjust(scale + 1, "0")
         return ("-" if value < 0 else "") + f"{digits[:-scale]}.{digits[-scale:]}", level
     return f"{value.numerator} / {value.denominator}", min(level, _PRODUCT)
-
-
-def _extent(extent: Extent) -> tuple[str, int]:
-    shown = str(extent).replace(" * ", " ").replace("**", "^")
-    return shown, _ATOM if len(extent.terms) == 1 and extent.constant is None and " " not in shown else _SUM

@@ -179,7 +179,7 @@ def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.E
         context.made.meant.add(term)
     free = {i: o for i, o in inner.free.items() if i not in bound}
     return Value(term, TRUE, free, inner.stated - bound, {i: d for i, d in inner.lines.items() if i not in bound},
-                 inner.bound.union(bound), inner.summed, inner.integer)
+                 inner.bound.union(bound), inner.summed)
 
 
 def _not_cut(inner: Value, bound: frozenset[Index], domain: Term, said: bool, span: Span) -> None:
