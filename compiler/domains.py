@@ -244,7 +244,9 @@ def _proves_atom(search: _Search, known: set[Term], goal: Term, sizes: Mapping[s
         case Apply("lt", (a, b)):
             form = difference(a, b)
             # Positions and their terms are whole numbers; what is not, is compared as it is.
-            return form is not None and search.nonnegative(*((form.plus(Linear((), number(-1))),) if _whole(form) else (form, True)))
+            if form is None:
+                return False
+            return search.nonnegative(form.plus(Linear((), number(-1)))) if _whole(form) else search.nonnegative(form, True)
         case Apply("eq", (a, b)):
             return a == b or Apply("eq", (b, a)) in known or all(
                 _proves_atom(search, known, Apply("le", pair), sizes) for pair in ((a, b), (b, a)))

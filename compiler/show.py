@@ -117,7 +117,7 @@ def _is_letter(text: str) -> bool:
 
 
 def display(tensor: Tensor, letters: frozenset[str] = frozenset()) -> str:
-    """The tensor's name as the language writes it; the pieces of a helper's key are labels, none of which can be read as indices."""
+    """The tensor's name as the language writes it; the pieces of a helper's key are labels, which cannot be read as indices."""
     if tensor.text != tensor.key or "_" not in tensor.key:
         return tensor.text
     head, *labels = tensor.key.split("_")

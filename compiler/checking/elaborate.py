@@ -113,8 +113,8 @@ class Work:
             made.drop()
             raise
         if entry is None or not entry.broken:
-            for problem in report.problems:
-                self.report.add(problem)
+            for found in report.problems:
+                self.report.add(found)
         self.made.take(made)
         self.open.pop(key)
         self.done.add(key)
