@@ -19,18 +19,16 @@ def emit(module: Module) -> str:
     body = Writer(depth=1)
     helpers: set[str] = {"_expect"}
     names = Names({identifier(b) for b in module.buffers} | module.sizes | {"torch", "math", "device", "dtype", "wide"})
-    asked = _sizes(module, body, helpers)
+    asked = _sizes(module, body, helpers, any(isinstance(s, Kernel) for s in module.steps))
     places: dict[tuple[str, IndexSet], str] = {}
-    needs_wide = any(isinstance(s, Kernel) for s in module.steps)
     for step in module.steps:
         body()
         _step(module, step, body, names, helpers, places)
     body()
     body(f"return {_result(module)}")
     out = Writer()
-    _head(module, out, "math." in body.text)
+    _head(module, out, "math." in body.text or any("math." in _HELPERS[h] for h in helpers))
     _signature(module, out, asked)
-    _device(module, out, needs_wide)
     out.lines += body.lines
     _helpers(out, helpers)
     return out.text
@@ -91,17 +89,18 @@ def _device(module: Module, out: Writer, wide: bool) -> None:
         out("wide = torch.float64 if dtype == torch.float64 else torch.float32")
 
 
-def _sizes(module: Module, body: Writer, helpers: set[str]) -> list[str]:
+def _sizes(module: Module, body: Writer, helpers: set[str], wide: bool) -> list[str]:
     """Reads every size from the shapes, asks for the others, and checks every input against what it must be."""
     known: dict[str, str] = {}
     for name, value in module.fixed.items():
         body(f"{name} = {value}")
         known[name] = name
     pending: list[tuple[Tensor, int, Extent]] = []
+    lead = next((t for t in module.inputs if not t.integer), next(iter(module.inputs), None))
     for tensor in module.inputs:
-        if not tensor.slots:
+        if not tensor.slots and tensor is not lead:
             continue
-        targets = []
+        targets: list[str] = []
         for n, slot in enumerate(tensor.slots):
             name = next(iter(slot.set.extent.sizes), "")
             if slot.set.extent == size(name) and name not in known:
@@ -110,11 +109,13 @@ def _sizes(module: Module, body: Writer, helpers: set[str]) -> list[str]:
             else:
                 targets.append("_")
                 pending.append((tensor, n, slot.set.extent))
-        if any(t != "_" for t in targets):
+        if any(t != "_" for t in targets) or tensor is lead:
             helpers.add("_shape")
-            body(f'{", ".join(targets)}{"," * (len(targets) == 1)} = _shape("{tensor.key}", {identifier(tensor.key)}, {len(tensor.slots)})')
+            left = f"{', '.join(targets)}{',' * (len(targets) == 1)} = " if any(t != "_" for t in targets) else ""
+            body(f'{left}_shape("{tensor.key}", {identifier(tensor.key)}, {len(tensor.slots)})')
     for tensor, n, extent in pending:
         _solve(tensor, n, extent, known, body)
+    _device(module, body, wide)
     asked = sorted(module.sizes - known.keys())
     for name in asked:
         helpers.add("_whole")
@@ -153,6 +154,9 @@ def _checks(module: Module, body: Writer, helpers: set[str]) -> None:
         helpers.add("_expect")
         body(f'_expect("{tensor.key}", {identifier(tensor.key)}, ({shape}), "({shape})", {kind}, device)')
     del floats
+    for tensor in module.inputs:
+        if tensor.integer:
+            body(f"{identifier(tensor.key)} = {identifier(tensor.key)}.long()")
     for name, set_ in module.keys:
         helpers.add("_within")
         body(f'_within("{name}", {identifier(name)}, {set_.start}, {sized(set_.extent + number(set_.start - 1))})')
@@ -198,7 +202,7 @@ def _contract(module: Module, step: Contract, body: Writer) -> None:
 def _kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> None:
     grid = kernel.grid
     uses = _uses(kernel)
-    if grid is None:
+    if grid is None and kernel.stream is None:
         _lets(module, kernel, body, scribe, uses, {let.name for let in kernel.lets})
         for store in kernel.stores:
             _store(module, kernel, store, body, scribe)
@@ -208,6 +212,14 @@ def _kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> Non
     _prepare(module, kernel, body, scribe)
     parts = cut(kernel)
     _lets(module, kernel, body, scribe, uses, parts.before)
+    if grid is None:
+        assert kernel.stream is not None
+        _tile_lengths(kernel, grid, body, scribe)
+        scribe.inside = True
+        _streaming(module, kernel, kernel.stream, body, scribe, uses, parts)
+        for store in kernel.stores:
+            _store(module, kernel, store, body, scribe)
+        return
     low, high = (scribe.names.fresh(f"{identifier(grid.name)}{n}") for n in (0, 1))
     rows = _tile_lengths(kernel, grid, body, scribe)
     extent = sized(grid.set.extent)
@@ -240,11 +252,16 @@ def _prepare(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> No
         body(f"{identifier(store.buffer)} = torch.empty(({shape}{',' * (len(buffer.sets) == 1)}), dtype={kind}, device=device)")
 
 
-def _tile_lengths(kernel: Kernel, grid: Axis, body: Writer, scribe: Scribe) -> str:
+def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scribe) -> str:
     """Rows (and columns) of a tile, so that its largest value stays near the cache."""
+    stream = kernel.stream
+    if grid is None:
+        assert stream is not None
+        scribe.variables["columns"] = scribe.names.fresh("columns")
+        body(f"{scribe.variables['columns']} = max(128, 2**{_TILE - 1} // max(1, {sized(_row(kernel, stream, ()), tight=True)}))")
+        return ""
     rows = scribe.names.fresh("rows")
     extent = sized(grid.set.extent)
-    stream = kernel.stream
     if stream is None:
         body(f"{rows} = max(16, min({extent}, 2**{_TILE} // max(1, {sized(_row(kernel, grid, ()), tight=True)})))")
         return rows
@@ -342,7 +359,6 @@ class Parts:
 
 
 def cut(kernel: Kernel) -> Parts:
-    assert kernel.grid is not None
     stream = kernel.stream.name if kernel.stream is not None else None
     carried = {let.name for let in kernel.lets if let.carry is not None}
     late: set[str] = set()  # what depends on something carried
@@ -397,9 +413,9 @@ def _at(term: Term, first: Extent, last: Extent) -> Extent:
     return total
 
 
-def _hoisted(kernel: Kernel, grid: Axis) -> set[str]:
+def _hoisted(kernel: Kernel, grid: Axis | None) -> set[str]:
     """The lets that are the same for every tile."""
-    moving = {grid.name, *(a.name for a in kernel.axes if a.bound is not None)}
+    moving = {a.name for a in kernel.axes if a.bound is not None or a in (grid, kernel.stream)}
     out: set[str] = set()
     for let in kernel.lets:
         if not moving & set(let.axes) and all(a in out for a in arguments(let.op)) and not isinstance(let.op, Load | Scalar):
@@ -468,6 +484,9 @@ def _store(module: Module, kernel: Kernel, store: Store, body: Writer, scribe: S
         dim += 1
     buffer = module.buffers[store.buffer]
     if scribe.inside:
+        if not store.axes:
+            body(f"{identifier(store.buffer)}.copy_({text})")
+            return
         slices = [":".join(scribe.ranges[a[0]]) if len(a) == 1 and a[0] in scribe.ranges else ":" for a in store.axes]
         while slices and slices[-1] == ":":
             slices.pop()

@@ -70,6 +70,7 @@ class Scribe:
     remaining: dict[str, int] = field(default_factory=dict)
     carried: dict[str, str] = field(default_factory=dict)  # let -> the variable that lives through the stream
     memory: dict[str, str] = field(default_factory=dict)  # let -> memory that every tile uses again
+    aliases: set[str] = field(default_factory=set)  # lets whose variable may be another's memory
     scales: dict[str, str] = field(default_factory=dict)  # reference -> the factor of this step
 
     def __post_init__(self) -> None:
@@ -105,7 +106,7 @@ class Scribe:
 
     def _owns(self, name: str) -> bool:
         op = self.lets[name].op
-        return self.inside and not (isinstance(op, Map) and op.op == "spread")
+        return self.inside and name not in self.aliases and not (isinstance(op, Map) and op.op == "spread")
 
     def expression(self, let: Let) -> Code:
         match let.op:
@@ -238,9 +239,11 @@ class Scribe:
             return False
         value = self.value(op.then)
         kept = value.text.isidentifier() and not value.fresh  # somebody reads it unmasked later
-        name = value.text if value.text.isidentifier() and not kept else self.names.fresh(let.name if kept else let.name.removesuffix("_masked"))
+        name = value.text if value.text.isidentifier() and not kept else self.names.fresh("x" if let.name.startswith("_") else let.name if kept else let.name.removesuffix("_masked"))
         if name != value.text:
             write(f"{name} = {value.text}")
+        if kept:
+            self.aliases.add(let.name)
         conditions = " or ".join(f"{_tile_end(t, self)} < 0" for t in op.full)
         write.open(f"if {conditions}:  # the domain cuts this tile")
         write(f"{name} = {name}.masked_fill({self._opposite(op.condition, let.axes)}, {_number(op.otherwise)})" if not value.fresh else
@@ -444,7 +447,7 @@ def _tile_end(term: Term, scribe: Scribe) -> str:
     for atom, coefficient in form.atoms:
         assert isinstance(atom, Position)
         grid, stream = scribe.kernel.grid, scribe.kernel.stream
-        assert grid is not None
+        assert grid is not None and stream is not None
         axis = stream if atom.index.name.startswith("stream") and stream is not None else grid
         low, high = scribe.ranges[axis.name]
         end = size(low) if atom.index.name.endswith("first") else size(high) - number(1)

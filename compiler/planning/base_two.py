@@ -18,7 +18,7 @@ from einc.terms import Apply, Const, Equation, Fold, Read, Term, children, free_
 def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str]) -> Streamed:
     """The same pass with exp2 in place of exp where a reference is carried: log2(e) goes into the exponent's own factors."""
     references = {c.reference for c in streamed.carries if c.reference}
-    if references & kept:
+    if not references or references & kept:
         return streamed
     by = {e.target: e for e in streamed.equations}
     scaled = {c.target for c in streamed.carries if c.reference}
@@ -43,7 +43,7 @@ def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str
             body = simplify(transform(body, lambda t: Apply("mul", (t, Const(math.log(2)))) if isinstance(t, Read) and t.tensor in references else t))
         out.append(replace(equation, body=body))
     made = _needed(tuple(out), kept, virtual)
-    return replace(streamed, equations=_scaled_operands(made, virtual))
+    return replace(streamed, equations=_scaled_operands(made, virtual), base2=True)
 
 
 def _needed(equations: tuple[Equation, ...], kept: frozenset[str], virtual: frozenset[str]) -> tuple[Equation, ...]:

@@ -174,6 +174,7 @@ def _grouped(program: NormalProgram, virtual: frozenset[str]) -> list[list[Equat
 def _feeding(equations: Iterable[Equation], virtual: frozenset[str]) -> list[tuple[Equation, Equation, Index]]:
     """Virtual values that read the result of a fold over the very set they still run along: one pass may do both."""
     by = {e.target: e for e in equations}
+    gone = _folded_away(by, virtual)
     out = []
     for equation in by.values():
         for read in reads(equation.body) if equation.target in virtual else ():
@@ -181,9 +182,22 @@ def _feeding(equations: Iterable[Equation], virtual: frozenset[str]) -> list[tup
             if result is None or not isinstance(result.body, Fold) or len(result.body.bound) != 1 or not _plain_subs(read):
                 continue
             letters = free_indices(read)
-            along = [i for i in equation.indices if i not in letters and i.set == result.body.bound[0].set]
+            along = [i for i in equation.indices if i not in letters and i.set == result.body.bound[0].set and i in gone.get(equation.target, ())]
             if len(along) == 1 and along[0].set.cls in OPEN and _open(letters) == _open(equation.indices) - set(along):
                 out.append((equation, result, along[0]))
+    return out
+
+
+def _folded_away(by: dict[str, Equation], virtual: frozenset[str]) -> dict[str, set[Index]]:
+    """For each virtual value, those of its indices that a reader, or a reader's reader, folds away."""
+    out: dict[str, set[Index]] = {}
+    for equation in reversed(by.values()):
+        bound = set(bound_indices(equation.body)) if isinstance(equation.body, Fold) else set()
+        lost = bound | out.get(equation.target, set())
+        for read in reads(equation.body):
+            if read.tensor in virtual and _plain_subs(read):
+                places = zip(by[read.tensor].indices, read.subs, strict=True)
+                out.setdefault(read.tensor, set()).update(i for i, s in places if isinstance(s, Position) and s.index in lost)
     return out
 
 

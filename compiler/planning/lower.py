@@ -82,6 +82,7 @@ class Lowering:
     carries: Mapping[str, Carry] = field(default_factory=dict)
     stream: Index | None = None
     uniform: bool = True  # every fold over the streamed index has the same domain
+    base2: bool = False  # exponentials of the pass are powers of two
     clipped: bool = False  # the streamed index does not start at its first position in every tile
     grid: Index | None = None
 
@@ -111,7 +112,7 @@ class Lowering:
         full = not self.clipped and proves(TRUE, substitute(equation.body.domain, start))
         reference = self.values[carry.reference] if carry.reference else None
         let = self.lets[value]
-        self.lets[value] = replace(let, carry=PlanCarry(carry.fold, reference, True, full))
+        self.lets[value] = replace(let, carry=PlanCarry(carry.fold, reference, self.base2, full))
         self.known = {k: v for k, v in self.known.items() if v != value}
 
     def let(self, op: Op, axes: frozenset[str] | tuple[str, ...], kind: Kind) -> str:
@@ -128,6 +129,9 @@ class Lowering:
         let = self.lets[value]
         if not value.startswith("_"):
             return value
+        stem, n = name, 2
+        while name in self.lets:
+            name, n = f"{stem}{n}", n + 1
         made = {}
         for key, inner in self.lets.items():
             made[name if key == value else key] = Let(name, let.axes, let.kind, let.op, text) if key == value else inner
@@ -313,10 +317,10 @@ class Lowering:
             covered = {a for x in args for a in self.lets[x].axes}
             return args if over <= covered else [*args, self._ones(over - covered)]
         start = FOLDS[fold.op].start
-        if any(self._fill_of(a, domain) == start for a in args) and over <= {a for x in args for a in self.lets[x].axes}:
-            return args
         mask = self.term(domain, equation.domain)
         tile = full(domain, self.stream, self.grid) if self.stream is not None and self.grid is not None else None
+        if any(self._fill_of(a, domain) == start for a in args) and over <= {a for x in args for a in self.lets[x].axes}:
+            return [a if self._fill_of(a, domain) == start else self._silenced(a, mask, domain, tile, fold.op) for a in args]
         wanted = set(self.lets[mask].axes)
         holder = next((a for a in args if wanted <= set(self.lets[a].axes)), None)
         if holder is None and fold.op != "sum":
@@ -332,7 +336,16 @@ class Lowering:
         if self.uniform:  # nobody looks where the domain fails, so the masked value serves every later reader
             self.values = {k: (masked if v == holder and k in self.virtual else v) for k, v in self.values.items()}
             self.known = {k: (masked if v == holder else v) for k, v in self.known.items()}
-        return [masked if a == holder else a for a in args]
+        return [masked if a == holder else self._silenced(a, mask, domain, tile, fold.op) for a in args]
+
+    def _silenced(self, arg: str, mask: str, domain: Term, tile: tuple[Term, ...] | None, op: str) -> str:
+        """A further factor that may be no number where the domain fails: 0 there, for 0 times no number is no number."""
+        if op != "sum" or not set(self.lets[mask].axes) <= set(self.lets[arg].axes) or isinstance(self.lets[arg].op, Load):
+            return arg
+        fill = self._fill_of(arg, domain)
+        if fill == _FINITE or (isinstance(fill, float) and math.isfinite(fill)):
+            return arg
+        return self._map_op(Select(mask, arg, 0.0, tile), (mask, arg), self._kind(arg))
 
     def _ones(self, axes: set[str]) -> str:
         one = self.let(Scalar(ONE), (), "scalar")

@@ -7,7 +7,7 @@ from einc.normalise import factors
 from einc.plan import Axis, Bound, Buffer, Concat, Contract, Cost, Kernel, Kind, Let, Module, Step, arguments
 from einc.planning.base_two import in_base_two
 from einc.planning.cost import lets_cost, nominal, size_of, volume
-from einc.planning.fuse import Group, groups, peeled
+from einc.planning.fuse import OPEN, Group, groups, peeled
 from einc.planning.lower import Lowering
 from einc.planning.order import path
 from einc.planning.ranges import reach
@@ -167,18 +167,19 @@ def _kernel(program: NormalProgram, group: Group, equations: dict[str, Equation]
             keys: list[tuple[str, IndexSet]]) -> Kernel:
     outside = {r.tensor for e in program.equations if e.target not in {x.target for x in group.equations} for r in [*reads(e.body), *reads(e.domain)]}
     kept = frozenset(outside | {key for _, key in program.outputs})
-    passed = stream(group.equations, group.virtual, kept) if group.virtual else Streamed(group.equations, None, ())
+    cut = bool(group.virtual) or any(_cut(e) for e in group.equations)
+    passed = stream(group.equations, group.virtual, kept) if cut else Streamed(group.equations, None, ())
     texts = _texts(program, passed)
     passed = in_base_two(passed, group.virtual, kept)
     made = frozenset(e.target for e in passed.equations) - {e.target for e in group.equations}
     group = Group(passed.equations, group.virtual)
     indices = list(dict.fromkeys(i for e in group.equations for i in _all(e)))
-    grid = _grid(group, indices, kept) if group.virtual else None
+    grid = _grid(group, indices, kept) if cut else None
     folded = [i for i in indices if any(isinstance(e.body, Fold) and i in e.body.bound for e in group.equations)]
-    order = _axis_order(group, indices, grid, folded)
+    order = _axis_order(group, indices, grid, folded, cut)
     inner = {**equations, **{e.target: e for e in group.equations}}
     work = Lowering(inner, buffers, group.virtual | made, order, inside=frozenset(e.target for e in group.equations),
-                    carries={c.target: c for c in passed.carries}, stream=passed.index, grid=grid,
+                    carries={c.target: c for c in passed.carries}, stream=passed.index, grid=grid, base2=passed.base2,
                     uniform=len({e.body.domain for e in group.equations if isinstance(e.body, Fold) and passed.index in e.body.bound}) < 2)
     for index in indices:
         work.sets[index.name] = index.set
@@ -191,11 +192,19 @@ def _kernel(program: NormalProgram, group: Group, equations: dict[str, Equation]
     axes = tuple(Axis(a, work.sets[a], role.get(a, "whole"), bounds.get(a)) for a in order if a in work.sets)
     work.stores = [s for s in work.stores if s.buffer in kept]
     lets = _live(work)
-    largest = _largest(lets, work) if group.virtual else ()
-    held = number(TILE_ELEMENTS) if group.virtual else number(0)
+    largest = _largest(lets, work) if cut else ()
+    held = number(TILE_ELEMENTS) if cut else number(0)
     cost = lets_cost(lets, work.sets, buffers, [s.buffer for s in work.stores], held * number(4))
     notes = (*passed.notes, f"not stored: {', '.join(sorted(group.virtual))}") if group.virtual else ()
     return Kernel(group.equations[-1].target, axes, lets, tuple(work.stores), tuple(texts.values()), notes, cost, largest)
+
+
+def _cut(equation: Equation) -> bool:
+    """A fold of stored values over an open index whose domain depends on the result's indices: its mask is worth tiling."""
+    body = equation.body
+    if not isinstance(body, Fold) or body.domain == TRUE:
+        return False
+    return any(b.set.cls in OPEN for b in body.bound) and bool(free_indices(body.domain) - set(body.bound))
 
 
 def _all(equation: Equation) -> list[Index]:
@@ -223,9 +232,9 @@ def _grid(group: Group, indices: list[Index], stored: frozenset[str]) -> Index |
     return max(times, key=lambda i: nominal(i.set)) if times else None
 
 
-def _axis_order(group: Group, indices: list[Index], grid: Index | None, folded: list[Index]) -> tuple[str, ...]:
+def _axis_order(group: Group, indices: list[Index], grid: Index | None, folded: list[Index], cut: bool) -> tuple[str, ...]:
     """Batches and heads outside, then the tiled axis, then what is folded, then the features; alone, as the target has it."""
-    if not group.virtual:
+    if not cut:
         own = [i.name for i in group.equations[0].indices]
         return tuple(own + [i.name for i in indices if i.name not in own])
 

@@ -7,18 +7,21 @@ scaled number e^r a, r the running maximum of e; where the source has a maximum 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field, replace
 
 from einc.folds import FOLDS
 from einc.indices import Index
 from einc.normalise import factors, simplify
+from einc.planning.ranges import nonempty
 from einc.planning.separate import Entangled, separate
 from einc.planning.signs import UNKNOWN, sign
 from einc.rewrites import ALL, exponentials
 from einc.terms import (
     ONE,
     TRUE,
+    ZERO,
     Apply,
     Const,
     Equation,
@@ -26,7 +29,9 @@ from einc.terms import (
     Position,
     Read,
     Term,
+    Where,
     canonical,
+    const,
 
     free_indices,
     reads,
@@ -52,6 +57,7 @@ class Streamed:
     index: Index | None
     carries: tuple[Carry, ...]
     notes: tuple[str, ...] = ()
+    base2: bool = False
 
 
 def stream(equations: tuple[Equation, ...], virtual: frozenset[str], kept: frozenset[str]) -> Streamed:
@@ -63,6 +69,9 @@ def stream(equations: tuple[Equation, ...], virtual: frozenset[str], kept: froze
     if index is None:
         return Streamed(equations, None, ())
     work = _Pass(index, equations, virtual)
+    along = next((e for e in equations if e.target in kept and index in e.indices), None)
+    if along is not None:
+        return Streamed(equations, None, (), (f"whole rows of {index}: {along.target} is stored along it",))
     try:
         for equation in equations:
             work.take(equation)
@@ -70,7 +79,10 @@ def stream(equations: tuple[Equation, ...], virtual: frozenset[str], kept: froze
         return Streamed(equations, None, (), (f"two passes over {index}: {_brief(found.term)} holds results of the first",))
     work.stabilise()
     work.finish()
-    return work.result(kept)
+    try:
+        return work.result(kept)
+    except Entangled as found:
+        return Streamed(equations, None, (), (f"whole rows of {index}: {_brief(found.term)} may be empty in one of two domains",))
 
 
 def _streamed_index(equations: tuple[Equation, ...], virtual: frozenset[str]) -> Index | None:
@@ -146,7 +158,10 @@ class _Pass:
         if not FOLDS[fold.op].linear:
             raise Entangled(body)
         terms: list[Term] = []
-        for outside, inside in separate(_spelled(body), self._holds, self._moves):
+        pairs = separate(_spelled(body), self._holds, self._moves)
+        if len(pairs) > 1 and not any(_exponent(_product(inside))[0] is not None for _, inside in pairs):
+            raise Entangled(body)  # plain differences: summed apart they would cancel each other's digits
+        for outside, inside in pairs:
             moving = tuple(f for f in inside if self._moves(f))
             still = tuple(f for f in inside if not self._moves(f))
             name = self._named(equation, replace(fold, body=_product(moving)))
@@ -269,17 +284,80 @@ class _Pass:
             if equation.target in kept:
                 visit(equation.target)
         carries = tuple(c for c in self.carries.values() if c.target in seen)
-        return _plain_names(Streamed(tuple(self.out[t] for t in order), self.index, carries))
+        self._guard(kept, carries)
+        return _plain_names(Streamed(tuple(self.out[t] for t in order), self.index, carries), kept)
 
 
-def _plain_names(streamed: Streamed) -> Streamed:
+    def _guard(self, kept: frozenset[str], carries: tuple[Carry, ...]) -> None:
+        """Rows without a point: what is stored is what the source gives for folds over nothing."""
+        folds = [self.out[c.target] for c in carries]
+        domains = {e.body.domain for e in folds if isinstance(e.body, Fold)}
+        references = [c.reference for c in carries if c.reference]
+        if not references or all(isinstance(e.body, Fold) and nonempty(e.body.domain, e.body.bound, e.indices) for e in folds):
+            return
+        if len(domains) > 1:
+            raise Entangled(folds[0].body)
+        empty = self._over_nothing()
+        some = Apply("lt", (Const(-math.inf), self._result(references[0])))
+        for target in self.finishes:
+            if target in kept:
+                equation, nothing = self.out[target], empty.get(target)
+                body: Term = Where(some, equation.body)
+                if nothing is not None and nothing != ZERO:
+                    body = Apply("add", (body, Where(Apply("not", (some,)), nothing)))
+                self.out[target] = replace(equation, body=body)
+
+    def _over_nothing(self) -> dict[str, Term]:
+        """Each result of the source where no point exists."""
+        values: dict[str, Term] = {}
+
+        def change(term: Term) -> Term:
+            if isinstance(term, Read) and term.tensor in values:
+                by = {e.target: e for e in self.source}
+                return substitute(values[term.tensor], dict(zip(by[term.tensor].indices, term.subs, strict=True)))
+            return term
+
+        for equation in self.source:
+            body = equation.body
+            if isinstance(body, Fold) and self.index in body.bound:
+                start = FOLDS[body.op].start
+                values[equation.target] = const(int(start)) if abs(start) < 2 else Const(start)
+            elif self.index not in equation.indices and not isinstance(body, Fold):
+                values[equation.target] = _evaluated(transform(body, change))
+        return values
+
+
+def _evaluated(term: Term) -> Term:
+    """A term of numbers, some of them infinite, with 0 / 0 = 0 as the language has it."""
+
+    def change(inner: Term) -> Term:
+        match inner:
+            case Apply("div", (Const(above), Const(below))) if above == 0:
+                return ZERO
+            case Apply("log", (Const(value),)) if value == 0:
+                return Const(-math.inf)
+            case Apply("add", args) if (infinite := [a for a in args if isinstance(a, Const) and isinstance(a.value, float)]):
+                return infinite[0]
+            case Apply("sub", (Const(float() as value), _)):
+                return Const(value)
+            case Apply("neg", (Const(float() as value),)):
+                return Const(-value)
+            case Apply("max" | "min" as op, args):
+                rest = tuple(a for a in args if not (isinstance(a, Const) and a.value == (-math.inf if op == "max" else math.inf)))
+                return rest[0] if len(rest) == 1 else Apply(op, rest) if rest else args[0]
+        return inner
+
+    return simplify(transform(term, change), ALL)
+
+
+def _plain_names(streamed: Streamed, kept: frozenset[str]) -> Streamed:
     """Carries under the names of the folds they stand for, where these are free."""
     taken = {e.target for e in streamed.equations}
     names: dict[str, str] = {}
     for carry in streamed.carries:
         stem = re.sub(r"(_part\d*|_scaled|_max_part)+$", "", carry.target)
         stem = f"{stem}_max" if carry.fold == "max" and not stem.endswith(("_max", "_m")) else stem
-        if stem not in taken:
+        if stem not in taken and carry.target not in kept:
             taken.add(stem)
             names[carry.target] = stem
 

@@ -23,6 +23,10 @@ def _product(factors: list[Term]) -> Term:
     return ONE if not factors else factors[0] if len(factors) == 1 else mul(*factors)
 
 
+def _sum(terms: list[Term]) -> Term:
+    return terms[0] if len(terms) == 1 else add(*terms)
+
+
 def _merge_exp(term: Term) -> Term | None:
     """exp(p) exp(q) = exp(p + q), also across a stroke."""
     match term:
@@ -31,7 +35,7 @@ def _merge_exp(term: Term) -> Term | None:
             if len(inside) < 2:
                 return None
             rest = [x for x in args if not (isinstance(x, Apply) and x.op == "exp")]
-            return _product([*rest, exp(add(*inside))])
+            return _product([*rest, exp(_sum(inside))])
         case Apply("div", (above, below)):
             top, under = _factors(above), _factors(below)
             up = [x.args[0] for x in top if isinstance(x, Apply) and x.op == "exp"]
@@ -40,7 +44,7 @@ def _merge_exp(term: Term) -> Term | None:
                 return None
             numerator = [x for x in top if not (isinstance(x, Apply) and x.op == "exp")]
             denominator = [x for x in under if not (isinstance(x, Apply) and x.op == "exp")]
-            power = exp(add(*up, *(Apply("neg", (d,)) for d in down)))
+            power = exp(_sum([*up, *(Apply("neg", (d,)) for d in down)]))
             return Apply("div", (_product([*numerator, power]), _product(denominator)))
     return None
 
@@ -62,7 +66,7 @@ def _log_product(term: Term) -> Term | None:
         case Apply("log", (Apply("mul", args),)) if any(isinstance(x, Apply) and x.op == "exp" for x in args):
             powers = [x.args[0] for x in args if isinstance(x, Apply) and x.op == "exp"]
             rest = [x for x in args if not (isinstance(x, Apply) and x.op == "exp")]
-            return add(*powers, Apply("log", (_product(rest),)))
+            return _sum([*powers, Apply("log", (_product(rest),))])
     return None
 
 
@@ -114,7 +118,7 @@ def _common(term: Term) -> Term | None:
             rest = [x for x in _factors(above) if x is not powers[0]]
             new = [_product([f for f in _factors(t) if f != powers[0]]) if t in scaled else mul(t, inverse) for t in terms]
             assert isinstance(below, Apply)
-            return Apply("div", (_product(rest), add(*new)))
+            return Apply("div", (_product(rest), _sum(new)))
     return None
 
 

@@ -45,7 +45,7 @@ def _where(term: Term) -> Term | None:
 
 def _into_sum(term: Term) -> Term | None:
     match term:
-        case Fold("sum", bound, domain, Where(condition, then)):
+        case Fold("sum", bound, domain, Where(condition, then)) if bound:
             return Fold("sum", bound, both(domain, condition), then)
         case Fold("sum", (), domain, body):
             return Where(domain, body) if domain != TRUE else body

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from einc.folds import FOLDS
 from einc.rewrites.rule import I, J, K, Rule, i, j, k, le, mul, r, u, v, w
-from einc.terms import TRUE, Apply, Fold, Read, Size, Term, both, free_indices
+from einc.terms import TRUE, Apply, Fold, Read, Size, Term, Where, both, conjuncts, free_indices
 
 
 def _merge(term: Term) -> Term | None:
@@ -14,8 +14,21 @@ def _merge(term: Term) -> Term | None:
     return None
 
 
+def _guard(term: Term) -> Term | None:
+    """Σ_{i : p, q_i} x = 𝟙[p] Σ_{i : q_i} x, where p does not speak of i: what p keeps in range stays guarded by it."""
+    match term:
+        case Fold("sum", bound, domain, body) if bound:
+            outer = tuple(c for c in conjuncts(domain) if c != TRUE and not free_indices(c) & set(bound))
+            if outer:
+                inner = tuple(c for c in conjuncts(domain) if c not in outer)
+                return Where(both(*outer), Fold("sum", bound, both(*inner), body))
+    return None
+
+
 def _factor_out(term: Term) -> Term | None:
     """Σ_i c x = c Σ_i x, and (Σ_i x / c) = (Σ_i x) / c."""
+    if isinstance(term, Fold) and any(c != TRUE and not free_indices(c) & set(term.bound) for c in conjuncts(term.domain)):
+        return None
     match term:
         case Fold(op, bound, domain, Apply("mul", args)) if FOLDS[op].linear:
             outer = tuple(y for y in args if not free_indices(y) & set(bound))
@@ -41,6 +54,7 @@ RULES = (
     Rule("count", "Σ_i c = n c", "reals", _count, (Fold("sum", (I, J), TRUE, Read("a", ())),)),
     Rule("merge", "Σ_i Σ_j x = Σ_{i j} x, and for any fold", "reals", _merge,
          (Fold("sum", (I,), TRUE, Fold("sum", (J,), le(j, i), w)), Fold("max", (J,), TRUE, Fold("max", (K,), le(k, i), r)))),
+    Rule("guard", "Σ_{i : p, q_i} x = 𝟙[p] Σ_{i : q_i} x", "floats", _guard, (Fold("sum", (I,), both(le(j, k), le(i, j)), mul(u, w)),)),
     Rule("factor out", "Σ_i c x_i = c Σ_i x_i", "reals", _factor_out,
          (Fold("sum", (I,), le(i, j), mul(u, v, w)), Fold("sum", (I,), TRUE, Apply("div", (u, v))), Fold("sum", (I,), TRUE, Apply("neg", (w,))))),
 )
