@@ -140,8 +140,8 @@ def called(function: Function, program: Program, given: Mapping[str, torch.Tenso
 # equality
 
 
-def distance(got: Array, want: Array) -> float:
-    """The largest difference in units of the largest value; infinite where shapes or what is not finite differ."""
+def distance(got: Array, want: Array, least: float = 0.0) -> float:
+    """The largest difference in units of the largest value, or of `least`; infinite where shapes or what is not finite differ."""
     got, want = np.asarray(got, dtype=np.float64), np.asarray(want, dtype=np.float64)
     finite = np.isfinite(want)
     if got.shape != want.shape or not np.array_equal(got[~finite], want[~finite], equal_nan=True):
@@ -149,11 +149,11 @@ def distance(got: Array, want: Array) -> float:
     if not finite.any():
         return 0.0
     far = np.abs(got[finite] - want[finite]).max()
-    return float("inf") if np.isnan(far) else float(far / (np.abs(want[finite]).max() or 1))
+    return float("inf") if np.isnan(far) else float(far / (max(np.abs(want[finite]).max(), least) or 1))
 
 
-def assert_close(got: Mapping[str, Any], want: Mapping[str, Any], bound: float = EXACT) -> None:
+def assert_close(got: Mapping[str, Any], want: Mapping[str, Any], bound: float = EXACT, least: float = 0.0) -> None:
     """Every output is near; the message names the worst."""
     assert set(got) == set(want)
-    far = {name: distance(np.asarray(got[name]), np.asarray(want[name])) for name in want}
+    far = {name: distance(np.asarray(got[name]), np.asarray(want[name]), least) for name in want}
     assert max(far.values(), default=0) <= bound, far

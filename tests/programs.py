@@ -318,6 +318,35 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         S_t^{d e} = Σ_{s ≤ t} k_s^d v_s^e
         output y_t^e = q_t^d S_{t d}^e
     """, {"T": 9, "D": 3}, {}),
+    # smallest programs that were once wrong
+    "constant_sum": ("index t, s : time(T)\ninput x_t\noutput y_t = x_t + Σ_{s < t} 0.5", TIME, {}),
+    "constant_max": ("index t, s : time(T)\ninput x_t\noutput y_t = max_{s < t} x_t\noutput z_t = min_{s ≤ t} x_t", TIME, {}),
+    "constant_prod": ("index t, s : time(T)\ninput x_t\noutput y_t = prod_{s < t} x_t", TIME, {}),
+    "constant_mean": ("index t, s : time(T)\ninput x_t\nn_t = Σ_{s < t} 1\noutput y_t = x_t + Σ_{s < t} 0.5 / n_t", TIME, {}),
+    "constant_gated": ("index t, s : time(T)\ninput x_t\noutput y_t = Σ_s 1[s ≤ t, t > 2] x_t", TIME, {}),
+    "constant_of_weights": ("index t, s : time(T)\ninput x_t\noutput y_t = Σ_s softmax_{s < t}(x_s) x_t", TIME, {}),
+    "value_in_weights": ("""
+        index t, s : time(T)
+        input q_t, k_s, x_t
+        output y_t = Σ_s softmax_{s ≤ t}(abs(q_t k_s) + x_s) abs(q_t k_s)
+    """, TIME, {}),
+    "whole_exponents": ("""
+        index t, s : time(T)
+        input x_t
+        m_t = Σ_{s < t} x_s
+        output y_t = Σ_{s < t} exp(s / 2 - m_t)
+    """, TIME, {}),
+    "whole_max": ("index t, s : time(T)\ninput x_t\noutput y_t = x_t + max_{s ≤ t} (t - s)", TIME, {}),
+    "whole_max_empty": ("index t, s : time(T)\ninput x_t\nm_t = max_{s < t} (t - s)\noutput y_t = x_t + m_t", TIME, {}),
+    "empty_reference": ("""
+        index t, s : time(T)
+        input x_t
+        m_t = max_{s < t} x_s
+        output y_t = Σ_{s < t} exp(1 - m_t)
+        output z_t = Σ_{s < t} x_s m_t
+    """, TIME, {}),
+    "names_of_sizes": ("index n : batch(B)\nindex h : head(H)\ninput B_n, H_{n h}\noutput y_h = Σ_n B_n H_{n h}",
+                       {"B": 3, "H": 2}, {}),
     "distances": ("""
         index t, s : time(T)
         index f : feature(D)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import Array, arrays, assert_close, distance, meaning, normal_of, typed_of
-from hypothesis import given, note, reject, settings
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from programs import FILES, Case
 
@@ -20,7 +20,6 @@ import einc.rewrites
 from einc.indices import Index, size
 from einc.interpret import interpret
 from einc.normalise import normalise, simplify
-from einc.problems import WrongData
 from einc.rewrites import ALL, RULES, exponentials
 from einc.rewrites.rule import TENSORS, I, J, K, Rule, a, add, eq, i, j, le, mul, u, v, w
 from einc.show import text
@@ -321,12 +320,7 @@ def test_simplify_keeps_values() -> None:
         rules = Random(seed).sample(RULES, len(RULES))
         simple = simplify(term, tuple(map(watched, rules)))
         note(f"{spelled(term)}   ->   {spelled(simple)}")
-        before = worth(term, seed, exact=True)
-        try:
-            after = worth(simple, seed, exact=True)
-        except WrongData:
-            reject()  # `test_what_leaves_a_sum_stays_in_range`
-        np.testing.assert_array_equal(after, before)
+        np.testing.assert_array_equal(worth(simple, seed, exact=True), worth(term, seed, exact=True))
         assert simplify(simple, tuple(rules)) == simple
 
     attempt()
@@ -334,7 +328,6 @@ def test_simplify_keeps_values() -> None:
     assert min(used.values()) > 0
 
 
-@pytest.mark.xfail(strict=True, reason="a factor leaves the sum whose domain keeps it in range")
 def test_what_leaves_a_sum_stays_in_range() -> None:
     p, q = BOUND[:2]
     shifted = Fold("sum", (p, q), eq(Position(p), add(i, ONE)), mul(Read("u", (Position(p),)), Read("v", (Position(q),))))
@@ -363,18 +356,6 @@ def near(got: Array, want: Array) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9 * abs(want).max())
 
 
-def formed(term: Term) -> Term:
-    """Sums and products of one as that one: see `test_laws_give_well_formed_terms`."""
-    return transform(term, lambda t: t.args[0] if isinstance(t, Apply) and t.op in ("add", "mul") and len(t.args) == 1 else t)
-
-
-@pytest.mark.xfail(strict=True, reason="`p / exp(q)` becomes `p exp(add(-q))`, a sum of one")
-def test_laws_give_well_formed_terms() -> None:
-    rule = next(rule for rule in EVERY if rule.name == "merge exp")
-    found = rule.apply(Apply("div", (u, exponentials.exp(a))))
-    assert found is not None and formed(found) == found
-
-
 @settings(max_examples=200, deadline=None)
 @given(EXPONENTIAL, st.integers(0, 99))
 def test_laws_of_exponentials_keep_values(term: Term, seed: int) -> None:
@@ -384,7 +365,7 @@ def test_laws_of_exponentials_keep_values(term: Term, seed: int) -> None:
             found = rule.apply(inner)
             if found is not None:
                 note(f"{rule.name}: {spelled(inner)}   ->   {spelled(found)}")
-                near(worth(formed(found), seed), worth(inner, seed))
+                near(worth(found, seed), worth(inner, seed))
     for rules in (EVERY, Random(seed).sample(EVERY, len(EVERY))):
         simple = simplify(term, tuple(rules))
         note(f"{spelled(term)}   ->   {spelled(simple)}")

@@ -1,0 +1,495 @@
+"""Emitted modules against the interpreter, at any sizes, tiles and strides; what they refuse; what they hold in memory."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers import (
+    EXACT,
+    Arrays,
+    arrays,
+    assert_close,
+    called,
+    cut,
+    distance,
+    each,
+    meaning,
+    module_of,
+    plan_of,
+    source_of,
+    tensors,
+    typed,
+    typed_of,
+)
+from hypothesis import given, note, settings
+from programs import CASES, FILES, Case
+from random_programs import cascades, contractions
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import einc
+from einc import front
+from einc.backends.torch.load import load
+
+TILES = [None, (3, 5), (5, 2), (1, 1)]
+BROKEN_STRIDED = {
+    "constant_sum constant_mean": "not normal: a fold of what does not vary along its index",
+    "constant_of_weights": "ZeroDivisionError in the module",
+    "value_in_weights": "KeyError in the planner",
+    "whole_max whole_max_empty": "-inf in a tensor of whole numbers",
+    "empty_reference": "no number where a row is empty",
+    "names_of_sizes": "a tensor and a size of one name are one variable",
+}
+BROKEN = {**BROKEN_STRIDED, "collision entropy kl": "no number, not 0, where a vocabulary is empty"}
+
+
+def case(name: str) -> Case:
+    return next(c for c in CASES if c.name == name)
+
+
+# the same as the interpreter
+
+
+def possible(case: Case, sizes: dict[str, int]) -> bool:
+    """Whether no size is 0 that the caller gives: only what is read from tensors may be empty."""
+    return all(sizes[name] > 0 for name in inspect.signature(module_of(case)).parameters if name in sizes)
+
+
+@each(CASES, BROKEN)
+def test_modules_mean_what_the_interpreter_says(case: Case) -> None:
+    """One function for all sizes, whatever the tiles."""
+    program = typed_of(case)
+    for seed, sizes in enumerate(case.trials()):
+        if possible(case, sizes):
+            inputs = arrays(program, sizes, case.ranges, seed)
+            want = meaning(program, inputs, sizes)
+            for tiles in TILES:
+                assert_close(called(module_of(case, tiles), program, tensors(inputs), sizes), want)
+
+
+def strided(x: torch.Tensor) -> torch.Tensor:
+    """Every second element of a larger array along each axis."""
+    larger = torch.full([2 * n + 1 for n in x.shape], -7, dtype=x.dtype)
+    return larger[tuple(slice(1, None, 2) for _ in x.shape)].copy_(x)
+
+
+def transposed(x: torch.Tensor) -> torch.Tensor:
+    """The same elements with the first axis varying fastest."""
+    order = tuple(reversed(range(x.ndim)))
+    return x.permute(order).contiguous().permute(order)
+
+
+def expanded(x: torch.Tensor) -> torch.Tensor:
+    """The first element of the first axis everywhere along it, at one place in memory, where there are two axes or more."""
+    return x[:1].expand(x.shape) if x.ndim > 1 else x
+
+
+@each(CASES, BROKEN_STRIDED)
+def test_any_strides_will_do_and_inputs_stay(case: Case) -> None:
+    program = typed_of(case)
+    plain = tensors(arrays(program, case.sizes, case.ranges))
+    for laid in (strided, transposed, expanded):
+        keys = [tensor.key for tensor in program.inputs() if tensor.role == "input" or laid is not expanded]
+        inputs = {**plain, **{key: laid(plain[key]) for key in keys}}
+        before = {key: x.clone() for key, x in inputs.items()}
+        want = meaning(program, {key: x.numpy() for key, x in inputs.items()}, case.sizes)
+        assert_close(called(module_of(case, (4, 4)), program, inputs, case.sizes), want)
+        assert all(torch.equal(inputs[key], before[key]) for key in inputs)
+
+
+def test_tiles_are_really_cut() -> None:
+    """The helper that cuts them is no test if it cuts nothing."""
+    usual = source_of(case("attention"))
+    assert cut(usual, (3, 5)) != usual
+    assert cut(usual, (3, 5)) == cut(cut(usual, (7, 7)), (3, 5))
+
+
+# random programs
+
+
+def ignoring(got: dict[str, torch.Tensor], want: Arrays) -> tuple[Arrays, Arrays]:
+    """Both with 0 wherever the meaning is no number: a point that no one should ask for."""
+    def kept(arrays: Mapping[str, Any]) -> Arrays:
+        return {name: np.where(np.isnan(want[name]), 0, np.asarray(array)) for name, array in arrays.items()}
+
+    return kept(got), kept(want)
+
+
+def attempt(case: Case, bound: float) -> None:
+    note(f"{case.text}\n{case.sizes}")
+    program = typed(case.text)
+    source = front.emit(front.plan(program))
+    want = meaning(program, inputs := arrays(program, case.sizes, case.ranges), case.sizes)
+    for tiles in (None, (3, 4), (2, 1)):
+        function = load(cut(source, tiles) if tiles else source, "text")
+        got, expected = ignoring(called(function, program, tensors(inputs), case.sizes), want)
+        assert_close(got, expected, bound, least=1.0)
+
+
+@settings(max_examples=100, deadline=None)
+@given(cascades())
+def test_random_cascades(case: Case) -> None:
+    attempt(case, 1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(contractions())
+def test_random_contractions(case: Case) -> None:
+    attempt(case, EXACT)
+
+
+# half and single precision: not worse than the equations written out in torch, in the same element type
+
+
+def rotated(x: torch.Tensor, halves: bool) -> torch.Tensor:
+    """x of shape (…, T, d) turned by its position, as the papers write it."""
+    steps, width = x.shape[-2:]
+    angle = torch.arange(steps)[:, None] * 10000 ** -(torch.arange(0, width, 2, dtype=torch.float64) / width)
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    a, b = (x[..., : width // 2], x[..., width // 2 :]) if halves else (x[..., ::2], x[..., 1::2])
+    turned = a * cos - b * sin, b * cos + a * sin
+    return torch.cat(turned, -1) if halves else torch.stack(turned, -1).flatten(-2)
+
+
+def logits(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    """For tensors of shape (…, time, width)."""
+    return q @ k.mT / math.sqrt(q.shape[-1])
+
+
+def weighed(scores: torch.Tensor, v: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(scores.masked_fill(~allowed, -math.inf), -1) @ v
+
+
+def distances(steps: int, keys: int | None = None) -> torch.Tensor:
+    """t - s."""
+    return torch.arange(steps)[:, None] - torch.arange(keys or steps)
+
+
+Tensors = dict[str, torch.Tensor]
+
+
+def projected(x: Tensors, turn: bool, bias: torch.Tensor | float = 0.0, window: int = 0, halves: bool = False) -> torch.Tensor:
+    """A whole layer from X and its weights; fewer heads of keys than of queries are repeated."""
+    q, k, v = (torch.einsum("...tf,hfd->...htd", x["X"], x[name]) for name in ("W_Q", "W_K", "W_V"))
+    if turn:
+        q, k = rotated(q, halves), rotated(k, halves)
+    k, v = (torch.repeat_interleave(y, q.shape[-3] // y.shape[-3], -3) for y in (k, v))
+    away = distances(q.shape[-2])
+    allowed = (away >= 0) & (away < window) if window else away >= 0
+    return torch.einsum("...htd,hdf->...tf", weighed(logits(q, k) + bias, v, allowed), x["W_O"])
+
+
+def biased(x: Tensors, n: dict[str, int]) -> torch.Tensor:
+    slopes = 2.0 ** (-8 * torch.arange(1, n["H"] + 1) / n["H"])
+    return projected(x, turn=False, bias=(-slopes[:, None, None] * distances(n["T"])).to(x["X"].dtype))
+
+
+def crossed(x: Tensors, n: dict[str, int]) -> torch.Tensor:
+    q = torch.einsum("tf,hfd->htd", x["H_tilde"], x["W_Q_x"])
+    k, v = (torch.einsum("uf,hfd->hud", x["E"], x[name]) for name in ("W_K_x", "W_V_x"))
+    return torch.einsum("htd,hdf->tf", weighed(logits(q, k), v, torch.ones(n["T"], n["U"], dtype=torch.bool)), x["W_O_x"])
+
+
+def plain(x: Tensors, allowed: torch.Tensor, cap: float = 0.0) -> torch.Tensor:
+    scores = logits(x["Q"], x["K"])
+    return weighed(cap * torch.tanh(scores / cap) if cap else scores, x["V"], allowed)
+
+
+LARGE = {"T": 150, "d_model": 40, "H": 4, "d_k": 16}
+QKV = {"B": 2, "H": 3, "T": 150, "d_k": 16}
+EAGER: dict[str, tuple[Callable[[Tensors, dict[str, int]], torch.Tensor], dict[str, int]]] = {
+    "attention": (lambda x, n: projected(x, turn=True), LARGE),
+    "alibi": (biased, LARGE),
+    "gqa": (lambda x, n: projected(x, turn=True), {**LARGE, "G": 2}),
+    "sliding_window": (lambda x, n: projected(x, turn=True, window=n["W"]), {**LARGE, "W": 20}),
+    "llama_attention": (lambda x, n: projected(x, turn=True, halves=True), {**LARGE, "B": 2, "G": 2}),
+    "cross_attention": (crossed, {**LARGE, "U": 90}),
+    "sdpa": (lambda x, n: plain(x, distances(n["T"]) >= 0), QKV),
+    "softcap": (lambda x, n: plain(x, distances(n["T"]) >= 0, cap=50), QKV),
+    "prefix_lm": (lambda x, n: plain(x, (distances(n["T"]) >= 0) | (torch.arange(n["T"]) < n["P"])), {**QKV, "P": 30}),
+    "decode": (lambda x, n: plain(x, distances(n["T"], n["S"]) + n["S"] - n["T"] >= 0), {**QKV, "T": 40, "S": 150}),
+    "documents": (lambda x, n: plain(x, (distances(n["T"]) >= 0) & (x["doc"][:, None] == x["doc"])), QKV),
+}
+
+
+def inputs_of(case: Case, sizes: dict[str, int], dtype: torch.dtype) -> Tensors:
+    """Random inputs, the weights so that logits have a spread near 2."""
+    program = typed_of(case)
+    out = tensors(arrays(program, sizes, case.ranges, seed=1))
+    for tensor in program.inputs():
+        if tensor.role == "weight":
+            out[tensor.key] *= 1.4 / out[tensor.key].shape[1] ** 0.5
+    return {key: x.to(dtype) if x.is_floating_point() else x for key, x in out.items()}
+
+
+def test_the_equations_written_out_are_the_same() -> None:
+    """In float64 both agree, so that the rounding of one can be measured by that of the other."""
+    for name, (eager, sizes) in EAGER.items():
+        inputs = inputs_of(case(name), sizes, torch.float64)
+        (got,) = called(module_of(case(name)), typed_of(case(name)), inputs, sizes).values()
+        assert distance(got.numpy(), eager(inputs, sizes).numpy()) <= EXACT, name
+
+
+@pytest.mark.parametrize(("dtype", "fudge"), [(torch.float32, 10), (torch.bfloat16, 1.3), (torch.float16, 1.3)], ids=str)
+@pytest.mark.parametrize("name", EAGER)
+def test_rounding_is_no_worse_than_written_out(name: str, dtype: torch.dtype, fudge: float) -> None:
+    eager, sizes = EAGER[name]
+    inputs = inputs_of(case(name), sizes, dtype)
+    gold = eager({key: x.double() if x.is_floating_point() else x for key, x in inputs.items()}, sizes)
+    (got,) = called(module_of(case(name), (32, 48)), typed_of(case(name)), inputs, sizes).values()
+    assert got.dtype == dtype
+    error, allowed = ((y.double() - gold).abs().mean() for y in (got, eager(inputs, sizes)))
+    assert error <= fudge * allowed + 1e-9
+
+
+def test_large_logits_do_not_overflow() -> None:
+    """Exponents are taken relative to the largest, also where tiles come in the worst order."""
+    n = {"B": 1, "H": 1, "T": 40, "d_k": 2}
+    for ramp in (torch.linspace(-1e3, 1e3, 40), torch.linspace(1e3, -1e3, 40)):
+        inputs = {"Q": torch.ones(1, 1, 40, 2), "K": ramp[:, None].expand(1, 1, 40, 2).clone(), "V": torch.randn(1, 1, 40, 2)}
+        for tiles in TILES:
+            (got,) = called(module_of(case("sdpa"), tiles), typed_of(case("sdpa")), inputs, n).values()
+            assert torch.allclose(got, plain(inputs, distances(40) >= 0), atol=1e-6)
+
+
+# what is refused
+
+
+SPEC = case("attention")
+SIZES = {"T": 5, "d_model": 4, "H": 3, "d_k": 2}
+NAMES = ("X", "W_Q", "W_K", "W_V", "W_O")
+
+
+def refusal(name: str, kinds: tuple[type[Exception], ...], **change: Any) -> str:
+    """The message of the error for the inputs with a change; None takes one away."""
+    case_ = case(name)
+    sizes = {**SIZES, "V": 4, "D": 3, "W": 2}
+    inputs: dict[str, Any] = {**tensors(arrays(typed_of(case_), sizes, case_.ranges))}
+    inputs |= {key: sizes[key] for key in ("W",) if key in inspect.signature(module_of(case_)).parameters}
+    inputs = {key: value for key, value in {**inputs, **change}.items() if value is not None}
+    with pytest.raises(kinds) as raised:
+        module_of(case_)(**inputs)
+    return str(raised.value)
+
+
+def good(name: str) -> torch.Tensor:
+    return tensors(arrays(typed_of(SPEC), SIZES, {}))[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tensors_that_do_not_fit(name: str) -> None:
+    x = good(name)
+    assert name in refusal("attention", (TypeError,), **{name: None})
+    assert f"{name} " in refusal("attention", (TypeError,), **{name: x.tolist()})
+    assert f"{name} " in refusal("attention", (TypeError,), **{name: x.numpy()})
+    for ranked in (x[None], x[0]):
+        assert f"{name} has shape {tuple(ranked.shape)}, " in refusal("attention", (ValueError,), **{name: ranked})
+    for wrong in (x.to(torch.int64), x.to(torch.bool), x.to(torch.complex128)):
+        assert str(wrong.dtype) in refusal("attention", (TypeError,), **{name: wrong})
+    assert "float64" in (said := refusal("attention", (TypeError,), **{name: x.float()})) and "float32" in said
+    assert "meta" in refusal("attention", (ValueError,), **{name: x.to("meta")})
+
+
+AXES = [("X", 1), *((name, axis) for name in NAMES[1:] for axis in range(3))]
+
+
+@pytest.mark.parametrize(("name", "axis"), AXES)
+@pytest.mark.parametrize("extent", [1, 6, 0])
+def test_extents_are_equal_and_none_is_stretched(name: str, axis: int, extent: int) -> None:
+    x = good(name)
+    wrong = torch.zeros([extent if n == axis else m for n, m in enumerate(x.shape)], dtype=x.dtype)
+    said = refusal("attention", (ValueError,), **{name: wrong})
+    assert "expected" in said or "multiple" in said
+
+
+def test_what_is_not_asked_for_is_refused() -> None:
+    assert "Z" in refusal("attention", (TypeError,), Z=torch.zeros(1))
+    with pytest.raises(TypeError, match="positional"):
+        module_of(SPEC)(good("X"))
+
+
+def test_a_width_that_has_no_pairs() -> None:
+    odd = {"W_Q": torch.zeros(3, 4, 3), "W_K": torch.zeros(3, 4, 3), "W_V": torch.zeros(3, 4, 3), "W_O": torch.zeros(3, 3, 4)}
+    assert "d_k = 3 is not a multiple of 2" in refusal("attention", (ValueError,), X=torch.zeros(5, 4), **odd)
+
+
+@pytest.mark.parametrize("name", ["gather", "gather_sum", "cross_entropy"])
+@pytest.mark.parametrize("wrong", [-1, 5, 2**40])
+def test_ids_out_of_range(name: str, wrong: int) -> None:
+    said = refusal(name, (IndexError,), w=torch.tensor([1, 1, wrong, 1, 1]))
+    assert said.startswith("w ") and str(wrong) in said
+
+
+def test_ids_are_whole_numbers() -> None:
+    for wrong in (torch.zeros(5), torch.zeros(5, dtype=torch.bool)):
+        assert str(wrong.dtype) in refusal("gather", (TypeError,), w=wrong)
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8], ids=str)
+@pytest.mark.parametrize("name", ["gather", "gather_sum", "gather_pages", "cross_entropy", "mask_documents", "mask_by_data"])
+def test_whole_numbers_of_any_width(name: str, kind: torch.dtype) -> None:
+    one = case(name)
+    inputs = arrays(typed_of(one), one.sizes, one.ranges)
+    narrow = {key: x if x.is_floating_point() else x.to(kind) for key, x in tensors(inputs).items()}
+    assert_close(called(module_of(one), typed_of(one), narrow, one.sizes), meaning(typed_of(one), inputs, one.sizes))
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2.5, "2", True])
+def test_sizes_are_whole_numbers_from_one(wrong: object) -> None:
+    said = refusal("sliding_window", (ValueError, TypeError), W=wrong)
+    assert "W" in said and repr(wrong) in said
+
+
+# what a file is
+
+
+@pytest.mark.parametrize("case", FILES, ids=lambda case: case.name)
+def test_a_module_imports_torch_alone(case: Case) -> None:
+    tree = ast.parse(source_of(case))
+    found = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    found |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert "torch" in found <= {"math", "typing", "torch"}
+
+
+ALONE = """
+import importlib.util, sys
+sys.modules["einc"] = None
+sys.path.append(sys.argv[1])
+import torch
+torch.set_num_threads(1)
+torch.set_default_dtype(torch.float64)
+for path in sys.argv[2:]:
+    spec = importlib.util.spec_from_file_location("made", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    data = torch.load(path + ".pt")
+    result = getattr(module, data["entry"])(**data["inputs"])
+    for got, want in zip((result,) if isinstance(result, torch.Tensor) else result, data["outputs"], strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+    print(path)
+"""
+
+
+def test_modules_run_where_einc_is_not(tmp_path: Path) -> None:
+    """With no site, no user folder and no variables of the environment: torch's own folder is all there is."""
+    paths = []
+    for one in FILES:
+        program = typed_of(one)
+        inputs: dict[str, Any] = {**tensors(arrays(program, one.sizes, one.ranges))}
+        outputs = called(module_of(one), program, inputs, one.sizes)
+        inputs |= {name: n for name, n in one.sizes.items() if name in inspect.signature(module_of(one)).parameters}
+        paths.append(tmp_path / f"{one.name}.py")
+        paths[-1].write_text(source_of(one), encoding="utf-8")
+        torch.save({"entry": plan_of(one).name, "inputs": inputs, "outputs": list(outputs.values())}, f"{paths[-1]}.pt")
+    command = [sys.executable, "-I", "-S", "-c", ALONE, str(Path(torch.__file__).parent.parent), *map(str, paths)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == list(map(str, paths))
+
+
+def test_the_front_door() -> None:
+    """`einc.compile` gives the function that all of this is about, under its own name."""
+    module = einc.compile("sdpa")
+    assert (module.__name__, module.source, module.plan.name) == ("sdpa", front.emit(module.plan), "sdpa")
+    x = torch.randn(1, 2, 5, 4)
+    assert torch.equal(module(Q=x, K=x, V=x), load(module.source, "sdpa")(Q=x, K=x, V=x))
+
+
+# memory
+
+
+class Memory(TorchDispatchMode):
+    """What is allocated while it is on: the bytes of the largest storage, and the most that live at one time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live: dict[StorageWeakRef, int] = {}
+        self.largest = self.peak = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for one in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(one, torch.Tensor):
+                storage = one.untyped_storage()
+                self.live[StorageWeakRef(storage)] = storage.nbytes()
+        self.live = {storage: n for storage, n in self.live.items() if not storage.expired()}
+        self.largest = max(self.largest, *self.live.values(), 0)
+        self.peak = max(self.peak, sum(self.live.values()))
+        return result
+
+
+def memory(case: Case, sizes: dict[str, int]) -> Memory:
+    """Of one run in float32; on tensors without elements, where no input holds whole numbers, so that length costs nothing."""
+    program = typed_of(case)
+    used = {name: sizes.get(name, n) for name, n in case.sizes.items()}
+    if any(tensor.integer for tensor in program.inputs()):
+        inputs = tensors(arrays(program, used, case.ranges), torch.float32)
+    else:
+        inputs = {t.key: torch.empty([int(s.set.extent.at(used)) for s in t.slots], device="meta") for t in program.inputs()}
+    with Memory() as found:
+        called(module_of(case), program, inputs, used)
+    return found
+
+
+STEPS = 4096
+QUADRATIC: dict[str, str] = {}
+LINEAR = """attention alibi gqa sliding_window llama_attention cross_attention sdpa linear_cross_entropy attention_backward decode
+    documents prefix_lm softcap argmax_payload min_plus two_domains variance prefix mask_sinks mask_strided mask_pages sink
+    logsumexp softmax_of_softmax prefix_sum linear_attention distances count folds gather_sum"""
+
+
+@each([case(name) for name in LINEAR.split()], QUADRATIC)
+def test_nothing_grows_with_the_square_of_the_length(case: Case) -> None:
+    """Neither logits nor masks nor biases are ever whole."""
+    found = memory(case, {**dict.fromkeys(("T", "U", "S", "V"), STEPS), "H": 2, "G": 1, "B": 1})
+    assert found.largest < STEPS * STEPS
+    assert found.peak < 4 * STEPS * STEPS
+
+
+def test_memory_is_counted() -> None:
+    with Memory() as found:
+        x = torch.zeros(1000, device="meta")
+        y = (x + 1) * 2
+        del x
+        y.add_(y[:10].sum())
+    assert (found.largest, found.peak) == (4000, 12000)
+
+
+def test_a_bias_at_length_in_less_than_a_gigabyte() -> None:
+    assert memory(case("alibi"), {"T": 16384, "H": 8, "d_k": 16, "d_model": 128}).peak < 1e9
+
+
+PEAK = """
+import torch
+from made import alibi
+torch.set_num_threads(1)
+shapes = dict(X=(4096, 32), W_Q=(8, 32, 16), W_K=(8, 32, 16), W_V=(8, 32, 16), W_O=(8, 16, 32))
+x = {name: torch.randn(shape) / 4 for name, shape in shapes.items()}
+alibi(**{**x, "X": x["X"][:64]})
+def peak(what):
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(what))
+open("/proc/self/clear_refs", "w").write("5")
+before = peak("VmRSS")
+y = alibi(**x)
+assert y.shape == (4096, 32) and y.isfinite().all()
+print(peak("VmHWM") - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
+def test_the_process_grows_by_less_than_the_logits(tmp_path: Path) -> None:
+    """Of 4096 positions and 8 heads the logits alone are 512 MB."""
+    (tmp_path / "made.py").write_text(source_of(case("alibi")), encoding="utf-8")
+    done = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 200_000
