@@ -22,6 +22,8 @@ from bench.run import Plan, Tell, run
 OUT = click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench/results"), show_default=True,
                    help="The folder of the JSON lines and the plots.")
 ROUNDS = click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Timed rounds after a warm-up.")
+THREADS = click.option("--threads", type=click.IntRange(min=1), help="Threads of torch; as many as it takes without it. One thread suffers "
+              "least from other processes.")
 HELP = {"help_option_names": ["-h", "--help"]}
 
 
@@ -34,8 +36,7 @@ HELP = {"help_option_names": ["-h", "--help"]}
               help="The main sizes, or the large ones too and growth to T = 16384.  [default: quick]")
 @click.option("--spread", default=1.0, show_default=True, type=click.FloatRange(min=0), help="Standard deviation of the logits.")
 @click.option("--memory/--no-memory", default=True, help="Measure peak memory, in a process per rival.  [default: memory]")
-@click.option("--threads", type=click.IntRange(min=1), help="Threads of torch; as many as it takes without it. One thread suffers "
-              "least from other processes.")
+@THREADS
 @click.option("--patience", default=10.0, show_default=True, type=click.FloatRange(min=0),
               help="Seconds to wait, for each case, until other processes leave the machine alone.")
 @ROUNDS
@@ -54,8 +55,7 @@ def main(ctx: click.Context, *, case_names: tuple[str, ...], rival_names: tuple[
     """
     if ctx.invoked_subcommand is not None:
         return
-    if threads is not None:
-        torch.set_num_threads(threads)
+    use_threads(threads)
     console = wide_console()
     plan = Plan([cases.BY_NAME[name] for name in case_names or cases.BY_NAME],
                 [rivals.BY_NAME[name] for name in rival_names or rivals.BY_NAME],
@@ -122,9 +122,11 @@ def parse_command(rounds: int, out: Path) -> None:
 @click.option("--rival", "names", multiple=True, type=click.Choice(list(rivals.BY_NAME)), default=("einc", "flex"),
               show_default=True, help="Which rivals.")
 @click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Fresh processes for each.")
+@THREADS
 @OUT
-def first_command(names: tuple[str, ...], rounds: int, out: Path) -> None:
+def first_command(names: tuple[str, ...], rounds: int, threads: int | None, out: Path) -> None:
     """Seconds to the first result in a fresh process with empty caches, torch imported: compiling, loading, calling."""
+    use_threads(threads)
     console = wide_console()
     here = Run()
     quiet_compilers()
@@ -145,6 +147,11 @@ def tell_growth(console: Console, rows: list[Row]) -> None:
     grown = report.growth_table(rows)
     if grown is not None:
         console.print(grown)
+
+
+def use_threads(threads: int | None) -> None:
+    if threads is not None:
+        torch.set_num_threads(threads)
 
 
 def wide_console() -> Console:

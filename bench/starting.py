@@ -14,6 +14,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import torch
+
 import einc
 from bench import cases, measure, rivals
 from bench.case import make
@@ -66,18 +68,18 @@ def generated(count: int) -> str:
 
 def parsing(rounds: int, tell: Tell, counts: Sequence[int] = COUNTS) -> list[Row]:
     """Seconds over the number of equations: to read a spec (`einc show --stage syntax`, less that of an empty one) and to check
-    it (in this process)."""
+    it (in this process). The fastest of the rounds: what is disturbed here is only slower."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         for count in (0, *counts):
             file = Path(folder) / f"generated_{count}.ein"
             file.write_text(generated(count) if count else "index t : time(T)\n", encoding="utf-8")
             tell(f"{count} equations")
-            read = statistics.median(process_seconds(["show", "--stage", "syntax", str(file)]) for _ in range(rounds))
+            read = min(process_seconds(["show", "--stage", "syntax", str(file)]) for _ in range(rounds))
             if count == 0:
                 empty = read
                 continue
-            check = statistics.median(_check_seconds(file.read_text(encoding="utf-8")) for _ in range(min(rounds, 3)))
+            check = min(_check_seconds(file.read_text(encoding="utf-8")) for _ in range(min(rounds, 3)))
             rows.append({"equations": count, "parse": round(max(read - empty, 0.0), 4), "check": round(check, 4), "rounds": rounds})
     return rows
 
@@ -129,7 +131,8 @@ def _fresh(rival: str, case: str, again: int) -> tuple[float, float, float]:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
         try:
-            with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as worker:
+            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), torch.set_num_threads,
+                                     (torch.get_num_threads(),)) as worker:
                 return worker.submit(first_seconds, rival, case, again).result()
         finally:
             if before is None:
