@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
 
 from einc.indices import Extent, IndexSet
@@ -165,6 +165,39 @@ def arguments(op: Op) -> tuple[str, ...]:
     assert_never(op)
 
 
+def renamed(op: Op, old: str, new: str) -> Op:
+    """The operation with one of the lets it reads under another name."""
+    if old not in arguments(op):
+        return op
+    match op:
+        case Load(buffer, subs):
+            return Load(buffer, tuple(_renamed(s, old, new) for s in subs))
+        case Map(name, args):
+            return Map(name, tuple(new if a == old else a for a in args))
+        case Dot(args, over):
+            return Dot(tuple(new if a == old else a for a in args), over)
+        case Reduce():
+            return replace(op, arg=new)
+        case Select(condition, then):
+            return replace(op, condition=new if condition == old else condition, then=new if then == old else then)
+        case Place() | Scalar():
+            return op
+    assert_never(op)
+
+
+def _renamed(sub: Subscript, old: str, new: str) -> Subscript:
+    match sub:
+        case Packed(parts, sets):
+            return Packed(tuple(_renamed(p, old, new) for p in parts), sets)
+        case Within(item):
+            return replace(sub, item=_renamed(item, old, new))
+        case Computed(value):
+            return replace(sub, value=new if value == old else value)
+        case Along():
+            return sub
+    assert_never(sub)
+
+
 def computed(sub: Subscript) -> tuple[str, ...]:
     """The lets that a subscript reads."""
     match sub:
@@ -279,3 +312,4 @@ class Module:
     sizes: frozenset[str]
     sets: tuple[IndexSet, ...]  # every set in use, so that extents can be checked to be whole
     keys: tuple[tuple[str, IndexSet], ...]  # integer inputs whose elements stand in a slot, and the slot's set
+    given: dict[str, str] = field(default_factory=dict)  # inputs whose parameter has another name, the name of a size

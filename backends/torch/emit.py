@@ -39,7 +39,7 @@ def _head(module: Module, out: Writer, math: bool) -> None:
     out()
     for tensor in module.inputs:
         shape = ", ".join(sized(s.set.extent) for s in tensor.slots)
-        out(f"{tensor.role:6} {identifier(tensor.key)}  ({shape}{',' * (len(tensor.slots) == 1)})" + ("  integers" if tensor.integer else ""))
+        out(f"{tensor.role:6} {_parameter(module, tensor)}  ({shape}{',' * (len(tensor.slots) == 1)})" + ("  integers" if tensor.integer else ""))
     for name, key in module.outputs:
         shape = ", ".join(sized(s.extent) for s in module.buffers[key].sets)
         out(f"output {name}  ({shape}{',' * (len(module.buffers[key].sets) == 1)})")
@@ -73,10 +73,14 @@ def _result(module: Module) -> str:
 
 
 def _signature(module: Module, out: Writer, asked: list[str]) -> None:
-    params = [identifier(t.key) for t in module.inputs] + [f"{n}: int" for n in asked]
+    params = [_parameter(module, t) for t in module.inputs] + [f"{n}: int" for n in asked]
     returns = "torch.Tensor" if len(module.outputs) == 1 else _tuple_name(module)
     out("@torch.no_grad()")
     out.open(f"def {module.name}({'*, ' if params else ''}{', '.join(params)}) -> {returns}:")
+
+
+def _parameter(module: Module, tensor: Tensor) -> str:
+    return identifier(module.given.get(tensor.key, tensor.key))
 
 
 def _device(module: Module, out: Writer, wide: bool) -> None:
@@ -96,6 +100,8 @@ def _sizes(module: Module, body: Writer, helpers: set[str], wide: bool) -> list[
         body(f"{name} = {value}")
         known[name] = name
     pending: list[tuple[Tensor, int, Extent]] = []
+    for inside, outside in module.given.items():
+        body(f"{identifier(inside)} = {identifier(outside)}")
     lead = next((t for t in module.inputs if not t.integer), next(iter(module.inputs), None))
     for tensor in module.inputs:
         if not tensor.slots and tensor is not lead:
@@ -112,7 +118,7 @@ def _sizes(module: Module, body: Writer, helpers: set[str], wide: bool) -> list[
         if any(t != "_" for t in targets) or tensor is lead:
             helpers.add("_shape")
             left = f"{', '.join(targets)}{',' * (len(targets) == 1)} = " if any(t != "_" for t in targets) else ""
-            body(f'{left}_shape("{tensor.key}", {identifier(tensor.key)}, {len(tensor.slots)})')
+            body(f'{left}_shape("{module.given.get(tensor.key, tensor.key)}", {identifier(tensor.key)}, {len(tensor.slots)})')
     for tensor, n, extent in pending:
         _solve(tensor, n, extent, known, body)
     _device(module, body, wide)
@@ -152,7 +158,7 @@ def _checks(module: Module, body: Writer, helpers: set[str]) -> None:
         shape += "," * (len(tensor.slots) == 1)
         kind = "None" if tensor.integer else "dtype"
         helpers.add("_expect")
-        body(f'_expect("{tensor.key}", {identifier(tensor.key)}, ({shape}), "({shape})", {kind}, device)')
+        body(f'_expect("{module.given.get(tensor.key, tensor.key)}", {identifier(tensor.key)}, ({shape}), "({shape})", {kind}, device)')
     del floats
     for tensor in module.inputs:
         if tensor.integer:

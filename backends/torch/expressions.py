@@ -162,8 +162,8 @@ class Scribe:
             return _scalar_map(op, [self.value(a) for a in args])
         if op == "spread":
             return self._spread(let, args[0])
-        if op == "real":
-            return Code(f"{self.value(args[0]).at(ATOM)}.to(wide)", ATOM, True)
+        if op in ("real", "exact"):
+            return Code(f"{self.value(args[0]).at(ATOM)}{'.to(wide)' if op == 'real' else '.double()'}", ATOM, True)
         codes = [self._as_real(let, a, let.axes) for a in args]
         if let.kind == "truth" and op in _INFIX:
             codes = [self.aligned(a, let.axes) for a in args]

@@ -33,6 +33,7 @@ from einc.plan import (
     Store,
     Subscript,
     Within,
+    renamed,
 )
 from einc.planning.stream import Carry
 from einc.planning.ranges import full, nonempty
@@ -134,7 +135,13 @@ class Lowering:
             name, n = f"{stem}{n}", n + 1
         made = {}
         for key, inner in self.lets.items():
-            made[name if key == value else key] = Let(name, let.axes, let.kind, let.op, text) if key == value else inner
+            if key == value:
+                made[name] = Let(name, let.axes, let.kind, let.op, text, let.carry)
+            else:
+                carry = inner.carry
+                if carry is not None and carry.reference == value:
+                    carry = replace(carry, reference=name)
+                made[key] = replace(inner, op=renamed(inner.op, value, name), carry=carry)
         self.lets.clear()
         self.lets.update(made)
         self.known = {k: (name if v == value else v) for k, v in self.known.items()}
@@ -290,8 +297,10 @@ class Lowering:
         args = [self.term(f, both(equation.domain, fold.domain)) for f in parts if f != ONE and f not in numbers]
         if numbers:
             args = self._scaled(args, numbers)
-        args = self._masked(args, fold, equation)
         row = FOLDS[fold.op]
+        if not row.linear:  # the neutral element may be infinite, which no whole number is
+            args = [self._map("exact", (a,), "exact") if self._kind(a) == "integer" else a for a in args]
+        args = self._masked(args, fold, equation)
         axes = frozenset(a for x in args for a in self.lets[x].axes) - set(over)
         if row.linear:
             return self.let(Dot(tuple(args), over), axes, self._joined(tuple(args), "dot"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from einc.indices import Extent, Index, IndexSet, number
 from einc.normalise import factors
 from einc.plan import Axis, Bound, Buffer, Concat, Contract, Cost, Kernel, Kind, Let, Module, Step, arguments
@@ -29,6 +31,7 @@ from einc.terms import (
     Term,
     free_indices,
     reads,
+    transform,
     walk,
 )
 
@@ -39,7 +42,7 @@ _OUTER = ("batch", "request", "head", "expert")
 
 def plan(program: NormalProgram) -> Module:
     """How the program is cut: what is fused, what is stored, in which order, in which tiles."""
-    program = _with_parts(peeled(program))
+    program, given = _beside_sizes(_with_parts(peeled(program)))
     buffers = _buffers(program)
     equations = {e.target: e for e in program.equations}
     steps: list[Step] = []
@@ -53,7 +56,24 @@ def plan(program: NormalProgram) -> Module:
     sizes = frozenset(n for t in program.inputs() for s in t.slots for n in s.set.extent.sizes)
     sizes |= frozenset(n for e in program.equations for n in _sizes(e)) - program.sizes.keys()
     return Module(_stem(program.name), program.name, program.inputs(), program.outputs, {k: v for k, v in buffers.items() if k in stored},
-                  tuple(steps), dict(program.sizes), sizes - program.sizes.keys(), _sets(program), tuple(dict.fromkeys(keys)))
+                  tuple(steps), dict(program.sizes), sizes - program.sizes.keys(), _sets(program), tuple(dict.fromkeys(keys)), given)
+
+
+def _beside_sizes(program: NormalProgram) -> tuple[NormalProgram, dict[str, str]]:
+    """Tensors that are called like a size (an input `B_n` over a batch of extent B) under another name inside."""
+    sizes = {n for e in program.equations for n in _sizes(e)} | {n for t in program.inputs() for s in t.slots for n in s.set.extent.sizes}
+    names = {key: f"{key}_tensor" for key in program.tensors if key in sizes}
+    if not names:
+        return program, {}
+    tensors = {names.get(k, k): replace(t, key=names.get(k, k)) for k, t in program.tensors.items()}
+
+    def change(term: Term) -> Term:
+        return transform(term, lambda t: Read(names.get(t.tensor, t.tensor), t.subs) if isinstance(t, Read) else t)
+
+    equations = tuple(Equation(names.get(e.target, e.target), e.axes, change(e.domain), change(e.body), e.source) for e in program.equations)
+    outputs = tuple((name, names.get(key, key)) for name, key in program.outputs)
+    made = replace(program, tensors=tensors, equations=equations, outputs=outputs)
+    return made, {names[k]: k for k, t in program.tensors.items() if k in names and t.role != "local"}
 
 
 def _stem(name: str) -> str:

@@ -347,7 +347,9 @@ def _evaluated(term: Term) -> Term:
                 return rest[0] if len(rest) == 1 else Apply(op, rest) if rest else args[0]
         return inner
 
-    return simplify(transform(term, change), ALL)
+    for _ in range(4):
+        term = simplify(transform(term, change), ALL)
+    return term
 
 
 def _plain_names(streamed: Streamed, kept: frozenset[str]) -> Streamed:
