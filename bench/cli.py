@@ -22,8 +22,8 @@ from bench.run import Plan, Tell, run
 OUT = click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench/results"), show_default=True,
                    help="The folder of the JSON lines and the plots.")
 ROUNDS = click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Timed rounds after a warm-up.")
-THREADS = click.option("--threads", type=click.IntRange(min=1), help="Threads of torch; as many as it takes without it. One thread suffers "
-              "least from other processes.")
+THREADS = click.option("--threads", type=click.IntRange(min=1),
+                       help="Threads of torch; as many as it takes without it. One thread suffers least from other processes.")
 HELP = {"help_option_names": ["-h", "--help"]}
 
 
@@ -32,7 +32,7 @@ HELP = {"help_option_names": ["-h", "--help"]}
 @click.option("--rival", "rival_names", multiple=True, type=click.Choice(list(rivals.BY_NAME)),
               help="Which rivals; all without it.")
 @click.option("--dtype", "dtypes", multiple=True, type=click.Choice(["float32", "bfloat16"]), help="Which types; both without it.")
-@click.option("--quick/--full", default=True, 
+@click.option("--quick/--full", default=True,
               help="The main sizes, or the large ones too and growth to T = 16384.  [default: quick]")
 @click.option("--spread", default=1.0, show_default=True, type=click.FloatRange(min=0), help="Standard deviation of the logits.")
 @click.option("--memory/--no-memory", default=True, help="Measure peak memory, in a process per rival.  [default: memory]")
