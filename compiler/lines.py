@@ -24,11 +24,15 @@ _BREAKS = ("NEWLINE", "LINEEND")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The words of one statement, and the column it starts in. `broken`: something in it was reported already."""
+    """The words of one statement, and the column it starts in.
+
+    `broken`: something in it was reported already; `unread`: so much that it cannot be read.
+    """
 
     words: tuple[Word, ...]
     column: int
     broken: bool = False
+    unread: bool = False
 
 
 def lines(source: Source, report: Report, functions: frozenset[str] = frozenset(),
@@ -41,7 +45,7 @@ def lines(source: Source, report: Report, functions: frozenset[str] = frozenset(
     for start, piece in _split(source, found, report):
         here = bisect_left(bad, piece[0].start)
         touched = here < len(bad) and bad[here] < piece[-1].end
-        out.append(Line(tuple(piece), _column(source, start), not _balanced(source, piece, report) or touched))
+        out.append(Line(tuple(piece), _column(source, start), touched, not _balanced(source, piece, report)))
     return out
 
 

@@ -271,7 +271,9 @@ def _unexpected(source: Source, words: tuple[Word, ...], error: UnexpectedInput)
 
 
 def _parse_line(source: Source, line: Line, report: Report) -> s.Statement | None:
-    """The statement of a line; of a broken one only if it can be read all the same, without a further word."""
+    """The statement of a line; of a broken one if it can be read all the same, without a further word."""
+    if line.unread:
+        return None
     parser, build = _parser()
     build.source = source
     try:

@@ -50,7 +50,7 @@ def assemble(work: Work, source: Source, chosen: list[Signature]) -> tuple[Typed
     used = set(_sets(tensors, equations))
     program = TypedProgram(
         stem(source), tensors, equations, tuple((names[x.key], names[x.key]) for x in chosen), dict(work.scope.fixed),
-        {into: parts for into, parts in work.scope.splits.items() if into in used},
+        {into: parts for into, parts in work.scope.splits.items() if {into, *parts} <= used},
         {into: parts for into, parts in work.scope.sums.items() if into in used}, source.name)
     return program, Text(work, names, chosen)
 

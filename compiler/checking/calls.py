@@ -16,7 +16,8 @@ from einc.primitives import PRIMITIVES
 from einc.problems import Circular, IndicatorFactor, NoDomain, TooDeep, WrongArguments
 from einc.terms import TRUE, Apply, Fold, Term, Where, both, free_indices, walk
 
-MAX_CALLS = 2_000
+MAX_CALLS = 20_000
+MAX_CALLING = 50
 
 
 def is_function(context: Context, name: Name) -> bool:
@@ -38,9 +39,9 @@ def call(context: Context, name: Name, scripts: tuple[s.Script, ...], group: s.G
     if scripts and not function.letters:
         raise WrongArguments(f"`{function.name}` has no index of its own", scripts[0].span,
                              notes=(f"it is defined as `{function.span.text}`",))
-    context.made.calls += 1
-    if context.made.calls > MAX_CALLS:
-        raise TooDeep(f"the definitions unfold to more than {MAX_CALLS:,} applications", span,
+    context.made.calls.append(None)
+    if len(context.made.calls) > MAX_CALLS or len(context.calling) > MAX_CALLING:
+        raise TooDeep("the definitions unfold to too many applications", span,
                       helps=(Help("name a part that stands twice, with `with` or in an equation of its own"),))
     return _Call(context, function, group, span).value(scripts)
 
@@ -171,7 +172,11 @@ class _Call:
         """The result with the indices that pass through, each once, and the lines it was normalised over."""
         levels = gather(values)
         free = {}
-        for index in sorted(free_indices(result.term) | free_indices(result.domain), key=lambda i: i.name):
+        present = free_indices(result.term) | free_indices(result.domain)
+        if self.context.letters is not None:
+            # In a definition only its own letters are subject to the rules; what passes through is the caller's.
+            present &= frozenset(self.context.letters.values())
+        for index in sorted(present, key=lambda i: i.name):
             found = levels.get(index)
             free[index] = found[:1] if found else (Occurrence("label", self.span),)
         lines = dict(result.lines)

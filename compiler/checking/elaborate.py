@@ -149,6 +149,8 @@ class Work:
         signature.stated = frozenset(n for n, x in enumerate(letters) if x in result.stated)
         signature.lines = {n: result.lines[x] for n, x in enumerate(letters) if x in result.lines}
         signature.integer = result.integer and not isinstance(result.term, Where)
+        if signature.integer and not letters:
+            self.scope.scalars.add(signature.name.base)
         terms = tuple(_axis(axis, self.scope) for axis in entry.left.axes)
         self.equations[id(signature)] = Equation(signature.key, terms, domain, result.term, " ".join(entry.span.text.split()))
 

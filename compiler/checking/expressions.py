@@ -104,6 +104,9 @@ def _product(context: Context, factors: tuple[s.Expression, ...], operators: tup
     above: list[Value] = []
     below: list[Value] = []
     at = 0
+    if len(factors) > MAX_TERMS:
+        raise TooDeep(f"a product of {len(factors)} factors", factors[0].span.to(factors[-1].span),
+                      helps=(Help("name its parts in equations of their own"),))
     while at < len(factors):
         factor, operator = factors[at], operators[at]
         fold = _big(factor)

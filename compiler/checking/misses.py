@@ -13,6 +13,8 @@ from einc.errors import Help, Problem, Silent
 from einc.problems import NoSuchLabel, NoSuchSignature, NotYet, Undeclared, UnreadableScript, WrongSet
 from einc.spelling import nearest
 
+_MANY = 300  # names among which a similar one is looked for
+
 
 def unmatched(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> Problem:
     """The problem of a name that no tensor and no parameter has."""
@@ -88,7 +90,8 @@ def _unreadable(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
 
 def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> Problem:
     text = node.span.text
-    bases = {x.name.base for x in context.scope.signatures}
+    signatures = context.scope.signatures if len(context.scope.signatures) <= _MANY else []
+    bases = {x.name.base for x in signatures}
     if not scripts and len(stem.base) > 1 and not stem.labels and context.letters is None and all(c in bases for c in stem.base):
         return Undeclared(f"`{text}` is one name, and nothing declares it", node.span,
                           helps=(Help(f"for a product write `{' '.join(stem.base)}`", node.span, " ".join(stem.base)),))
@@ -97,7 +100,7 @@ def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
                       notes=("sets come with `set S_t = topk…`",))
     known = {p.name.text for p in context.params}
     if context.letters is None:
-        known |= {x.name.stem.text for x in context.scope.signatures} | set(context.scope.sizes)
+        known |= {x.name.stem.text for x in signatures} | set(context.scope.sizes)
     near = nearest(stem.text, sorted(k for k in known if k[0] == stem.text[0]))
     helps: tuple[Help, ...] = (Help(f"there is a name that is similar: `{near}`"),) if near else ()
     if context.letters is None:

@@ -107,20 +107,32 @@ class Scope:
     signatures: list[Signature] = field(default_factory=list)
     prelude: frozenset[str] = frozenset()
     lost: set[str] = field(default_factory=set)
+    scalars: set[str] = field(default_factory=set)  # whole numbers without slots, which may stand in a slot
+    by_name: dict[Name, list[Signature]] = field(default_factory=dict)
     by_stem: dict[Name, list[Signature]] = field(default_factory=dict)
+    stem_labels: dict[Name, frozenset[str]] = field(default_factory=dict)
 
     def add(self, signature: Signature) -> None:
+        stem = signature.name.stem
         self.signatures.append(signature)
-        self.by_stem.setdefault(signature.name.stem, []).append(signature)
+        self.by_name.setdefault(signature.name, []).append(signature)
+        self.by_stem.setdefault(stem, []).append(signature)
+        if not signature.name.labels <= self.labels(stem):
+            self.stem_labels[stem] = self.labels(stem) | signature.name.labels
 
     def named(self, stem: Name) -> list[Signature]:
+        """Every signature of the name, whatever its labels."""
         return self.by_stem.get(stem.stem, [])
 
+    def exactly(self, name: Name) -> list[Signature]:
+        """Every signature of the name with its labels."""
+        return self.by_name.get(name, [])
+
     def labels(self, stem: Name) -> frozenset[str]:
-        return frozenset().union(*(x.name.labels for x in self.named(stem)))
+        return self.stem_labels.get(stem.stem, frozenset())
 
     def find(self, name: Name, sets: tuple[IndexSet, ...]) -> Signature | None:
-        return next((x for x in self.named(name) if x.name == name and tuple(y.set for y in x.slots) == sets), None)
+        return next((x for x in self.exactly(name) if tuple(y.set for y in x.slots) == sets), None)
 
     @property
     def applied(self) -> frozenset[str]:

@@ -5,7 +5,7 @@ Non-goal: to know what a tensor is. Readings are returned, all of them; the call
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,6 +18,7 @@ from einc.spelling import GREEK
 
 Level = Literal["lower", "upper", "label"]
 MAX_READINGS = 64
+_LONGEST = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Vocabulary:
     indices: Mapping[str, Index]
     labels: frozenset[str] | None
     applied: frozenset[str] = frozenset()
-    scalars: frozenset[str] = frozenset()  # names without scripts whose value may stand in a slot
+    scalars: Set[str] = frozenset()  # names without scripts whose value may stand in a slot
 
     def index(self, name: str) -> Index | None:
         """The index of this name; a primed one runs over the set of its stem."""
@@ -153,7 +154,10 @@ def _word(text: str, primes: int, level: Level, span: Span, words: Vocabulary) -
 def _run(text: str, primes: int, level: Level, span: Span, words: Vocabulary) -> list[Reading]:
     """A run of letters; primes belong to the last one."""
     marks = "'" * primes
-    whole = _split(text, marks, level, span, words)
+    if len(text) > _LONGEST:
+        return [(Item("label", text, level, span),)] if words.labels is None or text in words.labels else []
+    ways = _split(text, marks, level, span, words)
+    whole = ways[0]
     if words.labels is not None:
         return whole
     if any(all(i.kind == "index" for i in r) for r in whole):
@@ -162,25 +166,23 @@ def _run(text: str, primes: int, level: Level, span: Span, words: Vocabulary) ->
         return whole
     out: list[Reading] = [(Item("label", text, level, span),)]
     for at in range(1, len(text)):
-        tail = Span(span.source, span.start + at, span.end)
-        for rest in _split(text[at:], marks, level, tail, words):
+        for rest in ways[at]:
             if all(i.kind == "index" for i in rest):
                 out.append((Item("label", text[:at], level, Span(span.source, span.start, span.start + at)), *rest))
     return out[: MAX_READINGS + 1]
 
 
-def _split(text: str, marks: str, level: Level, span: Span, words: Vocabulary) -> list[Reading]:
-    """All ways to write the run as declared indices and known labels, from its end forwards."""
+def _split(text: str, marks: str, level: Level, span: Span, words: Vocabulary) -> list[list[Reading]]:
+    """For each place in the run, all ways to write what follows as declared indices and known labels."""
     ways: list[list[Reading]] = [[] for _ in text] + [[()]]
-    longest = max((len(name) for name in (*words.indices, *words.scalars, *(words.labels or ()))), default=0)
     for start in reversed(range(len(text))):
-        for end in range(start + 1, min(start + longest, len(text)) + 1):
+        for end in range(start + 1, len(text) + 1):
             name = text[start:end] + (marks if end == len(text) else "")
             here = Span(span.source, span.start + start, span.start + end if end < len(text) else span.end)
             if ways[end]:
                 ways[start] += [(item, *rest) for item in _items(name, level, here, words) for rest in ways[end]]
         del ways[start][MAX_READINGS + 1 :]
-    return ways[0]
+    return ways
 
 
 def _items(name: str, level: Level, span: Span, words: Vocabulary) -> list[Item]:

@@ -131,8 +131,9 @@ def left_side(scope: Scope, node: s.Expression, role: Role, declare: bool = True
 
 def _existing(scope: Scope, stem: Name, reading: Reading) -> Left | None:
     name, items = labelled(stem, reading)
-    for signature in scope.named(stem):
-        if signature.name != name or (ordered := match_slots(scope, signature.slots, items)) is None:
+    for signature in scope.exactly(name):
+        ordered = match_slots(scope, signature.slots, items)
+        if ordered is None:
             continue
         axes = tuple(_axis(i) for i in ordered)
         whole = all(i.kind != "index" or (i.index is not None and i.index.set == x.set) for i,
@@ -223,6 +224,7 @@ def _declared(scope: Scope, statement: s.Statement, clause: s.Clause, role: Lite
         match tail.body:
             case s.Word("int"):
                 signature.integer = True
+                scope.scalars.update([signature.name.base] if not signature.slots else [])
             case s.Word("all"):
                 signature.total = True
             case _:
@@ -325,7 +327,7 @@ def _mask(scope: Scope, statement: s.Statement) -> None:
     for clause in statement.clauses:
         left = left_side(scope, clause.body, "local", declare=False)
         signature = left.signature
-        if signature not in scope.named(signature.name):
+        if signature not in scope.exactly(signature.name):
             if any(x in scope.lost for x in _stem(clause.body)):
                 raise Silent("told with the tensor")
             raise OverridesNothing(f"nothing defines `{clause.body.span.text}`, so a mask has nothing to restrict", clause.span,

@@ -62,14 +62,13 @@ def _matches(context: Context, stem: Name, scripts: tuple[s.Script, ...]) -> lis
                     out += [(param, ordered)] if ordered is not None else []
     if out or context.letters is not None:
         return out
-    signatures = context.scope.named(stem)
-    if not signatures:
+    if not context.scope.named(stem):
         return out
     seen: set[tuple[int, str]] = set()
     for reading in readings(scripts, context.vocabulary(context.scope.labels(stem))):
         name, items = labelled(stem, reading)
-        for signature in signatures:
-            if signature.name == name and (ordered := match_slots(context.scope, signature.slots, items)) is not None:
+        for signature in context.scope.exactly(name):
+            if (ordered := match_slots(context.scope, signature.slots, items)) is not None:
                 identity = (id(signature), " ".join(i.text for i in ordered))
                 if identity not in seen:
                     seen.add(identity)
@@ -205,9 +204,9 @@ def left_out(context: Context, node: s.Expression) -> tuple[Value, Index] | None
     around = frozenset(i.name for i in context.held.union(context.left or (), *(free_indices(r) for r in context.restrictions)))
     for reading in readings(scripts, context.vocabulary(context.scope.labels(stem))):
         name, items = labelled(stem, reading)
-        for signature in context.scope.named(stem):
+        for signature in context.scope.exactly(name):
             missing = [n for n, x in enumerate(signature.slots) if x.level == "upper"]
-            for n in missing if signature.name == name and len(items) == len(signature.slots) - 1 else []:
+            for n in missing if len(items) == len(signature.slots) - 1 else []:
                 slot = signature.slots[n]
                 index = Index(slot.name, slot.set)
                 index = primed(index, around) if index.name in around else index

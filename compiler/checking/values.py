@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -83,7 +83,7 @@ class Made:
     meant: set[Term] = field(default_factory=set)  # folds over a whole line, said on purpose
     taken: set[str] = field(default_factory=set)
     keys: list[str] = field(default_factory=list)
-    calls: int = 0
+    calls: list[None] = field(default_factory=list)  # one for each application of a definition
 
     def fresh(self, stem: str) -> str:
         """A key that nothing has yet."""
@@ -96,7 +96,7 @@ class Made:
 
     def apart(self) -> Made:
         """A place for what one more equation makes: `take` it in, or `drop` it."""
-        return Made(places=self.places, meant=self.meant, taken=self.taken)
+        return Made(places=self.places, meant=self.meant, taken=self.taken, calls=self.calls)
 
     def take(self, other: Made) -> None:
         self.tensors += other.tensors
@@ -137,9 +137,9 @@ class Context:
 
     def vocabulary(self, labels: frozenset[str] | None) -> Vocabulary:
         if self.letters is not None:
-            scalars = frozenset(p.name.base for p in self.params if not p.slots and p.value.integer)
+            scalars: Set[str] = {p.name.base for p in self.params if not p.slots and p.value.integer}
         else:
-            scalars = frozenset(x.name.base for x in self.scope.signatures if not x.slots and x.integer)
+            scalars = self.scope.scalars
         return Vocabulary(self.indices, labels, self.scope.applied, scalars)
 
     def holding(self, *indices: Index) -> Context:
