@@ -8,9 +8,12 @@ from fractions import Fraction
 
 from einc.indices import Extent
 
-_GREEK = dict(zip("αβγδεζηθικλμνξπρστυφχψωℓ", (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega ell"
-).split(), strict=True))
+_LETTERS = "αβγδεζηθικλμνξπρστυφχψωℓ"
+_NAMES = (
+    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "pi",
+    "rho", "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega", "ell",
+)  # fmt: skip
+_GREEK = dict(zip(_LETTERS, _NAMES, strict=True))
 
 
 @dataclass

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from einc.folds import FOLDS
+from einc.gating import appearance, axis_order, inline_gates
 from einc.indices import Index
-from einc.rewrites import RULES
-from einc.rewrites.rule import Rule
+from einc.simplify import factors, simplify
 from einc.terms import (
     ONE,
     TRUE,
@@ -27,13 +27,11 @@ from einc.terms import (
     Pack,
     Part,
     Position,
-    Program,
     Read,
     Size,
     Slot,
     Tensor,
     Term,
-
     TypedProgram,
     Where,
     both,
@@ -45,17 +43,15 @@ from einc.terms import (
     reads,
     rebuild,
     substitute,
-    transform,
     walk,
 )
 
-_ROUNDS = 200
 _COSTLY = frozenset({"exp", "log", "sqrt", "sin", "cos", "tanh", "erf", "pow", "div"})
 
 
 def normalise(program: TypedProgram) -> NormalProgram:
     """The same program in normal form."""
-    inlined = _inline_gates(program)
+    inlined = inline_gates(program)
     work = _Flat(dict(inlined.tensors))
     for equation in inlined.equations:
         work.add(equation)
@@ -84,150 +80,6 @@ def _pointwise(term: Term) -> bool:
     return not any(isinstance(x, Fold | Join) for x in walk(term))
 
 
-def factors(body: Term) -> tuple[Term, ...]:
-    return body.args if isinstance(body, Apply) and body.op == "mul" else (body,)
-
-
-def simplify(term: Term, rules: tuple[Rule, ...] = RULES) -> Term:
-    """The laws of `rewrites`, from the leaves up, until none applies."""
-
-    def settle(inner: Term) -> Term:
-        for _ in range(_ROUNDS):
-            new = next((found for rule in rules if (found := rule.apply(inner)) is not None), None)
-            if new is None:
-                return inner
-            inner = rebuild(new, tuple(settle_once(kid) for kid in children(new)))
-        return inner
-
-    def settle_once(kid: Term) -> Term:
-        return settle(rebuild(kid, tuple(settle_once(x) for x in children(kid))))
-
-    return transform(term, settle)
-
-
-# --- gates: an equation that is zero but for an equality of its indices is never stored
-
-
-def _inline_gates(program: TypedProgram) -> Program:
-    """Reads of δ-like equations replaced by what they stand for; composites are split where that needs it."""
-    gated = {e.target: e for e in program.equations if _is_gate(e)}
-    tensors = dict(program.tensors)
-    out: list[Equation] = []
-    for equation in program.equations:
-        for _ in range(len(gated) + 1):
-            inner = next((r for r in reads(equation.body) if r.tensor in gated and r.tensor != equation.target), None)
-            if inner is None:
-                break
-            equation, apart = _apart(equation, gated, tensors)
-            out += apart
-            equation = _inlined(equation, gated, program)
-        out.append(Equation(equation.target, equation.axes, equation.domain, simplify(equation.body), equation.source))
-    return Program(program.name, tensors, tuple(out), program.outputs, program.sizes, program.splits, program.sums)
-
-
-def _apart(equation: Equation, gated: dict[str, Equation], tensors: dict[str, Tensor]) -> tuple[Equation, list[Equation]]:
-    """Σ_{f d} x_f w_f^d R_d^k: what a gate does not touch is summed first, so that elimination never repeats it."""
-    apart: list[Equation] = []
-
-    def change(term: Term) -> Term:
-        if not isinstance(term, Fold) or term.op != "sum":
-            return term
-        bound, domain, body = _flat_sum(term)
-        parts = factors(body)
-        gates = tuple(p for p in parts if isinstance(p, Read) and p.tensor in gated)
-        rest = tuple(p for p in parts if p not in gates)
-        touched = {i for g in gates for i in free_indices(g)}
-        first = tuple(b for b in bound if b not in touched)
-        if not gates or not first or any(free_indices(g) & set(first) for g in conjuncts(domain)):
-            return term
-        inner = Fold("sum", first, TRUE, rest[0] if len(rest) == 1 else Apply("mul", rest))
-        key, n = f"{equation.target}_sum", 2
-        while key in tensors:
-            key, n = f"{equation.target}_sum{n}", n + 1
-        indices = tuple(sorted(_appearance(inner, TRUE), key=_axis_order))
-        tensors[key] = Tensor(key, key, tuple(Slot(i.set, "lower", i.name) for i in indices), "local")
-        apart.append(Equation(key, tuple(map(Position, indices)), TRUE, inner))
-        body = Apply("mul", (Read(key, tuple(map(Position, indices))), *gates))
-        return Fold("sum", tuple(b for b in bound if b not in first), domain, body)
-
-    return Equation(equation.target, equation.axes, equation.domain, transform(equation.body, change), equation.source), apart
-
-
-def _flat_sum(fold: Fold) -> tuple[tuple[Index, ...], Term, Term]:
-    """The indices, the domain and the body of directly nested sums."""
-    bound, domain = fold.bound, fold.domain
-    body = fold.body
-    while isinstance(body, Fold) and body.op == "sum":
-        bound, domain, body = bound + body.bound, both(domain, body.domain), body.body
-    return bound, domain, simplify(body)
-
-
-def _is_gate(equation: Equation) -> bool:
-    if not isinstance(equation.body, Where):
-        return False
-    own = set(equation.indices)
-    return any(isinstance(c, Apply) and c.op == "eq" and all(isinstance(x, Position) and x.index in own and x.index.set.summed for x in c.args)
-               for c in conjuncts(equation.body.condition))
-
-
-def _inlined(equation: Equation, gated: dict[str, Equation], program: Program) -> Equation:
-    """Every read of a gate in one equation, after its composite indices are split into the gate's parts."""
-    for inner in [r for r in reads(equation.body) if r.tensor in gated]:
-        for axis, sub in zip(gated[inner.tensor].axes, inner.subs, strict=True):
-            if isinstance(axis, Pack) and isinstance(sub, Position):
-                equation = _split(equation, sub.index, axis)
-
-    def change(term: Term) -> Term:
-        if not isinstance(term, Read) or term.tensor not in gated:
-            return term
-        gate, by = gated[term.tensor], {}
-        for axis, sub in zip(gate.axes, term.subs, strict=True):
-            pairs = zip(axis.parts, sub.parts, strict=True) if isinstance(axis, Pack) and isinstance(sub, Pack) else [(axis, sub)]
-            by.update({a.index: x for a, x in pairs if isinstance(a, Position)})
-        return substitute(gate.body, by)
-
-    return Equation(equation.target, equation.axes, equation.domain, transform(equation.body, change), equation.source)
-
-
-def _split(equation: Equation, index: Index, like: Pack) -> Equation:
-    """A composite index of the equation, free or bound, written as its parts."""
-    taken = {i.name for x in (equation.body, equation.domain, *equation.axes) for i in _all_indices(x)}
-    parts: list[Index] = []
-    for part in like.parts:
-        assert isinstance(part, Position)
-        name = part.index.name
-        while name in taken:
-            name += "'"
-        taken.add(name)
-        parts.append(Index(name, part.index.set))
-    pack = Pack(tuple(map(Position, parts)), like.sets, like.into)
-
-    def change(term: Term) -> Term:
-        match term:
-            case Position(here) if here == index:
-                return pack
-            case Fold(op, bound, domain, body) if index in bound:
-                return Fold(op, tuple(y for b in bound for y in (parts if b == index else (b,))), domain, body)
-        return term
-
-    axes = tuple(pack if axis == Position(index) else axis for axis in equation.axes)
-    return Equation(equation.target, axes, transform(equation.domain, change), transform(equation.body, change), equation.source)
-
-
-def _all_indices(term: Term) -> set[Index]:
-    out: set[Index] = set()
-    for inner in walk(term):
-        match inner:
-            case Position(index):
-                out.add(index)
-            case Fold(_, bound):
-                out |= set(bound)
-    return out
-
-
-# --- flat: every fold gets an equation, equal ones share it
-
-
 @dataclass
 class _Flat:
     """The equations made so far; `known` finds an equation by its canonical body."""
@@ -252,7 +104,7 @@ class _Flat:
         self.equations[equation.target] = equation
         if isinstance(equation.body, Join) or not all(isinstance(a, Position) for a in equation.axes):
             return
-        order = _appearance(equation.body, equation.domain)
+        order = appearance(equation.body, equation.domain)
         if set(order) == set(equation.indices):
             key = (canonical(equation.body, order), canonical(equation.domain, order))
             self.known.setdefault(key, (equation.target, tuple(order.index(i) for i in equation.indices)))
@@ -262,7 +114,11 @@ class _Flat:
         match term:
             case Fold():
                 inner = self.folded(term, given, owner)
-                return self.named(inner, given, f"{owner}_{term.op}") if isinstance(inner, Fold) else self.pointwise(inner, given, owner)
+                return (
+                    self.named(inner, given, f"{owner}_{term.op}")
+                    if isinstance(inner, Fold)
+                    else self.pointwise(inner, given, owner)
+                )
             case Where(condition, then):
                 return Where(self.pointwise(condition, given, owner), self.pointwise(then, both(given, condition), owner))
         return rebuild(term, tuple(self.pointwise(kid, given, owner) for kid in children(term)))
@@ -295,7 +151,12 @@ class _Flat:
 
         def change(term: Term) -> Term:
             equation = self.equations.get(term.tensor) if isinstance(term, Read) else None
-            if equation is None or not isinstance(term, Read) or not isinstance(equation.body, Apply) or equation.body.op not in ("mul", "div", "neg"):
+            if (
+                equation is None
+                or not isinstance(term, Read)
+                or not isinstance(equation.body, Apply)
+                or equation.body.op not in ("mul", "div", "neg")
+            ):
                 return term
             if not all(isinstance(axis, Position) for axis in equation.axes):
                 return term
@@ -306,13 +167,17 @@ class _Flat:
 
         body = fold.body
         parts = tuple(change(p) for p in _quotient_factors(body)) if _is_product(body) else (change(body),)
-        return Fold(fold.op, fold.bound, fold.domain, parts[0] if len(parts) == 1 else Apply("mul", parts)) if _is_product(body) or len(parts) == 1 else fold
+        return (
+            Fold(fold.op, fold.bound, fold.domain, parts[0] if len(parts) == 1 else Apply("mul", parts))
+            if _is_product(body) or len(parts) == 1
+            else fold
+        )
 
     def named(self, term: Term, given: Term, stem: str) -> Term:
         """A read of the equation with this body: one that stands already, or a new one."""
         if isinstance(term, Const | Position | Size) or _plain(term):
             return term
-        order = _appearance(term, TRUE)
+        order = appearance(term, TRUE)
         domain = both(*(c for c in conjuncts(given) if free_indices(c) <= set(order)))
         key = (canonical(term, order), canonical(domain, order))
         found = self.known.get(key)
@@ -322,7 +187,7 @@ class _Flat:
         target, n = stem, 2
         while target in self.tensors:
             target, n = f"{stem}{n}", n + 1
-        indices = tuple(sorted(order, key=_axis_order))
+        indices = tuple(sorted(order, key=axis_order))
         self.tensors[target] = Tensor(target, target, tuple(Slot(i.set, "lower", i.name) for i in indices), "local")
         self._record(Equation(target, tuple(map(Position, indices)), domain, term))
         return Read(target, tuple(map(Position, indices)))
@@ -386,23 +251,6 @@ def _letters(sub: Term) -> list[Index]:
     return [x.index for x in walk(sub) if isinstance(x, Position)]
 
 
-def _appearance(term: Term, domain: Term) -> tuple[Index, ...]:
-    """Free indices in the order in which they first stand in the term."""
-    free = free_indices(term) | free_indices(domain)
-    out: dict[Index, None] = {}
-    for inner in [*walk(term), *walk(domain)]:
-        if isinstance(inner, Position) and inner.index in free:
-            out[inner.index] = None
-    return tuple(out)
-
-
-_AXIS_ORDER = ("batch", "request", "time", "head", "expert", "latent", "feature", "vocab")
-
-
-def _axis_order(index: Index) -> int:
-    return _AXIS_ORDER.index(index.set.cls)
-
-
 def _cost(term: Term) -> bool:
     return any(isinstance(x, Apply) and x.op in _COSTLY for x in walk(term))
 
@@ -426,8 +274,3 @@ def _needed(equations: dict[str, Equation], outputs: list[str]) -> list[Equation
             inner = [r.tensor for t in (equations[key].domain, equations[key].body) for r in reads(t)]
             stack += [(k, False) for k in reversed(inner)]
     return out
-
-
-
-
-

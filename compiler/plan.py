@@ -1,9 +1,9 @@
 """Plan: how a program is cut. Data only; narrower than terms: assigned once, axes by name, folds have become steps.
 
-    Module  inputs, outputs, buffers, steps
-    Step    Contract | Kernel
-    Kernel  axes, lets, stores: a tile of every grid axis at a time, the other axes whole
-    Let     one value: its axes, its kind, and the one operation that makes it
+Module  inputs, outputs, buffers, steps
+Step    Contract | Kernel
+Kernel  axes, lets, stores: a tile of every grid axis at a time, the other axes whole
+Let     one value: its axes, its kind, and the one operation that makes it
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Literal, assert_never
 from einc.indices import Extent, IndexSet
 from einc.terms import Tensor, Term
 
+Role = Literal["grid", "stream", "whole"]
 Kind = Literal["real", "exact", "integer", "truth", "scalar"]
 
 
@@ -226,7 +227,7 @@ class Axis:
 
     name: str
     set: IndexSet
-    role: Literal["grid", "stream", "whole"]
+    role: Role
     bound: Bound | None = None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from einc.indices import Extent
+from einc.spelling import GREEK
 from einc.terms import (
     TRUE,
     Apply,
@@ -23,7 +24,6 @@ from einc.terms import (
     Where,
     conjuncts,
 )
-from einc.tokens import GREEK
 
 _MACROS = {symbol: f"\\{name}" for name, symbol in reversed(GREEK.items())}
 _INFIX = {"le": r"\le", "lt": "<", "eq": "=", "ne": r"\ne"}
@@ -42,7 +42,7 @@ def named(tensor: Tensor) -> str:
     """The tensor's name: `K_hat` is \\widehat{K}, further pieces are labels."""
     base, *pieces = tensor.text.replace("{", "").replace("}", "").replace("\\text", "").split("_")
     shown = letter(base)
-    labels = []
+    labels: list[str] = []
     for piece in pieces:
         if piece in _ACCENTS and not labels:
             shown = rf"{_ACCENTS[piece]}{{{shown}}}"
@@ -59,11 +59,13 @@ def tex(program: Program, term: Term, level: int = 0) -> str:
 
 def subscripted(program: Program, tensor: Tensor, subs: tuple[Term, ...]) -> str:
     """The name with its scripts, lower and upper in the order declared."""
-    name, lower, upper = named(tensor), [], []
+    name = named(tensor)
+    lower: list[str] = []
+    upper: list[str] = []
     for slot, sub in zip(tensor.slots, subs, strict=True):
         shown = tex(program, sub)
         (lower if slot.level == "lower" else upper).append(f"({shown})" if slot.level == "label" else shown)
-    base, label = (name.rsplit("_{", 1) + [""])[:2] if name.endswith("}") and "_{" in name else (name, "")
+    base, label = [*name.rsplit("_{", 1), ""][:2] if name.endswith("}") and "_{" in name else (name, "")
     below = " ".join([label[:-1] if label else "", *lower]).strip()
     return base + (f"_{{{below}}}" if below else "") + (f"^{{{' '.join(upper)}}}" if upper else "")
 
@@ -140,7 +142,7 @@ def _extent(extent: Extent) -> str:
         return letter(base) + (f"_{{{_label(label)}}}" if label else "")
 
     if len(extent.terms) == 1:
-        (mono, coefficient), = extent.terms
+        ((mono, coefficient),) = extent.terms
         above = [size(n) for n, p in mono if p > 0]
         below = [size(n) for n, p in mono if p < 0] + ([str(coefficient.denominator)] if coefficient.denominator > 1 else [])
         if coefficient.numerator != 1 or not above:

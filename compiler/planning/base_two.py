@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from einc.normalise import factors, simplify
 from einc.planning.stream import Streamed
+from einc.simplify import factors, simplify
 from einc.terms import Apply, Const, Equation, Fold, Read, Term, children, free_indices, reads, substitute, transform
 
 
@@ -26,7 +26,12 @@ def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str
     def opened(term: Term) -> Term:
         def change(inner: Term) -> Term:
             equation = by.get(inner.tensor) if isinstance(inner, Read) else None
-            if isinstance(inner, Read) and equation is not None and equation.target in virtual and not isinstance(equation.body, Fold):
+            if (
+                isinstance(inner, Read)
+                and equation is not None
+                and equation.target in virtual
+                and not isinstance(equation.body, Fold)
+            ):
                 return opened(substitute(equation.body, dict(zip(equation.indices, inner.subs, strict=True))))
             return inner
 
@@ -40,7 +45,11 @@ def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str
         elif equation.target in scaled and isinstance(body, Fold):
             body = replace(body, body=_product(tuple(_two(f, opened) for f in factors(body.body))))
         elif not isinstance(body, Fold):
-            body = simplify(transform(body, lambda t: Apply("mul", (t, Const(math.log(2)))) if isinstance(t, Read) and t.tensor in references else t))
+            body = simplify(
+                transform(
+                    body, lambda t: Apply("mul", (t, Const(math.log(2)))) if isinstance(t, Read) and t.tensor in references else t
+                )
+            )
         out.append(replace(equation, body=body))
     made = _needed(tuple(out), kept, virtual)
     return replace(streamed, equations=_scaled_operands(made, virtual), base2=True)
@@ -64,7 +73,8 @@ def _scaled_operands(equations: tuple[Equation, ...], virtual: frozenset[str]) -
             for name, number in _read_with(term, None):
                 numbers.setdefault(name, set()).add(number)
     chosen = {
-        e.target: next(iter(numbers[e.target])) for e in equations
+        e.target: next(iter(numbers[e.target]))
+        for e in equations
         if e.target in virtual and isinstance(e.body, Fold) and e.body.op == "sum" and len(numbers.get(e.target, ())) == 1
     }
     chosen = {k: v for k, v in chosen.items() if v is not None}

@@ -28,7 +28,9 @@ def size_of(buffer: Buffer) -> Extent:
     return volume(buffer.sets) * number(_BYTES[buffer.kind])
 
 
-def lets_cost(lets: Iterable[Let], sets: Mapping[str, IndexSet], buffers: Mapping[str, Buffer], written: Iterable[str], held: Extent) -> Cost:
+def lets_cost(
+    lets: Iterable[Let], sets: Mapping[str, IndexSet], buffers: Mapping[str, Buffer], written: Iterable[str], held: Extent
+) -> Cost:
     """A kernel's cost over the whole grid, as if every tile were full."""
     flops, read, loaded = number(0), number(0), set()
     for let in lets:
@@ -37,7 +39,7 @@ def lets_cost(lets: Iterable[Let], sets: Mapping[str, IndexSet], buffers: Mappin
                 flops = flops + volume(sets[a] for a in let.axes)
             case Dot(args, over):
                 flops = flops + volume(sets[a] for a in {*let.axes, *over}) * number(2 if len(args) > 1 else 1)
-            case Reduce(_, arg, over):
+            case Reduce(_, _, over):
                 flops = flops + volume(sets[a] for a in {*let.axes, *over})
             case Load(buffer) if buffer not in loaded:
                 loaded.add(buffer)

@@ -182,7 +182,11 @@ def _feeding(equations: Iterable[Equation], virtual: frozenset[str]) -> list[tup
             if result is None or not isinstance(result.body, Fold) or len(result.body.bound) != 1 or not _plain_subs(read):
                 continue
             letters = free_indices(read)
-            along = [i for i in equation.indices if i not in letters and i.set == result.body.bound[0].set and i in gone.get(equation.target, ())]
+            along = [
+                i
+                for i in equation.indices
+                if i not in letters and i.set == result.body.bound[0].set and i in gone.get(equation.target, ())
+            ]
             if len(along) == 1 and along[0].set.cls in OPEN and _open(letters) == _open(equation.indices) - set(along):
                 out.append((equation, result, along[0]))
     return out
@@ -215,9 +219,11 @@ def _finish(program: NormalProgram, virtual: frozenset[str], parent: dict[str, s
             continue
         (owner,) = owners
         mine = [r for r in inner if root(r.tensor) == owner]
-        if all(_plain_subs(r) and r.tensor not in virtual for r in mine) and all(
-            _open(free_indices(r)) == _open(equation.indices) for r in mine
-        ) and not any(_after(equations, r.tensor, owner, root) for r in inner if r not in mine):
+        if (
+            all(_plain_subs(r) and r.tensor not in virtual for r in mine)
+            and all(_open(free_indices(r)) == _open(equation.indices) for r in mine)
+            and not any(_after(equations, r.tensor, owner, root) for r in inner if r not in mine)
+        ):
             parent[equation.target] = owner
 
 

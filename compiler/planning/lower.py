@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 from einc.domains import proves
 from einc.folds import FOLDS
 from einc.indices import Index, IndexSet, number
-from einc.plan import Carry as PlanCarry
 from einc.plan import (
     Along,
     Buffer,
@@ -35,9 +33,12 @@ from einc.plan import (
     Within,
     renamed,
 )
-from einc.planning.stream import Carry
+from einc.plan import Carry as PlanCarry
+from einc.planning.fills import FINITE, Fill, fill_of
 from einc.planning.ranges import full, nonempty
 from einc.planning.signs import POSITIVE, sign
+from einc.planning.stream import Carry
+from einc.planning.wholes import is_whole, packed_number
 from einc.terms import (
     ONE,
     TRUE,
@@ -54,14 +55,10 @@ from einc.terms import (
     Truth,
     Where,
     both,
-
     const,
     free_indices,
     substitute,
 )
-
-_FINITE = "finite"
-Fill = float | str | None  # a number, some finite number, or unknown
 
 
 @dataclass
@@ -161,7 +158,7 @@ class Lowering:
 
     def term(self, term: Term, given: Term) -> str:
         """The let of a pointwise term, read where `given` holds."""
-        if isinstance(term, Const | Size | Truth) or not free_indices(term) and not _has_read(term):
+        if isinstance(term, Const | Size | Truth) or (not free_indices(term) and not _has_read(term)):
             return self.let(Scalar(term), (), "scalar")
         match term:
             case Position(index):
@@ -178,7 +175,7 @@ class Lowering:
             case Apply(op, args):
                 return self._apply(op, args, given, term)
             case Pack(parts, sets, into):
-                return self.term(_packed_number(parts, sets, into), given)
+                return self.term(packed_number(parts, sets, into), given)
             case Part(item, of, before, into):
                 return self.term(Apply("add", (item, Size(before + number(into.start - of.start)))), given)
         raise AssertionError(term)
@@ -186,7 +183,9 @@ class Lowering:
     def _apply(self, op: str, args: tuple[Term, ...], given: Term, term: Term) -> str:
         if op in ("floor", "ceil") and isinstance(args[0], Apply) and args[0].op == "div":
             above, below = (self.term(a, given) for a in args[0].args)
-            if all(self._kind(x) in ("integer", "scalar") and _is_whole(y) for x, y in zip((above, below), args[0].args, strict=True)):
+            if all(
+                self._kind(x) in ("integer", "scalar") and is_whole(y) for x, y in zip((above, below), args[0].args, strict=True)
+            ):
                 return self._map(f"{op}div", (above, below), "integer")
         names = tuple(self.term(a, given) for a in args)
         if op == "div" and self._kind(names[1]) != "scalar" and sign(args[1], self.equations) != POSITIVE:
@@ -198,7 +197,7 @@ class Lowering:
     def _map(self, op: str, args: tuple[str, ...], kind: Kind) -> str:
         made = self._map_op(Map(op, args), args, kind)
         for domain in {d for a in args for (v, d) in self.fills if v == a}:
-            fill = _fill(op, [self._fill_of(a, domain) for a in args])
+            fill = fill_of(op, [self._fill_of(a, domain) for a in args])
             if fill is not None:
                 self.fills[made, domain] = fill
         return made
@@ -215,11 +214,15 @@ class Lowering:
             case Scalar(Const(number_)):
                 return float(number_)
             case Scalar() | Place() | Load():
-                return _FINITE
+                return FINITE
             case Reduce(fold) if fold in ("max", "min"):
                 return self.fills.get((value, TRUE))
             case Dot() | Map() | Reduce():
-                return _FINITE if not any(i in let.axes for i in (x.name for x in free_indices(domain))) or isinstance(let.op, Dot) else None
+                return (
+                    FINITE
+                    if not any(i in let.axes for i in (x.name for x in free_indices(domain))) or isinstance(let.op, Dot)
+                    else None
+                )
         return None
 
     def _kind(self, value: str) -> Kind:
@@ -234,7 +237,7 @@ class Lowering:
         if "real" in kinds:
             return "real"
         if kinds <= {"integer", "scalar"} and op in ("add", "sub", "mul", "neg", "mod", "min", "max", "abs", "floor", "ceil"):
-            whole = all(self._kind(a) == "integer" or _is_whole(self._scalar(a)) for a in args)
+            whole = all(self._kind(a) == "integer" or is_whole(self._scalar(a)) for a in args)
             return "integer" if whole else "exact"
         return "exact"
 
@@ -307,7 +310,7 @@ class Lowering:
         full = nonempty(fold.domain, fold.bound, equation.indices)
         made = self.let(Reduce(fold.op, args[0], over, full), axes, self._joined(tuple(args), fold.op))
         if full:
-            self.fills[made, TRUE] = _FINITE
+            self.fills[made, TRUE] = FINITE
         return made
 
     def _scaled(self, args: list[str], numbers: tuple[Term, ...]) -> list[str]:
@@ -352,7 +355,7 @@ class Lowering:
         if op != "sum" or not set(self.lets[mask].axes) <= set(self.lets[arg].axes) or isinstance(self.lets[arg].op, Load):
             return arg
         fill = self._fill_of(arg, domain)
-        if fill == _FINITE or (isinstance(fill, float) and math.isfinite(fill)):
+        if fill == FINITE or (isinstance(fill, float) and math.isfinite(fill)):
             return arg
         return self._map_op(Select(mask, arg, 0.0, tile), (mask, arg), self._kind(arg))
 
@@ -376,58 +379,3 @@ def _axis_letters(axis: Term) -> tuple[Index, ...]:
 
 def _has_read(term: Term) -> bool:
     return isinstance(term, Read) or any(_has_read(a) for a in getattr(term, "args", ()))
-
-
-def _is_whole(term: Term) -> bool:
-    match term:
-        case Const(value):
-            return isinstance(value, Fraction) and value.denominator == 1
-        case Size(extent):
-            return all(c.denominator == 1 and all(p > 0 for _, p in m) for m, c in extent.terms)
-        case Apply("add" | "sub" | "mul" | "neg" | "min" | "max" | "mod" | "floor" | "ceil", args):
-            return all(_is_whole(a) for a in args) or term.op in ("floor", "ceil")
-    return True
-
-
-def _packed_number(parts: tuple[Term, ...], sets: tuple[IndexSet, ...], into: IndexSet) -> Term:
-    """The composite's number: mixed radix, the first part slowest."""
-    terms: list[Term] = [const(into.start)]
-    for at, (part, set_) in enumerate(zip(parts, sets, strict=True)):
-        stride = number(1)
-        for later in sets[at + 1 :]:
-            stride = stride * later.extent
-        terms.append(Apply("mul", (Size(stride), Apply("sub", (part, const(set_.start))))))
-    return Apply("add", tuple(terms))
-
-
-def _fill(op: str, args: list[Fill]) -> Fill:
-    """What an operation gives where the domain fails, if that can be told."""
-    if any(a is None for a in args):
-        return None
-    numbers = [a for a in args if isinstance(a, float)]
-    match op:
-        case "add" | "sub" | "mul" | "div" | "neg" if all(a == _FINITE or math.isfinite(a) for a in args if a is not None):
-            if op == "mul" and 0.0 in numbers:
-                return 0.0
-            return 0.0 if op == "div" and args[0] == 0.0 and sign_known(args[1]) else _FINITE if op != "div" else None
-        case "add" if len(infinite := {a for a in numbers if math.isinf(a)}) == 1:
-            return infinite.pop()
-        case "sub" if isinstance(args[0], float) and math.isinf(args[0]) and (args[1] == _FINITE or math.isfinite(float(args[1]))):
-            return args[0]
-        case "sub" if isinstance(args[1], float) and math.isinf(args[1]):
-            return -args[1] if args[0] == _FINITE or math.isfinite(float(args[0] or 0)) else None
-        case "neg" if numbers:
-            return -numbers[0]
-        case "exp" | "exp2" if numbers:
-            return math.exp(numbers[0]) if numbers[0] < 700 else None
-        case "div" if numbers and math.isinf(numbers[0]) and isinstance(args[1], float) and 0 < args[1] < math.inf:
-            return numbers[0]
-        case "max" | "min" if len(numbers) == len(args):
-            return max(numbers) if op == "max" else min(numbers)
-    return None
-
-
-def sign_known(fill: Fill) -> bool:
-    return isinstance(fill, float) and fill > 0
-
-

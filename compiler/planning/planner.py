@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from einc.indices import Extent, Index, IndexSet, number
-from einc.normalise import factors
-from einc.plan import Axis, Bound, Buffer, Concat, Contract, Cost, Kernel, Kind, Let, Module, Step, arguments
+from einc.plan import Axis, Bound, Buffer, Concat, Contract, Cost, Kernel, Kind, Let, Module, Role, Step, arguments
 from einc.planning.base_two import in_base_two
 from einc.planning.cost import lets_cost, nominal, size_of, volume
 from einc.planning.fuse import OPEN, Group, groups, peeled
@@ -15,10 +14,10 @@ from einc.planning.order import path
 from einc.planning.ranges import reach
 from einc.planning.stream import Streamed, stream
 from einc.show import equation_text
+from einc.simplify import factors
 from einc.terms import (
     ONE,
     TRUE,
-
     Equation,
     Fold,
     Join,
@@ -34,7 +33,6 @@ from einc.terms import (
     transform,
     walk,
 )
-
 
 TILE_ELEMENTS = 1 << 20  # what the largest value of a tile has at most, unless a single row has more
 _OUTER = ("batch", "request", "head", "expert")
@@ -55,13 +53,26 @@ def plan(program: NormalProgram) -> Module:
         stored -= {e.target for e in group.equations} - kept
     sizes = frozenset(n for t in program.inputs() for s in t.slots for n in s.set.extent.sizes)
     sizes |= frozenset(n for e in program.equations for n in _sizes(e)) - program.sizes.keys()
-    return Module(_stem(program.name), program.name, program.inputs(), program.outputs, {k: v for k, v in buffers.items() if k in stored},
-                  tuple(steps), dict(program.sizes), sizes - program.sizes.keys(), _sets(program), tuple(dict.fromkeys(keys)), given)
+    return Module(
+        _stem(program.name),
+        program.name,
+        program.inputs(),
+        program.outputs,
+        {k: v for k, v in buffers.items() if k in stored},
+        tuple(steps),
+        dict(program.sizes),
+        sizes - program.sizes.keys(),
+        _sets(program),
+        tuple(dict.fromkeys(keys)),
+        given,
+    )
 
 
 def _beside_sizes(program: NormalProgram) -> tuple[NormalProgram, dict[str, str]]:
     """Tensors that are called like a size (an input `B_n` over a batch of extent B) under another name inside."""
-    sizes = {n for e in program.equations for n in _sizes(e)} | {n for t in program.inputs() for s in t.slots for n in s.set.extent.sizes}
+    sizes = {n for e in program.equations for n in _sizes(e)} | {
+        n for t in program.inputs() for s in t.slots for n in s.set.extent.sizes
+    }
     names = {key: f"{key}_tensor" for key in program.tensors if key in sizes}
     if not names:
         return program, {}
@@ -70,7 +81,9 @@ def _beside_sizes(program: NormalProgram) -> tuple[NormalProgram, dict[str, str]
     def change(term: Term) -> Term:
         return transform(term, lambda t: Read(names.get(t.tensor, t.tensor), t.subs) if isinstance(t, Read) else t)
 
-    equations = tuple(Equation(names.get(e.target, e.target), e.axes, change(e.domain), change(e.body), e.source) for e in program.equations)
+    equations = tuple(
+        Equation(names.get(e.target, e.target), e.axes, change(e.domain), change(e.body), e.source) for e in program.equations
+    )
     outputs = tuple((name, names.get(key, key)) for name, key in program.outputs)
     made = replace(program, tensors=tensors, equations=equations, outputs=outputs)
     return made, {names[k]: k for k, t in program.tensors.items() if k in names and t.role != "local"}
@@ -118,8 +131,10 @@ def _with_parts(program: NormalProgram) -> NormalProgram:
             for n, (index, part) in enumerate(body.parts):
                 key = f"{equation.target}_part{n + 1}"
                 axes = tuple(Position(index) if a == Position(body.index) else a for a in equation.axes)
-                slots = tuple(Slot(index.set, s.level, index.name) if a == Position(body.index) else s
-                              for a, s in zip(equation.axes, tensors[equation.target].slots, strict=True))
+                slots = tuple(
+                    Slot(index.set, s.level, index.name) if a == Position(body.index) else s
+                    for a, s in zip(equation.axes, tensors[equation.target].slots, strict=True)
+                )
                 tensors[key] = Tensor(key, key, slots, "local")
                 out.append(Equation(key, axes, equation.domain, part))
                 parts.append((index, Read(key, axes)))
@@ -135,16 +150,29 @@ def _buffers(program: Program) -> dict[str, Buffer]:
     for equation in program.equations:
         inner = {kinds[r.tensor] for r in reads(equation.body)}
         integer = program.tensors[equation.target].integer
-        kinds[equation.target] = "integer" if integer else "exact" if inner <= {"exact"} and equation.target not in outputs else "real"
+        kinds[equation.target] = (
+            "integer" if integer else "exact" if inner <= {"exact"} and equation.target not in outputs else "real"
+        )
     return {
-        t.key: Buffer(t.key, tuple(s.name for s in t.slots), tuple(s.set for s in t.slots), kinds[t.key],
-                      "output" if t.key in outputs and t.role == "local" else t.role)
-        for t in program.tensors.values() if t.key in kinds
+        t.key: Buffer(
+            t.key,
+            tuple(s.name for s in t.slots),
+            tuple(s.set for s in t.slots),
+            kinds[t.key],
+            "output" if t.key in outputs and t.role == "local" else t.role,
+        )
+        for t in program.tensors.values()
+        if t.key in kinds
     }
 
 
-def _step(program: NormalProgram, group: Group, equations: dict[str, Equation], buffers: dict[str, Buffer],
-          keys: list[tuple[str, IndexSet]]) -> Step:
+def _step(
+    program: NormalProgram,
+    group: Group,
+    equations: dict[str, Equation],
+    buffers: dict[str, Buffer],
+    keys: list[tuple[str, IndexSet]],
+) -> Step:
     only = group.equations[0]
     if len(group.equations) == 1 and isinstance(only.body, Join):
         parts = tuple(r.tensor for _, r in only.body.parts if isinstance(r, Read))
@@ -163,7 +191,9 @@ def _contraction(program: NormalProgram, equation: Equation, buffers: dict[str, 
     parts = factors(body.body)
     if not all(isinstance(p, Read) and all(isinstance(s, Position) for s in p.subs) for p in parts):
         return None
-    if not all(isinstance(a, Position) for a in equation.axes) or any(buffers[p.tensor].kind == "integer" for p in parts if isinstance(p, Read)):
+    if not all(isinstance(a, Position) for a in equation.axes) or any(
+        buffers[p.tensor].kind == "integer" for p in parts if isinstance(p, Read)
+    ):
         return None
     covered = {i for p in parts for i in free_indices(p)}
     if not {*body.bound, *equation.indices} <= covered:
@@ -171,8 +201,14 @@ def _contraction(program: NormalProgram, equation: Equation, buffers: dict[str, 
     letters = tuple(tuple(s.index for s in p.subs if isinstance(s, Position)) for p in parts if isinstance(p, Read))
     sets = dict.fromkeys(i for o in letters for i in o)
     cost = Cost(volume(i.set for i in sets) * number(2), _total(buffers, parts), size_of(buffers[equation.target]), number(0))
-    return Contract(equation.target, tuple((p.tensor, tuple(i.name for i in o)) for p, o in zip(parts, letters, strict=True) if isinstance(p, Read)),
-                    tuple(i.name for i in equation.indices), path(letters, equation.indices), equation_text(program, equation), cost)
+    return Contract(
+        equation.target,
+        tuple((p.tensor, tuple(i.name for i in o)) for p, o in zip(parts, letters, strict=True) if isinstance(p, Read)),
+        tuple(i.name for i in equation.indices),
+        path(letters, equation.indices),
+        equation_text(program, equation),
+        cost,
+    )
 
 
 def _total(buffers: dict[str, Buffer], parts: tuple[Term, ...]) -> Extent:
@@ -183,9 +219,19 @@ def _total(buffers: dict[str, Buffer], parts: tuple[Term, ...]) -> Extent:
     return total
 
 
-def _kernel(program: NormalProgram, group: Group, equations: dict[str, Equation], buffers: dict[str, Buffer],
-            keys: list[tuple[str, IndexSet]]) -> Kernel:
-    outside = {r.tensor for e in program.equations if e.target not in {x.target for x in group.equations} for r in [*reads(e.body), *reads(e.domain)]}
+def _kernel(
+    program: NormalProgram,
+    group: Group,
+    equations: dict[str, Equation],
+    buffers: dict[str, Buffer],
+    keys: list[tuple[str, IndexSet]],
+) -> Kernel:
+    outside = {
+        r.tensor
+        for e in program.equations
+        if e.target not in {x.target for x in group.equations}
+        for r in [*reads(e.body), *reads(e.domain)]
+    }
     kept = frozenset(outside | {key for _, key in program.outputs})
     cut = bool(group.virtual) or any(_cut(e) for e in group.equations)
     passed = stream(group.equations, group.virtual, kept) if cut else Streamed(group.equations, None, ())
@@ -198,9 +244,18 @@ def _kernel(program: NormalProgram, group: Group, equations: dict[str, Equation]
     folded = [i for i in indices if any(isinstance(e.body, Fold) and i in e.body.bound for e in group.equations)]
     order = _axis_order(group, indices, grid, folded, cut)
     inner = {**equations, **{e.target: e for e in group.equations}}
-    work = Lowering(inner, buffers, group.virtual | made, order, inside=frozenset(e.target for e in group.equations),
-                    carries={c.target: c for c in passed.carries}, stream=passed.index, grid=grid, base2=passed.base2,
-                    uniform=len({e.body.domain for e in group.equations if isinstance(e.body, Fold) and passed.index in e.body.bound}) < 2)
+    work = Lowering(
+        inner,
+        buffers,
+        group.virtual | made,
+        order,
+        inside=frozenset(e.target for e in group.equations),
+        carries={c.target: c for c in passed.carries},
+        stream=passed.index,
+        grid=grid,
+        base2=passed.base2,
+        uniform=len({e.body.domain for e in group.equations if isinstance(e.body, Fold) and passed.index in e.body.bound}) < 2,
+    )
     for index in indices:
         work.sets[index.name] = index.set
     bounds = {i.name: _bound(group, i, grid) for i in folded} if grid is not None else {}
@@ -208,7 +263,10 @@ def _kernel(program: NormalProgram, group: Group, equations: dict[str, Equation]
     for equation in group.equations:
         work.equation(equation, texts.get(equation.target, equation.target))
     keys += work.keys
-    role = {**({grid.name: "grid"} if grid is not None else {}), **({passed.index.name: "stream"} if passed.index is not None and passed.carries else {})}
+    role: dict[str, Role] = {
+        **({grid.name: "grid"} if grid is not None else {}),
+        **({passed.index.name: "stream"} if passed.index is not None and passed.carries else {}),
+    }
     axes = tuple(Axis(a, work.sets[a], role.get(a, "whole"), bounds.get(a)) for a in order if a in work.sets)
     work.stores = [s for s in work.stores if s.buffer in kept]
     lets = _live(work)
@@ -299,5 +357,3 @@ def _largest(lets: tuple[Let, ...], work: Lowering) -> tuple[str, ...]:
         return total
 
     return max((let.axes for let in lets), key=size, default=())
-
-

@@ -87,6 +87,6 @@ def nonempty(domain: Term, bound: tuple[Index, ...], free: tuple[Index, ...]) ->
     """Whether every row surely has a point: one where each bound index stands where a free one of its set does."""
     by = {b: Position(f) for b in bound if (f := next((f for f in free if f.set == b.set), None)) is not None}
     for index in bound:
-        if index not in by and (index.set.cls == "time" or index in free_indices(domain)):
+        if index not in by and (index.set.cls in ("time", "request", "batch", "vocab") or index in free_indices(domain)):
             return False
     return proves(TRUE, substitute(domain, by))

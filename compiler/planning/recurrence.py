@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from einc.folds import FOLDS
 from einc.indices import Index
-from einc.normalise import simplify
 from einc.planning.fuse import groups, peeled
 from einc.planning.stream import Streamed, stream
 from einc.rewrites import ALL
 from einc.show import text
+from einc.simplify import simplify
 from einc.terms import (
     TRUE,
     Apply,
@@ -26,7 +26,6 @@ from einc.terms import (
     Term,
     conjuncts,
     const,
-
     reads,
     substitute,
     transform,
@@ -104,14 +103,16 @@ class _Telling:
         return out
 
     def recurrence(self) -> Recurrence:
-        domains = [self.by[t].body.domain for t in self.carried if isinstance(self.by[t].body, Fold)]
+        bodies = [self.by[t].body for t in self.carried]
+        domains = [b.domain for b in bodies if isinstance(b, Fold)]
         common = [c for c in conjuncts(domains[0]) if all(c in conjuncts(d) for d in domains)]
         domain = TRUE if not common else common[0] if len(common) == 1 else Apply("and", tuple(common))
         start = tuple(Line(self._state(t), "=", _neutral(c.fold)) for t, c in self.carried.items())
         block = [*self._values(), *self._updates()]
         finish = tuple(
             Line(self._own(e), "=", self._term(e.body, False))
-            for e in self.passed.equations if e.target not in self.carried and e.target not in self.virtual and self._late(e)
+            for e in self.passed.equations
+            if e.target not in self.carried and e.target not in self.virtual and self._late(e)
         )
         shown = Program(self.program.name, self.tensors, (), (), self.program.sizes, self.program.splits, self.program.sums)
         return Recurrence(shown, self.fixed, self.index, domain, start, tuple(block), finish)
@@ -184,7 +185,12 @@ class _Telling:
             if inner.tensor in self.carried:
                 return self._state(inner.tensor, "'" if inside and self.carried[inner.tensor].fold == "max" else "")
             equation = self.by.get(inner.tensor)
-            if equation is not None and inner.tensor in self.virtual and isinstance(equation.body, Fold) and used.count(inner.tensor) == 1:
+            if (
+                equation is not None
+                and inner.tensor in self.virtual
+                and isinstance(equation.body, Fold)
+                and used.count(inner.tensor) == 1
+            ):
                 return self._term(substitute(equation.body, dict(zip(equation.indices, inner.subs, strict=True))), inside)
             if equation is not None:
                 self._own(equation)
@@ -245,5 +251,3 @@ def as_tex(found: Recurrence) -> str:
     block = rf"B \subseteq \{{{said or name}\}}"
     head = rf"% for fixed ({', '.join(tex(program, Position(i)) for i in found.fixed)}), over blocks {block}"
     return head + "\n\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}\n"
-
-

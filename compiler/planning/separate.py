@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 
-from einc.terms import ONE, Apply, Const, Term, const
+from einc.terms import ONE, Apply, Term, const
 
 Holds = Callable[[Term], bool]
 
@@ -51,7 +50,9 @@ def separate(term: Term, held: Holds, moving: Holds) -> list[Pair]:
         case Apply("log", (Apply("mul", args),)):
             return [p for x in args for p in separate(Apply("log", (x,)), held, moving)]
         case Apply("log", (Apply("div", (above, below)),)):
-            return separate(Apply("log", (above,)), held, moving) + _times(const(-1), separate(Apply("log", (below,)), held, moving))
+            return separate(Apply("log", (above,)), held, moving) + _times(
+                const(-1), separate(Apply("log", (below,)), held, moving)
+            )
         case Apply("log", (Apply("exp", (x,)),)):
             return separate(x, held, moving)
     raise Entangled(term)

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 
 from einc.folds import FOLDS
 from einc.indices import Index
-from einc.normalise import factors, simplify
+from einc.planning.finishing import over_nothing
 from einc.planning.ranges import nonempty
 from einc.planning.separate import Entangled, separate
 from einc.planning.signs import UNKNOWN, sign
 from einc.rewrites import ALL, exponentials
+from einc.simplify import factors, simplify
 from einc.terms import (
     ONE,
     TRUE,
@@ -32,7 +33,6 @@ from einc.terms import (
     Where,
     canonical,
     const,
-
     free_indices,
     reads,
     substitute,
@@ -232,7 +232,9 @@ class _Pass:
 
     def _reference(self, equation: Equation, exponent: Term) -> str:
         assert isinstance(equation.body, Fold)
-        return self._named(replace(equation, target=f"{equation.target}_max"), Fold("max", equation.body.bound, equation.body.domain, exponent))
+        return self._named(
+            replace(equation, target=f"{equation.target}_max"), Fold("max", equation.body.bound, equation.body.domain, exponent)
+        )
 
     # finish
 
@@ -287,7 +289,6 @@ class _Pass:
         self._guard(kept, carries)
         return _plain_names(Streamed(tuple(self.out[t] for t in order), self.index, carries), kept)
 
-
     def _guard(self, kept: frozenset[str], carries: tuple[Carry, ...]) -> None:
         """Rows without a point: what is stored is what the source gives for folds over nothing."""
         folds = [self.out[c.target] for c in carries]
@@ -323,33 +324,8 @@ class _Pass:
                 start = FOLDS[body.op].start
                 values[equation.target] = const(int(start)) if abs(start) < 2 else Const(start)
             elif self.index not in equation.indices and not isinstance(body, Fold):
-                values[equation.target] = _evaluated(transform(body, change))
+                values[equation.target] = over_nothing(transform(body, change))
         return values
-
-
-def _evaluated(term: Term) -> Term:
-    """A term of numbers, some of them infinite, with 0 / 0 = 0 as the language has it."""
-
-    def change(inner: Term) -> Term:
-        match inner:
-            case Apply("div", (Const(above), Const(below))) if above == 0:
-                return ZERO
-            case Apply("log", (Const(value),)) if value == 0:
-                return Const(-math.inf)
-            case Apply("add", args) if (infinite := [a for a in args if isinstance(a, Const) and isinstance(a.value, float)]):
-                return infinite[0]
-            case Apply("sub", (Const(float() as value), _)):
-                return Const(value)
-            case Apply("neg", (Const(float() as value),)):
-                return Const(-value)
-            case Apply("max" | "min" as op, args):
-                rest = tuple(a for a in args if not (isinstance(a, Const) and a.value == (-math.inf if op == "max" else math.inf)))
-                return rest[0] if len(rest) == 1 else Apply(op, rest) if rest else args[0]
-        return inner
-
-    for _ in range(4):
-        term = simplify(transform(term, change), ALL)
-    return term
 
 
 def _plain_names(streamed: Streamed, kept: frozenset[str]) -> Streamed:
@@ -369,7 +345,10 @@ def _plain_names(streamed: Streamed, kept: frozenset[str]) -> Streamed:
     equations = tuple(
         Equation(names.get(e.target, e.target), e.axes, renamed(e.domain), renamed(e.body), e.source) for e in streamed.equations
     )
-    carries = tuple(Carry(names.get(c.target, c.target), c.fold, names.get(c.reference, c.reference) if c.reference else None) for c in streamed.carries)
+    carries = tuple(
+        Carry(names.get(c.target, c.target), c.fold, names.get(c.reference, c.reference) if c.reference else None)
+        for c in streamed.carries
+    )
     return replace(streamed, equations=equations, carries=carries)
 
 
@@ -400,5 +379,3 @@ def _exponent(body: Term) -> tuple[Term | None, tuple[Term, ...]]:
 
 def _finished(term: Term) -> Term:
     return simplify(term, ALL)
-
-

@@ -16,7 +16,9 @@ def table(module: Module, sizes: Mapping[str, int] | None = None) -> str:
     for n, step in enumerate(module.steps, 1):
         lines += [f"{n:>3}  {_title(step)}", *(f"     | {t}" for t in _texts(step))]
         cost = step.cost
-        figures = [("flops", cost.flops), ("read", cost.read), ("written", cost.written)] + ([("tile", cost.held)] if cost.held.terms else [])
+        figures = [("flops", cost.flops), ("read", cost.read), ("written", cost.written)] + (
+            [("tile", cost.held)] if cost.held.terms else []
+        )
         lines.append("     " + "   ".join(f"{name} {_figure(value, known, name != 'flops')}" for name, value in figures))
         if _known(cost.flops, known) and _known(cost.read + cost.written, known):
             moved = cost.read.at(known) + cost.written.at(known)

@@ -64,7 +64,9 @@ def _quotients(term: Term) -> Term | None:
             return Apply("div", (p, mul(q, s)))
         case Apply("div", (p, Apply("div", (q, s)))):
             return Apply("div", (mul(p, s), q))
-        case Apply("mul", args) if (at := next((n for n, x in enumerate(args) if isinstance(x, Apply) and x.op == "div"), None)) is not None:
+        case Apply("mul", args) if (
+            at := next((n for n, x in enumerate(args) if isinstance(x, Apply) and x.op == "div"), None)
+        ) is not None:
             quotient = args[at]
             assert isinstance(quotient, Apply)
             return Apply("div", (mul(*args[:at], quotient.args[0], *args[at + 1 :]), quotient.args[1]))
@@ -77,7 +79,9 @@ def _signs(term: Term) -> Term | None:
             bare = tuple(x.args[0] if isinstance(x, Apply) and x.op == "neg" else x for x in args)
             odd = sum(isinstance(x, Apply) and x.op == "neg" for x in args) % 2
             return Apply("neg", (mul(*bare),)) if odd else mul(*bare)
-        case Apply("mul", args) if (at := next((n for n, x in enumerate(args) if isinstance(x, Const) and x.value < 0), None)) is not None:
+        case Apply("mul", args) if (
+            at := next((n for n, x in enumerate(args) if isinstance(x, Const) and x.value < 0), None)
+        ) is not None:
             number = args[at]
             assert isinstance(number, Const)
             return Apply("neg", (mul(*args[:at], Const(-number.value), *args[at + 1 :]),))
@@ -88,11 +92,32 @@ def _signs(term: Term) -> Term | None:
 
 RULES = (
     Rule("flatten", "(p + q) + s = p + q + s, and for products", "reals", _flatten, (add(add(u, v), w), mul(u, mul(v, w)))),
-    Rule("neutral", "p + 0 = p, 1 p = p, 0 p = 0, p/1 = p", "reals", _neutral,
-         (add(u, ZERO), mul(ONE, u, w), mul(ZERO, w), Apply("div", (u, ONE)), Apply("neg", (Apply("neg", (v,)),)))),
-    Rule("constants", "numbers are added and multiplied exactly", "reals", _constants,
-         (mul(const(2), u, const(Fraction(1, 3))), add(const(2), const(5)), Apply("div", (const(1), const(4))))),
-    Rule("quotients", "(p/q)/s = p/(q s), p/(q/s) = p s/q, p (q/s) = p q/s", "reals", _quotients,
-         (Apply("div", (Apply("div", (u, v)), w)), Apply("div", (u, Apply("div", (v, w)))), mul(a, Apply("div", (u, v)), w))),
-    Rule("signs", "(-p) q = -(p q)", "floats", _signs, (mul(Apply("neg", (u,)), v), mul(const(-2), u), Apply("div", (Apply("neg", (u,)), v)))),
+    Rule(
+        "neutral",
+        "p + 0 = p, 1 p = p, 0 p = 0, p/1 = p",
+        "reals",
+        _neutral,
+        (add(u, ZERO), mul(ONE, u, w), mul(ZERO, w), Apply("div", (u, ONE)), Apply("neg", (Apply("neg", (v,)),))),
+    ),
+    Rule(
+        "constants",
+        "numbers are added and multiplied exactly",
+        "reals",
+        _constants,
+        (mul(const(2), u, const(Fraction(1, 3))), add(const(2), const(5)), Apply("div", (const(1), const(4)))),
+    ),
+    Rule(
+        "quotients",
+        "(p/q)/s = p/(q s), p/(q/s) = p s/q, p (q/s) = p q/s",
+        "reals",
+        _quotients,
+        (Apply("div", (Apply("div", (u, v)), w)), Apply("div", (u, Apply("div", (v, w)))), mul(a, Apply("div", (u, v)), w)),
+    ),
+    Rule(
+        "signs",
+        "(-p) q = -(p q)",
+        "floats",
+        _signs,
+        (mul(Apply("neg", (u,)), v), mul(const(-2), u), Apply("div", (Apply("neg", (u,)), v))),
+    ),
 )

@@ -131,13 +131,28 @@ def _power(term: Term) -> Term | None:
 
 
 RULES = (
-    Rule("merge exp", "exp(p) exp(q) = exp(p + q)", "reals", _merge_exp,
-         (mul(exp(u), v, exp(w)), Apply("div", (mul(u, exp(v)), exp(w))))),
+    Rule(
+        "merge exp",
+        "exp(p) exp(q) = exp(p + q)",
+        "reals",
+        _merge_exp,
+        (mul(exp(u), v, exp(w)), Apply("div", (mul(u, exp(v)), exp(w)))),
+    ),
     Rule("exp zero", "exp(0) = 1, exp(log p) = p", "reals", _exp_zero, (exp(ZERO), exp(Apply("log", (Apply("abs", (u,)),))))),
-    Rule("log product", "log(exp(p) q) = p + log(q)", "reals", _log_product,
-         (Apply("log", (mul(exp(u), Apply("abs", (v,))),)), Apply("log", (exp(u),)))),
+    Rule(
+        "log product",
+        "log(exp(p) q) = p + log(q)",
+        "reals",
+        _log_product,
+        (Apply("log", (mul(exp(u), Apply("abs", (v,))),)), Apply("log", (exp(u),))),
+    ),
     Rule("cancel", "p − p = 0", "reals", _cancel, (Apply("sub", (add(u, v), u)), add(a, Apply("neg", (a,)), w))),
-    Rule("common scale", "p e^x / (q + s e^x) = p / (q e^-x + s)", "reals", _common,
-         (Apply("div", (mul(u, exp(a)), add(Apply("abs", (v,)), mul(Apply("abs", (w,)), exp(a))))),)),
+    Rule(
+        "common scale",
+        "p e^x / (q + s e^x) = p / (q e^-x + s)",
+        "reals",
+        _common,
+        (Apply("div", (mul(u, exp(a)), add(Apply("abs", (v,)), mul(Apply("abs", (w,)), exp(a))))),),
+    ),
     Rule("power", "c^x = exp(x log c)", "reals", _power, (Apply("pow", (const(2), u)),)),
 )

@@ -119,11 +119,26 @@ def _distribute(term: Term) -> Term | None:
 
 
 RULES = (
-    Rule("where", "𝟙[p] 𝟙[q] x = 𝟙[p, q] x, (𝟙[p] x) y = 𝟙[p] x y", "floats", _where,
-         (Where(le(i, j), Where(eq(i, j), w)), mul(u, Where(le(i, j), w), v), Apply("div", (Where(le(i, j), w), x)))),
+    Rule(
+        "where",
+        "𝟙[p] 𝟙[q] x = 𝟙[p, q] x, (𝟙[p] x) y = 𝟙[p] x y",
+        "floats",
+        _where,
+        (Where(le(i, j), Where(eq(i, j), w)), mul(u, Where(le(i, j), w), v), Apply("div", (Where(le(i, j), w), x))),
+    ),
     Rule("gate into sum", "Σ_i 𝟙[p] x = Σ_{i : p} x", "floats", _into_sum, (Fold("sum", (I,), TRUE, Where(le(i, j), w)),)),
-    Rule("eliminate", "Σ_{i : i = j} f(i) = f(j)", "floats", _eliminate,
-         (Fold("sum", (I,), eq(i, j), mul(u, w)), Fold("sum", (I, J), both(eq(j, i), le(i, j)), mul(u, w)))),
-    Rule("distribute", "Σ p (q + s) = Σ p q + Σ p s, where a gate then goes", "reals", _distribute,
-         (Fold("sum", (I,), TRUE, mul(u, add(Where(eq(i, j), x), Where(le(i, j), w)))),)),
+    Rule(
+        "eliminate",
+        "Σ_{i : i = j} f(i) = f(j)",
+        "floats",
+        _eliminate,
+        (Fold("sum", (I,), eq(i, j), mul(u, w)), Fold("sum", (I, J), both(eq(j, i), le(i, j)), mul(u, w))),
+    ),
+    Rule(
+        "distribute",
+        "Σ p (q + s) = Σ p q + Σ p s, where a gate then goes",
+        "reals",
+        _distribute,
+        (Fold("sum", (I,), TRUE, mul(u, add(Where(eq(i, j), x), Where(le(i, j), w)))),),
+    ),
 )

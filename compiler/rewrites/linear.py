@@ -30,7 +30,9 @@ def _factor_out(term: Term) -> Term | None:
     if isinstance(term, Fold) and any(c != TRUE and not free_indices(c) & set(term.bound) for c in conjuncts(term.domain)):
         return None
     match term:
-        case Fold(op, bound, domain, body) if FOLDS[op].linear and bound and body != ONE and domain != TRUE and not free_indices(body) & set(bound):
+        case Fold(op, bound, domain, body) if (
+            FOLDS[op].linear and bound and body != ONE and domain != TRUE and not free_indices(body) & set(bound)
+        ):
             return mul(body, Fold(op, bound, domain, ONE))
         case Fold(op, bound, domain, Apply("mul", args)) if FOLDS[op].linear:
             outer = tuple(y for y in args if not free_indices(y) & set(bound))
@@ -54,9 +56,30 @@ def _count(term: Term) -> Term | None:
 
 RULES = (
     Rule("count", "Σ_i c = n c", "reals", _count, (Fold("sum", (I, J), TRUE, Read("a", ())),)),
-    Rule("merge", "Σ_i Σ_j x = Σ_{i j} x, and for any fold", "reals", _merge,
-         (Fold("sum", (I,), TRUE, Fold("sum", (J,), le(j, i), w)), Fold("max", (J,), TRUE, Fold("max", (K,), le(k, i), r)))),
-    Rule("guard", "Σ_{i : p, q_i} x = 𝟙[p] Σ_{i : q_i} x", "floats", _guard, (Fold("sum", (I,), both(le(j, k), le(i, j)), mul(u, w)),)),
-    Rule("factor out", "Σ_i c x_i = c Σ_i x_i", "reals", _factor_out,
-         (Fold("sum", (I,), le(i, j), mul(u, v, w)), Fold("sum", (I,), le(i, j), v), Fold("sum", (I,), TRUE, Apply("div", (u, v))), Fold("sum", (I,), TRUE, Apply("neg", (w,))))),
+    Rule(
+        "merge",
+        "Σ_i Σ_j x = Σ_{i j} x, and for any fold",
+        "reals",
+        _merge,
+        (Fold("sum", (I,), TRUE, Fold("sum", (J,), le(j, i), w)), Fold("max", (J,), TRUE, Fold("max", (K,), le(k, i), r))),
+    ),
+    Rule(
+        "guard",
+        "Σ_{i : p, q_i} x = 𝟙[p] Σ_{i : q_i} x",
+        "floats",
+        _guard,
+        (Fold("sum", (I,), both(le(j, k), le(i, j)), mul(u, w)),),
+    ),
+    Rule(
+        "factor out",
+        "Σ_i c x_i = c Σ_i x_i",
+        "reals",
+        _factor_out,
+        (
+            Fold("sum", (I,), le(i, j), mul(u, v, w)),
+            Fold("sum", (I,), le(i, j), v),
+            Fold("sum", (I,), TRUE, Apply("div", (u, v))),
+            Fold("sum", (I,), TRUE, Apply("neg", (w,))),
+        ),
+    ),
 )

@@ -1,0 +1,156 @@
+"""What stands at the head of an emitted function: sizes read from shapes, and checks that say what does not fit."""
+
+from __future__ import annotations
+
+from einc.backends.writer import Writer, identifier, sized
+from einc.indices import Extent, number, size
+from einc.plan import Module
+from einc.terms import Tensor
+
+
+def parameter(module: Module, tensor: Tensor) -> str:
+    return identifier(module.given.get(tensor.key, tensor.key))
+
+
+def _device(module: Module, out: Writer, wide: bool) -> None:
+    floats = [t for t in module.inputs if not t.integer]
+    first = identifier((floats or list(module.inputs))[0].key) if module.inputs else None
+    device = f"{first}.device" if first else "torch.get_default_device()"
+    dtype = f"{identifier(floats[0].key)}.dtype" if floats else "torch.get_default_dtype()"
+    out(f"device, dtype = {device}, {dtype}")
+    if wide:
+        out("wide = torch.float64 if dtype == torch.float64 else torch.float32")
+
+
+def read_sizes(module: Module, body: Writer, helpers: set[str], wide: bool) -> list[str]:
+    """Reads every size from the shapes, asks for the others, and checks every input against what it must be."""
+    known: dict[str, str] = {}
+    for name, value in module.fixed.items():
+        body(f"{name} = {value}")
+        known[name] = name
+    pending: list[tuple[Tensor, int, Extent]] = []
+    for inside, outside in module.given.items():
+        body(f"{identifier(inside)} = {identifier(outside)}")
+    lead = next((t for t in module.inputs if not t.integer), next(iter(module.inputs), None))
+    for tensor in module.inputs:
+        if not tensor.slots and tensor is not lead:
+            continue
+        targets: list[str] = []
+        for n, slot in enumerate(tensor.slots):
+            name = next(iter(slot.set.extent.sizes), "")
+            if slot.set.extent == size(name) and name not in known:
+                known[name] = name
+                targets.append(name)
+            else:
+                targets.append("_")
+                pending.append((tensor, n, slot.set.extent))
+        if any(t != "_" for t in targets) or tensor is lead:
+            helpers.add("_shape")
+            left = f"{', '.join(targets)}{',' * (len(targets) == 1)} = " if any(t != "_" for t in targets) else ""
+            body(f'{left}_shape("{module.given.get(tensor.key, tensor.key)}", {identifier(tensor.key)}, {len(tensor.slots)})')
+    for tensor, n, extent in pending:
+        _solve(tensor, n, extent, known, body)
+    _device(module, body, wide)
+    asked = sorted(module.sizes - known.keys())
+    for name in asked:
+        helpers.add("_whole")
+        body(f'_whole("{name}", {name})')
+    _checks(module, body, helpers)
+    return asked
+
+
+def _solve(tensor: Tensor, n: int, extent: Extent, known: dict[str, str], body: Writer) -> None:
+    """An extent with one unknown size fixes it."""
+    unknown = [s for s in extent.sizes if s not in known]
+    if len(unknown) != 1:
+        return
+    (name,) = unknown
+    coefficient = next((c for m, c in extent.terms if m == ((name, 1),)), None)
+    rest = Extent(tuple((m, c) for m, c in extent.terms if m != ((name, 1),)))
+    if coefficient is None or name in rest.sizes:
+        return
+    value = (size("#") - rest) * number(1 / coefficient)
+    body(f"{name} = {sized(value).replace('#', f'{identifier(tensor.key)}.shape[{n}]')}")
+    known[name] = name
+
+
+def _checks(module: Module, body: Writer, helpers: set[str]) -> None:
+    for set_ in module.sets:
+        for _, coefficient in set_.extent.terms:
+            if coefficient.denominator > 1 and len(set_.extent.terms) == 1:
+                above = sized(set_.extent * number(coefficient.denominator))
+                body(
+                    f"if {above} % {coefficient.denominator}:"
+                    if above.isidentifier()
+                    else f"if ({above}) % {coefficient.denominator}:"
+                )
+                body(f'    raise ValueError(f"{above} = {{{above}}} is not a multiple of {coefficient.denominator}")')
+    for tensor in module.inputs:
+        shape = ", ".join(sized(s.set.extent) for s in tensor.slots)
+        shape += "," * (len(tensor.slots) == 1)
+        kind = "None" if tensor.integer else "dtype"
+        helpers.add("_expect")
+        name = parameter(module, tensor)
+        body(f'_expect("{name}", {identifier(tensor.key)}, ({shape}), "({shape})", {kind}, device)')
+    for tensor in module.inputs:
+        if tensor.integer:
+            body(f"{identifier(tensor.key)} = {identifier(tensor.key)}.long()")
+    for name, set_ in module.keys:
+        helpers.add("_within")
+        body(f'_within("{name}", {identifier(name)}, {set_.start}, {sized(set_.extent + number(set_.start - 1))})')
+
+
+HELPERS = {
+    "_shape": '''
+def _shape(name, x, axes):
+    """The shape of an input; its rank is checked."""
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"{name} is a {type(x).__name__}, a tensor is expected")
+    if x.ndim != axes:
+        raise ValueError(f"{name} has shape {tuple(x.shape)}, {axes} axes are expected")
+    return x.shape
+''',
+    "_expect": '''
+def _expect(name, x, shape, axes, dtype, device):
+    """Equal extents, one element type (integers where dtype is None), one device; nothing is stretched or converted."""
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"{name} is a {type(x).__name__}, a tensor is expected")
+    if tuple(x.shape) != shape:
+        raise ValueError(f"{name} has shape {tuple(x.shape)}, {axes} = {shape} is expected")
+    if dtype is None and (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool):
+        raise TypeError(f"{name} holds {x.dtype}, whole numbers are expected")
+    if dtype is not None and (x.dtype != dtype or not dtype.is_floating_point):
+        raise TypeError(f"{name} holds {x.dtype}, {dtype if dtype.is_floating_point else 'real numbers'} is expected")
+    if x.device != device:
+        raise ValueError(f"{name} is on {x.device}, the others are on {device}")
+''',
+    "_whole": '''
+def _whole(name, value):
+    """A size that no tensor fixes."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} = {value!r}, a whole number from 1 is expected")
+''',
+    "_within": '''
+def _within(name, x, low, high):
+    """Elements that stand as positions must be positions."""
+    if x.numel() and not (low <= int(x.min()) and int(x.max()) <= high):
+        raise IndexError(f"{name} holds values from {int(x.min())} to {int(x.max())}, {low} to {high} are expected")
+''',
+    "_amax": '''
+def _amax(x, dim):
+    """The maximum over an axis that may be empty: then -inf."""
+    return x.amax(dim) if x.shape[dim] else x.sum(dim) - math.inf
+''',
+    "_amin": '''
+def _amin(x, dim):
+    """The minimum over an axis that may be empty: then inf."""
+    return x.amin(dim) if x.shape[dim] else x.sum(dim) + math.inf
+''',
+}
+
+
+def write_helpers(out: Writer, helpers: set[str]) -> None:
+    for name, text in HELPERS.items():
+        if name in helpers:
+            out()
+            out.lines += text.rstrip().split("\n")

@@ -1,0 +1,182 @@
+"""Loads: elements of stored tensors as views, slices, and general gathers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from einc.backends.torch.code import (
+    ATOM,
+    SUM,
+    Code,
+    all_axes,
+    axes_of,
+    letters_of,
+)
+from einc.backends.writer import Names, identifier, sized
+from einc.indices import IndexSet
+from einc.plan import (
+    Along,
+    Computed,
+    Kernel,
+    Let,
+    Load,
+    Map,
+    Module,
+    Packed,
+    Place,
+    Scalar,
+    Subscript,
+    Within,
+    computed,
+)
+from einc.terms import Const
+
+_OPPOSITE = {"le": ">", "lt": ">=", "eq": "!=", "ne": "=="}
+
+
+_IN_PLACE = frozenset({"add", "sub", "mul", "div", "exp", "exp2", "neg", "tanh", "sqrt", "abs", "log", "cos", "sin", "erf"})
+
+
+_FUNCTIONS = frozenset({"exp", "exp2", "log", "sqrt", "sin", "cos", "tanh", "erf", "abs", "floor", "ceil"})
+
+
+_REDUCTIONS = {"max": "amax", "min": "amin", "prod": "prod"}
+
+
+@dataclass
+class Reader:
+    """What is known while one kernel is written: the names of its axes and lets, the slices of its tile. It reads buffers."""
+
+    module: Module
+    kernel: Kernel
+    names: Names
+    helpers: set[str]
+    variables: dict[str, str] = field(default_factory=dict)  # let -> Python name
+    casts: dict[str, str] = field(default_factory=dict)  # buffer -> name of its wide copy
+    ranges: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> its slice within the tile
+    inside: bool = False  # inside the loop over tiles
+    write: Callable[[str], None] = print  # a statement in front of the one being made
+    places: dict[tuple[str, IndexSet], str] = field(default_factory=dict)  # whole axes that have a variable already
+    remaining: dict[str, int] = field(default_factory=dict)
+    carried: dict[str, str] = field(default_factory=dict)  # let -> the variable that lives through the stream
+    memory: dict[str, str] = field(default_factory=dict)  # let -> memory that every tile uses again
+    aliases: set[str] = field(default_factory=set)  # lets whose variable may be another's memory
+    scales: dict[str, str] = field(default_factory=dict)  # reference -> the factor of this step
+
+    def __post_init__(self) -> None:
+        self.lets: Mapping[str, Let] = {let.name: let for let in self.kernel.lets}
+        self.sets = {a.name: a.set for a in self.kernel.axes}
+        self.letters = letters_of([a.name for a in self.kernel.axes])
+
+    def value(self, name: str) -> Code:
+        """A let as an operand; the scribe knows how."""
+        raise NotImplementedError(name)
+
+    def _canonical(self, let: Let) -> Code:
+        assert isinstance(let.op, Load)
+        code, axes = self.raw(let.op)
+        return self._permuted(code, axes, let.axes)
+
+    def _permuted(self, code: Code, mine: tuple[str, ...], wanted: tuple[str, ...]) -> Code:
+        if mine == wanted:
+            return code
+        if len(mine) > 1 and mine[:-2] == wanted[:-2] and mine[-2:] == wanted[:-3:-1]:
+            return Code(f"{code.at(ATOM)}.mT", ATOM, code.fresh)
+        return Code(f"{code.at(ATOM)}.permute({', '.join(str(mine.index(a)) for a in wanted)})", ATOM, code.fresh)
+
+    def raw(self, load: Load) -> tuple[Code, tuple[str, ...]]:
+        """A load with its axes in the order in which they lie in memory."""
+        base = self.casts.get(load.buffer, identifier(load.buffer))
+        flat = [a for s in load.subs for a in axes_of(s)]
+        if len(set(flat)) < len(flat) or not self._simple(load):
+            return self._gathered(base, load)
+        text, axes, dim = base, [], 0
+        slices: list[str] = []
+        picks: list[tuple[int, str]] = []
+        views: list[str] = []
+        for sub in load.subs:
+            for piece in self._pieces(sub, dim, views):
+                match piece:
+                    case Along(axis):
+                        low, high = self.ranges.get(axis, ("", ""))
+                        slices.append(f"{low if low != '0' else ''}:{high}" if high else ":")
+                        axes.append(axis)
+                    case Computed(value, set_, safe):
+                        picks.append((dim, f".flip({dim})" if self._reversed(value) else self._index(value, set_, safe)))
+                        axes.append(self.lets[value].axes[0])
+                        slices.append(":")
+                dim += 1
+        text = base + "".join(views)
+        if any(s != ":" for s in slices):
+            while slices[-1] == ":":
+                slices.pop()
+            text += f"[{', '.join(slices)}]"
+        for at, index in picks:
+            text += index if index.startswith(".") else f"[{', '.join([':'] * at + [index])}]"
+        return Code(text), tuple(axes)
+
+    def _pieces(self, sub: Subscript, dim: int, views: list[str]) -> list[Along | Computed]:
+        """The dimensions of a subscript once its view is taken."""
+        match sub:
+            case Packed(parts, sets):
+                views.append(f".unflatten({dim}, ({', '.join(sized(s.extent) for s in sets)}))")
+                out: list[Along | Computed] = []
+                for n, part in enumerate(parts):
+                    out += self._pieces(part, dim + n, views)
+                return out
+            case Within(item, before, extent):
+                views.append(f".narrow({dim}, {sized(before)}, {sized(extent)})")
+                return self._pieces(item, dim, views)
+            case Along() | Computed():
+                return [sub]
+
+    def _simple(self, load: Load) -> bool:
+        """Every computed subscript varies along one axis of its own."""
+        values = [v for s in load.subs for v in computed(s)]
+        plain = {a for s in load.subs for a in axes_of(s) if not computed(s)}
+        mine = [self.lets[v].axes for v in values]
+        return all(len(m) == 1 for m in mine) and len({m for m in mine}) == len(mine) and not any(m[0] in plain for m in mine)
+
+    def _reversed(self, value: str) -> bool:
+        """Whether the subscript runs through its whole axis backwards."""
+        match self.lets[value].op:
+            case Map("sub", (last, place)):
+                match self.lets[last].op, self.lets[place].op:
+                    case Scalar(Const(number)), Place(axis) if axis not in self.ranges:
+                        set_ = self.sets[axis]
+                        return set_.extent.constant == number - 2 * set_.start + 1
+        return False
+
+    def _index(self, value: str, set_: object, safe: bool) -> str:
+        """Storage positions of a computed subscript."""
+        code = self.value(value)
+        start: int = getattr(set_, "start")  # noqa: B009
+        text = f"{code.at(SUM)} - {start}" if start else code.text
+        if not safe:
+            text = f"({text}).clamp(0, {sized(getattr(set_, 'extent'))} - 1)"  # noqa: B009
+        return text
+
+    def _gathered(self, base: str, load: Load) -> tuple[Code, tuple[str, ...]]:
+        """The general read: an index for every dimension, all of them broadcast together."""
+        wanted = set(all_axes(load, self.lets))
+        order = tuple(a.name for a in self.kernel.axes if a.name in wanted)
+        views: list[str] = []
+        indices: list[str] = []
+        dim = 0
+        for sub in load.subs:
+            for piece in self._pieces(sub, dim, views):
+                if isinstance(piece, Along):
+                    low, high = self.ranges.get(piece.axis, ("0", sized(self.sets[piece.axis].extent)))
+                    indices.append(self._expanded(f"torch.arange({low}, {high}, device=device)", (piece.axis,), order))
+                else:
+                    inner = self.lets[piece.value].axes
+                    text = self._index(piece.value, piece.set, piece.safe)
+                    indices.append(self._expanded(f"({text})", inner, order) if inner else text)
+                dim += 1
+        return Code(f"{base}{''.join(views)}[{', '.join(indices)}]", ATOM, True), order
+
+    def _expanded(self, text: str, mine: tuple[str, ...], axes: tuple[str, ...]) -> str:
+        if not mine:
+            return text
+        return f"{text}[{', '.join(':' if a in mine else 'None' for a in axes[axes.index(mine[0]) :])}]"

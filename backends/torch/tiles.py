@@ -1,0 +1,327 @@
+"""A kernel of the plan as Python: loops over tiles, what is carried through a stream, statements for lets, stores."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from einc.backends.torch.code import Code
+from einc.backends.torch.expressions import Scribe
+from einc.backends.writer import Writer, identifier, sized
+from einc.domains import Linear, linear
+from einc.indices import Extent, number, size
+from einc.plan import Axis, Dot, Kernel, Let, Load, Module, Place, Scalar, Select, Store, arguments
+from einc.terms import Position, Term
+
+_TILE = 21  # log2 of the elements that a tile's largest value may have
+
+
+def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> None:
+    grid = kernel.grid
+    uses = _uses(kernel)
+    if grid is None and kernel.stream is None:
+        _lets(module, kernel, body, scribe, uses, {let.name for let in kernel.lets})
+        for store in kernel.stores:
+            _store(module, kernel, store, body, scribe)
+        return
+    for text in kernel.texts:
+        body(f"# {text}")
+    _prepare(module, kernel, body, scribe)
+    parts = cut(kernel)
+    _lets(module, kernel, body, scribe, uses, parts.before)
+    if grid is None:
+        assert kernel.stream is not None
+        _tile_lengths(kernel, grid, body, scribe)
+        scribe.inside = True
+        _streaming(module, kernel, kernel.stream, body, scribe, uses, parts)
+        for store in kernel.stores:
+            _store(module, kernel, store, body, scribe)
+        return
+    low, high = (scribe.names.fresh(f"{identifier(grid.name)}{n}") for n in (0, 1))
+    rows = _tile_lengths(kernel, grid, body, scribe)
+    extent = sized(grid.set.extent)
+    body.open(f"for {low} in range(0, {extent}, {rows}):")
+    body(f"{high} = min({low} + {rows}, {extent})")
+    scribe.ranges[grid.name] = (low, high)
+    scribe.inside = True
+    for axis in kernel.axes:
+        if axis.bound is not None:
+            _range(axis, grid, low, high, body, scribe)
+    if kernel.stream is None:
+        _lets(module, kernel, body, scribe, uses, parts.row | parts.stream | parts.after)
+    else:
+        _streaming(module, kernel, kernel.stream, body, scribe, uses, parts)
+    for store in kernel.stores:
+        _store(module, kernel, store, body, scribe)
+    body.close()
+
+
+def _prepare(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> None:
+    """Operands in the arithmetic of the kernel, and memory for its results."""
+    loaded = [let.op.buffer for let in kernel.lets if isinstance(let.op, Load)]
+    for name in dict.fromkeys(b for b in loaded if module.buffers[b].kind in ("real", "exact")):
+        scribe.casts[name] = scribe.names.fresh(f"{name}_wide")
+        body(f"{scribe.casts[name]} = {identifier(name)}.to(wide)")
+    for store in kernel.stores:
+        buffer = module.buffers[store.buffer]
+        shape = ", ".join(sized(s.extent) for s in buffer.sets)
+        kind = {"integer": "torch.int64", "exact": "torch.float64"}.get(buffer.kind, "dtype")
+        body(f"{identifier(store.buffer)} = torch.empty(({shape}{',' * (len(buffer.sets) == 1)}), dtype={kind}, device=device)")
+
+
+def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scribe) -> str:
+    """Rows (and columns) of a tile, so that its largest value stays near the cache."""
+    stream = kernel.stream
+    if grid is None:
+        assert stream is not None
+        scribe.variables["columns"] = scribe.names.fresh("columns")
+        body(f"{scribe.variables['columns']} = max(128, 2**{_TILE - 1} // max(1, {sized(_row(kernel, stream, ()), tight=True)}))")
+        return ""
+    rows = scribe.names.fresh("rows")
+    extent = sized(grid.set.extent)
+    if stream is None:
+        body(f"{rows} = max(16, min({extent}, 2**{_TILE} // max(1, {sized(_row(kernel, grid, ()), tight=True)})))")
+        return rows
+    outer = sized(_row(kernel, grid, (stream.name,)), tight=True)
+    columns = scribe.names.fresh("columns")
+    body(f"{rows} = min(256, max(1, {extent}))")
+    body(f"{columns} = max(128, 2**{_TILE - 1} // max(1, {rows} * {outer}))")
+    scribe.variables["columns"] = columns
+    for let in kernel.lets:  # every tile writes its largest products to the same memory
+        if isinstance(let.op, Dot) and let.carry is None and {grid.name, stream.name} <= set(let.axes) and let.kind == "real":
+            scribe.memory[let.name] = scribe.names.fresh(f"{let.name}_memory")
+            others = [sized(kernel.axis(a).set.extent, tight=True) for a in let.axes if a not in (grid.name, stream.name)]
+            body(f"{scribe.memory[let.name]} = torch.empty({' * '.join([rows, columns, *others])}, dtype=wide, device=device)")
+    return rows
+
+
+def _streaming(
+    module: Module, kernel: Kernel, stream: Axis, body: Writer, scribe: Scribe, uses: dict[str, int], parts: Parts
+) -> None:
+    """One pass over the streamed axis: what is carried is merged tile by tile, then finished."""
+    _lets(module, kernel, body, scribe, uses, parts.row, keep=parts.stream)
+    low, high = scribe.ranges.get(stream.name, ("0", sized(stream.set.extent)))
+    for let in kernel.lets:
+        if let.carry is not None:
+            _start(let, body, scribe)
+    first, last = (scribe.names.fresh(f"{identifier(stream.name)}_{n}") for n in ("from", "to"))
+    columns = scribe.variables["columns"]
+    body.open(f"for {first} in range({low}, {high}, {columns}):")
+    body(f"{last} = min({first} + {columns}, {high})")
+    scribe.ranges[stream.name] = (first, last)
+    _lets(module, kernel, body, scribe, uses, parts.stream)
+    body.close()
+    del scribe.ranges[stream.name]
+    for name, variable in scribe.carried.items():
+        scribe.variables[name] = variable
+    _lets(module, kernel, body, scribe, uses, parts.after)
+
+
+def _start(let: Let, body: Writer, scribe: Scribe) -> None:
+    """The neutral element, before the first tile."""
+    assert let.carry is not None
+    variable = scribe.names.fresh(let.name)
+    scribe.carried[let.name] = variable
+    shape = ", ".join(scribe.extent(a) for a in let.axes)
+    shape = f"({shape}{',' * (len(let.axes) == 1)})"
+    kind = {"exact": "torch.float64", "integer": "torch.int64"}.get(let.kind, "wide")
+    start = {"sum": None, "max": "-math.inf", "min": "math.inf", "prod": "1"}[let.carry.fold]
+    made = f"torch.zeros({shape}" if start is None else f"torch.full({shape}, {start}"
+    body(f"{variable} = {made}, dtype={kind}, device=device)")
+
+
+def _merge(let: Let, text: Code, body: Writer, scribe: Scribe) -> None:
+    """One tile's share, merged into what the tiles before gave; a reference that grows rescales what refers to it."""
+    carry = let.carry
+    assert carry is not None
+    variable = scribe.carried[let.name]
+    referred = any(x.carry is not None and x.carry.reference == let.name for x in scribe.kernel.lets)
+    if carry.reference is not None:
+        scale = scribe.scales[carry.reference]
+        marks = scribe.spread_marks(scribe.lets[carry.reference].axes, let.axes)
+        body(f"{variable}.mul_({scale}{marks}).add_({text.text})")
+    elif carry.fold == "sum":
+        body(f"{variable}.add_({text.text})")
+    elif carry.fold == "prod":
+        body(f"{variable}.mul_({text.text})")
+    elif not referred:
+        body(f"{variable} = torch.{carry.fold}imum({variable}, {text.text})")
+    else:
+        _reference(let, variable, text, body, scribe)
+
+
+def _reference(let: Let, variable: str, text: Code, body: Writer, scribe: Scribe) -> None:
+    """The running maximum, and the factor by which everything relative to it shrinks when it grows."""
+    assert let.carry is not None
+    before, scale = scribe.names.fresh(f"{variable}_before"), scribe.names.fresh(f"{variable}_scale")
+    scribe.scales[let.name] = scale
+    power = "exp2" if let.carry.base2 else "exp"
+    body(f"{before}, {variable} = {variable}, torch.maximum({variable}, {text.text})")
+    if let.carry.full:
+        scribe.variables[let.name] = variable
+        body(f"{scale} = {before}.sub_({variable}).{power}_()")
+        return
+    shift = scribe.names.fresh(f"{variable}_finite")
+    body(f"{shift} = {variable}.masked_fill({variable} == -math.inf, 0)  # rows without a point so far")
+    body(f"{scale} = {before}.sub_({shift}).{power}_()")
+    scribe.variables[let.name] = shift
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The lets of a tiled kernel by where they stand: before the tiles, once a tile, once a step of the stream, after it."""
+
+    before: set[str]
+    row: set[str]
+    stream: set[str]
+    after: set[str]
+
+
+def cut(kernel: Kernel) -> Parts:
+    stream = kernel.stream.name if kernel.stream is not None else None
+    carried = {let.name for let in kernel.lets if let.carry is not None}
+    late: set[str] = set()  # what depends on something carried
+    for let in kernel.lets:
+        if let.name in carried or any(a in late for a in arguments(let.op)):
+            late.add(let.name)
+    inner = {let.name for let in kernel.lets if stream in let.axes} | carried
+    for let in reversed(kernel.lets):
+        if let.name in inner:
+            inner |= {a for a in arguments(let.op) if a in late}
+    before = _hoisted(kernel, kernel.grid)
+    after = late - inner
+    row = {let.name for let in kernel.lets} - before - inner - after
+    return Parts(before, row, inner, after)
+
+
+def _row(kernel: Kernel, grid: Axis, without: tuple[str, ...]) -> Extent:
+    """Elements of the kernel's largest value for one position of the grid axis (and of those left out)."""
+    most = number(1)
+    for axis in kernel.largest:
+        if axis != grid.name and axis not in without:
+            most = most * kernel.axis(axis).set.extent
+    return most
+
+
+def _range(axis: Axis, grid: Axis, low: str, high: str, body: Writer, scribe: Scribe) -> None:
+    """The reach of an axis for this tile, in storage positions."""
+    assert axis.bound is not None
+    first, last = size(low) + number(grid.set.start), size(high) + number(grid.set.start - 1)
+    start, extent = number(axis.set.start), sized(axis.set.extent)
+    lows = [sized(_at(t, first, last) - start) for t in axis.bound.low]
+    highs = [sized(_at(t, first, last) - start + number(1)) for t in axis.bound.high]
+    a, b = (scribe.names.fresh(f"{identifier(axis.name)}{n}") for n in (0, 1))
+    begin = f"max(0, {', '.join(lows)})" if lows else "0"
+    end = f"min({extent}, {', '.join(highs)})" if highs else extent
+    if lows:
+        body(f"{a} = min({begin}, {extent})")
+        body(f"{b} = max({a}, {end})")
+    else:
+        body(f"{b} = max(0, {end})")
+    scribe.ranges[axis.name] = (a if lows else "0", b)
+
+
+def _at(term: Term, first: Extent, last: Extent) -> Extent:
+    """A bound's term with the tile's ends filled in."""
+    form = linear(term)
+    assert isinstance(form, Linear)
+    total = form.constant
+    for atom, coefficient in form.atoms:
+        assert isinstance(atom, Position)
+        total = total + coefficient * (first if atom.index.name == "first" else last)
+    return total
+
+
+def _hoisted(kernel: Kernel, grid: Axis | None) -> set[str]:
+    """The lets that are the same for every tile."""
+    moving = {a.name for a in kernel.axes if a.bound is not None or a in (grid, kernel.stream)}
+    out: set[str] = set()
+    for let in kernel.lets:
+        if not moving & set(let.axes) and all(a in out for a in arguments(let.op)) and not isinstance(let.op, Load | Scalar):
+            out.add(let.name)
+    return out | {let.name for let in kernel.lets if isinstance(let.op, Scalar)}
+
+
+def _uses(kernel: Kernel) -> dict[str, int]:
+    uses: dict[str, int] = {}
+    for let in kernel.lets:
+        for arg in arguments(let.op):
+            uses[arg] = uses.get(arg, 0) + 1
+    for store in kernel.stores:
+        uses[store.value] = uses.get(store.value, 0) + 1
+    return uses
+
+
+def _lets(
+    module: Module,
+    kernel: Kernel,
+    body: Writer,
+    scribe: Scribe,
+    uses: dict[str, int],
+    chosen: set[str],
+    keep: Collection[str] = (),
+) -> None:
+    """A statement for each let that has a name of its own or is used more than once; the others stand where they are used."""
+    stored = {s.value for s in kernel.stores}
+    scribe.remaining.update({k: n for k, n in uses.items() if k not in scribe.remaining})
+    for let in kernel.lets:
+        if let.name not in chosen or isinstance(let.op, Scalar | Place) or let.name in scribe.variables:
+            continue
+        if let.carry is not None:
+            _merge(let, scribe.expression(let), body, scribe)
+            continue
+        if isinstance(let.op, Load) and not arguments(let.op) and not let.text:
+            continue
+        if isinstance(let.op, Select) and let.op.full is not None and scribe.inside and scribe.masks(let, let.op, body):
+            continue
+        named = bool(let.text) and (let.name not in stored or uses[let.name] > 1 or scribe.inside)
+        moved = any(let.name in arguments(x.op) for x in kernel.lets if x.name in keep)
+        if not named and not moved and uses.get(let.name, 0) < 2 and not (let.text and let.name in stored):
+            continue
+        if let.name in stored and not scribe.inside and uses[let.name] == 1:
+            continue
+        wanted = let.name if not let.name.startswith("_") else _wanted(let.op)
+        variable = scribe.names.fresh(f"{wanted}_tile" if wanted in stored and scribe.inside else wanted)
+        text = scribe.expression(let).text
+        if let.text and not scribe.inside and kernel.grid is None:
+            body(f"# {let.text}")
+        body.statement(f"{variable} = ", text)
+        scribe.variables[let.name] = variable
+
+
+def _wanted(op: object) -> str:
+    axis = getattr(op, "axis", None)
+    return identifier(axis) if isinstance(axis, str) else "x"
+
+
+def _store(module: Module, kernel: Kernel, store: Store, body: Writer, scribe: Scribe) -> None:
+    """A value into its buffer, its axes in the buffer's order and its composites flat."""
+    let = scribe.lets[store.value]
+    code = scribe.value(store.value)
+    flat = tuple(a for axes in store.axes for a in axes)
+    text = code.at(9)
+    if let.axes != flat:
+        text = f"{text}.permute({', '.join(str(let.axes.index(a)) for a in flat)})"
+    for dim, axes in enumerate(store.axes):
+        if len(axes) > 1:
+            text += f".flatten({dim}, {dim + len(axes) - 1})"
+    buffer = module.buffers[store.buffer]
+    if scribe.inside:
+        if not store.axes:
+            body(f"{identifier(store.buffer)}.copy_({text})")
+            return
+        slices = [":".join(scribe.ranges[a[0]]) if len(a) == 1 and a[0] in scribe.ranges else ":" for a in store.axes]
+        while slices and slices[-1] == ":":
+            slices.pop()
+        body(f"{identifier(store.buffer)}[{', '.join(slices) or '...'}] = {text}")
+        return
+    if let.text:
+        body(f"# {let.text}")
+    kind = {"integer": "torch.int64", "exact": "torch.float64"}.get(buffer.kind, "dtype")
+    if let.kind == "scalar":
+        text = f"torch.as_tensor({code.text}, dtype={kind}, device=device)"
+    elif buffer.kind != "exact" or let.kind != "exact":
+        text = f"{text if flat != let.axes or len(flat) != len(store.axes) else code.at(9)}.to({kind})"
+    else:
+        text = text if text != code.at(9) else code.text
+    body.statement(f"{identifier(store.buffer)} = ", text)

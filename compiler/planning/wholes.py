@@ -1,0 +1,36 @@
+"""Whole numbers: the number of a composite, and which scalar terms are surely whole."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from einc.indices import IndexSet, number
+from einc.terms import (
+    Apply,
+    Const,
+    Size,
+    Term,
+    const,
+)
+
+
+def is_whole(term: Term) -> bool:
+    match term:
+        case Const(value):
+            return isinstance(value, Fraction) and value.denominator == 1
+        case Size(extent):
+            return all(c.denominator == 1 and all(p > 0 for _, p in m) for m, c in extent.terms)
+        case Apply("add" | "sub" | "mul" | "neg" | "min" | "max" | "mod" | "floor" | "ceil", args):
+            return all(is_whole(a) for a in args) or term.op in ("floor", "ceil")
+    return True
+
+
+def packed_number(parts: tuple[Term, ...], sets: tuple[IndexSet, ...], into: IndexSet) -> Term:
+    """The composite's number: mixed radix, the first part slowest."""
+    terms: list[Term] = [const(into.start)]
+    for at, (part, set_) in enumerate(zip(parts, sets, strict=True)):
+        stride = number(1)
+        for later in sets[at + 1 :]:
+            stride = stride * later.extent
+        terms.append(Apply("mul", (Size(stride), Apply("sub", (part, const(set_.start))))))
+    return Apply("add", tuple(terms))

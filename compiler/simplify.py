@@ -1,0 +1,36 @@
+"""The laws of `rewrites`, applied from the leaves up until none applies."""
+
+from __future__ import annotations
+
+from einc.rewrites import RULES
+from einc.rewrites.rule import Rule
+from einc.terms import (
+    Apply,
+    Term,
+    children,
+    rebuild,
+    transform,
+)
+
+ROUNDS = 200
+
+
+def factors(body: Term) -> tuple[Term, ...]:
+    return body.args if isinstance(body, Apply) and body.op == "mul" else (body,)
+
+
+def simplify(term: Term, rules: tuple[Rule, ...] = RULES) -> Term:
+    """The laws of `rewrites`, from the leaves up, until none applies."""
+
+    def settle(inner: Term) -> Term:
+        for _ in range(ROUNDS):
+            new = next((found for rule in rules if (found := rule.apply(inner)) is not None), None)
+            if new is None:
+                return inner
+            inner = rebuild(new, tuple(settle_once(kid) for kid in children(new)))
+        return inner
+
+    def settle_once(kid: Term) -> Term:
+        return settle(rebuild(kid, tuple(settle_once(x) for x in children(kid))))
+
+    return transform(term, settle)
