@@ -230,7 +230,7 @@ def bound_indices(term: Term) -> tuple[Index, ...]:
     match term:
         case Fold(_, bound):
             return bound
-        case Join(index, parts):
+        case Join(_, parts):
             return tuple(i for i, _ in parts)
     return ()
 
