@@ -319,6 +319,7 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         output y_t^e = q_t^d S_{t d}^e
     """, {"T": 9, "D": 3}, {}),
     # smallest programs that were once wrong
+    "value_twice": ("index t, s : time(T)\ninput q_t, k_s, x_t\noutput y_t = Σ_{s ≤ t} (x_s - (q_t k_s + abs(q_t k_s)))", TIME, {}),
     "constant_sum": ("index t, s : time(T)\ninput x_t\noutput y_t = x_t + Σ_{s < t} 0.5", TIME, {}),
     "constant_max": ("index t, s : time(T)\ninput x_t\noutput y_t = max_{s < t} x_t\noutput z_t = min_{s ≤ t} x_t", TIME, {}),
     "constant_prod": ("index t, s : time(T)\ninput x_t\noutput y_t = prod_{s < t} x_t", TIME, {}),

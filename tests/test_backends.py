@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import math
 import subprocess
 import sys
@@ -31,26 +32,22 @@ from helpers import (
     typed,
     typed_of,
 )
-from hypothesis import given, note, settings
+from hypothesis import Phase, given, note, settings
 from programs import CASES, FILES, Case
 from random_programs import cascades, contractions
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import einc
-from einc import front
+from einc import front, pipeline
 from einc.backends.torch.load import load
+from einc.errors import Report, Source
 
 TILES = [None, (3, 5), (5, 2), (1, 1)]
-BROKEN_STRIDED = {
-    "constant_sum constant_mean": "not normal: a fold of what does not vary along its index",
-    "constant_of_weights": "ZeroDivisionError in the module",
-    "value_in_weights": "KeyError in the planner",
-    "whole_max whole_max_empty": "-inf in a tensor of whole numbers",
+BROKEN = {
+    "value_twice": "a value is overwritten before its second use",
     "empty_reference": "no number where a row is empty",
-    "names_of_sizes": "a tensor and a size of one name are one variable",
 }
-BROKEN = {**BROKEN_STRIDED, "collision entropy kl": "no number, not 0, where a vocabulary is empty"}
 
 
 def case(name: str) -> Case:
@@ -94,7 +91,7 @@ def expanded(x: torch.Tensor) -> torch.Tensor:
     return x[:1].expand(x.shape) if x.ndim > 1 else x
 
 
-@each(CASES, BROKEN_STRIDED)
+@each(CASES, BROKEN)
 def test_any_strides_will_do_and_inputs_stay(case: Case) -> None:
     program = typed_of(case)
     plain = tensors(arrays(program, case.sizes, case.ranges))
@@ -114,6 +111,54 @@ def test_tiles_are_really_cut() -> None:
     assert cut(usual, (3, 5)) == cut(cut(usual, (7, 7)), (3, 5))
 
 
+# every operation on every kind of operand
+
+
+KINDS = ["x_t", "i_t", "t", "3", "0.5", "T", "c", "n"]
+OPERATIONS = {"add": "{0} + {1}", "sub": "{0} - {1}", "mul": "({0}) * ({1})", "div": "({0}) / ({1})", "mod": "mod({0}, {1})",
+              "pow": "(abs({0}) + 1)^{{{1}}}", "max": "max({0}, {1})", "min": "min({0}, {1})", "le": "1[{0} ≤ {1}] x_t",
+              "eq": "1[{0} = {1}] 2", "not": "1[not ({0} < {1}) or {0} ≠ 2] {1}"}
+FUNCTIONS = {name: f"{name}({{0}})" for name in ("exp", "sin", "cos", "tanh", "erf", "abs", "floor", "ceil")}
+FUNCTIONS |= {"log": "log(abs({0}) + 1)", "sqrt": "sqrt(abs({0}))", "neg": "(-({0}))", "reciprocal": "1 / ({0})",
+              "nothing": "0 / ({0})"}
+OPERANDS = """index t, s : time(T)
+input x_t, z_t, c
+input i_t, n : int
+"""
+
+
+def failure(bodies: list[str]) -> str:
+    """What goes wrong with a program of these right sides; empty where nothing does."""
+    lines = [f"y{chr(97 + n)}_t = x_t + {body}\noutput y{chr(97 + n)}_t : all" for n, body in enumerate(bodies)]
+    text = "\n".join([OPERANDS, *lines])
+    if pipeline.check(Source("<text>", text), Report()) is None:
+        return "refused"
+    try:
+        attempt(Case("operation", text, {"T": 5}, {"i": ("1", "4"), "n": ("2", "3")}), 1e-9)
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:80]}"
+    return ""
+
+
+SCALAR = "a number alone, where a tensor is expected"
+WRONG = {"sub neg not mul": "not normal: positions in sums, 3 - 3", "le eq div reciprocal nothing": SCALAR}
+OPERATORS = [Case(name, form, {}) for name, form in {**OPERATIONS, **FUNCTIONS}.items()]
+
+
+@each(OPERATORS, WRONG)
+def test_every_operation_on_every_kind_of_operand(case: Case) -> None:
+    """On its own, and along an index that is folded: reals, whole numbers, positions, numbers, sizes and single elements."""
+    found: dict[str, str] = {}
+    for pair in itertools.product(KINDS, KINDS if case.name in OPERATIONS else [""]):
+        inner = case.text.format(*(kind.replace("t", "s") for kind in pair)).replace("x_t", "x_s")
+        bodies = [case.text.format(*pair), f"Σ_{{s ≤ t}} z_s ({inner})"]
+        if "1[" not in case.text:  # an indicator under a maximum is refused
+            bodies.append(f"max_{{s ≤ t}} (({inner}) z_t)")
+        found |= {body: failure([body]) for body in bodies} if failure(bodies) else {}
+    wrong = [f"{body}: {said}" for body, said in found.items() if said]
+    assert not wrong, "\n".join(wrong)
+
+
 # random programs
 
 
@@ -126,7 +171,6 @@ def ignoring(got: dict[str, torch.Tensor], want: Arrays) -> tuple[Arrays, Arrays
 
 
 def attempt(case: Case, bound: float) -> None:
-    note(f"{case.text}\n{case.sizes}")
     program = typed(case.text)
     source = front.emit(front.plan(program))
     want = meaning(program, inputs := arrays(program, case.sizes, case.ranges), case.sizes)
@@ -136,15 +180,22 @@ def attempt(case: Case, bound: float) -> None:
         assert_close(got, expected, bound, least=1.0)
 
 
-@settings(max_examples=100, deadline=None)
+# With Phase.shrink a failure takes minutes and comes out small.
+QUICK = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
+
+
+@pytest.mark.xfail(strict=True, reason="the programs at the end of TEXTS, and the operations in WRONG")
+@settings(max_examples=100, deadline=None, phases=QUICK)
 @given(cascades())
 def test_random_cascades(case: Case) -> None:
+    note(f"{case.text}\n{case.sizes}")
     attempt(case, 1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, phases=QUICK)
 @given(contractions())
 def test_random_contractions(case: Case) -> None:
+    note(f"{case.text}\n{case.sizes}")
     attempt(case, EXACT)
 
 
