@@ -15,6 +15,7 @@ from einc.checking.claims import claims
 from einc.checking.declare import declare
 from einc.checking.elaborate import Work
 from einc.checking.scope import Scope
+from einc.checking.sets import check_extents
 from einc.checking.signatures import collect
 from einc.errors import Help, Report, Source, Span
 from einc.problems import CannotUse, TooDeep
@@ -49,6 +50,7 @@ def _checked(tree: s.SyntaxTree, prelude: s.SyntaxTree, report: Report, find: Fi
     scope.lost |= tree.lost
     statements = list(_used(scope, tree, find, parse, (tree.source.name,), set()))
     declare(scope, statements)
+    check_extents(scope)
     # Signatures before bodies, since the order of lines means nothing.
     work = Work(scope, collect(scope, statements), report)
     work.everything()

@@ -74,11 +74,12 @@ class Label:
 
 @dataclass(frozen=True)
 class Help:
-    """One way out: a sentence and, where the fix is certain, the text to put in place of a span."""
+    """One way out: a sentence, and the text to put in place of a span, to be applied without asking where it is `certain`."""
 
     text: str
     span: Span | None = None
     new: str | None = None
+    certain: bool = True
 
 
 class Problem(Exception):  # noqa: N818, it is the noun of the whole house
@@ -258,5 +259,6 @@ def as_json(problem: Problem) -> dict[str, Any]:
         "code": problem.code, "severity": problem.severity, "message": problem.message, "span": place(problem.span),
         "label": problem.label, "labels": [{"span": place(x.span), "text": x.text} for x in problem.labels],
         "notes": list(problem.notes),
-        "helps": [{"text": h.text, "span": place(h.span), "new": h.new} for h in problem.helps],
+        "helps": [{"text": h.text, "span": place(h.span), "new": h.new, "certain": h.new is not None and h.certain}
+                  for h in problem.helps],
     }

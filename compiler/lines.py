@@ -155,7 +155,7 @@ def _balanced(source: Source, piece: list[Word], report: Report) -> bool:
         first, last = stack[-1], piece[-1]
         closer = _PARTNERS[first.type]
         report.add(Unclosed(f"`{_OPENERS[first.type]}` is not closed", Span(source, first.start, first.end), "opened here",
-                            helps=(Help(f"insert `{closer}` where it ends", Span(source, last.end, last.end), closer),)))
+                            helps=(Help(f"insert `{closer}` where it ends", Span(source, last.end, last.end), closer, False),)))
     return not stack
 
 
@@ -168,4 +168,4 @@ def _stray(source: Source, stack: list[Word], word: Word, report: Report) -> Non
     closer = _PARTNERS[opener.type]
     report.add(Unclosed(f"`{_OPENERS[opener.type]}` is not closed before `{_CLOSERS[word.type]}`",
                         Span(source, opener.start, opener.end), "opened here", Label(span, "found here"),
-                        helps=(Help(f"insert `{closer}` before it", span.before(), closer),)))
+                        helps=(Help(f"insert `{closer}` before it", span.before(), closer, False),)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from einc.indices import WITHOUT_NUMBERS, Index, IndexSet, number
+from einc.spelling import GREEK
 from einc.syntax import Statement, SyntaxTree
 from einc.terms import (
     TRUE,
@@ -33,6 +34,7 @@ from einc.terms import (
 _SUM, _PRODUCT, _POWER, _ATOM = 1, 2, 3, 4
 _INFIX = {"le": "≤", "lt": "<", "eq": "=", "ne": "≠"}
 _FOLD_SIGNS = {"sum": "Σ"}
+_ACCENTS = ("hat", "tilde", "bar")
 
 
 def show(value: Program | SyntaxTree, explicit: bool = False) -> str:
@@ -121,7 +123,8 @@ def display(tensor: Tensor, letters: frozenset[str] = frozenset()) -> str:
     if tensor.text != tensor.key or "_" not in tensor.key:
         return tensor.text
     head, *labels = tensor.key.split("_")
-    plain = all(len(x) > 1 and x.isalpha() and not all(c in letters for c in x) and x not in letters for x in labels)
+    plain = all(x in _ACCENTS or (len(x) > 1 and x.isalpha() and x not in GREEK and x not in letters and not set(x) <= letters)
+                for x in labels)
     return head + ("".join(f"_{x}" for x in labels) if plain else f"_{{\\text{{{'_'.join(labels)}}}}}")
 
 

@@ -56,7 +56,44 @@ def words(source: Source, report: Report, functions: frozenset[str] = frozenset(
         else:
             at = lexer.word(at)
     lexer.put("NEWLINE", "\n", at, at)
-    return lexer.out
+    return _braced(lexer.out)
+
+
+def _braced(found: list[Word]) -> list[Word]:
+    """What a fraction or a root takes without braces is one letter or one digit, as in TeX: `\\frac12` is `\\frac{1}{2}`."""
+    out: list[Word] = []
+    rest, depth = found[::-1], 0
+    waiting: list[list[int]] = []  # for each macro, how many arguments it still takes, and how deep in braces it stands
+    while rest:
+        word = rest.pop()
+        if word.type in ("FRAC", "SQRT"):
+            waiting.append([1 + (word.type == "FRAC"), depth])
+        elif waiting and waiting[-1][1] == depth and word.type != "LBRACE":
+            if word.type in _UNITS:
+                word, *more = _first(word)
+                rest += more
+                out.append(Word("LBRACE", "{", word.start, word.start))
+                out.append(word)
+                word = Word("RBRACE", "}", word.end, word.end)
+                waiting[-1][0] -= 1
+            else:
+                waiting[-1][0] = 0
+        elif word.type == "RBRACE" and waiting and waiting[-1][1] == depth - 1:
+            depth -= 1
+            waiting[-1][0] -= 1
+        else:
+            depth += (word.type == "LBRACE") - (word.type == "RBRACE")
+        out.append(word)
+        while waiting and not waiting[-1][0]:
+            waiting.pop()
+    return out
+
+
+def _first(word: Word) -> list[Word]:
+    """The first letter or digit of a word, and what is left of it."""
+    if len(word.value) == 1 or word.type == "TEXT" or not word.value.isalnum() or word.end - word.start != len(word.value):
+        return [word]
+    return [Word(word.type, word.value[0], word.start, word.start + 1), Word(word.type, word.value[1:], word.start + 1, word.end)]
 
 
 @dataclass
@@ -146,7 +183,7 @@ class _Lexer:
 
     def _unknown(self, name: str, start: int, end: int, near: str | None) -> None:
         span = Span(self.source, start, end)
-        helps = (Help(f"there is a macro with a similar name: `\\{near}`", span, f"\\{near}"),) if near else ()
+        helps = (Help(f"there is a macro with a similar name: `\\{near}`", span, f"\\{near}", False),) if near else ()
         notes = () if near else ("the macros are those of §1 of the language, and the names of functions",)
         self.report.add(UnknownMacro(f"`\\{name}` is not a macro of the language", span, notes=notes, helps=helps))
 

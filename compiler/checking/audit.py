@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Protocol
 
 from einc.domains import proves
 from einc.errors import Help, Report, Span
-from einc.indices import Extent, Index, IndexSet, number
-from einc.problems import CrossesRequests, CutDomain, OnePythonName, OutOfRange, PartialOutput, ReadsFuture, WrongData
+from einc.indices import Index, IndexSet, number
+from einc.problems import CrossesRequests, CutDomain, OnePythonName, OutOfRange, PartialOutput, ReadsFuture
 from einc.terms import (
     TRUE,
     Apply,
@@ -59,7 +58,6 @@ def audit(program: TypedProgram, text: Text, report: Report) -> None:
     _ranges(program, places, spans, report)
     _flows(program, text, places, spans, report)
     _masks(program, text, report)
-    _extents(program, text, report)
     _keywords(program, text, report)
     for _, key in program.outputs:
         equation = program.equation(key)
@@ -213,37 +211,6 @@ def _reduced(readers: Mapping[str, list[tuple[str, Seen]]], key: str) -> bool:
                 return True
             stack += [target] if not at.folds else []
     return False
-
-
-def _extents(program: TypedProgram, text: Text, report: Report) -> None:
-    """With the sizes that the text fixes, every extent is a number of elements, and composites are what their parts make."""
-    for tensor in program.tensors.values():
-        for slot in tensor.slots:
-            extent, parts = slot.set.extent, number(1)
-            for part in program.splits.get(slot.set, ()):
-                parts = parts * part.extent
-            for one in (extent, *(p.extent for p in program.splits.get(slot.set, ()))):
-                value = _fixed(one, program.sizes)
-                if value is not None and (value.denominator != 1 or value < 0):
-                    report.add(WrongData(f"the extent `{one}` is {value}, which is no number of elements",
-                                         text.spans.get(tensor.key),
-                                         notes=tuple(f"`{n}` is fixed at {program.sizes[n]}" for n in sorted(one.sizes))))
-                    return
-            whole, made = _fixed(extent, program.sizes), _fixed(parts, program.sizes)
-            if slot.set in program.splits and whole is not None and made is not None and whole != made:
-                report.add(WrongData(f"the extent `{extent}` is {whole}, but its parts make {made}", text.spans.get(tensor.key),
-                                     notes=("the product of a composite's parts is its extent",)))
-                return
-
-
-def _fixed(extent: Extent, sizes: Mapping[str, int]) -> Fraction | None:
-    """The extent, where the text fixes every size in it."""
-    if not extent.sizes <= sizes.keys():
-        return None
-    try:
-        return extent.at(sizes)
-    except ZeroDivisionError:
-        return Fraction(-1)
 
 
 def _keywords(program: TypedProgram, text: Text, report: Report) -> None:

@@ -78,6 +78,7 @@ class _Call:
             self._script(scripts)
         values = [self._argument(parameter.letters, node)
                   for parameter, node in zip(self.function.params, self.group.items, strict=True)]
+        self.context.made.bound.update(self.own.values())
         values = [self._restricted(parameter.letters, value, node)
                   for parameter, value, node in zip(self.function.params, values, self.group.items, strict=True)]
         letters = self._letters(values)

@@ -14,7 +14,7 @@ from einc.checking.values import Context, Made, Parameter, Value
 from einc.domains import proves
 from einc.errors import Help, Label, Problem, Report, Span
 from einc.indices import Index, IndexSet, size
-from einc.problems import BadMap, BadPart, Circular, FreeOnLeft, FreeOnRight, UnreadableScript
+from einc.problems import BadMap, BadPart, Circular, ForeignIndex, FreeOnLeft, FreeOnRight, UnreadableScript
 from einc.terms import (
     TRUE,
     Equation,
@@ -140,6 +140,7 @@ class Work:
             context = self._local(context, relation)
         result = _joined(context, entry, left) if isinstance(entry.body, s.DirectSum) else value(context, entry.body)
         _balanced(result, left, entry)
+        _restricting(context, left, entry)
         trailing = both(*(r for r in context.restrictions if free_indices(r) <= left))
         domain = both(result.domain, trailing, _masks(signature, letters, context))
         domain = both(*(c for c in conjuncts(domain) if not proves(TRUE, c)))
@@ -256,6 +257,14 @@ def _balanced(result: Value, left: frozenset[Index], entry: Entry) -> None:
         for index in sorted(left - present, key=lambda i: i.name):
             raise FreeOnLeft(f"index `{index}` stands on the left, but nothing on the right has it", entry.span,
                              helps=(Help(f"remove `{index}` from the left"),))
+
+
+def _restricting(context: Context, left: frozenset[Index], entry: Entry) -> None:
+    """A restriction speaks of what stands on the left or of what something in the equation runs over."""
+    for restriction_ in context.restrictions:
+        for index in sorted(free_indices(restriction_) - left - context.made.bound, key=lambda i: i.name):
+            raise ForeignIndex(f"index `{index}` is restricted, but nothing in the equation has it", entry.restrictions[0].span,
+                               helps=(Help(f"leave it out, or sum over `{index}`"),))
 
 
 def _on_left(result: Value, left: frozenset[Index]) -> None:

@@ -51,7 +51,8 @@ def value(context: Context, node: s.Expression) -> Value:
             raise TwoEquals("an equals sign inside a value", node.span, helps=(Help("write two equations"),))
         case s.Relation() | s.Logic():
             raise RelationAsValue(f"`{node.span.text}` is a comparison, not a number", node.span,
-                                  helps=(Help("`1[…]` is 1 where it holds and 0 elsewhere", node.span, f"1[{node.span.text}]"),))
+                                  helps=(Help("`1[…]` is 1 where it holds and 0 elsewhere", node.span, f"1[{node.span.text}]",
+                                              False),))
         case s.DirectSum():
             raise BadPart("`⊕` stands only between whole right sides", node.span, helps=(Help("give it an equation of its own"),))
         case s.Range():
@@ -170,6 +171,7 @@ def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.E
         if index in context.held:
             raise BoundTwice(f"index `{index}` is bound already around this", operator.span,
                              helps=(Help(f"write `{index}'` for the inner one"),))
+    context.made.bound.update(under.bound)
     inner_context = context.holding(*under.bound)
     inner = closed(inner_context, _product(inner_context, rest, ("", *operators[1:])), rest[0].span.to(rest[-1].span))
     if fold in ("max", "min"):

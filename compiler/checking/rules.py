@@ -82,11 +82,11 @@ def _temporal(index: Index, found: tuple[Occurrence, ...], labels: list[Label], 
     kind = {"time": "temporal", "request": "request", "batch": "batch"}.get(index.set.cls, index.set.cls)
     return TemporalSum(f"{kind} index `{index}` is repeated but would be summed implicitly", found[0].span, "first use", *labels,
                        notes=(f"`{index}` is of class `{index.set.cls}`, which is only summed explicitly",),
-                       helps=(_sum("write the sum and its domain", found[0], binder),))
+                       helps=(_sum("write the sum and its domain", found[0], binder, domain != TRUE),))
 
 
-def _sum(text: str, first: Occurrence, binder: str) -> Help:
-    return Help(text, first.factor.before() if first.factor else None, binder if first.factor else None)
+def _sum(text: str, first: Occurrence, binder: str, certain: bool = True) -> Help:
+    return Help(text, first.factor.before() if first.factor else None, binder if first.factor else None, certain)
 
 
 _SIGNS = {"le": "≤", "lt": "<", "eq": "=", "ne": "≠", "and": "and", "or": "or", "add": "+", "sub": "-", "mul": "", "div": "/"}

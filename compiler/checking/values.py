@@ -83,6 +83,7 @@ class Made:
     meant: set[Term] = field(default_factory=set)  # folds over a whole line, said on purpose
     taken: set[str] = field(default_factory=set)
     keys: list[str] = field(default_factory=list)
+    bound: set[Index] = field(default_factory=set)  # what some binder or definition of the equation runs over
     calls: list[None] = field(default_factory=list)  # one for each application of a definition
 
     def fresh(self, stem: str) -> str:

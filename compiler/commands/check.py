@@ -59,7 +59,7 @@ def certain(problems: list[Problem], name: str) -> list[Help]:
     edits: list[Help] = []
     for problem in problems:
         ways = [h for h in problem.helps if h.span is not None and h.new is not None]
-        if len(ways) == 1 and ways[0].span is not None and ways[0].span.source.name == name:
+        if len(ways) == 1 and ways[0].certain and ways[0].span is not None and ways[0].span.source.name == name:
             edits.append(ways[0])
     out: list[Help] = []
     end = -1
