@@ -319,6 +319,17 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         output y_t^e = q_t^d S_{t d}^e
     """, {"T": 9, "D": 3}, {}),
     # smallest programs that were once wrong
+    "number_max": ("index t, s : time(T)\ninput x_t\noutput y_t = x_t + max_{s < t} 1", TIME, {}),
+    "unread": ("index t, s : time(T)\ninput x_t, z_t\noutput y_t = x_t + Σ_{s ≤ t} (1/2 - 0.5) z_s", TIME, {}),
+    "reciprocal": ("index t, s : time(T)\ninput x_t\noutput y_t = 1 / x_t + Σ_{s ≤ t} abs(0.5 / x_s)", TIME, {}),
+    "places": ("index t, s : time(T)\ninput x_t\noutput y_t = Σ_{s ≤ t} s x_s + Σ_{s ≤ t} (t - s)^2", TIME, {}),
+    "difference": ("""
+        index t, s : time(T)
+        input x_t, z_t
+        m_t = max_{s ≥ t} abs(x_t * (z_s - z_s))
+        y_t = Σ_{s ≥ t} m_t^2
+        output y_t : all
+    """, TIME, {}),
     "value_twice": ("index t, s : time(T)\ninput q_t, k_s, x_t\noutput y_t = Σ_{s ≤ t} (x_s - (q_t k_s + abs(q_t k_s)))", TIME, {}),
     "constant_sum": ("index t, s : time(T)\ninput x_t\noutput y_t = x_t + Σ_{s < t} 0.5", TIME, {}),
     "constant_max": ("index t, s : time(T)\ninput x_t\noutput y_t = max_{s < t} x_t\noutput z_t = min_{s ≤ t} x_t", TIME, {}),

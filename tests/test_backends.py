@@ -45,6 +45,9 @@ from einc.errors import Report, Source
 
 TILES = [None, (3, 5), (5, 2), (1, 1)]
 BROKEN = {
+    "number_max places": "not normal: numbers and positions in folds",
+    "unread": "an input that is simplified away is refused when it is given",
+    "reciprocal": "masked_fill with a condition on numbers alone",
     "value_twice": "a value is overwritten before its second use",
     "empty_reference": "no number where a row is empty",
 }
