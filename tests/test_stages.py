@@ -24,10 +24,8 @@ NORMAL = {
     "empty_reference": "a factor that is infinite leaves a sum over no points: ∞ · 0",
 }
 SHOWN_TYPED: dict[str, str] = {}
-SHOWN_UNFOLDED = {"number_max places": "numbers and positions in folds are not normal"}
-NORMAL = {
+SHOWN_NORMAL = {
     **UNFOLDED,
-    "unread": "an input that is simplified away is refused when it is given",
     "rope_pairs rope_halves attention gqa sliding_window trace gather_sum convolution": "E0305: a free index shown up and down",
     "shift_restricted": "E0601: see NORMAL",
     "mask_empty": "E0507: two restrictions, of which one implies the other",
