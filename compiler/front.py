@@ -41,7 +41,7 @@ def _typed(path_or_text: str | Path, strict: bool = False) -> TypedProgram:
 
 def plan(program: TypedProgram) -> Module:
     """How the program is cut into steps."""
-    made: Module = import_module("einc.planning").plan(pipeline.normal(program))
+    made: Module = import_module("einc.planning").plan(pipeline.normal(program), program.inputs())
     return made
 
 

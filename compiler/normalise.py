@@ -132,8 +132,8 @@ class _Flat:
         inner = both(given, simple.domain)
         domain = self.pointwise(simple.domain, given, owner)
         parts = tuple(f for f in _quotient_factors(simple.body) if f != ONE) or (ONE,) if simple.op == "sum" else (simple.body,)
-        loose = [p for p in parts if not _plain(p)]
-        kept = [p for p in parts if _plain(p)]
+        loose = [p for p in parts if not _plain(p) and parts != (ONE,)]
+        kept = [p for p in parts if _plain(p) or parts == (ONE,)]
         named = [self._term(p, inner, owner, frozenset(simple.bound)) for p in loose]
         body = tuple([*named, *kept])
         return Fold(simple.op, simple.bound, domain, body[0] if len(body) == 1 else Apply("mul", body))
@@ -142,7 +142,7 @@ class _Flat:
         flat = self.pointwise(term, given, owner)
         flat = self._hoisted(flat, free_indices(flat), given, owner)
         stem = f"{flat.tensor}_at" if isinstance(flat, Read) else f"{owner}_{_label(flat)}"
-        return self.named(flat, given, stem)
+        return self.named(flat, given, stem, force=True)
 
     def _opened(self, fold: Fold) -> Fold:
         """Σ_s (e_s / z) v_s: a factor that is defined as a product is opened, where part of it can leave the sum."""
@@ -173,9 +173,9 @@ class _Flat:
             else fold
         )
 
-    def named(self, term: Term, given: Term, stem: str) -> Term:
+    def named(self, term: Term, given: Term, stem: str, force: bool = False) -> Term:
         """A read of the equation with this body: one that stands already, or a new one."""
-        if isinstance(term, Const | Position | Size) or _plain(term):
+        if _plain(term) or (isinstance(term, Const | Position | Size) and not force):
             return term
         order = appearance(term, TRUE)
         domain = both(*(c for c in conjuncts(given) if free_indices(c) <= set(order)))

@@ -55,7 +55,12 @@ class Scribe(Reader):
         """A let as an operand: its variable, or its expression where it is used once."""
         if name in self.variables:
             self.remaining[name] = self.remaining.get(name, 0) - 1
-            last = self.remaining[name] == 0 and isinstance(self.lets[name].op, Map | Dot | Select) and self._owns(name)
+            last = (
+                self.remaining[name] == 0
+                and self.here.get(name, 1) == 1
+                and isinstance(self.lets[name].op, Map | Dot | Select)
+                and self._owns(name)
+            )
             return Code(self.variables[name], ATOM, last)
         if isinstance(self.lets[name].op, Place):
             return self._placed(name)
@@ -78,6 +83,18 @@ class Scribe(Reader):
     def _owns(self, name: str) -> bool:
         op = self.lets[name].op
         return self.inside and name not in self.aliases and not (isinstance(op, Map) and op.op == "spread")
+
+    def statement(self, let: Let) -> Code:
+        """The expression of a let that gets a statement of its own."""
+        self.here = {}
+        self._count(let)
+        return self.expression(let)
+
+    def _count(self, let: Let) -> None:
+        for name in arguments(let.op):
+            self.here[name] = self.here.get(name, 0) + 1
+            if name not in self.variables:
+                self._count(self.lets[name])
 
     def expression(self, let: Let) -> Code:
         match let.op:
@@ -199,6 +216,10 @@ class Scribe(Reader):
     def _select(self, let: Let, op: Select) -> Code:
         then, axes = self.lets[op.then], let.axes
         number = number_text(op.otherwise)
+        if not self.lets[op.condition].axes and self._is_number(op.condition):
+            kept, guard = self.value(op.then), self.value(op.condition)
+            other = number if then.kind == "scalar" else f"torch.full_like({kept.text}, {number})"
+            return Code(f"({kept.text} if {guard.text} else {other})")
         condition = self.lets[op.condition]
         if then.axes == axes and then.kind in ("real", "exact"):
             value = self.value(op.then)
@@ -218,6 +239,8 @@ class Scribe(Reader):
         """A mask only where the tile is cut by the domain: `if` the tile is not full."""
         if op.full is None or self.lets[op.then].axes != let.axes or self.lets[op.then].kind not in ("real", "exact"):
             return False
+        self.here = {}
+        self._count(let)
         value = self.value(op.then)
         kept = value.text.isidentifier() and not value.fresh  # somebody reads it unmasked later
         name = (
@@ -241,6 +264,11 @@ class Scribe(Reader):
             self.variables.pop(place, None)
         self.variables[let.name] = name
         return True
+
+    def _is_number(self, name: str) -> bool:
+        """Whether a let is a number or a truth value of Python's."""
+        op = self.lets[name].op
+        return isinstance(op, Scalar) or (isinstance(op, Map) and all(map(self._is_number, op.args)))
 
     def _opposite(self, name: str, axes: tuple[str, ...]) -> str:
         """Where the condition fails."""

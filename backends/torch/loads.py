@@ -61,6 +61,7 @@ class Reader:
     remaining: dict[str, int] = field(default_factory=dict)
     carried: dict[str, str] = field(default_factory=dict)  # let -> the variable that lives through the stream
     memory: dict[str, str] = field(default_factory=dict)  # let -> memory that every tile uses again
+    here: dict[str, int] = field(default_factory=dict)  # how often the statement being written reads each variable
     aliases: set[str] = field(default_factory=set)  # lets whose variable may be another's memory
     scales: dict[str, str] = field(default_factory=dict)  # reference -> the factor of this step
 
@@ -153,7 +154,9 @@ class Reader:
         code = self.value(value)
         start: int = getattr(set_, "start")  # noqa: B009
         text = f"{code.at(SUM)} - {start}" if start else code.text
-        if not safe:
+        if not safe and not self.lets[value].axes and isinstance(self.lets[value].op, Scalar):
+            text = f"min(max({text}, 0), {sized(getattr(set_, 'extent'))} - 1)"  # noqa: B009
+        elif not safe:
             text = f"({text}).clamp(0, {sized(getattr(set_, 'extent'))} - 1)"  # noqa: B009
         return text
 

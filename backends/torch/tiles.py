@@ -268,7 +268,7 @@ def _lets(
         if let.name not in chosen or isinstance(let.op, Scalar | Place) or let.name in scribe.variables:
             continue
         if let.carry is not None:
-            _merge(let, scribe.expression(let), body, scribe)
+            _merge(let, scribe.statement(let), body, scribe)
             continue
         if isinstance(let.op, Load) and not arguments(let.op) and not let.text:
             continue
@@ -282,7 +282,7 @@ def _lets(
             continue
         wanted = let.name if not let.name.startswith("_") else _wanted(let.op)
         variable = scribe.names.fresh(f"{wanted}_tile" if wanted in stored and scribe.inside else wanted)
-        text = scribe.expression(let).text
+        text = scribe.statement(let).text
         if let.text and not scribe.inside and kernel.grid is None:
             body(f"# {let.text}")
         body.statement(f"{variable} = ", text)
@@ -297,7 +297,7 @@ def _wanted(op: object) -> str:
 def _store(module: Module, kernel: Kernel, store: Store, body: Writer, scribe: Scribe) -> None:
     """A value into its buffer, its axes in the buffer's order and its composites flat."""
     let = scribe.lets[store.value]
-    code = scribe.value(store.value)
+    code = scribe.value(store.value) if store.value in scribe.variables else scribe.statement(let)
     flat = tuple(a for axes in store.axes for a in axes)
     text = code.at(9)
     if let.axes != flat:

@@ -188,7 +188,7 @@ class Lowering:
             ):
                 return self._map(f"{op}div", (above, below), "integer")
         names = tuple(self.term(a, given) for a in args)
-        if op == "div" and self._kind(names[1]) != "scalar" and sign(args[1], self.equations) != POSITIVE:
+        if op == "div" and self._kind(names[1]) != "scalar" and not _nonzero(args[0]) and sign(args[1], self.equations) != POSITIVE:
             quotient = self._map("div", names, self._joined(names, "div"))
             zero = self._map("ne", (names[0], self.let(Scalar(const(0)), (), "scalar")), "truth")
             return self._map_op(Select(zero, quotient, 0.0), (zero, quotient), self._kind(quotient))
@@ -303,6 +303,7 @@ class Lowering:
         row = FOLDS[fold.op]
         if not row.linear:  # the neutral element may be infinite, which no whole number is
             args = [self._map("exact", (a,), "exact") if self._kind(a) == "integer" else a for a in args]
+            args = [self._spread(args[0], (*self.lets[args[0]].axes, *over))]
         args = self._masked(args, fold, equation)
         axes = frozenset(a for x in args for a in self.lets[x].axes) - set(over)
         if row.linear:
@@ -375,6 +376,10 @@ def _axis_letters(axis: Term) -> tuple[Index, ...]:
         case Pack(parts):
             return tuple(i for p in parts for i in _axis_letters(p))
     raise AssertionError(axis)
+
+
+def _nonzero(term: Term) -> bool:
+    return isinstance(term, Const) and term.value != 0
 
 
 def _has_read(term: Term) -> bool:

@@ -38,9 +38,15 @@ TILE_ELEMENTS = 1 << 20  # what the largest value of a tile has at most, unless 
 _OUTER = ("batch", "request", "head", "expert")
 
 
-def plan(program: NormalProgram) -> Module:
-    """How the program is cut: what is fused, what is stored, in which order, in which tiles."""
+def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None) -> Module:
+    """How the program is cut: what is fused, what is stored, in which order, in which tiles.
+
+    `inputs` are those that a caller gives, by default those that are still read.
+    """
+    asked = program.inputs() if inputs is None else inputs
     program, given = _beside_sizes(_with_parts(peeled(program)))
+    inside = {outer: inner for inner, outer in given.items()}
+    asked = tuple(program.tensors[inside.get(t.key, t.key)] for t in asked)
     buffers = _buffers(program)
     equations = {e.target: e for e in program.equations}
     steps: list[Step] = []
@@ -51,12 +57,12 @@ def plan(program: NormalProgram) -> Module:
         steps.append(step)
         kept = {s.buffer for s in step.stores} if isinstance(step, Kernel) else {step.out}
         stored -= {e.target for e in group.equations} - kept
-    sizes = frozenset(n for t in program.inputs() for s in t.slots for n in s.set.extent.sizes)
+    sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
     sizes |= frozenset(n for e in program.equations for n in _sizes(e)) - program.sizes.keys()
     return Module(
         _stem(program.name),
         program.name,
-        program.inputs(),
+        asked,
         program.outputs,
         {k: v for k, v in buffers.items() if k in stored},
         tuple(steps),

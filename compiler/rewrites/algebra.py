@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from einc.rewrites.rule import Rule, a, add, mul, u, v, w
-from einc.terms import ONE, ZERO, Apply, Const, Term, const
+from einc.terms import ONE, ZERO, Apply, Const, Term, Truth, const
 
 
 def _flatten(term: Term) -> Term | None:
@@ -31,6 +31,8 @@ def _neutral(term: Term) -> Term | None:
             return x
         case Apply("div", (x, y)) if y == ONE:
             return x
+        case Apply("div", (x, _)) if x == ZERO:
+            return ZERO
         case Apply("pow", (x, y)) if y == ONE:
             return x
         case Apply("neg", (Apply("neg", (x,)),)):
@@ -42,6 +44,12 @@ def _constants(term: Term) -> Term | None:
     match term:
         case Apply("neg", (Const(value),)):
             return Const(-value)
+        case Apply("le" | "lt" | "eq" | "ne" as op, (Const(p), Const(q))):
+            return Truth({"le": p <= q, "lt": p < q, "eq": p == q, "ne": p != q}[op])
+        case Apply("not", (Truth(value),)):
+            return Truth(not value)
+        case Apply("and" | "or" as op, args) if any(isinstance(x, Truth) for x in args):
+            return _logic(op, args)
         case Apply("sub", (Const(Fraction() as p), Const(Fraction() as q))):
             return const(p - q)
         case Apply("div", (Const(Fraction() as p), Const(Fraction() as q))) if q:
@@ -56,6 +64,15 @@ def _constants(term: Term) -> Term | None:
             rest = tuple(x for x in args if not (isinstance(x, Const) and isinstance(x.value, Fraction)))
             return Apply(op, (const(total), *rest)) if rest else const(total)
     return None
+
+
+def _logic(op: str, args: tuple[Term, ...]) -> Term:
+    """Truth values leave a conjunction or a disjunction, or decide it."""
+    decides = Truth(op == "or")
+    rest = tuple(x for x in args if not isinstance(x, Truth))
+    if decides in args:
+        return decides
+    return Truth(op == "and") if not rest else rest[0] if len(rest) == 1 else Apply(op, rest)
 
 
 def _quotients(term: Term) -> Term | None:
