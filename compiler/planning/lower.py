@@ -58,6 +58,7 @@ from einc.terms import (
     const,
     free_indices,
     substitute,
+    walk,
 )
 
 
@@ -383,4 +384,5 @@ def _nonzero(term: Term) -> bool:
 
 
 def _has_read(term: Term) -> bool:
-    return isinstance(term, Read) or any(_has_read(a) for a in getattr(term, "args", ()))
+    """Whether Python's own numbers are not enough for the term."""
+    return any(isinstance(x, Read | Where) for x in walk(term))
