@@ -227,7 +227,7 @@ class _Build(Transformer[Token, Any]):
 
     def section(self, token: Token, name: Token, colon: Token) -> s.Statement:
         word = s.Clause(s.Word(str(name), self._place(name), True), None, self._place(name))
-        return self._statement("section", False, (word,), (), token, name)
+        return self._statement("section", False, (word,), (), token, name, colon)
 
     def for_block(self, token: Token, clauses: Any, colon: Token) -> s.Statement:
         return self._statement("for", False, clauses, (), token, clauses, colon)

@@ -77,11 +77,12 @@ def _unreadable(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
         if readings((script,), context.vocabulary(known)):
             continue
         loose = readings((script,), context.vocabulary(None))
-        new = sorted({i.text for r in loose for i in r if i.kind == "label"}, key=len)
+        new = {i.text: i for r in loose for i in r if i.kind == "label"}
         if any(c in context.scope.lost for c in [*script.span.text, *new]):
             return Silent("told with the index")
-        if new and context.scope.labels(stem) and len(new) == 1:
-            return NoSuchLabel(f"`{new[0]}` is no label of `{stem.base}` and no index", script.span,
+        if context.scope.labels(stem) and len(new) == 1:
+            (label,) = new.values()
+            return NoSuchLabel(f"`{label.text}` is no label of `{stem.base}` and no index", label.span,
                                notes=(f"its labels are {_listed(known)}",))
         return UnreadableScript(f"`{script.span.text}` has no reading", script.span,
                                 notes=(*notes, f"the indices are {', '.join(f'`{i}`' for i in context.indices) or 'none'}"))
