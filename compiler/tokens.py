@@ -19,7 +19,7 @@ _MASTER = re.compile(
     |\\(?P<text>text|mathrm|operatorname|mathbf|boldsymbol|mathbb|mathsf|textbf|textrm)\*?\s*
         (?:\{\s*(?P<label>[^{}\n]*?)\s*\}|(?P<letter>[A-Za-z0-9]))
     |\\(?P<macro>[A-Za-z]+)|(?P<lineend>\\\\)|\\(?P<symbol>[^A-Za-z\n])
-    |(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)
+    |(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)
     |_(?P<low>[A-Za-z]{2,})|\^(?P<up>[A-Za-z]{2,})
     |(?P<word>[A-Za-z]+)|(?P<greek>[α-ωΑ-ΡΤ-Ωϵϕϑϱµℓ])|(?P<script>ℒ)|(?P<big>[Σ∑∏])|(?P<one>𝟙)
     |(?P<string>"[^"\n]*")|(?P<prime>['′]+|″|‴)|(?P<mark>[\u0302\u0303\u0304\u0305])
@@ -210,7 +210,7 @@ class _Lexer:
     def _label(self, text: str, kind: str, start: int, end: int) -> None:
         """`_hat` is a label; the name of a Greek letter is that letter, and so a script."""
         if text in GREEK:
-            self.put("LOW" if kind == "low" else "UP", "", start, start + 1)
+            self.put("LOW" if kind == "low" else "UP", "_" if kind == "low" else "^", start, start + 1)
             self.put("GREEK", GREEK[text], start + 1, end)
         else:
             self.put("LABEL_LOW" if kind == "low" else "LABEL_UP", text, start, end)

@@ -282,7 +282,7 @@ def test_nothing_to_read(text: str) -> None:
     (b"index t : time(T)\n\xff\xfe", "not UTF-8: byte 0xff on line 2"),
     (b"", "nothing to read"),
     (b"# " + b"x" * 10_000_000, "more than the 2,000,000 characters"),
-    ("# ".encode() + "é".encode() * 1_900_000 * 2, "more than the 2,000,000 characters"),
+    (("# " + "é" * 3_800_000).encode(), "more than the 2,000,000 characters"),
 ])
 def test_a_file_that_is_no_spec(tmp_path: Path, data: bytes, said: str) -> None:
     (tmp_path / "a.ein").write_bytes(data)

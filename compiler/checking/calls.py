@@ -16,7 +16,7 @@ from einc.primitives import PRIMITIVES
 from einc.problems import Circular, IndicatorFactor, NoDomain, TooDeep, WrongArguments
 from einc.terms import TRUE, Apply, Fold, Term, Where, both, free_indices, walk
 
-MAX_CALLS = 20_000
+MAX_CALLS = 5_000
 MAX_CALLING = 50
 
 

@@ -117,6 +117,12 @@ def _product(context: Context, factors: tuple[s.Expression, ...], operators: tup
         else:
             if operator == "/":
                 _quotient(context, factors, operators, at)
+            if isinstance(factor, s.Fraction) and operator != "/":
+                # `\frac{1}{n} x` is `1/n x`.
+                above.append(once(value(context, factor.above)))
+                below.append(once(value(context, factor.below)))
+                at += 1
+                continue
             found, at = _applied(context, factors, operators, at)
         (below if operator == "/" else above).append(once(found) if not isinstance(factor, s.Word | s.Scripted) else found)
     return multiplied(above, below)
