@@ -2,7 +2,7 @@
 
 In normal form the body of an equation is
   pointwise     no fold inside;
-  a fold        of a product of reads (a contraction), or of one pointwise term that is a read;
+  a fold        of a product of reads (a contraction, or the number 1), or of one read or number;
   a direct sum  of pointwise parts.
 Non-goals: order of contractions, what is stored, anything about cost.
 """
@@ -70,7 +70,7 @@ def is_normal(equation: Equation) -> bool:
         case Fold("sum", _, domain, body):
             return _pointwise(domain) and (body == ONE or all(isinstance(f, Read) and _pointwise(f) for f in factors(body)))
         case Fold(_, _, domain, body):
-            return _pointwise(domain) and isinstance(body, Read) and _pointwise(body)
+            return _pointwise(domain) and isinstance(body, Read | Const) and _pointwise(body)
         case Join(_, parts):
             return all(_pointwise(part) for _, part in parts)
     return _pointwise(equation.body)
@@ -132,8 +132,9 @@ class _Flat:
         inner = both(given, simple.domain)
         domain = self.pointwise(simple.domain, given, owner)
         parts = tuple(f for f in _quotient_factors(simple.body) if f != ONE) or (ONE,) if simple.op == "sum" else (simple.body,)
-        loose = [p for p in parts if not _plain(p) and parts != (ONE,)]
-        kept = [p for p in parts if _plain(p) or parts == (ONE,)]
+        alone = len(parts) == 1 and isinstance(parts[0], Const)
+        loose = [p for p in parts if not _plain(p) and not alone]
+        kept = [p for p in parts if _plain(p) or alone]
         named = [self._term(p, inner, owner, frozenset(simple.bound)) for p in loose]
         body = tuple([*named, *kept])
         return Fold(simple.op, simple.bound, domain, body[0] if len(body) == 1 else Apply("mul", body))

@@ -54,7 +54,8 @@ def read_sizes(module: Module, body: Writer, helpers: set[str], wide: bool) -> l
     asked = sorted(module.sizes - known.keys())
     for name in asked:
         helpers.add("_whole")
-        body(f'_whole("{name}", {name})')
+        least = 0 if any(name in x.extent.sizes for x in module.sets) else 1
+        body(f'_whole("{name}", {name}, {least})')
     _checks(module, body, helpers)
     return asked
 
@@ -125,10 +126,10 @@ def _expect(name, x, shape, axes, dtype, device):
         raise ValueError(f"{name} is on {x.device}, the others are on {device}")
 ''',
     "_whole": '''
-def _whole(name, value):
+def _whole(name, value, least):
     """A size that no tensor fixes."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} = {value!r}, a whole number from 1 is expected")
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} = {value!r}, a whole number from {least} is expected")
 ''',
     "_within": '''
 def _within(name, x, low, high):

@@ -298,7 +298,11 @@ class Lowering:
         over = tuple(i.name for i in fold.bound)
         parts = _factors(fold.body) if FOLDS[fold.op].linear else (fold.body,)
         numbers = tuple(f for f in parts if f != ONE and not free_indices(f) and not _has_read(f)) if len(parts) > 1 else ()
-        args = [self.term(f, both(equation.domain, fold.domain)) for f in parts if f != ONE and f not in numbers]
+        args = [
+            self.term(f, both(equation.domain, fold.domain))
+            for f in parts
+            if (f != ONE or not FOLDS[fold.op].linear) and f not in numbers
+        ]
         if numbers:
             args = self._scaled(args, numbers)
         row = FOLDS[fold.op]

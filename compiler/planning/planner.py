@@ -303,7 +303,8 @@ def _texts(program: NormalProgram, passed: Streamed) -> dict[str, str]:
     tensors = dict(program.tensors)
     for equation in passed.equations:
         slots = tuple(Slot(i.set, "lower", i.name) for i in equation.indices)
-        tensors.setdefault(equation.target, Tensor(equation.target, equation.target, slots, "local"))
+        if equation.target not in tensors or len(tensors[equation.target].slots) != len(equation.axes):
+            tensors[equation.target] = Tensor(equation.target, equation.target, slots, "local")
     shown = NormalProgram(program.name, tensors, passed.equations, (), program.sizes, program.splits, program.sums)
     return {e.target: equation_text(shown, e) for e in passed.equations}
 
