@@ -1,11 +1,16 @@
-"""For every test: one thread per worker, and the option that rewrites the golden texts."""
+"""For every test: one thread per worker, examples that do not change from run to run, and the option that rewrites the golden texts."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import settings
 
 torch.set_num_threads(1)
+
+# The same examples in every run: a red run is about the change at hand. `--hypothesis-seed=…` looks further.
+settings.register_profile("house", derandomize=True, deadline=None)
+settings.load_profile("house")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

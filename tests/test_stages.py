@@ -21,7 +21,6 @@ NORMAL = {
     **UNFOLDED,
     "unread": "an input that is simplified away is refused when it is given",
     "shift_restricted": "a factor with an index expression gets an equation without the restriction that keeps it in range",
-    "empty_reference": "a factor that is infinite leaves a sum over no points: ∞ · 0",
 }
 SHOWN_TYPED: dict[str, str] = {}
 SHOWN_NORMAL = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from einc.folds import FOLDS
+from einc.indices import Index
 from einc.rewrites.rule import I, J, K, Rule, i, j, k, le, mul, r, u, v, w
-from einc.terms import ONE, TRUE, Apply, Fold, Read, Size, Term, Where, both, conjuncts, free_indices
+from einc.terms import ONE, TRUE, Apply, Fold, Read, Size, Term, Where, both, conjuncts, const, free_indices, walk
 
 
 def _merge(term: Term) -> Term | None:
@@ -25,18 +26,23 @@ def _guard(term: Term) -> Term | None:
     return None
 
 
+def _leaves(term: Term, bound: tuple[Index, ...], domain: Term) -> bool:
+    """Whether a factor may leave the sum. Over a part of a set a sum may be empty, so that 0, and data may then be infinite."""
+    return not free_indices(term) & set(bound) and (domain == TRUE or not any(isinstance(x, Read) for x in walk(term)))
+
+
 def _factor_out(term: Term) -> Term | None:
     """Σ_i c x = c Σ_i x, and (Σ_i x / c) = (Σ_i x) / c."""
     if isinstance(term, Fold) and any(c != TRUE and not free_indices(c) & set(term.bound) for c in conjuncts(term.domain)):
         return None
     match term:
         case Fold(op, bound, domain, body) if (
-            FOLDS[op].linear and bound and body != ONE and domain != TRUE and not free_indices(body) & set(bound)
+            FOLDS[op].linear and bound and body != ONE and domain != TRUE and _leaves(body, bound, domain)
         ):
             return mul(body, Fold(op, bound, domain, ONE))
         case Fold(op, bound, domain, Apply("mul", args)) if FOLDS[op].linear:
-            outer = tuple(y for y in args if not free_indices(y) & set(bound))
-            inner = tuple(y for y in args if free_indices(y) & set(bound))
+            outer = tuple(y for y in args if _leaves(y, bound, domain))
+            inner = tuple(y for y in args if not _leaves(y, bound, domain))
             if outer and inner:
                 return mul(*outer, Fold(op, bound, domain, inner[0] if len(inner) == 1 else mul(*inner)))
         case Fold(op, bound, domain, Apply("div", (above, below))) if FOLDS[op].linear and not free_indices(below) & set(bound):
@@ -76,8 +82,9 @@ RULES = (
         "reals",
         _factor_out,
         (
-            Fold("sum", (I,), le(i, j), mul(u, v, w)),
-            Fold("sum", (I,), le(i, j), v),
+            Fold("sum", (I,), le(i, j), mul(u, const(3), w)),
+            Fold("sum", (I,), TRUE, mul(u, v, w)),
+            Fold("sum", (I,), le(i, j), const(3)),
             Fold("sum", (I,), TRUE, Apply("div", (u, v))),
             Fold("sum", (I,), TRUE, Apply("neg", (w,))),
         ),
