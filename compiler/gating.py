@@ -13,7 +13,6 @@ from einc.terms import (
     Position,
     Program,
     Read,
-    Slot,
     Tensor,
     Term,
     TypedProgram,
@@ -22,6 +21,7 @@ from einc.terms import (
     conjuncts,
     free_indices,
     reads,
+    slot_of,
     substitute,
     transform,
     walk,
@@ -65,7 +65,7 @@ def _apart(equation: Equation, gated: dict[str, Equation], tensors: dict[str, Te
         while key in tensors:
             key, n = f"{equation.target}_sum{n}", n + 1
         indices = tuple(sorted(appearance(inner, TRUE), key=axis_order))
-        tensors[key] = Tensor(key, key, tuple(Slot(i.set, "lower", i.name) for i in indices), "local")
+        tensors[key] = Tensor(key, key, tuple(slot_of(i) for i in indices), "local")
         apart.append(Equation(key, tuple(map(Position, indices)), TRUE, inner))
         body = Apply("mul", (Read(key, tuple(map(Position, indices))), *gates))
         return Fold("sum", tuple(b for b in bound if b not in first), domain, body)

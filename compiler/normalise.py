@@ -29,7 +29,6 @@ from einc.terms import (
     Position,
     Read,
     Size,
-    Slot,
     Tensor,
     Term,
     TypedProgram,
@@ -42,6 +41,7 @@ from einc.terms import (
     free_indices,
     reads,
     rebuild,
+    slot_of,
     substitute,
     walk,
 )
@@ -189,7 +189,7 @@ class _Flat:
         while target in self.tensors:
             target, n = f"{stem}{n}", n + 1
         indices = tuple(sorted(order, key=axis_order))
-        self.tensors[target] = Tensor(target, target, tuple(Slot(i.set, "lower", i.name) for i in indices), "local")
+        self.tensors[target] = Tensor(target, target, tuple(slot_of(i) for i in indices), "local")
         self._record(Equation(target, tuple(map(Position, indices)), domain, term))
         return Read(target, tuple(map(Position, indices)))
 

@@ -118,6 +118,11 @@ class Slot:
     name: str
 
 
+def slot_of(index: Index) -> Slot:
+    """The slot of a helper tensor: below, or in parentheses where an index would otherwise pair with another."""
+    return Slot(index.set, "label" if index.set.summed else "lower", index.name)
+
+
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """A tensor of the program. `key` is its Python name, one per program; `text` the way it was written."""

@@ -25,8 +25,8 @@ NORMAL = {
 SHOWN_TYPED: dict[str, str] = {}
 SHOWN_NORMAL = {
     **UNFOLDED,
-    "rope_pairs rope_halves attention gqa sliding_window trace gather_sum convolution": "E0305: a free index shown up and down",
     "shift_restricted": "E0601: see NORMAL",
+    "trace": "E0305: a diagonal of two levels",
     "mask_empty": "E0507: two restrictions, of which one implies the other",
 }
 SHOWN = pytest.mark.parametrize("explicit", [False, True], ids=["plain", "explicit"])

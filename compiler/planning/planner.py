@@ -30,6 +30,7 @@ from einc.terms import (
     Term,
     free_indices,
     reads,
+    slot_of,
     transform,
     walk,
 )
@@ -302,7 +303,7 @@ def _texts(program: NormalProgram, passed: Streamed) -> dict[str, str]:
     """Each equation of a pass as the language writes it."""
     tensors = dict(program.tensors)
     for equation in passed.equations:
-        slots = tuple(Slot(i.set, "lower", i.name) for i in equation.indices)
+        slots = tuple(slot_of(i) for i in equation.indices)
         if equation.target not in tensors or len(tensors[equation.target].slots) != len(equation.axes):
             tensors[equation.target] = Tensor(equation.target, equation.target, slots, "local")
     shown = NormalProgram(program.name, tensors, passed.equations, (), program.sizes, program.splits, program.sums)

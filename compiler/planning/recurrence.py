@@ -27,6 +27,7 @@ from einc.terms import (
     conjuncts,
     const,
     reads,
+    slot_of,
     substitute,
     transform,
 )
@@ -171,7 +172,7 @@ class _Telling:
     def _own(self, equation: Equation) -> Read:
         """A tensor of the program under its own name, all its indices written."""
         if equation.target not in self.tensors:
-            slots = tuple(Slot(i.set, "lower", i.name) for i in equation.indices)
+            slots = tuple(slot_of(i) for i in equation.indices)
             self.tensors[equation.target] = Tensor(equation.target, equation.target, slots, "local")
         return Read(equation.target, equation.axes)
 
