@@ -239,7 +239,7 @@ def _kernel(
         if e.target not in {x.target for x in group.equations}
         for r in [*reads(e.body), *reads(e.domain)]
     }
-    kept = frozenset(outside | {key for _, key in program.outputs})
+    kept = frozenset(outside | {key for _, key in program.outputs}) - group.virtual
     cut = bool(group.virtual) or any(_cut(e) for e in group.equations)
     passed = stream(group.equations, group.virtual, kept) if cut else Streamed(group.equations, None, ())
     texts = _texts(program, passed)
