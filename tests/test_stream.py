@@ -78,16 +78,31 @@ def test_each_folded_index_has_its_pass() -> None:
 def test_derive_prints_the_recurrence(tex: bool) -> None:
     done = CliRunner().invoke(main, ["derive", "attention", *(["--tex"] if tex else [])])
     assert done.exit_code == 0
-    said = (r"z &\leftarrow \alpha \, z +", r"m' &= \max\left(m", r"\frac{N^{d}}{z}") if tex else (
-        "z ← α z + Σ_{s ∈ B} exp(", "m' = max(m, max_{s ∈ B}", "α = exp(m - m')", "= N^{d} / z")
+    said = (
+        (r"z &\leftarrow \alpha \, z +", r"m' &= \max\left(m", r"\frac{N^{d}}{z}")
+        if tex
+        else ("z ← α z + Σ_{s ∈ B} exp(", "m' = max(m, max_{s ∈ B}", "α = exp(m - m')", "= N^{d} / z")
+    )
     assert all(text in done.output for text in said), done.output
 
 
 # ranges, against brute force
 
 PREDICATES = (
-    "s ≤ t", "s < t", "s ≤ t + 2", "t - W < s, s ≤ t", "s ≤ t or s ≤ W", "s ≥ t", "s + W ≤ t", "mod(t - s, 2) = 0, s ≤ t",
-    "floor((s - 1) / W) = floor((t - 1) / W)", "not (s = t), s ≤ t", "2 s ≤ t", "s ≤ min(t, W)", "t ≤ s, s ≤ t + W", "s ≤ 2 t",
+    "s ≤ t",
+    "s < t",
+    "s ≤ t + 2",
+    "t - W < s, s ≤ t",
+    "s ≤ t or s ≤ W",
+    "s ≥ t",
+    "s + W ≤ t",
+    "mod(t - s, 2) = 0, s ≤ t",
+    "floor((s - 1) / W) = floor((t - 1) / W)",
+    "not (s = t), s ≤ t",
+    "2 s ≤ t",
+    "s ≤ min(t, W)",
+    "t ≤ s, s ≤ t + W",
+    "s ≤ 2 t",
 )
 
 
@@ -106,10 +121,20 @@ def value(term: Term, places: dict[str, int], sizes: dict[str, int]) -> int | bo
                 return above // below
             found = [value(a, places, sizes) for a in args]
             return {
-                "add": lambda: sum(found), "sub": lambda: found[0] - found[1], "neg": lambda: -found[0],
-                "mod": lambda: found[0] % found[1], "mul": lambda: found[0] * found[1], "min": lambda: min(found),
-                "max": lambda: max(found), "le": lambda: found[0] <= found[1], "lt": lambda: found[0] < found[1], "eq": lambda: found[0] == found[1], "ne": lambda: found[0] != found[1],
-                "and": lambda: all(found), "or": lambda: any(found), "not": lambda: not found[0],
+                "add": lambda: sum(found),
+                "sub": lambda: found[0] - found[1],
+                "neg": lambda: -found[0],
+                "mod": lambda: found[0] % found[1],
+                "mul": lambda: found[0] * found[1],
+                "min": lambda: min(found),
+                "max": lambda: max(found),
+                "le": lambda: found[0] <= found[1],
+                "lt": lambda: found[0] < found[1],
+                "eq": lambda: found[0] == found[1],
+                "ne": lambda: found[0] != found[1],
+                "and": lambda: all(found),
+                "or": lambda: any(found),
+                "not": lambda: not found[0],
             }[op]()
     raise AssertionError(term)
 
