@@ -42,7 +42,7 @@ def inline_gates(program: TypedProgram) -> Program:
             out += apart
             equation = _inlined(equation, gated, program)
         out.append(Equation(equation.target, equation.axes, equation.domain, simplify(equation.body), equation.source))
-    return Program(program.name, tensors, tuple(out), program.outputs, program.sizes, program.splits, program.sums)
+    return Program(program.name, tensors, tuple(out), program.outputs, program.sizes, program.splits, program.sums, program.source)
 
 
 def _apart(equation: Equation, gated: dict[str, Equation], tensors: dict[str, Tensor]) -> tuple[Equation, list[Equation]]:

@@ -58,7 +58,9 @@ def normalise(program: TypedProgram) -> NormalProgram:
     equations = _needed(work.equations, [key for _, key in program.outputs])
     keys = {e.target for e in equations}
     tensors = {k: t for k, t in work.tensors.items() if t.role != "local" or k in keys}
-    out = NormalProgram(program.name, tensors, tuple(equations), program.outputs, program.sizes, program.splits, program.sums)
+    out = NormalProgram(
+        program.name, tensors, tuple(equations), program.outputs, program.sizes, program.splits, program.sums, program.source
+    )
     broken = next((e for e in out.equations if not is_normal(e)), None)
     assert broken is None, f"not normal: {broken}"
     return out

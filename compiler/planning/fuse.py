@@ -103,7 +103,9 @@ def peeled(program: NormalProgram) -> NormalProgram:
         new = tuple(Equation(e.target, e.axes, e.domain, transform(e.body, change), e.source) for e in program.equations)
         if new == program.equations:
             return program
-        opened = TypedProgram(program.name, program.tensors, new, program.outputs, program.sizes, program.splits, program.sums)
+        opened = TypedProgram(
+            program.name, program.tensors, new, program.outputs, program.sizes, program.splits, program.sums, program.source
+        )
         program = normalise(opened)
     return program
 

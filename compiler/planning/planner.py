@@ -62,7 +62,7 @@ def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None) -> Mo
     sizes |= frozenset(n for e in program.equations for n in _sizes(e)) - program.sizes.keys()
     return Module(
         _stem(program.name),
-        program.name,
+        program.source or program.name,
         asked,
         program.outputs,
         {k: v for k, v in buffers.items() if k in stored},
@@ -147,7 +147,9 @@ def _with_parts(program: NormalProgram) -> NormalProgram:
                 parts.append((index, Read(key, axes)))
             equation = Equation(equation.target, equation.axes, equation.domain, Join(body.index, tuple(parts)), equation.source)
         out.append(equation)
-    return NormalProgram(program.name, tensors, tuple(out), program.outputs, program.sizes, program.splits, program.sums)
+    return NormalProgram(
+        program.name, tensors, tuple(out), program.outputs, program.sizes, program.splits, program.sums, program.source
+    )
 
 
 def _buffers(program: Program) -> dict[str, Buffer]:
@@ -306,7 +308,7 @@ def _texts(program: NormalProgram, passed: Streamed) -> dict[str, str]:
         slots = tuple(slot_of(i) for i in equation.indices)
         if equation.target not in tensors or len(tensors[equation.target].slots) != len(equation.axes):
             tensors[equation.target] = Tensor(equation.target, equation.target, slots, "local")
-    shown = NormalProgram(program.name, tensors, passed.equations, (), program.sizes, program.splits, program.sums)
+    shown = NormalProgram(program.name, tensors, passed.equations, (), program.sizes, program.splits, program.sums, program.source)
     return {e.target: equation_text(shown, e) for e in passed.equations}
 
 
