@@ -1,4 +1,4 @@
-"""For every test: one thread per worker, examples that do not change from run to run, and the option that rewrites the golden texts."""
+"""For every test: one thread per worker, the same examples in every run, and the option that rewrites the golden texts."""
 
 from __future__ import annotations
 

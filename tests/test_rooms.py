@@ -19,7 +19,8 @@ HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.gramm
 # The rooms of compiler/ from the foundation up: each may import what stands before it.
 ORDER = [
     "errors", "problems", "syntax", "primitives", "folds", "spelling", "tokens", "lines", "parse", "indices", "terms", "domains",
-    "checking", "checker", "sizes", "interpret", "show", "tex", "rewrites", "simplify", "gating", "normalise", "plan", "planning", "pipeline",
+    "checking", "checker", "sizes", "interpret", "show", "tex", "rewrites", "simplify", "gating", "normalise", "plan",
+    "planning", "pipeline",
     "front", "hook", "commands", "cli", "__main__",
 ]
 DOORS = ("compiler/front.py", "compiler/hook.py", "compiler/cli.py", "compiler/__init__.py", "compiler/commands/")
