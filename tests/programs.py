@@ -248,6 +248,13 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         L_{t s} = x_t x_s
         output A_{t s} = softmax_s(L_{t s})
     """, TIME, {}),
+    "gates_in_gates": ("index t : time(T)\ninput x_t\noutput y_t = 1[t > 2] (1[t < 5] x_t) + 1[t < 3] (x_t 1[t > 1] x_t)", TIME, {}),
+    "one_term_two_domains": ("""
+        index t, s : time(T)
+        input x_t, z_t
+        y_t = Σ_{s ≤ t} exp(x_t x_s) z_s + Σ_{s ≥ t} exp(x_t x_s) z_s
+        output y_t : all
+    """, TIME, {}),
     # functions
     "layer_norm": ("index t : time(T)\nindex f : feature(D)\ninput x_t^f\nweight g^f, b^f\noutput y_t^f = g^f LN(x_t^f) + b^f",
                    {"T": 4, "D": 5}, {}),

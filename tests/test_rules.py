@@ -268,7 +268,8 @@ class Chooser:
                 gated = [Where(self.condition(inside, "gate"), self.term(inside, depth - 1)) for _ in range(2)]
                 return Fold("sum", bound, TRUE, mul(self.read(inside), Apply(self.one("add", "sub"), tuple(gated))))
         op = self.one("max", "min") if kind == "nest" else self.one("max", "min", "prod")
-        made: Term = Fold(op, bound[-1:], self.condition(inside), self.term(inside, 0))
+        body = mul(self.read(inside), self.read(inside)) if op == "prod" else self.term(inside, depth - 1)
+        made: Term = Fold(op, bound[-1:], self.condition(inside), body)
         for index in reversed(bound[:-1]):
             made = Fold(op, (index,), self.condition((*scope, index)), made)
         return Apply("max", (Apply("min", (made, const(64))), const(-64)))
