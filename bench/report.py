@@ -48,16 +48,20 @@ def written(sizes: dict[str, int]) -> str:
 def table(rows: Iterable[Row], caption: str = "") -> Table:
     """A line per rival; one that could not do the case says why in its place."""
     out = Table(box=None, pad_edge=False, caption=caption or None, caption_justify="left")
-    for heading in ("case", "sizes", "type", "rival"):
+    for heading in ("case", "sizes", "type", "threads", "rival"):
         out.add_column(heading, no_wrap=heading != "sizes")
     for heading in ("time", "speed", "GF/s", "of GEMM", "error", "MB", "held", "first call"):
         out.add_column(heading, justify="right", no_wrap=True)
-    for _, group in groupby(rows, key=lambda row: (row["case"], str(row["sizes"]), row["dtype"])):
+    for _, group in groupby(rows, key=_place):
         for number, row in enumerate(group):
-            place = (row["case"], written(row["sizes"]), row["dtype"]) if number == 0 else ("", "", "")
+            place = _place(row) if number == 0 else ("", "", "", "")
             out.add_row(*place, row["rival"], *_figures(row), style="bold" if row["rival"].startswith("einc") else None)
         out.add_section()
     return out
+
+
+def _place(row: Row) -> tuple[str, str, str, str]:
+    return row["case"], written(row["sizes"]), row["dtype"], str(row["machine"]["threads"])
 
 
 def _figures(row: Row) -> list[str]:
@@ -88,18 +92,19 @@ def caption(rows: Sequence[Row]) -> str:
 # growth
 
 
-def sweeps(rows: Iterable[Row]) -> list[tuple[str, str, dict[str, list[Row]]]]:
-    """Case, element type, and by rival the rows over T, for the cases that have a growth."""
-    found: dict[tuple[str, str], dict[str, list[Row]]] = {}
+def sweeps(rows: Iterable[Row]) -> list[tuple[str, str, int, dict[str, list[Row]]]]:
+    """Case, element type, threads, and by rival the rows over T, for the cases that have a growth."""
+    found: dict[tuple[str, str, int], dict[str, list[Row]]] = {}
     for row in rows:
         if row["kind"] == "kernel" and row["status"] == "ok":
-            found.setdefault((row["case"], row["dtype"]), {}).setdefault(row["rival"], []).append(row)
+            key = (row["case"], row["dtype"], row["machine"]["threads"])
+            found.setdefault(key, {}).setdefault(row["rival"], []).append(row)
     out = []
-    for (case, dtype), by_rival in found.items():
+    for (case, dtype, threads), by_rival in found.items():
         lines = {rival: sorted(line, key=lambda row: row["sizes"]["T"]) for rival, line in by_rival.items()
                  if len({row["sizes"]["T"] for row in line}) >= SWEEP}
         if lines and case.startswith("growth"):
-            out.append((case, dtype, lines))
+            out.append((case, dtype, threads, lines))
     return out
 
 
@@ -117,19 +122,20 @@ def exponents(lines: dict[str, list[Row]]) -> dict[str, tuple[float | None, floa
 
 def growth_table(rows: Sequence[Row]) -> Table | None:
     out = Table(box=None, pad_edge=False, caption="seconds ~ T^x, bytes (call and held) ~ T^x", caption_justify="left")
-    for heading in ("growth", "type", "rival", "T", "time", "memory"):
+    for heading in ("growth", "type", "threads", "rival", "T", "time", "memory"):
         out.add_column(heading, no_wrap=True)
-    for case, dtype, lines in sweeps(rows):
+    for case, dtype, threads, lines in sweeps(rows):
         for rival, (time, space) in exponents(lines).items():
             spans = [row["sizes"]["T"] for row in lines[rival]]
-            out.add_row(case, dtype, rival, f"{spans[0]}…{spans[-1]}", *("" if x is None else f"{x:.2f}" for x in (time, space)))
+            slopes = ("" if x is None else f"{x:.2f}" for x in (time, space))
+            out.add_row(case, dtype, str(threads), rival, f"{spans[0]}…{spans[-1]}", *slopes)
     return out if out.row_count else None
 
 
 def plots(rows: Sequence[Row], folder: Path) -> list[Path]:
     """A picture for each sweep: time and memory over T, both on logarithmic scales."""
     out = []
-    for case, dtype, lines in sweeps(rows):
+    for case, dtype, threads, lines in sweeps(rows):
         figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
         fits = exponents(lines)
         for rival, line in lines.items():
@@ -148,8 +154,8 @@ def plots(rows: Sequence[Row], folder: Path) -> list[Path]:
             if axes.lines:
                 axes.legend(fontsize=8)
         machine = next(iter(lines.values()))[0]["machine"]
-        figure.suptitle(f"{BY_NAME[case].title}, {dtype}; {machine['cpu']}, {machine['threads']} threads, torch {machine['torch']}")
-        out.append(folder / f"{case}-{dtype}.png")
+        figure.suptitle(f"{BY_NAME[case].title}, {dtype}; {machine['cpu']}, threads: {threads}, torch {machine['torch']}")
+        out.append(folder / f"{case}-{dtype}-{threads}.png")
         figure.savefig(out[-1], dpi=110)
         pyplot.close(figure)
     return out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ def tiny(case: Case) -> Sizes:
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a compiler gets is run as it is, and the matrix product to compare with is small: the cases are what is tested."""
     def as_it_is(function: Callable[..., Any], **_: Any) -> Callable[..., Any]:
         return function
@@ -42,6 +42,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", as_it_is)
     monkeypatch.setattr(measure, "GEMM", 64)
     monkeypatch.setattr(measure, "SAMPLE", 1e-4)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("name", cases.BY_NAME)
@@ -235,7 +239,7 @@ def test_a_run_becomes_json_lines_a_table_and_plots(tmp_path: Path) -> None:
     assert "8…32" in told
     assert "2.00" in told
     pictures = report.plots(read, tmp_path)
-    assert [picture.name for picture in pictures] == ["growth-float32.png"]
+    assert [picture.name for picture in pictures] == [f"growth-float32-{torch.get_num_threads()}.png"]
     assert pictures[0].read_bytes().startswith(b"\x89PNG")
 
 
