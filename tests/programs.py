@@ -248,7 +248,8 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         L_{t s} = x_t x_s
         output A_{t s} = softmax_s(L_{t s})
     """, TIME, {}),
-    "gates_in_gates": ("index t : time(T)\ninput x_t\noutput y_t = 1[t > 2] (1[t < 5] x_t) + 1[t < 3] (x_t 1[t > 1] x_t)", TIME, {}),
+    "gates_in_gates": ("index t : time(T)\ninput x_t\noutput y_t = 1[t > 2] (1[t < 5] x_t) + 1[t < 3] (x_t 1[t > 1] x_t)",
+                       TIME, {}),
     "one_term_two_domains": ("""
         index t, s : time(T)
         input x_t, z_t
