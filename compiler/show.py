@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from einc.indices import WITHOUT_NUMBERS, Index, IndexSet, number
@@ -28,6 +28,7 @@ from einc.terms import (
     Where,
     conjuncts,
     free_indices,
+    reads,
     walk,
 )
 
@@ -145,6 +146,7 @@ class _Writer:
     program: Program
     letters: frozenset[str] = frozenset()
     explicit: bool = False
+    labels: frozenset[Index] = frozenset()  # free indices that stand on both levels: in parentheses they are no pair
 
     def structure(self, indices: dict[str, IndexSet], set_: IndexSet) -> str:
         if set_ in self.program.splits:
@@ -165,6 +167,17 @@ class _Writer:
 
     def equation(self, equation: Equation) -> str:
         tensor = self.program.tensors[equation.target]
+        return replace(self, labels=self._on_both_levels(equation))._equation(tensor, equation)
+
+    def _on_both_levels(self, equation: Equation) -> frozenset[Index]:
+        levels: dict[Index, set[str]] = {i: set() for i in equation.indices if i.set.summed}
+        for read in reads(equation.body) if levels else ():
+            for slot, sub in zip(self.program.tensors[read.tensor].slots, read.subs, strict=True):
+                if isinstance(sub, Position) and sub.index in levels:
+                    levels[sub.index].add(slot.level)
+        return frozenset(i for i, found in levels.items() if {"lower", "upper"} <= found)
+
+    def _equation(self, tensor: Tensor, equation: Equation) -> str:
         left = self.name(tensor) + _scripts([(x, self.text(axis)) for x, axis in zip(tensor.slots, equation.axes, strict=True)])
         domain = "" if equation.domain == TRUE else ", " + ", ".join(self.text(c) for c in conjuncts(equation.domain))
         return f"{left} = {self.text(equation.body)}{domain}"
@@ -191,7 +204,7 @@ class _Writer:
                 return self.text(item), _ATOM
             case Read(tensor, subs):
                 found = self.program.tensors[tensor]
-                return self.name(found) + _scripts([(s, self.text(x)) for s, x in zip(found.slots, subs, strict=True)]), _ATOM
+                return self.name(found) + _scripts([(s, self._slot(x)) for s, x in zip(found.slots, subs, strict=True)]), _ATOM
             case Where(condition, then):
                 return f"1[{', '.join(self.text(c) for c in conjuncts(condition))}] {self.text(then, _POWER)}", _PRODUCT
             case Fold():
@@ -201,6 +214,10 @@ class _Writer:
             case Apply(op, args):
                 return self._applied(op, args)
         raise AssertionError(term)
+
+    def _slot(self, sub: Term) -> str:
+        shown = self.text(sub)
+        return f"({shown})" if isinstance(sub, Position) and sub.index in self.labels else shown
 
     def _fold(self, term: Fold) -> str:
         said = [] if term.domain == TRUE else [self.text(c) for c in conjuncts(term.domain)]

@@ -26,7 +26,6 @@ SHOWN_TYPED: dict[str, str] = {}
 SHOWN_NORMAL = {
     **UNFOLDED,
     "shift_restricted": "E0601: see NORMAL",
-    "trace": "E0305: a diagonal of two levels",
     "mask_empty": "E0507: two restrictions, of which one implies the other",
 }
 SHOWN = pytest.mark.parametrize("explicit", [False, True], ids=["plain", "explicit"])

@@ -23,7 +23,6 @@ from einc.terms import (
     Position,
     Read,
     Term,
-    Where,
     both,
     conjuncts,
     free_indices,
@@ -127,7 +126,7 @@ class Work:
             self._equation(entry, made, report)
             return
         context = self._context(signature.key, frozenset(signature.letters), made, report)
-        domain = _masks(signature, signature.letters, context)
+        domain = _said(_masks(signature, signature.letters, context))
         signature.domain = None if domain == TRUE else domain
 
     def _equation(self, entry: Entry, made: Made, report: Report) -> None:
@@ -139,17 +138,16 @@ class Work:
         for relation in entry.withs:
             context = self._local(context, relation)
         result = _joined(context, entry, left) if isinstance(entry.body, s.DirectSum) else value(context, entry.body)
-        _balanced(result, left, entry)
         _restricting(context, left, entry)
         trailing = both(*(r for r in context.restrictions if free_indices(r) <= left))
-        domain = both(result.domain, trailing, _masks(signature, letters, context))
-        domain = both(*(c for c in conjuncts(domain) if not proves(TRUE, c)))
+        domain = _said(both(result.domain, trailing, _masks(signature, letters, context)))
+        _balanced(result, left, entry, domain)
         plain = both(*(c for c in conjuncts(domain) if free_indices(c) <= set(letters)))
         signature.letters = letters
         signature.domain = None if plain == TRUE else plain
         signature.stated = frozenset(n for n, x in enumerate(letters) if x in result.stated)
         signature.lines = {n: result.lines[x] for n, x in enumerate(letters) if x in result.lines}
-        signature.integer = result.integer and not isinstance(result.term, Where)
+        signature.integer = result.whole
         if signature.integer and not letters:
             self.scope.scalars.add(signature.name.base)
         terms = tuple(_axis(axis, self.scope) for axis in entry.left.axes)
@@ -208,6 +206,11 @@ class Work:
         made.drop()
 
 
+def _said(domain: Term) -> Term:
+    """A domain without what holds everywhere."""
+    return both(*(c for c in conjuncts(domain) if not proves(TRUE, c)))
+
+
 def _masks(signature: Signature, letters: tuple[Index, ...], context: Context) -> Term:
     found: list[Term] = []
     for mask in signature.masks:
@@ -249,10 +252,10 @@ def _joined(context: Context, entry: Entry, left: frozenset[Index]) -> Value:
     return Value(Join(whole[0], tuple(made)), domain, stated=frozenset().union(*(v.stated for v in values)) - set(parts))
 
 
-def _balanced(result: Value, left: frozenset[Index], entry: Entry) -> None:
+def _balanced(result: Value, left: frozenset[Index], entry: Entry, domain: Term = TRUE) -> None:
     """Every free index stands on both sides; a number alone needs none."""
     _on_left(result, left)
-    present = free_indices(result.term) | free_indices(result.domain)
+    present = free_indices(result.term) | free_indices(result.domain) | free_indices(domain)
     if present or any(True for _ in reads(result.term)):
         for index in sorted(left - present, key=lambda i: i.name):
             raise FreeOnLeft(f"index `{index}` stands on the left, but nothing on the right has it", entry.span,

@@ -6,7 +6,7 @@ from einc import syntax as s
 from einc.checking.names import Name, index_name
 from einc.checking.scope import Signature
 from einc.checking.scripts import Reading, labelled, readings
-from einc.checking.signatures import bare_label
+from einc.checking.signatures import bare_label, reads_as_indices
 from einc.checking.slots import fits
 from einc.checking.values import Context
 from einc.errors import Help, Problem, Silent
@@ -21,7 +21,7 @@ def unmatched(context: Context, stem: Name, scripts: tuple[s.Script, ...], node:
     if stem.base in context.scope.lost or stem.python in context.scope.lost:
         return Silent("told with its declaration")
     for script in node.scripts if isinstance(node, s.Scripted) else ():
-        if script.kind.startswith("label") and not context.letters and all(c in context.scope.indices for c in script.text):
+        if script.kind.startswith("label") and context.letters is None and reads_as_indices(context.scope, script):
             return bare_label(node.base.span.text if isinstance(node, s.Scripted) else "", script)
     signatures = [] if context.letters is not None else context.scope.named(stem)
     params = [p for p in context.params if p.name.stem == stem.stem]

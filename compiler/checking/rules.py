@@ -35,7 +35,7 @@ def closed(context: Context, value: Value, span: Span) -> Value:
     outside = [c for c in conjuncts(value.domain) if not free_indices(c) & set(contracted)]
     term = Fold("sum", tuple(contracted), both(*inside), value.term)
     context.made.places.setdefault(term, span)
-    return replace(out, term=term, domain=both(*outside), summed=value.summed.union(contracted))
+    return replace(out, term=term, domain=both(*outside), summed=value.summed.union(contracted), integer=False)
 
 
 def _two_readings(index: Index, found: tuple[Occurrence, ...]) -> None:

@@ -21,6 +21,7 @@ from einc.problems import (
     DefinedTwice,
     NotYet,
     OverridesNothing,
+    RelationAsValue,
     Reserved,
     TwoEquals,
     UnreadableScript,
@@ -168,8 +169,13 @@ def _ambiguous(node: s.Expression, found: list[Reading]) -> AmbiguousScript:
 def _bare_label(scope: Scope, node: s.Expression) -> None:
     """`x_th` is a name with a label; where its letters are indices that is unlikely to be meant."""
     for script in node.scripts if isinstance(node, s.Scripted) else ():
-        if script.kind.startswith("label") and script.text not in ACCENT_LABELS and all(c in scope.indices for c in script.text):
+        if script.kind.startswith("label") and reads_as_indices(scope, script):
             raise bare_label(node.base.span.text if isinstance(node, s.Scripted) else "", script)
+
+
+def reads_as_indices(scope: Scope, script: s.Script) -> bool:
+    """Whether every letter of a written label is an index."""
+    return script.text not in ACCENT_LABELS and all(c in scope.indices for c in script.text)
 
 
 def bare_label(base: str, script: s.Script) -> BadScript:
@@ -214,12 +220,10 @@ def _declared(scope: Scope, statement: s.Statement, clause: s.Clause, role: Lite
     signature = left.signature
     if len(scope.signatures) == known:
         before, here = signature.span, clause.body.span
-        if signature.role == role and before.text == here.text and before.source != here.source:
-            return
-        raise DefinedTwice(f"`{signature.text}` is declared twice", clause.span, "again here",
-                           Label(signature.span, "declared here"),
-                           helps=(Help("remove one of the two"),))
-    signature.alias = clause.alias
+        if signature.role != role or before.text != here.text or before.source == here.source:
+            raise DefinedTwice(f"`{signature.text}` is declared twice", clause.span, "again here",
+                               Label(signature.span, "declared here"), helps=(Help("remove one of the two"),))
+    signature.alias = clause.alias or signature.alias
     for tail in statement.tail:
         match tail.body:
             case s.Word("int"):
@@ -278,6 +282,10 @@ def _entry(scope: Scope, clause: s.Clause, relation: s.Relation, restrictions: l
     if "<-" in relation.operators:
         raise NotYet("an update `←` stands inside a `for`, which this release does not compile", relation.span,
                      notes=("recurrences come with `for`",))
+    if any(o not in ("=", ":=") for o in relation.operators):
+        right = relation.operands[1].span.to(relation.operands[-1].span)
+        raise RelationAsValue(f"`{right.text}` is a comparison, not a number", right,
+                              helps=(Help("`1[…]` is 1 where it holds and 0 elsewhere", right, f"1[{right.text}]", False),))
     if len(relation.operands) > 2:
         raise TwoEquals("two equals signs in one equation", relation.operands[2].span, "", Label(relation.operands[1].span),
                         helps=(Help("write two equations"),))

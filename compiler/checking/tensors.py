@@ -13,7 +13,7 @@ from einc.checking.scripts import Item, Level, labelled, readings
 from einc.checking.slots import match_slots
 from einc.checking.values import Context, Occurrence, Parameter, Value, literal, merged, once
 from einc.errors import Help, Problem, Span
-from einc.indices import Index, IndexSet, number, primed
+from einc.indices import Index, IndexSet, number
 from einc.problems import AmbiguousScript, UnreadableScript, WrongArguments, WrongSet, WrongType
 from einc.terms import ONE, TRUE, Apply, Pack, Part, Position, Read, Slot, Term, Where, both, const, free_indices, substitute
 
@@ -201,7 +201,6 @@ def left_out(context: Context, node: s.Expression) -> tuple[Value, Index] | None
     if found is None or context.letters is not None:
         return None
     stem, scripts = found
-    around = frozenset(i.name for i in context.held.union(context.left or (), *(free_indices(r) for r in context.restrictions)))
     for reading in readings(scripts, context.vocabulary(context.scope.labels(stem))):
         name, items = labelled(stem, reading)
         for signature in context.scope.exactly(name):
@@ -209,7 +208,6 @@ def left_out(context: Context, node: s.Expression) -> tuple[Value, Index] | None
             for n in missing if len(items) == len(signature.slots) - 1 else []:
                 slot = signature.slots[n]
                 index = Index(slot.name, slot.set)
-                index = primed(index, around) if index.name in around else index
                 level: Level = "upper"
                 extra = Item("index", slot.name, level, node.span, index)
                 at = sum(1 for x in signature.slots[:n] if x.level != "lower")

@@ -63,6 +63,11 @@ class Value:
     summed: frozenset[Index] = frozenset()
     integer: bool = False
 
+    @property
+    def whole(self) -> bool:
+        """Whether a tensor of it holds integers: an indicator may stand in a slot, but a tensor of them is a mask."""
+        return self.integer and not isinstance(self.term, Where)
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -137,10 +142,11 @@ class Context:
         return self.scope.indices if self.letters is None else self.letters
 
     def vocabulary(self, labels: frozenset[str] | None) -> Vocabulary:
+        scalars: Set[str]
         if self.letters is not None:
-            scalars: Set[str] = {p.name.base for p in self.params if not p.slots and p.value.integer}
+            scalars = {p.name.base for p in self.params if not p.slots and p.value.integer}
         else:
-            scalars = self.scope.scalars
+            scalars = self.scope.scalars | self.scope.sizes.keys()
         return Vocabulary(self.indices, labels, self.scope.applied, scalars)
 
     def holding(self, *indices: Index) -> Context:
@@ -160,11 +166,11 @@ class Context:
         indices = tuple(dict.fromkeys([*(i for i in order if i in free), *sorted(free, key=_order)]))
         key = self.made.fresh(f"{self.owner}_{stem}")
         slots = tuple(Slot(i.set, "lower", i.name) for i in indices)
-        self.made.tensors.append(Tensor(key, key, slots, "local", value.integer))
+        self.made.tensors.append(Tensor(key, key, slots, "local", value.whole))
         axes = tuple(Position(i) for i in indices)
         domain = both(*(c for c in conjuncts(value.domain) if free_indices(c) <= set(indices)))
         self.made.equations.append(Equation(key, axes, domain, value.term, source))
-        return replace(value, term=Read(key, axes))
+        return replace(value, term=Read(key, axes), integer=value.whole)
 
 
 def _order(index: Index) -> tuple[int, str]:
