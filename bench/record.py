@@ -26,7 +26,8 @@ ROOT = Path(__file__).parent.parent
 def _commit() -> str:
     """The commit, with a + where the compiler, the back ends or the specs differ from it."""
     def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+        command = ["git", "--no-optional-locks", *words]  # others commit while this runs
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
         changed = git("status", "--porcelain", "--", "compiler", "backends", "specs", "grammar", "bench/*.py")

@@ -74,7 +74,10 @@ def _used(scope: Scope, tree: s.SyntaxTree, find: Find, parse: Parse, chain: tup
             continue
         word = statement.clauses[0].body
         assert isinstance(word, s.Word)
+        told = len(scope.report.errors)
         found = find(tree.source, word.text, scope.report)
+        if len(scope.report.errors) > told:
+            continue
         if found is None:
             scope.report.add(CannotUse(f"there is no spec `{word.text}`", word.span,
                                        notes=("looked beside this file and among the specs of einc",)))

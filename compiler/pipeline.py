@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -46,7 +47,8 @@ def _shipped(name: str) -> Source | None:
 def find(source: Source, name: str, report: Report) -> Source | None:
     """A used spec: beside the file that uses it, else one of einc's."""
     try:
-        beside = Path(source.name).parent / f"{name}.ein"
+        # One name for one file, or a spec that uses itself by another way round would do so for ever.
+        beside = Path(os.path.normpath(Path(source.name).parent / f"{name}.ein"))
         if not source.name.startswith("<") and beside.is_file():
             return read_bytes(str(beside), beside.read_bytes(), report)
         return _shipped(name)

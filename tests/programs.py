@@ -327,6 +327,13 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         output y_t^e = q_t^d S_{t d}^e
     """, {"T": 9, "D": 3}, {}),
     # smallest programs that were once wrong
+    "carried_twice": ("""
+        index t, s : time(T)
+        input x_t, z_t
+        a_t = Σ_s softmax_{s < t}(x_s) z_s
+        output y_t = abs(a_t / (1 + abs(a_t)))
+        output a_t
+    """, TIME, {}),
     "number_max": ("index t, s : time(T)\ninput x_t\noutput y_t = x_t + max_{s < t} 1", TIME, {}),
     "unread": ("index t, s : time(T)\ninput x_t, z_t\noutput y_t = x_t + Σ_{s ≤ t} (1/2 - 0.5) z_s", TIME, {}),
     "reciprocal": ("index t, s : time(T)\ninput x_t\noutput y_t = 1 / x_t + Σ_{s ≤ t} abs(0.5 / x_s)", TIME, {}),

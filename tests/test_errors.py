@@ -86,7 +86,7 @@ def test_the_message_of_the_language_page() -> None:
    |                  ^           ^ second use
    |                  first use
    = note: `s` is of class `time`, which is only summed explicitly
-help: write the sum and its domain
+help: sum over the domain of `A` (declared at spec.ein:{line - 2})
    |
 {line} | Y_{{t h}}^d = Σ_{{s ≤ t}} A_{{t s}}^{{(h)}} V_{{s h}}^d
    |             +++++++++
@@ -310,6 +310,19 @@ def test_a_spec_that_uses_itself(tmp_path: Path) -> None:
     assert [p.code for p in einc.check(tmp_path / "a.ein")] == ["E0212"]
     (problem,) = einc.check(tmp_path / "b.ein")
     assert "b.ein → " in problem.message
+
+
+def test_a_spec_that_uses_itself_another_way_round(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x.ein").write_text('use "../a/x"\ny = 1\n', encoding="utf-8")
+    assert {p.code for p in einc.check(tmp_path / "a" / ".." / "a" / "x.ein")} == {"E0212"}
+
+
+def test_a_used_spec_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "a.ein").write_text('use "b"\ny = 1\n', encoding="utf-8")
+    (tmp_path / "b.ein").write_bytes(b"\xff")
+    (problem,) = einc.check(tmp_path / "a.ein")
+    assert "b.ein is not UTF-8" in problem.message
 
 
 def test_the_pair_on_one_level_is_refused_in_strict() -> None:

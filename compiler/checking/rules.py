@@ -79,10 +79,13 @@ def _pairs(context: Context, index: Index, found: tuple[Occurrence, ...], value:
 def _temporal(index: Index, found: tuple[Occurrence, ...], labels: list[Label], value: Value) -> TemporalSum:
     domain = both(*(c for c in conjuncts(value.domain) if index in free_indices(c)))
     binder = f"Σ_{{{show_domain(domain)}}} " if domain != TRUE else f"Σ_{index} "
+    masked = next((o.masked for o in found if o.masked), "")
     kind = {"time": "temporal", "request": "request", "batch": "batch"}.get(index.set.cls, index.set.cls)
     return TemporalSum(f"{kind} index `{index}` is repeated but would be summed implicitly", found[0].span, "first use", *labels,
                        notes=(f"`{index}` is of class `{index.set.cls}`, which is only summed explicitly",),
-                       helps=(_sum("write the sum and its domain", found[0], binder, domain != TRUE),))
+                       helps=(_sum(f"sum over the domain of {masked}" if masked and domain != TRUE
+                                   else "write the sum and its domain",
+                                   found[0], binder, domain != TRUE),))
 
 
 def _sum(text: str, first: Occurrence, binder: str, certain: bool = True) -> Help:

@@ -38,10 +38,20 @@ def read(context: Context, node: s.Expression, ask: bool = False) -> Value | Non
         raise unmatched(context, stem, scripts, node)
     ((target, items),) = matches or powered
     value = _parameter(context, target, items) if isinstance(target, Parameter) else _tensor(context, target, items, node.span)
-    value = replace(value, free={i: tuple(replace(o, factor=node.span) for o in found) for i, found in value.free.items()})
+    masked = "" if isinstance(target, Parameter) else _masked(target)
+    value = replace(value, free={i: tuple(replace(o, factor=node.span, masked=masked) for o in found)
+                                 for i, found in value.free.items()})
     if powered and power is not None:
         value = merged([once(value)], Apply("pow", (value.term, const(power))), value.domain)
     return value
+
+
+def _masked(signature: Signature) -> str:
+    """The tensor and the place of its mask, for messages; empty where it has none."""
+    if not signature.masks:
+        return ""
+    span = signature.masks[-1].span
+    return f"`{signature.name.text}` (declared at {span.source.name}:{span.source.position(span.start)[0]})"
 
 
 def _power(scripts: tuple[s.Script, ...]) -> Fraction | None:

@@ -36,11 +36,12 @@ from einc.terms import (
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """Where an index stands: on which level, and in which factor."""
+    """Where an index stands: on which level, in which factor, and which tensor's mask restricts it there."""
 
     level: Level
     span: Span
     factor: Span | None = None
+    masked: str = ""
 
 
 Occurrences = Mapping[Index, tuple[Occurrence, ...]]
