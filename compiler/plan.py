@@ -97,10 +97,11 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """The product of the arguments summed over axes."""
+    """The product of the arguments summed over axes. `loose`: rounding it to the type of the data does no harm."""
 
     args: tuple[str, ...]
     over: tuple[str, ...]
+    loose: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +176,8 @@ def renamed(op: Op, old: str, new: str) -> Op:
             return Load(buffer, tuple(_renamed(s, old, new) for s in subs))
         case Map(name, args):
             return Map(name, tuple(new if a == old else a for a in args))
-        case Dot(args, over):
-            return Dot(tuple(new if a == old else a for a in args), over)
+        case Dot(args):
+            return replace(op, args=tuple(new if a == old else a for a in args))
         case Reduce():
             return replace(op, arg=new)
         case Select(condition, then):

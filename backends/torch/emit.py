@@ -7,15 +7,15 @@ from einc.backends.torch.inputs import HELPERS, parameter, read_sizes, write_hel
 from einc.backends.torch.tiles import write_kernel
 from einc.backends.writer import Names, Writer, identifier, sized
 from einc.indices import IndexSet
-from einc.plan import Concat, Contract, Kernel, Module, Step
+from einc.plan import Concat, Contract, Dot, Kernel, Module, Step
 
 
 def emit(module: Module) -> str:
     """The whole file."""
     body = Writer(depth=1)
     helpers: set[str] = {"_expect"}
-    names = Names({identifier(b) for b in module.buffers} | module.sizes | {"torch", "math", "device", "dtype", "wide"})
-    asked = read_sizes(module, body, helpers, any(isinstance(s, Kernel) for s in module.steps))
+    names = Names({identifier(b) for b in module.buffers} | module.sizes | {"torch", "math", "device", "dtype", "wide", "narrow"})
+    asked = read_sizes(module, body, helpers, _types(module))
     places: dict[tuple[str, IndexSet], str] = {}
     for step in module.steps:
         body()
@@ -28,6 +28,14 @@ def emit(module: Module) -> str:
     out.lines += body.lines
     write_helpers(out, helpers)
     return out.text
+
+
+def _types(module: Module) -> set[str]:
+    """The element types that the kernels compute in."""
+    kernels = [s for s in module.steps if isinstance(s, Kernel)]
+    tiled = [k for k in kernels if k.grid is not None or k.stream is not None]
+    loose = any(isinstance(let.op, Dot) and let.op.loose for k in tiled for let in k.lets)
+    return ({"wide"} if kernels else set()) | ({"narrow"} if loose else set())
 
 
 def _head(module: Module, out: Writer, math: bool) -> None:

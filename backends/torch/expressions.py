@@ -106,8 +106,8 @@ class Scribe(Reader):
                 return self._canonical(let)
             case Map(op, args):
                 return self._map(let, op, args)
-            case Dot(args, over):
-                return self._dot(let, args, over)
+            case Dot():
+                return self._dot(let, let.op)
             case Reduce(fold, arg, over, full):
                 return self._reduce(fold, arg, over, full)
             case Select():
@@ -285,7 +285,13 @@ class Scribe(Reader):
 
     # contractions and reductions
 
-    def _dot(self, let: Let, args: tuple[str, ...], over: tuple[str, ...]) -> Code:
+    def _dot(self, let: Let, op: Dot) -> Code:
+        made = self._product(let, op.args, op.over)
+        if self.tiled and op.loose and let.carry is None:
+            return Code(f"{made.at(ATOM)}.to(wide)", ATOM, True)
+        return made
+
+    def _product(self, let: Let, args: tuple[str, ...], over: tuple[str, ...]) -> Code:
         operands = [self._operand(a, let) for a in args]
         if len(operands) == 1:
             text, axes = operands[0]
@@ -323,10 +329,14 @@ class Scribe(Reader):
     def _operand(self, name: str, out: Let) -> tuple[Code, tuple[str, ...]]:
         """An operand of a contraction, with its axes in the order in which it lies."""
         let = self.lets[name]
+        loose = self.tiled and isinstance(out.op, Dot) and out.op.loose
         if isinstance(let.op, Load) and name not in self.variables:
             code, axes = self.raw(let.op)
+            code = code if loose else self._widened(code, let.op)
         else:
             code, axes = self.value(name), let.axes
+        if loose:
+            return Code(f"{code.at(ATOM)}.to(narrow)"), axes
         if out.kind == "real" and let.kind in ("exact", "integer"):
             code = Code(f"{code.at(ATOM)}.to(wide)")
         elif out.kind == "exact" and let.kind == "integer":

@@ -12,17 +12,19 @@ def parameter(module: Module, tensor: Tensor) -> str:
     return identifier(module.given.get(tensor.key, tensor.key))
 
 
-def _device(module: Module, out: Writer, wide: bool) -> None:
+def _device(module: Module, out: Writer, types: set[str]) -> None:
     floats = [t for t in module.inputs if not t.integer]
     first = identifier((floats or list(module.inputs))[0].key) if module.inputs else None
     device = f"{first}.device" if first else "torch.get_default_device()"
     dtype = f"{identifier(floats[0].key)}.dtype" if floats else "torch.get_default_dtype()"
     out(f"device, dtype = {device}, {dtype}")
-    if wide:
+    if "wide" in types:
         out("wide = torch.float64 if dtype == torch.float64 else torch.float32")
+    if "narrow" in types:
+        out('narrow = wide if dtype == torch.float16 and device.type == "cpu" else dtype  # of products that are only summed')
 
 
-def read_sizes(module: Module, body: Writer, helpers: set[str], wide: bool) -> list[str]:
+def read_sizes(module: Module, body: Writer, helpers: set[str], types: set[str]) -> list[str]:
     """Reads every size from the shapes, asks for the others, and checks every input against what it must be."""
     known: dict[str, str] = {}
     for name, value in module.fixed.items():
@@ -50,7 +52,7 @@ def read_sizes(module: Module, body: Writer, helpers: set[str], wide: bool) -> l
             body(f'{left}_shape("{module.given.get(tensor.key, tensor.key)}", {identifier(tensor.key)}, {len(tensor.slots)})')
     for tensor, n, extent in pending:
         _solve(tensor, n, extent, known, body)
-    _device(module, body, wide)
+    _device(module, body, types)
     asked = sorted(module.sizes - known.keys())
     for name in asked:
         helpers.add("_whole")

@@ -64,6 +64,7 @@ class Reader:
     here: dict[str, int] = field(default_factory=dict)  # how often the statement being written reads each variable
     aliases: set[str] = field(default_factory=set)  # lets whose variable may be another's memory
     scales: dict[str, str] = field(default_factory=dict)  # reference -> the factor of this step
+    tiled: bool = False  # a loop over tiles, in the wide type: loads are widened tile by tile
 
     def __post_init__(self) -> None:
         self.lets: Mapping[str, Let] = {let.name: let for let in self.kernel.lets}
@@ -77,7 +78,13 @@ class Reader:
     def _canonical(self, let: Let) -> Code:
         assert isinstance(let.op, Load)
         code, axes = self.raw(let.op)
-        return self._permuted(code, axes, let.axes)
+        return self._permuted(self._widened(code, let.op), axes, let.axes)
+
+    def _widened(self, code: Code, load: Load) -> Code:
+        """Elements as the kernel computes with them; what was widened before the tiles stays as it is."""
+        if not self.tiled or load.buffer in self.casts or self.module.buffers[load.buffer].kind == "integer":
+            return code
+        return Code(f"{code.at(ATOM)}.to(wide)")
 
     def _permuted(self, code: Code, mine: tuple[str, ...], wanted: tuple[str, ...]) -> Code:
         if mine == wanted:

@@ -57,8 +57,11 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
 
 
 def _prepare(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> None:
-    """Operands in the arithmetic of the kernel, and memory for its results."""
-    loaded = [let.op.buffer for let in kernel.lets if isinstance(let.op, Load)]
+    """Operands that are the same for every tile, in the arithmetic of the kernel; memory for its results."""
+    scribe.tiled = True
+    moving = {a.name for a in (kernel.grid, kernel.stream) if a is not None}
+    loads = [let for let in kernel.lets if isinstance(let.op, Load) and not moving & set(let.axes)]
+    loaded = [let.op.buffer for let in loads if isinstance(let.op, Load)]
     for name in dict.fromkeys(b for b in loaded if module.buffers[b].kind in ("real", "exact")):
         scribe.casts[name] = scribe.names.fresh(f"{name}_wide")
         body(f"{scribe.casts[name]} = {identifier(name)}.to(wide)")
@@ -88,7 +91,7 @@ def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scrib
     body(f"{columns} = max(128, 2**{_TILE - 1} // max(1, {rows} * {outer}))")
     scribe.variables["columns"] = columns
     for let in kernel.lets:  # every tile writes its largest products to the same memory
-        if isinstance(let.op, Dot) and let.carry is None and {grid.name, stream.name} <= set(let.axes) and let.kind == "real":
+        if isinstance(let.op, Dot) and not let.op.loose and let.carry is None and {grid.name, stream.name} <= set(let.axes) and let.kind == "real":
             scribe.memory[let.name] = scribe.names.fresh(f"{let.name}_memory")
             others = [sized(kernel.axis(a).set.extent, tight=True) for a in let.axes if a not in (grid.name, stream.name)]
             body(f"{scribe.memory[let.name]} = torch.empty({' * '.join([rows, columns, *others])}, dtype=wide, device=device)")
@@ -270,7 +273,7 @@ def _lets(
         if let.carry is not None:
             _merge(let, scribe.statement(let), body, scribe)
             continue
-        if isinstance(let.op, Load) and not arguments(let.op) and not let.text:
+        if isinstance(let.op, Load) and not arguments(let.op) and not let.text and not (scribe.inside and _twice(let, kernel)):
             continue
         if isinstance(let.op, Select) and let.op.full is not None and scribe.inside and scribe.masks(let, let.op, body):
             continue
@@ -289,7 +292,15 @@ def _lets(
         scribe.variables[let.name] = variable
 
 
+def _twice(let: Let, kernel: Kernel) -> bool:
+    """Whether several statements would widen the same elements."""
+    wide = [x for x in kernel.lets if let.name in arguments(x.op) and not (isinstance(x.op, Dot) and x.op.loose)]
+    return isinstance(let.op, Load) and let.kind == "real" and len(wide) > 1
+
+
 def _wanted(op: object) -> str:
+    if isinstance(op, Load):
+        return f"{op.buffer}_tile"
     axis = getattr(op, "axis", None)
     return identifier(axis) if isinstance(axis, str) else "x"
 

@@ -9,6 +9,7 @@ from einc.plan import Axis, Bound, Buffer, Concat, Contract, Cost, Kernel, Kind,
 from einc.planning.base_two import in_base_two
 from einc.planning.cost import lets_cost, nominal, size_of, volume
 from einc.planning.fuse import OPEN, Group, groups, peeled
+from einc.planning.loose import loosened
 from einc.planning.lower import Lowering
 from einc.planning.order import path
 from einc.planning.ranges import reach
@@ -278,7 +279,7 @@ def _kernel(
     }
     axes = tuple(Axis(a, work.sets[a], role.get(a, "whole"), bounds.get(a)) for a in order if a in work.sets)
     work.stores = [s for s in work.stores if s.buffer in kept]
-    lets = _live(work)
+    lets = loosened(_live(work), work.stores)
     largest = _largest(lets, work) if cut else ()
     held = number(TILE_ELEMENTS) if cut else number(0)
     cost = lets_cost(lets, work.sets, buffers, [s.buffer for s in work.stores], held * number(4))
