@@ -91,7 +91,8 @@ def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scrib
     body(f"{columns} = max(128, 2**{_TILE - 1} // max(1, {rows} * {outer}))")
     scribe.variables["columns"] = columns
     for let in kernel.lets:  # every tile writes its largest products to the same memory
-        if isinstance(let.op, Dot) and not let.op.loose and let.carry is None and {grid.name, stream.name} <= set(let.axes) and let.kind == "real":
+        exact = isinstance(let.op, Dot) and not let.op.loose and let.kind == "real"
+        if exact and let.carry is None and {grid.name, stream.name} <= set(let.axes):
             scribe.memory[let.name] = scribe.names.fresh(f"{let.name}_memory")
             others = [sized(kernel.axis(a).set.extent, tight=True) for a in let.axes if a not in (grid.name, stream.name)]
             body(f"{scribe.memory[let.name]} = torch.empty({' * '.join([rows, columns, *others])}, dtype=wide, device=device)")

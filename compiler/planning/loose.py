@@ -1,0 +1,57 @@
+"""Which contractions may be done in the type of the data: those whose result only meets sums and scalings before it is stored.
+
+An error of a logit is multiplied by what an exponential makes of it; an error of a share of a sum stays what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from einc.plan import Dot, Let, Map, Scalar, Select, Store, arguments
+from einc.terms import ZERO
+
+
+def loosened(lets: tuple[Let, ...], stores: Iterable[Store]) -> tuple[Let, ...]:
+    """The lets with such contractions marked."""
+    by = {let.name: let for let in lets}
+    kept = {s.value for s in stores}
+    readers: dict[str, list[Let]] = {let.name: [] for let in lets}
+    for let in lets:
+        for name in arguments(let.op):
+            readers[name].append(let)
+    linear: dict[str, bool] = {}
+    for let in reversed(lets):
+        linear[let.name] = let.carry is None or let.carry.fold == "sum"
+        linear[let.name] &= all(_tests(let.name, x, by) or (_scales(let.name, x) and linear[x.name]) for x in readers[let.name])
+        linear[let.name] &= bool(readers[let.name]) or let.name in kept
+    return tuple(_marked(let) if linear[let.name] else let for let in lets)
+
+
+def _marked(let: Let) -> Let:
+    match let.op:
+        case Dot(args) if len(args) > 1 and let.kind == "real":
+            return replace(let, op=replace(let.op, loose=True))
+    return let
+
+
+def _tests(name: str, reader: Let, lets: Mapping[str, Let]) -> bool:
+    """Whether the reader only asks if the value is zero."""
+    match reader.op:
+        case Map("ne", (value, other)):
+            return value == name and lets[other].op == Scalar(ZERO)
+    return False
+
+
+def _scales(name: str, reader: Let) -> bool:
+    """Whether the reader is linear in the value."""
+    match reader.op:
+        case Map("add" | "sub" | "neg" | "spread"):
+            return True
+        case Map("mul", args):
+            return args.count(name) == 1
+        case Map("div", (above, below)):
+            return above == name != below
+        case Select(condition, then):
+            return then == name and condition != name
+    return False
