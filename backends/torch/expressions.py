@@ -22,6 +22,7 @@ from einc.domains import linear
 from einc.indices import number, size
 from einc.plan import (
     Dot,
+    Kind,
     Let,
     Load,
     Map,
@@ -154,6 +155,8 @@ class Scribe(Reader):
             return self._spread(let, args[0])
         if op in ("real", "exact"):
             return Code(f"{self.value(args[0]).at(ATOM)}{'.to(wide)' if op == 'real' else '.double()'}", ATOM, True)
+        if (joined := self._outer_added(let, op, args)) is not None:
+            return joined
         codes = [self._as_real(let, a, let.axes) for a in args]
         if let.kind == "truth" and op in INFIX:
             codes = [self.aligned(a, let.axes) for a in args]
@@ -175,6 +178,28 @@ class Scribe(Reader):
         if op == "ceildiv":
             return Code(f"-(-{codes[0].at(UNARY)} // {codes[1].at(ATOM)})", UNARY, True)
         return infix(op, codes)
+
+    def _outer_added(self, let: Let, op: str, args: tuple[str, ...]) -> Code | None:
+        """x ± a b, where a b varies along more axes than either: added in one pass, the product is never stored."""
+        if not self.inside or op not in ("add", "sub") or len(args) != 2 or let.kind != "real" or args[1] in self.variables:
+            return None
+        product = self.lets[args[1]]
+        if not isinstance(product.op, Map) or product.op.op != "mul" or self.here.get(args[1], 1) != 1:
+            return None
+        inner = max(product.op.args, key=lambda a: len(self.lets[a].axes))
+        outer = tuple(a for a in product.op.args if a != inner)
+        axes = tuple(a for a in product.axes if any(a in self.lets[x].axes for x in outer))
+        if not axes or set(product.axes) in (set(axes), set(self.lets[inner].axes)) or len(outer) + 1 != len(product.op.args):
+            return None
+        base = self._as_real(let, args[0], let.axes)
+        kind: Kind = "exact" if any(self.lets[x].kind == "exact" for x in outer) else "real"
+        left = self._map(Let("", axes, kind, Map("mul", outer)), "mul", outer) if len(outer) > 1 else self.value(outer[0])
+        a = f"{left.at(ATOM)}{self.spread_marks(axes, let.axes)}{'.to(wide)' if kind == 'exact' else ''}"
+        b = f"{self.aligned(inner, let.axes).at(ATOM)}{'' if self.lets[inner].kind == 'real' else '.to(wide)'}"
+        sign = ", value=-1" if op == "sub" else ""
+        if base.fresh and self.lets[args[0]].axes == let.axes:
+            return Code(f"{base.at(ATOM)}.addcmul_({a}, {b}{sign})", ATOM, True)
+        return Code(f"torch.addcmul({base.text}, {a}, {b}{sign})", ATOM, True)
 
     def _in_place(self, let: Let, op: str, args: tuple[str, ...], codes: list[Code]) -> Code | None:
         """The operation on memory that nobody reads afterwards."""
