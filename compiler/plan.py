@@ -297,7 +297,34 @@ class Concat:
     cost: Cost
 
 
-Step = Contract | Kernel | Concat
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """A copy along an axis whose elements are shared by runs: a view where `onto` divides `of`, else what the kernel makes.
+
+    `count` is the size by which later steps know the number of runs; `order` are the view's axes as those of the operand.
+    """
+
+    kernel: Kernel
+    operand: str
+    order: tuple[int, ...]
+    onto: Extent
+    of: Extent
+    count: str
+
+    @property
+    def out(self) -> str:
+        return self.kernel.name
+
+    @property
+    def text(self) -> str:
+        return self.kernel.texts[0]
+
+    @property
+    def cost(self) -> Cost:
+        return self.kernel.cost
+
+
+Step = Contract | Kernel | Concat | Runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from einc.backends.torch.inputs import HELPERS, parameter, read_sizes, write_hel
 from einc.backends.torch.tiles import write_kernel
 from einc.backends.writer import Names, Writer, identifier, sized
 from einc.indices import IndexSet
-from einc.plan import Concat, Contract, Dot, Kernel, Module, Step
+from einc.plan import Concat, Contract, Dot, Kernel, Module, Runs, Step
 
 
 def emit(module: Module) -> str:
@@ -95,9 +95,27 @@ def _step(
         case Concat(out, parts, axis, text):
             body(f"# {text}")
             body(f"{identifier(out)} = torch.cat(({', '.join(_stored(module, p) for p in parts)}), {axis})")
+        case Runs():
+            _view(module, step, body, names)
+            body.open("else:")
+            _step(module, step.kernel, body, names, helpers, {})
+            body.close()
         case Kernel():
             scribe = Scribe(module, step, names, helpers, write=body, places=places)
             write_kernel(module, step, body, scribe)
+
+
+def _view(module: Module, step: Runs, body: Writer, names: Names) -> None:
+    """The number of runs, and the view where they are of one length."""
+    onto, of = sized(step.onto, tight=True), sized(step.of, tight=True)
+    if step.count not in names.taken:
+        names.taken.add(step.count)
+        body(f"{step.count} = {onto} if {onto} and {of} % {onto} == 0 else {of}")
+    straight = step.order == tuple(range(len(step.order)))
+    view = "" if straight else f".permute({', '.join(map(str, step.order))})"
+    body.open(f"if {step.count} == {onto}:")
+    body(f"{identifier(step.out)} = {_stored(module, step.operand)}{view}")
+    body.close()
 
 
 def _stored(module: Module, name: str) -> str:

@@ -186,13 +186,14 @@ class Scribe(Reader):
         product = self.lets[args[1]]
         if not isinstance(product.op, Map) or product.op.op != "mul" or self.here.get(args[1], 1) != 1:
             return None
-        inner = max(product.op.args, key=lambda a: len(self.lets[a].axes))
+        tile = {a.name for a in (self.kernel.grid, self.kernel.stream) if a is not None}
+        inner = max(product.op.args, key=lambda a: (len(tile & set(self.lets[a].axes)), len(self.lets[a].axes)))
         outer = tuple(a for a in product.op.args if a != inner)
         axes = tuple(a for a in product.axes if any(a in self.lets[x].axes for x in outer))
         if not axes or set(product.axes) in (set(axes), set(self.lets[inner].axes)) or len(outer) + 1 != len(product.op.args):
             return None
         base = self._as_real(let, args[0], let.axes)
-        kind: Kind = "exact" if any(self.lets[x].kind == "exact" for x in outer) else "real"
+        kind: Kind = "exact" if any(self.lets[x].kind in ("exact", "integer") for x in outer) else "real"
         left = self._map(Let("", axes, kind, Map("mul", outer)), "mul", outer) if len(outer) > 1 else self.value(outer[0])
         a = f"{left.at(ATOM)}{self.spread_marks(axes, let.axes)}{'.to(wide)' if kind == 'exact' else ''}"
         b = f"{self.aligned(inner, let.axes).at(ATOM)}{'' if self.lets[inner].kind == 'real' else '.to(wide)'}"
@@ -330,26 +331,46 @@ class Scribe(Reader):
         return Code(f'torch.einsum("{left}->{out}", {", ".join(c.text for c, _ in operands)})', ATOM, True)
 
     def _matmul(self, let: Let, operands: list[tuple[Code, tuple[str, ...]]], over: tuple[str, ...]) -> Code | None:
-        """A batched matrix product, where the axes are batch, one row, one column and one sum; None for other patterns."""
-        if not self.inside or len(over) != 1 or let.kind != "real":
+        """A batched matrix product: batches, then rows, then columns, each of any number of axes; None for other patterns."""
+        if not self.inside or not over or let.kind != "real":
             return None
         (a, left), (b, right) = operands
-        batch = tuple(x for x in let.axes if x in left and x in right)
-        if let.axes[: len(batch)] != batch or len(let.axes) != len(batch) + 2:
+        if not let.axes or not set(over) <= set(left) & set(right):
             return None
-        row, column = let.axes[-2:]
-        if row in right:
+        if let.axes[-1] in left:
             (a, left), (b, right) = (b, right), (a, left)
-        if set(left) != {*batch, row, *over} or set(right) != {*batch, column, *over}:
+        batch, rows, columns = (
+            tuple(x for x in let.axes if (x in left, x in right) == kind) for kind in ((True, True), (True, False), (False, True))
+        )
+        if (*batch, *rows, *columns) != let.axes or not rows or not columns:
             return None
-        first = self._permuted(a, left, (*batch, row, *over))
-        second = self._permuted(b, right, (*batch, *over, column))
+        if {*left} != {*batch, *rows, *over} or {*right} != {*batch, *columns, *over}:
+            return None
+        first = self._merged(self._permuted(a, left, (*batch, *rows, *over)), len(batch), len(rows), len(over))
+        second = self._merged(self._permuted(b, right, (*batch, *over, *columns)), len(batch), len(over), len(columns))
         memory = self.memory.get(let.name)
-        if memory is None:
-            return Code(f"torch.matmul({first.text}, {second.text})", ATOM, True)
-        shape = ", ".join(self.extent(x) for x in let.axes)
-        count = " * ".join(f"({e})" if " " in e else e for e in (self.extent(x) for x in let.axes))
-        return Code(f"torch.matmul({first.text}, {second.text}, out={memory}[: {count}].view({shape}))", ATOM, True)
+        out = ""
+        if memory is not None:
+            shape = ", ".join([*(self.extent(x) for x in batch), self._volume(rows), self._volume(columns)])
+            out = f", out={memory}[: {self._volume(let.axes)}].view({shape})"
+        text = f"torch.matmul({first.text}, {second.text}{out})"
+        for axes, at in ((columns, -1), (rows, -1 - len(columns))):
+            if len(axes) > 1:
+                text += f".unflatten({at}, ({', '.join(self.extent(x) for x in axes)}))"
+        return Code(text, ATOM, True)
+
+    def _merged(self, code: Code, batch: int, first: int, second: int) -> Code:
+        """The axes after the batches as two: the first so many as one, the others as one."""
+        text = code.at(ATOM)
+        if second > 1:
+            text += f".flatten({batch + first}, {batch + first + second - 1})"
+        if first > 1:
+            text += f".flatten({batch}, {batch + first - 1})"
+        return Code(text, ATOM, code.fresh) if text != code.at(ATOM) else code
+
+    def _volume(self, axes: tuple[str, ...]) -> str:
+        extents = [self.extent(x) for x in axes]
+        return extents[0] if len(extents) == 1 else " * ".join(f"({e})" if " " in e else e for e in extents)
 
     def _operand(self, name: str, out: Let) -> tuple[Code, tuple[str, ...]]:
         """An operand of a contraction, with its axes in the order in which it lies."""

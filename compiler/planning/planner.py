@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from einc.indices import Extent, Index, IndexSet, number
-from einc.plan import Axis, Bound, Buffer, Concat, Contract, Cost, Kernel, Kind, Let, Module, Role, Step, arguments
+from einc.plan import Axis, Bound, Buffer, Concat, Contract, Cost, Kernel, Kind, Let, Module, Role, Runs, Step, arguments
 from einc.planning.base_two import in_base_two
 from einc.planning.cost import lets_cost, nominal, size_of, volume
 from einc.planning.fuse import OPEN, Group, groups, peeled
@@ -13,6 +13,7 @@ from einc.planning.loose import loosened
 from einc.planning.lower import Lowering
 from einc.planning.order import path
 from einc.planning.ranges import reach
+from einc.planning.runs import Run, paired, shared
 from einc.planning.stream import Streamed, stream
 from einc.show import equation_text
 from einc.simplify import factors
@@ -54,8 +55,12 @@ def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None) -> Mo
     steps: list[Step] = []
     keys: list[tuple[str, IndexSet]] = []
     stored = set(buffers)
-    for group in groups(program):
-        step = _step(program, group, equations, buffers, keys)
+    made = groups(program)
+    runs = shared(made, [_tiled(g) for g in made], {k: b.sets for k, b in buffers.items()})
+    for run in runs.values():
+        buffers[run.target] = _along_runs(buffers[run.target], run)
+    for group in made:
+        step = _step(program, group, equations, buffers, keys, runs)
         steps.append(step)
         kept = {s.buffer for s in step.stores} if isinstance(step, Kernel) else {step.out}
         stored -= {e.target for e in group.equations} - kept
@@ -182,6 +187,7 @@ def _step(
     equations: dict[str, Equation],
     buffers: dict[str, Buffer],
     keys: list[tuple[str, IndexSet]],
+    runs: dict[str, Run],
 ) -> Step:
     only = group.equations[0]
     if len(group.equations) == 1 and isinstance(only.body, Join):
@@ -190,7 +196,24 @@ def _step(
         return Concat(only.target, parts, only.axes.index(Position(only.body.index)), equation_text(program, only), cost)
     if len(group.equations) == 1 and (contract := _contraction(program, only, buffers)) is not None:
         return contract
-    return _kernel(program, group, equations, buffers, keys)
+    kernel = _kernel(program, group, equations, buffers, keys, runs)
+    return _view(kernel, runs[only.target], only) if only.target in runs else kernel
+
+
+def _view(kernel: Kernel, run: Run, equation: Equation) -> Runs:
+    """The kernel that copies, to be run only where the runs are not of one length."""
+    places = [run.place if n == run.axis else run.operand.subs.index(axis) for n, axis in enumerate(equation.axes)]
+    return Runs(kernel, run.operand.tensor, tuple(places), run.onto.extent, run.index.set.extent, run.count)
+
+
+def _along_runs(buffer: Buffer, run: Run) -> Buffer:
+    """The buffer of a copy with one element for each run."""
+    each, _ = run.parts()
+    return replace(buffer, sets=tuple(each.set if n == run.axis else s for n, s in enumerate(buffer.sets)))
+
+
+def _tiled(group: Group) -> bool:
+    return bool(group.virtual) or any(_cut(e) for e in group.equations)
 
 
 def _contraction(program: NormalProgram, equation: Equation, buffers: dict[str, Buffer]) -> Contract | None:
@@ -235,6 +258,7 @@ def _kernel(
     equations: dict[str, Equation],
     buffers: dict[str, Buffer],
     keys: list[tuple[str, IndexSet]],
+    runs: dict[str, Run],
 ) -> Kernel:
     outside = {
         r.tensor
@@ -243,11 +267,14 @@ def _kernel(
         for r in [*reads(e.body), *reads(e.domain)]
     }
     kept = frozenset(outside | {key for _, key in program.outputs}) - group.virtual
-    cut = bool(group.virtual) or any(_cut(e) for e in group.equations)
+    cut = _tiled(group)
     passed = stream(group.equations, group.virtual, kept) if cut else Streamed(group.equations, None, ())
     texts = _texts(program, passed)
     passed = in_base_two(passed, group.virtual, kept)
-    made = frozenset(e.target for e in passed.equations) - {e.target for e in group.equations}
+    made = frozenset(e.target for e in passed.equations)
+    mine = [r for run in runs.values() if (r := run.within(passed.equations)) is not None]
+    passed = replace(passed, equations=paired(passed.equations, mine, (group.virtual | made) - kept))
+    made = made - {e.target for e in group.equations}
     group = Group(passed.equations, group.virtual)
     indices = list(dict.fromkeys(i for e in group.equations for i in _all(e)))
     grid = _grid(group, indices, kept) if cut else None

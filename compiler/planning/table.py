@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from einc.indices import Extent, number
-from einc.plan import Concat, Contract, Kernel, Module, Step
+from einc.plan import Concat, Contract, Kernel, Module, Runs, Step
 from einc.planning.cost import size_of
 
 
@@ -26,7 +26,8 @@ def table(module: Module, sizes: Mapping[str, int] | None = None) -> str:
                 lines.append(f"     intensity {float(cost.flops.at(known) / moved):.1f} flops per byte")
         lines.append("")
     stored = number(0)
-    for buffer in module.buffers.values():
+    views = {step.out for step in module.steps if isinstance(step, Runs)}
+    for buffer in (b for b in module.buffers.values() if b.name not in views):
         stored = stored + size_of(buffer)
     lines.append(f"memory: all that is stored, inputs included, {_figure(stored, known, True)}; one tile beside it")
     lines.append("bytes are for float32; a kernel's flops are those of full tiles, before its ranges leave out the empty ones")
@@ -37,6 +38,8 @@ def _title(step: Step) -> str:
     match step:
         case Contract(out, operands):
             return f"contract {out} from {', '.join(name for name, _ in operands)}"
+        case Runs(_, operand):
+            return f"view {step.out} of {operand} by {step.count}; a copy where {step.onto} does not divide {step.of}"
         case Concat(out, parts):
             return f"concatenate {out} from {', '.join(parts)}"
         case Kernel(name, axes):
