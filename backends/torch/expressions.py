@@ -55,14 +55,7 @@ class Scribe(Reader):
     def value(self, name: str) -> Code:
         """A let as an operand: its variable, or its expression where it is used once."""
         if name in self.variables:
-            self.remaining[name] = self.remaining.get(name, 0) - 1
-            last = (
-                self.remaining[name] == 0
-                and self.here.get(name, 1) == 1
-                and isinstance(self.lets[name].op, Map | Dot | Select)
-                and self._owns(name)
-            )
-            return Code(self.variables[name], ATOM, last)
+            return Code(self.variables[name], ATOM, self.inside and self.owned.free(name, self.write.depth))
         if isinstance(self.lets[name].op, Place):
             return self._placed(name)
         return self.expression(self.lets[name])
@@ -81,21 +74,28 @@ class Scribe(Reader):
                 self.places[key] = self.variables[name]
         return Code(self.variables[name])
 
-    def _owns(self, name: str) -> bool:
-        op = self.lets[name].op
-        return self.inside and name not in self.aliases and not (isinstance(op, Map) and op.op == "spread")
-
     def statement(self, let: Let) -> Code:
         """The expression of a let that gets a statement of its own."""
-        self.here = {}
-        self._count(let)
-        return self.expression(let)
+        self._begin(let)
+        code = self.expression(let)
+        if let.carry is None:
+            self.owned.end(let.name, self.write.depth, code.fresh)
+        else:
+            self.owned.merged()
+        return code
 
-    def _count(self, let: Let) -> None:
-        for name in arguments(let.op):
-            self.here[name] = self.here.get(name, 0) + 1
-            if name not in self.variables:
-                self._count(self.lets[name])
+    def _begin(self, let: Let) -> None:
+        """What the statement makes and reads: lets without a variable stand inside it."""
+        made, read = {let.name}, dict[str, int]()
+        stack = [let]
+        while stack:
+            for name in arguments(stack.pop().op):
+                if name in self.variables:
+                    read[name] = read.get(name, 0) + 1
+                else:
+                    made.add(name)
+                    stack.append(self.lets[name])
+        self.owned.begin(made, read)
 
     def expression(self, let: Let) -> Code:
         match let.op:
@@ -154,7 +154,8 @@ class Scribe(Reader):
         if op == "spread":
             return self._spread(let, args[0])
         if op in ("real", "exact"):
-            return Code(f"{self.value(args[0]).at(ATOM)}{'.to(wide)' if op == 'real' else '.double()'}", ATOM, True)
+            converted = self.lets[args[0]].kind in ("integer", "truth")
+            return Code(f"{self.value(args[0]).at(ATOM)}{'.to(wide)' if op == 'real' else '.double()'}", ATOM, converted)
         if (joined := self._outer_added(let, op, args)) is not None:
             return joined
         codes = [self._as_real(let, a, let.axes) for a in args]
@@ -265,8 +266,7 @@ class Scribe(Reader):
         """A mask only where the tile is cut by the domain: `if` the tile is not full."""
         if op.full is None or self.lets[op.then].axes != let.axes or self.lets[op.then].kind not in ("real", "exact"):
             return False
-        self.here = {}
-        self._count(let)
+        self._begin(let)
         value = self.value(op.then)
         kept = value.text.isidentifier() and not value.fresh  # somebody reads it unmasked later
         name = (
@@ -276,8 +276,6 @@ class Scribe(Reader):
         )
         if name != value.text:
             write(f"{name} = {value.text}")
-        if kept:
-            self.aliases.add(let.name)
         conditions = " or ".join(f"{_tile_end(t, self)} < 0" for t in op.full)
         write.open(f"if {conditions}:  # the domain cuts this tile")
         write(
@@ -288,6 +286,7 @@ class Scribe(Reader):
         write.close()
         for place in (x for x in (op.condition, *arguments(self.lets[op.condition].op)) if isinstance(self.lets[x].op, Place)):
             self.variables.pop(place, None)
+        self.owned.end(let.name, self.write.depth, value.fresh)
         self.variables[let.name] = name
         return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from einc.backends.torch.code import (
@@ -13,7 +13,8 @@ from einc.backends.torch.code import (
     axes_of,
     letters_of,
 )
-from einc.backends.writer import Names, identifier, sized
+from einc.backends.torch.ownership import Ownership
+from einc.backends.writer import Names, Writer, identifier, sized
 from einc.indices import IndexSet
 from einc.plan import (
     Along,
@@ -56,18 +57,16 @@ class Reader:
     casts: dict[str, str] = field(default_factory=dict)  # buffer -> name of its wide copy
     ranges: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> its slice within the tile
     inside: bool = False  # inside the loop over tiles
-    write: Callable[[str], None] = print  # a statement in front of the one being made
+    write: Writer = field(default_factory=Writer)  # a statement in front of the one being made
     places: dict[tuple[str, IndexSet], str] = field(default_factory=dict)  # whole axes that have a variable already
-    remaining: dict[str, int] = field(default_factory=dict)
     carried: dict[str, str] = field(default_factory=dict)  # let -> the variable that lives through the stream
     memory: dict[str, str] = field(default_factory=dict)  # let -> memory that every tile uses again
-    here: dict[str, int] = field(default_factory=dict)  # how often the statement being written reads each variable
-    aliases: set[str] = field(default_factory=set)  # lets whose variable may be another's memory
     scales: dict[str, str] = field(default_factory=dict)  # reference -> the factor of this step
     tiled: bool = False  # a loop over tiles, in the wide type: loads are widened tile by tile
 
     def __post_init__(self) -> None:
         self.lets: Mapping[str, Let] = {let.name: let for let in self.kernel.lets}
+        self.owned = Ownership(self.kernel)
         self.sets = {a.name: a.set for a in self.kernel.axes}
         self.letters = letters_of([a.name for a in self.kernel.axes])
 
@@ -184,7 +183,8 @@ class Reader:
                     text = self._index(piece.value, piece.set, piece.safe)
                     indices.append(self._expanded(f"({text})", inner, order) if inner else text)
                 dim += 1
-        return Code(f"{base}{''.join(views)}[{', '.join(indices)}]", ATOM, True), order
+        # Numbers alone, also as tensors without axes, index a view.
+        return Code(f"{base}{''.join(views)}[{', '.join(indices)}]", ATOM, bool(order)), order
 
     def _expanded(self, text: str, mine: tuple[str, ...], axes: tuple[str, ...]) -> str:
         if not mine:

@@ -118,6 +118,7 @@ def _streaming(
     del scribe.ranges[stream.name]
     for name, variable in scribe.carried.items():
         scribe.variables[name] = variable
+        scribe.owned.made[name] = body.depth
     _lets(module, kernel, body, scribe, uses, parts.after)
 
 
@@ -267,7 +268,6 @@ def _lets(
 ) -> None:
     """A statement for each let that has a name of its own or is used more than once; the others stand where they are used."""
     stored = {s.value for s in kernel.stores}
-    scribe.remaining.update({k: n for k, n in uses.items() if k not in scribe.remaining})
     for let in kernel.lets:
         if let.name not in chosen or isinstance(let.op, Scalar | Place) or let.name in scribe.variables:
             continue
@@ -318,6 +318,7 @@ def _store(module: Module, kernel: Kernel, store: Store, body: Writer, scribe: S
         if len(axes) > 1:
             text += f".flatten({dim}, {dim + len(axes) - 1})"
     buffer = module.buffers[store.buffer]
+    scribe.owned.stored(store.buffer)
     if scribe.inside:
         if not store.axes:
             body(f"{identifier(store.buffer)}.copy_({text})")

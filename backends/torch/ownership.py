@@ -1,0 +1,58 @@
+"""Which memory a statement may write over: that of a value which nothing written later reads.
+
+A value is read by lets and by stores. What a statement makes, together with the lets that stand inside its text, is done
+once the statement is written. So a value's memory is free for the statement that does the last of its readers, if it reads
+the value once, if the memory was made in the same block (the next round of a loop reads what stands before it again), and
+if it is the value's alone: what is no new memory may be a view of anything that its statement reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from einc.plan import Kernel, arguments
+
+
+@dataclass
+class Ownership:
+    kernel: Kernel
+    done: set[str] = field(default_factory=set)  # lets and stores that are written
+    made: dict[str, int] = field(default_factory=dict)  # values with memory of their own, and how deep the block stands
+    making: set[str] = field(default_factory=set)  # what the statement being written makes
+    here: dict[str, int] = field(default_factory=dict)  # how often it reads each variable
+
+    def __post_init__(self) -> None:
+        self.readers: dict[str, set[str]] = {}
+        for let in self.kernel.lets:
+            for name in arguments(let.op):
+                self.readers.setdefault(name, set()).add(let.name)
+        for store in self.kernel.stores:
+            self.readers.setdefault(store.value, set()).add(_store(store.buffer))
+
+    def begin(self, made: set[str], read: dict[str, int]) -> None:
+        self.making, self.here = made, read
+
+    def end(self, name: str, depth: int, fresh: bool) -> None:
+        """The statement is written; its value has new memory, or may share that of all it read."""
+        self.merged()
+        if fresh:
+            self.made[name] = depth
+        else:
+            for shared in self.here:
+                self.made.pop(shared, None)
+
+    def merged(self) -> None:
+        """The statement is written; its value went into memory that another holds."""
+        self.done |= self.making
+
+    def stored(self, buffer: str) -> None:
+        self.done.add(_store(buffer))
+
+    def free(self, name: str, depth: int) -> bool:
+        """Whether the statement being written may write over the value."""
+        once = self.here.get(name) == 1 and self.made.get(name) == depth
+        return once and self.readers.get(name, set()) <= self.done | self.making
+
+
+def _store(buffer: str) -> str:
+    return f"{buffer}[]"
