@@ -45,7 +45,6 @@ from einc.errors import Report, Source
 
 TILES = [None, (3, 5), (5, 2), (1, 1)]
 BROKEN = {
-    "empty_reference": "a factor that is infinite where a row is empty leaves its sum",
 }
 
 

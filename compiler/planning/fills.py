@@ -1,8 +1,13 @@
-"""What a value is where its domain fails, followed through the operations."""
+"""What a value is where its domain fails, followed through the operations; and what is a finite number wherever it stands."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+
+from einc.planning.ranges import nonempty
+from einc.planning.signs import POSITIVE, UNKNOWN, sign
+from einc.terms import Apply, Const, Equation, Fold, Join, Pack, Part, Position, Read, Size, Term, Truth, Where, free_indices
 
 FINITE = "finite"
 
@@ -43,3 +48,43 @@ def sign_known(fill: Fill) -> bool:
 
 def _finite(fill: Fill) -> bool:
     return fill == FINITE or (isinstance(fill, float) and math.isfinite(fill))
+
+
+def surely_finite(term: Term, equations: Mapping[str, Equation]) -> bool:
+    """Whether a term is a finite number at every point, also where no one asks for it; overflow is not thought of.
+
+    A fold over nothing, a quotient and a logarithm may be infinite, and infinity times the 0 of a mask is no number.
+    """
+    match term:
+        case Const(value):
+            return math.isfinite(value)
+        case Size() | Position() | Truth() | Pack() | Part():
+            return True
+        case Read(tensor):
+            return tensor not in equations or surely_finite(equations[tensor].body, equations)
+        case Where(_, then):
+            return surely_finite(then, equations)
+        case Join(_, parts):
+            return all(surely_finite(part, equations) for _, part in parts)
+        case Fold(op, bound, domain, body):
+            empty = op in ("max", "min") and not nonempty(domain, bound, tuple(free_indices(term)))
+            return not empty and surely_finite(body, equations)
+        case Apply(op, args) if all(surely_finite(a, equations) for a in args):
+            return _stays_finite(op, args, equations)
+    return False
+
+
+def _stays_finite(op: str, args: tuple[Term, ...], equations: Mapping[str, Equation]) -> bool:
+    """Whether an operation on finite numbers gives one."""
+    match op, args:
+        case "log", (inner,):
+            return sign(inner, equations) == POSITIVE
+        case "div" | "mod", (_, below):
+            return sign(below, equations) == POSITIVE
+        case "sqrt", (inner,):
+            return sign(inner, equations) != UNKNOWN
+        case "pow", (base, Const(power)):
+            return sign(base, equations) == POSITIVE or (power >= 0 and power == int(power))
+        case "pow", (base, _):
+            return sign(base, equations) == POSITIVE
+    return True

@@ -34,7 +34,7 @@ from einc.plan import (
     renamed,
 )
 from einc.plan import Carry as PlanCarry
-from einc.planning.fills import FINITE, Fill, fill_of
+from einc.planning.fills import FINITE, Fill, fill_of, surely_finite
 from einc.planning.ranges import full, nonempty
 from einc.planning.signs import POSITIVE, sign
 from einc.planning.stream import Carry
@@ -84,6 +84,7 @@ class Lowering:
     base2: bool = False  # exponentials of the pass are powers of two
     clipped: bool = False  # the streamed index does not start at its first position in every tile
     grid: Index | None = None
+    tame: set[str] = field(default_factory=set)  # factors that are finite numbers also where a domain fails
 
     def equation(self, equation: Equation, text: str) -> None:
         """The lets of one equation, and its store if it is kept."""
@@ -298,11 +299,9 @@ class Lowering:
         over = tuple(i.name for i in fold.bound)
         parts = _factors(fold.body) if FOLDS[fold.op].linear else (fold.body,)
         numbers = tuple(f for f in parts if f != ONE and not free_indices(f) and not _has_read(f)) if len(parts) > 1 else ()
-        args = [
-            self.term(f, both(equation.domain, fold.domain))
-            for f in parts
-            if (f != ONE or not FOLDS[fold.op].linear) and f not in numbers
-        ]
+        parts = tuple(f for f in parts if (f != ONE or not FOLDS[fold.op].linear) and f not in numbers)
+        args = [self.term(f, both(equation.domain, fold.domain)) for f in parts]
+        self.tame |= {a for f, a in zip(parts, args, strict=True) if surely_finite(f, self.equations)}
         if numbers:
             args = self._scaled(args, numbers)
         row = FOLDS[fold.op]
@@ -325,6 +324,7 @@ class Lowering:
         moving = self.stream.name if self.stream is not None else None
         at = next((n for n, a in enumerate(args) if moving not in self.lets[a].axes), 0)
         scaled = self._map("mul", (args[at], number_), self._joined((args[at], number_), "mul"))
+        self.tame |= {scaled} if args[at] in self.tame else set()
         return [scaled if n == at else a for n, a in enumerate(args)]
 
     def _masked(self, args: list[str], fold: Fold, equation: Equation) -> list[str]:
@@ -346,7 +346,10 @@ class Lowering:
         if holder is None:
             covered = {a for x in args for a in self.lets[x].axes} | wanted
             extra = [self._ones(over - covered)] if over - covered else []
-            return [*args, self.let(Map("real", (mask,)), self.lets[mask].axes, "real"), *extra]
+            silenced = [self._silenced(a, mask, domain, tile, fold.op) for a in args]
+            if silenced == args:  # else the mask is in a factor
+                extra.append(self.let(Map("real", (mask,)), self.lets[mask].axes, "real"))
+            return [*silenced, *extra]
         masked = self._map_op(Select(mask, holder, start, tile), (mask, holder), self._kind(holder))
         if not holder.startswith("_"):
             masked = self._entitle(masked, f"{holder}_masked", "")
@@ -357,13 +360,13 @@ class Lowering:
         return [masked if a == holder else self._silenced(a, mask, domain, tile, fold.op) for a in args]
 
     def _silenced(self, arg: str, mask: str, domain: Term, tile: tuple[Term, ...] | None, op: str) -> str:
-        """A further factor that may be no number where the domain fails: 0 there, for 0 times no number is no number."""
-        if op != "sum" or not set(self.lets[mask].axes) <= set(self.lets[arg].axes) or isinstance(self.lets[arg].op, Load):
-            return arg
+        """A factor that may be no finite number where the domain fails: 0 there, for 0 times no number is no number."""
         fill = self._fill_of(arg, domain)
-        if fill == FINITE or (isinstance(fill, float) and math.isfinite(fill)):
+        covers = set(self.lets[mask].axes) <= set(self.lets[arg].axes)
+        quiet = (isinstance(fill, float) and math.isfinite(fill)) or (arg in self.tame and (fill == FINITE or not covers))
+        if op != "sum" or quiet:
             return arg
-        return self._map_op(Select(mask, arg, 0.0, tile), (mask, arg), self._kind(arg))
+        return self._map_op(Select(mask, arg, 0.0, tile if covers else None), (mask, arg), self._kind(arg))
 
     def _ones(self, axes: set[str]) -> str:
         one = self.let(Scalar(ONE), (), "scalar")
