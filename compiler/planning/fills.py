@@ -55,21 +55,27 @@ def surely_finite(term: Term, equations: Mapping[str, Equation]) -> bool:
 
     A fold over nothing, a quotient and a logarithm may be infinite, and infinity times the 0 of a mask is no number.
     """
+    return _finite_at(term, equations, {})
+
+
+def _finite_at(term: Term, equations: Mapping[str, Equation], known: dict[str, bool]) -> bool:
     match term:
         case Const(value):
             return math.isfinite(value)
         case Size() | Position() | Truth() | Pack() | Part():
             return True
         case Read(tensor):
-            return tensor not in equations or surely_finite(equations[tensor].body, equations)
+            if tensor in equations and tensor not in known:
+                known[tensor] = _finite_at(equations[tensor].body, equations, known)
+            return known.get(tensor, True)
         case Where(_, then):
-            return surely_finite(then, equations)
+            return _finite_at(then, equations, known)
         case Join(_, parts):
-            return all(surely_finite(part, equations) for _, part in parts)
+            return all(_finite_at(part, equations, known) for _, part in parts)
         case Fold(op, bound, domain, body):
             empty = op in ("max", "min") and not nonempty(domain, bound, tuple(free_indices(term)))
-            return not empty and surely_finite(body, equations)
-        case Apply(op, args) if all(surely_finite(a, equations) for a in args):
+            return not empty and _finite_at(body, equations, known)
+        case Apply(op, args) if all(_finite_at(a, equations, known) for a in args):
             return _stays_finite(op, args, equations)
     return False
 

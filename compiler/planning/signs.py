@@ -13,6 +13,10 @@ POSITIVE, NONNEGATIVE, UNKNOWN = 2, 1, 0
 
 def sign(term: Term, equations: Mapping[str, Equation]) -> int:
     """POSITIVE, NONNEGATIVE or UNKNOWN, for every point where the term exists."""
+    return _sign(term, equations, {})
+
+
+def _sign(term: Term, equations: Mapping[str, Equation], known: dict[str, int]) -> int:
     match term:
         case Const(value):
             return POSITIVE if value > 0 else NONNEGATIVE if value == 0 else UNKNOWN
@@ -21,38 +25,40 @@ def sign(term: Term, equations: Mapping[str, Equation]) -> int:
         case Position(index):
             return POSITIVE if index.set.start > 0 else NONNEGATIVE
         case Read(tensor) if tensor in equations:
-            return _equation(equations[tensor], equations)
+            if tensor not in known:
+                known[tensor] = _equation(equations[tensor], equations, known)
+            return known[tensor]
         case Where(_, then):
-            return min(NONNEGATIVE, sign(then, equations))
+            return min(NONNEGATIVE, _sign(then, equations, known))
         case Apply("exp" | "exp2"):
             return POSITIVE
         case Apply("abs"):
             return NONNEGATIVE
         case Apply("add", args):
-            signs = [sign(a, equations) for a in args]
+            signs = [_sign(a, equations, known) for a in args]
             return UNKNOWN if UNKNOWN in signs else max(signs)
         case Apply("mul", args):
-            signs = [sign(a, equations) for a in args]
+            signs = [_sign(a, equations, known) for a in args]
             pairs = len(args) == 2 and args[0] == args[1]
             return min(signs) if UNKNOWN not in signs else NONNEGATIVE if pairs else UNKNOWN
-        case Apply("div", (above, below)) if sign(below, equations) == POSITIVE:
-            return sign(above, equations)
+        case Apply("div", (above, below)) if _sign(below, equations, known) == POSITIVE:
+            return _sign(above, equations, known)
         case Apply("pow", (base, Const(Fraction() as power))) if power.denominator == 1 and power % 2 == 0:
-            return max(NONNEGATIVE, sign(base, equations))
+            return max(NONNEGATIVE, _sign(base, equations, known))
         case Apply("pow" | "sqrt", (base, *_)):
-            return sign(base, equations)
+            return _sign(base, equations, known)
         case Apply("max", args):
-            return max(sign(a, equations) for a in args)
+            return max(_sign(a, equations, known) for a in args)
         case Apply("min", args):
-            return min(sign(a, equations) for a in args)
+            return min(_sign(a, equations, known) for a in args)
     return UNKNOWN
 
 
-def _equation(equation: Equation, equations: Mapping[str, Equation]) -> int:
+def _equation(equation: Equation, equations: Mapping[str, Equation], known: dict[str, int]) -> int:
     match equation.body:
         case Fold("sum", bound, domain, body):
-            found = sign(body, equations)
+            found = _sign(body, equations, known)
             return found if found != POSITIVE or nonempty(domain, bound, equation.indices) else NONNEGATIVE
         case Fold():
             return UNKNOWN
-    return sign(equation.body, equations)
+    return _sign(equation.body, equations, known)
