@@ -16,7 +16,7 @@ from einc.backends.torch.code import (
     scalar,
     scalar_map,
 )
-from einc.backends.torch.loads import Reader
+from einc.backends.torch.products import Multiplier
 from einc.backends.writer import Writer, sized
 from einc.domains import linear
 from einc.indices import number, size
@@ -47,7 +47,7 @@ _REDUCTIONS = {"max": "amax", "min": "amin", "prod": "prod"}
 
 
 @dataclass
-class Scribe(Reader):
+class Scribe(Multiplier):
     """Lets as expressions, by what is known while one kernel is written."""
 
     # values
@@ -108,7 +108,7 @@ class Scribe(Reader):
             case Map(op, args):
                 return self._map(let, op, args)
             case Dot():
-                return self._dot(let, let.op)
+                return self.dot(let, let.op)
             case Reduce(fold, arg, over, full):
                 return self._reduce(fold, arg, over, full)
             case Select():
@@ -185,7 +185,7 @@ class Scribe(Reader):
         if not self.inside or op not in ("add", "sub") or len(args) != 2 or let.kind != "real" or args[1] in self.variables:
             return None
         product = self.lets[args[1]]
-        if not isinstance(product.op, Map) or product.op.op != "mul" or self.here.get(args[1], 1) != 1:
+        if not isinstance(product.op, Map) or product.op.op != "mul":
             return None
         tile = {a.name for a in (self.kernel.grid, self.kernel.stream) if a is not None}
         inner = max(product.op.args, key=lambda a: (len(tile & set(self.lets[a].axes)), len(self.lets[a].axes)))
@@ -308,85 +308,7 @@ class Scribe(Reader):
             )
         return f"~{self.aligned(name, axes).at(UNARY)}"
 
-    # contractions and reductions
-
-    def _dot(self, let: Let, op: Dot) -> Code:
-        made = self._product(let, op.args, op.over)
-        if self.tiled and op.loose and let.carry is None:
-            return Code(f"{made.at(ATOM)}.to(wide)", ATOM, True)
-        return made
-
-    def _product(self, let: Let, args: tuple[str, ...], over: tuple[str, ...]) -> Code:
-        operands = [self._operand(a, let) for a in args]
-        if len(operands) == 1:
-            text, axes = operands[0]
-            dims = [n for n, a in enumerate(axes) if a in over]
-            summed = f"{text.at(ATOM)}.sum({dims[0] if len(dims) == 1 else tuple(dims)})"
-            return self._permuted(Code(summed, ATOM, True), tuple(a for a in axes if a not in over), let.axes)
-        if len(operands) == 2 and (product := self._matmul(let, operands, over)) is not None:
-            return product
-        left = ",".join("".join(self.letters[a] for a in axes) for _, axes in operands)
-        out = "".join(self.letters[a] for a in let.axes)
-        return Code(f'torch.einsum("{left}->{out}", {", ".join(c.text for c, _ in operands)})', ATOM, True)
-
-    def _matmul(self, let: Let, operands: list[tuple[Code, tuple[str, ...]]], over: tuple[str, ...]) -> Code | None:
-        """A batched matrix product: batches, then rows, then columns, each of any number of axes; None for other patterns."""
-        if not self.inside or not over or let.kind != "real":
-            return None
-        (a, left), (b, right) = operands
-        if not let.axes or not set(over) <= set(left) & set(right):
-            return None
-        if let.axes[-1] in left:
-            (a, left), (b, right) = (b, right), (a, left)
-        batch, rows, columns = (
-            tuple(x for x in let.axes if (x in left, x in right) == kind) for kind in ((True, True), (True, False), (False, True))
-        )
-        if (*batch, *rows, *columns) != let.axes or not rows or not columns:
-            return None
-        if {*left} != {*batch, *rows, *over} or {*right} != {*batch, *columns, *over}:
-            return None
-        first = self._merged(self._permuted(a, left, (*batch, *rows, *over)), len(batch), len(rows), len(over))
-        second = self._merged(self._permuted(b, right, (*batch, *over, *columns)), len(batch), len(over), len(columns))
-        memory = self.memory.get(let.name)
-        out = ""
-        if memory is not None:
-            shape = ", ".join([*(self.extent(x) for x in batch), self._volume(rows), self._volume(columns)])
-            out = f", out={memory}[: {self._volume(let.axes)}].view({shape})"
-        text = f"torch.matmul({first.text}, {second.text}{out})"
-        for axes, at in ((columns, -1), (rows, -1 - len(columns))):
-            if len(axes) > 1:
-                text += f".unflatten({at}, ({', '.join(self.extent(x) for x in axes)}))"
-        return Code(text, ATOM, True)
-
-    def _merged(self, code: Code, batch: int, first: int, second: int) -> Code:
-        """The axes after the batches as two: the first so many as one, the others as one."""
-        text = code.at(ATOM)
-        if second > 1:
-            text += f".flatten({batch + first}, {batch + first + second - 1})"
-        if first > 1:
-            text += f".flatten({batch}, {batch + first - 1})"
-        return Code(text, ATOM, code.fresh) if text != code.at(ATOM) else code
-
-    def _volume(self, axes: tuple[str, ...]) -> str:
-        extents = [self.extent(x) for x in axes]
-        return extents[0] if len(extents) == 1 else " * ".join(f"({e})" if " " in e else e for e in extents)
-
-    def _operand(self, name: str, out: Let) -> tuple[Code, tuple[str, ...]]:
-        """An operand of a contraction, with its axes in the order in which it lies."""
-        let = self.lets[name]
-        loose = self.tiled and isinstance(out.op, Dot) and out.op.loose
-        if isinstance(let.op, Load) and name not in self.variables:
-            code, axes = self.raw(let.op)
-            code = code if loose else self._widened(code, let.op)
-        else:
-            code, axes = self.value(name), let.axes
-        if loose:
-            return Code(f"{code.at(ATOM)}.to(narrow)"), axes
-        if out.kind == "real" and let.kind in ("exact", "integer"):
-            code = Code(f"{code.at(ATOM)}.to(wide)")
-        elif out.kind == "exact" and let.kind == "integer":
-            code = Code(f"{code.at(ATOM)}.double()")
-        return code, axes
+    # reductions
 
     def _reduce(self, fold: str, arg: str, over: tuple[str, ...], full: bool) -> Code:
         axes = self.lets[arg].axes
