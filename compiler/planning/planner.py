@@ -7,7 +7,7 @@ from dataclasses import replace
 from einc.indices import Extent, Index, IndexSet, number
 from einc.plan import Axis, Bound, Buffer, Concat, Contract, Cost, Kernel, Kind, Let, Module, Role, Runs, Step, arguments
 from einc.planning.base_two import in_base_two
-from einc.planning.cost import lets_cost, nominal, size_of, volume
+from einc.planning.cost import lets_cost, nominal, points, size_of, volume
 from einc.planning.fuse import OPEN, Group, groups, peeled
 from einc.planning.loose import loosened
 from einc.planning.lower import Lowering
@@ -30,6 +30,8 @@ from einc.terms import (
     Slot,
     Tensor,
     Term,
+    both,
+    conjuncts,
     free_indices,
     reads,
     slot_of,
@@ -309,7 +311,8 @@ def _kernel(
     lets = loosened(_live(work), work.stores)
     largest = _largest(lets, work) if cut else ()
     held = number(TILE_ELEMENTS) if cut else number(0)
-    cost = lets_cost(lets, work.sets, buffers, [s.buffer for s in work.stores], held * number(4))
+    visited = {(i.name, grid.name): points(_common(group, i), i, grid) for i in folded if grid is not None and i != grid}
+    cost = lets_cost(lets, work.sets, buffers, [s.buffer for s in work.stores], held * number(4), visited)
     notes = (*passed.notes, f"not stored: {', '.join(sorted(group.virtual))}") if group.virtual else ()
     return Kernel(group.equations[-1].target, axes, lets, tuple(work.stores), tuple(texts.values()), notes, cost, largest)
 
@@ -370,6 +373,12 @@ def _bound(group: Group, index: Index, grid: Index) -> Bound | None:
         return None
     domains = [e.body.domain for e in group.equations if isinstance(e.body, Fold) and index in e.body.bound]
     return reach(domains, index, grid) if domains else None
+
+
+def _common(group: Group, index: Index) -> Term:
+    """What the domains of all folds over the index agree on."""
+    domains = [e.body.domain for e in group.equations if isinstance(e.body, Fold) and index in e.body.bound]
+    return both(*(c for c in conjuncts(domains[0]) if all(c in conjuncts(d) for d in domains[1:])))
 
 
 def _live(work: Lowering) -> tuple[Let, ...]:

@@ -30,7 +30,7 @@ def table(module: Module, sizes: Mapping[str, int] | None = None) -> str:
     for buffer in (b for b in module.buffers.values() if b.name not in views):
         stored = stored + size_of(buffer)
     lines.append(f"memory: all that is stored, inputs included, {_figure(stored, known, True)}; one tile beside it")
-    lines.append("bytes are for float32; a kernel's flops are those of full tiles, before its ranges leave out the empty ones")
+    lines.append("bytes are for float32; flops are those of the points in range")
     return "\n".join(lines) + "\n"
 
 

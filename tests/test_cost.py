@@ -1,0 +1,115 @@
+"""What a plan says it costs: how it grows with each open size, and the points of a domain against a count of them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from helpers import plan_of
+from hypothesis import given
+from hypothesis import strategies as st
+from programs import FILES, Case
+
+from einc.indices import Index, IndexSet, size
+from einc.plan import Module
+from einc.planning.cost import points
+from einc.terms import Apply, Position, Size, Term, both, const
+
+OPEN = ("T", "S", "U", "V")
+SQUARE = {"attention", "alibi", "gqa", "llama_attention", "sdpa", "documents", "prefix_lm", "softcap", "attention_backward",
+          "argmax_payload", "min_plus", "prefix", "variance", "two_domains"}
+LONG = 2**16
+
+
+def grown(module: Module, case: Case, name: str, times: int) -> dict[str, float]:
+    """Flops, bytes and what is held at one time where one size is long and the others are short."""
+    sizes = {**dict.fromkeys(case.sizes, 8), "d_k": 64, **module.fixed, name: LONG * times}
+    costs = [step.cost for step in module.steps]
+    return {"flops": float(sum(c.flops.at(sizes) for c in costs)),
+            "bytes": float(sum((c.read + c.written).at(sizes) for c in costs)),
+            "held": float(max(c.held.at(sizes) for c in costs))}
+
+
+@pytest.mark.parametrize("case", FILES, ids=lambda case: case.name)
+def test_cost_grows_as_it_should(case: Case) -> None:
+    """Twice and four times the length: work by the square where every row sees all before it, memory never."""
+    module = plan_of(case)
+    for name in (n for n in OPEN if n in case.sizes):
+        for times in (1, 2):
+            before, after = (grown(module, case, name, n) for n in (times, 2 * times))
+            powers = {key: math.log2(after[key] / before[key]) if before[key] else 0.0 for key in before}
+            work = 2 if name == "T" and case.name in SQUARE else 1
+            assert powers == pytest.approx({"flops": work, "bytes": 1, "held": 0}, abs=0.02), name
+
+
+def test_a_domain_has_its_share() -> None:
+    """Half of the pairs below the diagonal, a strip of them between two lines."""
+    sizes = {"T": 1000, "H": 1, "d_k": 64, "d_model": 64, "W": 10, "B": 1}
+    flops = {name: plan_of(next(c for c in FILES if c.name == name)).steps[-2].cost.flops.at(sizes)
+             for name in ("attention", "sliding_window")}
+    assert flops["attention"] / (4 * 64 * 1000 * 1000 / 2) == pytest.approx(1, abs=0.05)
+    assert flops["sliding_window"] / (4 * 64 * 1000 * 10) == pytest.approx(1, abs=0.1)
+
+
+# the points of a domain
+
+
+def _set(name: str, start: int) -> IndexSet:
+    return IndexSet("time", size(name), start)
+
+
+@st.composite
+def bounds(draw: st.DrawFn) -> tuple[Index, Index, list[Term]]:
+    """Linear bounds of s by t, sizes and numbers."""
+    t = Index("t", _set("T", draw(st.sampled_from([1, 0]))))
+    s = Index("s", draw(st.sampled_from([t.set, _set("S", 1)])))
+    far: st.SearchStrategy[Term] = st.sampled_from([const(0), const(1), const(3), Size(size("W")), Size(size("S") - size("T"))])
+
+    def atom() -> Term:
+        line = Apply(draw(st.sampled_from(["add", "sub"])), (draw(st.sampled_from([Position(t), const(2)])), draw(far)))
+        sides = (Position(s), line)
+        return Apply(draw(st.sampled_from(["le", "lt"])), sides if draw(st.booleans()) else sides[::-1])
+
+    return t, s, [atom() for _ in range(draw(st.integers(1, 3)))]
+
+
+def counted(t: Index, s: Index, atoms: list[Term], sizes: dict[str, int]) -> int:
+    def value(term: Term, at: dict[Index, int]) -> int:
+        match term:
+            case Position(index):
+                return at[index]
+            case Size(extent):
+                return int(extent.at(sizes))
+            case Apply("add", (a, b)):
+                return value(a, at) + value(b, at)
+            case Apply("sub", (a, b)):
+                return value(a, at) - value(b, at)
+            case Apply("le", (a, b)):
+                return value(a, at) <= value(b, at)
+            case Apply("lt", (a, b)):
+                return value(a, at) < value(b, at)
+        return int(term.value)  # type: ignore[union-attr]
+
+    def places(index: Index) -> range:
+        return range(index.set.start, index.set.start + int(index.set.extent.at(sizes)))
+
+    return sum(all(value(a, {t: i, s: j}) for a in atoms) for i in places(t) for j in places(s))
+
+
+@given(bounds(), st.integers(1, 6), st.integers(1, 9), st.integers(1, 4))
+def test_points_are_never_fewer_than_there_are(drawn: tuple[Index, Index, list[Term]], rows: int, width: int, far: int) -> None:
+    t, s, atoms = drawn
+    sizes = {"T": rows, "S": width, "W": far}
+    found = points(both(*atoms), s, t).at(sizes)
+    assert found >= counted(t, s, atoms, sizes)
+
+
+@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize("op", ["le", "lt"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_points_below_and_above_a_diagonal_are_exact(start: int, op: str, turned: bool) -> None:
+    t, s = (Index(name, _set("T", start)) for name in "ts")
+    sides = (Position(s), Position(t))
+    atom = Apply(op, sides[::-1] if turned else sides)
+    for rows in range(6):
+        assert points(atom, s, t).at({"T": rows}) == counted(t, s, [atom], {"T": rows})
