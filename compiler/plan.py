@@ -8,7 +8,7 @@ Let     one value: its axes, its kind, and the one operation that makes it
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
 from einc.indices import Extent, IndexSet
@@ -341,4 +341,3 @@ class Module:
     sizes: frozenset[str]
     sets: tuple[IndexSet, ...]  # every set in use, so that extents can be checked to be whole
     keys: tuple[tuple[str, IndexSet], ...]  # integer inputs whose elements stand in a slot, and the slot's set
-    given: dict[str, str] = field(default_factory=dict)  # inputs whose parameter has another name, the name of a size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -130,7 +131,8 @@ def called(function: Function, program: Program, given: Mapping[str, torch.Tenso
     usual = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        result = function(**given, **{name: n for name, n in sizes.items() if name in asks})
+        named = {name + "_" * keyword.iskeyword(name): n for name, n in sizes.items()}
+        result = function(**given, **{name: n for name, n in named.items() if name in asks})
     finally:
         torch.set_default_dtype(usual)
     keys = (name for name, _ in program.outputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import itertools
 import math
@@ -41,6 +42,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import einc
 from einc import front, pipeline
 from einc.backends.torch.load import load
+from einc.backends.torch.naming import OWN
 from einc.errors import Report, Source
 
 TILES = [None, (3, 5), (5, 2), (1, 1)]
@@ -450,6 +452,81 @@ def test_the_front_door() -> None:
     assert (module.__name__, module.source, module.plan.name) == ("sdpa", front.emit(module.plan), "sdpa")
     x = torch.randn(1, 2, 5, 4)
     assert torch.equal(module(Q=x, K=x, V=x), load(module.source, "sdpa")(Q=x, K=x, V=x))
+
+
+# names
+
+
+WORDS = ["torch", "math", "device", "dtype", "wide", "narrow", "rows", "columns", "range", "int", "tuple", "NamedTuple", "lambda",
+         "None", "T", "t", "TextOutput", "helper", "ValueError"]
+PLACES_OF_NAMES = {
+    "input": "input {0}_t, b_s\noutput y_t = Σ_{{s ≤ t}} {0}_s b_t exp({0}_t b_s)",
+    "scalar": "input {0}, b_s\noutput y_t = Σ_{{s ≤ t}} {0} exp(b_s b_t)",
+    "whole": "input {0}_t : int\ninput b_s\noutput y_t = Σ_{{s ≤ t, {0}_s = {0}_t}} exp(b_s b_t)",
+    "local": "input b_s\n{0}_t = abs(b_t)\noutput y_t = Σ_s softmax_{{s ≤ t}}({0}_t b_s) {0}_s\noutput z_t = 2 y_t + {0}_t",
+    "output": "input b_s\noutput {0}_t = Σ_{{s ≤ t}} b_s exp(b_t b_s)\noutput z_t = 2 {0}_t",
+    "size": "index p, q : time({0})\ninput b_p\noutput y_p = Σ_{{q ≤ p}} exp(b_q b_p) / {0}",
+    "asked": "dim {0}\ninput b_s\noutput y_t = Σ_{{s > t - {0}, s ≤ t}} exp(b_s b_t) / {0}",
+    "letter": "index {0} : time(T)\ninput b_s\noutput y_{{{0}}} = Σ_{{s ≤ {0}}} exp(b_s b_{{{0}}}) / 2 + Σ_{{s ≤ {0}}} {0} s",
+}
+
+
+@pytest.mark.parametrize("place", PLACES_OF_NAMES)
+@pytest.mark.parametrize("word", WORDS)
+def test_a_name_hides_nothing_that_the_module_needs(word: str, place: str) -> None:
+    """Words of Python and of the emitted text, as the name of anything a spec declares."""
+    text = "index t, s : time(T)\n" + PLACES_OF_NAMES[place].format(word)
+    if pipeline.check(Source("<text>", text), Report()) is None:
+        assert word in ("T", "t"), "only a name that another set or size has is refused"
+        return
+    program = typed(text)
+    for steps in (1, 7):
+        sizes = {**({word: 3} if place == "asked" else {word: steps}), "T": steps}
+        inputs = arrays(program, sizes, {key.key: ("1", "2") for key in program.inputs()})
+        source = front.emit(front.plan(program))
+        for tiles in (None, (3, 2)):
+            function = load(cut(source, tiles) if tiles else source, "text")
+            assert_close(called(function, program, tensors(inputs), sizes), meaning(program, inputs, sizes))
+
+
+def test_a_module_needs_no_other_word() -> None:
+    """The words that the texts use are those that the back end keeps free."""
+    made: set[str] = set()
+    for one in CASES:
+        tree = ast.parse(source_of(one))
+        entry = next(x for x in tree.body if isinstance(x, ast.FunctionDef) and not x.name.startswith("_"))
+        found = {(x.id, isinstance(x.ctx, ast.Store)) for x in ast.walk(entry) if isinstance(x, ast.Name)}
+        made |= {name for name, _ in found if hasattr(builtins, name) or name in ("torch", "math")}
+        made -= {name for name, stored in found if stored}
+    assert {"torch", "math", "range", "min", "max"} <= made <= OWN
+
+
+WEIGHTED = "index t, s : time(T)\ninput x_t\noutput y_t = Σ_s softmax_{s ≤ t}(x_s) x_s\noutput z_t = abs(y_t)"
+FILE_NAMES = ["torch", "math", "range", "lambda", "lambda_", "_sdpa_", "map", "3d", "a b", "é", "tuple", "shape", '"""', r"a\N{b"]
+
+
+@pytest.mark.parametrize("name", FILE_NAMES)
+def test_a_file_of_any_name(tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"{name}.ein"
+    path.write_text(WEIGHTED, encoding="utf-8")
+    module = einc.compile(path)
+    assert module.plan.name == module.program.name
+    x = torch.randn(7, dtype=torch.float64)
+    torch.testing.assert_close(module(x=x).y, torch.stack([torch.softmax(x[: n + 1], 0) @ x[: n + 1] for n in range(7)]))
+
+
+INNER = ["y_max", "y_sum", "y_part", "y_scaled", "y_sum_part", "y_sum_scaled", "y_max_part", "y_sum_max", "m_sum", "y_exp"]
+CASCADES = ["output y_t = Σ_s softmax_{{s ≤ t}}({0}_s {1}_t) {2}_s {3}_t",
+            "m_t = (Σ_{{s ≤ t}} {0}_s) / t\noutput y_t = Σ_{{s ≤ t}} exp({1}_s m_t) ({2}_s - m_t)^2 {3}_t"]
+
+
+@pytest.mark.parametrize("cascade", CASCADES, ids=["weights", "moments"])
+@pytest.mark.parametrize("first", range(len(INNER)))
+def test_a_name_that_a_pass_would_make(first: int, cascade: str) -> None:
+    """Inputs called as the parts of a pass are called."""
+    names = [INNER[(first + n) % len(INNER)] for n in range(4)]
+    text = f"index t, s : time(T)\ninput {', '.join(f'{name}_t' for name in names)}\n{cascade.format(*names)}"
+    attempt(Case("names", text, {"T": 5}), 1e-9)
 
 
 # memory

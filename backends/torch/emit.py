@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from einc.backends.torch.expressions import Scribe
-from einc.backends.torch.inputs import HELPERS, parameter, read_sizes, write_helpers
+from einc.backends.torch.inputs import HELPERS, read_sizes, write_helpers
+from einc.backends.torch.naming import Named, entry_name, named, tuple_name
 from einc.backends.torch.tiles import write_kernel
 from einc.backends.writer import Names, Writer, identifier, sized
 from einc.indices import IndexSet
 from einc.plan import Concat, Contract, Dot, Kernel, Module, Runs, Step
 
 
-def emit(module: Module) -> str:
+def emit(plan: Module) -> str:
     """The whole file."""
     body = Writer(depth=1)
     helpers: set[str] = {"_expect"}
-    names = Names({identifier(b) for b in module.buffers} | module.sizes | {"torch", "math", "device", "dtype", "wide", "narrow"})
-    asked = read_sizes(module, body, helpers, _types(module))
+    naming = named(plan)
+    module, names = naming.module, Names(set(naming.taken))
+    asked = read_sizes(naming, body, helpers, _types(module))
     places: dict[tuple[str, IndexSet], str] = {}
     for step in module.steps:
         body()
@@ -23,8 +25,8 @@ def emit(module: Module) -> str:
     body()
     body(f"return {_result(module)}")
     out = Writer()
-    _head(module, out, "math." in body.text or any("math." in HELPERS[h] for h in helpers))
-    _signature(module, out, asked)
+    _head(naming, out, "math." in body.text or any("math." in HELPERS[h] for h in helpers))
+    _signature(naming, out, asked)
     out.lines += body.lines
     write_helpers(out, helpers)
     return out.text
@@ -38,17 +40,19 @@ def _types(module: Module) -> set[str]:
     return ({"wide"} if kernels else set()) | ({"narrow"} if loose else set())
 
 
-def _head(module: Module, out: Writer, math: bool) -> None:
-    out(f'"""{module.name}: written by einc from {module.source}. It needs torch alone.')
+def _head(naming: Named, out: Writer, math: bool) -> None:
+    module = naming.module
+    source = module.source.replace("\\", "/").replace('"', "'")
+    out(f'"""{module.name}: written by einc from {" ".join(source.split())}. It needs torch alone.')
     out()
     for tensor in module.inputs:
-        shape = ", ".join(sized(s.set.extent) for s in tensor.slots)
+        shape = ", ".join(sized(naming.said(s.set.extent)) for s in tensor.slots)
         out(
-            f"{tensor.role:6} {parameter(module, tensor)}  ({shape}{',' * (len(tensor.slots) == 1)})"
+            f"{tensor.role:6} {naming.public[tensor.key]}  ({shape}{',' * (len(tensor.slots) == 1)})"
             + ("  integers" if tensor.integer else "")
         )
-    for name, key in module.outputs:
-        shape = ", ".join(sized(s.extent) for s in module.buffers[key].sets)
+    for name, (_, key) in zip(naming.outputs, module.outputs, strict=True):
+        shape = ", ".join(sized(naming.said(s.extent)) for s in module.buffers[key].sets)
         out(f"output {name}  ({shape}{',' * (len(module.buffers[key].sets) == 1)})")
     out('"""')
     out()
@@ -62,28 +66,41 @@ def _head(module: Module, out: Writer, math: bool) -> None:
     if len(module.outputs) > 1:
         out()
         out()
-        out.open(f"class {_tuple_name(module)}(NamedTuple):")
-        for name, _ in module.outputs:
+        out.open(f"class {tuple_name(module.name)}(NamedTuple):")
+        for name in naming.outputs:
             out(f"{name}: torch.Tensor")
         out.close()
     out()
     out()
 
 
-def _tuple_name(module: Module) -> str:
-    return "".join(w.capitalize() for w in module.name.split("_")) + "Output"
-
-
 def _result(module: Module) -> str:
-    keys = [identifier(key) for _, key in module.outputs]
-    return keys[0] if len(keys) == 1 else f"{_tuple_name(module)}({', '.join(keys)})"
+    keys = [key for _, key in module.outputs]
+    return keys[0] if len(keys) == 1 else f"{tuple_name(module.name)}({', '.join(keys)})"
 
 
-def _signature(module: Module, out: Writer, asked: list[str]) -> None:
-    params = [parameter(module, t) for t in module.inputs] + [f"{n}: int" for n in asked]
-    returns = "torch.Tensor" if len(module.outputs) == 1 else _tuple_name(module)
+def _signature(naming: Named, out: Writer, asked: list[str]) -> None:
+    """The caller's function; where a declared name is not free inside, it hands its arguments to another."""
+    module, entry = naming.module, entry_name(naming.module.name)
+    inside = [t.key for t in module.inputs]
+    public = [naming.public[key] for key in inside]
+    sizes = [naming.size(name) for name in asked]
+    returns = "torch.Tensor" if len(module.outputs) == 1 else tuple_name(module.name)
+    apart = public + sizes != inside + asked
+    if apart:
+        out.open(f"def {entry}({_parameters(public, sizes)}) -> {returns}:")
+        handed = zip(inside + asked, public + sizes, strict=True)
+        out(f"return _computed({', '.join(f'{name}={given}' for name, given in handed)})")
+        out.close()
+        out()
+        out()
     out("@torch.no_grad()")
-    out.open(f"def {module.name}({'*, ' if params else ''}{', '.join(params)}) -> {returns}:")
+    out.open(f"def {'_computed' if apart else entry}({_parameters(inside, asked)}) -> {returns}:")
+
+
+def _parameters(tensors: list[str], sizes: list[str]) -> str:
+    params = [*tensors, *(f"{name}: int" for name in sizes)]
+    return f"{'*, ' if params else ''}{', '.join(params)}"
 
 
 def _step(
@@ -91,12 +108,12 @@ def _step(
 ) -> None:
     match step:
         case Contract():
-            _contract(module, step, body)
+            _contract(module, step, body, names)
         case Concat(out, parts, axis, text):
             body(f"# {text}")
-            body(f"{identifier(out)} = torch.cat(({', '.join(_stored(module, p) for p in parts)}), {axis})")
+            body(f"{out} = torch.cat(({', '.join(_stored(module, p) for p in parts)}), {axis})")
         case Runs():
-            _view(module, step, body, names)
+            _view(module, step, body)
             body.open("else:")
             _step(module, step.kernel, body, names, helpers, {})
             body.close()
@@ -105,24 +122,23 @@ def _step(
             write_kernel(module, step, body, scribe)
 
 
-def _view(module: Module, step: Runs, body: Writer, names: Names) -> None:
+def _view(module: Module, step: Runs, body: Writer) -> None:
     """The number of runs, and the view where they are of one length."""
     onto, of = sized(step.onto, tight=True), sized(step.of, tight=True)
-    if step.count not in names.taken:
-        names.taken.add(step.count)
+    if step is next(s for s in module.steps if isinstance(s, Runs) and s.count == step.count):
         body(f"{step.count} = {onto} if {onto} and {of} % {onto} == 0 else {of}")
     straight = step.order == tuple(range(len(step.order)))
     view = "" if straight else f".permute({', '.join(map(str, step.order))})"
     body.open(f"if {step.count} == {onto}:")
-    body(f"{identifier(step.out)} = {_stored(module, step.operand)}{view}")
+    body(f"{step.out} = {_stored(module, step.operand)}{view}")
     body.close()
 
 
 def _stored(module: Module, name: str) -> str:
-    return f"{identifier(name)}.to(dtype)" if module.buffers[name].kind == "exact" else identifier(name)
+    return f"{name}.to(dtype)" if module.buffers[name].kind == "exact" else name
 
 
-def _contract(module: Module, step: Contract, body: Writer) -> None:
+def _contract(module: Module, step: Contract, body: Writer, names: Names) -> None:
     """Pairs in the planned order; einsum hands each to a matrix product."""
     body(f"# {step.text}")
     axes = dict.fromkeys(a for _, o in step.operands for a in o)
@@ -138,6 +154,6 @@ def _contract(module: Module, step: Contract, body: Writer) -> None:
         needed = set(step.axes) | {a for _, o in operands for a in o}
         out = step.axes if last else tuple(a for a in dict.fromkeys(a for _, o in chosen for a in o) if a in needed)
         spec = ",".join("".join(letters[a] for a in o) for _, o in chosen) + "->" + "".join(letters[a] for a in out)
-        target = identifier(step.out) if last else f"{identifier(step.out)}_{n}"
+        target = step.out if last else names.fresh(f"{step.out}_{n}")
         body(f'{target} = torch.einsum("{spec}", {", ".join(t for t, _ in chosen)})')
         operands.append((target, out))

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from einc.backends.writer import Writer, identifier, sized
+from einc.backends.torch.naming import Named
+from einc.backends.writer import Writer, sized
 from einc.indices import Extent, number, size
 from einc.plan import Module
 from einc.terms import Tensor
 
 
-def parameter(module: Module, tensor: Tensor) -> str:
-    return identifier(module.given.get(tensor.key, tensor.key))
-
-
 def _device(module: Module, out: Writer, types: set[str]) -> None:
     floats = [t for t in module.inputs if not t.integer]
-    first = identifier((floats or list(module.inputs))[0].key) if module.inputs else None
+    first = (floats or list(module.inputs))[0].key if module.inputs else None
     device = f"{first}.device" if first else "torch.get_default_device()"
-    dtype = f"{identifier(floats[0].key)}.dtype" if floats else "torch.get_default_dtype()"
+    dtype = f"{floats[0].key}.dtype" if floats else "torch.get_default_dtype()"
     out(f"device, dtype = {device}, {dtype}")
     if "wide" in types:
         out("wide = torch.float64 if dtype == torch.float64 else torch.float32")
@@ -24,15 +21,13 @@ def _device(module: Module, out: Writer, types: set[str]) -> None:
         out('narrow = wide if dtype == torch.float16 and device.type == "cpu" else dtype  # of products that are only summed')
 
 
-def read_sizes(module: Module, body: Writer, helpers: set[str], types: set[str]) -> list[str]:
+def read_sizes(names: Named, body: Writer, helpers: set[str], types: set[str]) -> list[str]:
     """Reads every size from the shapes, asks for the others, and checks every input against what it must be."""
-    known: dict[str, str] = {}
+    module, known = names.module, dict[str, str]()
     for name, value in module.fixed.items():
         body(f"{name} = {value}")
         known[name] = name
     pending: list[tuple[Tensor, int, Extent]] = []
-    for inside, outside in module.given.items():
-        body(f"{identifier(inside)} = {identifier(outside)}")
     lead = next((t for t in module.inputs if not t.integer), next(iter(module.inputs), None))
     for tensor in module.inputs:
         if not tensor.slots and tensor is not lead:
@@ -49,7 +44,7 @@ def read_sizes(module: Module, body: Writer, helpers: set[str], types: set[str])
         if any(t != "_" for t in targets) or tensor is lead:
             helpers.add("_shape")
             left = f"{', '.join(targets)}{',' * (len(targets) == 1)} = " if any(t != "_" for t in targets) else ""
-            body(f'{left}_shape("{module.given.get(tensor.key, tensor.key)}", {identifier(tensor.key)}, {len(tensor.slots)})')
+            body(f'{left}_shape("{names.public[tensor.key]}", {tensor.key}, {len(tensor.slots)})')
     for tensor, n, extent in pending:
         _solve(tensor, n, extent, known, body)
     _device(module, body, types)
@@ -57,8 +52,8 @@ def read_sizes(module: Module, body: Writer, helpers: set[str], types: set[str])
     for name in asked:
         helpers.add("_whole")
         least = 0 if any(name in x.extent.sizes for x in module.sets) else 1
-        body(f'_whole("{name}", {name}, {least})')
-    _checks(module, body, helpers)
+        body(f'_whole("{names.size(name)}", {name}, {least})')
+    _checks(names, body, helpers)
     return asked
 
 
@@ -73,34 +68,36 @@ def _solve(tensor: Tensor, n: int, extent: Extent, known: dict[str, str], body: 
     if coefficient is None or name in rest.sizes:
         return
     value = (size("#") - rest) * number(1 / coefficient)
-    body(f"{name} = {sized(value).replace('#', f'{identifier(tensor.key)}.shape[{n}]')}")
+    body(f"{name} = {sized(value).replace('#', f'{tensor.key}.shape[{n}]')}")
     known[name] = name
 
 
-def _checks(module: Module, body: Writer, helpers: set[str]) -> None:
+def _checks(names: Named, body: Writer, helpers: set[str]) -> None:
+    module = names.module
     for set_ in module.sets:
         for _, coefficient in set_.extent.terms:
             if coefficient.denominator > 1 and len(set_.extent.terms) == 1:
-                above = sized(set_.extent * number(coefficient.denominator))
-                body(
-                    f"if {above} % {coefficient.denominator}:"
-                    if above.isidentifier()
-                    else f"if ({above}) % {coefficient.denominator}:"
-                )
-                body(f'    raise ValueError(f"{above} = {{{above}}} is not a multiple of {coefficient.denominator}")')
+                extent = set_.extent * number(coefficient.denominator)
+                above, said = sized(extent), sized(names.said(extent))
+                body(f"if {above if above.isidentifier() else f'({above})'} % {coefficient.denominator}:")
+                body(f'    raise ValueError(f"{said} = {{{above}}} is not a multiple of {coefficient.denominator}")')
     for tensor in module.inputs:
-        shape = ", ".join(sized(s.set.extent) for s in tensor.slots)
-        shape += "," * (len(tensor.slots) == 1)
+        shape = _shape([s.set.extent for s in tensor.slots])
+        said = _shape([names.said(s.set.extent) for s in tensor.slots])
         kind = "None" if tensor.integer else "dtype"
         helpers.add("_expect")
-        name = parameter(module, tensor)
-        body(f'_expect("{name}", {identifier(tensor.key)}, ({shape}), "({shape})", {kind}, device)')
+        body(f'_expect("{names.public[tensor.key]}", {tensor.key}, {shape}, "{said}", {kind}, device)')
     for tensor in module.inputs:
         if tensor.integer:
-            body(f"{identifier(tensor.key)} = {identifier(tensor.key)}.long()")
+            body(f"{tensor.key} = {tensor.key}.long()")
     for name, set_ in module.keys:
         helpers.add("_within")
-        body(f'_within("{name}", {identifier(name)}, {set_.start}, {sized(set_.extent + number(set_.start - 1))})')
+        last = sized(set_.extent + number(set_.start - 1))
+        body(f'_within("{names.public[name]}", {name}, {set_.start}, {last})')
+
+
+def _shape(extents: list[Extent]) -> str:
+    return f"({', '.join(map(sized, extents))}{',' * (len(extents) == 1)})"
 
 
 HELPERS = {

@@ -6,6 +6,8 @@ import linecache
 from collections.abc import Callable
 from typing import Any
 
+from einc.backends.torch.naming import entry_name
+
 
 def load(source: str, entry: str) -> Callable[..., Any]:
     """The function `entry` of an emitted module; its lines show in tracebacks."""
@@ -13,5 +15,5 @@ def load(source: str, entry: str) -> Callable[..., Any]:
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     space: dict[str, Any] = {"__name__": f"einc.emitted.{entry}"}
     exec(compile(source, name, "exec"), space)
-    function: Callable[..., Any] = space[entry]
+    function: Callable[..., Any] = space[entry_name(entry)]
     return function

@@ -61,6 +61,7 @@ class Reader:
     places: dict[tuple[str, IndexSet], str] = field(default_factory=dict)  # whole axes that have a variable already
     carried: dict[str, str] = field(default_factory=dict)  # let -> the variable that lives through the stream
     memory: dict[str, str] = field(default_factory=dict)  # let -> memory that every tile uses again
+    columns: str = ""  # how many elements of the streamed axis a step takes
     scales: dict[str, str] = field(default_factory=dict)  # reference -> the factor of this step
     tiled: bool = False  # a loop over tiles, in the wide type: loads are widened tile by tile
 

@@ -77,8 +77,8 @@ def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scrib
     stream = kernel.stream
     if grid is None:
         assert stream is not None
-        scribe.variables["columns"] = scribe.names.fresh("columns")
-        body(f"{scribe.variables['columns']} = max(128, 2**{_TILE - 1} // max(1, {sized(_row(kernel, stream, ()), tight=True)}))")
+        scribe.columns = scribe.names.fresh("columns")
+        body(f"{scribe.columns} = max(128, 2**{_TILE - 1} // max(1, {sized(_row(kernel, stream, ()), tight=True)}))")
         return ""
     rows = scribe.names.fresh("rows")
     extent = sized(grid.set.extent)
@@ -89,7 +89,7 @@ def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scrib
     columns = scribe.names.fresh("columns")
     body(f"{rows} = min(256, max(1, {extent}))")
     body(f"{columns} = max(128, 2**{_TILE - 1} // max(1, {rows} * {outer}))")
-    scribe.variables["columns"] = columns
+    scribe.columns = columns
     for let in kernel.lets:  # every tile writes its largest products to the same memory
         exact = isinstance(let.op, Dot) and not let.op.loose and let.kind == "real"
         if exact and let.carry is None and {grid.name, stream.name} <= set(let.axes):
@@ -109,7 +109,7 @@ def _streaming(
         if let.carry is not None:
             _start(let, body, scribe)
     first, last = (scribe.names.fresh(f"{identifier(stream.name)}_{n}") for n in ("from", "to"))
-    columns = scribe.variables["columns"]
+    columns = scribe.columns
     body.open(f"for {first} in range({low}, {high}, {columns}):")
     body(f"{last} = min({first} + {columns}, {high})")
     scribe.ranges[stream.name] = (first, last)

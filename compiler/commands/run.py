@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -83,7 +84,7 @@ def gather(program: Program, sizes: Mapping[str, int], data_file: str | None, dt
         missing = ",".join(f"{name}=…" for name in asked(program) if name not in given)
         problem.helps += (Help(f"give --sizes {missing}"),) if missing else ()
         raise
-    return inputs, {name: known[name] for name in asked(program)}
+    return inputs, {name + "_" * keyword.iskeyword(name): known[name] for name in asked(program)}
 
 
 def execute(program: Program, call: Callable[[], Any], repeat: int, progress: Progress) -> tuple[dict[str, data.Array], list[str]]:

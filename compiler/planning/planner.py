@@ -35,7 +35,6 @@ from einc.terms import (
     free_indices,
     reads,
     slot_of,
-    transform,
     walk,
 )
 
@@ -49,9 +48,7 @@ def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None) -> Mo
     `inputs` are those that a caller gives, by default those that are still read.
     """
     asked = program.inputs() if inputs is None else inputs
-    program, given = _beside_sizes(_with_parts(peeled(program)))
-    inside = {outer: inner for inner, outer in given.items()}
-    asked = tuple(program.tensors[inside.get(t.key, t.key)] for t in asked)
+    program = _with_parts(peeled(program))
     buffers = _buffers(program)
     equations = {e.target: e for e in program.equations}
     steps: list[Step] = []
@@ -69,7 +66,7 @@ def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None) -> Mo
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
     sizes |= frozenset(n for e in program.equations for n in _sizes(e)) - program.sizes.keys()
     return Module(
-        _stem(program.name),
+        program.name,
         program.source or program.name,
         asked,
         program.outputs,
@@ -79,35 +76,7 @@ def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None) -> Mo
         sizes - program.sizes.keys(),
         _sets(program),
         tuple(dict.fromkeys(keys)),
-        given,
     )
-
-
-def _beside_sizes(program: NormalProgram) -> tuple[NormalProgram, dict[str, str]]:
-    """Tensors that are called like a size (an input `B_n` over a batch of extent B) under another name inside."""
-    sizes = {n for e in program.equations for n in _sizes(e)} | {
-        n for t in program.inputs() for s in t.slots for n in s.set.extent.sizes
-    }
-    names = {key: f"{key}_tensor" for key in program.tensors if key in sizes}
-    if not names:
-        return program, {}
-    tensors = {names.get(k, k): replace(t, key=names.get(k, k)) for k, t in program.tensors.items()}
-
-    def change(term: Term) -> Term:
-        return transform(term, lambda t: Read(names.get(t.tensor, t.tensor), t.subs) if isinstance(t, Read) else t)
-
-    equations = tuple(
-        Equation(names.get(e.target, e.target), e.axes, change(e.domain), change(e.body), e.source) for e in program.equations
-    )
-    outputs = tuple((name, names.get(key, key)) for name, key in program.outputs)
-    made = replace(program, tensors=tensors, equations=equations, outputs=outputs)
-    return made, {names[k]: k for k, t in program.tensors.items() if k in names and t.role != "local"}
-
-
-def _stem(name: str) -> str:
-    stem = name.rsplit("/", 1)[-1].rsplit("\\", 1)[-1].removesuffix(".ein")
-    made = "".join(c if c.isalnum() and c.isascii() else "_" for c in stem).strip("_")
-    return made if made and not made[0].isdigit() else f"spec_{made}".rstrip("_")
 
 
 def _sizes(equation: Equation) -> set[str]:
@@ -145,6 +114,8 @@ def _with_parts(program: NormalProgram) -> NormalProgram:
             parts: list[tuple[Index, Term]] = []
             for n, (index, part) in enumerate(body.parts):
                 key = f"{equation.target}_part{n + 1}"
+                while key in tensors:
+                    key += "_"
                 axes = tuple(Position(index) if a == Position(body.index) else a for a in equation.axes)
                 slots = tuple(
                     Slot(index.set, s.level, index.name) if a == Position(body.index) else s
@@ -270,7 +241,9 @@ def _kernel(
     }
     kept = frozenset(outside | {key for _, key in program.outputs}) - group.virtual
     cut = _tiled(group)
-    passed = stream(group.equations, group.virtual, kept) if cut else Streamed(group.equations, None, ())
+    passed = Streamed(group.equations, None, ())
+    if cut:
+        passed = stream(group.equations, group.virtual, kept, frozenset(program.tensors))
     texts = _texts(program, passed)
     passed = in_base_two(passed, group.virtual, kept)
     made = frozenset(e.target for e in passed.equations)

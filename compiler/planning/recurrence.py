@@ -67,7 +67,7 @@ def recurrences(program: NormalProgram) -> list[Recurrence]:
         mine = {e.target for e in group.equations}
         kept = {r.tensor for e in program.equations if e.target not in mine for r in [*reads(e.body), *reads(e.domain)]}
         kept |= {key for _, key in program.outputs}
-        passed = stream(group.equations, group.virtual, frozenset(kept) - group.virtual)
+        passed = stream(group.equations, group.virtual, frozenset(kept) - group.virtual, frozenset(program.tensors))
         if passed.index is not None and passed.carries:
             out.append(_Telling(program, passed, group.virtual).recurrence())
         elif passed.notes:

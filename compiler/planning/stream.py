@@ -60,15 +60,15 @@ class Streamed:
     base2: bool = False
 
 
-def stream(equations: tuple[Equation, ...], virtual: frozenset[str], kept: frozenset[str]) -> Streamed:
+def stream(equations: tuple[Equation, ...], virtual: frozenset[str], kept: frozenset[str], taken: frozenset[str]) -> Streamed:
     """One pass where the folds separate; else the equations unchanged, with a note that names the term in the way.
 
-    `virtual` values are computed tile by tile and not stored; `kept` are read outside.
+    `virtual` values are computed tile by tile and not stored; `kept` are read outside; `taken` are the program's names.
     """
     index = _streamed_index(equations, virtual)
     if index is None:
         return Streamed(equations, None, ())
-    work = _Pass(index, equations, virtual)
+    work = _Pass(index, equations, virtual, taken | {e.target for e in equations})
     along = next((e for e in equations if e.target in kept and index in e.indices), None)
     if along is not None:
         return Streamed(equations, None, (), (f"whole rows of {index}: {along.target} is stored along it",))
@@ -104,6 +104,7 @@ class _Pass:
     index: Index
     source: tuple[Equation, ...]
     virtual: frozenset[str]
+    taken: frozenset[str]
     opened: dict[str, Equation] = field(default_factory=dict)  # values that hold results, to be put in their readers' place
     out: dict[str, Equation] = field(default_factory=dict)
     held: set[str] = field(default_factory=set)  # results of folds over the index, and what is made of them alone
@@ -196,10 +197,14 @@ class _Pass:
             return self.known[key]
         free = free_indices(fold)
         axes = tuple(a for a in equation.axes if isinstance(a, Position) and a.index in free)
-        target, n = f"{equation.target}_part", 2
-        while target in self.out or any(e.target == target for e in self.source):
-            target, n = f"{equation.target}_part{n}", n + 1
+        target = self._fresh(f"{equation.target}_part")
         self._basis(target, Equation(target, axes, TRUE, ONE), fold)
+        return target
+
+    def _fresh(self, stem: str) -> str:
+        target, n = stem, 2
+        while target in self.out or target in self.taken:
+            target, n = f"{stem}{n}", n + 1
         return target
 
     def _basis(self, target: str, equation: Equation, fold: Fold) -> None:
@@ -223,7 +228,7 @@ class _Pass:
             reference = self._reference(equation, exponent)
             shifted = Apply("sub", (exponent, self._result(reference)))
             body = replace(equation.body, body=_product((Apply("exp", (shifted,)), *rest)))
-            mantissa = f"{target}_scaled"
+            mantissa = self._fresh(f"{target}_scaled")
             axes = equation.axes
             self.out[mantissa] = Equation(mantissa, axes, equation.domain, body)
             self.carries[mantissa] = Carry(mantissa, equation.body.op, reference)
@@ -287,7 +292,8 @@ class _Pass:
                 visit(equation.target)
         carries = tuple(c for c in self.carries.values() if c.target in seen)
         self._guard(kept, carries)
-        return _plain_names(Streamed(tuple(self.out[t] for t in order), self.index, carries), kept)
+        others = self.taken - {e.target for e in self.source}
+        return _plain_names(Streamed(tuple(self.out[t] for t in order), self.index, carries), kept, others)
 
     def _guard(self, kept: frozenset[str], carries: tuple[Carry, ...]) -> None:
         """Rows without a point: what is stored is what the source gives for folds over nothing."""
@@ -328,12 +334,12 @@ class _Pass:
         return values
 
 
-def _plain_names(streamed: Streamed, kept: frozenset[str]) -> Streamed:
+def _plain_names(streamed: Streamed, kept: frozenset[str], others: frozenset[str]) -> Streamed:
     """Carries under the names of the folds they stand for, where these are free."""
-    taken = {e.target for e in streamed.equations}
+    taken = {e.target for e in streamed.equations} | others
     names: dict[str, str] = {}
     for carry in streamed.carries:
-        stem = re.sub(r"(_part\d*|_scaled|_max_part)+$", "", carry.target)
+        stem = re.sub(r"(_part\d*|_scaled\d*|_max_part)+$", "", carry.target)
         stem = f"{stem}_max" if carry.fold == "max" and not stem.endswith(("_max", "_m")) else stem
         if stem not in taken and carry.target not in kept:
             taken.add(stem)

@@ -1,0 +1,115 @@
+"""Python's names for what a module speaks of. Callers see declared names; inside, nothing hides what the text needs for itself.
+
+Sizes and tensors are called as they were declared where that name is free: no word of Python, no name of the emitted text,
+not one name for a size and a tensor. Where a declared name is not free inside, the caller's function hands it on.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from einc.backends.writer import Names, identifier
+from einc.indices import Extent
+from einc.plan import Buffer, Concat, Contract, Kernel, Let, Load, Module, Runs, Step
+
+BUILT_IN = frozenset({
+    "range", "min", "max", "abs", "int", "bool", "tuple", "type", "isinstance", "ValueError", "TypeError", "IndexError",
+})  # fmt: skip
+OWN = BUILT_IN | {"torch", "math", "device", "dtype", "wide", "narrow", "NamedTuple"} | frozenset(keyword.kwlist)
+
+
+def entry_name(name: str) -> str:
+    """The function that callers see: beside the names that the file needs."""
+    return f"{name}_" if name in OWN else name
+
+
+def tuple_name(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_")) + "Output"
+
+
+@dataclass(frozen=True)
+class Named:
+    """A module in names that are free inside; `public` and `declared` have what callers say for inputs and for sizes."""
+
+    module: Module
+    taken: frozenset[str]
+    public: Mapping[str, str]  # the parameter of an input
+    declared: Mapping[str, str]  # the size of the spec
+    outputs: tuple[str, ...]  # the fields of the result
+
+    def said(self, extent: Extent) -> Extent:
+        """An extent in the names that the caller knows."""
+        made: Extent = _sized(extent, self.declared)
+        return made
+
+    def size(self, name: str) -> str:
+        """The parameter of a size that no tensor fixes."""
+        wanted = self.declared[name]
+        wanted = f"{wanted}_" if keyword.iskeyword(wanted) else wanted
+        return f"{wanted}_size" if wanted in self.public.values() else wanted
+
+
+def named(module: Module) -> Named:
+    names = Names({*OWN, tuple_name(module.name)})
+    counts = {step.count for step in module.steps if isinstance(step, Runs)}
+    sizes = {name: names.fresh(name) for name in [*sorted(module.sizes | module.fixed.keys()), *sorted(counts)]}
+    first = [t.key for t in module.inputs]
+    tensors = {key: names.fresh(key) for key in dict.fromkeys([*first, *module.buffers])}
+    made: Module = _sized(module, sizes) if any(old != new for old, new in sizes.items()) else module
+    made = replace(
+        made,
+        inputs=tuple(replace(t, key=tensors[t.key]) for t in made.inputs),
+        outputs=tuple((name, tensors[key]) for name, key in made.outputs),
+        buffers={tensors[key]: _buffer(buffer, tensors) for key, buffer in made.buffers.items()},
+        steps=tuple(_step(step, tensors, sizes) for step in made.steps),
+        fixed={sizes[name]: n for name, n in made.fixed.items()},
+        sizes=frozenset(sizes[name] for name in made.sizes),
+        keys=tuple((tensors[key], set_) for key, set_ in made.keys),
+    )
+    outputs = tuple(identifier(name) for name, _ in made.outputs)
+    return Named(
+        made, frozenset(names.taken), {tensors[key]: identifier(key) for key in first}, {b: a for a, b in sizes.items()}, outputs
+    )
+
+
+def _buffer(buffer: Buffer, names: Mapping[str, str]) -> Buffer:
+    return replace(buffer, name=names[buffer.name])
+
+
+def _step(step: Step, names: Mapping[str, str], sizes: Mapping[str, str]) -> Step:
+    match step:
+        case Contract(out, operands):
+            return replace(step, out=names[out], operands=tuple((names[key], axes) for key, axes in operands))
+        case Concat(out, parts):
+            return replace(step, out=names[out], parts=tuple(names[key] for key in parts))
+        case Runs(kernel, operand):
+            return replace(step, kernel=_kernel(kernel, names), operand=names[operand], count=sizes[step.count])
+        case Kernel():
+            return _kernel(step, names)
+
+
+def _kernel(kernel: Kernel, names: Mapping[str, str]) -> Kernel:
+    stores = tuple(replace(store, buffer=names[store.buffer]) for store in kernel.stores)
+    lets = tuple(_let(let, names) for let in kernel.lets)
+    return replace(kernel, name=names.get(kernel.name, kernel.name), lets=lets, stores=stores)
+
+
+def _let(let: Let, names: Mapping[str, str]) -> Let:
+    return replace(let, op=replace(let.op, buffer=names[let.op.buffer])) if isinstance(let.op, Load) else let
+
+
+def _sized(value: Any, names: Mapping[str, str]) -> Any:
+    """The value with every size in it under its new name."""
+    match value:
+        case Extent(terms):
+            return Extent(tuple(sorted((tuple(sorted((names.get(n, n), p) for n, p in mono)), c) for mono, c in terms)))
+        case tuple():
+            return tuple(_sized(item, names) for item in value)
+        case dict():
+            return {key: _sized(item, names) for key, item in value.items()}
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return replace(value, **{field.name: _sized(getattr(value, field.name), names) for field in fields(value)})
+    return value
