@@ -61,6 +61,18 @@ class Extent:
             out.append((tuple((n, p) for n, p in mono if not sizes.get(n)), known))
         return _collect(out)
 
+    def put(self, sizes: Mapping[str, Extent]) -> Extent:
+        """The extent with other extents, each a single term, in place of some sizes."""
+        total = number(0)
+        for mono, coefficient in self.terms:
+            part: Extent = number(coefficient)
+            for name, power in mono:
+                factor = sizes.get(name, size(name))
+                for _ in range(abs(power)):
+                    part = part * factor if power > 0 else part.over(factor) or part
+            total = total + part
+        return total
+
     def at(self, sizes: Mapping[str, int]) -> Fraction:
         """The value; KeyError where a size is not given."""
         total = Fraction(0)

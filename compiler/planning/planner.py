@@ -241,15 +241,8 @@ def _kernel(
     }
     kept = frozenset(outside | {key for _, key in program.outputs}) - group.virtual
     cut = _tiled(group)
-    passed = Streamed(group.equations, None, ())
-    if cut:
-        passed = stream(group.equations, group.virtual, kept, frozenset(program.tensors))
-    texts = _texts(program, passed)
-    passed = in_base_two(passed, group.virtual, kept)
-    made = frozenset(e.target for e in passed.equations)
-    mine = [r for run in runs.values() if (r := run.within(passed.equations)) is not None]
-    passed = replace(passed, equations=paired(passed.equations, mine, (group.virtual | made) - kept))
-    made = made - {e.target for e in group.equations}
+    passed, texts = _passed(program, group, kept, runs)
+    made = frozenset(e.target for e in passed.equations) - {e.target for e in group.equations}
     group = Group(passed.equations, group.virtual)
     indices = list(dict.fromkeys(i for e in group.equations for i in _all(e)))
     grid = _grid(group, indices, kept) if cut else None
@@ -286,8 +279,21 @@ def _kernel(
     held = number(TILE_ELEMENTS) if cut else number(0)
     visited = {(i.name, grid.name): points(_common(group, i), i, grid) for i in folded if grid is not None and i != grid}
     cost = lets_cost(lets, work.sets, buffers, [s.buffer for s in work.stores], held * number(4), visited)
+    cost = cost.put({run.count: run.onto.extent for run in runs.values()})
     notes = (*passed.notes, f"not stored: {', '.join(sorted(group.virtual))}") if group.virtual else ()
     return Kernel(group.equations[-1].target, axes, lets, tuple(work.stores), tuple(texts.values()), notes, cost, largest)
+
+
+def _passed(program: NormalProgram, group: Group, kept: frozenset[str], runs: dict[str, Run]) -> tuple[Streamed, dict[str, str]]:
+    """The equations of the pass that the group makes, and their texts."""
+    passed = Streamed(group.equations, None, ())
+    if _tiled(group):
+        passed = stream(group.equations, group.virtual, kept, frozenset(program.tensors))
+    texts = _texts(program, passed)
+    passed = in_base_two(passed, group.virtual, kept)
+    made = frozenset(e.target for e in passed.equations)
+    mine = [r for run in runs.values() if (r := run.within(passed.equations)) is not None]
+    return replace(passed, equations=paired(passed.equations, mine, (group.virtual | made) - kept)), texts
 
 
 def _cut(equation: Equation) -> bool:
