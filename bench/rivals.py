@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 import einc
-from bench.case import CannotError, Prepared, Task
+from bench.case import DTYPES, CannotError, Prepared, Task
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class Rival:
     prepare: Callable[[Task], Prepared]
 
 
-def ours(task: Task) -> Prepared:
+def ours(task: Task, narrow: bool = False) -> Prepared:
     """The front door's module, from the spec each time: the first call pays for the compiler."""
-    module = einc.compile(task.case.spec)
+    module = einc.compile(task.case.spec, narrow=narrow)
     given = {**task.tensors, **{name: task.sizes[name] for name in task.case.asks}}
     return Prepared(lambda: module(**given))
 
@@ -53,6 +53,12 @@ def onednn(call: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
     return switched
 
 
+def ours_narrow(task: Task) -> Prepared:
+    if DTYPES[task.dtype].itemsize > 2:
+        raise CannotError("is for half types")
+    return ours(task, narrow=True)
+
+
 def ours_onednn(task: Task) -> Prepared:
     if task.dtype != "float32":
         raise CannotError("the route is for float32")
@@ -65,6 +71,7 @@ def ours_onednn(task: Task) -> Prepared:
 RIVALS = (
     Rival("einc", "ours", ours),
     Rival("einc-onednn", "ours, products by oneDNN", ours_onednn),
+    Rival("einc-narrow", "ours, every product rounded", ours_narrow),
     Rival("library", "scaled_dot_product_attention", lambda task: task.case.library(task)),
     Rival("flex", "FlexAttention, compiled", lambda task: task.case.flex(task)),
     Rival("naive", "einsum, compiled", lambda task: task.case.naive(task)),

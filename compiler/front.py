@@ -11,7 +11,7 @@ from typing import Any
 
 from einc import pipeline
 from einc.errors import EincError, Problem, Report
-from einc.plan import Module
+from einc.plan import PLAIN, Choices, Module
 from einc.terms import TypedProgram
 
 
@@ -39,9 +39,9 @@ def _typed(path_or_text: str | Path, strict: bool = False) -> TypedProgram:
     return program
 
 
-def plan(program: TypedProgram) -> Module:
+def plan(program: TypedProgram, choices: Choices = PLAIN) -> Module:
     """How the program is cut into steps."""
-    made: Module = import_module("einc.planning").plan(pipeline.normal(program), program.inputs())
+    made: Module = import_module("einc.planning").plan(pipeline.normal(program), program.inputs(), choices)
     return made
 
 
@@ -51,13 +51,14 @@ def emit(module: Module, backend: str = "torch") -> str:
     return text
 
 
-def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = False) -> Compiled:
+def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = False, narrow: bool = False) -> Compiled:
     """A spec (a path, the name of one that comes with einc, or the text itself) as a callable.
 
-    EincError where the spec has errors; the message is the rendered problems.
+    With `narrow` every product of half inputs is rounded to their type: faster where the machine multiplies them faster,
+    and less exact. EincError where the spec has errors; the message is the rendered problems.
     """
     program = _typed(path_or_text, strict)
-    cut = plan(program)
+    cut = plan(program, Choices(narrow))
     source = emit(cut, backend)
     function = import_module(f"einc.backends.{backend}.load").load(source, cut.name)
     return Compiled(program, cut, source, function)

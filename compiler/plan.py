@@ -20,6 +20,16 @@ Kind = Literal["real", "exact", "integer", "truth", "scalar"]
 
 
 @dataclass(frozen=True, slots=True)
+class Choices:
+    """What is not mathematics. `narrow`: every product of half inputs may be rounded to their type, for speed."""
+
+    narrow: bool = False
+
+
+PLAIN = Choices()
+
+
+@dataclass(frozen=True, slots=True)
 class Buffer:
     """A stored tensor. `exact` ones depend on sizes alone and are kept in float64; `axes` are the letters of its slots."""
 

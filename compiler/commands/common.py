@@ -89,3 +89,5 @@ STRICT = click.option("--strict", is_flag=True, help="Refuse what is only a warn
 SIZES = click.option("--sizes", default="", callback=_sizes, metavar="NAME=NUMBER,…", help="Sizes of the spec, such as T=2048,H=8.")
 BACKEND = click.option("--backend", type=click.Choice(back_ends()), default="torch", show_default=True,
                        help="What the emitted file is written for.")
+NARROW = click.option("--narrow", is_flag=True,
+                      help="Round every product of half inputs to their type: faster on some machines, less exact.")

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from einc import front
-from einc.commands.common import BACKEND, FILE, STRICT, failure, typed
+from einc.commands.common import BACKEND, FILE, NARROW, STRICT, failure, typed
+from einc.plan import Choices
 
 
 @click.command("compile")
@@ -15,11 +16,12 @@ from einc.commands.common import BACKEND, FILE, STRICT, failure, typed
 @click.option("-o", "--output", type=click.Path(), metavar="OUT.py", help="The file to write, instead of standard output.")
 @BACKEND
 @STRICT
-def command(*, file: str, output: str | None, backend: str, strict: bool) -> None:
+@NARROW
+def command(*, file: str, output: str | None, backend: str, strict: bool, narrow: bool) -> None:
     """Write the Python file that computes the spec FILE; it needs no einc to run."""
     if output is not None and Path(output).resolve() == Path(file).resolve():
         raise failure(f"{output} is the spec itself; it is not overwritten")
-    text = front.emit(front.plan(typed(file, strict)), backend)
+    text = front.emit(front.plan(typed(file, strict), Choices(narrow)), backend)
     if output is None:
         click.echo(text, nl=not text.endswith("\n"))
     else:

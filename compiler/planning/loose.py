@@ -12,8 +12,8 @@ from einc.plan import Dot, Let, Map, Scalar, Select, Store, arguments
 from einc.terms import ZERO
 
 
-def loosened(lets: tuple[Let, ...], stores: Iterable[Store]) -> tuple[Let, ...]:
-    """The lets with such contractions marked."""
+def loosened(lets: tuple[Let, ...], stores: Iterable[Store], every: bool = False) -> tuple[Let, ...]:
+    """The lets with such contractions marked, or with every one."""
     by = {let.name: let for let in lets}
     kept = {s.value for s in stores}
     readers: dict[str, list[Let]] = {let.name: [] for let in lets}
@@ -25,7 +25,7 @@ def loosened(lets: tuple[Let, ...], stores: Iterable[Store]) -> tuple[Let, ...]:
         linear[let.name] = let.carry is None or let.carry.fold == "sum"
         linear[let.name] &= all(_tests(let.name, x, by) or (_scales(let.name, x) and linear[x.name]) for x in readers[let.name])
         linear[let.name] &= bool(readers[let.name]) or let.name in kept
-    return tuple(_marked(let) if linear[let.name] else let for let in lets)
+    return tuple(_marked(let) if every or linear[let.name] else let for let in lets)
 
 
 def _marked(let: Let) -> Let:

@@ -5,7 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from einc.indices import Extent, Index, IndexSet, number
-from einc.plan import Axis, Bound, Buffer, Concat, Contract, Cost, Kernel, Kind, Let, Module, Role, Runs, Step, arguments
+from einc.plan import (
+    PLAIN,
+    Axis,
+    Bound,
+    Buffer,
+    Choices,
+    Concat,
+    Contract,
+    Cost,
+    Kernel,
+    Let,
+    Module,
+    Role,
+    Runs,
+    Step,
+    arguments,
+)
 from einc.planning.base_two import in_base_two
 from einc.planning.cost import lets_cost, nominal, points, size_of, volume
 from einc.planning.fuse import OPEN, Group, groups, peeled
@@ -14,6 +30,7 @@ from einc.planning.lower import Lowering
 from einc.planning.order import path
 from einc.planning.ranges import reach
 from einc.planning.runs import Run, paired, shared
+from einc.planning.storage import buffers_of, indices_of, sets_of, sizes_of, with_parts
 from einc.planning.stream import Streamed, stream
 from einc.show import equation_text
 from einc.simplify import factors
@@ -25,9 +42,7 @@ from einc.terms import (
     Join,
     NormalProgram,
     Position,
-    Program,
     Read,
-    Slot,
     Tensor,
     Term,
     both,
@@ -35,21 +50,20 @@ from einc.terms import (
     free_indices,
     reads,
     slot_of,
-    walk,
 )
 
 TILE_ELEMENTS = 1 << 20  # what the largest value of a tile has at most, unless a single row has more
 _OUTER = ("batch", "request", "head", "expert")
 
 
-def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None) -> Module:
+def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None, choices: Choices = PLAIN) -> Module:
     """How the program is cut: what is fused, what is stored, in which order, in which tiles.
 
     `inputs` are those that a caller gives, by default those that are still read.
     """
     asked = program.inputs() if inputs is None else inputs
-    program = _with_parts(peeled(program))
-    buffers = _buffers(program)
+    program = with_parts(peeled(program))
+    buffers = buffers_of(program)
     equations = {e.target: e for e in program.equations}
     steps: list[Step] = []
     keys: list[tuple[str, IndexSet]] = []
@@ -59,12 +73,12 @@ def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None) -> Mo
     for run in runs.values():
         buffers[run.target] = _along_runs(buffers[run.target], run)
     for group in made:
-        step = _step(program, group, equations, buffers, keys, runs)
+        step = _step(program, group, equations, buffers, keys, runs, choices)
         steps.append(step)
         kept = {s.buffer for s in step.stores} if isinstance(step, Kernel) else {step.out}
         stored -= {e.target for e in group.equations} - kept
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
-    sizes |= frozenset(n for e in program.equations for n in _sizes(e)) - program.sizes.keys()
+    sizes |= frozenset(n for e in program.equations for n in sizes_of(e)) - program.sizes.keys()
     return Module(
         program.name,
         program.source or program.name,
@@ -74,84 +88,9 @@ def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None) -> Mo
         tuple(steps),
         dict(program.sizes),
         sizes - program.sizes.keys(),
-        _sets(program),
+        sets_of(program),
         tuple(dict.fromkeys(keys)),
     )
-
-
-def _sizes(equation: Equation) -> set[str]:
-    out = {n for i in equation.indices for n in i.set.extent.sizes}
-    for term in (equation.domain, equation.body, *equation.axes):
-        for inner in walk(term):
-            match inner:
-                case Fold(_, bound):
-                    out |= {n for b in bound for n in b.set.extent.sizes}
-                case _ if hasattr(inner, "extent"):
-                    out |= set(inner.extent.sizes)
-    return out
-
-
-def _sets(program: Program) -> tuple[IndexSet, ...]:
-    """The sets of the program, each with what it is split into."""
-    found: dict[IndexSet, None] = {}
-    for tensor in program.inputs():
-        found.update(dict.fromkeys(s.set for s in tensor.slots))
-    for equation in program.equations:
-        found.update(dict.fromkeys(i.set for i in _all(equation)))
-    for whole, parts in program.splits.items():
-        if whole in found:
-            found.update(dict.fromkeys(parts))
-    return tuple(found)
-
-
-def _with_parts(program: NormalProgram) -> NormalProgram:
-    """Each part of a direct sum is an equation of its own, which the result lays side by side."""
-    tensors = dict(program.tensors)
-    out: list[Equation] = []
-    for equation in program.equations:
-        body = equation.body
-        if isinstance(body, Join):
-            parts: list[tuple[Index, Term]] = []
-            for n, (index, part) in enumerate(body.parts):
-                key = f"{equation.target}_part{n + 1}"
-                while key in tensors:
-                    key += "_"
-                axes = tuple(Position(index) if a == Position(body.index) else a for a in equation.axes)
-                slots = tuple(
-                    Slot(index.set, s.level, index.name) if a == Position(body.index) else s
-                    for a, s in zip(equation.axes, tensors[equation.target].slots, strict=True)
-                )
-                tensors[key] = Tensor(key, key, slots, "local")
-                out.append(Equation(key, axes, equation.domain, part))
-                parts.append((index, Read(key, axes)))
-            equation = Equation(equation.target, equation.axes, equation.domain, Join(body.index, tuple(parts)), equation.source)
-        out.append(equation)
-    return NormalProgram(
-        program.name, tensors, tuple(out), program.outputs, program.sizes, program.splits, program.sums, program.source
-    )
-
-
-def _buffers(program: Program) -> dict[str, Buffer]:
-    """A buffer for each tensor; values made of sizes alone are exact."""
-    outputs = {key for _, key in program.outputs}
-    kinds: dict[str, Kind] = {t.key: "integer" if t.integer else "real" for t in program.tensors.values() if t.role != "local"}
-    for equation in program.equations:
-        inner = {kinds[r.tensor] for r in reads(equation.body)}
-        integer = program.tensors[equation.target].integer
-        kinds[equation.target] = (
-            "integer" if integer else "exact" if inner <= {"exact"} and equation.target not in outputs else "real"
-        )
-    return {
-        t.key: Buffer(
-            t.key,
-            tuple(s.name for s in t.slots),
-            tuple(s.set for s in t.slots),
-            kinds[t.key],
-            "output" if t.key in outputs and t.role == "local" else t.role,
-        )
-        for t in program.tensors.values()
-        if t.key in kinds
-    }
 
 
 def _step(
@@ -161,6 +100,7 @@ def _step(
     buffers: dict[str, Buffer],
     keys: list[tuple[str, IndexSet]],
     runs: dict[str, Run],
+    choices: Choices,
 ) -> Step:
     only = group.equations[0]
     if len(group.equations) == 1 and isinstance(only.body, Join):
@@ -169,7 +109,7 @@ def _step(
         return Concat(only.target, parts, only.axes.index(Position(only.body.index)), equation_text(program, only), cost)
     if len(group.equations) == 1 and (contract := _contraction(program, only, buffers)) is not None:
         return contract
-    kernel = _kernel(program, group, equations, buffers, keys, runs)
+    kernel = _kernel(program, group, equations, buffers, keys, runs, choices)
     return _view(kernel, runs[only.target], only) if only.target in runs else kernel
 
 
@@ -232,6 +172,7 @@ def _kernel(
     buffers: dict[str, Buffer],
     keys: list[tuple[str, IndexSet]],
     runs: dict[str, Run],
+    choices: Choices,
 ) -> Kernel:
     outside = {
         r.tensor
@@ -244,7 +185,7 @@ def _kernel(
     passed, texts = _passed(program, group, kept, runs)
     made = frozenset(e.target for e in passed.equations) - {e.target for e in group.equations}
     group = Group(passed.equations, group.virtual)
-    indices = list(dict.fromkeys(i for e in group.equations for i in _all(e)))
+    indices = list(dict.fromkeys(i for e in group.equations for i in indices_of(e)))
     grid = _grid(group, indices, kept) if cut else None
     folded = [i for i in indices if any(isinstance(e.body, Fold) and i in e.body.bound for e in group.equations)]
     order = _axis_order(group, indices, grid, folded, cut)
@@ -274,7 +215,7 @@ def _kernel(
     }
     axes = tuple(Axis(a, work.sets[a], role.get(a, "whole"), bounds.get(a)) for a in order if a in work.sets)
     work.stores = [s for s in work.stores if s.buffer in kept]
-    lets = loosened(_live(work), work.stores)
+    lets = loosened(_live(work), work.stores, choices.narrow)
     largest = _largest(lets, work) if cut else ()
     held = number(TILE_ELEMENTS) if cut else number(0)
     visited = {(i.name, grid.name): points(_common(group, i), i, grid) for i in folded if grid is not None and i != grid}
@@ -302,13 +243,6 @@ def _cut(equation: Equation) -> bool:
     if not isinstance(body, Fold) or body.domain == TRUE:
         return False
     return any(b.set.cls in OPEN for b in body.bound) and bool(free_indices(body.domain) - set(body.bound))
-
-
-def _all(equation: Equation) -> list[Index]:
-    out = list(equation.indices)
-    if isinstance(equation.body, Fold):
-        out += equation.body.bound
-    return out
 
 
 def _texts(program: NormalProgram, passed: Streamed) -> dict[str, str]:
