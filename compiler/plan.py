@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
-from einc.indices import Extent, IndexSet, number
-from einc.terms import Tensor, Term
+from einc.indices import Extent, Index, IndexSet, number
+from einc.terms import Position, Tensor, Term
 
 Role = Literal["grid", "stream", "whole"]
 Kind = Literal["real", "exact", "integer", "truth", "scalar"]
@@ -115,6 +115,24 @@ class Dot:
     loose: bool = False
 
 
+def end(index: Index, which: Literal["first", "last"]) -> Position:
+    """Where the tile of an axis begins or ends; no letter of a source has a blank in it."""
+    return Position(Index(f"{which} {index.name}", index.set))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Positions of an axis, for one tile: low ≤ position ≤ high for every bound, where each of `when` is ≥ 0.
+
+    The terms are whole numbers made of the tile's ends; a fold in them runs over rows of the tile, over an axis that
+    is whole, or over all positions of the axis itself: the first (last) one at which a tensor is so great (so small).
+    """
+
+    low: tuple[Term, ...] = ()
+    high: tuple[Term, ...] = ()
+    when: tuple[Term, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Reduce:
     """`full`: every row surely has a point."""
@@ -132,7 +150,7 @@ class Select:
     condition: str
     then: str
     otherwise: float
-    full: tuple[Term, ...] | None = None  # where all of these are ≥ 0 the condition holds in the whole tile
+    cut: tuple[Span, ...] | None = None  # a tile that meets none of these is in the condition as a whole; None if that is unknown
 
 
 Op = Load | Place | Scalar | Map | Dot | Reduce | Select
@@ -227,10 +245,12 @@ def computed(sub: Subscript) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The reach of an axis within one tile: `low ≤ position ≤ high`, whole-number terms in the tile's first and last positions."""
+    """The reach of an axis in a tile of rows: nothing lies outside the spans. A tile of the axis that meets none of the
+    spans `within` is empty too.
+    """
 
-    low: tuple[Term, ...]
-    high: tuple[Term, ...]
+    spans: tuple[Span, ...]
+    within: tuple[Span, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

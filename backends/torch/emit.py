@@ -25,7 +25,7 @@ def emit(plan: Module) -> str:
     body()
     body(f"return {_result(module)}")
     out = Writer()
-    _head(naming, out, "math." in body.text or any("math." in HELPERS[h] for h in helpers))
+    _head(naming, out, body.text + "".join(HELPERS[h] for h in helpers))
     _signature(naming, out, asked)
     out.lines += body.lines
     write_helpers(out, helpers)
@@ -40,7 +40,7 @@ def _types(module: Module) -> set[str]:
     return ({"wide"} if kernels else set()) | ({"narrow"} if loose else set())
 
 
-def _head(naming: Named, out: Writer, math: bool) -> None:
+def _head(naming: Named, out: Writer, text: str) -> None:
     module = naming.module
     source = module.source.replace("\\", "/").replace('"', "'")
     out(f'"""{module.name}: written by einc from {" ".join(source.split())}. It needs torch alone.')
@@ -56,11 +56,13 @@ def _head(naming: Named, out: Writer, math: bool) -> None:
         out(f"output {name}  ({shape}{',' * (len(module.buffers[key].sets) == 1)})")
     out('"""')
     out()
-    if math:
-        out("import math")
-    if len(module.outputs) > 1:
-        out("from typing import NamedTuple")
-    if math or len(module.outputs) > 1:
+    searches = [f"bisect_{side}" for side in ("left", "right") if f"bisect_{side}(" in text]
+    library = ["import math"] if "math." in text else []
+    library += [f"from bisect import {', '.join(searches)}"] if searches else []
+    library += ["from typing import NamedTuple"] if len(module.outputs) > 1 else []
+    for line in library:
+        out(line)
+    if library:
         out()
     out("import torch")
     if len(module.outputs) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.code import (
     ATOM,
     INFIX,
@@ -18,8 +19,6 @@ from einc.backends.torch.code import (
 )
 from einc.backends.torch.products import Multiplier
 from einc.backends.writer import Writer, sized
-from einc.domains import linear
-from einc.indices import number, size
 from einc.plan import (
     Dot,
     Kind,
@@ -32,7 +31,6 @@ from einc.plan import (
     Select,
     arguments,
 )
-from einc.terms import Position, Term
 
 _OPPOSITE = {"le": ">", "lt": ">=", "eq": "!=", "ne": "=="}
 
@@ -49,6 +47,8 @@ _REDUCTIONS = {"max": "amax", "min": "amin", "prod": "prod"}
 @dataclass
 class Scribe(Multiplier):
     """Lets as expressions, by what is known while one kernel is written."""
+
+    numbers: Numbers | None = None
 
     # values
 
@@ -264,7 +264,9 @@ class Scribe(Multiplier):
 
     def masks(self, let: Let, op: Select, write: Writer) -> bool:
         """A mask only where the tile is cut by the domain: `if` the tile is not full."""
-        if op.full is None or self.lets[op.then].axes != let.axes or self.lets[op.then].kind not in ("real", "exact"):
+        stream = self.kernel.stream
+        then = self.lets[op.then]
+        if op.cut is None or stream is None or self.numbers is None or then.axes != let.axes or then.kind not in ("real", "exact"):
             return False
         self._begin(let)
         value = self.value(op.then)
@@ -276,16 +278,14 @@ class Scribe(Multiplier):
         )
         if name != value.text:
             write(f"{name} = {value.text}")
-        conditions = " or ".join(f"{_tile_end(t, self)} < 0" for t in op.full)
-        write.open(f"if {conditions}:  # the domain cuts this tile")
-        write(
-            f"{name} = {name}.masked_fill({self._opposite(op.condition, let.axes)}, {number_text(op.otherwise)})"
-            if not value.fresh
-            else f"{name}.masked_fill_({self._opposite(op.condition, let.axes)}, {number_text(op.otherwise)})"
-        )
-        write.close()
-        for place in (x for x in (op.condition, *arguments(self.lets[op.condition].op)) if isinstance(self.lets[x].op, Place)):
-            self.variables.pop(place, None)
+        if op.cut:
+            before = set(self.variables)
+            write.open(f"if {self.numbers.meets(stream, op.cut)}:  # the domain cuts this tile")
+            failing = f"{self._opposite(op.condition, let.axes)}, {number_text(op.otherwise)}"
+            write(f"{name}.masked_fill_({failing})" if value.fresh else f"{name} = {name}.masked_fill({failing})")
+            write.close()
+            for made in self.variables.keys() - before:  # there where the tile is cut, and only there
+                del self.variables[made]
         self.owned.end(let.name, self.write.depth, value.fresh)
         self.variables[let.name] = name
         return True
@@ -325,18 +325,3 @@ class Scribe(Multiplier):
         self.helpers.add(f"_{_REDUCTIONS[fold]}")
         return Code(f"_{_REDUCTIONS[fold]}({code.text}, {dim})", ATOM, True)
 
-
-def _tile_end(term: Term, scribe: Scribe) -> str:
-    """A whole-number term in the ends of the tile, as Python."""
-    form = linear(term)
-    assert form is not None
-    total = form.constant
-    for atom, coefficient in form.atoms:
-        assert isinstance(atom, Position)
-        grid, stream = scribe.kernel.grid, scribe.kernel.stream
-        assert grid is not None and stream is not None
-        axis = stream if atom.index.name.startswith("stream") and stream is not None else grid
-        low, high = scribe.ranges[axis.name]
-        end = size(low) if atom.index.name.endswith("first") else size(high) - number(1)
-        total = total + coefficient * (end + number(axis.set.start))
-    return sized(total)

@@ -136,6 +136,15 @@ def _within(name, x, low, high):
     if x.numel() and not (low <= int(x.min()) and int(x.max()) <= high):
         raise IndexError(f"{name} holds values from {int(x.min())} to {int(x.max())}, {low} to {high} are expected")
 ''',
+    "_pieces": '''
+def _pieces(spans, length):
+    """Tiles of at most this length that hold every position of the spans once, in their order."""
+    done = 0
+    for low, high in sorted(spans):
+        for first in range(max(low, done), high, length):
+            yield first, min(first + length, high)
+        done = max(done, high)
+''',
     "_amax": '''
 def _amax(x, dim):
     """The maximum over an axis that may be empty: then -inf."""

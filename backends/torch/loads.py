@@ -56,6 +56,7 @@ class Reader:
     variables: dict[str, str] = field(default_factory=dict)  # let -> Python name
     casts: dict[str, str] = field(default_factory=dict)  # buffer -> name of its wide copy
     ranges: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> its slice within the tile
+    pieces: dict[str, str] = field(default_factory=dict)  # axis -> its spans, where it has several
     inside: bool = False  # inside the loop over tiles
     write: Writer = field(default_factory=Writer)  # a statement in front of the one being made
     places: dict[tuple[str, IndexSet], str] = field(default_factory=dict)  # whole axes that have a variable already

@@ -13,12 +13,14 @@ from typing import Any
 
 from einc.backends.writer import Names, identifier
 from einc.indices import Extent
-from einc.plan import Buffer, Concat, Contract, Kernel, Let, Load, Module, Runs, Step
+from einc.plan import Buffer, Concat, Contract, Kernel, Let, Load, Module, Runs, Select, Step
+from einc.terms import Read
 
 BUILT_IN = frozenset({
-    "range", "min", "max", "abs", "int", "bool", "tuple", "type", "isinstance", "ValueError", "TypeError", "IndexError",
+    "range", "min", "max", "abs", "int", "bool", "tuple", "type", "isinstance", "ValueError", "TypeError", "IndexError", "sorted",
 })  # fmt: skip
-OWN = BUILT_IN | {"torch", "math", "device", "dtype", "wide", "narrow", "NamedTuple"} | frozenset(keyword.kwlist)
+IMPORTED = frozenset({"torch", "math", "bisect_left", "bisect_right", "NamedTuple"})
+OWN = BUILT_IN | IMPORTED | {"device", "dtype", "wide", "narrow"} | frozenset(keyword.kwlist)
 
 
 def entry_name(name: str) -> str:
@@ -94,11 +96,29 @@ def _step(step: Step, names: Mapping[str, str], sizes: Mapping[str, str]) -> Ste
 def _kernel(kernel: Kernel, names: Mapping[str, str]) -> Kernel:
     stores = tuple(replace(store, buffer=names[store.buffer]) for store in kernel.stores)
     lets = tuple(_let(let, names) for let in kernel.lets)
-    return replace(kernel, name=names.get(kernel.name, kernel.name), lets=lets, stores=stores)
+    axes = tuple(replace(axis, bound=_read(axis.bound, names)) for axis in kernel.axes)
+    return replace(kernel, name=names.get(kernel.name, kernel.name), axes=axes, lets=lets, stores=stores)
 
 
 def _let(let: Let, names: Mapping[str, str]) -> Let:
-    return replace(let, op=replace(let.op, buffer=names[let.op.buffer])) if isinstance(let.op, Load) else let
+    match let.op:
+        case Load(buffer):
+            return replace(let, op=replace(let.op, buffer=names[buffer]))
+        case Select():
+            return replace(let, op=replace(let.op, cut=_read(let.op.cut, names)))
+    return let
+
+
+def _read(value: Any, names: Mapping[str, str]) -> Any:
+    """Bounds with every tensor in them under its new name."""
+    match value:
+        case Read(tensor):
+            return replace(value, tensor=names[tensor])
+        case tuple():
+            return tuple(_read(item, names) for item in value)
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return replace(value, **{field.name: _read(getattr(value, field.name), names) for field in fields(value)})
+    return value
 
 
 def _sized(value: Any, names: Mapping[str, str]) -> Any:

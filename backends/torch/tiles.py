@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.code import Code
 from einc.backends.torch.expressions import Scribe
 from einc.backends.writer import Writer, identifier, sized
-from einc.domains import Linear, linear
-from einc.indices import Extent, number, size
+from einc.indices import Extent, number
 from einc.plan import Axis, Dot, Kernel, Let, Load, Module, Place, Scalar, Select, Store, arguments
-from einc.terms import Position, Term
 
 _TILE = 21  # log2 of the elements that a tile's largest value may have
 
@@ -29,9 +28,11 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
     _prepare(module, kernel, body, scribe)
     parts = cut(kernel)
     _lets(module, kernel, body, scribe, uses, parts.before)
+    scribe.numbers = Numbers(scribe, body)
     if grid is None:
         assert kernel.stream is not None
         _tile_lengths(kernel, grid, body, scribe)
+        _ranges(kernel, scribe)
         scribe.inside = True
         _streaming(module, kernel, kernel.stream, body, scribe, uses, parts)
         for store in kernel.stores:
@@ -40,13 +41,12 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
     low, high = (scribe.names.fresh(f"{identifier(grid.name)}{n}") for n in (0, 1))
     rows = _tile_lengths(kernel, grid, body, scribe)
     extent = sized(grid.set.extent)
+    scribe.numbers.mark()
     body.open(f"for {low} in range(0, {extent}, {rows}):")
     body(f"{high} = min({low} + {rows}, {extent})")
     scribe.ranges[grid.name] = (low, high)
     scribe.inside = True
-    for axis in kernel.axes:
-        if axis.bound is not None:
-            _range(axis, grid, low, high, body, scribe)
+    _ranges(kernel, scribe)
     if kernel.stream is None:
         _lets(module, kernel, body, scribe, uses, parts.row | parts.stream | parts.after)
     else:
@@ -110,9 +110,17 @@ def _streaming(
             _start(let, body, scribe)
     first, last = (scribe.names.fresh(f"{identifier(stream.name)}_{n}") for n in ("from", "to"))
     columns = scribe.columns
-    body.open(f"for {first} in range({low}, {high}, {columns}):")
-    body(f"{last} = min({first} + {columns}, {high})")
+    if stream.name in scribe.pieces:
+        scribe.helpers.add("_pieces")
+        body.open(f"for {first}, {last} in _pieces({scribe.pieces[stream.name]}, {columns}):")
+    else:
+        body.open(f"for {first} in range({low}, {high}, {columns}):")
+        body(f"{last} = min({first} + {columns}, {high})")
     scribe.ranges[stream.name] = (first, last)
+    if stream.bound is not None and stream.bound.within is not None:
+        assert scribe.numbers is not None
+        body(f"if not ({scribe.numbers.meets(stream, stream.bound.within)}):  # no point of the domain in this tile")
+        body("    continue")
     _lets(module, kernel, body, scribe, uses, parts.stream)
     body.close()
     del scribe.ranges[stream.name]
@@ -208,33 +216,22 @@ def _row(kernel: Kernel, grid: Axis, without: tuple[str, ...]) -> Extent:
     return most
 
 
-def _range(axis: Axis, grid: Axis, low: str, high: str, body: Writer, scribe: Scribe) -> None:
+def _ranges(kernel: Kernel, scribe: Scribe) -> None:
+    assert scribe.numbers is not None
+    scribe.numbers.mark()
+    for axis in kernel.axes:
+        if axis.bound is not None:
+            _range(axis, scribe)
+
+
+def _range(axis: Axis, scribe: Scribe) -> None:
     """The reach of an axis for this tile, in storage positions."""
-    assert axis.bound is not None
-    first, last = size(low) + number(grid.set.start), size(high) + number(grid.set.start - 1)
-    start, extent = number(axis.set.start), sized(axis.set.extent)
-    lows = [sized(_at(t, first, last) - start) for t in axis.bound.low]
-    highs = [sized(_at(t, first, last) - start + number(1)) for t in axis.bound.high]
-    a, b = (scribe.names.fresh(f"{identifier(axis.name)}{n}") for n in (0, 1))
-    begin = f"max(0, {', '.join(lows)})" if lows else "0"
-    end = f"min({extent}, {', '.join(highs)})" if highs else extent
-    if lows:
-        body(f"{a} = min({begin}, {extent})")
-        body(f"{b} = max({a}, {end})")
+    assert axis.bound is not None and scribe.numbers is not None
+    ends = [scribe.numbers.ends(axis, span) for span in axis.bound.spans] or [("0", "0")]
+    if len(ends) == 1:
+        scribe.ranges[axis.name] = ends[0]
     else:
-        body(f"{b} = max(0, {end})")
-    scribe.ranges[axis.name] = (a if lows else "0", b)
-
-
-def _at(term: Term, first: Extent, last: Extent) -> Extent:
-    """A bound's term with the tile's ends filled in."""
-    form = linear(term)
-    assert isinstance(form, Linear)
-    total = form.constant
-    for atom, coefficient in form.atoms:
-        assert isinstance(atom, Position)
-        total = total + coefficient * (first if atom.index.name == "first" else last)
-    return total
+        scribe.pieces[axis.name] = f"({', '.join(f'({low}, {high})' for low, high in ends)})"
 
 
 def _hoisted(kernel: Kernel, grid: Axis | None) -> set[str]:
@@ -245,6 +242,24 @@ def _hoisted(kernel: Kernel, grid: Axis | None) -> set[str]:
         if not moving & set(let.axes) and all(a in out for a in arguments(let.op)) and not isinstance(let.op, Load | Scalar):
             out.add(let.name)
     return out | {let.name for let in kernel.lets if isinstance(let.op, Scalar)}
+
+
+def _masking(kernel: Kernel) -> set[str]:
+    """What only masks need: it stands where a tile is cut, and a full tile does without."""
+    users: dict[str, list[Let]] = {}
+    for let in kernel.lets:
+        for arg in arguments(let.op):
+            users.setdefault(arg, []).append(let)
+    out: set[str] = set()
+    for let in reversed(kernel.lets):
+        mine = users.get(let.name, [])
+        if mine and let.carry is None and all(u.name in out or _masked_by(u, let.name) for u in mine):
+            out.add(let.name)
+    return out
+
+
+def _masked_by(let: Let, name: str) -> bool:
+    return isinstance(let.op, Select) and let.op.cut is not None and let.op.condition == name != let.op.then
 
 
 def _uses(kernel: Kernel) -> dict[str, int]:
@@ -268,15 +283,18 @@ def _lets(
 ) -> None:
     """A statement for each let that has a name of its own or is used more than once; the others stand where they are used."""
     stored = {s.value for s in kernel.stores}
+    masking = {n for n in _masking(kernel) if kernel.stream is not None and kernel.stream.name in scribe.lets[n].axes}
     for let in kernel.lets:
         if let.name not in chosen or isinstance(let.op, Scalar | Place) or let.name in scribe.variables:
             continue
         if let.carry is not None:
             _merge(let, scribe.statement(let), body, scribe)
             continue
+        if let.name in masking:
+            continue
         if isinstance(let.op, Load) and not arguments(let.op) and not let.text and not (scribe.inside and _twice(let, kernel)):
             continue
-        if isinstance(let.op, Select) and let.op.full is not None and scribe.inside and scribe.masks(let, let.op, body):
+        if isinstance(let.op, Select) and let.op.cut is not None and scribe.inside and scribe.masks(let, let.op, body):
             continue
         named = bool(let.text) and (let.name not in stored or uses[let.name] > 1 or scribe.inside)
         moved = any(let.name in arguments(x.op) for x in kernel.lets if x.name in keep)

@@ -28,14 +28,16 @@ from einc.plan import (
     Reduce,
     Scalar,
     Select,
+    Span,
     Store,
     Subscript,
     Within,
     renamed,
 )
 from einc.plan import Carry as PlanCarry
+from einc.planning.ends import Tile
 from einc.planning.fills import FINITE, Fill, fill_of, surely_finite
-from einc.planning.ranges import full, nonempty
+from einc.planning.ranges import cut, nonempty
 from einc.planning.signs import POSITIVE, sign
 from einc.planning.stream import Carry
 from einc.planning.wholes import is_whole, packed_number
@@ -82,8 +84,7 @@ class Lowering:
     stream: Index | None = None
     uniform: bool = True  # every fold over the streamed index has the same domain
     base2: bool = False  # exponentials of the pass are powers of two
-    clipped: bool = False  # the streamed index does not start at its first position in every tile
-    grid: Index | None = None
+    tile: Tile | None = None  # of the streamed index
     tame: set[str] = field(default_factory=set)  # factors that are finite numbers also where a domain fails
 
     def equation(self, equation: Equation, text: str) -> None:
@@ -109,7 +110,7 @@ class Lowering:
         carry = self.carries[equation.target]
         assert isinstance(equation.body, Fold)
         start = {b: const(b.set.start) for b in equation.body.bound}
-        full = not self.clipped and proves(TRUE, substitute(equation.body.domain, start))
+        full = proves(TRUE, substitute(equation.body.domain, start))  # no reach leaves out a point, so it begins there
         reference = self.values[carry.reference] if carry.reference else None
         let = self.lets[value]
         self.lets[value] = replace(let, carry=PlanCarry(carry.fold, reference, self.base2, full))
@@ -336,7 +337,7 @@ class Lowering:
             return args if over <= covered else [*args, self._ones(over - covered)]
         start = FOLDS[fold.op].start
         mask = self.term(domain, equation.domain)
-        tile = full(domain, self.stream, self.grid) if self.stream is not None and self.grid is not None else None
+        tile = cut(domain, self.tile) if self.tile is not None else None
         if any(self._fill_of(a, domain) == start for a in args) and over <= {a for x in args for a in self.lets[x].axes}:
             return [a if self._fill_of(a, domain) == start else self._silenced(a, mask, domain, tile, fold.op) for a in args]
         wanted = set(self.lets[mask].axes)
@@ -359,7 +360,7 @@ class Lowering:
             self.known = {k: (masked if v == holder else v) for k, v in self.known.items()}
         return [masked if a == holder else self._silenced(a, mask, domain, tile, fold.op) for a in args]
 
-    def _silenced(self, arg: str, mask: str, domain: Term, tile: tuple[Term, ...] | None, op: str) -> str:
+    def _silenced(self, arg: str, mask: str, domain: Term, tile: tuple[Span, ...] | None, op: str) -> str:
         """A factor that may be no finite number where the domain fails: 0 there, for 0 times no number is no number."""
         fill = self._fill_of(arg, domain)
         covers = set(self.lets[mask].axes) <= set(self.lets[arg].axes)

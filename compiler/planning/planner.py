@@ -24,6 +24,7 @@ from einc.plan import (
 )
 from einc.planning.base_two import in_base_two
 from einc.planning.cost import lets_cost, nominal, points, size_of, volume
+from einc.planning.ends import Tile
 from einc.planning.fuse import OPEN, Group, groups, peeled
 from einc.planning.loose import loosened
 from einc.planning.lower import Lowering
@@ -190,6 +191,8 @@ def _kernel(
     folded = [i for i in indices if any(isinstance(e.body, Fold) and i in e.body.bound for e in group.equations)]
     order = _axis_order(group, indices, grid, folded, cut)
     inner = {**equations, **{e.target: e for e in group.equations}}
+    streamed = passed.index if passed.carries else None
+    stored = {k: b.sets for k, b in buffers.items() if b.kind == "integer" and k not in {e.target for e in group.equations}}
     work = Lowering(
         inner,
         buffers,
@@ -198,14 +201,13 @@ def _kernel(
         inside=frozenset(e.target for e in group.equations),
         carries={c.target: c for c in passed.carries},
         stream=passed.index,
-        grid=grid,
+        tile=Tile(streamed, grid, stored) if streamed is not None else None,
         base2=passed.base2,
         uniform=len({e.body.domain for e in group.equations if isinstance(e.body, Fold) and passed.index in e.body.bound}) < 2,
     )
     for index in indices:
         work.sets[index.name] = index.set
-    bounds = {i.name: _bound(group, i, grid) for i in folded} if grid is not None else {}
-    work.clipped = passed.index is not None and (found := bounds.get(passed.index.name)) is not None and bool(found.low)
+    bounds = {i.name: _bound(group, Tile(i, grid, stored), i != streamed) for i in folded if cut and i != grid}
     for equation in group.equations:
         work.equation(equation, texts.get(equation.target, equation.target))
     keys += work.keys
@@ -280,12 +282,10 @@ def _axis_order(group: Group, indices: list[Index], grid: Index | None, folded: 
     return tuple(i.name for i in sorted(indices, key=rank))
 
 
-def _bound(group: Group, index: Index, grid: Index) -> Bound | None:
-    """What the domains of all folds over the index agree on; only where every virtual read of it is inside them."""
-    if index == grid:
-        return None
-    domains = [e.body.domain for e in group.equations if isinstance(e.body, Fold) and index in e.body.bound]
-    return reach(domains, index, grid) if domains else None
+def _bound(group: Group, tile: Tile, single: bool) -> Bound | None:
+    """Where the folds over an axis have points; only where every virtual read of it is inside them."""
+    domains = [e.body.domain for e in group.equations if isinstance(e.body, Fold) and tile.axis in e.body.bound]
+    return reach(domains, tile, single) if domains else None
 
 
 def _common(group: Group, index: Index) -> Term:

@@ -1,86 +1,232 @@
-"""From a domain to the reach of an axis within a tile: closed forms in the tile's first and last positions.
+"""From a domain to the places of an axis within a tile: closed forms in the tile's ends.
 
-Sound: no point of the domain lies outside the reach. Atoms that are not linear in the axis do not narrow it.
+The spans of a condition cover every point at which it holds. So a tile of the axis that meets no span of its domain is
+empty, and one that meets no span of the domain's negation is full: one algebra answers both, and neither answer is
+ever wrong. What cannot be solved for the axis spans everything.
 """
 
 from __future__ import annotations
 
-from einc.domains import Linear, facts, proves
-from einc.indices import Extent, Index
-from einc.plan import Bound
-from einc.terms import TRUE, Apply, Position, Size, Term, both, conjuncts, const, free_indices, substitute
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import reduce
 
-FIRST, LAST = "first", "last"
-STREAM_FIRST, STREAM_LAST = "stream_first", "stream_last"
+from einc.domains import Linear, difference, linear, negation, proves
+from einc.indices import Extent, Index, number
+from einc.plan import Bound, Span, end
+from einc.planning.ends import Tile, alone, comparable, denominator, direction, extreme, minus, pick, rounded, term, times, whole
+from einc.terms import TRUE, Apply, Fold, Position, Read, Term, Truth, const, free_indices, substitute
 
-
-def full(domain: Term, axis: Index, grid: Index) -> tuple[Term, ...] | None:
-    """Terms in the ends of a tile that are all ≥ 0 only if every point of the tile is in the domain; None if unknown."""
-    out: list[Term] = []
-    for atom in conjuncts(domain):
-        forms = facts(atom)
-        if not forms:
-            return None
-        for form in forms:
-            end = _least(form, axis, grid)
-            if end is None:
-                return None
-            out.append(end)
-    return tuple(out)
+Spans = tuple[Span, ...]
+EVERYWHERE: Spans = (Span(),)
+_MANY = 6  # spans of one condition; more are covered by one
+_NEAR = 128  # a gap between two spans that is surely no longer is not worth another loop
 
 
-def _least(form: Linear, axis: Index, grid: Index) -> Term | None:
-    """The smallest value of the form over a tile."""
-    terms: list[Term] = []
-    for atom, coefficient in form.atoms:
-        c = coefficient.constant
-        if c is None or c.denominator != 1 or atom not in (Position(axis), Position(grid)):
-            return None
-        names = (STREAM_FIRST, STREAM_LAST) if atom == Position(axis) else (FIRST, LAST)
-        end = Position(Index(names[0] if c > 0 else names[1], (axis if atom == Position(axis) else grid).set))
-        terms.append(end if c == 1 else Apply("mul", (const(c), end)))
-    if form.constant.terms:
-        terms.append(_size(form.constant))
-    return const(0) if not terms else terms[0] if len(terms) == 1 else Apply("add", tuple(terms))
+def reach(domains: Iterable[Term], tile: Tile, single: bool) -> Bound | None:
+    """Where the axis has points of any of the domains; None where nothing narrows it."""
+    domain = Apply("or", tuple(domains))
+    found = _bridged(spans(domain, tile), tile)
+    if single and len(found) > 1:
+        found = _hull(found)
+    within = spans(domain, replace(tile, inner=True))
+    seen = None if within == EVERYWHERE or not any(_looks(s, tile) for s in within) else within
+    return None if found == EVERYWHERE and seen is None else Bound(found, None if single else seen)
 
 
-def reach(domains: list[Term], axis: Index, grid: Index) -> Bound | None:
-    """Bounds that hold for every one of the domains, for a tile of the grid axis; None where nothing narrows it.
-
-    The tile's ends stand in the terms as positions of indices called `first` and `last`.
-    """
-    common = [c for c in conjuncts(domains[0]) if all(c in conjuncts(d) for d in domains[1:])] if domains else []
-    low: list[Term] = []
-    high: list[Term] = []
-    here = Position(axis)
-    for fact in facts(both(*common)):
-        c = fact.coefficient(here).constant
-        others = fact.without(here)
-        if c is None or abs(c) != 1 or any(atom != Position(grid) for atom, _ in others.atoms):
-            continue
-        end = _at_ends(others, grid)
-        if end is not None:  # c·s + others ≥ 0 at some t of the tile, where others is greatest
-            (high if c < 0 else low).append(end if c < 0 else Apply("neg", (end,)))
-    return Bound(tuple(low), tuple(high)) if low or high else None
+def cut(domain: Term, tile: Tile) -> Spans | None:
+    """What a tile of the axis must not meet so that all its points are in the domain; None if no tile is known to be full."""
+    found = spans(negation(domain), replace(tile, inner=True))
+    return None if Span() in found else found
 
 
-def _at_ends(form: Linear, grid: Index) -> Term | None:
-    """The greatest value of the form over the tile."""
-    coefficient = form.coefficient(Position(grid)).constant
-    if coefficient is None or coefficient.denominator != 1:
-        return None
-    terms: list[Term] = []
-    if coefficient:
-        end = Position(Index(LAST if coefficient > 0 else FIRST, grid.set))
-        terms.append(end if coefficient == 1 else Apply("mul", (const(coefficient), end)))
-    if form.constant.terms:
-        terms.append(_size(form.constant))
-    return const(0) if not terms else terms[0] if len(terms) == 1 else Apply("add", tuple(terms))
+def _looks(span: Span, tile: Tile) -> bool:
+    """Whether a span says something about a tile of the axis that its rows alone do not."""
+    own = {end(tile.axis, which).index for which in ("first", "last")}
+    return any(own & free_indices(t) for t in (*span.low, *span.high, *span.when))
 
 
-def _size(extent: Extent) -> Term:
-    constant = extent.constant
-    return const(constant) if constant is not None else Size(extent)
+def spans(condition: Term, tile: Tile) -> Spans:
+    """Spans of the axis that hold every point of the condition, for a tile."""
+    match condition:
+        case Truth(value):
+            return EVERYWHERE if value else ()
+        case Apply("and", args):
+            return reduce(_meet, (spans(a, tile) for a in args))
+        case Apply("or", args):
+            return reduce(_join, (spans(a, tile) for a in args))
+        case Apply("not", (inner,)) if (pushed := negation(inner)) != condition:
+            return spans(pushed, tile)
+        case Apply("ne", (a, b)):
+            return _join(spans(Apply("lt", (a, b)), tile), spans(Apply("lt", (b, a)), tile))
+        case Apply("eq", (a, b)):
+            return _meet(spans(Apply("le", (a, b)), tile), spans(Apply("le", (b, a)), tile))
+        case Apply("le" | "lt" as op, (a, b)) if comparable(a, tile) and comparable(b, tile):
+            return _holds(difference(a, b), op == "lt", tile)
+    return EVERYWHERE
+
+
+# one comparison
+
+
+def _holds(form: Linear | None, strict: bool, tile: Tile) -> Spans:
+    """Where the form is ≥ 0, or > 0."""
+    if form is None:
+        return EVERYWHERE
+    form = times(form, denominator(form))
+    if strict:
+        form = form.plus(whole(-1))
+    moving = [(a, c) for a, c in form.atoms if tile.axis in free_indices(a)]
+    for atom, coefficient in moving:
+        match atom:
+            case Apply("min" | "max" | "abs" as op, args) if (way := direction(coefficient)):
+                options = (args[0], Apply("neg", args)) if op == "abs" else args
+                found = (_holds(_with(form, atom, coefficient, linear(o)), False, tile) for o in options)
+                return reduce(_meet if (op == "min") == (way > 0) else _join, found)
+    if not moving:
+        return _when(extreme(form, tile))
+    return reduce(_meet, (_isolated(a, c, form.without(a), tile) for a, c in moving))
+
+
+def _with(form: Linear, atom: Term, coefficient: Extent, other: Linear | None) -> Linear | None:
+    return None if other is None else form.without(atom).plus(other, coefficient)
+
+
+def _when(form: Linear | None) -> Spans:
+    """Everywhere, where a number that does not depend on the axis is ≥ 0."""
+    if form is None:
+        return EVERYWHERE
+    constant = form.constant.constant
+    if form.atoms or constant is None:
+        return (Span(when=(term(form),)),)
+    return EVERYWHERE if constant >= 0 else ()
+
+
+def _isolated(atom: Term, coefficient: Extent, others: Linear, tile: Tile) -> Spans:
+    """Where coefficient · atom + others ≥ 0, with the others at their greatest."""
+    kept = free_indices(atom) - {tile.axis, tile.grid} if isinstance(atom, Read) else frozenset[Index]()
+    rest, way = extreme(others, replace(tile, kept=kept)), direction(coefficient)
+    part = number(1).over(coefficient * number(way)) if way else None
+    if rest is None or part is None or (isinstance(atom, Read) and tile.grid in free_indices(atom)):
+        return EVERYWHERE
+    # Whole numbers: atom ≥ limit, or atom ≤ limit.
+    limit = rounded("ceil", times(minus(rest), part)) if way > 0 else rounded("floor", times(rest, part))
+    match atom:
+        case Position():
+            return (Span(low=(term(limit),)) if way > 0 else Span(high=(term(limit),)),)
+        case Apply("floor" | "ceil" as op, (inner,)):
+            above = linear(inner)
+            if above is None:
+                return EVERYWHERE
+            gap = above.plus(limit, number(-1)) if way > 0 else limit.plus(above, number(-1))
+            loose = (op == "ceil") == (way > 0)  # a floor above a limit is the number itself above it; below, short of the next
+            return _holds(gap.plus(whole(1)) if loose else gap, loose, tile)
+        case Read():
+            return (_searched(atom, limit, way, kept, tile),)
+    return _when(extreme(others.plus(alone(atom), coefficient), tile))
+
+
+def _searched(read: Read, limit: Linear, way: int, kept: frozenset[Index], tile: Tile) -> Span:
+    """From the first position that reads so much, or up to the last that reads so little."""
+    pair = (term(limit), read) if way > 0 else (read, term(limit))
+    op = "min" if way > 0 else "max"
+    found: Term = Fold(op, (tile.axis,), Apply("le", pair), Position(tile.axis))
+    if kept:
+        found = Fold(op, tuple(sorted(kept, key=lambda i: i.name)), TRUE, found)
+    return Span(low=(found,)) if way > 0 else Span(high=(found,))
+
+
+# unions of spans
+
+
+def _meet(left: Spans, right: Spans) -> Spans:
+    found: list[Span] = []
+    for a in left:
+        for b in right:
+            span = Span(_tight("max", a.low + b.low), _tight("min", a.high + b.high), tuple(dict.fromkeys(a.when + b.when)))
+            if not _never(span):
+                found.append(span)
+    return _merged(found)
+
+
+def _join(left: Spans, right: Spans) -> Spans:
+    return _merged([*left, *right])
+
+
+def _tight(op: str, terms: tuple[Term, ...]) -> tuple[Term, ...]:
+    """The bounds without those that another one makes idle."""
+    if len(terms) < 2:
+        return terms
+    match term(pick(op, (_form(t) for t in terms))):
+        case Apply(found, args) if found == op:
+            return args
+        case one:
+            return (one,)
+
+
+def _form(inner: Term) -> Linear:
+    form = linear(inner)
+    assert form is not None
+    return form
+
+
+def _never(span: Span) -> bool:
+    gaps = (_form(low).plus(_form(high), number(-1)) for low in span.low for high in span.high)
+    return any(not gap.atoms and (gap.constant.constant or 0) > 0 for gap in gaps)
+
+
+def _merged(found: list[Span]) -> Spans:
+    """Fewer spans with the same points."""
+    left: list[Span] = []
+    for span in found:
+        while (other := next((o for o in left if _fit(span, o)), None)) is not None:
+            left.remove(other)
+            span = Span(_outer("min", span.low, other.low), _outer("max", span.high, other.high), _common(span.when, other.when))
+        left.append(span)
+    return tuple(left) if len(left) <= _MANY else _hull(tuple(left))
+
+
+def _fit(a: Span, b: Span) -> bool:
+    """Whether one span holds just what the two do: one is in the other, or they share an end."""
+    within = any(set(x.low) <= set(y.low) and set(x.high) <= set(y.high) and set(x.when) <= set(y.when) for x, y in ((a, b), (b, a)))
+    return within or (a.when == b.when and (a.low == b.low or a.high == b.high))
+
+
+def _common(a: tuple[Term, ...], b: tuple[Term, ...]) -> tuple[Term, ...]:
+    return tuple(x for x in a if x in b)
+
+
+def _outer(op: str, a: tuple[Term, ...], b: tuple[Term, ...]) -> tuple[Term, ...]:
+    """The farther of two ends; none where one of them has none."""
+    if not a or not b:
+        return ()
+    if set(a) <= set(b) or set(b) <= set(a):
+        return _common(a, b)
+    inner = "max" if op == "min" else "min"
+    return (term(pick(op, (pick(inner, map(_form, a)), pick(inner, map(_form, b))))),)
+
+
+def _hull(found: Spans) -> Spans:
+    """One span over all of them."""
+    return (reduce(lambda a, b: Span(_outer("min", a.low, b.low), _outer("max", a.high, b.high)), found),) if found else ()
+
+
+def _bridged(found: Spans, tile: Tile) -> Spans:
+    """Spans that surely overlap, or nearly, as one."""
+    left: list[Span] = []
+    for span in found:
+        while (other := next((o for o in left if o.when == span.when and _near(o, span, tile) and _near(span, o, tile)), None)):
+            left.remove(other)
+            span = Span(_outer("min", span.low, other.low), _outer("max", span.high, other.high), span.when)
+        left.append(span)
+    return tuple(left)
+
+
+def _near(a: Span, b: Span, tile: Tile) -> bool:
+    """Whether b surely begins at most a little after the end of a."""
+    rows = TRUE if tile.grid is None else Apply("le", (end(tile.grid, "first"), end(tile.grid, "last")))
+    pairs = [(low, high) for low in b.low for high in a.high]
+    return all(proves(rows, Apply("le", (low, Apply("add", (high, const(_NEAR)))))) for low, high in pairs)
 
 
 def nonempty(domain: Term, bound: tuple[Index, ...], free: tuple[Index, ...]) -> bool:
