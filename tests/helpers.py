@@ -80,12 +80,14 @@ def module_of(case: Case, tiles: Tiles | None = None) -> Function:
 
 def cut(source: str, tiles: Tiles) -> str:
     """The emitted text with the steps of its loops as given, whatever the sizes."""
-    for step in dict.fromkeys(re.findall(r"^ *for \w+ in range\(.*, (\w+)\):$", source, flags=re.MULTILINE)):
+    body, *helpers = source.split("\n\n\ndef _")
+    loops = re.findall(r"^ *for [\w, ]+ in (?:range|_pieces)\(.*, (\w+)\):$", body, flags=re.MULTILINE)
+    for step in dict.fromkeys(loops):
         length = tiles[not step.startswith("rows")]
-        source, found = re.subn(rf"^( *){step} = .*$", rf"\g<1>{step} = {length}", source, flags=re.MULTILINE)
+        body, found = re.subn(rf"^( *){step} = .*$", rf"\g<1>{step} = {length}", body, flags=re.MULTILINE)
         assert found == 1, f"{step} is not set in one place"
-    assert source.count(" in range(") == len(re.findall(r" in range\(.*, \w+\):", source)), "a loop without a step: see `cut`"
-    return source
+    assert len(re.findall(r"^ *for ", body, flags=re.MULTILINE)) == len(loops), "a loop without a step: see `cut`"
+    return "\n\n\ndef _".join([body, *helpers])
 
 
 # data

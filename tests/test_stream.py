@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
 from click.testing import CliRunner
 
@@ -11,8 +9,6 @@ from einc import front, pipeline
 from einc.cli import main
 from einc.errors import Report, Source
 from einc.plan import Kernel, Map, Module
-from einc.planning.ranges import full, reach
-from einc.terms import Apply, Const, Fold, Position, Size, Term, conjuncts
 
 HEAD = """
 index h : head(H)
@@ -84,95 +80,3 @@ def test_derive_prints_the_recurrence(tex: bool) -> None:
         else ("z ← α z + Σ_{s ∈ B} exp(", "m' = max(m, max_{s ∈ B}", "α = exp(m - m')", "= N^{d} / z")
     )
     assert all(text in done.output for text in said), done.output
-
-
-# ranges, against brute force
-
-PREDICATES = (
-    "s ≤ t",
-    "s < t",
-    "s ≤ t + 2",
-    "t - W < s, s ≤ t",
-    "s ≤ t or s ≤ W",
-    "s ≥ t",
-    "s + W ≤ t",
-    "mod(t - s, 2) = 0, s ≤ t",
-    "floor((s - 1) / W) = floor((t - 1) / W)",
-    "not (s = t), s ≤ t",
-    "2 s ≤ t",
-    "s ≤ min(t, W)",
-    "t ≤ s, s ≤ t + W",
-    "s ≤ 2 t",
-)
-
-
-def value(term: Term, places: dict[str, int], sizes: dict[str, int]) -> int | bool:
-    """A whole-number term or a condition at given positions."""
-    match term:
-        case Const(number):
-            return int(number)
-        case Size(extent):
-            return int(extent.at(sizes))
-        case Position(index):
-            return places[index.name]
-        case Apply(op, args):
-            if op == "floor" and isinstance(args[0], Apply) and args[0].op == "div":
-                above, below = (value(a, places, sizes) for a in args[0].args)
-                return above // below
-            found = [value(a, places, sizes) for a in args]
-            return {
-                "add": lambda: sum(found),
-                "sub": lambda: found[0] - found[1],
-                "neg": lambda: -found[0],
-                "mod": lambda: found[0] % found[1],
-                "mul": lambda: found[0] * found[1],
-                "min": lambda: min(found),
-                "max": lambda: max(found),
-                "le": lambda: found[0] <= found[1],
-                "lt": lambda: found[0] < found[1],
-                "eq": lambda: found[0] == found[1],
-                "ne": lambda: found[0] != found[1],
-                "and": lambda: all(found),
-                "or": lambda: any(found),
-                "not": lambda: not found[0],
-            }[op]()
-    raise AssertionError(term)
-
-
-def domain(predicate: str) -> Fold:
-    report = Report()
-    text = f"index t, s : time(T)\ndim W\ninput x_s\noutput y_t = Σ_{{s, {predicate}}} x_s : all"
-    program = pipeline.check(Source("<text>", text), report)
-    assert program is not None, [p.message for p in report.problems]
-    body = program.equations[-1].body
-    assert isinstance(body, Fold)
-    return body
-
-
-@pytest.mark.parametrize("predicate", PREDICATES)
-def test_reach_and_fullness_are_sound(predicate: str) -> None:
-    fold = domain(predicate)
-    (s,) = fold.bound
-    grid = next(i for c in conjuncts(fold.domain) for i in _indices(c) if i.name == "t")
-    bound, whole = reach([fold.domain], s, grid), full(fold.domain, s, grid)
-    for extent, width, rows, columns in product((1, 5, 8), (1, 2, 3), (1, 3), (1, 4)):
-        sizes = {"T": extent, "W": width}
-        for first in range(1, extent + 1, rows):
-            last = min(first + rows - 1, extent)
-            ends = {"first": first, "last": last}
-            everywhere = product(range(first, last + 1), range(1, extent + 1))
-            points = {(t, x) for t, x in everywhere if value(fold.domain, {"t": t, s.name: x}, sizes)}
-            if bound is not None:
-                low = max([1, *(value(b, ends, sizes) for b in bound.low)])
-                high = min([extent, *(value(b, ends, sizes) for b in bound.high)])
-                assert all(low <= x <= high for _, x in points)
-            for begin in range(1, extent + 1, columns):
-                stop = min(begin + columns - 1, extent)
-                tile = {(t, x) for t in range(first, last + 1) for x in range(begin, stop + 1)}
-                at = {**ends, "stream_first": begin, "stream_last": stop}
-                if whole is not None and all(value(w, at, sizes) >= 0 for w in whole):
-                    assert tile <= points
-
-
-def _indices(term: Term) -> list:  # type: ignore[type-arg]
-    return [term.index] if isinstance(term, Position) else [i for a in getattr(term, "args", ()) for i in _indices(a)]

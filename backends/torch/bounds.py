@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from einc.backends.torch.loads import Reader
 from einc.backends.writer import Writer, identifier, sized
@@ -32,7 +33,8 @@ class Numbers:
     body: Writer
     marks: list[tuple[int, int]] = field(default_factory=list)
     known: dict[object, str] = field(default_factory=dict)
-    letters: dict[Index, str] = field(default_factory=dict)  # what a generator counts
+    letters: dict[Index, str] = field(default_factory=dict)  # what the generator being written counts
+    spare: dict[Index, str] = field(default_factory=dict)  # the letters of all generators
 
     def mark(self) -> None:
         self.marks.append((len(self.body.lines), self.body.depth))
@@ -87,22 +89,20 @@ class Numbers:
     def _fold(self, term: Term, op: str, over: tuple[Index, ...], domain: Term, body: Term, inline: bool) -> Extent:
         match domain, body:
             case Apply("le", (low, high)), Position(axis):
-                read, limit, kind = (high, low, "rising") if op == "min" else (low, high, "falling")
+                read, limit, kind, side = (high, low, "rising", "left") if op == "min" else (low, high, "falling", "right")
                 assert isinstance(read, Read)
-                side = "left" if op == "min" else "right"
                 text = f"bisect_{side}({self._element(read, axis, kind)}, {self.text(limit)})"
-                wanted, shift = f"{axis.name}_{'first' if op == 'min' else 'end'}", axis.set.start - (op == "max")
-            case _, Read(tensor):
-                text, wanted, shift = self._extreme(op, over, domain, body), f"{tensor}_{'most' if op == 'max' else 'least'}", 0
+                shift = axis.set.start - (op == "max")
+            case _, Read():
+                text, shift = self._extreme(op, over, domain, body), 0
             case _:
                 with_letters = self._counting(over)
                 inner = self.total(body, inline=True)
                 shift = int(dict(inner.terms).get((), 0))
-                wanted = f"{op}imum"
                 text = f"{op}(({sized(inner - number(shift))}{with_letters}), default=0)"
                 for index in over:
                     del self.letters[index]
-        return size(text if inline else self._named(term, wanted, text)) + number(shift)
+        return size(text if inline else self._named(term, _wanted(term), text)) + number(shift)
 
     def _named(self, term: Term, wanted: str, text: str) -> str:
         """The text under a name, as far out as what it reads allows; as it is where it moves with what is innermost."""
@@ -114,7 +114,9 @@ class Numbers:
 
     def _counting(self, over: Sequence[Index]) -> str:
         for index in over:
-            self.letters[index] = self.reader.names.fresh(index.name)
+            if index not in self.spare:
+                self.spare[index] = self.reader.names.fresh(index.name)
+            self.letters[index] = self.spare[index]
         return "".join(f" for {self.letters[i]} in range({sized(i.set.extent)})" for i in over)
 
     # tensors
@@ -152,18 +154,23 @@ class Numbers:
         highs = [self.text(t, 1 - start, True) for t in span.high]
         low = "0"
         if lows:
-            low = self.reader.names.fresh(f"{identifier(axis.name)}0")
+            low = self._end(axis)
             text = lows[0] if _searched(span.low) else f"min(max(0, {', '.join(lows)}), {extent})"
             self.body(f"{low} = {text}")
         if not highs and not span.when:
             return low, extent
-        high = self.reader.names.fresh(f"{identifier(axis.name)}1")
+        high = self._end(axis, 1 if low == "0" else 0)
         text = highs[0] if _searched(span.high) else f"min({', '.join([extent, *highs])})" if highs else extent
         text = f"max({low}, {text})"
         if span.when:
             text += f" if {' and '.join(self._nonnegative(t) for t in span.when)} else {low}"
         self.body(f"{high} = {text}")
         return low, high
+
+    def _end(self, axis: Axis, least: int = 0) -> str:
+        """A name for an end of a span: s0, s1, and so on."""
+        stem, taken = identifier(axis.name), self.reader.names.taken
+        return self.reader.names.fresh(next(f"{stem}{n}" for n in count(least) if f"{stem}{n}" not in taken))
 
     def meets(self, axis: Axis, spans: tuple[Span, ...]) -> str:
         """Whether the tile of the axis meets one of the spans."""
@@ -182,6 +189,19 @@ class Numbers:
         total = self.total(term)
         above = Extent(tuple((m, c) for m, c in total.terms if c > 0))
         return f"{_bare(sized(above - total))} <= {_bare(sized(above))}"
+
+
+def _wanted(term: Term) -> str:
+    """A name for what a fold finds: a place, or an element."""
+    op = ""
+    while isinstance(term, Fold):
+        op, term = term.op, term.body
+    match term:
+        case Position(index):
+            return f"{index.name}_{'first' if op == 'min' else 'end'}"
+        case Read(tensor):
+            return f"{tensor}_{'least' if op == 'min' else 'most'}"
+    raise AssertionError(term)
 
 
 def _places(domain: Term) -> set[Term]:

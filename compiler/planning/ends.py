@@ -10,9 +10,10 @@ from math import lcm
 from einc.domains import Linear, linear
 from einc.indices import Extent, Index, IndexSet, number, size
 from einc.plan import end
-from einc.terms import TRUE, Apply, Const, Fold, Pack, Part, Position, Read, Size, Term, both, const, free_indices
+from einc.terms import Apply, Const, Fold, Pack, Part, Position, Read, Size, Term, both, const, free_indices
 
 NOTHING = Linear((), number(0))
+NEAR = 128  # so many positions of the axis are always visited together
 _DYADIC, _WHOLE = 1, 2
 
 
@@ -216,6 +217,8 @@ def _remainder(inner: Term, below: Linear | None, tile: Tile, sign: int) -> Line
     if below is None or below.atoms or direction(below.constant) < 1:
         return None
     widest = whole(0) if sign < 0 else below.plus(whole(-1))
+    if _wide(inner, below, tile):
+        return widest
     high, low, part = _of(inner, tile, 1), _of(inner, tile, -1), number(1).over(below.constant)
     if high is None or low is None or part is None:
         return widest
@@ -224,8 +227,16 @@ def _remainder(inner: Term, below: Linear | None, tile: Tile, sign: int) -> Line
     return pick("max" if sign < 0 else "min", (widest, exact))
 
 
+def _wide(inner: Term, below: Linear, tile: Tile) -> bool:
+    """Whether the number runs through more than one round: the axis is whole, or its tile surely longer than a round."""
+    form, short = linear(inner), below.constant.constant
+    moves = form is not None and any(a == Position(tile.axis) for a, _ in form.atoms)
+    return tile.axis in free_indices(inner) and (not tile.inner or (moves and short is not None and short <= NEAR))
+
+
 def _over(read: Read, places: list[Index], tile: Tile, sign: int) -> Term:
     """The greatest or least element that the tile reads."""
     over = tuple(i for i in places if i not in tile.kept)
-    rows = [both(Apply("le", (end(i, "first"), Position(i))), Apply("le", (Position(i), end(i, "last")))) for i in over if tile.cuts(i)]
-    return Fold("max" if sign > 0 else "min", over, both(*rows) if rows else TRUE, read)
+    cut = [i for i in over if tile.cuts(i)]
+    rows = [Apply("le", pair) for i in cut for pair in ((end(i, "first"), Position(i)), (Position(i), end(i, "last")))]
+    return Fold("max" if sign > 0 else "min", over, both(*rows), read)

@@ -14,13 +14,27 @@ from functools import reduce
 from einc.domains import Linear, difference, linear, negation, proves
 from einc.indices import Extent, Index, number
 from einc.plan import Bound, Span, end
-from einc.planning.ends import Tile, alone, comparable, denominator, direction, extreme, minus, pick, rounded, term, times, whole
-from einc.terms import TRUE, Apply, Fold, Position, Read, Term, Truth, const, free_indices, substitute
+from einc.planning.ends import (
+    NEAR,
+    Tile,
+    alone,
+    closed,
+    comparable,
+    denominator,
+    direction,
+    extreme,
+    minus,
+    pick,
+    rounded,
+    term,
+    times,
+    whole,
+)
+from einc.terms import TRUE, Apply, Fold, Position, Read, Term, Truth, const, free_indices, substitute, walk
 
 Spans = tuple[Span, ...]
 EVERYWHERE: Spans = (Span(),)
 _MANY = 6  # spans of one condition; more are covered by one
-_NEAR = 128  # a gap between two spans that is surely no longer is not worth another loop
 
 
 def reach(domains: Iterable[Term], tile: Tile, single: bool) -> Bound | None:
@@ -30,8 +44,17 @@ def reach(domains: Iterable[Term], tile: Tile, single: bool) -> Bound | None:
     if single and len(found) > 1:
         found = _hull(found)
     within = spans(domain, replace(tile, inner=True))
-    seen = None if within == EVERYWHERE or not any(_looks(s, tile) for s in within) else within
-    return None if found == EVERYWHERE and seen is None else Bound(found, None if single else seen)
+    seen = None if single or within == EVERYWHERE or not any(_looks(s, tile) for s in within) else _besides(within, found)
+    return None if found == EVERYWHERE and seen is None else Bound(found, seen)
+
+
+def _besides(within: Spans, found: Spans) -> Spans:
+    """What the tiles of a single span do not meet anyway."""
+    if len(found) != 1:
+        return within
+    (outer,) = found
+    return tuple(Span(*(tuple(t for t in mine if t not in known) for mine, known in (
+        (s.low, outer.low), (s.high, outer.high), (s.when, outer.when)))) for s in within)
 
 
 def cut(domain: Term, tile: Tile) -> Spans | None:
@@ -76,16 +99,23 @@ def _holds(form: Linear | None, strict: bool, tile: Tile) -> Spans:
     form = times(form, denominator(form))
     if strict:
         form = form.plus(whole(-1))
-    moving = [(a, c) for a, c in form.atoms if tile.axis in free_indices(a)]
-    for atom, coefficient in moving:
+    if _rounds(form) and proves(TRUE, Apply("le", (const(0), term(form)))):
+        return EVERYWHERE
+    for atom, coefficient in form.atoms:
         match atom:
-            case Apply("min" | "max" | "abs" as op, args) if (way := direction(coefficient)):
+            case Apply("min" | "max" | "abs" as op, args) if (way := direction(coefficient)) and not closed(atom, tile):
                 options = (args[0], Apply("neg", args)) if op == "abs" else args
                 found = (_holds(_with(form, atom, coefficient, linear(o)), False, tile) for o in options)
                 return reduce(_meet if (op == "min") == (way > 0) else _join, found)
+    moving = [(a, c) for a, c in form.atoms if tile.axis in free_indices(a)]
     if not moving:
         return _when(extreme(form, tile))
     return reduce(_meet, (_isolated(a, c, form.without(a), tile) for a, c in moving))
+
+
+def _rounds(form: Linear) -> bool:
+    """Whether a remainder stands in the form: it is never below 0, whatever it is of."""
+    return any(isinstance(x, Apply) and x.op == "mod" for atom, _ in form.atoms for x in walk(atom))
 
 
 def _with(form: Linear, atom: Term, coefficient: Extent, other: Linear | None) -> Linear | None:
@@ -96,6 +126,10 @@ def _when(form: Linear | None) -> Spans:
     """Everywhere, where a number that does not depend on the axis is ≥ 0."""
     if form is None:
         return EVERYWHERE
+    for atom, coefficient in form.atoms:
+        match atom:  # the least of several is ≥ 0 where all of them are
+            case Apply("min" | "max" as op, args) if direction(coefficient) == (1 if op == "min" else -1):
+                return reduce(_meet, (_when(_with(form, atom, coefficient, linear(a))) for a in args))
     constant = form.constant.constant
     if form.atoms or constant is None:
         return (Span(when=(term(form),)),)
@@ -188,7 +222,8 @@ def _merged(found: list[Span]) -> Spans:
 
 def _fit(a: Span, b: Span) -> bool:
     """Whether one span holds just what the two do: one is in the other, or they share an end."""
-    within = any(set(x.low) <= set(y.low) and set(x.high) <= set(y.high) and set(x.when) <= set(y.when) for x, y in ((a, b), (b, a)))
+    sides = [tuple(map(set, (x.low, x.high, x.when))) for x in (a, b)]
+    within = any(all(p <= q for p, q in zip(x, y, strict=True)) for x, y in (sides, sides[::-1]))
     return within or (a.when == b.when and (a.low == b.low or a.high == b.high))
 
 
@@ -212,21 +247,29 @@ def _hull(found: Spans) -> Spans:
 
 
 def _bridged(found: Spans, tile: Tile) -> Spans:
-    """Spans that surely overlap, or nearly, as one."""
+    """Spans that surely overlap, or nearly, as one; and none for what surely lies in another, or nearly."""
     left: list[Span] = []
     for span in found:
-        while (other := next((o for o in left if o.when == span.when and _near(o, span, tile) and _near(span, o, tile)), None)):
+        while (other := next((o for o in left if _bridge(o, span, tile)), None)) is not None:
             left.remove(other)
-            span = Span(_outer("min", span.low, other.low), _outer("max", span.high, other.high), span.when)
+            span = Span(_outer("min", span.low, other.low), _outer("max", span.high, other.high), _common(span.when, other.when))
         left.append(span)
     return tuple(left)
 
 
-def _near(a: Span, b: Span, tile: Tile) -> bool:
-    """Whether b surely begins at most a little after the end of a."""
+def _bridge(a: Span, b: Span, tile: Tile) -> bool:
+    if a.when == b.when:
+        return all(_near(y.low, x.high, tile) for x, y in ((a, b), (b, a)))
+    inner, outer = (a, b) if set(b.when) < set(a.when) else (b, a)
+    ends = (not outer.low or bool(inner.low)) and (not outer.high or bool(inner.high))
+    return set(outer.when) < set(inner.when) and ends and _near(outer.low, inner.low, tile) and _near(inner.high, outer.high, tile)
+
+
+def _near(lows: tuple[Term, ...], highs: tuple[Term, ...], tile: Tile) -> bool:
+    """Whether each of the first is surely at most a little greater than any of the others."""
     rows = TRUE if tile.grid is None else Apply("le", (end(tile.grid, "first"), end(tile.grid, "last")))
-    pairs = [(low, high) for low in b.low for high in a.high]
-    return all(proves(rows, Apply("le", (low, Apply("add", (high, const(_NEAR)))))) for low, high in pairs)
+    pairs = [(low, high) for low in lows for high in highs]
+    return all(proves(rows, Apply("le", (low, Apply("add", (high, const(NEAR)))))) for low, high in pairs)
 
 
 def nonempty(domain: Term, bound: tuple[Index, ...], free: tuple[Index, ...]) -> bool:
