@@ -185,6 +185,13 @@ class Numbers:
             out.append(f"({both})" if len(parts) > 1 and len(spans) > 1 else both)
         return " or ".join(out)
 
+    def within(self, axis: Axis, span: Span) -> tuple[str, str]:
+        """The places between which a span lies, the second one after its last; empty where it has no bound on that side."""
+        start = axis.set.start
+        lows = [self.text(t, -start) for t in span.low]
+        highs = [self.text(t, 1 - start) for t in span.high]
+        return ", ".join(lows), ", ".join(highs)
+
     def _nonnegative(self, term: Term) -> str:
         total = self.total(term)
         above = Extent(tuple((m, c) for m, c in total.terms if c > 0))

@@ -20,6 +20,7 @@ from einc.backends.torch.code import (
 from einc.backends.torch.products import Multiplier
 from einc.backends.writer import Writer, sized
 from einc.plan import (
+    Axis,
     Dot,
     Kind,
     Let,
@@ -29,6 +30,7 @@ from einc.plan import (
     Reduce,
     Scalar,
     Select,
+    Span,
     arguments,
 )
 
@@ -278,17 +280,48 @@ class Scribe(Multiplier):
         )
         if name != value.text:
             write(f"{name} = {value.text}")
-        if op.cut:
-            before = set(self.variables)
-            write.open(f"if {self.numbers.meets(stream, op.cut)}:  # the domain cuts this tile")
+        whole = self.ranges[stream.name]
+        parts = value.fresh and len(op.cut) < 4 and self._positional(op.condition)
+        for spans in [(span,) for span in op.cut] if parts else [op.cut] if op.cut else []:
+            kept_names = dict(self.variables)
+            write.open(f"if {self.numbers.meets(stream, spans)}:  # the domain cuts this tile")
+            target = self._narrowed(name, let, stream, spans[0], write) if parts else name
             failing = f"{self._opposite(op.condition, let.axes)}, {number_text(op.otherwise)}"
-            write(f"{name}.masked_fill_({failing})" if value.fresh else f"{name} = {name}.masked_fill({failing})")
+            write(f"{target}.masked_fill_({failing})" if value.fresh else f"{name} = {name}.masked_fill({failing})")
             write.close()
-            for made in self.variables.keys() - before:  # there where the tile is cut, and only there
-                del self.variables[made]
+            if parts:
+                self.ranges[stream.name] = whole
+            self.variables = kept_names  # what is made where the tile is cut is there, and only there
         self.owned.end(let.name, self.write.depth, value.fresh)
         self.variables[let.name] = name
         return True
+
+    def _positional(self, name: str) -> bool:
+        """Whether a condition is made of positions, numbers and elements alone: it can be asked of a part of the tile."""
+        op = self.lets[name].op
+        return isinstance(op, Place | Scalar | Load) or (isinstance(op, Map) and all(map(self._positional, op.args)))
+
+    def _narrowed(self, name: str, let: Let, stream: Axis, span: Span, write: Writer) -> str:
+        """The columns of the tile that a span may reach; from here on they are the range of the axis."""
+        assert self.numbers is not None
+        low, high = self.ranges[stream.name]
+        first, last = self.numbers.within(stream, span)
+        begin, end = low, high
+        if first:
+            begin = self.names.fresh(f"{stream.name}_cut")
+            write(f"{begin} = max({low}, {first})")
+        if last:
+            end = self.names.fresh(f"{stream.name}_upto")
+            write(f"{end} = min({high}, {last})")
+        self.ranges[stream.name] = (begin, end)
+        for made in [n for n in self.variables if stream.name in self.lets[n].axes and self._positional(n)]:
+            del self.variables[made]
+        columns = f"{f'{begin} - {low}' if first else ''}:{f'{end} - {low}' if last else ''}"
+        if columns == ":":
+            return name
+        dim = let.axes.index(stream.name)
+        places = f"..., {columns}" if dim == len(let.axes) - 1 else ", ".join([":"] * dim + [columns])
+        return f"{name}[{places}]"
 
     def _is_number(self, name: str) -> bool:
         """Whether a let is a number or a truth value of Python's."""

@@ -87,7 +87,7 @@ def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scrib
         return rows
     outer = sized(_row(kernel, grid, (stream.name,)), tight=True)
     columns = scribe.names.fresh("columns")
-    body(f"{rows} = min(256, max(1, {extent}))")
+    body(f"{rows} = min(128, max(1, {extent}))")
     body(f"{columns} = max(128, 2**{_TILE - 1} // max(1, {rows} * {outer}))")
     scribe.columns = columns
     for let in kernel.lets:  # every tile writes its largest products to the same memory
