@@ -55,7 +55,7 @@ def normalise(program: TypedProgram) -> NormalProgram:
     work = _Flat(dict(inlined.tensors))
     for equation in inlined.equations:
         work.add(equation)
-    equations = _needed(work.equations, [key for _, key in program.outputs])
+    equations = needed(work.equations, [key for _, key in program.outputs])
     keys = {e.target for e in equations}
     tensors = {k: t for k, t in work.tensors.items() if t.role != "local" or k in keys}
     out = NormalProgram(
@@ -262,7 +262,7 @@ def _label(term: Term) -> str:
     return next((x.op for x in walk(term) if isinstance(x, Apply) and x.op in _COSTLY), "term")
 
 
-def _needed(equations: dict[str, Equation], outputs: list[str]) -> list[Equation]:
+def needed(equations: dict[str, Equation], outputs: list[str]) -> list[Equation]:
     """The equations that the outputs need, each after what it reads."""
     out: list[Equation] = []
     done: set[str] = set()

@@ -1,15 +1,15 @@
 """Plan: how a program is cut. Data only; narrower than terms: assigned once, axes by name, folds have become steps.
 
 Module  inputs, outputs, buffers, steps
-Step    Contract | Kernel
+Step    Contract | Kernel | Concat | Runs | Choose
 Kernel  axes, lets, stores: a tile of every grid axis at a time, the other axes whole
 Let     one value: its axes, its kind, and the one operation that makes it
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from einc.indices import Extent, Index, IndexSet, number
@@ -196,39 +196,6 @@ def arguments(op: Op) -> tuple[str, ...]:
     assert_never(op)
 
 
-def renamed(op: Op, old: str, new: str) -> Op:
-    """The operation with one of the lets it reads under another name."""
-    if old not in arguments(op):
-        return op
-    match op:
-        case Load(buffer, subs):
-            return Load(buffer, tuple(_renamed(s, old, new) for s in subs))
-        case Map(name, args):
-            return Map(name, tuple(new if a == old else a for a in args))
-        case Dot(args):
-            return replace(op, args=tuple(new if a == old else a for a in args))
-        case Reduce():
-            return replace(op, arg=new)
-        case Select(condition, then):
-            return replace(op, condition=new if condition == old else condition, then=new if then == old else then)
-        case Place() | Scalar():
-            return op
-    assert_never(op)
-
-
-def _renamed(sub: Subscript, old: str, new: str) -> Subscript:
-    match sub:
-        case Packed(parts, sets):
-            return Packed(tuple(_renamed(p, old, new) for p in parts), sets)
-        case Within(item):
-            return replace(sub, item=_renamed(item, old, new))
-        case Computed(value):
-            return replace(sub, value=new if value == old else value)
-        case Along():
-            return sub
-    assert_never(sub)
-
-
 def computed(sub: Subscript) -> tuple[str, ...]:
     """The lets that a subscript reads."""
     match sub:
@@ -360,7 +327,33 @@ class Runs:
         return Cost(number(0), number(0), number(0), number(0))
 
 
-Step = Contract | Kernel | Concat | Runs
+Leaf = Contract | Kernel | Concat | Runs
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way to do a few steps, and for each of them what it makes, its operations and its bytes."""
+
+    label: str
+    prices: tuple[tuple[str, Extent, Extent], ...]
+    steps: tuple[Leaf, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """The call takes the option whose price at its sizes is lowest: Σ max(operations, balance · bytes)."""
+
+    balance: int
+    options: tuple[Option, ...]
+
+
+Step = Leaf | Choose
+
+
+def leaves(steps: Iterable[Step]) -> Iterator[Leaf]:
+    """The steps, and those of every option."""
+    for step in steps:
+        yield from (s for o in step.options for s in o.steps) if isinstance(step, Choose) else (step,)
 
 
 @dataclass(frozen=True, slots=True)

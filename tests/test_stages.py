@@ -12,7 +12,8 @@ from programs import CASES, FILES, SPEC_SIZES, Case
 
 from einc.indices import Extent, Index, IndexSet, number, size
 from einc.normalise import is_normal
-from einc.plan import Kernel, Let, Map, Module
+from einc.plan import Kernel, Leaf, Let, Map, Module, leaves
+from einc.planning.choose import taken
 from einc.show import show
 from einc.terms import ONE, TRUE, Apply, Equation, Fold, Position, Program, Read, walk
 
@@ -91,8 +92,8 @@ def test_normal_parses_back(case: Case, explicit: bool) -> None:
 # what normalising is for
 
 
-def lets(module: Module) -> Iterator[tuple[Kernel, Let]]:
-    for step in module.steps:
+def lets(steps: Iterable[Leaf]) -> Iterator[tuple[Kernel, Let]]:
+    for step in steps:
         if isinstance(step, Kernel):
             yield from ((step, let) for let in step.lets)
 
@@ -103,7 +104,7 @@ def volume(sets: Iterable[IndexSet]) -> Extent:
 
 def volumes(module: Module) -> list[Extent]:
     """The numbers of elements of everything that is stored or computed."""
-    return [*stored(module), *(volume(kernel.axis(a).set for a in let.axes) for kernel, let in lets(module))]
+    return [*stored(module), *(volume(kernel.axis(a).set for a in let.axes) for kernel, let in lets(leaves(module.steps)))]
 
 
 def stored(module: Module) -> list[Extent]:
@@ -117,7 +118,8 @@ def power(extent: Extent, *names: str) -> int:
 
 def operations(module: Module, *ops: str) -> list[list[IndexSet]]:
     """For each operation that the plan does at every point what it runs over; a product of three is two."""
-    return [[kernel.axis(a).set for a in let.axes] for kernel, let in lets(module)
+    done = taken(module, dict.fromkeys(module.sizes, 64))
+    return [[kernel.axis(a).set for a in let.axes] for kernel, let in lets(done)
             if isinstance(let.op, Map) and let.op.op in ops for _ in let.op.args[1:] or (None,)]
 
 

@@ -8,7 +8,7 @@ from einc.backends.torch.naming import Named, entry_name, named, tuple_name
 from einc.backends.torch.tiles import write_kernel
 from einc.backends.writer import Names, Writer, identifier, sized
 from einc.indices import IndexSet
-from einc.plan import Concat, Contract, Dot, Kernel, Module, Runs, Step
+from einc.plan import Choose, Concat, Contract, Dot, Kernel, Leaf, Module, Runs, Step, leaves
 
 
 def emit(plan: Module) -> str:
@@ -19,9 +19,14 @@ def emit(plan: Module) -> str:
     module, names = naming.module, Names(set(naming.taken))
     asked = read_sizes(naming, body, helpers, _types(module))
     places: dict[tuple[str, IndexSet], str] = {}
+    counted: set[str] = set()
     for step in module.steps:
         body()
-        _step(module, step, body, names, helpers, places)
+        _counts(step, body, counted)
+        if isinstance(step, Choose):
+            _choose(module, step, body, names, helpers, places)
+        else:
+            _step(module, step, body, names, helpers, places)
     body()
     body(f"return {_result(module)}")
     out = Writer()
@@ -34,7 +39,7 @@ def emit(plan: Module) -> str:
 
 def _types(module: Module) -> set[str]:
     """The element types that the kernels compute in."""
-    kernels = [s for s in module.steps if isinstance(s, Kernel)]
+    kernels = [s for s in leaves(module.steps) if isinstance(s, Kernel)]
     tiled = [k for k in kernels if k.grid is not None or k.stream is not None]
     loose = any(isinstance(let.op, Dot) and let.op.loose for k in tiled for let in k.lets)
     return ({"wide"} if kernels else set()) | ({"narrow"} if loose else set())
@@ -105,8 +110,42 @@ def _parameters(tensors: list[str], sizes: list[str]) -> str:
     return f"{'*, ' if params else ''}{', '.join(params)}"
 
 
+def _counts(step: Step, body: Writer, counted: set[str]) -> None:
+    """The number of runs wherever a step is the first that speaks of it."""
+    for one in leaves((step,)):
+        if isinstance(one, Runs) and one.count not in counted:
+            counted.add(one.count)
+            onto, of = sized(one.onto, tight=True), sized(one.of, tight=True)
+            body(f"{one.count} = {onto} if {onto} and {of} % {onto} == 0 else {of}")
+
+
+def _choose(
+    module: Module, step: Choose, body: Writer, names: Names, helpers: set[str], places: dict[tuple[str, IndexSet], str]
+) -> None:
+    """The price of each way as a number, and the steps of the cheapest."""
+    body(f"# {len(step.options)} orders of the same products; the price of a step is the larger of its operations and")
+    body(f"# {step.balance} times the bytes it moves.")
+    prices = []
+    for option in step.options:
+        prices.append(names.fresh("price"))
+        body(f"# {option.label}:")
+        for n, (name, flops, moved) in enumerate(option.prices):
+            left = f"{prices[-1]} {'+=' if n else '='} "
+            body(f"{left}max({sized(flops)}, {step.balance} * {sized(moved, tight=True)})  # {name}")
+    for n, (option, price) in enumerate(zip(step.options, prices, strict=True)):
+        others = prices[n + 1 :]
+        test = f"{price} <= {others[0]}" if len(others) == 1 else f"{price} <= min({', '.join(others)})"
+        body.open(("elif " if n else "if ") + f"{test}:  # {option.label}" if others else f"else:  # {option.label}")
+        here = dict(places)
+        for at, inner in enumerate(option.steps):
+            if at:
+                body()
+            _step(module, inner, body, names, helpers, here)
+        body.close()
+
+
 def _step(
-    module: Module, step: Step, body: Writer, names: Names, helpers: set[str], places: dict[tuple[str, IndexSet], str]
+    module: Module, step: Leaf, body: Writer, names: Names, helpers: set[str], places: dict[tuple[str, IndexSet], str]
 ) -> None:
     match step:
         case Contract():
@@ -125,10 +164,8 @@ def _step(
 
 
 def _view(module: Module, step: Runs, body: Writer) -> None:
-    """The number of runs, and the view where they are of one length."""
-    onto, of = sized(step.onto, tight=True), sized(step.of, tight=True)
-    if step is next(s for s in module.steps if isinstance(s, Runs) and s.count == step.count):
-        body(f"{step.count} = {onto} if {onto} and {of} % {onto} == 0 else {of}")
+    """The view where runs are of one length."""
+    onto = sized(step.onto, tight=True)
     straight = step.order == tuple(range(len(step.order)))
     view = "" if straight else f".permute({', '.join(map(str, step.order))})"
     body.open(f"if {step.count} == {onto}:")

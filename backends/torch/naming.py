@@ -13,7 +13,7 @@ from typing import Any
 
 from einc.backends.writer import Names, identifier
 from einc.indices import Extent
-from einc.plan import Buffer, Concat, Contract, Kernel, Let, Load, Module, Runs, Select, Step
+from einc.plan import Buffer, Choose, Concat, Contract, Kernel, Leaf, Let, Load, Module, Runs, Select, Step, leaves
 from einc.terms import Read
 
 BUILT_IN = frozenset({
@@ -56,7 +56,7 @@ class Named:
 
 def named(module: Module) -> Named:
     names = Names({*OWN, tuple_name(module.name)})
-    counts = {step.count for step in module.steps if isinstance(step, Runs)}
+    counts = {step.count for step in leaves(module.steps) if isinstance(step, Runs)}
     sizes = {name: names.fresh(name) for name in [*sorted(module.sizes | module.fixed.keys()), *sorted(counts)]}
     first = [t.key for t in module.inputs]
     tensors = {key: names.fresh(key) for key in dict.fromkeys([*first, *module.buffers])}
@@ -82,6 +82,13 @@ def _buffer(buffer: Buffer, names: Mapping[str, str]) -> Buffer:
 
 
 def _step(step: Step, names: Mapping[str, str], sizes: Mapping[str, str]) -> Step:
+    if not isinstance(step, Choose):
+        return _leaf(step, names, sizes)
+    made = (replace(o, steps=tuple(_leaf(s, names, sizes) for s in o.steps)) for o in step.options)
+    return replace(step, options=tuple(made))
+
+
+def _leaf(step: Leaf, names: Mapping[str, str], sizes: Mapping[str, str]) -> Leaf:
     match step:
         case Contract(out, operands):
             return replace(step, out=names[out], operands=tuple((names[key], axes) for key, axes in operands))

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from einc.domains import Linear, facts
+from einc.domains import Linear, difference, linear
 from einc.indices import Extent, Index, IndexSet, number
-from einc.plan import Buffer, Cost, Dot, Let, Load, Map, Reduce, Select
-from einc.terms import Position, Term
+from einc.plan import Buffer, Cost, Dot, Let, Load, Map, Reduce, Select, end
+from einc.planning.ends import Tile
+from einc.planning.ranges import spans
+from einc.terms import Apply, Position, Size, Term, const, substitute
 
+BALANCE = 10  # operations that a machine does in the time in which it moves a byte
 _NOMINAL = {"time": 4096, "request": 8, "batch": 4, "feature": 128, "latent": 512, "head": 16, "expert": 64, "vocab": 32768}
 _BYTES = {"real": 4, "exact": 8, "integer": 8, "truth": 1, "scalar": 0}
 
@@ -31,23 +34,51 @@ def size_of(buffer: Buffer) -> Extent:
     return volume(buffer.sets) * number(_BYTES[buffer.kind])
 
 
+def path_cost(
+    steps: Iterable[tuple[tuple[frozenset[Index], ...], frozenset[Index]]], operands: Iterable[Buffer], out: Buffer
+) -> Cost:
+    """Of a contraction in pairs: what is made between two of them is written and read."""
+    flops, read, written = number(0), number(0), size_of(out)
+    *before, last = steps
+    for taken, _ in (*before, last):
+        flops = flops + volume(i.set for i in frozenset[Index]().union(*taken)) * number(2)
+    for _, made in before:
+        between = volume(i.set for i in made) * number(_BYTES["real"])
+        read, written = read + between, written + between
+    for operand in operands:
+        read = read + size_of(operand)
+    return Cost(flops, read, written, number(0))
+
+
 def points(domain: Term, axis: Index, grid: Index) -> Extent:
     """How many pairs of positions of the two axes a domain leaves, at most: exact for linear bounds that stay in range.
 
     An interval of fixed length counts whole in every row, also where it begins before the first position.
     """
-    first = Linear((), number(axis.set.start))
-    last = Linear((), axis.set.extent + number(axis.set.start - 1))
-    lows: list[Linear] = []
-    highs: list[Linear] = []
-    for fact in facts(domain):
-        c = fact.coefficient(Position(axis)).constant
-        others = fact.without(Position(axis))
-        if c is not None and abs(c) == 1 and all(a == Position(grid) for a, _ in others.atoms):
-            (lows if c > 0 else highs).append(Linear((), number(0)).plus(others, number(-c)))
-    pairs = [(low, high) for high in [last, *highs] for low in [first, *lows]]
-    counts = [_rows(high.plus(low, number(-1)).plus(Linear((), number(1))), grid) for low, high in pairs]
-    return min(counts, key=lambda count: _degree(count, axis, grid))
+    first, last = const(axis.set.start), Size(axis.set.extent + number(axis.set.start - 1))
+    row: dict[Index, Term] = {end(grid, "first").index: Position(grid), end(grid, "last").index: Position(grid)}
+    total = number(0)
+    for span in spans(domain, Tile(axis, grid, {})):
+        lows, highs = ([substitute(t, row) for t in terms] for terms in (span.low, span.high))
+        widths = [_smooth(difference(low, high)) for high in (last, *highs) for low in (first, *lows)]
+        flat = [w for w in widths if w is not None and all(a == Position(grid) for a, _ in w.atoms)]
+        counts = [_rows(w.plus(Linear((), number(1))), grid) for w in flat]
+        total = total + min(counts, key=lambda count: _degree(count, axis, grid))
+    whole = axis.set.extent * grid.set.extent
+    return min((whole, total), key=lambda count: _degree(count, axis, grid))
+
+
+def _smooth(width: Linear | None) -> Linear | None:
+    """A width with every floor in it replaced by what it is a floor of, or by one less where that is more."""
+    if width is None:
+        return None
+    for atom, coefficient in width.atoms:
+        match atom:
+            case Apply("floor", (inner,)) if (form := linear(inner)) is not None:
+                falls = all(c < 0 for _, c in coefficient.terms)
+                wide = form.plus(Linear((), number(-1))) if falls else form
+                width = width.without(atom).plus(wide, coefficient)
+    return width
 
 
 def _rows(width: Linear, grid: Index) -> Extent:

@@ -42,7 +42,7 @@ class Group:
 def groups(program: NormalProgram) -> list[Group]:
     """The program cut into kernels; an equation that fuses with nothing is a group of its own."""
     kept = {key for _, key in program.outputs}
-    virtual = _virtual(program, kept)
+    virtual = unstored(program, kept)
     while True:
         made = _grouped(program, virtual)
         failed = next((g for g in made if _unified(g, virtual) is None), None)
@@ -91,7 +91,7 @@ def peeled(program: NormalProgram) -> NormalProgram:
     """
     kept = {key for _, key in program.outputs}
     for _ in range(len(program.equations)):
-        virtual = _virtual(program, kept, lenient=True)
+        virtual = unstored(program, kept, lenient=True)
         by = {e.target: e for e in program.equations}
 
         def change(term: Term) -> Term:
@@ -119,7 +119,7 @@ def _plain_subs(read: Read) -> bool:
     return len(positions) == len(read.subs) == len(set(positions))
 
 
-def _virtual(program: NormalProgram, kept: set[str], lenient: bool = False) -> frozenset[str]:
+def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> frozenset[str]:
     """Values to compute inside their readers; those read in any other way than at plain positions are stored."""
     equations = {e.target: e for e in program.equations}
     found: set[str] = set()

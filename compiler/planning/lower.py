@@ -32,12 +32,12 @@ from einc.plan import (
     Store,
     Subscript,
     Within,
-    renamed,
 )
 from einc.plan import Carry as PlanCarry
 from einc.planning.ends import Tile
 from einc.planning.fills import FINITE, Fill, fill_of, surely_finite
 from einc.planning.ranges import cut, nonempty
+from einc.planning.renaming import renamed
 from einc.planning.signs import POSITIVE, sign
 from einc.planning.stream import Carry
 from einc.planning.wholes import is_whole, packed_number

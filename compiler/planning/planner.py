@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from einc.indices import Extent, Index, IndexSet, number
+from einc.indices import Index, IndexSet, number
 from einc.plan import (
     PLAIN,
     Axis,
@@ -12,31 +13,30 @@ from einc.plan import (
     Buffer,
     Choices,
     Concat,
-    Contract,
     Cost,
     Kernel,
+    Leaf,
     Let,
     Module,
     Role,
     Runs,
-    Step,
     arguments,
 )
+from einc.planning.associate import Candidate, as_written, associate, samples
 from einc.planning.base_two import in_base_two
-from einc.planning.cost import lets_cost, nominal, points, size_of, volume
+from einc.planning.choose import Cut, chosen
+from einc.planning.contract import contraction
+from einc.planning.cost import lets_cost, nominal, points, size_of
 from einc.planning.ends import Tile
 from einc.planning.fuse import OPEN, Group, groups, peeled
 from einc.planning.loose import loosened
 from einc.planning.lower import Lowering
-from einc.planning.order import path
 from einc.planning.ranges import reach
 from einc.planning.runs import Run, paired, shared
 from einc.planning.storage import buffers_of, indices_of, sets_of, sizes_of, with_parts
 from einc.planning.stream import Streamed, stream
 from einc.show import equation_text
-from einc.simplify import factors
 from einc.terms import (
-    ONE,
     TRUE,
     Equation,
     Fold,
@@ -62,22 +62,23 @@ def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None, choic
 
     `inputs` are those that a caller gives, by default those that are still read.
     """
+    return _module(program, inputs, choices, associate)
+
+
+def written(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None, choices: Choices = PLAIN) -> Module:
+    """The plan of the program as it stands, its products in the order in which they are written."""
+    return _module(program, inputs, choices, as_written)
+
+
+def _module(
+    program: NormalProgram,
+    inputs: tuple[Tensor, ...] | None,
+    choices: Choices,
+    candidates: Callable[[NormalProgram], list[Candidate]],
+) -> Module:
     asked = program.inputs() if inputs is None else inputs
     program = with_parts(peeled(program))
-    buffers = buffers_of(program)
-    equations = {e.target: e for e in program.equations}
-    steps: list[Step] = []
-    keys: list[tuple[str, IndexSet]] = []
-    stored = set(buffers)
-    made = groups(program)
-    runs = shared(made, [_tiled(g) for g in made], {k: b.sets for k, b in buffers.items()})
-    for run in runs.values():
-        buffers[run.target] = _along_runs(buffers[run.target], run)
-    for group in made:
-        step = _step(program, group, equations, buffers, keys, runs, choices)
-        steps.append(step)
-        kept = {s.buffer for s in step.stores} if isinstance(step, Kernel) else {step.out}
-        stored -= {e.target for e in group.equations} - kept
+    steps, cuts = chosen([_cut_up(c, choices) for c in candidates(program)], samples(program))
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
     sizes |= frozenset(n for e in program.equations for n in sizes_of(e)) - program.sizes.keys()
     return Module(
@@ -85,13 +86,34 @@ def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None, choic
         program.source or program.name,
         asked,
         program.outputs,
-        {k: v for k, v in buffers.items() if k in stored},
-        tuple(steps),
+        {k: v for cut in cuts for k, v in cut.buffers.items()},
+        steps,
         dict(program.sizes),
         sizes - program.sizes.keys(),
         sets_of(program),
-        tuple(dict.fromkeys(keys)),
+        tuple(dict.fromkeys(k for cut in cuts for k in cut.keys)),
     )
+
+
+def _cut_up(candidate: Candidate, choices: Choices) -> Cut:
+    """The steps of one program."""
+    program = candidate.program
+    buffers = buffers_of(program)
+    equations = {e.target: e for e in program.equations}
+    steps: list[Leaf] = []
+    keys: list[tuple[str, IndexSet]] = []
+    stored = set(buffers)
+    made = groups(program)
+    runs = shared(made, [_tiled(g) for g in made], {k: b.sets for k, b in buffers.items()})
+    for run in runs.values():
+        buffers[run.target] = _along_runs(buffers[run.target], run)
+    for group in made:
+        contract = contraction(program, group.equations[0], buffers, candidate.sizes) if len(group.equations) == 1 else None
+        step = contract or _step(program, group, equations, buffers, keys, runs, choices)
+        steps.append(step)
+        kept = {s.buffer for s in step.stores} if isinstance(step, Kernel) else {step.out}
+        stored -= {e.target for e in group.equations} - kept
+    return Cut(tuple(steps), {k: v for k, v in buffers.items() if k in stored}, tuple(keys))
 
 
 def _step(
@@ -102,14 +124,12 @@ def _step(
     keys: list[tuple[str, IndexSet]],
     runs: dict[str, Run],
     choices: Choices,
-) -> Step:
+) -> Leaf:
     only = group.equations[0]
     if len(group.equations) == 1 and isinstance(only.body, Join):
         parts = tuple(r.tensor for _, r in only.body.parts if isinstance(r, Read))
         cost = Cost(number(0), size_of(buffers[only.target]), size_of(buffers[only.target]), number(0))
         return Concat(only.target, parts, only.axes.index(Position(only.body.index)), equation_text(program, only), cost)
-    if len(group.equations) == 1 and (contract := _contraction(program, only, buffers)) is not None:
-        return contract
     kernel = _kernel(program, group, equations, buffers, keys, runs, choices)
     return _view(kernel, runs[only.target], only) if only.target in runs else kernel
 
@@ -128,42 +148,6 @@ def _along_runs(buffer: Buffer, run: Run) -> Buffer:
 
 def _tiled(group: Group) -> bool:
     return bool(group.virtual) or any(_cut(e) for e in group.equations)
-
-
-def _contraction(program: NormalProgram, equation: Equation, buffers: dict[str, Buffer]) -> Contract | None:
-    """An unrestricted sum of products of plain reads: the library's own matrix product does it best."""
-    body = equation.body
-    if not isinstance(body, Fold) or body.op != "sum" or body.domain != TRUE or body.body == ONE:
-        return None
-    parts = factors(body.body)
-    if not all(isinstance(p, Read) and all(isinstance(s, Position) for s in p.subs) for p in parts):
-        return None
-    if not all(isinstance(a, Position) for a in equation.axes) or any(
-        buffers[p.tensor].kind == "integer" for p in parts if isinstance(p, Read)
-    ):
-        return None
-    covered = {i for p in parts for i in free_indices(p)}
-    if not {*body.bound, *equation.indices} <= covered:
-        return None
-    letters = tuple(tuple(s.index for s in p.subs if isinstance(s, Position)) for p in parts if isinstance(p, Read))
-    sets = dict.fromkeys(i for o in letters for i in o)
-    cost = Cost(volume(i.set for i in sets) * number(2), _total(buffers, parts), size_of(buffers[equation.target]), number(0))
-    return Contract(
-        equation.target,
-        tuple((p.tensor, tuple(i.name for i in o)) for p, o in zip(parts, letters, strict=True) if isinstance(p, Read)),
-        tuple(i.name for i in equation.indices),
-        path(letters, equation.indices),
-        equation_text(program, equation),
-        cost,
-    )
-
-
-def _total(buffers: dict[str, Buffer], parts: tuple[Term, ...]) -> Extent:
-    total = number(0)
-    for part in parts:
-        if isinstance(part, Read):
-            total = total + size_of(buffers[part.tensor])
-    return total
 
 
 def _kernel(

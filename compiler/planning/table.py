@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from einc.indices import Extent, number
-from einc.plan import Concat, Contract, Kernel, Module, Runs, Step
+from einc.plan import Choose, Concat, Contract, Kernel, Leaf, Module, Runs, Step, leaves
+from einc.planning.choose import price
 from einc.planning.cost import size_of
 
 
@@ -14,19 +15,9 @@ def table(module: Module, sizes: Mapping[str, int] | None = None) -> str:
     known = {**module.fixed, **(sizes or {})}
     lines = [f"plan of {module.name}: {len(module.steps)} steps", ""]
     for n, step in enumerate(module.steps, 1):
-        lines += [f"{n:>3}  {_title(step)}", *(f"     | {t}" for t in _texts(step))]
-        cost = step.cost
-        figures = [("flops", cost.flops), ("read", cost.read), ("written", cost.written)] + (
-            [("tile", cost.held)] if cost.held.terms else []
-        )
-        lines.append("     " + "   ".join(f"{name} {_figure(value, known, name != 'flops')}" for name, value in figures))
-        if _known(cost.flops, known) and _known(cost.read + cost.written, known):
-            moved = cost.read.at(known) + cost.written.at(known)
-            if moved:
-                lines.append(f"     intensity {float(cost.flops.at(known) / moved):.1f} flops per byte")
-        lines.append("")
+        lines += [f"{n:>3}  {line}" if at == 0 else f"     {line}".rstrip() for at, line in enumerate(_block(step, known))]
     stored = number(0)
-    views = {step.out for step in module.steps if isinstance(step, Runs)}
+    views = {step.out for step in leaves(module.steps) if isinstance(step, Runs)}
     for buffer in (b for b in module.buffers.values() if b.name not in views):
         stored = stored + size_of(buffer)
     lines.append(f"memory: all that is stored, inputs included, {_figure(stored, known, True)}; one tile beside it")
@@ -34,7 +25,39 @@ def table(module: Module, sizes: Mapping[str, int] | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _title(step: Step) -> str:
+def _block(step: Step, known: Mapping[str, int]) -> list[str]:
+    """A step's lines, an empty one last."""
+    if isinstance(step, Choose):
+        return _choice(step, known)
+    lines = [_title(step), *(f"| {t}" for t in _texts(step))]
+    cost = step.cost
+    figures = [("flops", cost.flops), ("read", cost.read), ("written", cost.written)] + (
+        [("tile", cost.held)] if cost.held.terms else []
+    )
+    lines.append("   ".join(f"{name} {_figure(value, known, name != 'flops')}" for name, value in figures))
+    if _known(cost.flops, known) and _known(cost.read + cost.written, known):
+        moved = cost.read.at(known) + cost.written.at(known)
+        if moved:
+            lines.append(f"intensity {float(cost.flops.at(known) / moved):.1f} flops per byte")
+    return [*lines, ""]
+
+
+def _choice(step: Choose, known: Mapping[str, int]) -> list[str]:
+    """The price of each way, which one is taken where the sizes say it, and the steps of each."""
+    lines = ["choose the cheapest"]
+    told = all(_known(flops + moved, known) for o in step.options for _, flops, moved in o.prices)
+    least = min(price(step, o, known) for o in step.options) if told else None
+    for n, option in enumerate(step.options):
+        formulas = [f"max({_formula(flops)}, {step.balance} ({_formula(moved)}))" for _, flops, moved in option.prices]
+        here = price(step, option, known) if told else None
+        figure = "" if here is None else f" = {_human(here, '')}" + ("   <- taken" if here == least else "")
+        lines += [f"{chr(ord('a') + n)}  {option.label}: price {' + '.join(formulas)}{figure}", ""]
+        for inner in option.steps:
+            lines += [f"   {line}" for line in _block(inner, known)]
+    return lines
+
+
+def _title(step: Leaf) -> str:
     match step:
         case Contract(out, operands):
             return f"contract {out} from {', '.join(name for name, _ in operands)}"
@@ -52,7 +75,7 @@ def _title(step: Step) -> str:
             return f"kernel {name}: {loops}" + (f", range of {', '.join(ranged)} per tile" if ranged else "")
 
 
-def _texts(step: Step) -> tuple[str, ...]:
+def _texts(step: Leaf) -> tuple[str, ...]:
     return (*step.texts, *step.notes) if isinstance(step, Kernel) else (step.text,)
 
 
@@ -61,10 +84,14 @@ def _known(extent: Extent, sizes: Mapping[str, int]) -> bool:
 
 
 def _figure(extent: Extent, sizes: Mapping[str, int], size: bool) -> str:
-    formula = str(extent).replace("**", "^").replace(" * ", "·")
+    formula = _formula(extent)
     if not _known(extent, sizes) or not extent.terms:
         return formula
     return f"{formula} = {_human(float(extent.at(sizes)), 'B' if size else '')}"
+
+
+def _formula(extent: Extent) -> str:
+    return str(extent).replace("**", "^").replace(" * ", "·")
 
 
 def _human(value: float, unit: str) -> str:
