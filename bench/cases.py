@@ -8,6 +8,7 @@ import torch
 
 from bench.attention import Attention, Mask, Score
 from bench.case import Case, Sizes, Tensors
+from bench.latents import LatentDecode
 from bench.losses import LinearCrossEntropy
 
 ALIBI = """
@@ -109,6 +110,10 @@ def _large(**changes: int) -> Sizes:
     return {"B": 1, "H": 32, "T": 4096, "D": 128, **changes}
 
 
+def _latents(**changes: int) -> Sizes:
+    return {"H": 128, "T": 1, "S": 4096, "D": 128, "R": 512, **changes}
+
+
 def _growth(upto: int, after: int = 0, **changes: int) -> tuple[Sizes, ...]:
     """Two heads (so that what is quadratic fits the machine) over T = 512, 1024, …, those beyond `after`."""
     return tuple(_kernel(H=2, T=512 * 2**i, **changes) for i in range(6) if after < 512 * 2**i <= upto)
@@ -125,7 +130,7 @@ CASES: tuple[Case, ...] = (
     Attention("decode", "one query, cache of 8192", "gallery/decode", (_kernel(T=1, S=8192),), (_large(T=1, S=8192),), mask=None),
     Layer("layer", "attention.ein, X to A", "attention", (_kernel(F=512),), (_large(T=2048, H=16, F=2048),)),
     LinearCrossEntropy("cross-entropy", "linear cross-entropy", "linear_cross_entropy", ({"T": 4096, "V": 32768, "F": 512},)),
-    # Here: MLA at decode (latent 512), when its spec exists.
+    LatentDecode("mla-decode", "one position asks 4096 latents of 512", "gallery/mla_decode", (_latents(),), (_latents(S=16384),)),
     Attention("growth", "causal over T", "sdpa", _growth(4096), _growth(16384, 4096)),
     Attention("growth-alibi", "ALiBi over T", ALIBI, _growth(4096), _growth(16384, 4096), score=alibi, additive=True),
     Attention("growth-window", "a window of 256 over T", WINDOW, _growth(4096, W=256), _growth(16384, 4096, W=256), ("W",),

@@ -24,7 +24,7 @@ from bench.case import CannotError, Case, Prepared, Sizes, make
 from bench.cli import main
 from bench.run import Plan, run, timed
 
-TINY = {"B": 1, "H": 8, "G": 1, "T": 24, "S": 40, "D": 8, "W": 5, "P": 6, "F": 12, "V": 30}
+TINY = {"B": 1, "H": 8, "G": 1, "T": 24, "S": 40, "D": 8, "W": 5, "P": 6, "F": 12, "V": 30, "R": 6}
 
 NO_LIBRARY = ("softcap",)
 
@@ -63,7 +63,7 @@ def test_every_rival_does_every_case_or_says_why_not(name: str) -> None:
     assert {one.reference for one in right} == {"eager" if name in NO_LIBRARY else "library"}
 
 
-@pytest.mark.parametrize("name", ["causal", "alibi", "documents", "decode", "layer", "cross-entropy"])
+@pytest.mark.parametrize("name", ["causal", "alibi", "documents", "decode", "layer", "cross-entropy", "mla-decode"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_in_the_types_that_are_timed(name: str, dtype: str) -> None:
     case = cases.BY_NAME[name]
@@ -71,7 +71,7 @@ def test_in_the_types_that_are_timed(name: str, dtype: str) -> None:
     assert [one.note for one in found if one.status not in ("ok", "cannot")] == []
 
 
-@pytest.mark.parametrize("name", ["gqa", "prefix", "window", "decode", "cross-entropy"])
+@pytest.mark.parametrize("name", ["gqa", "prefix", "window", "decode", "cross-entropy", "mla-decode"])
 def test_the_exact_answer_is_the_meaning_of_the_spec(name: str) -> None:
     case = cases.BY_NAME[name]
     sizes = tiny(case)
