@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -16,11 +17,13 @@ from programs import CASES, FILES, Case
 
 from einc import front, pipeline
 from einc.backends.torch.load import load
+from einc.indices import number, size
 from einc.plan import Choose, Contract, Kernel, Module
 from einc.planning.associate import Search, assembled, samples
-from einc.planning.choose import price, taken
+from einc.planning.choose import leading, price, taken
 from einc.planning.fuse import peeled
 from einc.planning.planner import plan, written
+from einc.planning.table import table
 from einc.show import show
 from einc.terms import NormalProgram
 
@@ -192,6 +195,33 @@ def test_the_call_takes_the_way_with_the_lowest_price() -> None:
         scope: dict[str, Any] = dict(sizes)
         exec("\n".join(lines), scope)
         assert [scope["price"], scope["price2"]] == [price(choice, o, sizes) for o in choice.options]
+
+
+def test_the_plan_shows_each_way_and_which_is_taken() -> None:
+    module = plan_of(spec("mla_decode"))
+    assert "choose the cheapest" in table(module)
+    assert "<- taken" not in table(module)
+    for n, label in ((1, "b  through q_P, Y_L"), (4096, "a  through K, V")):
+        (line,) = (x for x in table(module, {**LARGE, "T": n}).splitlines() if "<- taken" in x)
+        assert line.strip().startswith(label)
+
+
+def test_a_price_never_divides() -> None:
+    """A size that is 0 at the call is no reason to fail before the work begins."""
+    assert str(leading(size("T") * size("T") * number(Fraction(1, 2)) + size("T") + number(3))) == "T * T / 2"
+    per_block = (size("T") * size("T")).over(size("B"))
+    assert per_block is not None
+    assert str(leading(per_block)) == "T * T"
+
+
+def test_many_open_sizes_are_not_crossed() -> None:
+    letters = "abcdefg"
+    lines = [f"index {x} : time({x.upper()})" for x in letters]
+    x = f"x_{{{' '.join(letters)}}}"
+    lines += [f"input {x}", f"output y_a = {''.join(f'Σ_{y} ' for y in letters[1:])}{x}"]
+    found = samples(normal("\n".join(lines)))
+    assert len(found) == 2 * 7 + 3
+    assert set(found[-1].values()) == {8192}
 
 
 def test_one_plan_for_both_spellings() -> None:

@@ -37,6 +37,7 @@ from einc.terms import (
 
 Sizes = Mapping[str, int]
 _LENGTHS = (1, 128, 8192)  # of each open size: none to speak of, as long as a feature, long
+_CROSSED = 3  # so many open sizes are tried in every combination of lengths
 _ALL = 4  # up to so many definitions every choice is tried
 
 
@@ -82,7 +83,7 @@ def _spelled(candidate: Candidate) -> tuple[object, ...]:
 def samples(program: NormalProgram) -> list[dict[str, int]]:
     """Sizes to try, the longest last: each open size at every length, the model's own as they usually are."""
     usual: dict[str, int] = {}
-    lengths: dict[str, tuple[int, ...]] = {}
+    lengths: dict[str, None] = {}
     sets = dict.fromkeys(s.set for t in program.tensors.values() for s in t.slots)
     terms = [t for e in program.equations for root in (e.domain, e.body) for t in walk(root)]
     sets.update(dict.fromkeys(i.set for t in terms for i in bound_indices(t)))
@@ -91,14 +92,23 @@ def samples(program: NormalProgram) -> list[dict[str, int]]:
     for one in sets:
         for name in one.extent.sizes:
             if one.extent == size(name) and one.cls in OPEN:
-                lengths[name] = _LENGTHS
+                lengths[name] = None
             elif one.extent == size(name):
                 usual[name] = nominal(one) * (16 if one in wide else 1)
             else:
                 usual.setdefault(name, 16)
     usual = {n: v for n, v in {**usual, **program.sizes}.items() if n in program.sizes or n not in lengths}
-    chosen = [(n, v) for n, v in lengths.items() if n not in program.sizes]
-    return [{**usual, **dict(zip((n for n, _ in chosen), at, strict=True))} for at in product(*(v for _, v in chosen))]
+    return [{**usual, **at} for at in _spread([n for n in lengths if n not in program.sizes])]
+
+
+def _spread(names: list[str]) -> Iterator[dict[str, int]]:
+    """Every combination of lengths; of many names, all of one length but for one. The longest of all are last."""
+    if len(names) <= _CROSSED:
+        yield from (dict(zip(names, at, strict=True)) for at in product(_LENGTHS, repeat=len(names)))
+        return
+    for here, there in ((_LENGTHS[0], _LENGTHS[-1]), (_LENGTHS[-1], _LENGTHS[0])):
+        yield from ({n: here if n == one else there for n in names} for one in names)
+    yield from (dict.fromkeys(names, length) for length in _LENGTHS)
 
 
 def _wide(program: NormalProgram) -> set[IndexSet]:

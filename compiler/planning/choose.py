@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 
-from einc.indices import Extent, IndexSet
+from einc.indices import Extent, IndexSet, number
 from einc.plan import Buffer, Choose, Concat, Contract, Kernel, Leaf, Load, Module, Option, Runs, Step
 from einc.planning.cost import BALANCE
 
@@ -100,8 +101,10 @@ def leading(extent: Extent) -> Extent:
     def within(small: Mapping[str, int], large: Mapping[str, int]) -> bool:
         return small != large and all(0 < p <= large.get(n, 0) for n, p in small.items())
 
-    grown = [dict(m) for m, c in extent.terms if c > 0]
-    return Extent(tuple((m, c) for m, c in extent.terms if not any(within(dict(m), p) for p in grown)))
+    # A size at the call may be 0, so none divides.
+    whole = reduce(Extent.__add__, (Extent(((tuple((n, p) for n, p in m if p > 0), c),)) for m, c in extent.terms), number(0))
+    grown = [dict(m) for m, c in whole.terms if c > 0]
+    return Extent(tuple((m, c) for m, c in whole.terms if not any(within(dict(m), p) for p in grown)))
 
 
 def taken(module: Module, sizes: Mapping[str, int]) -> tuple[Leaf, ...]:
