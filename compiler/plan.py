@@ -31,7 +31,7 @@ PLAIN = Choices()
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A stored tensor. `exact` ones depend on sizes alone and are kept in float64; `axes` are the letters of its slots."""
+    """A stored tensor; `axes` are its slots' letters. `exact` ones, of sizes alone or running sums, are kept in float64."""
 
     name: str
     axes: tuple[str, ...]
@@ -153,7 +153,26 @@ class Select:
     cut: tuple[Span, ...] | None = None  # a tile that meets none of these is in the condition as a whole; None if that is unknown
 
 
-Op = Load | Place | Scalar | Map | Dot | Reduce | Select
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """For each element n of `axis` the fold of the elements of `over` up to n + shift, counted from 0; `back`: from it on."""
+
+    fold: str
+    arg: str
+    over: str
+    axis: str
+    shift: Extent
+    back: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What a carried let was when this tile began."""
+
+    of: str
+
+
+Op = Load | Place | Scalar | Map | Dot | Reduce | Select | Scan | Before
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,15 +200,15 @@ class Let:
 
 
 def arguments(op: Op) -> tuple[str, ...]:
-    """The lets that an operation reads."""
+    """The lets of the same tile that an operation reads."""
     match op:
         case Load(_, subs):
             return tuple(v for s in subs for v in computed(s))
-        case Place() | Scalar():
+        case Place() | Scalar() | Before():
             return ()
         case Map(_, args) | Dot(args):
             return args
-        case Reduce(_, arg):
+        case Reduce(_, arg) | Scan(_, arg):
             return (arg,)
         case Select(condition, then):
             return (condition, then)
@@ -214,20 +233,24 @@ def computed(sub: Subscript) -> tuple[str, ...]:
 class Bound:
     """The reach of an axis in a tile of rows: nothing lies outside the spans. A tile of the axis that meets none of the
     spans `within` is empty too.
+
+    `resumes`: it goes on where the reach of the tile before ended, `back` where the tiles go from the last to the first.
     """
 
     spans: tuple[Span, ...]
     within: tuple[Span, ...] | None = None
+    resumes: Literal["", "on", "back"] = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis of a kernel. A grid axis is cut in tiles; `bound` narrows another axis for one tile of it."""
+    """An axis of a kernel. A grid axis is cut in tiles, of `length` if it says so; `bound` narrows another axis for one of them."""
 
     name: str
     set: IndexSet
     role: Role
     bound: Bound | None = None
+    length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +309,11 @@ class Kernel:
     @property
     def grid(self) -> Axis | None:
         return next((a for a in self.axes if a.role == "grid"), None)
+
+    @property
+    def resumed(self) -> Axis | None:
+        """The axis that tile after tile goes through once: the tiles must come in order, for values pass from one to the next."""
+        return next((a for a in self.axes if a.bound is not None and a.bound.resumes), None)
 
 
 @dataclass(frozen=True, slots=True)

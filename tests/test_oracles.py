@@ -272,6 +272,31 @@ def decayed(_: SimpleNamespace) -> Trial:
     return Trial({"X": x, "g": g}, {"Y": y})
 
 
+def faded(_: SimpleNamespace) -> Trial:
+    """A mask of powers times the scores."""
+    (q, k, v), g = (x[0] for x in qkv().values()), torch.rand(len(qkv()["Q"][0]), dtype=torch.float64)
+    away = torch.arange(STEPS)[:, None] - torch.arange(STEPS)
+    return Trial({"Q": q, "K": k, "V": v, "gamma": g}, {"Y": torch.tril(g[:, None, None] ** away) * (q @ k.mT) @ v})
+
+
+def gated(_: SimpleNamespace) -> Trial:
+    """Step by step: the state is multiplied by the gate, then grows."""
+    (q, k, v), x = (x[0] for x in qkv().values()), normal(*qkv()["Q"][0].shape)
+    state, out = torch.zeros(*k[:, 0].shape, v.shape[-1], dtype=torch.float64), []
+    for t in range(STEPS):
+        state = torch.sigmoid(x[:, t])[..., None] * state + k[:, t, :, None] * v[:, t, None]
+        out.append((q[:, t, None] @ state)[:, 0])
+    return Trial({"Q": q, "K": k, "V": v, "x": x}, {"Y": torch.stack(out, 1)})
+
+
+def features(_: SimpleNamespace) -> Trial:
+    """Running sums of outer products."""
+    q, k, v = (x[0] for x in qkv().values())
+    state = torch.cumsum(k.exp()[..., None] * v[..., None, :], 1)
+    y = torch.einsum("htd,htde->hte", q.exp(), state) / torch.einsum("htd,htd->ht", q.exp(), torch.cumsum(k.exp(), 1))[..., None]
+    return Trial({"Q": q, "K": k, "V": v}, {"Y": y})
+
+
 def norms(_: SimpleNamespace) -> Trial:
     x = normal(4, 9)
     return Trial({"x": x}, {"y": torch.linalg.vector_norm(x, dim=-1)})
@@ -308,6 +333,9 @@ ORACLES: dict[str, Callable[[SimpleNamespace], Trial]] = {
     "min_plus": cheapest,
     "prefix": decayed,
     "scaled_norm": norms,
+    "retention": faded,
+    "gated": gated,
+    "linear": features,
 }
 
 

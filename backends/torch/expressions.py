@@ -18,9 +18,11 @@ from einc.backends.torch.code import (
     scalar_map,
 )
 from einc.backends.torch.products import Multiplier
+from einc.backends.torch.running import Runner
 from einc.backends.writer import Writer, sized
 from einc.plan import (
     Axis,
+    Before,
     Dot,
     Kind,
     Let,
@@ -29,6 +31,7 @@ from einc.plan import (
     Place,
     Reduce,
     Scalar,
+    Scan,
     Select,
     Span,
     arguments,
@@ -47,7 +50,7 @@ _REDUCTIONS = {"max": "amax", "min": "amin", "prod": "prod"}
 
 
 @dataclass
-class Scribe(Multiplier):
+class Scribe(Multiplier, Runner):
     """Lets as expressions, by what is known while one kernel is written."""
 
     numbers: Numbers | None = None
@@ -115,6 +118,10 @@ class Scribe(Multiplier):
                 return self._reduce(fold, arg, over, full)
             case Select():
                 return self._select(let, let.op)
+            case Before(of):
+                return Code(self.former.get(of, self.carried[of]))
+            case Scan():
+                return self.running(let, let.op)
 
     def extent(self, axis: str) -> str:
         if axis in self.ranges:

@@ -155,6 +155,20 @@ def _amin(x, dim):
     """The minimum over an axis that may be empty: then inf."""
     return x.amin(dim) if x.shape[dim] else x.sum(dim) + math.inf
 ''',
+    "_upto": '''
+def _upto(x, dim, shift, extent, start):
+    """Running values: element n is that of n + shift; before the first one the start, past the last one the last."""
+    first = x.new_full((*x.shape[:dim], 1, *x.shape[dim + 1 :]), start)
+    at = (torch.arange(extent, device=x.device) + shift + 1).clamp(0, x.shape[dim])
+    return torch.cat((first, x), dim).index_select(dim, at)
+''',
+    "_from": '''
+def _from(x, dim, shift, extent, start):
+    """Values that run backwards: element n is that of n + shift; past the last one the start, before the first one the first."""
+    last = x.new_full((*x.shape[:dim], 1, *x.shape[dim + 1 :]), start)
+    at = (torch.arange(extent, device=x.device) + shift).clamp(0, x.shape[dim])
+    return torch.cat((x, last), dim).index_select(dim, at)
+''',
 }
 
 

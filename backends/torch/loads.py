@@ -61,6 +61,7 @@ class Reader:
     write: Writer = field(default_factory=Writer)  # a statement in front of the one being made
     places: dict[tuple[str, IndexSet], str] = field(default_factory=dict)  # whole axes that have a variable already
     carried: dict[str, str] = field(default_factory=dict)  # let -> the variable that lives through the stream
+    former: dict[str, str] = field(default_factory=dict)  # let -> what it was when this tile began, where it has grown since
     memory: dict[str, str] = field(default_factory=dict)  # let -> memory that every tile uses again
     columns: str = ""  # how many elements of the streamed axis a step takes
     scales: dict[str, str] = field(default_factory=dict)  # reference -> the factor of this step
@@ -83,8 +84,11 @@ class Reader:
 
     def _widened(self, code: Code, load: Load) -> Code:
         """Elements as the kernel computes with them; what was widened before the tiles stays as it is."""
-        if not self.tiled or load.buffer in self.casts or self.module.buffers[load.buffer].kind == "integer":
+        kind = self.module.buffers[load.buffer].kind
+        if not self.tiled or load.buffer in self.casts or kind == "integer":
             return code
+        if kind == "exact" and self.kernel.resumed is not None:
+            return code  # its differences matter, they are rounded where they are used
         return Code(f"{code.at(ATOM)}.to(wide)")
 
     def _permuted(self, code: Code, mine: tuple[str, ...], wanted: tuple[str, ...]) -> Code:

@@ -6,11 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from einc.backends.torch.bounds import Numbers
-from einc.backends.torch.code import Code
+from einc.backends.torch.code import SUM, Code
 from einc.backends.torch.expressions import Scribe
+from einc.backends.torch.resumed import begin, go_on, left_over, resume
 from einc.backends.writer import Writer, identifier, sized
 from einc.indices import Extent, number
-from einc.plan import Axis, Dot, Kernel, Let, Load, Module, Place, Scalar, Select, Store, arguments
+from einc.plan import Axis, Before, Dot, Kernel, Let, Load, Module, Place, Scalar, Select, Store, arguments
 
 _TILE = 21  # log2 of the elements that a tile's largest value may have
 
@@ -40,20 +41,40 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
         return
     low, high = (scribe.names.fresh(f"{identifier(grid.name)}{n}") for n in (0, 1))
     rows = _tile_lengths(kernel, grid, body, scribe)
-    extent = sized(grid.set.extent)
     scribe.numbers.mark()
-    body.open(f"for {low} in range(0, {extent}, {rows}):")
-    body(f"{high} = min({low} + {rows}, {extent})")
+    _open_tiles(kernel, low, high, rows, body, scribe)
     scribe.ranges[grid.name] = (low, high)
     scribe.inside = True
     _ranges(kernel, scribe)
+    left = left_over(kernel)  # after the stores: they still read what the tiles before have left
     if kernel.stream is None:
-        _lets(module, kernel, body, scribe, uses, parts.row | parts.stream | parts.after)
+        _lets(module, kernel, body, scribe, uses, (parts.row | parts.stream | parts.after) - left, keep=left)
     else:
         _streaming(module, kernel, kernel.stream, body, scribe, uses, parts)
     for store in kernel.stores:
         _store(module, kernel, store, body, scribe)
+    if kernel.resumed is not None:
+        _lets(module, kernel, body, scribe, uses, left)
+        resume(kernel.resumed, body, scribe)
     body.close()
+
+
+def _open_tiles(kernel: Kernel, low: str, high: str, rows: str, body: Writer, scribe: Scribe) -> None:
+    """The loop over the tiles of the grid axis, one after the other where values pass from one to the next."""
+    assert kernel.grid is not None
+    extent = sized(kernel.grid.set.extent)
+    if kernel.resumed is not None:
+        for let in kernel.lets:
+            if let.carry is not None:
+                _start(let, body, scribe)
+        begin(kernel.resumed, body, scribe)
+    if kernel.resumed is not None and kernel.resumed.bound is not None and kernel.resumed.bound.resumes == "back":
+        done = scribe.names.fresh("done")
+        body.open(f"for {done} in range(0, {extent}, {rows}):")
+        body(f"{low}, {high} = max({extent} - {done} - {rows}, 0), {extent} - {done}")
+        return
+    body.open(f"for {low} in range(0, {extent}, {rows}):")
+    body(f"{high} = min({low} + {rows}, {extent})")
 
 
 def _prepare(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> None:
@@ -61,6 +82,7 @@ def _prepare(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> No
     scribe.tiled = True
     moving = {a.name for a in (kernel.grid, kernel.stream) if a is not None}
     loads = [let for let in kernel.lets if isinstance(let.op, Load) and not moving & set(let.axes)]
+    loads = [] if kernel.resumed is not None else loads
     loaded = [let.op.buffer for let in loads if isinstance(let.op, Load)]
     for name in dict.fromkeys(b for b in loaded if module.buffers[b].kind in ("real", "exact")):
         scribe.casts[name] = scribe.names.fresh(f"{name}_wide")
@@ -82,6 +104,9 @@ def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scrib
         return ""
     rows = scribe.names.fresh("rows")
     extent = sized(grid.set.extent)
+    if grid.length is not None:
+        body(f"{rows} = {grid.length}")
+        return rows
     if stream is None:
         body(f"{rows} = max(16, min({extent}, 2**{_TILE} // max(1, {sized(_row(kernel, grid, ()), tight=True)})))")
         return rows
@@ -148,11 +173,16 @@ def _merge(let: Let, text: Code, body: Writer, scribe: Scribe) -> None:
     carry = let.carry
     assert carry is not None
     variable = scribe.carried[let.name]
+    kept = scribe.kernel.stream is not None and any(x.op == Before(let.name) for x in scribe.kernel.lets)
+    scribe.variables[let.name] = variable
     referred = any(x.carry is not None and x.carry.reference == let.name for x in scribe.kernel.lets)
     if carry.reference is not None:
         scale = scribe.scales[carry.reference]
         marks = scribe.spread_marks(scribe.lets[carry.reference].axes, let.axes)
         body(f"{variable}.mul_({scale}{marks}).add_({text.text})")
+    elif carry.fold == "sum" and kept:  # in this tile somebody still asks for what was there before
+        scribe.former[let.name] = scribe.names.fresh(f"{variable}_before")
+        body(f"{scribe.former[let.name]}, {variable} = {variable}, {variable} + {text.at(SUM)}")
     elif carry.fold == "sum":
         body(f"{variable}.add_({text.text})")
     elif carry.fold == "prod":
@@ -195,7 +225,7 @@ def cut(kernel: Kernel) -> Parts:
     carried = {let.name for let in kernel.lets if let.carry is not None}
     late: set[str] = set()  # what depends on something carried
     for let in kernel.lets:
-        if let.name in carried or any(a in late for a in arguments(let.op)):
+        if let.name in carried or isinstance(let.op, Before) or any(a in late for a in arguments(let.op)):
             late.add(let.name)
     inner = {let.name for let in kernel.lets if stream in let.axes} | carried
     for let in reversed(kernel.lets):
@@ -227,6 +257,9 @@ def _ranges(kernel: Kernel, scribe: Scribe) -> None:
 def _range(axis: Axis, scribe: Scribe) -> None:
     """The reach of an axis for this tile, in storage positions."""
     assert axis.bound is not None and scribe.numbers is not None
+    if axis.bound.resumes:
+        go_on(axis, scribe)
+        return
     ends = [scribe.numbers.ends(axis, span) for span in axis.bound.spans] or [("0", "0")]
     if len(ends) == 1:
         scribe.ranges[axis.name] = ends[0]
@@ -239,7 +272,8 @@ def _hoisted(kernel: Kernel, grid: Axis | None) -> set[str]:
     moving = {a.name for a in kernel.axes if a.bound is not None or a in (grid, kernel.stream)}
     out: set[str] = set()
     for let in kernel.lets:
-        if not moving & set(let.axes) and all(a in out for a in arguments(let.op)) and not isinstance(let.op, Load | Scalar):
+        known = all(a in out for a in arguments(let.op)) and not isinstance(let.op, Load | Scalar | Before)
+        if known and not moving & set(let.axes):
             out.add(let.name)
     return out | {let.name for let in kernel.lets if isinstance(let.op, Scalar)}
 
@@ -285,7 +319,7 @@ def _lets(
     stored = {s.value for s in kernel.stores}
     masking = {n for n in _masking(kernel) if kernel.stream is not None and kernel.stream.name in scribe.lets[n].axes}
     for let in kernel.lets:
-        if let.name not in chosen or isinstance(let.op, Scalar | Place) or let.name in scribe.variables:
+        if let.name not in chosen or isinstance(let.op, Scalar | Place | Before) or let.name in scribe.variables:
             continue
         if let.carry is not None:
             _merge(let, scribe.statement(let), body, scribe)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from einc.planning.stream import Streamed
+from einc.planning.passes import Streamed
 from einc.simplify import factors, simplify
 from einc.terms import Apply, Const, Equation, Fold, Read, Term, children, free_indices, reads, substitute, transform
 

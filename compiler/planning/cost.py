@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from einc.domains import Linear, difference, linear
 from einc.indices import Extent, Index, IndexSet, number
-from einc.plan import Buffer, Cost, Dot, Let, Load, Map, Reduce, Select, end
+from einc.plan import Buffer, Cost, Dot, Let, Load, Map, Reduce, Scan, Select, end
 from einc.planning.ends import Tile
 from einc.planning.ranges import spans
 from einc.terms import Apply, Position, Size, Term, const, substitute
@@ -100,7 +100,7 @@ def _degree(count: Extent, axis: Index, grid: Index) -> tuple[int, Fraction]:
 
 
 def lets_cost(
-    lets: Iterable[Let],
+    lets: tuple[Let, ...],
     sets: Mapping[str, IndexSet],
     buffers: Mapping[str, Buffer],
     written: Iterable[str],
@@ -109,6 +109,7 @@ def lets_cost(
 ) -> Cost:
     """A kernel's cost over the whole grid; `visited` has the pairs of positions of two axes that its tiles reach."""
     flops, read, loaded = number(0), number(0), set()
+    axes = {let.name: let.axes for let in lets}
 
     def work(axes: Iterable[str]) -> Extent:
         here = set(axes)
@@ -123,6 +124,8 @@ def lets_cost(
                 flops = flops + work({*let.axes, *over}) * number(2 if len(args) > 1 else 1)
             case Reduce(_, _, over):
                 flops = flops + work({*let.axes, *over})
+            case Scan(_, arg):
+                flops = flops + work(axes[arg])
             case Load(buffer) if buffer not in loaded:
                 loaded.add(buffer)
                 read = read + size_of(buffers[buffer])

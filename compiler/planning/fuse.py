@@ -7,18 +7,22 @@ Open indices are those whose extent is the data's, not the model's: time, reques
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from einc.indices import Index
 from einc.normalise import normalise
+from einc.planning.stream import stream
 from einc.terms import (
+    Apply,
+    Const,
     Equation,
     Fold,
     Join,
     NormalProgram,
     Position,
     Read,
+    Size,
     Term,
     TypedProgram,
     bound_indices,
@@ -26,8 +30,11 @@ from einc.terms import (
     reads,
     substitute,
     transform,
+    walk,
 )
 
+Pairs = frozenset[tuple[str, str]]  # a value, and one that it reads
+_ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})
 OPEN = frozenset({"time", "request", "batch", "vocab"})
 
 
@@ -43,15 +50,18 @@ def groups(program: NormalProgram) -> list[Group]:
     """The program cut into kernels; an equation that fuses with nothing is a group of its own."""
     kept = {key for _, key in program.outputs}
     virtual = unstored(program, kept)
+    barred: Pairs = frozenset()
     while True:
-        made = _grouped(program, virtual)
-        failed = next((g for g in made if _unified(g, virtual) is None), None)
-        if failed is None:
+        made = _grouped(program, virtual, barred)
+        unmade = frozenset().union(*(_unmade(program, g, virtual) for g in made)) - barred
+        failed = next((g for g in made if _unified(g, virtual, barred) is None), None)
+        if failed is None and not unmade:
             break
-        virtual = virtual - {e.target for e in failed}
+        barred |= unmade
+        virtual = virtual - {e.target for e in failed or () if not unmade}
     out = []
     for members in made:
-        unified = _unified(members, virtual)
+        unified = _unified(members, virtual, barred)
         assert unified is not None
         out += _split(unified, virtual & {e.target for e in members})
     return _ordered(out)
@@ -151,7 +161,7 @@ def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> f
     return frozenset((found & plain) - refused)
 
 
-def _grouped(program: NormalProgram, virtual: frozenset[str]) -> list[list[Equation]]:
+def _grouped(program: NormalProgram, virtual: frozenset[str], barred: Pairs) -> list[list[Equation]]:
     """Connected through virtual values, then through what only finishes a kernel's results."""
     parent = {e.target: e.target for e in program.equations}
 
@@ -164,7 +174,7 @@ def _grouped(program: NormalProgram, virtual: frozenset[str]) -> list[list[Equat
         for read in reads(equation.body):
             if read.tensor in virtual:
                 parent[root(equation.target)] = root(read.tensor)
-    for equation, result, _ in _feeding(program.equations, virtual):
+    for equation, result, _ in _feeding(program.equations, virtual, barred):
         parent[root(equation.target)] = root(result.target)
     _finish(program, virtual, parent, root)
     members: dict[str, list[Equation]] = {}
@@ -173,25 +183,53 @@ def _grouped(program: NormalProgram, virtual: frozenset[str]) -> list[list[Equat
     return list(members.values())
 
 
-def _feeding(equations: Iterable[Equation], virtual: frozenset[str]) -> list[tuple[Equation, Equation, Index]]:
-    """Virtual values that read the result of a fold over the very set they still run along: one pass may do both."""
+def _feeding(equations: Iterable[Equation], virtual: frozenset[str], barred: Pairs) -> list[tuple[Equation, Equation, Index]]:
+    """Virtual values that read results of folds over the very set they still run along: one pass may do both."""
     by = {e.target: e for e in equations}
     gone = _folded_away(by, virtual)
     out = []
     for equation in by.values():
         for read in reads(equation.body) if equation.target in virtual else ():
-            result = by.get(read.tensor)
-            if result is None or not isinstance(result.body, Fold) or len(result.body.bound) != 1 or not _plain_subs(read):
-                continue
+            if any(r.tensor == read.tensor and r.subs != read.subs for r in reads(equation.body)):
+                continue  # read at two places, it is needed whole before the pass
             letters = free_indices(read)
-            along = [
-                i
-                for i in equation.indices
-                if i not in letters and i.set == result.body.bound[0].set and i in gone.get(equation.target, ())
-            ]
-            if len(along) == 1 and along[0].set.cls in OPEN and _open(letters) == _open(equation.indices) - set(along):
-                out.append((equation, result, along[0]))
+            for result in _results(read, by) if (equation.target, read.tensor) not in barred else ():
+                assert isinstance(result.body, Fold)
+                set_ = result.body.bound[0].set
+                along = [i for i in equation.indices if i not in letters and i.set == set_ and i in gone.get(equation.target, ())]
+                if len(along) == 1 and set_.cls in OPEN and _open(letters) == _open(equation.indices) - set(along):
+                    out.append((equation, result, along[0]))
     return out
+
+
+def _results(read: Read, by: Mapping[str, Equation]) -> list[Equation]:
+    """The folds over one index that a value is, or is made of by arithmetic alone."""
+    equation = by.get(read.tensor)
+    if equation is None or not _plain_subs(read):
+        return []
+    if isinstance(equation.body, Fold):
+        return [equation] if len(equation.body.bound) == 1 else []
+    for term in walk(equation.body):
+        if not isinstance(term, Read | Const | Size | Position) and not (isinstance(term, Apply) and term.op in _ARITHMETIC):
+            return []
+    return [f for r in reads(equation.body) for f in _results(r, by)]
+
+
+def _unmade(program: NormalProgram, members: list[Equation], virtual: frozenset[str]) -> Pairs:
+    """Values made of folds that a virtual one reads, where the pass over both does not come about."""
+    by = {e.target: e for e in members}
+    pairs = frozenset(
+        (e.target, r.tensor) for e in members if e.target in virtual for r in reads(e.body)
+        if r.tensor in by and r.tensor not in virtual and not isinstance(by[r.tensor].body, Fold)
+    )
+    unified = _unified(members, virtual, frozenset()) if pairs else None
+    if unified is None:
+        return pairs
+    inside = {e.target for e in members}
+    kept = {r.tensor for e in program.equations if e.target not in inside for t in (e.body, e.domain) for r in reads(t)}
+    kept |= {key for _, key in program.outputs}
+    passed = stream(tuple(unified), virtual & inside, frozenset(kept) - virtual, frozenset(program.tensors))
+    return frozenset() if passed.carries else pairs
 
 
 def _folded_away(by: dict[str, Equation], virtual: frozenset[str]) -> dict[str, set[Index]]:
@@ -244,7 +282,7 @@ def _after(equations: dict[str, Equation], key: str, owner: str, root: object) -
     return False
 
 
-def _unified(members: list[Equation], virtual: frozenset[str]) -> list[Equation] | None:
+def _unified(members: list[Equation], virtual: frozenset[str], barred: Pairs) -> list[Equation] | None:
     """The equations with shared letters: where one reads another, their indices are the same axes. None where they clash."""
     if len(members) == 1:
         return members
@@ -264,7 +302,7 @@ def _unified(members: list[Equation], virtual: frozenset[str]) -> list[Equation]
                 for axis, sub in zip(inner.indices, read.subs, strict=True):
                     assert isinstance(sub, Position)
                     parent[root((equation.target, sub.index))] = root((inner.target, axis))
-    for equation, result, index in _feeding(members, virtual):
+    for equation, result, index in _feeding(members, virtual, barred):
         assert isinstance(result.body, Fold)
         parent[root((equation.target, index))] = root((result.target, result.body.bound[0]))
     names: dict[tuple[str, Index], Index] = {}

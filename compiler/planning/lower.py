@@ -36,10 +36,10 @@ from einc.plan import (
 from einc.plan import Carry as PlanCarry
 from einc.planning.ends import Tile
 from einc.planning.fills import FINITE, Fill, fill_of, surely_finite
+from einc.planning.passes import Carry
 from einc.planning.ranges import cut, nonempty
 from einc.planning.renaming import renamed
 from einc.planning.signs import POSITIVE, sign
-from einc.planning.stream import Carry
 from einc.planning.wholes import is_whole, packed_number
 from einc.terms import (
     ONE,
@@ -108,9 +108,10 @@ class Lowering:
     def _carry(self, value: str, equation: Equation) -> None:
         """Marks a fold's let as a share of what is carried from tile to tile."""
         carry = self.carries[equation.target]
-        assert isinstance(equation.body, Fold)
-        start = {b: const(b.set.start) for b in equation.body.bound}
-        full = proves(TRUE, substitute(equation.body.domain, start))  # no reach leaves out a point, so it begins there
+        body = equation.body
+        start = {b: const(b.set.start) for b in body.bound} if isinstance(body, Fold) else {}
+        # No reach leaves out a point, so it begins at the first.
+        full = isinstance(body, Fold) and proves(TRUE, substitute(body.domain, start))
         reference = self.values[carry.reference] if carry.reference else None
         let = self.lets[value]
         self.lets[value] = replace(let, carry=PlanCarry(carry.fold, reference, self.base2, full))
@@ -295,29 +296,32 @@ class Lowering:
     # folds
 
     def _fold(self, equation: Equation, fold: Fold) -> str:
-        for index in fold.bound:
-            self.sets[index.name] = index.set
         over = tuple(i.name for i in fold.bound)
-        parts = _factors(fold.body) if FOLDS[fold.op].linear else (fold.body,)
-        numbers = tuple(f for f in parts if f != ONE and not free_indices(f) and not _has_read(f)) if len(parts) > 1 else ()
-        parts = tuple(f for f in parts if (f != ONE or not FOLDS[fold.op].linear) and f not in numbers)
-        args = [self.term(f, both(equation.domain, fold.domain)) for f in parts]
-        self.tame |= {a for f, a in zip(parts, args, strict=True) if surely_finite(f, self.equations)}
-        if numbers:
-            args = self._scaled(args, numbers)
-        row = FOLDS[fold.op]
-        if not row.linear:  # the neutral element may be infinite, which no whole number is
-            args = [self._map("exact", (a,), "exact") if self._kind(a) == "integer" else a for a in args]
-            args = [self._spread(args[0], (*self.lets[args[0]].axes, *over))]
-        args = self._masked(args, fold, equation)
+        args = self._operands(equation, fold)
         axes = frozenset(a for x in args for a in self.lets[x].axes) - set(over)
-        if row.linear:
+        if FOLDS[fold.op].linear:
             return self.let(Dot(tuple(args), over), axes, self._joined(tuple(args), "dot"))
         full = nonempty(fold.domain, fold.bound, equation.indices)
         made = self.let(Reduce(fold.op, args[0], over, full), axes, self._joined(tuple(args), fold.op))
         if full:
             self.fills[made, TRUE] = FINITE
         return made
+
+    def _operands(self, equation: Equation, fold: Fold) -> list[str]:
+        """What a fold takes, with its neutral element wherever its domain fails."""
+        self.sets.update((i.name, i.set) for i in fold.bound)
+        linear = FOLDS[fold.op].linear
+        parts = _factors(fold.body) if linear else (fold.body,)
+        numbers = tuple(f for f in parts if f != ONE and not free_indices(f) and not _has_read(f)) if len(parts) > 1 else ()
+        parts = tuple(f for f in parts if (f != ONE or not linear) and f not in numbers)
+        args = [self.term(f, both(equation.domain, fold.domain)) for f in parts]
+        self.tame |= {a for f, a in zip(parts, args, strict=True) if surely_finite(f, self.equations)}
+        if numbers:
+            args = self._scaled(args, numbers)
+        if not linear:  # the neutral element may be infinite, which no whole number is
+            args = [self._map("exact", (a,), "exact") if self._kind(a) == "integer" else a for a in args]
+            args = [self._spread(args[0], (*self.lets[args[0]].axes, *(i.name for i in fold.bound)))]
+        return self._masked(args, fold, equation)
 
     def _scaled(self, args: list[str], numbers: tuple[Term, ...]) -> list[str]:
         """The numbers of a contraction, on the operand that changes least often."""

@@ -9,6 +9,7 @@ from einc.indices import Index, IndexSet, number
 from einc.plan import (
     PLAIN,
     Axis,
+    Before,
     Bound,
     Buffer,
     Choices,
@@ -25,16 +26,19 @@ from einc.plan import (
 from einc.planning.associate import Candidate, as_written, associate, samples
 from einc.planning.base_two import in_base_two
 from einc.planning.choose import Cut, chosen
+from einc.planning.chunks import chunked
 from einc.planning.contract import contraction
 from einc.planning.cost import lets_cost, nominal, points, size_of
 from einc.planning.ends import Tile
 from einc.planning.fuse import OPEN, Group, groups, peeled
 from einc.planning.loose import loosened
-from einc.planning.lower import Lowering
+from einc.planning.passes import Streamed
+from einc.planning.prefix import alone
 from einc.planning.ranges import reach
 from einc.planning.runs import Run, paired, shared
+from einc.planning.scans import Scanning, exactly
 from einc.planning.storage import buffers_of, indices_of, sets_of, sizes_of, with_parts
-from einc.planning.stream import Streamed, stream
+from einc.planning.stream import stream
 from einc.show import equation_text
 from einc.terms import (
     TRUE,
@@ -147,7 +151,8 @@ def _along_runs(buffer: Buffer, run: Run) -> Buffer:
 
 
 def _tiled(group: Group) -> bool:
-    return bool(group.virtual) or any(_cut(e) for e in group.equations)
+    runs_on = alone(group.equations)
+    return bool(group.virtual) or any(_cut(e) for e in group.equations if e.target not in runs_on)
 
 
 def _kernel(
@@ -159,25 +164,20 @@ def _kernel(
     runs: dict[str, Run],
     choices: Choices,
 ) -> Kernel:
-    outside = {
-        r.tensor
-        for e in program.equations
-        if e.target not in {x.target for x in group.equations}
-        for r in [*reads(e.body), *reads(e.domain)]
-    }
-    kept = frozenset(outside | {key for _, key in program.outputs}) - group.virtual
+    kept = _kept(program, group)
     cut = _tiled(group)
     passed, texts = _passed(program, group, kept, runs)
-    made = frozenset(e.target for e in passed.equations) - {e.target for e in group.equations}
+    made = frozenset([*(e.target for e in passed.equations), *passed.before]) - {e.target for e in group.equations}
+    prefixes, chunks = alone(group.equations) if not cut else {}, passed.chunks
     group = Group(passed.equations, group.virtual)
     indices = list(dict.fromkeys(i for e in group.equations for i in indices_of(e)))
-    grid = _grid(group, indices, kept) if cut else None
+    grid = chunks.found.along if chunks else _grid(group, indices, kept) if cut else None
     folded = [i for i in indices if any(isinstance(e.body, Fold) and i in e.body.bound for e in group.equations)]
     order = _axis_order(group, indices, grid, folded, cut)
     inner = {**equations, **{e.target: e for e in group.equations}}
     streamed = passed.index if passed.carries else None
     stored = {k: b.sets for k, b in buffers.items() if b.kind == "integer" and k not in {e.target for e in group.equations}}
-    work = Lowering(
+    work = Scanning(
         inner,
         buffers,
         group.virtual | made,
@@ -188,37 +188,51 @@ def _kernel(
         tile=Tile(streamed, grid, stored) if streamed is not None else None,
         base2=passed.base2,
         uniform=len({e.body.domain for e in group.equations if isinstance(e.body, Fold) and passed.index in e.body.bound}) < 2,
+        prefixes=prefixes,
+        before=passed.before,
+        late=chunks is not None and chunks.late,
     )
-    for index in indices:
-        work.sets[index.name] = index.set
+    work.sets.update((i.name, i.set) for i in indices)
     bounds = {i.name: _bound(group, Tile(i, grid, stored), i != streamed) for i in folded if cut and i != grid}
+    bounds = {i.name: chunks.bound(i) for i in folded} if chunks else bounds
     for equation in group.equations:
         work.equation(equation, texts.get(equation.target, equation.target))
+    work.resolved()
     keys += work.keys
     role: dict[str, Role] = {
         **({grid.name: "grid"} if grid is not None else {}),
         **({passed.index.name: "stream"} if passed.index is not None and passed.carries else {}),
     }
-    axes = tuple(Axis(a, work.sets[a], role.get(a, "whole"), bounds.get(a)) for a in order if a in work.sets)
+    lengths = {chunks.found.along.name: chunks.length} if chunks else {}
+    axes = tuple(Axis(a, work.sets[a], role.get(a, "whole"), bounds.get(a), lengths.get(a)) for a in order if a in work.sets)
     work.stores = [s for s in work.stores if s.buffer in kept]
     lets = loosened(_live(work), work.stores, choices.narrow)
     largest = _largest(lets, work) if cut else ()
     held = number(TILE_ELEMENTS) if cut else number(0)
     visited = {(i.name, grid.name): points(_common(group, i), i, grid) for i in folded if grid is not None and i != grid}
+    visited = chunks.visited() if chunks else visited
     cost = lets_cost(lets, work.sets, buffers, [s.buffer for s in work.stores], held * number(4), visited)
     cost = cost.put({run.count: run.onto.extent for run in runs.values()})
     notes = (*passed.notes, f"not stored: {', '.join(sorted(group.virtual))}") if group.virtual else ()
     return Kernel(group.equations[-1].target, axes, lets, tuple(work.stores), tuple(texts.values()), notes, cost, largest)
 
 
+def _kept(program: NormalProgram, group: Group) -> frozenset[str]:
+    """What is read outside the group."""
+    mine = {e.target for e in group.equations}
+    outside = {r.tensor for e in program.equations if e.target not in mine for r in [*reads(e.body), *reads(e.domain)]}
+    return frozenset(outside | {key for _, key in program.outputs}) - group.virtual
+
+
 def _passed(program: NormalProgram, group: Group, kept: frozenset[str], runs: dict[str, Run]) -> tuple[Streamed, dict[str, str]]:
     """The equations of the pass that the group makes, and their texts."""
-    passed = Streamed(group.equations, None, ())
-    if _tiled(group):
-        passed = stream(group.equations, group.virtual, kept, frozenset(program.tensors))
+    passed, taken = Streamed(group.equations, None, ()), frozenset(program.tensors)
+    if _tiled(group):  # in tiles that carry a state, or in one pass over what is folded
+        inside = chunked(group.equations, group.virtual, taken)
+        passed = inside or stream(group.equations, group.virtual, kept, taken)
     texts = _texts(program, passed)
-    passed = in_base_two(passed, group.virtual, kept)
-    made = frozenset(e.target for e in passed.equations)
+    passed = exactly(passed) if passed.chunks else in_base_two(passed, group.virtual, kept)
+    made = frozenset([*(e.target for e in passed.equations), *passed.before])
     mine = [r for run in runs.values() if (r := run.within(passed.equations)) is not None]
     return replace(passed, equations=paired(passed.equations, mine, (group.virtual | made) - kept)), texts
 
@@ -238,6 +252,8 @@ def _texts(program: NormalProgram, passed: Streamed) -> dict[str, str]:
         slots = tuple(slot_of(i) for i in equation.indices)
         if equation.target not in tensors or len(tensors[equation.target].slots) != len(equation.axes):
             tensors[equation.target] = Tensor(equation.target, equation.target, slots, "local")
+    for name, target in passed.before.items():
+        tensors[name] = replace(tensors[target], key=name, text=name)
     shown = NormalProgram(program.name, tensors, passed.equations, (), program.sizes, program.splits, program.sums, program.source)
     return {e.target: equation_text(shown, e) for e in passed.equations}
 
@@ -278,7 +294,7 @@ def _common(group: Group, index: Index) -> Term:
     return both(*(c for c in conjuncts(domains[0]) if all(c in conjuncts(d) for d in domains[1:])))
 
 
-def _live(work: Lowering) -> tuple[Let, ...]:
+def _live(work: Scanning) -> tuple[Let, ...]:
     """The lets that some store needs."""
     wanted: set[str] = set()
     stack = [s.value for s in work.stores]
@@ -287,11 +303,12 @@ def _live(work: Lowering) -> tuple[Let, ...]:
         if name in wanted:
             continue
         wanted.add(name)
-        stack += arguments(work.lets[name].op)
+        op = work.lets[name].op
+        stack += [op.of] if isinstance(op, Before) else arguments(op)
     return tuple(let for name, let in work.lets.items() if name in wanted)
 
 
-def _largest(lets: tuple[Let, ...], work: Lowering) -> tuple[str, ...]:
+def _largest(lets: tuple[Let, ...], work: Scanning) -> tuple[str, ...]:
     """The axes of the largest value, by nominal extents."""
 
     def size(axes: tuple[str, ...]) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from einc.folds import FOLDS
 from einc.indices import Index
 from einc.planning.fuse import groups, peeled
-from einc.planning.stream import Streamed, stream
+from einc.planning.passes import Streamed
+from einc.planning.stream import stream
 from einc.rewrites import ALL
 from einc.show import text
 from einc.simplify import simplify
@@ -24,6 +26,7 @@ from einc.terms import (
     Slot,
     Tensor,
     Term,
+    Where,
     conjuncts,
     const,
     reads,
@@ -83,7 +86,10 @@ class _Telling:
         assert passed.index is not None
         self.passed, self.virtual, self.index = passed, virtual, passed.index
         self.by = {e.target: e for e in passed.equations}
-        self.carried = {c.target: c for c in passed.carries}
+        place = [e.target for e in passed.equations]
+        self.carried = {c.target: c for c in sorted(passed.carries, key=lambda c: place.index(c.target))}
+        self.shares = {e.target for e in passed.equations if self._is_share(e, virtual)}
+        self.primed = {t for t, c in self.carried.items() if t in passed.before.values()}
         spaces = [set(self.by[t].indices) for t in self.carried]
         self.fixed = tuple(i for i in self.by[passed.carries[0].target].indices if all(i in x for x in spaces))
         self.tensors = dict(program.tensors)
@@ -91,20 +97,33 @@ class _Telling:
         self.program = program
 
     def _letters(self) -> dict[str, str]:
-        """m for a running maximum that others refer to, z for a sum as wide as it, N for a wider one, a for what stands alone."""
+        """m for a running maximum that others refer to, z for a sum as wide as it, N for a wider one, a for what stands alone;
+        r for a running mean, w for what it is divided by, M for moments about it."""
         references = {c.reference for c in self.carried.values() if c.reference}
+        asked = set(self.passed.before.values())
         chosen: dict[str, str] = {}
         for target, carry in self.carried.items():
             wide = set(self.by[target].indices) > set(self.fixed)
-            chosen[target] = "m" if target in references else ("N" if wide else "z") if carry.reference else "a"
+            if not isinstance(self.by[target].body, Fold):
+                chosen[target] = "r" if self._itself(target) else "M"
+            elif target in references:
+                chosen[target] = "m"
+            else:
+                chosen[target] = ("N" if wide else "z") if carry.reference else "w" if target in asked else "a"
         out: dict[str, str] = {}
         for target, name in chosen.items():
             same = [t for t, n in chosen.items() if n == name]
             out[target] = name if len(same) == 1 else f"{name}_{same.index(target) + 1}"
         return out
 
+    def _itself(self, target: str) -> bool:
+        """Whether a value grows by what it was itself: a mean."""
+        inner = {r.tensor for r in reads(self.by[target].body)}
+        inner |= {r.tensor for t in inner if t in self.by for r in reads(self.by[t].body)}
+        return any(self.passed.before.get(t) == target for t in inner)
+
     def recurrence(self) -> Recurrence:
-        bodies = [self.by[t].body for t in self.carried]
+        bodies = [self.by[t].body for t in {**self.carried, **dict.fromkeys(self.shares)}]
         domains = [b.domain for b in bodies if isinstance(b, Fold)]
         common = [c for c in conjuncts(domains[0]) if all(c in conjuncts(d) for d in domains)]
         domain = TRUE if not common else common[0] if len(common) == 1 else Apply("and", tuple(common))
@@ -140,18 +159,24 @@ class _Telling:
             lines.append(Line(new, "=", Apply("max", (self._state(target), self._over_block(body)))))
             lines.append(Line(self._scale(target), "=", Apply("exp", (Apply("sub", (self._state(target), new)),))))
         for target, carry in self.carried.items():
-            body = self.by[target].body
-            assert isinstance(body, Fold)
-            old, share = self._state(target), self._over_block(body)
             if target in references:
                 continue
+            body = self.by[target].body
+            body = body.then if isinstance(body, Where) else body  # over nothing a mean stays
+            old, share = self._state(target), self._over_block(body) if isinstance(body, Fold) else self._term(body, True)
             if carry.reference:
                 old_scaled: Term = Apply("mul", (self._scale(carry.reference), old))
             else:
                 old_scaled = old
-            step = FOLDS[carry.fold].step
-            lines.append(Line(old, "←", Apply(step, (old_scaled, share))))
-        return lines + [Line(self._state(t), "←", self._state(t, "'")) for t in references]
+            parts = share.args if isinstance(share, Apply) and share.op == FOLDS[carry.fold].step else (share,)
+            grown = Apply(FOLDS[carry.fold].step, (old_scaled, *parts))
+            lines.append(Line(self._state(target, "'"), "=", grown) if target in self.primed else Line(old, "←", grown))
+        return lines + [Line(self._state(t), "←", self._state(t, "'")) for t in self.carried if t in {*references, *self.primed}]
+
+    def _is_share(self, equation: Equation, virtual: frozenset[str]) -> bool:
+        """One tile's own part of a value that is carried."""
+        folded = isinstance(equation.body, Fold) and self.index in equation.body.bound
+        return folded and equation.target not in self.carried and equation.target not in virtual
 
     def _scale(self, reference: str) -> Read:
         return self._made("α" + self.letters[reference][1:], reference)
@@ -183,8 +208,15 @@ class _Telling:
         def change(inner: Term) -> Term:
             if not isinstance(inner, Read):
                 return inner
+            if inner.tensor in self.passed.before:
+                return self._state(self.passed.before[inner.tensor])
             if inner.tensor in self.carried:
-                return self._state(inner.tensor, "'" if inside and self.carried[inner.tensor].fold == "max" else "")
+                new = self.carried[inner.tensor].fold == "max" or inner.tensor in self.primed
+                return self._state(inner.tensor, "'" if inside and new else "")
+            if inner.tensor in self.shares:
+                share = self.by[inner.tensor].body
+                assert isinstance(share, Fold)
+                return self._over_block(share)
             equation = self.by.get(inner.tensor)
             if (
                 equation is not None
@@ -230,8 +262,9 @@ def _blocked(shown: str, found: Recurrence) -> str:
     """Folds over the block: their domain is B, with what only this fold restricts."""
     said = ", ".join(text(found.program, c) for c in conjuncts(found.domain)) if found.domain != TRUE else ""
     name = found.index.name
-    whole = f"{{{name}, {said}}}" if said else f"{{{name}}}"
-    return shown.replace(f"_{whole}", f"_{{{name} ∈ B}}").replace(f"_{{{name}, {said}, ", f"_{{{name} ∈ B, ")
+    whole = re.escape(f"_{{{name}, {said}}}" if said else f"_{{{name}}}")
+    shown = re.sub(rf"(Σ|max|min|prod){whole}", lambda m: f"{m[1]}_{{{name} ∈ B}}", shown)
+    return shown.replace(f"_{{{name}, {said}, ", f"_{{{name} ∈ B, ")
 
 
 def as_tex(found: Recurrence) -> str:
@@ -245,7 +278,8 @@ def as_tex(found: Recurrence) -> str:
         sign = {"←": r"\leftarrow"}.get(x.sign, x.sign)
         left = subscripted(program, program.tensors[x.left.tensor], x.left.subs)
         right = tex(program, x.right)
-        right = right.replace(f"_{{{name}, {said}}}", rf"_{{{name} \in B}}").replace(f"_{{{name}}} ", rf"_{{{name} \in B}} ")
+        whole = re.escape(f"_{{{name}, {said}}}" if said else f"_{{{name}}}")
+        right = re.sub(rf"(\\sum|\\max|\\min|\\prod){whole}", lambda m: rf"{m[1]}_{{{name} \in B}}", right)
         return rf"  {left} &{sign} {right}"
 
     rows = [line(x) for x in [*found.start, *found.block, *found.finish]]

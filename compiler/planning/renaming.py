@@ -1,4 +1,4 @@
-"""Operations with one of the lets that they read under another name."""
+"""An operation with one of the lets it reads under another name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import assert_never
 
 from einc.plan import (
     Along,
+    Before,
     Computed,
     Dot,
     Load,
@@ -16,6 +17,7 @@ from einc.plan import (
     Place,
     Reduce,
     Scalar,
+    Scan,
     Select,
     Subscript,
     Within,
@@ -34,11 +36,11 @@ def renamed(op: Op, old: str, new: str) -> Op:
             return Map(name, tuple(new if a == old else a for a in args))
         case Dot(args):
             return replace(op, args=tuple(new if a == old else a for a in args))
-        case Reduce():
+        case Reduce() | Scan():
             return replace(op, arg=new)
         case Select(condition, then):
             return replace(op, condition=new if condition == old else condition, then=new if then == old else then)
-        case Place() | Scalar():
+        case Place() | Scalar() | Before():
             return op
     assert_never(op)
 

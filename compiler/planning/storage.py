@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from einc.indices import Index, IndexSet
 from einc.plan import Buffer, Kind
+from einc.planning.prefix import running_sum
 from einc.terms import (
     Equation,
     Fold,
@@ -79,9 +80,8 @@ def buffers_of(program: Program) -> dict[str, Buffer]:
     for equation in program.equations:
         inner = {kinds[r.tensor] for r in reads(equation.body)}
         integer = program.tensors[equation.target].integer
-        kinds[equation.target] = (
-            "integer" if integer else "exact" if inner <= {"exact"} and equation.target not in outputs else "real"
-        )
+        exact = inner <= {"exact"} or running_sum(equation)
+        kinds[equation.target] = "integer" if integer else "exact" if exact and equation.target not in outputs else "real"
     return {
         t.key: Buffer(
             t.key,

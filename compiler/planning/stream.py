@@ -9,55 +9,34 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from einc.folds import FOLDS
 from einc.indices import Index
+from einc.planning.basis import product
 from einc.planning.finishing import over_nothing
+from einc.planning.moments import Moving, moment
+from einc.planning.passes import Carry, Streamed
 from einc.planning.ranges import nonempty
 from einc.planning.separate import Entangled, separate
 from einc.planning.signs import UNKNOWN, sign
 from einc.rewrites import ALL, exponentials
 from einc.simplify import factors, simplify
 from einc.terms import (
-    ONE,
-    TRUE,
     ZERO,
     Apply,
     Const,
     Equation,
     Fold,
-    Position,
     Read,
     Term,
     Where,
-    canonical,
     const,
     free_indices,
     reads,
     substitute,
     transform,
 )
-
-
-@dataclass(frozen=True)
-class Carry:
-    """A result that grows tile by tile; with a reference it is rescaled by exp(r − r′) when the reference grows."""
-
-    target: str
-    fold: str
-    reference: str | None = None
-
-
-@dataclass(frozen=True)
-class Streamed:
-    """The equations of one pass over `index`, and what it carries. Empty carries: the folds stay as they are."""
-
-    equations: tuple[Equation, ...]
-    index: Index | None
-    carries: tuple[Carry, ...]
-    notes: tuple[str, ...] = ()
-    base2: bool = False
 
 
 def stream(equations: tuple[Equation, ...], virtual: frozenset[str], kept: frozenset[str], taken: frozenset[str]) -> Streamed:
@@ -100,17 +79,8 @@ def _brief(term: Term) -> str:
 
 
 @dataclass
-class _Pass:
-    index: Index
-    source: tuple[Equation, ...]
-    virtual: frozenset[str]
-    taken: frozenset[str]
-    opened: dict[str, Equation] = field(default_factory=dict)  # values that hold results, to be put in their readers' place
-    out: dict[str, Equation] = field(default_factory=dict)
-    held: set[str] = field(default_factory=set)  # results of folds over the index, and what is made of them alone
-    known: dict[Term, str] = field(default_factory=dict)  # basis folds by canonical body
-    carries: dict[str, Carry] = field(default_factory=dict)
-    finishes: list[str] = field(default_factory=list)
+class _Pass(Moving):
+    """The equations of a pass, taken one after the other."""
 
     def take(self, equation: Equation) -> None:
         body = self._open(equation.body)
@@ -120,7 +90,7 @@ class _Pass:
             raise Entangled(body)
         elif isinstance(body, Fold):
             self._fold(equation, body)
-        elif self.index in free_indices(body) and (self._holds(body) or _exponent(_spelled(body))[0] is not None):
+        elif self.index in free_indices(body) and (self._holds(body) or exponent(spelled(body))[0] is not None):
             self.opened[equation.target] = replace(equation, body=body)
         elif self._holds(body):
             self.held.add(equation.target)
@@ -138,16 +108,10 @@ class _Pass:
 
         return transform(term, change)
 
-    def _holds(self, term: Term) -> bool:
-        return any(r.tensor in self.held for r in reads(term))
-
-    def _moves(self, term: Term) -> bool:
-        return self.index in free_indices(term)
-
     def _fold(self, equation: Equation, fold: Fold) -> None:
         if self._holds(fold.domain):
             raise Entangled(fold.domain)
-        body = simplify(_spelled(fold.body), ALL)
+        body = simplify(spelled(fold.body), ALL)
         if not self._holds(body):
             self._basis(equation.target, equation, replace(fold, body=body))
             return
@@ -158,19 +122,19 @@ class _Pass:
             return
         if not FOLDS[fold.op].linear:
             raise Entangled(body)
+        if (found := moment(body, self._holds, self._moves)) is not None:
+            self._moment(equation, fold, found)
+            return
         terms: list[Term] = []
-        pairs = separate(_spelled(body), self._holds, self._moves)
-        if len(pairs) > 1 and not any(_exponent(_product(inside))[0] is not None for _, inside in pairs):
+        pairs = separate(spelled(body), self._holds, self._moves)
+        if len(pairs) > 1 and not any(exponent(product(inside))[0] is not None for _, inside in pairs):
             raise Entangled(body)  # plain differences: summed apart they would cancel each other's digits
         for outside, inside in pairs:
             moving = tuple(f for f in inside if self._moves(f))
             still = tuple(f for f in inside if not self._moves(f))
-            name = self._named(equation, replace(fold, body=_product(moving)))
-            terms.append(_product((*outside, *still, self._result(name))))
+            name = self._named(equation, replace(fold, body=product(moving)))
+            terms.append(product((*outside, *still, self._result(name))))
         self._finish(equation, terms[0] if len(terms) == 1 else Apply("add", tuple(terms)))
-
-    def _result(self, name: str) -> Read:
-        return Read(name, self.out[name].axes)
 
     def _shifted(self, body: Term) -> tuple[tuple[Term, ...], Term]:
         """max(c + x) = c + max(x)."""
@@ -178,40 +142,12 @@ class _Pass:
         inner: list[Term] = []
         for outside, inside in separate(body, self._holds, self._moves):
             if not inside or not any(self._moves(f) for f in inside):
-                outer.append(_product((*outside, *inside)))
+                outer.append(product((*outside, *inside)))
             elif all(isinstance(f, Const) and f.value > 0 for f in outside) or not outside:
-                inner.append(_product((*outside, *inside)))
+                inner.append(product((*outside, *inside)))
             else:
                 raise Entangled(body)
         return tuple(outer), inner[0] if len(inner) == 1 else Apply("add", tuple(inner))
-
-    def _finish(self, equation: Equation, body: Term) -> None:
-        self.held.add(equation.target)
-        self.finishes.append(equation.target)
-        self.out[equation.target] = Equation(equation.target, equation.axes, equation.domain, body, equation.source)
-
-    def _named(self, equation: Equation, fold: Fold) -> str:
-        """A basis fold of its own, shared by all that need it."""
-        key = _key(fold)
-        if key in self.known:
-            return self.known[key]
-        free = free_indices(fold)
-        axes = tuple(a for a in equation.axes if isinstance(a, Position) and a.index in free)
-        target = self._fresh(f"{equation.target}_part")
-        self._basis(target, Equation(target, axes, TRUE, ONE), fold)
-        return target
-
-    def _fresh(self, stem: str) -> str:
-        target, n = stem, 2
-        while target in self.out or target in self.taken:
-            target, n = f"{stem}{n}", n + 1
-        return target
-
-    def _basis(self, target: str, equation: Equation, fold: Fold) -> None:
-        self.known.setdefault(_key(fold), target)
-        self.held.add(target)
-        self.carries[target] = Carry(target, fold.op)
-        self.out[target] = Equation(target, equation.axes, equation.domain, fold, equation.source)
 
     # stabilise
 
@@ -219,15 +155,14 @@ class _Pass:
         """Folds of exp(e) carried relative to the running maximum of e."""
         for target in list(self.carries):
             equation = self.out[target]
-            assert isinstance(equation.body, Fold)
-            if not FOLDS[equation.body.op].linear:
+            if not isinstance(equation.body, Fold) or not FOLDS[equation.body.op].linear:
                 continue
-            exponent, rest = _exponent(equation.body.body)
-            if exponent is None or sign(simplify(Apply("neg", (exponent,))), self.out) != UNKNOWN:
+            power, rest = exponent(equation.body.body)
+            if power is None or sign(simplify(Apply("neg", (power,))), self.out) != UNKNOWN:
                 continue
-            reference = self._reference(equation, exponent)
-            shifted = Apply("sub", (exponent, self._result(reference)))
-            body = replace(equation.body, body=_product((Apply("exp", (shifted,)), *rest)))
+            reference = self._reference(equation, power)
+            shifted = Apply("sub", (power, self._result(reference)))
+            body = replace(equation.body, body=product((Apply("exp", (shifted,)), *rest)))
             mantissa = self._fresh(f"{target}_scaled")
             axes = equation.axes
             self.out[mantissa] = Equation(mantissa, axes, equation.domain, body)
@@ -235,16 +170,17 @@ class _Pass:
             del self.carries[target]
             self._finish(equation, Apply("mul", (Apply("exp", (self._result(reference),)), Read(mantissa, axes))))
 
-    def _reference(self, equation: Equation, exponent: Term) -> str:
+    def _reference(self, equation: Equation, power: Term) -> str:
         assert isinstance(equation.body, Fold)
         return self._named(
-            replace(equation, target=f"{equation.target}_max"), Fold("max", equation.body.bound, equation.body.domain, exponent)
+            replace(equation, target=f"{equation.target}_max"), Fold("max", equation.body.bound, equation.body.domain, power)
         )
 
     # finish
 
     def finish(self) -> None:
         """What stands outside the folds, simplified: scales that cancel are gone."""
+        self._settle()
         bodies: dict[str, Term] = {}
         for target in self._finish_order():
             equation = self.out[target]
@@ -278,7 +214,8 @@ class _Pass:
         order: list[str] = []
         seen: set[str] = set()
 
-        def visit(target: str) -> None:
+        def visit(name: str) -> None:
+            target = self.before.get(name, name)
             if target in seen or target not in self.out:
                 return
             seen.add(target)
@@ -293,7 +230,8 @@ class _Pass:
         carries = tuple(c for c in self.carries.values() if c.target in seen)
         self._guard(kept, carries)
         others = self.taken - {e.target for e in self.source}
-        return _plain_names(Streamed(tuple(self.out[t] for t in order), self.index, carries), kept, others)
+        made = Streamed(tuple(self.out[t] for t in order), self.index, carries, before=dict(self.before))
+        return _plain_names(made, kept, others)
 
     def _guard(self, kept: frozenset[str], carries: tuple[Carry, ...]) -> None:
         """Rows without a point: what is stored is what the source gives for folds over nothing."""
@@ -339,11 +277,15 @@ def _plain_names(streamed: Streamed, kept: frozenset[str], others: frozenset[str
     taken = {e.target for e in streamed.equations} | others
     names: dict[str, str] = {}
     for carry in streamed.carries:
-        stem = re.sub(r"(_part\d*|_scaled\d*|_max_part)+$", "", carry.target)
+        stem = re.sub(r"(_part\d*|_scaled\d*|_max_part|_moment\d*)+$", "", carry.target)
         stem = f"{stem}_max" if carry.fold == "max" and not stem.endswith(("_max", "_m")) else stem
         if stem not in taken and carry.target not in kept:
             taken.add(stem)
             names[carry.target] = stem
+
+    for name, target in streamed.before.items():
+        if target in names and f"{names[target]}_before" not in taken:
+            names[name] = f"{names[target]}_before"
 
     def renamed(term: Term) -> Term:
         return transform(term, lambda t: Read(names.get(t.tensor, t.tensor), t.subs) if isinstance(t, Read) else t)
@@ -355,26 +297,17 @@ def _plain_names(streamed: Streamed, kept: frozenset[str], others: frozenset[str
         Carry(names.get(c.target, c.target), c.fold, names.get(c.reference, c.reference) if c.reference else None)
         for c in streamed.carries
     )
-    return replace(streamed, equations=equations, carries=carries)
+    before = {names.get(name, name): names.get(target, target) for name, target in streamed.before.items()}
+    return replace(streamed, equations=equations, carries=carries, before=before)
 
 
-def _key(fold: Fold) -> Term:
-    order = tuple(sorted(free_indices(fold), key=lambda i: i.name))
-    return canonical(fold, order)
-
-
-def _product(parts: tuple[Term, ...]) -> Term:
-    kept = tuple(p for p in parts if p != ONE)
-    return ONE if not kept else kept[0] if len(kept) == 1 else Apply("mul", kept)
-
-
-def _spelled(body: Term) -> Term:
+def spelled(body: Term) -> Term:
     """Powers of numbers as exponentials, so that they separate too."""
     power = next(r for r in exponentials.RULES if r.name == "power")
     return transform(body, lambda t: power.apply(t) or t)
 
 
-def _exponent(body: Term) -> tuple[Term | None, tuple[Term, ...]]:
+def exponent(body: Term) -> tuple[Term | None, tuple[Term, ...]]:
     """exp(p) exp(q) x y -> p + q, and x, y."""
     powers = [f.args[0] for f in factors(body) if isinstance(f, Apply) and f.op == "exp"]
     rest = tuple(f for f in factors(body) if not (isinstance(f, Apply) and f.op == "exp"))

@@ -71,7 +71,10 @@ def _title(step: Leaf) -> str:
             if stream:
                 carried = [let.name for let in step.lets if let.carry is not None]
                 loops += f", one pass over {stream.name} carrying {', '.join(carried)}"
-            ranged = [a.name for a in axes if a.bound]
+            elif step.resumed:
+                carried = [let.name for let in step.lets if let.carry is not None]
+                loops += f" in order, each resuming {step.resumed.name} and carrying {', '.join(carried)}"
+            ranged = [a.name for a in axes if a.bound and not a.bound.resumes]
             return f"kernel {name}: {loops}" + (f", range of {', '.join(ranged)} per tile" if ranged else "")
 
 

@@ -1,0 +1,35 @@
+"""Folds that run along an axis: one pass gives the results of all points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from einc.backends.torch.code import ATOM, Code
+from einc.backends.torch.loads import Reader
+from einc.backends.writer import sized
+from einc.plan import Let, Load, Scan
+
+_STARTS = {"sum": "0", "prod": "1", "max": "-math.inf", "min": "math.inf"}
+
+
+@dataclass
+class Runner(Reader):
+    """A reader that writes running folds."""
+
+    def running(self, let: Let, op: Scan) -> Code:
+        """One pass along the axis; where the results stand at other points than the elements they are moved there."""
+        arg = self.lets[op.arg]
+        plain = isinstance(arg.op, Load) and op.arg not in self.variables
+        code, axes = self.raw(arg.op) if plain and isinstance(arg.op, Load) else (self.value(op.arg), arg.axes)
+        dim = axes.index(op.over)
+        text = f"{code.at(ATOM)}.flip({dim})" if op.back else code.text
+        wide = ", dtype=torch.float64" if op.fold in ("sum", "prod") else ""
+        text = f"torch.cum{op.fold}({text}, {dim}{wide})" + ("" if wide else ".values")
+        text += f".flip({dim})" if op.back else ""
+        if op.shift.terms or self.sets[op.over].extent != self.sets[op.axis].extent:
+            helper = "_from" if op.back else "_upto"
+            self.helpers.add(helper)
+            extent = sized(self.sets[op.axis].extent)
+            text = f"{helper}({text}, {dim}, {sized(op.shift)}, {extent}, {_STARTS[op.fold]})"
+        placed = tuple(op.axis if a == op.over else a for a in axes)
+        return self._permuted(Code(text, ATOM, True), placed, let.axes)

@@ -1,0 +1,107 @@
+"""Moments about a result of the same pass: carried about a mean that moves, and as exact as two passes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from helpers import Array, arrays, assert_close, called, cut, distance, meaning, tensors, typed
+from hypothesis import given
+from hypothesis import strategies as st
+from programs import SPECS
+
+from einc import front
+from einc.backends.torch.load import load
+from einc.plan import Kernel, Module
+
+HEAD = """
+index b    : batch(B)
+index t, s : time(T)
+index c    : time(S)
+index d    : feature(D)
+input x_s, w_s, y_{b c}, v_{b c}, z_{b c}^d
+"""
+ROWS = "μ_b = (sum_{c ∈ 1..S} y_{b c}) / S\n"
+PAST = "n_t = sum_{s ≤ t} 1\nμ_t = (sum_{s ≤ t} x_s) / n_t\n"
+MOMENTS = {  # texts, and how many values are carried
+    "variance": (PAST + "output Y_t = (sum_{s ≤ t} (x_s - μ_t)^2) / n_t", 3),
+    "the other way round": (PAST + "output Y_t = sum_{s ≤ t} (μ_t - x_s)^2", 3),
+    "skewness": (PAST + "output Y_t = sum_{s ≤ t} (μ_t - x_s)^3", 4),
+    "fourth": (PAST + "output Y_t = sum_{s ≤ t} (x_s - μ_t)^4", 5),
+    "two powers": (PAST + "output Y_t = (sum_{s ≤ t} (x_s - μ_t)^3) / (sum_{s ≤ t} (x_s - μ_t)^2 + 1)", 4),
+    "first": (PAST + "output Y_t = sum_{s ≤ t} (x_s - 2 μ_t)", 2),
+    "of something made": (
+        "n_t = sum_{s < t} 1\nμ_t = (sum_{s < t} x_s w_s) / n_t\noutput Y_t = sum_{s < t} (x_s w_s - μ_t)^2",
+        3,
+    ),
+    "about another centre": (PAST + "output Y_t = sum_{s ≤ t} (x_s - 3 μ_t + n_t)^2", 3),
+    "with weights": (
+        "n_t = sum_{s ≤ t} w_s w_s\nμ_t = (sum_{s ≤ t} w_s w_s x_s) / n_t\noutput Y_t = (sum_{s ≤ t} w_s w_s (x_s - μ_t)^2) / n_t",
+        3,
+    ),
+    "signed weights": (PAST + "output Y_t = sum_{s ≤ t} w_s (x_s - μ_t)^2", 5),
+    "with a factor": (PAST + "output Y_t = sum_{s ≤ t} μ_t (x_s - μ_t)^2 / n_t", 4),
+    "whole rows": (ROWS + "output Y_b = (sum_{c ∈ 1..S} (y_{b c} - μ_b)^2)", 3),
+    "under another name": (ROWS + "output Y_b = (sum_{c ∈ 1..S} (y_{b c} - ν_b)^2)\nν_b = μ_b", 3),
+}
+
+
+def carried(plan: Module) -> list[int]:
+    kernels = [s for s in plan.steps if isinstance(s, Kernel) and s.stream is not None]
+    return [sum(let.carry is not None for let in k.lets) for k in kernels]
+
+
+def check(text: str, sizes: dict[str, int], tiles: tuple[int, int] | None, offset: float = 0.0) -> Module:
+    program = typed(HEAD + text)
+    plan = front.plan(program)
+    source = front.emit(plan)
+    given_ = {k: a + offset for k, a in arrays(program, sizes, {}, seed=sizes["T"]).items()}
+    got = called(load(cut(source, tiles) if tiles else source, plan.name), program, tensors(given_), sizes)
+    assert_close({k: v.numpy() for k, v in got.items()}, meaning(program, given_, sizes), 1e-9 if offset else 1e-11, least=1.0)
+    return plan
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+@pytest.mark.parametrize("tiles", [None, (3, 2), (2, 5), (1, 1)])
+def test_moments_are_carried(name: str, tiles: tuple[int, int] | None) -> None:
+    text, count = MOMENTS[name]
+    for extent in (0, 1, 2, 7):
+        assert carried(check(text, {"B": 2, "T": extent, "S": extent, "D": 3}, tiles)) == [count]
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.sampled_from([None, (3, 2), (2, 1)]), st.floats(-50, 50))
+def test_powers_about_any_centre(power: int, times: int, tiles: tuple[int, int] | None, offset: float) -> None:
+    text = f"{PAST}output Y_t = sum_{{s ≤ t}} (x_s - {times} μ_t)^{power}"
+    assert len(carried(check(text, {"B": 1, "T": 6, "S": 1, "D": 1}, tiles, offset))) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PAST + "output Y_t = sum_{s ≤ t} tanh(x_s - μ_t)",
+        PAST + "output Y_t = sum_{s ≤ t} (x_s - μ_t) (w_s - μ_t)",
+        PAST + "output Y_t = sum_{s ≤ t} abs(x_s - μ_t)",
+        PAST + "output Y_t = sum_{s ≤ t} 1 / (1 + (x_s - μ_t)^2)",
+    ],
+)
+def test_what_is_no_moment_is_done_in_two_passes(text: str) -> None:
+    check(text, {"B": 2, "T": 7, "S": 3, "D": 3}, (3, 2))
+
+
+def exact(x: Array) -> tuple[Array, Array]:
+    x = x.astype(np.float64)
+    rows = [x[: n + 1] for n in range(len(x))]
+    return np.array([r.mean() for r in rows]), np.array([r.var() for r in rows])
+
+
+@pytest.mark.parametrize("columns", [1, 7, 128, 5000])
+def test_a_variance_far_from_zero_keeps_its_digits(columns: int) -> None:
+    """float32 at a mean of 10^4: the sum of squares would give 8 for 0.95."""
+    x = (np.random.default_rng(0).standard_normal(600) + 1e4).astype(np.float32)
+    program = typed((SPECS / "not_attention/variance.ein").read_text(encoding="utf-8"))
+    plan = front.plan(program)
+    assert carried(plan) == [3] and len(plan.steps) == 1
+    got = called(load(cut(front.emit(plan), (64, columns)), plan.name), program, {"x": torch.from_numpy(x)}, {})
+    mean, variance = exact(x)
+    assert np.abs(got["sigma"].numpy() - variance).max() < (1e-2 if columns == 1 else 1e-3)
+    assert distance(got["mu"].numpy(), mean) < 1e-6
