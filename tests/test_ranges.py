@@ -354,6 +354,8 @@ MASKS = (
     "s ≤ t or s ≤ W",
     "s ≤ t or s ≤ p",
     "s ≤ t and (s ≤ 2 or s > t - W)",
+    "s ≤ 1 or s > t - W, s ≤ t",
+    "s = 2 or s = 7 or s > t - 2, s ≤ t",
     "abs(t - s) ≤ W",
     "floor((s - 1) / W) = floor((t - 1) / W)",
     "s ≤ t, floor((t - 1) / W) - floor((s - 1) / W) ≤ 1",
@@ -397,6 +399,17 @@ def test_modules_under_masks_mean_what_the_interpreter_says(predicate: str, risi
         for tiles in (None, (4, 3), (1, 2), (2, 20)):
             function = load(cut(source, tiles) if tiles else source, name)
             assert_close(called(function, program, tensors(inputs), sizes), want)
+
+
+@pytest.mark.parametrize("predicate", ["s ≤ t", "s ≤ 1 or s > t - W, s ≤ t", "s ≤ t or s ≤ W", "s = 1 or mod(t - s, W) = 0, s ≤ t"])
+def test_rows_that_all_have_the_first_position_need_no_guard(predicate: str) -> None:
+    """No reach leaves out a point, so the first tile holds the first position, whatever comes between it and the rest."""
+    assert "rows without a point so far" not in made(predicate)[1]
+
+
+@pytest.mark.parametrize("predicate", ["s > t - W, s ≤ t", "s = 2 or s > t - W, s ≤ t", "mod(s, 2) = 0", "doc_s = doc_t"])
+def test_rows_that_may_wait_for_their_first_point_are_guarded(predicate: str) -> None:
+    assert "rows without a point so far" in made(predicate)[1]
 
 
 class Counting(TorchDispatchMode):

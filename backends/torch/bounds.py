@@ -140,7 +140,7 @@ class Numbers:
         base = identifier(read.tensor)
         if last is not None and places[-1] != last:
             base += f".movedim({places.index(last)}, -1)"
-        wanted, change, why = _LISTS[kind]
+        wanted, change, why = _LISTS[kind] if places else ("number", "", "")
         key = (read.tensor, kind, last and places.index(last))
         name = self._put(0, f"{read.tensor}_{wanted}", key, f"{base}{change}.tolist(){why}")
         return name + "".join(f"[{self.letters[i]}]" for i in places if i != last)
