@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from einc import front
+from einc import front, pipeline
 from einc.backends.torch.load import load
+from einc.errors import Report, Source
 from einc.indices import Index, IndexSet, size
 from einc.plan import Bound, Span
 from einc.planning import ends, ranges
@@ -399,6 +400,48 @@ def test_modules_under_masks_mean_what_the_interpreter_says(predicate: str, risi
         for tiles in (None, (4, 3), (1, 2), (2, 20)):
             function = load(cut(source, tiles) if tiles else source, name)
             assert_close(called(function, program, tensors(inputs), sizes), want)
+
+
+SAID = {"at": "doc_t", "ids": "doc_s", "many_at": "packed_{n t}", "many": "packed_{n s}", "ends": "ends_n", "last": "p"}
+INFIX = {"add": "+", "sub": "-", "mul": "", "div": "/", "le": "≤", "lt": "<", "eq": "=", "ne": "≠", "and": "and", "or": "or"}
+
+
+def said(term: Term) -> str:
+    """A term as the language writes it."""
+    match term:
+        case Const(number):
+            return str(number)
+        case Size(extent):
+            return str(extent)
+        case Position(index):
+            return index.name
+        case Read(tensor):
+            return SAID[tensor]
+        case Apply(op, args) if op in INFIX:
+            return f"({f' {INFIX[op]} '.join(map(said, args))})"
+        case Apply("not" | "neg" as op, (inner,)):
+            return f"({'not' if op == 'not' else '-'} {said(inner)})"
+        case Apply(op, args):
+            return f"{op}({', '.join(map(said, args))})"
+    raise AssertionError(term)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(conditions(), st.integers(0, 100), st.booleans())
+def test_modules_under_random_masks_mean_what_the_interpreter_says(condition: Term, seed: int, rising: bool) -> None:
+    report = Report()
+    program = pipeline.check(Source("<text>", DATA.replace("PREDICATE", f"s ≤ t + W, {said(condition)}")), report)
+    if program is None:  # it is the same for all positions, say
+        return
+    module = front.plan(program)
+    source = front.emit(module)
+    sizes = {"T": 7, "N": 2, "H": 1, "D": 2, "W": 3}
+    inputs = arrays(program, sizes, RANGES, seed)
+    inputs |= {key: np.sort(inputs[key]) for key in ("doc", "packed") if key in inputs and rising}
+    want = meaning(program, inputs, sizes)
+    for tiles in (None, (3, 2), (1, 3)):
+        function = load(cut(source, tiles) if tiles else source, module.name)
+        assert_close(called(function, program, tensors(inputs), sizes), want)
 
 
 @pytest.mark.parametrize("predicate", ["s ≤ t", "s ≤ 1 or s > t - W, s ≤ t", "s ≤ t or s ≤ W", "s = 1 or mod(t - s, W) = 0, s ≤ t"])
