@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import lcm
+from math import ceil, floor, lcm
 
 from einc.domains import Linear, linear
 from einc.indices import Extent, Index, IndexSet, number, size
@@ -141,6 +141,8 @@ def rounded(op: str, form: Linear) -> Linear:
     if rest == NOTHING:
         return form
     below = denominator(rest)
+    if not rest.atoms and (constant := rest.constant.constant) is not None:
+        return Linear(atoms, outer + number(floor(constant) if op == "floor" else ceil(constant)))
     return Linear(atoms, outer).plus(alone(Apply(op, (Apply("div", (term(times(rest, below)), _size(below))),))))
 
 
@@ -182,9 +184,9 @@ def closed(inner: Term, tile: Tile) -> bool:
 
 
 def _extreme(atom: Term, tile: Tile, sign: int) -> Linear | None:
-    if closed(atom, tile):
-        return alone(atom)
     match atom:
+        case Position() | Read() | Fold() if closed(atom, tile):
+            return alone(atom)
         case Position(index) if tile.cuts(index):
             return alone(end(index, "last" if sign > 0 else "first"))
         case Position(index):
@@ -200,6 +202,9 @@ def _extreme(atom: Term, tile: Tile, sign: int) -> Linear | None:
             if high is None or low is None:
                 return None
             return pick("max", (high, minus(low))) if sign > 0 else pick("max", (whole(0), low, minus(high)))
+        case Apply("mod" | "mul" as op, args) if closed(atom, tile):
+            same = [f for a in args if (f := _of(a, tile, sign)) is not None]
+            return alone(Apply(op, tuple(map(term, same)))) if len(same) == len(args) else None
         case Apply("mod", (inner, below)):
             return _remainder(inner, linear(below), tile, sign)
         case Read(_, subs) if tile.axis not in free_indices(atom):
