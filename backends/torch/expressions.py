@@ -288,7 +288,8 @@ class Scribe(Multiplier, Runner):
         if name != value.text:
             write(f"{name} = {value.text}")
         whole = self.ranges[stream.name]
-        parts = value.fresh and len(op.cut) < 4 and self._positional(op.condition)
+        narrow = all(span.low or span.high for span in op.cut)  # one that is as wide as the tile masks for all of them
+        parts = value.fresh and narrow and len(op.cut) < 4 and self._positional(op.condition)
         for spans in [(span,) for span in op.cut] if parts else [op.cut] if op.cut else []:
             kept_names = dict(self.variables)
             write.open(f"if {self.numbers.meets(stream, spans)}:  # the domain cuts this tile")
