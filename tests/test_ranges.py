@@ -329,7 +329,7 @@ def test_how_many_tiles_of_random_domains_are_needlessly_partial() -> None:
     draw()
     found = rate(chosen, shapes(3, False)[1:2])
     print(f"random domains: {found:.1%} of the tiles are needlessly partial")
-    assert found <= 0.12
+    assert found <= 0.15
 
 
 # modules
