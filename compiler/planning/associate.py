@@ -123,7 +123,7 @@ class Search:
     """What may be exchanged, and the cheapest way to do it at given sizes."""
 
     program: NormalProgram
-    known: dict[tuple[str, frozenset[str]], list[Order]] = field(default_factory=dict)
+    known: dict[tuple[str, frozenset[str]], tuple[Order, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         outputs = {key for _, key in self.program.outputs}
@@ -138,6 +138,8 @@ class Search:
             if key in found and self._wide(key):
                 self.fixed |= {key}
                 scaled += [f.tensor for f in self.networks[key].factors]
+        if not all(self.roots(frozenset()).values()):
+            self.fixed = frozenset()
         self.open = tuple(k for k in found if k not in self.fixed)
 
     @property
@@ -170,14 +172,14 @@ class Search:
                 here = better
         return assembled(self.program, here | self.fixed, [min(o, key=price.order) for o in self.roots(here).values()])
 
-    def roots(self, chosen: frozenset[str]) -> dict[str, list[Order]]:
+    def roots(self, chosen: frozenset[str]) -> dict[str, tuple[Order, ...]]:
         """The orders of every equation that is not taken in by its readers."""
         chosen, out = chosen | self.fixed, {}
         for key, net in self.networks.items():
             if key not in chosen:
                 reached = self._reached(net, chosen)
                 if (key, reached) not in self.known:
-                    self.known[key, reached] = list(orders(opened(net, reached, self.networks), self.virtual))
+                    self.known[key, reached] = orders(opened(net, reached, self.networks), self.virtual)
                 out[key] = self.known[key, reached]
         return out
 

@@ -12,6 +12,7 @@ from einc.planning.cost import BALANCE
 
 _ENOUGH = 1.1  # a plan that costs so much more than the best is not worth another text
 _MOST = 3
+_STEP = 10**6  # operations in the time that it takes to begin a step, so that little work is no reason for another text
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def _few(cuts: list[Cut], table: list[list[float]]) -> list[Cut]:
 
 def _price(cut: Cut, sizes: Mapping[str, int]) -> float:
     return sum(
-        max(float(flops.at(sizes)), BALANCE * float(moved.at(sizes)), 1.0)
+        max(float(flops.at(sizes)), BALANCE * float(moved.at(sizes))) + _STEP
         for flops, moved in ((s.cost.flops, s.cost.read + s.cost.written) for s in cut.steps)
     )
 

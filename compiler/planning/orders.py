@@ -19,22 +19,22 @@ from einc.terms import TRUE, Apply, Equation, Fold, Position, Read, Term, conjun
 Order = tuple[Equation, ...]
 
 
-def orders(net: Network, virtual: frozenset[str]) -> Iterator[Order]:
-    """Every order of the network; the last equation of each defines its root."""
-    target = net.root.target
+def orders(net: Network, virtual: frozenset[str]) -> tuple[Order, ...]:
+    """Every order of the network; the last equation of each defines its root. None where it cannot be run at all."""
+    return tuple(_found(net, virtual)) or (((net.root,),) if net.written else ())
+
+
+def _found(net: Network, virtual: frozenset[str]) -> Iterator[Order]:
+    inner = virtual & {f.tensor for f in net.factors}
     if (net.written and len(net.factors) < 3) or not net.bound:
         yield (net.root,)
-    elif target in virtual:
-        if not virtual & {f.tensor for f in net.factors} and net.domain == TRUE:
+    elif net.root.target in virtual:
+        if not inner and net.domain == TRUE:
             yield from _into(net)
-        elif net.written:
-            yield (net.root,)
-    elif virtual & {f.tensor for f in net.factors}:
+    elif inner:
         yield from _through(net, virtual)
     elif net.domain == TRUE and not net.scales:
         yield _ends(net, net.factors, net.bound, ())
-    elif net.written:
-        yield (net.root,)
 
 
 def _into(net: Network) -> Iterator[Order]:
