@@ -19,7 +19,7 @@ from einc import front, pipeline
 from einc.backends.torch.load import load
 from einc.indices import number, size
 from einc.plan import Choose, Contract, Kernel, Module
-from einc.planning.associate import Search, assembled, samples
+from einc.planning.associate import Search, associate, samples
 from einc.planning.choose import leading, price, taken
 from einc.planning.fuse import peeled
 from einc.planning.planner import plan, written
@@ -94,7 +94,7 @@ def orders_of(search: Search, draw: st.DataObject) -> NormalProgram:
     if not all(roots.values()):
         return search.program
     chosen = [draw.draw(st.sampled_from(found)) for found in roots.values()]
-    return assembled(search.program, gone | search.fixed, chosen)
+    return search.assembled(gone, chosen)
 
 
 @given(layers(), st.data())
@@ -105,6 +105,18 @@ def test_every_order_means_the_same(case: Case, draw: st.DataObject) -> None:
     note(show(made))
     inputs = arrays(program, case.sizes, case.ranges)
     assert_close(meaning(made, inputs, case.sizes), meaning(program, inputs, case.sizes), 1e-10)
+
+
+@given(layers(), st.data())
+def test_a_name_is_one_thing_in_all_programs_of_a_search(case: Case, draw: st.DataObject) -> None:
+    """Their steps stand side by side in one module, and what they store in one list."""
+    search = Search(normal(case.text))
+    shapes: dict[str, set[tuple[str, ...]]] = {}
+    made = [orders_of(search, draw) for _ in range(4)]
+    for program in [search.program, *made, *(c.program for c in associate(search.program))]:
+        for key, tensor in program.tensors.items():
+            shapes.setdefault(key, set()).add(tuple(str(s.set) for s in tensor.slots))
+    assert {key: found for key, found in shapes.items() if len(found) > 1} == {}
 
 
 @settings(max_examples=25)
@@ -235,6 +247,14 @@ def test_one_plan_for_both_spellings() -> None:
     for n in (1, 64, 4096):
         sizes = {**LARGE, "T": n}
         assert total(planned(text), sizes) == pytest.approx(total(plan_of(spec("mla_decode")), sizes), rel=0.01)
+
+
+def test_sizes_that_are_fixed_leave_nothing_to_choose() -> None:
+    """The same text with its sizes in it: the order is known when it is compiled."""
+    for length, made in ((1, {"q_P", "Y_L", "Y"}), (4096, {"K", "V", "Y"})):
+        module = planned(spec("mla_decode").text + "".join(f"\ndim {name} = {n}" for name, n in {**LARGE, "T": length}.items()))
+        assert not any(isinstance(s, Choose) for s in module.steps)
+        assert stored(module, {}) == made
 
 
 def test_with_positions_of_its_own_each_side_is_expanded() -> None:

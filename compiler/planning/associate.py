@@ -6,7 +6,7 @@ search is done at a few of them. Non-goals: sums are not distributed over additi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 
@@ -127,6 +127,7 @@ class Search:
 
     def __post_init__(self) -> None:
         outputs = {key for _, key in self.program.outputs}
+        self.meanings = {e.target: _meaning(e, e.body) for e in self.program.equations}
         self.virtual = unstored(self.program, outputs)
         self.networks = networks(self.program, self.virtual)
         found = definitions(self.program, self.networks, self.virtual)
@@ -170,7 +171,7 @@ class Search:
             here = frozenset()
             while cost(better := min((here ^ s for s in steps), key=cost)) < cost(here):
                 here = better
-        return assembled(self.program, here | self.fixed, [min(o, key=price.order) for o in self.roots(here).values()])
+        return self.assembled(here, [min(o, key=price.order) for o in self.roots(here).values()])
 
     def roots(self, chosen: frozenset[str]) -> dict[str, tuple[Order, ...]]:
         """The orders of every equation that is not taken in by its readers."""
@@ -182,6 +183,30 @@ class Search:
                     self.known[key, reached] = orders(opened(net, reached, self.networks), self.virtual)
                 out[key] = self.known[key, reached]
         return out
+
+    def assembled(self, chosen: frozenset[str], found: Iterable[Order]) -> NormalProgram:
+        """The program with some definitions gone and each root in its order; equal new definitions are one."""
+        program, gone, made = self.program, chosen | self.fixed, {o[-1].target: o for o in found}
+        tensors = {k: t for k, t in program.tensors.items() if k not in gone}
+        equations: dict[str, Equation] = {}
+        for equation in (e for e in program.equations if e.target not in gone):
+            *before, last = made.get(equation.target, (equation,))
+            names: dict[str, str] = {}
+            for one in before:
+                body = _named(one.body, names)
+                names[one.target] = name = self._name(one, body, tensors)
+                if name not in tensors:
+                    tensors[name] = Tensor(name, name, tuple(map(slot_of, one.indices)), "local")
+                    equations[name] = Equation(name, one.axes, one.domain, body)
+            equations[last.target] = replace(last, body=_named(last.body, names))
+        return replace(program, tensors=tensors, equations=tuple(needed(equations, [k for _, k in program.outputs])))
+
+    def _name(self, equation: Equation, body: Term, tensors: Mapping[str, Tensor]) -> str:
+        """The name of what is new: of one meaning in all programs of the search, for their steps stand side by side."""
+        meaning, name, n = _meaning(equation, body), equation.target, 2
+        while (name in tensors and name not in self.meanings) or self.meanings.setdefault(name, meaning) != meaning:
+            name, n = f"{equation.target}{n}", n + 1
+        return name
 
     def _reached(self, net: Network, chosen: frozenset[str]) -> frozenset[str]:
         """The chosen definitions that this network takes in."""
@@ -243,35 +268,10 @@ class _Price:
         return self.extents[index.set]
 
 
-def assembled(program: NormalProgram, gone: frozenset[str], chosen: list[Order]) -> NormalProgram:
-    """The program with some definitions gone and each root in its order; equal new definitions are one."""
-    made = {o[-1].target: o for o in chosen}
-    tensors = {k: t for k, t in program.tensors.items() if k not in gone}
-    equations: dict[str, Equation] = {}
-    known: dict[tuple[Term, Term], str] = {}
-    for equation in program.equations:
-        if equation.target in gone:
-            continue
-        *before, last = made.get(equation.target, (equation,))
-        names: dict[str, str] = {}
-        for one in before:
-            body = _named(one.body, names)
-            key = (canonical(body, one.indices), canonical(one.domain, one.indices))
-            if key not in known:
-                known[key] = name = _free(one.target, tensors)
-                tensors[name] = Tensor(name, name, tuple(map(slot_of, one.indices)), "local")
-                equations[name] = Equation(name, one.axes, one.domain, body)
-            names[one.target] = known[key]
-        equations[last.target] = replace(last, body=_named(last.body, names))
-    return replace(program, tensors=tensors, equations=tuple(needed(equations, [k for _, k in program.outputs])))
-
-
 def _named(term: Term, names: Mapping[str, str]) -> Term:
     return transform(term, lambda t: Read(names.get(t.tensor, t.tensor), t.subs) if isinstance(t, Read) else t)
 
 
-def _free(wanted: str, taken: Mapping[str, Tensor]) -> str:
-    name, n = wanted, 2
-    while name in taken:
-        name, n = f"{wanted}{n}", n + 1
-    return name
+def _meaning(equation: Equation, body: Term) -> tuple[Term, Term]:
+    """An equation without its own name and letters."""
+    return canonical(body, equation.indices), canonical(equation.domain, equation.indices)
