@@ -18,7 +18,7 @@ from einc.terms import Apply, Position, Size, Term, both, const
 
 OPEN = ("T", "S", "U", "V")
 SQUARE = {"attention", "alibi", "gqa", "llama_attention", "sdpa", "documents", "prefix_lm", "softcap", "attention_backward",
-          "argmax_payload", "min_plus", "prefix", "variance", "two_domains", "mla", "shared_logits",
+          "argmax_payload", "min_plus", "variance", "two_domains", "mla", "shared_logits",
           "blocks_before"}
 LONG = 2**24
 
