@@ -372,6 +372,63 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         output y_t = Σ_{s < t} exp(1 - m_t)
         output z_t = Σ_{s < t} x_s m_t
     """, TIME, {}),
+    "positions_after": ("""
+        index t, s : time(T)
+        input x_t
+        m_t = max_{s, t + s ≤ T} x_s
+        y_t = Σ_{s, t + s ≤ T} exp(x_s - m_t) 1[t > 1] x_t
+        output y_t : all
+    """, TIME, {}),
+    "infinite_within": ("""
+        index t, s, u : time(T)
+        dim W
+        input x_t, z_t
+        m_t = max_{s < t} x_s
+        output y_t = Σ_{s, s ≤ t, s > t - W} m_s z_t
+        output w_t = Σ_{s < t} z_s / Σ_{u < s} 1
+    """, {"T": 11, "W": 3}, {}),
+    "two_runs": ("""
+        index t, s : time(T)
+        index h : head(H)
+        index g : head(G)
+        index d : feature(D)
+        map π(h) = ceil(h G / H) : g
+        map μ(h) = mod(h - 1, G) + 1 : g
+        input q_{t h}^d, k_{s g}^d
+        weight c_g
+        m_{t h} = max_{s ≤ t} (abs(q_{t h}^d k_{s, π(h) d}) + abs(c_{μ(h)}))
+        output y_{t h} = Σ_{s ≤ t} ((abs(q_{t h}^d k_{s, π(h) d}) + abs(c_{μ(h)})) / m_{t h})^2
+        output m_{t h}
+    """, {"T": 7, "H": 4, "G": 2, "D": 2}, {}),
+    "waiting": ("""
+        index t, s : time(T)
+        input x_t, b_{t s}
+        m_t = max_{s ≥ t} x_s
+        y_t = Σ_{s ≥ t} max(b_{t s}, x_t) / (1 + abs(m_t))
+        z_t = Σ_{s ≥ t} (max(b_{t s}, x_t) / (1 + abs(m_t)) - y_t)^2
+        output z_t : all
+    """, TIME, {}),
+    "exact_and_whole": ("""
+        index t, s : time(T)
+        input doc_t : int
+        input x_t
+        a_t = max_{s ≤ t} (s / 2)
+        output y_t = x_t + Σ_{s ≤ t} a_t doc_s
+    """, TIME, {"doc": ("1", "3")}),
+    "added_to_a_number": ("""
+        index t, s : time(T)
+        index h : head(H)
+        input x_t, z_{t h}
+        weight c_h
+        output y_{t h} = Σ_{s ≤ t} max(1 + c_h x_s, z_{t h})
+    """, {"T": 7, "H": 3}, {}),
+    "nothing_below": ("""
+        index t, s : time(T)
+        input x_t, z_t
+        a_t = Σ_s softmax_{s < t}(x_s) z_s
+        output y_t = Σ_{s < t} a_t x_s^2
+        output a_t
+    """, TIME, {}),
     "names_of_sizes": ("index n : batch(B)\nindex h : head(H)\ninput B_n, H_{n h}\noutput y_h = Σ_n B_n H_{n h}",
                        {"B": 3, "H": 2}, {}),
     "distances": ("""

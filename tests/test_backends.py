@@ -104,6 +104,22 @@ def test_any_strides_will_do_and_inputs_stay(case: Case) -> None:
         assert all(torch.equal(inputs[key], before[key]) for key in inputs)
 
 
+@each(CASES, {})
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_a_narrower_type_says_nearly_the_same(case: Case, dtype: torch.dtype) -> None:
+    """In float32 to a few digits; in half precision it runs, and what it gives has the type of the data."""
+    program = typed_of(case)
+    inputs = tensors(arrays(program, case.sizes, case.ranges), dtype)
+    want = meaning(program, {key: (x.double() if x.is_floating_point() else x).numpy() for key, x in inputs.items()}, case.sizes)
+    floats = any(x.is_floating_point() for x in inputs.values())
+    for tiles in (None, (3, 5)):
+        given = {key: x.requires_grad_(x.is_floating_point()) for key, x in inputs.items()}
+        got = called(module_of(case, tiles), program, given, case.sizes)
+        assert all(not y.requires_grad and (y.dtype in (dtype, torch.int64) or not floats) for y in got.values())
+        if dtype == torch.float32:
+            assert_close({name: y.double() for name, y in got.items()}, want, 1e-3)
+
+
 def test_tiles_are_really_cut() -> None:
     """The helper that cuts them is no test if it cuts nothing."""
     usual = source_of(case("attention"))

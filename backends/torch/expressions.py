@@ -164,7 +164,7 @@ class Scribe(Multiplier, Runner):
             return self._spread(let, args[0])
         if op in ("real", "exact"):
             converted = self.lets[args[0]].kind in ("integer", "truth")
-            return Code(f"{self.value(args[0]).at(ATOM)}{'.to(wide)' if op == 'real' else '.double()'}", ATOM, converted)
+            return Code(f"{self.value(args[0]).at(ATOM)}{f'.to({self.real})' if op == 'real' else '.double()'}", ATOM, converted)
         if (joined := self._outer_added(let, op, args)) is not None:
             return joined
         codes = [self._as_real(let, a, let.axes) for a in args]
@@ -192,6 +192,8 @@ class Scribe(Multiplier, Runner):
     def _outer_added(self, let: Let, op: str, args: tuple[str, ...]) -> Code | None:
         """x ± a b, where a b varies along more axes than either: added in one pass, the product is never stored."""
         if not self.inside or op not in ("add", "sub") or len(args) != 2 or let.kind != "real" or args[1] in self.variables:
+            return None
+        if self.lets[args[0]].kind == "scalar":
             return None
         product = self.lets[args[1]]
         if not isinstance(product.op, Map) or product.op.op != "mul":
@@ -330,6 +332,10 @@ class Scribe(Multiplier, Runner):
         dim = let.axes.index(stream.name)
         places = f"..., {columns}" if dim == len(let.axes) - 1 else ", ".join([":"] * dim + [columns])
         return f"{name}[{places}]"
+
+    def leave(self, outside: set[str]) -> None:
+        """After a block that may not have run: only what had a variable before it has one."""
+        self.variables = {name: variable for name, variable in self.variables.items() if name in outside}
 
     def _is_number(self, name: str) -> bool:
         """Whether a let is a number or a truth value of Python's."""

@@ -73,6 +73,11 @@ class Reader:
         self.sets = {a.name: a.set for a in self.kernel.axes}
         self.letters = letters_of([a.name for a in self.kernel.axes])
 
+    @property
+    def real(self) -> str:
+        """The element type of real values: the wide one within a loop over tiles, else that of the data."""
+        return "wide" if self.tiled else "dtype"
+
     def value(self, name: str) -> Code:
         """A let as an operand; the scribe knows how."""
         raise NotImplementedError(name)
@@ -84,11 +89,8 @@ class Reader:
 
     def _widened(self, code: Code, load: Load) -> Code:
         """Elements as the kernel computes with them; what was widened before the tiles stays as it is."""
-        kind = self.module.buffers[load.buffer].kind
-        if not self.tiled or load.buffer in self.casts or kind == "integer":
+        if not self.tiled or load.buffer in self.casts or self.module.buffers[load.buffer].kind != "real":
             return code
-        if kind == "exact" and self.kernel.resumed is not None:
-            return code  # its differences matter, they are rounded where they are used
         return Code(f"{code.at(ATOM)}.to(wide)")
 
     def _permuted(self, code: Code, mine: tuple[str, ...], wanted: tuple[str, ...]) -> Code:

@@ -90,7 +90,7 @@ class Multiplier(Reader):
         if loose:
             return Code(f"{code.at(ATOM)}.to(narrow)"), axes
         if out.kind == "real" and let.kind in ("exact", "integer"):
-            code = Code(f"{code.at(ATOM)}.to(wide)")
+            code = Code(f"{code.at(ATOM)}.to({self.real})")
         elif out.kind == "exact" and let.kind == "integer":
             code = Code(f"{code.at(ATOM)}.double()")
         return code, axes

@@ -84,7 +84,7 @@ def _prepare(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> No
     loads = [let for let in kernel.lets if isinstance(let.op, Load) and not moving & set(let.axes)]
     loads = [] if kernel.resumed is not None else loads
     loaded = [let.op.buffer for let in loads if isinstance(let.op, Load)]
-    for name in dict.fromkeys(b for b in loaded if module.buffers[b].kind in ("real", "exact")):
+    for name in dict.fromkeys(b for b in loaded if module.buffers[b].kind == "real"):
         scribe.casts[name] = scribe.names.fresh(f"{name}_wide")
         body(f"{scribe.casts[name]} = {identifier(name)}.to(wide)")
     for store in kernel.stores:
@@ -134,7 +134,7 @@ def _streaming(
         if let.carry is not None:
             _start(let, body, scribe)
     first, last = (scribe.names.fresh(f"{identifier(stream.name)}_{n}") for n in ("from", "to"))
-    columns = scribe.columns
+    columns, outside = scribe.columns, set(scribe.variables)
     if stream.name in scribe.pieces:
         scribe.helpers.add("_pieces")
         body.open(f"for {first}, {last} in _pieces({scribe.pieces[stream.name]}, {columns}):")
@@ -148,6 +148,7 @@ def _streaming(
         body("    continue")
     _lets(module, kernel, body, scribe, uses, parts.stream)
     body.close()
+    scribe.leave(outside)
     del scribe.ranges[stream.name]
     for name, variable in scribe.carried.items():
         scribe.variables[name] = variable
@@ -386,7 +387,9 @@ def _store(module: Module, kernel: Kernel, store: Store, body: Writer, scribe: S
     if let.kind == "scalar":
         text = f"torch.as_tensor({code.text}, dtype={kind}, device=device)"
     elif buffer.kind != "exact" or let.kind != "exact":
-        text = f"{text if flat != let.axes or len(flat) != len(store.axes) else code.at(9)}.to({kind})"
+        shared = buffer.role == "output" and not code.fresh and isinstance(let.op, Load)
+        copied = ", copy=True" if shared else ""  # a result is never a caller's tensor
+        text = f"{text if flat != let.axes or len(flat) != len(store.axes) else code.at(9)}.to({kind}{copied})"
     else:
         text = text if text != code.at(9) else code.text
     body.statement(f"{identifier(store.buffer)} = ", text)

@@ -22,6 +22,8 @@ def over_nothing(term: Term) -> Term:
         match inner:
             case Apply("div", (Const(above), Const())) if above == 0:
                 return ZERO
+            case Apply("div", (Const(above), Const(below))) if below == 0:
+                return Const(math.inf if above > 0 else -math.inf)
             case Apply("log", (Const(value),)) if value == 0:
                 return Const(-math.inf)
             case Apply("add", args) if infinite := [a for a in args if isinstance(a, Const) and isinstance(a.value, float)]:

@@ -64,14 +64,13 @@ def groups(program: NormalProgram) -> list[Group]:
         unified = _unified(members, virtual, barred)
         assert unified is not None
         out += _split(unified, virtual & {e.target for e in members})
-    return _ordered(out)
+    return _ordered(_apart(out))
 
 
 def _split(members: list[Equation], virtual: frozenset[str]) -> list[Group]:
     """A kernel for each index that is folded away; each computes for itself the virtual values it needs."""
     if not virtual:
         return [Group(tuple(members), virtual)]
-    by = {e.target: e for e in members}
     owner: dict[str, frozenset[str]] = {}
     for equation in members:
         if equation.target in virtual:
@@ -80,17 +79,51 @@ def _split(members: list[Equation], virtual: frozenset[str]) -> list[Group]:
             owner[equation.target] = frozenset(b.name for b in equation.body.bound)
         else:
             owner[equation.target] = next((owner[r.tensor] for r in reads(equation.body) if r.tensor in owner), frozenset())
-    out: list[Group] = []
-    for key in dict.fromkeys(owner.values()):
-        wanted = {t for t, k in owner.items() if k == key}
-        stack = list(wanted)
-        while stack:
-            inner = [r.tensor for term in (by[here].body, by[here].domain) for r in reads(term)] if (here := stack.pop()) else []
-            new = [t for t in inner if t in virtual and t not in wanted]
-            wanted.update(new)
-            stack += new
-        out.append(Group(tuple(e for e in members if e.target in wanted), frozenset(wanted) & virtual))
-    return out
+    return [_kernel_of(members, virtual, {t for t, k in owner.items() if k == key}) for key in dict.fromkeys(owner.values())]
+
+
+def _kernel_of(members: Iterable[Equation], virtual: frozenset[str], wanted: set[str]) -> Group:
+    """Some of the stored values, with the virtual ones that they need."""
+    by = {e.target: e for e in members}
+    wanted, stack = set(wanted), list(wanted)
+    while stack:
+        here = by[stack.pop()]
+        new = [r.tensor for term in (here.body, here.domain) for r in reads(term) if r.tensor in virtual and r.tensor not in wanted]
+        wanted.update(new)
+        stack += new
+    return Group(tuple(e for e in by.values() if e.target in wanted), frozenset(wanted) & virtual)
+
+
+def _apart(made: list[Group]) -> list[Group]:
+    """The groups such that none waits for another that waits for it: what needs another group's results comes in one after it."""
+    while True:
+        owner = {e.target: n for n, g in enumerate(made) for e in g.equations if e.target not in g.virtual}
+        needs = [{owner[r] for e in g.equations for r in _read(e) if r in owner} - {n} for n, g in enumerate(made)]
+        for n, group in enumerate(made):
+            stored = [e.target for e in group.equations if e.target not in group.virtual]
+            behind = _behind(needs, n)
+            late: set[str] = set()
+            for equation in group.equations:
+                if any(r in late or owner.get(r) in behind for r in _read(equation)):
+                    late.add(equation.target)
+            if 0 < len(rest := [t for t in stored if t not in late]) < len(stored):
+                parts = (set(rest), {t for t in stored if t in late})
+                made = [*made[:n], *(_kernel_of(group.equations, group.virtual, part) for part in parts), *made[n + 1 :]]
+                break
+        else:
+            return made
+
+
+def _behind(needs: list[set[int]], n: int) -> set[int]:
+    """The groups that need the results of group n."""
+    found: set[int] = set()
+    while new := {m for m, wanted in enumerate(needs) if m != n and m not in found and wanted & {n, *found}}:
+        found |= new
+    return found
+
+
+def _read(equation: Equation) -> list[str]:
+    return [r.tensor for term in (equation.body, equation.domain) for r in reads(term)]
 
 
 def peeled(program: NormalProgram) -> NormalProgram:

@@ -262,7 +262,7 @@ class Lowering:
     def _same(self, read: Read) -> bool:
         """A result of this very kernel, read at its own indices."""
         equation = self.equations[read.tensor]
-        return read.tensor in self.inside and all(isinstance(a, Position) for a in equation.axes) and read.subs == equation.axes
+        return read.tensor in self.inside and read.subs == equation.axes
 
     def _sub(self, sub: Term, into: IndexSet, given: Term) -> Subscript:
         match sub:

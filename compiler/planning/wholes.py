@@ -18,10 +18,12 @@ def is_whole(term: Term) -> bool:
     match term:
         case Const(value):
             return isinstance(value, Fraction) and value.denominator == 1
-        case Size(extent):
-            return all(c.denominator == 1 and all(p > 0 for _, p in m) for m, c in extent.terms)
+        case Size():
+            return True  # a size, or the extent of a set: H / G elements are a whole number of them
         case Apply("add" | "sub" | "mul" | "neg" | "min" | "max" | "mod" | "floor" | "ceil", args):
             return all(is_whole(a) for a in args) or term.op in ("floor", "ceil")
+        case Apply():
+            return False
     return True
 
 
