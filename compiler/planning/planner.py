@@ -30,6 +30,7 @@ from einc.planning.chunks import chunked
 from einc.planning.contract import contraction
 from einc.planning.cost import lets_cost, nominal, points, size_of
 from einc.planning.ends import Tile
+from einc.planning.fills import surely_finite
 from einc.planning.fuse import OPEN, Group, groups, peeled
 from einc.planning.loose import loosened
 from einc.planning.passes import Streamed
@@ -40,6 +41,7 @@ from einc.planning.scans import Scanning, exactly
 from einc.planning.storage import buffers_of, indices_of, sets_of, sizes_of, with_parts
 from einc.planning.stream import stream
 from einc.show import equation_text
+from einc.simplify import factors
 from einc.terms import (
     TRUE,
     Equation,
@@ -228,13 +230,22 @@ def _passed(program: NormalProgram, group: Group, kept: frozenset[str], runs: di
     """The equations of the pass that the group makes, and their texts."""
     passed, taken = Streamed(group.equations, None, ()), frozenset(program.tensors)
     if _tiled(group):  # in tiles that carry a state, or in one pass over what is folded
-        inside = chunked(group.equations, group.virtual, taken)
+        inside = None if _infinite(program, group) else chunked(group.equations, group.virtual, taken)
         passed = inside or stream(group.equations, group.virtual, kept, taken)
     texts = _texts(program, passed)
     passed = exactly(passed) if passed.chunks else in_base_two(passed, group.virtual, kept)
     made = frozenset([*(e.target for e in passed.equations), *passed.before])
     mine = [r for run in runs.values() if (r := run.within(passed.equations)) is not None]
     return replace(passed, equations=paired(passed.equations, mine, (group.virtual | made) - kept)), texts
+
+
+def _infinite(program: NormalProgram, group: Group) -> bool:
+    """Whether a stored factor outside a sum may be infinite in a row without a point: it must not meet the sum's 0."""
+    mine = {e.target for e in group.equations}
+    others = {e.target: e for e in program.equations if e.target not in mine}
+    sums = [e.body for e in group.equations if isinstance(e.body, Fold) and e.body.op == "sum"]
+    outer = [f for fold in sums for f in factors(fold.body) if not free_indices(f) & set(fold.bound)]
+    return not all(surely_finite(f, others) for f in outer)
 
 
 def _cut(equation: Equation) -> bool:
