@@ -14,6 +14,8 @@ from einc.checking.audit import audit
 from einc.checking.claims import claims
 from einc.checking.declare import declare
 from einc.checking.elaborate import Work
+from einc.checking.loops import unfold
+from einc.checking.recurs import recurrences
 from einc.checking.scope import Scope
 from einc.checking.sets import check_extents
 from einc.checking.signatures import collect
@@ -52,14 +54,15 @@ def _checked(tree: s.SyntaxTree, prelude: s.SyntaxTree, report: Report, find: Fi
     declare(scope, statements)
     check_extents(scope)
     # Signatures before bodies, since the order of lines means nothing.
-    work = Work(scope, collect(scope, statements), report)
+    work = Work(scope, collect(scope, unfold(scope, statements)), report)
     work.everything()
+    recurs = recurrences(work)
     claims(work, statements)
     chosen = outputs(work)
     if report.errors:
         return None
     # Ranges, causality and isolation are facts about the whole program.
-    made = assemble(work, tree.source, chosen)
+    made = assemble(work, tree.source, chosen, recurs)
     if made is not None:
         audit(*made, report)
     return None if report.errors or made is None else made[0]

@@ -26,6 +26,7 @@ from einc.folds import FOLDS
 from einc.indices import Index, IndexSet
 from einc.primitives import PRIMITIVES
 from einc.problems import WrongData, WrongType
+from einc.rounds import Cut, needs, run, thirds
 from einc.sizes import at, solve_sizes
 from einc.terms import (
     Apply,
@@ -38,6 +39,7 @@ from einc.terms import (
     Position,
     Program,
     Read,
+    Recur,
     Size,
     Slot,
     Tensor,
@@ -55,25 +57,40 @@ _MOST_BYTES = 8 * 2**30
 _MOST_EXACT = 2**62
 
 
-def interpret(program: Program, arrays: Mapping[str, Array], sizes: Mapping[str, int] | None = None) -> dict[str, Array]:
-    """The outputs by Python name, one axis per slot, float64 or (declared `: int`) int64.
+def interpret(program: Program, arrays: Mapping[str, Array], sizes: Mapping[str, int] | None = None,
+              cut: Cut = thirds) -> dict[str, Array]:
+    """The outputs by Python name, one axis per slot, float64 or (declared `: int`) int64. `cut`: into which blocks rounds go.
 
     WrongData where the arrays do not fit each other or a read leaves its range; WrongType for a wrong element type.
     """
     given = {key: np.asarray(array) for key, array in arrays.items()}
     known = solve_sizes(program, {key: array.shape for key, array in given.items()}, sizes or {})
     machine = _Machine(program, known, {t.key: _typed(t, given[t.key]) for t in program.inputs()})
-    by_target = {e.target: e for e in program.equations}
-    needs = {e.target: {r.tensor for t in (e.domain, e.body) for r in reads(t)} for e in program.equations}
-    order = [key for key in TopologicalSorter(needs).static_order() if key in by_target]
-    last = {key: at for at, target in enumerate(order) for key in needs[target]}
+    by_target: dict[str, Equation | Recur] = {e.target: e for e in program.equations}
+    by_target |= {key: recur for recur in program.recurs for key in recur.targets}
+    read = {key: needs(step) for key, step in by_target.items()}
+    order = [key for key in TopologicalSorter(read).static_order() if key in by_target]
+    last = {key: at for at, target in enumerate(order) for key in read[target]}
     kept = {tensor for _, tensor in program.outputs}
     with np.errstate(all="ignore"):
         for at, target in enumerate(order):
-            machine.values[target] = machine.solve(by_target[target])
+            match by_target[target]:
+                case Equation() as equation:
+                    machine.values[target] = machine.solve(equation)
+                case Recur() as recur if target not in machine.values:
+                    _rounds(machine, recur, cut)
             for key in [k for k in machine.values if last.get(k, at) <= at and k not in kept]:
                 del machine.values[key]
     return {name: machine.values[tensor].copy() for name, tensor in program.outputs}
+
+
+def _rounds(machine: _Machine, recur: Recur, cut: Cut) -> None:
+    extent = machine.extent(recur.index.set)
+
+    def mark(block: Sequence[int]) -> Array:
+        return np.isin(np.arange(extent), list(block)).astype(np.int64)
+
+    run(recur, machine.values, machine.solve, cut(extent) if recur.member else [[place] for place in range(extent)], mark)
 
 
 def _typed(tensor: Tensor, array: Array) -> Array:

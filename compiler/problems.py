@@ -133,6 +133,16 @@ class NotYet(Problem):
     explanation = "The statement belongs to the language, but this release does not compile it."
 
 
+class BadLoop(Problem):
+    code = "E0118"
+    title = "a `for` that cannot be read"
+    example = "index t, s : time(T)\ninput x_s\nz = 0\nfor B ⊆ {s ≤ t}:\n    z ← z + Σ_{s ∈ B} x_s\noutput z"
+    explanation = (
+        "`for t, h:` fixes indices. `for B ⊆ {s ≤ t}:` runs rounds over blocks of a domain, `for s in 1..t:` over its elements in "
+        "order; both take one index piece by piece, so every other index in the domain is fixed around them."
+    )
+
+
 class BadNumber(Problem):
     code = "E0117"
     title = "a number that no computer holds"
@@ -478,3 +488,47 @@ class BadPart(Problem):
     title = "a direct sum whose parts do not fit"
     example = "index c : feature(C)\nindex r : feature(R)\nindex e : feature = c ⊕ r\ninput x^c\noutput y^e = x^c ⊕ x^c"
     explanation = "For `e = c ⊕ ρ` the right side is `… ⊕ …`, each part known by its own index, in order."
+
+
+# E07xx: state
+
+
+class UpdateOutside(Problem):
+    code = "E0701"
+    title = "an update outside of rounds"
+    example = "index s : time(T)\ninput x_s\nz = 0\nz ← z + Σ_{s in 1..T} x_s"
+    explanation = "`X ← …` gives X its value for the next round, so it stands in a block of rounds: `for B ⊆ {s ≤ t}:`."
+
+
+class NeverStarted(Problem):
+    code = "E0702"
+    title = "a state without a value before the first round"
+    example = "index s : time(T)\ninput x_s\nfor s in 1..T:\n    z ← z + x_s\noutput z"
+    explanation = (
+        "Before the first round a state is what an equation above the block says, `z = 0` for instance; where the domain is "
+        "empty that is its value."
+    )
+
+
+class RoundValue(Problem):
+    code = "E0703"
+    title = "a value of one round read outside"
+    example = "index s : time(T)\ninput x_s\nz = 0\nfor s in 1..T:\n    y = z + x_s\n    z ← y\noutput w = 2 y"
+    explanation = (
+        "What a block defines with `=` is made anew in each round and has no value after the last. What is to be known "
+        "afterwards is a state: it starts above the block and is updated with `←`."
+    )
+
+
+class CutDependent(Problem):
+    code = "E0704"
+    title = "rounds that are not the fold of their blocks"
+    example = (
+        "index s : time(T)\ninput x_s\nm = -∞\nz = 0\nfor s in 1..T:\n    m' = max(m, x_s)\n    z ← z + exp(x_s - m')\n    m ← m'\n"
+        "output z"
+    )
+    explanation = (
+        "Rounds are compiled where their result is proved not to depend on how the domain is cut: a round over D, then one over "
+        "B, must give what one round over both gives. What earlier rounds summed relative to an old reference is rescaled when "
+        "the reference changes, `z ← z exp(m - m') + …`. `einc derive` shows both sides."
+    )

@@ -160,8 +160,40 @@ def _axis_indices(axis: Term) -> tuple[Index, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class Recur:
+    """Rounds over blocks of a domain: each gives every state its next value, all at once.
+
+    `member` is a tensor that is 1 on the block, whose elements are `index`; it is empty where a round is one element, in
+    order, which then stands free in the equations. `starts` hold before the first round, `inside` is made anew in each.
+    """
+
+    name: str
+    fixed: tuple[Index, ...]
+    index: Index
+    domain: Term
+    member: str
+    starts: tuple[Equation, ...]
+    inside: tuple[Equation, ...]
+    updates: tuple[Equation, ...]
+
+    @property
+    def targets(self) -> frozenset[str]:
+        """What the rounds give values to."""
+        return frozenset(e.target for e in (*self.inside, *self.updates))
+
+    def map(self, change: Callable[[Equation], Equation]) -> Recur:
+        """The recurrence with every equation changed."""
+        return replace(self, starts=tuple(map(change, self.starts)), inside=tuple(map(change, self.inside)),
+                       updates=tuple(map(change, self.updates)))
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
-    """What typed and normal programs have in common: `sizes` are fixed by a `dim`, `source` names the file."""
+    """What typed and normal programs have in common: `sizes` are fixed by a `dim`, `source` names the file.
+
+    What is written as rounds stands in `recurs`; its equations are those of one round over the whole domain, which say the
+    same where the result does not depend on how the domain is cut.
+    """
 
     name: str
     tensors: Mapping[str, Tensor]
@@ -171,6 +203,7 @@ class Program:
     splits: Mapping[IndexSet, tuple[IndexSet, ...]]  # composite sets and their parts
     sums: Mapping[IndexSet, tuple[Index, ...]] = field(default_factory=dict)  # direct sums and their parts
     source: str = ""
+    recurs: tuple[Recur, ...] = ()
 
     def inputs(self) -> tuple[Tensor, ...]:
         """The tensors asked of the caller, those that some equation reads, in the order declared."""

@@ -18,7 +18,7 @@ HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.gramm
 
 # The rooms of compiler/ from the foundation up: each may import what stands before it.
 ORDER = [
-    "errors", "problems", "syntax", "primitives", "folds", "spelling", "tokens", "lines", "parse", "indices", "terms", "domains",
+    "errors", "problems", "syntax", "primitives", "folds", "spelling", "tokens", "lines", "parse", "indices", "terms", "domains", "rounds",
     "checking", "checker", "sizes", "interpret", "show", "tex", "rewrites", "simplify", "gating", "normalise", "plan",
     "planning", "pipeline",
     "front", "hook", "commands", "cli", "__main__",

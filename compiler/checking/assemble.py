@@ -12,7 +12,7 @@ from einc.checking.scope import Signature
 from einc.errors import Help, Label, Source, Span
 from einc.indices import IndexSet
 from einc.problems import OnePythonName, Undeclared
-from einc.terms import Equation, Fold, Join, Pack, Part, Position, Read, Tensor, Term, TypedProgram, reads, transform, walk
+from einc.terms import Equation, Fold, Join, Pack, Part, Position, Read, Recur, Tensor, Term, TypedProgram, reads, transform, walk
 
 
 def stem(source: Source) -> str:
@@ -38,10 +38,10 @@ def outputs(work: Work) -> list[Signature]:
     return chosen
 
 
-def assemble(work: Work, source: Source, chosen: list[Signature]) -> tuple[TypedProgram, Text] | None:
+def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[Recur]) -> tuple[TypedProgram, Text] | None:
     """The program, and what the audit needs to know of its text; None where two tensors want one name."""
-    everything = {e.target: e for e in [*work.made.equations, *work.equations.values()]}
-    live = _live(everything, [x.key for x in chosen])
+    everything = {e.target: work.closed.get(e.target, e) for e in [*work.made.equations, *work.equations.values()]}
+    live = _live(everything, recurs, [x.key for x in chosen])
     names = _python_names(work, live, chosen)
     if names is None:
         return None
@@ -51,7 +51,8 @@ def assemble(work: Work, source: Source, chosen: list[Signature]) -> tuple[Typed
     program = TypedProgram(
         stem(source), tensors, equations, tuple((names[x.key], names[x.key]) for x in chosen), dict(work.scope.fixed),
         {into: parts for into, parts in work.scope.splits.items() if {into, *parts} <= used},
-        {into: parts for into, parts in work.scope.sums.items() if into in used}, source.name)
+        {into: parts for into, parts in work.scope.sums.items() if into in used}, source.name,
+        tuple(_living(recur, live, names) for recur in recurs if any(e.target in live for e in recur.updates)))
     return program, Text(work, names, chosen)
 
 
@@ -113,14 +114,28 @@ def _sets(tensors: dict[str, Tensor], equations: tuple[Equation, ...]) -> Iterat
                     yield from (of, into)
 
 
-def _live(equations: dict[str, Equation], wanted: list[str]) -> dict[str, None]:
-    """The keys that the outputs need."""
+def _living(recur: Recur, live: dict[str, None], names: dict[str, str]) -> Recur:
+    """The part of a recurrence that the outputs need."""
+    kept = replace(recur, **{field: tuple(e for e in getattr(recur, field) if e.target in live)
+                             for field in ("starts", "inside", "updates")})
+    return replace(kept.map(lambda e: _renamed(e, names)), domain=_rename_term(recur.domain, names),
+                   member=names.get(recur.member, recur.member))
+
+
+def _live(equations: dict[str, Equation], recurs: list[Recur], wanted: list[str]) -> dict[str, None]:
+    """The keys that the outputs need; of a recurrence also what only a round reads."""
+    rounds: dict[str, list[Read]] = {}
+    for recur in recurs:
+        for e in (*recur.starts, *recur.inside, *recur.updates):
+            inner = [*reads(e.body), *reads(e.domain), *reads(recur.domain)]
+            rounds.setdefault(e.target, []).extend(inner + ([Read(recur.member, ())] if recur.member else []))
     seen: dict[str, None] = {}
     stack = list(reversed(wanted))
     while stack:
         key = stack.pop()
         if key not in seen:
             seen[key] = None
+            stack += [r.tensor for r in rounds.get(key, ())]
             if key in equations:
                 stack += [r.tensor for t in (equations[key].body, equations[key].domain) for r in reads(t)]
     return seen

@@ -30,8 +30,8 @@ def declare(scope: Scope, statements: Iterable[s.Statement]) -> None:
             case "def":
                 with scope.telling(statement, _left_words(statement)):
                     _def(scope, statement)
-            case "set" | "for" | "section":
-                scope.lost.update(_defined_in(statement))
+            case "set" | "section":
+                scope.lost.update(defined_in(statement))
                 with scope.telling(statement):
                     raise NotYet(f"`{statement.keyword}` is read, but this release does not compile it", statement.span,
                                  notes=("the lines that belong to it are not checked",))
@@ -56,12 +56,12 @@ def _left_words(statement: s.Statement) -> tuple[str, ...]:
     return out
 
 
-def _defined_in(statement: s.Statement) -> Iterator[str]:
+def defined_in(statement: s.Statement) -> Iterator[str]:
     """The names that a statement and the lines below it define."""
     if statement.keyword not in ("for", "section"):
         yield from _left_words(statement)
     for inner in statement.block:
-        yield from _defined_in(inner)
+        yield from defined_in(inner)
 
 
 # index sets

@@ -6,15 +6,27 @@ from dataclasses import dataclass, field, replace
 
 from einc import syntax as s
 from einc.checking.expressions import value
-from einc.checking.names import Name, head
+from einc.checking.names import Name, head, index_name
 from einc.checking.predicates import predicate, restriction
-from einc.checking.scope import Function, Map, Scope, Signature
+from einc.checking.scope import Function, Loop, Map, Rounds, Scope, Signature
 from einc.checking.signatures import Collected, Entry, left_side
 from einc.checking.values import Context, Made, Parameter, Value
 from einc.domains import proves
-from einc.errors import Help, Label, Problem, Report, Span
+from einc.errors import Help, Label, Problem, Report, Silent, Span
 from einc.indices import Index, IndexSet, size
-from einc.problems import BadMap, BadPart, Circular, ForeignIndex, FreeOnLeft, FreeOnRight, UnreadableScript
+from einc.problems import (
+    AssignsInput,
+    BadLoop,
+    BadMap,
+    BadPart,
+    Circular,
+    ForeignIndex,
+    FreeOnLeft,
+    FreeOnRight,
+    NeverStarted,
+    PartialOutput,
+    UnreadableScript,
+)
 from einc.terms import (
     TRUE,
     Equation,
@@ -53,12 +65,20 @@ class Work:
     done: set[int] = field(default_factory=set)
     open: dict[int, None] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)
+    inner: dict[Rounds, list[Equation]] = field(default_factory=dict)  # what stands in a block of rounds
+    updates: dict[Rounds, list[Equation]] = field(default_factory=dict)
+    closed: dict[str, Equation] = field(default_factory=dict)  # one round over the whole domain, by target
 
     def everything(self) -> None:
-        """Reads every equation, map, definition and claim."""
+        """Reads every equation, update, map, definition and claim."""
         self._keys()
+        for rounds, fixed in self.collected.rounds.items():
+            with self.scope.telling():
+                self._rounds(rounds, fixed)
         for signature in self.collected.order:
             self._settled(signature)
+        for entry in self.collected.updates:
+            self._update(entry)
         for found in self.scope.maps.values():
             self._map(found)
         for function in self.scope.functions.values():
@@ -115,11 +135,54 @@ class Work:
             for found in report.problems:
                 self.report.add(found)
         self.made.take(made)
+        if entry is not None and entry.loop.rounds is not None:
+            self._inside(entry.loop.rounds, made, self.equations.get(key))
         self.open.pop(key)
         self.done.add(key)
 
-    def _context(self, owner: str, left: frozenset[Index] | None, made: Made, report: Report) -> Context:
-        return Context(self.scope, report, made, owner, left, value, self.settle)
+    def _context(self, owner: str, left: frozenset[Index] | None, made: Made, report: Report, loop: Loop = Loop()) -> Context:
+        return Context(self.scope, report, made, owner, left, value, self.settle, loop=loop)
+
+    def _rounds(self, rounds: Rounds, fixed: tuple[Index, ...]) -> None:
+        """The index that the rounds take piece by piece, and the domain they take it from."""
+        context = self._context("·", None, self.made, self.report, Loop(fixed))
+        named = [context.vocabulary(frozenset()).index(index_name(x) or "") for x in rounds.conditions]
+        conditions = [predicate(context, x) for x, i in zip(rounds.conditions, named, strict=True) if i is None]
+        found = frozenset(i for i in named if i is not None).union(*map(free_indices, conditions)) - frozenset(fixed)
+        if len(found) != 1:
+            listed = " and ".join(f"`{i}`" for i in sorted(found, key=lambda i: i.name)) or "none"
+            raise BadLoop(f"rounds run over one index, and here are {listed}", rounds.span, helps=(
+                Help("fix the others around the rounds: `for t:`"), Help("name the index: `for B ⊆ {s ≤ t}:`, `for s in 1..T:`")))
+        rounds.domain = _said(both(*conditions))
+        rounds.key = self.made.fresh(Name(rounds.block).python) if rounds.block else ""
+        rounds.index = next(iter(found))
+
+    def _inside(self, rounds: Rounds, made: Made, equation: Equation | None) -> None:
+        self.inner.setdefault(rounds, []).extend([*made.equations, *([] if equation is None else [equation])])
+
+    def _update(self, entry: Entry) -> None:
+        """The next value of a state: it exists where the state does."""
+        signature, rounds = entry.left.signature, entry.loop.rounds
+        assert rounds is not None
+        start, made, report = self.collected.entries.get(id(signature)), self.made.apart(), Report()
+        try:
+            _started(entry, start)
+            self._settled(signature)
+            result, domain = self._evaluated(entry, made, report)
+            by = dict(zip(signature.letters, map(Position, entry.left.letters), strict=True))
+            given = TRUE if signature.domain is None else substitute(signature.domain, by)
+            if not proves(given, domain):
+                raise PartialOutput(f"the next value of `{signature.text}` does not exist where the last one did", entry.span,
+                                    helps=(Help("restrict the rounds instead, or fold over the block"),))
+            terms = tuple(_axis(axis, self.scope) for axis in entry.left.axes)
+            equation = Equation(signature.key, terms, domain, result.term, " ".join(entry.span.text.split()))
+            self.updates.setdefault(rounds, []).append(equation)
+        except Problem as problem:
+            report.add(problem)
+        for found in report.problems if not entry.broken else ():
+            self.report.add(found)
+        self.made.take(made)
+        self._inside(rounds, made, None)
 
     def _read(self, signature: Signature, entry: Entry | None, made: Made, report: Report) -> None:
         if entry is not None:
@@ -131,8 +194,29 @@ class Work:
 
     def _equation(self, entry: Entry, made: Made, report: Report) -> None:
         signature, letters = entry.left.signature, entry.left.letters
+        result, domain = self._evaluated(entry, made, report)
+        plain = both(*(c for c in conjuncts(domain) if free_indices(c) <= set(letters)))
+        signature.letters = letters
+        signature.domain = None if plain == TRUE else plain
+        signature.stated = frozenset(n for n, x in enumerate(letters) if x in result.stated)
+        signature.lines = {n: result.lines[x] for n, x in enumerate(letters) if x in result.lines}
+        # A state starts with a whole number more often than it stays one.
+        signature.integer = result.whole and not any(x.left.signature is signature for x in self.collected.updates)
+        if signature.integer and not letters:
+            self.scope.scalars.add(signature.name.base)
+        terms = tuple(_axis(axis, self.scope) for axis in entry.left.axes)
+        self.equations[id(signature)] = Equation(signature.key, terms, domain, result.term, " ".join(entry.span.text.split()))
+
+    def _evaluated(self, entry: Entry, made: Made, report: Report) -> tuple[Value, Term]:
+        """What the right side means, and where the equation holds."""
+        signature, letters, rounds = entry.left.signature, entry.left.letters, entry.loop.rounds
         left = frozenset(i for axis in entry.left.axes for i in axis)
-        context = self._context(signature.key, left, made, report)
+        if rounds is not None:
+            if rounds.index is None:
+                raise Silent("told with the rounds")
+            if not rounds.block and any(x.loop.rounds is rounds for x in self.collected.updates):
+                left |= {rounds.index}
+        context = self._context(signature.key, left, made, report, entry.loop)
         said = restriction(replace(context, held=context.held), entry.restrictions)
         context = replace(context, restrictions=tuple(c for c in conjuncts(said) if c != TRUE))
         for relation in entry.withs:
@@ -140,18 +224,10 @@ class Work:
         result = _joined(context, entry, left) if isinstance(entry.body, s.DirectSum) else value(context, entry.body)
         _restricting(context, left, entry)
         trailing = both(*(r for r in context.restrictions if free_indices(r) <= left))
-        domain = _said(both(result.domain, trailing, _masks(signature, letters, context)))
+        given = TRUE if rounds is None or rounds.block else rounds.domain
+        domain = _said(both(result.domain, trailing, _masks(signature, letters, context)), given)
         _balanced(result, left, entry, domain)
-        plain = both(*(c for c in conjuncts(domain) if free_indices(c) <= set(letters)))
-        signature.letters = letters
-        signature.domain = None if plain == TRUE else plain
-        signature.stated = frozenset(n for n, x in enumerate(letters) if x in result.stated)
-        signature.lines = {n: result.lines[x] for n, x in enumerate(letters) if x in result.lines}
-        signature.integer = result.whole
-        if signature.integer and not letters:
-            self.scope.scalars.add(signature.name.base)
-        terms = tuple(_axis(axis, self.scope) for axis in entry.left.axes)
-        self.equations[id(signature)] = Equation(signature.key, terms, domain, result.term, " ".join(entry.span.text.split()))
+        return result, domain
 
     def _local(self, context: Context, relation: s.Relation) -> Context:
         """`with NAME := …` holds for this equation alone."""
@@ -206,9 +282,23 @@ class Work:
         made.drop()
 
 
-def _said(domain: Term) -> Term:
+def _said(domain: Term, given: Term = TRUE) -> Term:
     """A domain without what holds everywhere."""
-    return both(*(c for c in conjuncts(domain) if not proves(TRUE, c)))
+    return both(*(c for c in conjuncts(domain) if not proves(given, c)))
+
+
+def _started(entry: Entry, start: Entry | None) -> None:
+    """A state has a value before the first round."""
+    signature = entry.left.signature
+    if signature.role != "local":
+        raise AssignsInput(f"`{signature.text}` is declared as {signature.role}, so no round gives it a value", entry.span, "",
+                           Label(signature.span, "declared here"), helps=(Help("give the state another name"),))
+    if start is None:
+        raise NeverStarted(f"`{signature.text}` has no value before the first round", entry.span,
+                           helps=(Help(f"write above the block what it starts with: `{signature.name.text} = …`"),))
+    if start.loop.rounds is entry.loop.rounds:
+        raise NeverStarted(f"`{signature.text}` is made anew in each round, and updated too", entry.span, "updated here",
+                           Label(start.span, "made here"), helps=(Help("put the equation above the block"),))
 
 
 def _masks(signature: Signature, letters: tuple[Index, ...], context: Context) -> Term:
@@ -257,7 +347,8 @@ def _balanced(result: Value, left: frozenset[Index], entry: Entry, domain: Term 
     _on_left(result, left)
     present = free_indices(result.term) | free_indices(result.domain) | free_indices(domain)
     if present or any(True for _ in reads(result.term)):
-        for index in sorted(left - present, key=lambda i: i.name):
+        given = entry.left.carried if entry.loop.rounds is None else {*entry.left.carried, entry.loop.rounds.index}
+        for index in sorted(left - present - given, key=lambda i: i.name):
             raise FreeOnLeft(f"index `{index}` stands on the left, but nothing on the right has it", entry.span,
                              helps=(Help(f"remove `{index}` from the left"),))
 

@@ -12,7 +12,7 @@ from einc.domains import negation, proves
 from einc.errors import Help, Silent, Span
 from einc.indices import WITHOUT_NUMBERS, Index
 from einc.problems import BoundAndFree, BoundTwice, ForeignIndex, NoNumber, NotApplicable, RelationAsValue, Unbound, UnknownIndex
-from einc.terms import TRUE, Apply, Position, Term, both, conjuncts, free_indices
+from einc.terms import ONE, TRUE, Apply, Position, Read, Term, both, conjuncts, free_indices, substitute
 
 _RELATIONS = {"<=": ("le", False), "<": ("lt", False), ">=": ("le", True), ">": ("lt", True), "=": ("eq", False),
               "!=": ("ne", False)}
@@ -86,6 +86,9 @@ def _member(context: Context, item: Term, node: s.Expression) -> Term:
         case s.Group("{", "}", items) if items:
             options = tuple(Apply("eq", (item, context.value(x).term)) for x in items)
             return options[0] if len(options) == 1 else Apply("or", options)
+    rounds = context.loop.rounds
+    if rounds is not None and rounds.index is not None and rounds.block and index_name(node) == rounds.block:
+        return both(Apply("eq", (Read(rounds.key, (item,)), ONE)), substitute(rounds.domain, {rounds.index: item}))
     found = head(node)
     if found is not None and (found[0].base in context.scope.lost or found[0].python in context.scope.lost):
         raise Silent("told with the set")

@@ -13,7 +13,7 @@ from einc.errors import Problem, Report, Span
 from einc.folds import FOLDS
 from einc.indices import Extent, Index, IndexSet
 from einc.primitives import PRIMITIVES
-from einc.terms import Slot, Term
+from einc.terms import TRUE, Slot, Term
 
 CALLABLE = frozenset(row.name for row in PRIMITIVES.values() if row.callable)
 
@@ -35,12 +35,33 @@ class Signature:
     domain: Term | None = None  # over `letters`
     letters: tuple[Index, ...] = ()
     lines: dict[int, Term] = field(default_factory=dict)
+    carried: frozenset[Index] = frozenset()  # indices that a `for` around its equation gives it, written or not
 
     @property
     def text(self) -> str:
         lower = " ".join(x.name for x in self.slots if x.level == "lower")
         upper = " ".join(f"({x.name})" if x.level == "label" else x.name for x in self.slots if x.level != "lower")
         return self.name.text + (f"_{{{lower}}}" if lower else "") + (f"^{{{upper}}}" if upper else "")
+
+
+@dataclass(eq=False)
+class Rounds:
+    """`for B ⊆ {s ≤ t}:`, or for one element a round: the name of the block, or none; `index` and `domain` come when it is read."""
+
+    block: str
+    conditions: tuple[s.Expression, ...]
+    span: Span
+    key: str = ""
+    index: Index | None = None
+    domain: Term = TRUE
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """What stands around a line: the indices that every name defined there carries, and the rounds that it belongs to."""
+
+    fixed: tuple[Index, ...] = ()
+    rounds: Rounds | None = None
 
 
 @dataclass(frozen=True)

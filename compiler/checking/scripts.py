@@ -15,6 +15,7 @@ from einc.errors import Help, Span
 from einc.indices import Index
 from einc.problems import AmbiguousScript
 from einc.spelling import GREEK
+from einc.terms import slot_of
 
 Level = Literal["lower", "upper", "label"]
 MAX_READINGS = 64
@@ -53,6 +54,13 @@ class Vocabulary:
             stem = self.indices.get(name.rstrip("'"))
             return None if stem is None else Index(name, stem.set)
         return found
+
+
+def carrying(items: Reading, fixed: Iterable[Index], span: Span) -> Reading:
+    """The items with the indices that a `for` fixes in front of them, those that are not written."""
+    written = {x.index for item in items for x in (item, *item.parts)}
+    missing = (slot_of(i) for i in fixed if i not in written)
+    return (*(Item("index", x.name, x.level, span, Index(x.name, x.set)) for x in missing), *items)
 
 
 def readings(scripts: tuple[s.Script, ...], words: Vocabulary) -> list[Reading]:

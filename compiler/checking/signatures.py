@@ -8,8 +8,8 @@ from typing import Literal
 
 from einc import syntax as s
 from einc.checking.names import ACCENT_LABELS, Name, head, index_name
-from einc.checking.scope import Mask, Scope, Signature
-from einc.checking.scripts import Item, Reading, Vocabulary, labelled, readings
+from einc.checking.scope import Loop, Mask, Rounds, Scope, Signature
+from einc.checking.scripts import Item, Reading, Vocabulary, carrying, labelled, readings
 from einc.checking.slots import match_slots
 from einc.errors import Help, Label, Silent, Span
 from einc.indices import Index, IndexSet
@@ -19,12 +19,12 @@ from einc.problems import (
     BadDeclaration,
     BadScript,
     DefinedTwice,
-    NotYet,
     OverridesNothing,
     RelationAsValue,
     Reserved,
     TwoEquals,
     UnreadableScript,
+    UpdateOutside,
 )
 from einc.terms import Slot
 
@@ -37,6 +37,7 @@ class Left:
 
     signature: Signature
     axes: tuple[tuple[Index, ...], ...]
+    carried: frozenset[Index] = frozenset()
 
     @property
     def letters(self) -> tuple[Index, ...]:
@@ -55,35 +56,40 @@ class Entry:
     withs: tuple[s.Relation, ...]
     span: Span
     broken: bool = False
+    loop: Loop = Loop()
+    update: bool = False
 
 
 @dataclass
 class Collected:
-    """The equations of a program by the identity of their signatures, its outputs, and the order of both."""
+    """The equations of a program by the identity of their signatures, its updates and outputs, and the order of all."""
 
     entries: dict[int, Entry] = field(default_factory=dict)
+    updates: list[Entry] = field(default_factory=list)
+    rounds: dict[Rounds, tuple[Index, ...]] = field(default_factory=dict)  # with the indices fixed around them
     outputs: list[Signature] = field(default_factory=list)
     order: list[Signature] = field(default_factory=list)
 
 
-def collect(scope: Scope, statements: Iterable[s.Statement]) -> Collected:
+def collect(scope: Scope, statements: Iterable[tuple[s.Statement, Loop]]) -> Collected:
     """Every tensor of the program; a line that is wrong is reported and left out."""
     found = Collected()
     ordered = list(statements)
-    outputs = [x.span.source for x in ordered if x.keyword == "output"]
-    for statement in ordered:
+    found.rounds = {loop.rounds: loop.fixed for _, loop in ordered if loop.rounds is not None}
+    outputs = [x.span.source for x, _ in ordered if x.keyword == "output"]
+    for statement, _ in ordered:
         if statement.keyword in ("input", "weight"):
             for clause in statement.clauses:
                 with scope.telling(statement, _stem(clause.body)):
                     _declared(scope, statement, clause, "input" if statement.keyword == "input" else "weight")
-    for statement in ordered:
+    for statement, loop in ordered:
         if statement.keyword in ("", "output"):
             with scope.telling(statement, _stems(statement)):
-                _defined(scope, found, statement, bool(outputs) and statement.span.source == outputs[-1])
-    for statement in ordered:
+                _defined(scope, found, statement, loop, bool(outputs) and statement.span.source == outputs[-1])
+    for statement, loop in ordered:
         if statement.keyword == "mask":
             with scope.telling(statement):
-                _mask(scope, statement)
+                _mask(scope, statement, loop)
     return found
 
 
@@ -99,7 +105,7 @@ def _stems(statement: s.Statement) -> tuple[str, ...]:
 # left sides
 
 
-def left_side(scope: Scope, node: s.Expression, role: Role, declare: bool = True) -> Left:
+def left_side(scope: Scope, node: s.Expression, role: Role, declare: bool = True, loop: Loop = Loop()) -> Left:
     """The signature of a name as it is declared or defined; a new one where none fits."""
     found = head(node)
     if found is None:
@@ -111,10 +117,11 @@ def left_side(scope: Scope, node: s.Expression, role: Role, declare: bool = True
     known = [r for r in known if all(i.kind != "expression" for i in r)]
     if len(known) > 1:
         raise _ambiguous(node, known)
-    existing = _existing(scope, stem, known[0]) if known else None
+    existing = _existing(scope, stem, known[0], loop, node.span) if known else None
     if existing is not None:
         return existing
     name, items = _declaring(scope, stem, scripts, node)
+    written, items = items, carrying(items, loop.fixed, node.span)
     slots = tuple(_slot(scope, item) for item in items)
     axes = tuple(_axis(item) for item in items)
     flat = [i for axis in axes for i in axis]
@@ -124,14 +131,20 @@ def left_side(scope: Scope, node: s.Expression, role: Role, declare: bool = True
                              helps=(Help(f"write `{twice}'` for one of the two"),))
     signature = scope.find(name, tuple(x.set for x in slots))
     if signature is None:
-        signature = Signature(name, slots, role, node.span)
+        signature = Signature(name, slots, role, node.span, carried=frozenset(loop.fixed))
         if declare:
             scope.add(signature)
-    return Left(signature, axes)
+    return Left(signature, axes, _carried(items, written))
 
 
-def _existing(scope: Scope, stem: Name, reading: Reading) -> Left | None:
-    name, items = labelled(stem, reading)
+def _carried(items: Reading, written: Reading) -> frozenset[Index]:
+    """The indices that only a `for` gives."""
+    return frozenset(i.index for i in items[: len(items) - len(written)] if i.index is not None)
+
+
+def _existing(scope: Scope, stem: Name, reading: Reading, loop: Loop, span: Span) -> Left | None:
+    name, written = labelled(stem, reading)
+    items = carrying(written, loop.fixed, span)
     for signature in scope.exactly(name):
         ordered = match_slots(scope, signature.slots, items)
         if ordered is None:
@@ -141,7 +154,7 @@ def _existing(scope: Scope, stem: Name, reading: Reading) -> Left | None:
                     x in zip(ordered, signature.slots, strict=True))
         flat = [i for axis in axes for i in axis]
         if whole and len(set(flat)) == len(flat):
-            return Left(signature, axes)
+            return Left(signature, axes, _carried(items, written))
     return None
 
 
@@ -240,16 +253,16 @@ def _a(role: str) -> str:
     return f"an {role}" if role == "input" else f"a {role}"
 
 
-def _defined(scope: Scope, found: Collected, statement: s.Statement, kept: bool) -> None:
+def _defined(scope: Scope, found: Collected, statement: s.Statement, loop: Loop, kept: bool) -> None:
     """An equation or an output line; where several files have outputs, those of the last one count."""
     signatures: list[Signature] = []
     clauses = list(statement.clauses)
     while statement.keyword == "output" and clauses and not isinstance(clauses[0].body, s.Relation):
         clause = clauses.pop(0)
-        signature = left_side(scope, clause.body, "local").signature
+        signature = left_side(scope, clause.body, "local", loop=loop).signature
         signature.alias = clause.alias or signature.alias
         signatures.append(signature)
-    for entry in _equations(scope, clauses, statement.broken) if clauses else []:
+    for entry in _equations(scope, clauses, loop, statement.broken) if clauses else []:
         _define(scope, found, entry, statement.override)
         signatures.append(entry.left.signature)
     if statement.keyword == "output":
@@ -259,7 +272,7 @@ def _defined(scope: Scope, found: Collected, statement: s.Statement, kept: bool)
                 found.outputs.append(signature)
 
 
-def _equations(scope: Scope, clauses: list[s.Clause], broken: bool) -> list[Entry]:
+def _equations(scope: Scope, clauses: list[s.Clause], loop: Loop, broken: bool) -> list[Entry]:
     """The equations of a list, each with the restrictions and local definitions that follow it."""
     groups: list[tuple[s.Clause, s.Relation, list[s.Clause], list[s.Relation]]] = []
     for clause in clauses:
@@ -274,25 +287,27 @@ def _equations(scope: Scope, clauses: list[s.Clause], broken: bool) -> list[Entr
         else:
             raise BadDeclaration(f"`{clause.span.text}` is no equation and no declaration", clause.span,
                                  helps=(Help("an equation is written `NAME = …`"),))
-    return [_entry(scope, *group, broken) for group in groups]
+    return [_entry(scope, *group, loop, broken) for group in groups]
 
 
 def _entry(scope: Scope, clause: s.Clause, relation: s.Relation, restrictions: list[s.Clause], withs: list[s.Relation],
-           broken: bool) -> Entry:
-    if "<-" in relation.operators:
-        raise NotYet("an update `←` stands inside a `for`, which this release does not compile", relation.span,
-                     notes=("recurrences come with `for`",))
-    if any(o not in ("=", ":=") for o in relation.operators):
+           loop: Loop, broken: bool) -> Entry:
+    update = relation.operators[0] == "<-"
+    if update and loop.rounds is None:
+        raise UpdateOutside("an update `←` stands where no rounds are", relation.span, helps=(
+            Help("put it in a block: `for B ⊆ {s ≤ t}:`, or `for s in 1..T:` for one element a round"),
+            Help("write `=` for what holds once and for all")))
+    if any(o not in ("=", ":=") for o in relation.operators[update:]):
         right = relation.operands[1].span.to(relation.operands[-1].span)
         raise RelationAsValue(f"`{right.text}` is a comparison, not a number", right,
                               helps=(Help("`1[…]` is 1 where it holds and 0 elsewhere", right, f"1[{right.text}]", False),))
     if len(relation.operands) > 2:
         raise TwoEquals("two equals signs in one equation", relation.operands[2].span, "", Label(relation.operands[1].span),
                         helps=(Help("write two equations"),))
-    left = left_side(scope, relation.operands[0], "local")
+    left = left_side(scope, relation.operands[0], "local", declare=not update, loop=loop)
     if clause.alias:
         left.signature.alias = clause.alias
-    return Entry(left, relation.operands[1], tuple(restrictions), tuple(withs), clause.span, broken)
+    return Entry(left, relation.operands[1], tuple(restrictions), tuple(withs), clause.span, broken, loop, update)
 
 
 def _is_equation(scope: Scope, clause: s.Clause, body: s.Relation, first: bool) -> bool:
@@ -314,6 +329,9 @@ def _define(scope: Scope, found: Collected, entry: Entry, override: bool) -> Non
         raise AssignsInput(f"`{signature.text}` is declared as {_a(signature.role)}",
                            entry.span, "", Label(signature.span, "declared here"),
                            helps=(Help("give one of the two another name"),))
+    if entry.update:
+        _update(scope, found, entry)
+        return
     before = found.entries.get(id(signature))
     if before is None and override:
         raise OverridesNothing(f"there is no equation for `{signature.text}` to override", entry.span,
@@ -328,12 +346,25 @@ def _define(scope: Scope, found: Collected, entry: Entry, override: bool) -> Non
     found.entries[id(signature)] = entry
 
 
-def _mask(scope: Scope, statement: s.Statement) -> None:
+def _update(scope: Scope, found: Collected, entry: Entry) -> None:
+    """`X ← …`: one for each state and its rounds."""
+    signature, rounds = entry.left.signature, entry.loop.rounds
+    before = next((x for x in found.updates if x.left.signature is signature), None)
+    if before is not None and before.loop.rounds is rounds:
+        raise DefinedTwice(f"`{signature.text}` is updated twice in one round", entry.span, "again here",
+                           Label(before.span, "updated here"), helps=(Help("write one update: all of a round take effect together"),))
+    if before is not None:
+        raise DefinedTwice(f"`{signature.text}` is updated in two blocks of rounds", entry.span, "again here",
+                           Label(before.span, "updated here"), helps=(Help("give the second its own name and start"),))
+    found.updates.append(entry)
+
+
+def _mask(scope: Scope, statement: s.Statement, loop: Loop) -> None:
     if not statement.tail:
         raise BadDeclaration("a mask says where a tensor exists", statement.span,
                              helps=(Help("write `mask L_{t s} : s ≤ t`, or `: all`"),))
     for clause in statement.clauses:
-        left = left_side(scope, clause.body, "local", declare=False)
+        left = left_side(scope, clause.body, "local", declare=False, loop=loop)
         signature = left.signature
         if signature not in scope.exactly(signature.name):
             if any(x in scope.lost for x in _stem(clause.body)):

@@ -9,7 +9,7 @@ from einc import syntax as s
 from einc.checking.misses import unmatched
 from einc.checking.names import Name, head
 from einc.checking.scope import Signature
-from einc.checking.scripts import Item, Level, labelled, readings
+from einc.checking.scripts import Item, Level, carrying, labelled, readings
 from einc.checking.slots import match_slots
 from einc.checking.values import Context, Occurrence, Parameter, Value, literal, merged, once
 from einc.errors import Help, Problem, Span
@@ -28,8 +28,8 @@ def read(context: Context, node: s.Expression, ask: bool = False) -> Value | Non
     special = _kronecker(context, stem, scripts, node.span)
     if special is not None:
         return special
-    matches, power = _matches(context, stem, scripts), _power(scripts)
-    powered = [] if power is None else _matches(context, stem, scripts[:-1])
+    matches, power = _matches(context, stem, scripts, node.span), _power(scripts)
+    powered = [] if power is None else _matches(context, stem, scripts[:-1], node.span)
     if len(matches) + len(powered) > 1:
         raise _ambiguous(matches, powered, node.span)
     if not matches and not powered:
@@ -61,7 +61,7 @@ def _power(scripts: tuple[s.Script, ...]) -> Fraction | None:
     return literal(scripts[-1].content)
 
 
-def _matches(context: Context, stem: Name, scripts: tuple[s.Script, ...]) -> list[_Match]:
+def _matches(context: Context, stem: Name, scripts: tuple[s.Script, ...], span: Span) -> list[_Match]:
     out: list[_Match] = []
     for param in context.params:
         if param.name.stem == stem.stem:
@@ -78,7 +78,11 @@ def _matches(context: Context, stem: Name, scripts: tuple[s.Script, ...]) -> lis
     for reading in readings(scripts, context.vocabulary(context.scope.labels(stem))):
         name, items = labelled(stem, reading)
         for signature in context.scope.exactly(name):
-            if (ordered := match_slots(context.scope, signature.slots, items)) is not None:
+            ordered = match_slots(context.scope, signature.slots, items)
+            if ordered is None and signature.carried:
+                fixed = (i for i in context.loop.fixed if i in signature.carried)
+                ordered = match_slots(context.scope, signature.slots, carrying(items, fixed, scripts[0].span if scripts else span))
+            if ordered is not None:
                 identity = (id(signature), " ".join(i.text for i in ordered))
                 if identity not in seen:
                     seen.add(identity)

@@ -1,0 +1,90 @@
+"""`for` blocks -> their lines one by one, each with what stands around it.
+
+Does not read an expression: the index and the domain of rounds come in `elaborate`, with the names they speak of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from einc import syntax as s
+from einc.checking.declare import defined_in
+from einc.checking.names import index_name
+from einc.checking.scope import Loop, Rounds, Scope
+from einc.checking.scripts import Vocabulary
+from einc.errors import Help
+from einc.indices import Index
+from einc.problems import BadLoop
+
+Lines = list[tuple[s.Statement, Loop]]
+
+_INSIDE = ("", "output", "mask", "for")
+_SPELLINGS = (
+    Help("write `for t, h:` to fix indices"),
+    Help("write `for B ⊆ {s ≤ t}:` for rounds over blocks, `for s in 1..t:` for one element a round"),
+)
+
+
+def unfold(scope: Scope, statements: Iterable[s.Statement], around: Loop = Loop()) -> Lines:
+    """Every line of the program; the lines of a block with the `for`s around them."""
+    out: Lines = []
+    for statement in statements:
+        if statement.keyword != "for":
+            out.append((statement, around))
+            continue
+        before = len(scope.report.problems)
+        with scope.telling(statement):
+            loop = _loop(scope, statement, around)
+            for line in statement.block:
+                _allowed(line)
+            out += unfold(scope, statement.block, loop)
+        if len(scope.report.problems) > before:
+            scope.lost.update(defined_in(statement))
+    return out
+
+
+def _allowed(line: s.Statement) -> None:
+    if line.keyword not in _INSIDE or line.override:
+        word = "override" if line.override else line.keyword
+        raise BadLoop(f"`{word}` stands in a `for`", line.span, notes=("in a block stand equations, updates and masks",),
+                      helps=(Help("put it above the block"),))
+
+
+def _loop(scope: Scope, statement: s.Statement, around: Loop) -> Loop:
+    clauses = [c.body for c in statement.clauses]
+    fixed = [_index(scope, x) for x in clauses]
+    if all(i is not None for i in fixed):
+        new = tuple(i for i in fixed if i is not None)
+        if around.rounds is not None:
+            raise BadLoop("indices are fixed inside of rounds", statement.span, helps=(Help("fix them around the rounds"),))
+        twice = [i for i in new if i in around.fixed or new.count(i) > 1]
+        if twice:
+            raise BadLoop(f"index `{twice[0]}` is fixed already", statement.span, helps=(Help("leave it out"),))
+        return Loop((*around.fixed, *new))
+    if around.rounds is not None:
+        raise BadLoop("rounds stand inside of rounds", statement.span, helps=(Help("write one after the other"),))
+    match clauses:
+        case (s.Relation((name, domain), ("subset",)), *more) if index_name(name) is not None:
+            block = index_name(name) or ""
+            if _index(scope, name) is not None or block in scope.sizes:
+                raise BadLoop(f"`{block}` has a meaning already, so it cannot name the blocks", name.span,
+                              helps=(Help("choose another letter"),))
+            return Loop(around.fixed, Rounds(block, (*_conditions(domain), *more), statement.span))
+    for clause, index in zip(clauses, fixed, strict=True):
+        if index is None and not isinstance(clause, s.Relation | s.Logic):
+            raise BadLoop(f"`{clause.span.text}` is no index and no condition", clause.span, helps=_SPELLINGS)
+        if isinstance(clause, s.Relation) and "subset" in clause.operators:
+            raise BadLoop(f"`{clause.span.text}` names no blocks", clause.span, helps=_SPELLINGS)
+    return Loop(around.fixed, Rounds("", tuple(clauses), statement.span))
+
+
+def _conditions(domain: s.Expression) -> Iterator[s.Expression]:
+    if isinstance(domain, s.Group) and domain.open == "{":
+        yield from domain.items
+    else:
+        yield domain
+
+
+def _index(scope: Scope, node: s.Expression) -> Index | None:
+    name = index_name(node)
+    return None if name is None else Vocabulary(scope.indices, frozenset()).index(name)
