@@ -12,6 +12,7 @@ from einc.errors import Help, Report, Source, Span
 from einc.normalise import normalise
 from einc.parse import parse, plain, read_bytes
 from einc.problems import NotText
+from einc.proof import unproved
 from einc.syntax import SyntaxTree
 from einc.terms import NormalProgram, TypedProgram
 
@@ -76,14 +77,20 @@ def syntax(source: Source, report: Report) -> SyntaxTree:
     return parse(source, report, _functions())
 
 
-def check(source: Source, report: Report, *, strict: bool = False) -> TypedProgram | None:
-    """What it means; None where there are errors. `strict` makes every warning an error."""
+def check(source: Source, report: Report, *, strict: bool = False, proved: bool = True) -> TypedProgram | None:
+    """What it means; None where there are errors. `strict` makes every warning an error.
+
+    Rounds mean something where their result is `proved` not to depend on how their domain is cut.
+    """
     if report.errors:
         return None
     tree = syntax(source, report)
     if not tree.statements and not report.errors:
         report.add(NotText("there is no statement in it", Span(source, 0, 0), helps=(Help("write declarations and equations"),)))
     program = check_tree(tree, _prelude(), report, find, syntax)
+    for recur in program.recurs if program is not None and proved else ():
+        for found in unproved(recur):
+            report.add(found.problem())
     return None if report.errors or (strict and report.warnings) else program
 
 

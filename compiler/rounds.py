@@ -1,6 +1,6 @@
 """A recurrence -> equations: what one round over the whole of its domain makes, and the round as blocks do it.
 
-Where the result does not depend on how the domain is cut, one block is as good as many; `planning/proof` asks whether it does.
+Where the result does not depend on how the domain is cut, one block is as good as many; `proof` asks whether it does.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from einc.terms import (
     Position,
     Program,
     Read,
+    Recur,
     Size,
     Slot,
     Tensor,
@@ -65,9 +66,15 @@ def _program(program: Program, explicit: bool) -> str:
     for tensor in program.inputs():
         lines.append(f"{tensor.role} {writer.declared(tensor)}{' : int' if tensor.integer else ''}")
     lines.append("")
-    lines += [writer.equation(e) for e in program.equations]
+    lines += [line for step in _steps(program) for line in writer.step(step)]
     lines += [f"output {writer.declared(program.tensors[key])} : all" for _, key in program.outputs]
     return "\n".join(lines) + "\n"
+
+
+def _steps(program: Program) -> list[Equation | Recur]:
+    """The equations as they are written: those that stand for rounds once, as rounds, where the first of them is."""
+    by = {key: recur for recur in program.recurs for key in recur.targets}
+    return list(dict.fromkeys(by.get(e.target, e) for e in program.equations))
 
 
 def _indices(program: Program) -> dict[str, IndexSet]:
@@ -77,8 +84,10 @@ def _indices(program: Program) -> dict[str, IndexSet]:
         for slot in tensor.slots:
             if _is_letter(slot.name):
                 found.setdefault(slot.name.rstrip("'"), slot.set)
-    for equation in program.equations:
-        for index in _mentioned(equation):
+    for step in _steps(program):
+        equations = (step,) if isinstance(step, Equation) else (*step.starts, *step.inside, *step.updates)
+        own = () if isinstance(step, Equation) else (*step.fixed, step.index)
+        for index in (*own, *(i for e in equations for i in _mentioned(e))):
             found.setdefault(index.name.rstrip("'"), index.set)
     for parts in program.sums.values():
         for part in parts:
@@ -165,9 +174,27 @@ class _Writer:
     def name(self, tensor: Tensor) -> str:
         return display(tensor, self.letters)
 
-    def equation(self, equation: Equation) -> str:
+    def equation(self, equation: Equation, sign: str = "=") -> str:
         tensor = self.program.tensors[equation.target]
-        return replace(self, labels=self._on_both_levels(equation))._equation(tensor, equation)
+        return replace(self, labels=self._on_both_levels(equation))._equation(tensor, equation, sign)
+
+    def step(self, step: Equation | Recur) -> list[str]:
+        """An equation, or rounds: what the states start with, and the block."""
+        if isinstance(step, Equation):
+            return [self.equation(step)]
+        lines = [self.equation(e) for e in step.starts]
+        if step.fixed:
+            lines.append(f"for {', '.join(i.name for i in step.fixed)}:")
+        pad = "    " if step.fixed else ""
+        said = [self.text(c) for c in conjuncts(step.domain) if c != TRUE]
+        if step.member:
+            lines.append(f"{pad}for {step.name} ⊆ {{{', '.join(said or [step.index.name])}}}:")
+        else:
+            over = step.index.set
+            whole = f"{step.index.name} ∈ {over.start}..{over.extent + number(over.start - 1)}"
+            lines.append(f"{pad}for {', '.join(said or [whole])}:")
+        lines += [f"{pad}    {self.equation(e)}" for e in step.inside]
+        return lines + [f"{pad}    {self.equation(e, '←')}" for e in step.updates]
 
     def _on_both_levels(self, equation: Equation) -> frozenset[Index]:
         levels: dict[Index, set[str]] = {i: set() for i in equation.indices if i.set.summed}
@@ -177,10 +204,10 @@ class _Writer:
                     levels[sub.index].add(slot.level)
         return frozenset(i for i, found in levels.items() if {"lower", "upper"} <= found)
 
-    def _equation(self, tensor: Tensor, equation: Equation) -> str:
+    def _equation(self, tensor: Tensor, equation: Equation, sign: str) -> str:
         left = self.name(tensor) + _scripts([(x, self.text(axis)) for x, axis in zip(tensor.slots, equation.axes, strict=True)])
         domain = "" if equation.domain == TRUE else ", " + ", ".join(self.text(c) for c in conjuncts(equation.domain))
-        return f"{left} = {self.text(equation.body)}{domain}"
+        return f"{left} {sign} {self.text(equation.body)}{domain}"
 
     def text(self, term: Term, level: int = 0) -> str:
         """The term, parenthesised where it binds looser than `level`."""
@@ -212,6 +239,8 @@ class _Writer:
             case Join(_, parts):
                 return " ⊕ ".join(self.text(body, _SUM) for _, body in parts), 0
             case Apply(op, args):
+                if (member := self.program.block_of(term)) is not None:
+                    return f"{self.text(member[0])} ∈ {member[1].text}", 0
                 return self._applied(op, args)
         raise AssertionError(term)
 
@@ -224,7 +253,10 @@ class _Writer:
         if self.explicit:
             said += [f"{i.name} ∈ {i.set.start}..{i.set.extent + number(i.set.start - 1)}" for i in term.bound
                      if i not in free_indices(term.domain) and i.set.cls not in WITHOUT_NUMBERS]
-        script = ", ".join([" ".join(i.name for i in term.bound), *said])
+        # Where `s ∈ B` stands first it names the index.
+        named = [found[0] for c in conjuncts(term.domain)[:1] if (found := self.program.block_of(c)) is not None]
+        letters = [] if named == [Position(i) for i in term.bound] else [" ".join(i.name for i in term.bound)]
+        script = ", ".join([*letters, *said])
         return f"{_FOLD_SIGNS.get(term.op, term.op)}_{{{script}}} {self.text(term.body, _PRODUCT)}"
 
     def _applied(self, op: str, args: tuple[Term, ...]) -> tuple[str, int]:

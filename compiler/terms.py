@@ -175,6 +175,7 @@ class Recur:
     starts: tuple[Equation, ...]
     inside: tuple[Equation, ...]
     updates: tuple[Equation, ...]
+    places: Mapping[str, tuple[str, Span]] = field(default_factory=dict, compare=False)  # each state as written, and its update
 
     @property
     def targets(self) -> frozenset[str]:
@@ -210,6 +211,13 @@ class Program:
         read = {r.tensor for e in self.equations for t in (e.domain, e.body) for r in reads(t)}
         read |= {tensor for _, tensor in self.outputs}
         return tuple(t for t in self.tensors.values() if t.role != "local" and t.key in read)
+
+    def block_of(self, condition: Term) -> tuple[Term, Tensor] | None:
+        """The element and the block of `s ∈ B`."""
+        match condition:
+            case Apply("eq", (Read(tensor, (element,)), _)) if any(tensor == recur.member for recur in self.recurs):
+                return element, self.tensors[tensor]
+        return None
 
     def equation(self, key: str) -> Equation | None:
         return next((e for e in self.equations if e.target == key), None)

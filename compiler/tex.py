@@ -89,11 +89,15 @@ def _tex(program: Program, term: Term) -> tuple[str, int]:
         case Where(condition, then):
             return rf"\mathbb{{1}}[{conditions(program, condition)}]\, {tex(program, then, _ATOM)}", _PRODUCT
         case Fold(op, bound, domain, body):
-            below = " ".join(letter(b.name) for b in bound) + ("" if domain == TRUE else ", " + conditions(program, domain))
+            named = [found[0] for c in conjuncts(domain)[:1] if (found := program.block_of(c)) is not None]
+            letters = [] if named == [Position(b) for b in bound] else [" ".join(letter(b.name) for b in bound)]
+            below = ", ".join([*letters, *([] if domain == TRUE else [conditions(program, domain)])])
             return rf"\{op}_{{{below}}} {tex(program, body, _PRODUCT)}", _PRODUCT
         case Join(_, parts):
             return r" \oplus ".join(tex(program, body) for _, body in parts), 0
         case Apply(op, args):
+            if (found := program.block_of(term)) is not None:
+                return rf"{tex(program, found[0])} \in {letter(found[1].text)}", 0
             return _applied(program, op, args)
     raise AssertionError(term)
 

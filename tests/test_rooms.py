@@ -18,10 +18,9 @@ HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.gramm
 
 # The rooms of compiler/ from the foundation up: each may import what stands before it.
 ORDER = [
-    "errors", "problems", "syntax", "primitives", "folds", "spelling", "tokens", "lines", "parse", "indices", "terms", "domains", "rounds",
-    "checking", "checker", "sizes", "interpret", "show", "tex", "rewrites", "simplify", "gating", "normalise", "plan",
-    "planning", "pipeline",
-    "front", "hook", "commands", "cli", "__main__",
+    "errors", "problems", "syntax", "primitives", "folds", "spelling", "tokens", "lines", "parse", "indices", "terms", "domains",
+    "rounds", "checking", "checker", "sizes", "interpret", "show", "tex", "rewrites", "simplify", "finishing", "forms", "proof",
+    "gating", "normalise", "plan", "planning", "pipeline", "front", "hook", "commands", "cli", "__main__",
 ]
 DOORS = ("compiler/front.py", "compiler/hook.py", "compiler/cli.py", "compiler/__init__.py", "compiler/commands/")
 

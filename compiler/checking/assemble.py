@@ -116,9 +116,12 @@ def _sets(tensors: dict[str, Tensor], equations: tuple[Equation, ...]) -> Iterat
 
 def _living(recur: Recur, live: dict[str, None], names: dict[str, str]) -> Recur:
     """The part of a recurrence that the outputs need."""
-    kept = replace(recur, **{field: tuple(e for e in getattr(recur, field) if e.target in live)
-                             for field in ("starts", "inside", "updates")})
-    return replace(kept.map(lambda e: _renamed(e, names)), domain=_rename_term(recur.domain, names),
+    def kept(equations: tuple[Equation, ...]) -> tuple[Equation, ...]:
+        return tuple(_renamed(e, names) for e in equations if e.target in live)
+
+    return replace(recur, starts=kept(recur.starts), inside=kept(recur.inside), updates=kept(recur.updates),
+                   domain=_rename_term(recur.domain, names),
+                   places={names[key]: place for key, place in recur.places.items() if key in names},
                    member=names.get(recur.member, recur.member))
 
 

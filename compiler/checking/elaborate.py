@@ -8,7 +8,7 @@ from einc import syntax as s
 from einc.checking.expressions import value
 from einc.checking.names import Name, head, index_name
 from einc.checking.predicates import predicate, restriction
-from einc.checking.scope import Function, Loop, Map, Rounds, Scope, Signature
+from einc.checking.scope import OPEN, Function, Loop, Map, Rounds, Scope, Signature
 from einc.checking.signatures import Collected, Entry, left_side
 from einc.checking.values import Context, Made, Parameter, Value
 from einc.domains import proves
@@ -140,7 +140,7 @@ class Work:
         self.open.pop(key)
         self.done.add(key)
 
-    def _context(self, owner: str, left: frozenset[Index] | None, made: Made, report: Report, loop: Loop = Loop()) -> Context:
+    def _context(self, owner: str, left: frozenset[Index] | None, made: Made, report: Report, loop: Loop = OPEN) -> Context:
         return Context(self.scope, report, made, owner, left, value, self.settle, loop=loop)
 
     def _rounds(self, rounds: Rounds, fixed: tuple[Index, ...]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from einc import syntax as s
 from einc.checking.declare import defined_in
 from einc.checking.names import index_name
-from einc.checking.scope import Loop, Rounds, Scope
+from einc.checking.scope import OPEN, Loop, Rounds, Scope
 from einc.checking.scripts import Vocabulary
 from einc.errors import Help
 from einc.indices import Index
@@ -25,7 +25,7 @@ _SPELLINGS = (
 )
 
 
-def unfold(scope: Scope, statements: Iterable[s.Statement], around: Loop = Loop()) -> Lines:
+def unfold(scope: Scope, statements: Iterable[s.Statement], around: Loop = OPEN) -> Lines:
     """Every line of the program; the lines of a block with the `for`s around them."""
     out: Lines = []
     for statement in statements:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from einc.checking.elaborate import Work
 from einc.checking.scope import Rounds
 from einc.errors import Help, Label, Span
+from einc.indices import Index
 from einc.problems import BadLoop, Circular, RoundValue
 from einc.rounds import one_round, order
 from einc.terms import Equation, Recur, Slot, Tensor, free_indices, reads
@@ -28,7 +29,7 @@ def recurrences(work: Work) -> list[Recur]:
     return out
 
 
-def _recurrence(work: Work, rounds: Rounds, fixed: tuple[object, ...]) -> Recur | None:
+def _recurrence(work: Work, rounds: Rounds, fixed: tuple[Index, ...]) -> Recur | None:
     updates, mine = work.updates.get(rounds, []), work.inner.get(rounds, [])
     if rounds.index is None or not updates:
         if rounds.block and rounds.index is not None and not any(x.loop.rounds is rounds for x in work.collected.updates):
@@ -46,9 +47,9 @@ def _recurrence(work: Work, rounds: Rounds, fixed: tuple[object, ...]) -> Recur 
     by = {e.target: e for e in work.equations.values()}
     states = {e.target for e in updates}
     inside = tuple(e for e in mine if e.target in anew and e.target not in states)
-    known = {e.target for e in updates}
-    return order(Recur(rounds.block, tuple(i for i in work.collected.rounds[rounds]), rounds.index, rounds.domain, rounds.key,
-                       tuple(by[t] for t in sorted(known)), inside, tuple(updates)))
+    places = {x.left.signature.key: (x.left.signature.name.text, x.span) for x in work.collected.updates if x.loop.rounds is rounds}
+    return order(Recur(rounds.block, fixed, rounds.index, rounds.domain, rounds.key,
+                       tuple(by[t] for t in sorted(states)), inside, tuple(updates), places))
 
 
 def _reads(equation: Equation) -> set[str]:

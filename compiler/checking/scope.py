@@ -64,6 +64,8 @@ class Loop:
     rounds: Rounds | None = None
 
 
+OPEN = Loop()  # nothing stands around
+
 @dataclass(frozen=True)
 class Mask:
     """`mask L_{t s} : s ≤ t`: the letters of its left side, and the predicate as written (None: all)."""

@@ -57,10 +57,12 @@ class Vocabulary:
 
 
 def carrying(items: Reading, fixed: Iterable[Index], span: Span) -> Reading:
-    """The items with the indices that a `for` fixes in front of them, those that are not written."""
+    """The items with the indices that a `for` fixes, those that are not written: in front of the others of their level."""
     written = {x.index for item in items for x in (item, *item.parts)}
-    missing = (slot_of(i) for i in fixed if i not in written)
-    return (*(Item("index", x.name, x.level, span, Index(x.name, x.set)) for x in missing), *items)
+    missing = [Item("index", i.name, slot_of(i).level, span, i) for i in fixed if i not in written]
+    at = next((n for n, item in enumerate(items) if item.level != "lower"), len(items))
+    lower = [x for x in missing if x.level == "lower"]
+    return (*lower, *items[:at], *(x for x in missing if x.level != "lower"), *items[at:])
 
 
 def readings(scripts: tuple[s.Script, ...], words: Vocabulary) -> list[Reading]:

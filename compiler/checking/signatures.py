@@ -8,7 +8,7 @@ from typing import Literal
 
 from einc import syntax as s
 from einc.checking.names import ACCENT_LABELS, Name, head, index_name
-from einc.checking.scope import Loop, Mask, Rounds, Scope, Signature
+from einc.checking.scope import OPEN, Loop, Mask, Rounds, Scope, Signature
 from einc.checking.scripts import Item, Reading, Vocabulary, carrying, labelled, readings
 from einc.checking.slots import match_slots
 from einc.errors import Help, Label, Silent, Span
@@ -56,7 +56,7 @@ class Entry:
     withs: tuple[s.Relation, ...]
     span: Span
     broken: bool = False
-    loop: Loop = Loop()
+    loop: Loop = OPEN
     update: bool = False
 
 
@@ -105,7 +105,7 @@ def _stems(statement: s.Statement) -> tuple[str, ...]:
 # left sides
 
 
-def left_side(scope: Scope, node: s.Expression, role: Role, declare: bool = True, loop: Loop = Loop()) -> Left:
+def left_side(scope: Scope, node: s.Expression, role: Role, declare: bool = True, loop: Loop = OPEN) -> Left:
     """The signature of a name as it is declared or defined; a new one where none fits."""
     found = head(node)
     if found is None:
@@ -139,7 +139,7 @@ def left_side(scope: Scope, node: s.Expression, role: Role, declare: bool = True
 
 def _carried(items: Reading, written: Reading) -> frozenset[Index]:
     """The indices that only a `for` gives."""
-    return frozenset(i.index for i in items[: len(items) - len(written)] if i.index is not None)
+    return frozenset(i.index for i in items if i.index is not None and i not in written)
 
 
 def _existing(scope: Scope, stem: Name, reading: Reading, loop: Loop, span: Span) -> Left | None:
@@ -352,7 +352,8 @@ def _update(scope: Scope, found: Collected, entry: Entry) -> None:
     before = next((x for x in found.updates if x.left.signature is signature), None)
     if before is not None and before.loop.rounds is rounds:
         raise DefinedTwice(f"`{signature.text}` is updated twice in one round", entry.span, "again here",
-                           Label(before.span, "updated here"), helps=(Help("write one update: all of a round take effect together"),))
+                           Label(before.span, "updated here"),
+                           helps=(Help("write one: all updates of a round take effect together"),))
     if before is not None:
         raise DefinedTwice(f"`{signature.text}` is updated in two blocks of rounds", entry.span, "again here",
                            Label(before.span, "updated here"), helps=(Help("give the second its own name and start"),))

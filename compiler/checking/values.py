@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from einc import syntax as s
 from einc.checking.names import Name
-from einc.checking.scope import Loop, Scope, Signature
+from einc.checking.scope import OPEN, Loop, Scope, Signature
 from einc.checking.scripts import Level, Vocabulary
 from einc.domains import negation, proves
 from einc.errors import Report, Span
@@ -129,7 +129,7 @@ class Context:
     params: tuple[Parameter, ...] = ()
     letters: Mapping[str, Index] | None = None
     calling: tuple[str, ...] = ()
-    loop: Loop = Loop()
+    loop: Loop = OPEN
 
     def value(self, node: s.Expression) -> Value:
         """What the expression means here."""

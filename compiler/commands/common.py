@@ -24,15 +24,15 @@ def read(path: str, report: Report) -> Source:
     return pipeline.read_source(Path(path), report)
 
 
-def checked(path: str, report: Report, strict: bool = False) -> TypedProgram | None:
+def checked(path: str, report: Report, strict: bool = False, proved: bool = True) -> TypedProgram | None:
     """A file -> its program; None where the report has errors, or under `strict` warnings."""
-    return pipeline.check(read(path, report), report, strict=strict)
+    return pipeline.check(read(path, report), report, strict=strict, proved=proved)
 
 
-def typed(path: str, strict: bool = False) -> TypedProgram:
+def typed(path: str, strict: bool = False, proved: bool = True) -> TypedProgram:
     """A file -> its program, its problems told; where there is none the command ends with status 1."""
     report = Report()
-    program = checked(path, report, strict)
+    program = checked(path, report, strict, proved)
     tell(report)
     if program is None:
         click.echo(tally(report), err=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from einc.folds import FOLDS
 from einc.indices import Index
@@ -14,6 +13,7 @@ from einc.rewrites import ALL
 from einc.show import text
 from einc.simplify import simplify
 from einc.terms import (
+    ONE,
     TRUE,
     Apply,
     Const,
@@ -23,10 +23,12 @@ from einc.terms import (
     Position,
     Program,
     Read,
+    Recur,
     Slot,
     Tensor,
     Term,
     Where,
+    both,
     conjuncts,
     const,
     reads,
@@ -35,6 +37,8 @@ from einc.terms import (
     transform,
 )
 from einc.tex import conditions, subscripted, tex
+
+_BLOCK = "·B"
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def recurrences(program: NormalProgram) -> list[Recurrence]:
         kept |= {key for _, key in program.outputs}
         passed = stream(group.equations, group.virtual, frozenset(kept) - group.virtual, frozenset(program.tensors))
         if passed.index is not None and passed.carries:
-            out.append(_Telling(program, passed, group.virtual).recurrence())
+            out.append(_Telling(program, passed, group.virtual, frozenset(kept)).recurrence())
         elif passed.notes:
             last = group.equations[-1]
             out.append(Recurrence(program, last.indices, last.indices[0], TRUE, (), (), (), passed.notes[0]))
@@ -82,8 +86,9 @@ def recurrences(program: NormalProgram) -> list[Recurrence]:
 class _Telling:
     """One pass told in the letters of the papers."""
 
-    def __init__(self, program: NormalProgram, passed: Streamed, virtual: frozenset[str]) -> None:
+    def __init__(self, program: NormalProgram, passed: Streamed, virtual: frozenset[str], kept: frozenset[str]) -> None:
         assert passed.index is not None
+        self.kept = kept
         self.passed, self.virtual, self.index = passed, virtual, passed.index
         self.by = {e.target: e for e in passed.equations}
         place = [e.target for e in passed.equations]
@@ -94,6 +99,7 @@ class _Telling:
         self.fixed = tuple(i for i in self.by[passed.carries[0].target].indices if all(i in x for x in spaces))
         self.tensors = dict(program.tensors)
         self.letters = self._letters()
+        self.common: Term = TRUE
         self.program = program
 
     def _letters(self) -> dict[str, str]:
@@ -126,7 +132,7 @@ class _Telling:
         bodies = [self.by[t].body for t in {**self.carried, **dict.fromkeys(self.shares)}]
         domains = [b.domain for b in bodies if isinstance(b, Fold)]
         common = [c for c in conjuncts(domains[0]) if all(c in conjuncts(d) for d in domains)]
-        domain = TRUE if not common else common[0] if len(common) == 1 else Apply("and", tuple(common))
+        self.common = both(*common)
         start = tuple(Line(self._state(t), "=", _neutral(c.fold)) for t, c in self.carried.items())
         block = [*self._values(), *self._updates()]
         finish = tuple(
@@ -134,8 +140,11 @@ class _Telling:
             for e in self.passed.equations
             if e.target not in self.carried and e.target not in self.virtual and self._late(e)
         )
-        shown = Program(self.program.name, self.tensors, (), (), self.program.sizes, self.program.splits, self.program.sums)
-        return Recurrence(shown, self.fixed, self.index, domain, start, tuple(block), finish)
+        finish += tuple(Line(self._own(self.by[t]), "=", self._state(t)) for t in self.carried if t in self.kept)
+        self.tensors[_BLOCK] = Tensor(_BLOCK, "B", (slot_of(self.index),), "local")
+        recur = Recur("B", self.fixed, self.index, self.common, _BLOCK, (), (), ())
+        shown = replace(self.program, tensors=self.tensors, equations=(), outputs=(), recurs=(recur,))
+        return Recurrence(shown, self.fixed, self.index, self.common, start, tuple(block), finish)
 
     def _late(self, equation: Equation) -> bool:
         return not isinstance(equation.body, Fold)
@@ -183,7 +192,9 @@ class _Telling:
 
     def _over_block(self, fold: Fold) -> Fold:
         """The fold over the elements of B; a domain that not all folds share is said."""
-        return Fold(fold.op, fold.bound, fold.domain, self._term(fold.body, True))
+        inside = Apply("eq", (Read(_BLOCK, (Position(self.index),)), ONE))
+        more = (c for c in conjuncts(fold.domain) if c not in conjuncts(self.common))
+        return Fold(fold.op, fold.bound, both(inside, *more), self._term(fold.body, True))
 
     def _state(self, target: str, prime: str = "") -> Read:
         name = self.letters[target]
@@ -191,8 +202,9 @@ class _Telling:
 
     def _made(self, name: str, like: str) -> Read:
         indices = tuple(i for i in self.by[like].indices if i not in self.fixed)
-        self.tensors[name] = Tensor(name, name, tuple(Slot(i.set, "upper", i.name) for i in indices), "local")
-        return Read(name, tuple(map(Position, indices)))
+        key = f"·{name}"  # the program may have a tensor of the same name
+        self.tensors[key] = Tensor(key, name, tuple(Slot(i.set, "upper", i.name) for i in indices), "local")
+        return Read(key, tuple(map(Position, indices)))
 
     def _own(self, equation: Equation) -> Read:
         """A tensor of the program under its own name, all its indices written."""
@@ -247,24 +259,30 @@ def as_text(found: Recurrence) -> str:
     if found.fixed:
         lines.append(f"for {', '.join(i.name for i in found.fixed)}:")
         pad = "    "
-    lines += [f"{pad}{_line(program, x, found)}" for x in found.start]
+    lines += [f"{pad}{line_text(program, x)}" for x in found.start]
     lines.append(f"{pad}for B ⊆ {{{domain}}}:")
-    lines += [f"{pad}    {_line(program, x, found)}" for x in found.block]
-    lines += [f"{pad}{_line(program, x, found)}" for x in found.finish]
+    lines += [f"{pad}    {line_text(program, x)}" for x in found.block]
+    lines += [f"{pad}{line_text(program, x)}" for x in found.finish if not _itself(program, x)]
     return "\n".join(lines) + "\n"
 
 
-def _line(program: Program, line: Line, found: Recurrence) -> str:
-    return f"{text(program, line.left)} {line.sign} {_blocked(text(program, line.right), found)}"
+def guarded(term: Term) -> Term:
+    """What a result is where its domain is not empty."""
+    match term:
+        case Where(_, then) | Apply("add", (Where(_, then), Where(Apply("not"), _))):
+            return then
+    return term
 
 
-def _blocked(shown: str, found: Recurrence) -> str:
-    """Folds over the block: their domain is B, with what only this fold restricts."""
-    said = ", ".join(text(found.program, c) for c in conjuncts(found.domain)) if found.domain != TRUE else ""
-    name = found.index.name
-    whole = re.escape(f"_{{{name}, {said}}}" if said else f"_{{{name}}}")
-    shown = re.sub(rf"(Σ|max|min|prod){whole}", lambda m: f"{m[1]}_{{{name} ∈ B}}", shown)
-    return shown.replace(f"_{{{name}, {said}, ", f"_{{{name} ∈ B, ")
+def _itself(program: Program, line: Line) -> bool:
+    """Whether a result is a state of its own name, of which nothing is left to say."""
+    right = guarded(line.right)
+    return isinstance(right, Read) and program.tensors[right.tensor].text == program.tensors[line.left.tensor].text
+
+
+def line_text(program: Program, line: Line) -> str:
+    """One line as source of the language."""
+    return f"{text(program, line.left)} {line.sign} {text(program, line.right)}"
 
 
 def as_tex(found: Recurrence) -> str:
@@ -278,11 +296,10 @@ def as_tex(found: Recurrence) -> str:
         sign = {"←": r"\leftarrow"}.get(x.sign, x.sign)
         left = subscripted(program, program.tensors[x.left.tensor], x.left.subs)
         right = tex(program, x.right)
-        whole = re.escape(f"_{{{name}, {said}}}" if said else f"_{{{name}}}")
-        right = re.sub(rf"(\\sum|\\max|\\min|\\prod){whole}", lambda m: rf"{m[1]}_{{{name} \in B}}", right)
         return rf"  {left} &{sign} {right}"
 
-    rows = [line(x) for x in [*found.start, *found.block, *found.finish]]
+    rows = [line(x) for x in [*found.start, *found.block, *(x for x in found.finish if not _itself(program, x))]]
     block = rf"B \subseteq \{{{said or name}\}}"
-    head = rf"% for fixed ({', '.join(tex(program, Position(i)) for i in found.fixed)}), over blocks {block}"
+    fixed = f"for fixed ({', '.join(tex(program, Position(i)) for i in found.fixed)}), " if found.fixed else ""
+    head = f"% {fixed}over blocks {block}"
     return head + "\n\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}\n"

@@ -11,10 +11,10 @@ import math
 import re
 from dataclasses import dataclass, replace
 
+from einc.finishing import over_nothing
 from einc.folds import FOLDS
 from einc.indices import Index
 from einc.planning.basis import product
-from einc.planning.finishing import over_nothing
 from einc.planning.moments import Moving, moment
 from einc.planning.passes import Carry, Streamed
 from einc.planning.ranges import nonempty

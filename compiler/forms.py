@@ -58,7 +58,8 @@ def form(term: Term) -> Form:
     """The normal form of a term."""
     match term:
         case Const(value):
-            return number(value) if isinstance(value, Fraction) else times(number(Fraction(1 if value > 0 else -1)), atom(_INFINITY))
+            sign = number(Fraction(1 if value > 0 else -1))
+            return number(value) if isinstance(value, Fraction) else times(sign, atom(_INFINITY))
         case Apply("add" | "mul" as op, args):
             return reduce(added if op == "add" else times, (form(x) for x in args))
         case Apply("sub", (a, b)):

@@ -9,19 +9,34 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from einc.errors import Help
+from einc.finishing import over_nothing
 from einc.folds import FOLDS
-from einc.planning.finishing import over_nothing
-from einc.planning.forms import equal
+from einc.forms import equal
+from einc.problems import CutDependent
 from einc.rounds import lifted, member, opened, resolved
-from einc.terms import ONE, Apply, Const, Equation, Fold, Read, Recur, Term, const, conjuncts, reads, substitute, transform
+from einc.terms import ONE, Apply, Const, Equation, Fold, Read, Recur, Term, conjuncts, const, reads, substitute, transform
 
 
 @dataclass(frozen=True)
 class Open:
     """A state whose next value is not proved to be that of the blocks taken together."""
 
+    recur: Recur
     update: Equation
     start: bool  # it is the start that does not fit: a round over nothing changes it
+
+    def problem(self) -> CutDependent:
+        """What is told of it."""
+        name, span = self.recur.places[self.update.target]
+        if self.start:
+            return CutDependent(f"what `{name}` starts with is not what a round over nothing leaves", span, notes=(
+                "where the domain is empty the state keeps its start, and the fold over nothing is another value",
+            ), helps=(Help("start with the neutral element of the update: 0 for a sum, -∞ for a maximum"),))
+        return CutDependent(f"the rounds of `{name}` are not proved to be one fold of their blocks", span, notes=(
+            "a round over one block, then one over another, is not found equal to one round over both",
+        ), helps=(Help("rescale what was summed before when the reference changes: `z ← z exp(m - m') + …`"),
+                  Help("see what one round over all makes of it: `einc derive`")))
 
 
 def unproved(recur: Recur) -> tuple[Open, ...]:
@@ -38,9 +53,9 @@ def unproved(recur: Recur) -> tuple[Open, ...]:
         then = fresh.over(body, made, fresh.one(2))
         together = fresh.over(body, starts, fresh.both)
         if fresh.left(together.body) or not equal(then.body, together.body):
-            failed[target] = Open(update, False)
+            failed[target] = Open(recur, update, False)
         elif not _same_start(fresh.over(body, starts, fresh.none), starts[target]):
-            failed[target] = Open(update, True)
+            failed[target] = Open(recur, update, True)
     needs = {t: {r.tensor for r in reads(body.body)} - {t} for t, body in bodies.items()}
     roots = tuple(x for t, x in failed.items() if not needs[t] & failed.keys())
     return roots or tuple(failed.values())
