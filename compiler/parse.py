@@ -302,14 +302,18 @@ def parse(source: Source, report: Report, functions: frozenset[str] = frozenset(
         return s.SyntaxTree(source, ())
     skip = tuple(m.span() for m in _PLAN.finditer(source.text))
     own = frozenset(_DEFINED.findall(source.text))
-    found: list[tuple[int, s.Statement]] = []
+    found: list[tuple[int, s.Statement | None]] = []
     lost: list[str] = []
+    headless: int | None = None  # the column of a block whose head cannot be read: its lines go with it
     for line in lines(source, report, functions | own, skip):
         statement = _parse_line(source, line, report)
-        if statement is None:
-            lost += _names(line)
-        else:
-            found.append((line.column, statement))
+        if headless is not None and line.column <= headless:
+            headless = None
+        if statement is None and headless is None and line.words[0].type in ("FOR", "SECTION"):
+            headless = line.column
+        known = statement if headless is None else None
+        found.append((line.column, known))
+        lost += _names(line) if known is None else []
     return s.SyntaxTree(source, tuple(_nest(found, report)), frozenset(lost))
 
 
@@ -320,7 +324,7 @@ def _names(line: Line) -> list[str]:
     """What a line that cannot be read would have said: the names before its equals sign, or all of them."""
     out = []
     for word in line.words:
-        if word.type == "REL" and word.value in ("=", ":=") and line.words[0].type in ("WORD", "GREEK", "ACCENT", "OUTPUT",
+        if word.type == "REL" and word.value in ("=", ":=", "<-") and line.words[0].type in ("WORD", "GREEK", "ACCENT", "OUTPUT",
                                                                                        "OVERRIDE"):
             break
         if word.type in ("WORD", "GREEK", "TEXT"):
@@ -333,19 +337,21 @@ def _too_large(what: str, span: Span | None) -> NotText:
                    helps=(Help("split it, and `use` the parts"),))
 
 
-def _nest(found: list[tuple[int, s.Statement]], report: Report) -> list[s.Statement]:
-    """Lines deeper than a `for` or `section` belong to it."""
+def _nest(found: list[tuple[int, s.Statement | None]], report: Report) -> list[s.Statement]:
+    """Lines deeper than a `for` or `section` belong to it; those that cannot be read only hold its place."""
     out: list[s.Statement] = []
     at = 0
     while at < len(found):
         column, statement = found[at]
         at += 1
+        if statement is None:
+            continue
         if statement.keyword in ("for", "section"):
             end = at
             while end < len(found) and found[end][0] > column:
                 end += 1
             block = tuple(_nest(found[at:end], report))
-            if not block:
+            if end == at:
                 report.add(Unexpected(f"the `{statement.keyword}` has no lines below it", statement.span,
                                       helps=(Help("indent what belongs to it"),)))
             statement = replace(statement, block=block)

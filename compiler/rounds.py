@@ -5,6 +5,7 @@ Where the result does not depend on how the domain is cut, one block is as good 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -54,6 +55,8 @@ def one_round(recur: Recur) -> tuple[Equation, ...]:
 
 def _neutral(term: Term) -> Term:
     """What a state starts with says nothing where it is the neutral element of what it is merged by."""
+    if term == Apply("exp", (Const(-math.inf),)):
+        return ZERO
     for row in FOLDS.values():
         match term:
             case Apply(op, args) if op == row.step:
@@ -89,25 +92,26 @@ def resolved(recur: Recur, old: Callable[[Read], Term], inside: Callable[[Term],
 def lifted(recur: Recur) -> Recur:
     """The round for a block of any size, whose instance for one element is the round as it is written.
 
-    An addend of an update that speaks of the element becomes its fold over the block; so does one of a value that is
-    what a state will be. Every other value of a round is put where it is read. A reading among several: whether the
-    blocks then agree is for the proof to say.
+    What an update adds to its state becomes the fold over the block; so does what is added in a value that is the next
+    one of a state. Every other value of an element is put where it is read. A reading among several: whether the blocks
+    then agree is for the proof to say.
     """
     if recur.member:
         return recur
     recur = replace(recur, member=_BLOCK)
     by: dict[str, Equation] = {}
     inside: list[Equation] = []
-    following = {e.body.tensor for e in recur.updates if isinstance(e.body, Read)}
+    following = {e.body.tensor: e.target for e in recur.updates if isinstance(e.body, Read)}
     for equation in recur.inside:
         equation = replace(equation, body=_open(equation.body, by))
-        if recur.index in equation.indices or recur.index not in free_indices(equation.body):
+        if recur.index not in equation.indices and equation.target in following:
+            inside.append(replace(equation, body=_over_block(recur, following[equation.target], equation.body)))
+        elif recur.index in equation.indices or recur.index not in free_indices(equation.body):
             inside.append(equation)
-        elif equation.target in following:
-            inside.append(replace(equation, body=_over_block(recur, equation.body)))
         else:
             by[equation.target] = equation
-    updates = tuple(replace(e, body=_over_block(recur, _open(e.body, by))) for e in recur.updates)
+    updates = tuple(replace(e, body=_over_block(recur, e.target, _open(e.body, by)) if not _is_next(e, following) else e.body)
+                    for e in recur.updates)
     return replace(recur, inside=tuple(inside), updates=updates)
 
 
@@ -115,18 +119,22 @@ def _open(term: Term, by: dict[str, Equation]) -> Term:
     return transform(term, lambda t: opened(t, by) if isinstance(t, Read) and t.tensor in by else t)
 
 
-def _over_block(recur: Recur, body: Term) -> Term:
-    """p + q_j -> p + Σ_{j ∈ B} q_j, and so for the step of every fold."""
-    index = recur.index
-    if index not in free_indices(body):
-        return body
+def _is_next(update: Equation, following: dict[str, str]) -> bool:
+    return isinstance(update.body, Read) and following.get(update.body.tensor) == update.target
+
+
+def _over_block(recur: Recur, state: str, body: Term) -> Term:
+    """p x + q_j -> p x + Σ_{j ∈ B} q_j for the state x, and so for the step of every fold, in a function too."""
     for row in FOLDS.values():
         parts = _parts(body, row.step)
-        still = tuple(x for x in parts if index not in free_indices(x))
-        moving = tuple(x for x in parts if index in free_indices(x))
-        if still:
+        still = tuple(x for x in parts if recur.index not in free_indices(x) and any(r.tensor == state for r in reads(x)))
+        moving = tuple(x for x in parts if x not in still)
+        if still and moving and len(parts) > 1:
             return Apply(row.step, (*still, _fold(recur, row.name, moving[0] if len(moving) == 1 else Apply(row.step, moving))))
-    return _fold(recur, "sum", body)
+    match body:
+        case Apply(op, (inner,)):
+            return Apply(op, (_over_block(recur, state, inner),))
+    return body if recur.index not in free_indices(body) else _fold(recur, "sum", body)
 
 
 def _fold(recur: Recur, op: str, body: Term) -> Fold:

@@ -179,6 +179,7 @@ class Work:
             self.updates.setdefault(rounds, []).append(equation)
         except Problem as problem:
             report.add(problem)
+            self.scope.lost.add(signature.name.base)
         for found in report.problems if not entry.broken else ():
             self.report.add(found)
         self.made.take(made)

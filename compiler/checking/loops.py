@@ -14,7 +14,7 @@ from einc.checking.scope import OPEN, Loop, Rounds, Scope
 from einc.checking.scripts import Vocabulary
 from einc.errors import Help
 from einc.indices import Index
-from einc.problems import BadLoop
+from einc.problems import BadLoop, UnknownIndex
 
 Lines = list[tuple[s.Statement, Loop]]
 
@@ -71,11 +71,18 @@ def _loop(scope: Scope, statement: s.Statement, around: Loop) -> Loop:
                               helps=(Help("choose another letter"),))
             return Loop(around.fixed, Rounds(block, (*_conditions(domain), *more), statement.span))
     for clause, index in zip(clauses, fixed, strict=True):
+        if isinstance(clause, s.Relation) and clause.operators[0] == "in" and _unknown(scope, clause.operands[0]):
+            name = clause.operands[0].span
+            raise UnknownIndex(f"`{name.text}` is no declared index", name, helps=(Help(f"declare it: `index {name.text} : time(T)`"),))
         if index is None and not isinstance(clause, s.Relation | s.Logic):
             raise BadLoop(f"`{clause.span.text}` is no index and no condition", clause.span, helps=_SPELLINGS)
         if isinstance(clause, s.Relation) and "subset" in clause.operators:
             raise BadLoop(f"`{clause.span.text}` names no blocks", clause.span, helps=_SPELLINGS)
     return Loop(around.fixed, Rounds("", tuple(clauses), statement.span))
+
+
+def _unknown(scope: Scope, node: s.Expression) -> bool:
+    return index_name(node) is not None and _index(scope, node) is None and index_name(node) not in scope.lost
 
 
 def _conditions(domain: s.Expression) -> Iterator[s.Expression]:

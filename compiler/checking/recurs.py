@@ -49,7 +49,7 @@ def _recurrence(work: Work, rounds: Rounds, fixed: tuple[Index, ...]) -> Recur |
     inside = tuple(e for e in mine if e.target in anew and e.target not in states)
     places = {x.left.signature.key: (x.left.signature.name.text, x.span) for x in work.collected.updates if x.loop.rounds is rounds}
     return order(Recur(rounds.block, fixed, rounds.index, rounds.domain, rounds.key,
-                       tuple(by[t] for t in sorted(states)), inside, tuple(updates), places))
+                       tuple(by[t] for t in by if t in states), inside, tuple(updates), places))
 
 
 def _reads(equation: Equation) -> set[str]:
