@@ -58,7 +58,7 @@ def _checked(tree: s.SyntaxTree, prelude: s.SyntaxTree, report: Report, find: Fi
     work.everything()
     recurs = recurrences(work)
     claims(work, statements)
-    chosen = outputs(work)
+    chosen = outputs(work, recurs)
     if report.errors:
         return None
     # Ranges, causality and isolation are facts about the whole program.

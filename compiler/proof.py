@@ -34,11 +34,12 @@ class Open:
                 "where the domain is empty the state keeps its start, and the fold over nothing is another value",
             ), helps=(Help("start with the neutral element of the update: 0 for a sum, -∞ for a maximum"),))
         states = {e.target for e in self.recur.updates} - {self.update.target}
+        others = any(r.tensor in states for e in (*self.recur.inside, self.update) for r in reads(e.body))
         scaled = Help("rescale what was summed before when what it is relative to changes: `z ← z exp(m - m') + …`")
+        beside = Help("see it beside what one round over all makes of it: `einc derive`")
         return CutDependent(f"the rounds of `{name}` are not proved to be one fold of their blocks", span, notes=(
             "a round over one block, then one over another, is not found equal to one round over both",
-        ), helps=((scaled,) if any(r.tensor in states for e in (*self.recur.inside, self.update) for r in reads(e.body)) else ()) + (
-            Help("see it beside what one round over all makes of it: `einc derive`"),))
+        ), helps=(scaled, beside) if others else (beside,))
 
 
 def unproved(recur: Recur) -> tuple[Open, ...]:

@@ -307,6 +307,25 @@ def windowed(zoo: SimpleNamespace) -> Trial:
     return Trial(trial.inputs, trial.outputs, {"W": 5})
 
 
+def online(_: SimpleNamespace) -> Trial:
+    x = {name: value[0].transpose(0, 1) for name, value in qkv().items()}
+    bias = normal(STEPS, STEPS, 3)
+    later = torch.ones(STEPS, STEPS, dtype=torch.bool).triu(1)
+    mask = bias.permute(2, 0, 1).masked_fill(later, -torch.inf)
+    y = functional.scaled_dot_product_attention(*(v.transpose(0, 1)[None] for v in x.values()), attn_mask=mask[None])
+    return Trial({"Q_hat": x["Q"], "K_hat": x["K"], "V": x["V"], "b": bias}, {"Y": y[0].transpose(0, 1)})
+
+
+def loops(_: SimpleNamespace) -> Trial:
+    x = 3 * normal(STEPS)
+    return Trial({"x": x}, {"a": functional.softmax(x, -1)})
+
+
+def pooled(_: SimpleNamespace) -> Trial:
+    q, k, v = normal(5), normal(STEPS, 5), normal(STEPS, 3)
+    return Trial({"q": q, "k": k, "v": v}, {"o": functional.softmax(k @ q, -1) @ v})
+
+
 ORACLES: dict[str, Callable[[SimpleNamespace], Trial]] = {
     "attention": lambda zoo: layer(zoo, "Llama", HEADS),
     "gqa": lambda zoo: layer(zoo, "Llama", KEYS),
@@ -336,6 +355,10 @@ ORACLES: dict[str, Callable[[SimpleNamespace], Trial]] = {
     "retention": faded,
     "gated": gated,
     "linear": features,
+    "online_softmax": online,
+    "three_loops": loops,
+    "two_loops": loops,
+    "one_loop": pooled,
 }
 
 

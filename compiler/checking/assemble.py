@@ -23,11 +23,14 @@ def stem(source: Source) -> str:
     return made + "_" * keyword.iskeyword(made)
 
 
-def outputs(work: Work) -> list[Signature]:
-    """The declared outputs, else what is defined and never read."""
+def outputs(work: Work, recurs: list[Recur]) -> list[Signature]:
+    """The declared outputs, else what is defined and never read; what a round makes anew is none."""
     chosen = work.collected.outputs
     if not chosen:
-        read = {r.tensor for e in [*work.equations.values(), *work.made.equations] for r in [*reads(e.body), *reads(e.domain)]}
+        updates = (e for recur in recurs for e in recur.updates)
+        everything = [*work.equations.values(), *work.made.equations, *updates]
+        read = {r.tensor for e in everything for r in [*reads(e.body), *reads(e.domain)] if r.tensor != e.target}
+        read |= {e.target for recur in recurs for e in recur.inside}
         chosen = [x for x in work.collected.order if x.key not in read]
     lost = work.scope.lost
     for signature in chosen:

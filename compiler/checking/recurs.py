@@ -35,6 +35,9 @@ def _recurrence(work: Work, rounds: Rounds, fixed: tuple[Index, ...]) -> Recur |
         if rounds.block and rounds.index is not None and not any(x.loop.rounds is rounds for x in work.collected.updates):
             raise BadLoop("nothing is updated in the rounds", rounds.span, helps=(Help("write what a round changes: `z ← z + …`"),))
         return None
+    by, states = {e.target: e for e in work.equations.values()}, {e.target for e in updates}
+    if not states <= by.keys():
+        return None  # told with what it starts with
     if rounds.block:
         work.made.tensors.append(Tensor(rounds.key, rounds.block, (Slot(rounds.index.set, "lower", rounds.index.name),), "local"))
     anew = {e.target for e in updates} | {rounds.key}
@@ -44,8 +47,6 @@ def _recurrence(work: Work, rounds: Rounds, fixed: tuple[Index, ...]) -> Recur |
         anew |= {e.target for e in mine if _reads(e) & anew}
         anew |= {e.target for e in mine if not rounds.block and rounds.index in free_indices(e.body) - set(e.indices)}
         grown = len(anew) > before
-    by = {e.target: e for e in work.equations.values()}
-    states = {e.target for e in updates}
     inside = tuple(e for e in mine if e.target in anew and e.target not in states)
     places = {x.left.signature.key: (x.left.signature.name.text, x.span) for x in work.collected.updates if x.loop.rounds is rounds}
     return order(Recur(rounds.block, fixed, rounds.index, rounds.domain, rounds.key,

@@ -298,8 +298,8 @@ def _entry(scope: Scope, clause: s.Clause, relation: s.Relation, restrictions: l
             Help("put it in a block: `for B ⊆ {s ≤ t}:`, or `for s in 1..T:` for one element a round"),
             Help("write `=` for what holds once and for all")))
     if "<-" in relation.operators[1:]:
-        raise TwoEquals("an update stands inside of another statement", relation.operands[2].span, "", Label(relation.operands[1].span),
-                        helps=(Help("write two statements"),))
+        raise TwoEquals("an update stands inside of another statement", relation.operands[2].span, "",
+                        Label(relation.operands[1].span), helps=(Help("write two statements"),))
     if any(o not in ("=", ":=") for o in relation.operators[update:]):
         right = relation.operands[1].span.to(relation.operands[-1].span)
         raise RelationAsValue(f"`{right.text}` is a comparison, not a number", right,

@@ -39,6 +39,8 @@ from einc.terms import (
 from einc.tex import conditions, subscripted, tex
 
 _BLOCK = "·B"
+# The letters of the papers, and others where the program has these.
+_LETTERS = {"m": "mμ", "z": "zζ", "N": "NU", "a": "ac", "r": "rR", "w": "wυ", "M": "MΩ"}
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,13 @@ class _Telling:
         spaces = [set(self.by[t].indices) for t in self.carried]
         self.fixed = tuple(i for i in self.by[passed.carries[0].target].indices if all(i in x for x in spaces))
         self.tensors = dict(program.tensors)
+        used = {r.tensor for e in passed.equations for t in (e.domain, e.body) for r in reads(t)} - self.carried.keys()
+        slots = [slot for t in self.tensors.values() for slot in t.slots]
+        self.sizes = {n for slot in slots for n in slot.set.extent.sizes} | set(program.sizes)
+        self.taken = {self.tensors[t].text for t in used if t in self.tensors} | self.sizes | {slot.name for slot in slots}
+        self.program = program
         self.letters = self._letters()
         self.common: Term = TRUE
-        self.program = program
 
     def _letters(self) -> dict[str, str]:
         """m for a running maximum that others refer to, z for a sum as wide as it, N for a wider one, a for what stands alone;
@@ -108,14 +114,18 @@ class _Telling:
         references = {c.reference for c in self.carried.values() if c.reference}
         asked = set(self.passed.before.values())
         chosen: dict[str, str] = {}
+        # An extent and a tensor with indices may share a name.
+        free = {role: next(x for x in options if x not in self.taken - (self.sizes if role == "N" else set()))
+                for role, options in _LETTERS.items()}
         for target, carry in self.carried.items():
             wide = set(self.by[target].indices) > set(self.fixed)
             if not isinstance(self.by[target].body, Fold):
-                chosen[target] = "r" if self._itself(target) else "M"
+                role = "r" if self._itself(target) else "M"
             elif target in references:
-                chosen[target] = "m"
+                role = "m"
             else:
-                chosen[target] = ("N" if wide else "z") if carry.reference else "w" if target in asked else "a"
+                role = ("N" if wide else "z") if carry.reference else "w" if target in asked else "a"
+            chosen[target] = free[role]
         out: dict[str, str] = {}
         for target, name in chosen.items():
             same = [t for t, n in chosen.items() if n == name]
@@ -141,8 +151,8 @@ class _Telling:
             if e.target not in self.carried and e.target not in self.virtual and self._late(e)
         )
         finish += tuple(Line(self._own(self.by[t]), "=", self._state(t)) for t in self.carried if t in self.kept)
-        self.tensors[_BLOCK] = Tensor(_BLOCK, "B", (slot_of(self.index),), "local")
-        recur = Recur("B", self.fixed, self.index, self.common, _BLOCK, (), (), ())
+        recur = Recur(next(x for x in "BCDEFGJPSUVW" if x not in self.taken), self.fixed, self.index, self.common, _BLOCK, (), (), ())
+        self.tensors[_BLOCK] = Tensor(_BLOCK, recur.name, (slot_of(self.index),), "local")
         shown = replace(self.program, tensors=self.tensors, equations=(), outputs=(), recurs=(recur,))
         return Recurrence(shown, self.fixed, self.index, self.common, start, tuple(block), finish)
 
@@ -188,7 +198,7 @@ class _Telling:
         return folded and equation.target not in self.carried and equation.target not in virtual
 
     def _scale(self, reference: str) -> Read:
-        return self._made("α" + self.letters[reference][1:], reference)
+        return self._made(next(x for x in "αγω" if x not in self.taken) + self.letters[reference][1:], reference)
 
     def _over_block(self, fold: Fold) -> Fold:
         """The fold over the elements of B; a domain that not all folds share is said."""
@@ -260,7 +270,7 @@ def as_text(found: Recurrence) -> str:
         lines.append(f"for {', '.join(i.name for i in found.fixed)}:")
         pad = "    "
     lines += [f"{pad}{line_text(program, x)}" for x in found.start]
-    lines.append(f"{pad}for B ⊆ {{{domain}}}:")
+    lines.append(f"{pad}for {program.tensors[_BLOCK].text} ⊆ {{{domain}}}:")
     lines += [f"{pad}    {line_text(program, x)}" for x in found.block]
     lines += [f"{pad}{line_text(program, x)}" for x in found.finish if not _itself(program, x)]
     return "\n".join(lines) + "\n"
@@ -299,7 +309,7 @@ def as_tex(found: Recurrence) -> str:
         return rf"  {left} &{sign} {right}"
 
     rows = [line(x) for x in [*found.start, *found.block, *(x for x in found.finish if not _itself(program, x))]]
-    block = rf"B \subseteq \{{{said or name}\}}"
+    block = rf"{program.tensors[_BLOCK].text} \subseteq \{{{said or name}\}}"
     fixed = f"for fixed ({', '.join(tex(program, Position(i)) for i in found.fixed)}), " if found.fixed else ""
     head = f"% {fixed}over blocks {block}"
     return head + "\n\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}\n"

@@ -1,0 +1,464 @@
+"""Written recurrences: their meaning for every cut, the proof that it is one, what is refused, and what `einc derive` says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from helpers import Arrays, arrays, assert_close, typed, typed_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from programs import FILES, Case
+
+import einc
+from einc import pipeline
+from einc.cli import main
+from einc.errors import Problem, Report, Source, render
+from einc.forms import equal
+from einc.interpret import interpret
+from einc.planning.fuse import peeled
+from einc.planning.recurrence import Recurrence, as_text, recurrences
+from einc.planning.written import written
+from einc.proof import unproved
+from einc.rounds import Cut
+from einc.show import show
+from einc.terms import Apply, Equation, NormalProgram, Program, Read, Term, TypedProgram, canonical, const, reads
+
+SPECS = {case.name: case for case in FILES}
+PAPER = SPECS["online_softmax"].text
+SIZES = {"T": 7, "H": 2, "d_k": 3, "N": 6, "D": 2, "d_v": 2}
+
+HEAD = "index t, s : time(T)\nindex h : head(H)\nindex d : feature(D)\ninput x_s, y_s, V_s^d, L_{t s}, g_t\n"
+BLOCK = """for t:
+    m = {m}
+    z = {z}
+    N^d = 0
+    for B ⊆ {{{domain}}}:
+        m' = max(m, max_{{s ∈ B}} L_{{t s}})
+        z ← z e^{{m - m'}} + Σ_{{s ∈ B}} e^{{L_{{t s}} - m'}}
+        N^d ← N^d e^{{m - m'}} + Σ_{{s ∈ B}} e^{{L_{{t s}} - m'}} V_s^d
+        m ← m'
+    output Y_t^d = N^d / z : all
+"""
+ELEMENT = "{starts}\nfor s in 1..T:\n{lines}\noutput {outputs}"
+
+
+def element(starts: str, lines: str, outputs: str) -> str:
+    """Rounds over the elements of 1..T, a line for each equation or update."""
+    rows = [f"    {line.strip()}" for line in lines.split(";")]
+    return HEAD + ELEMENT.format(starts=starts.replace(";", "\n"), lines="\n".join(rows), outputs=outputs)
+
+
+RIGHT = {
+    "paper": PAPER,
+    "three loops": SPECS["three_loops"].text,
+    "two loops": SPECS["two_loops"].text,
+    "one loop": SPECS["one_loop"].text,
+    "causal": HEAD + BLOCK.format(m="-∞", z="0", domain="s ≤ t"),
+    "window": "dim W\n" + HEAD + BLOCK.format(m="-∞", z="0", domain="s ≤ t, t - W < s"),
+    "may be empty": HEAD + BLOCK.format(m="-∞", z="0", domain="s + 2 ≤ t"),
+    "everything": HEAD + BLOCK.format(m="-∞", z="0", domain="s"),
+    "a start that takes part": HEAD + BLOCK.format(m="g_t", z="1", domain="s ≤ t"),
+    "sum": element("z = 0", "z ← z + x_s", "z"),
+    "difference": element("z = 0", "z ← z - x_s + 2 y_s", "z"),
+    "product": element("p = 1", "p ← p x_s", "p"),
+    "minimum": element("p = ∞", "p ← min(p, x_s)", "p"),
+    "not from the neutral element": element("z = 3", "z ← x_s + z", "z"),
+    "count and mean": element("n = 0; a = 0", "n' = n + 1; a ← a + (x_s - a) / n'; n ← n'", "a"),
+    "second moment": element("n = 0; a = 0; v = 0", "n' = n + 1; a' = a + (x_s - a) / n'; v ← v + (x_s - a)(x_s - a');"
+                             "a ← a'; n ← n'", "v"),
+    "logarithm of a sum": element("l = -∞", "l ← log(exp(l) + exp(x_s))", "l"),
+    "a value of its own index": element("z = 0", "w_s = x_s y_s; z ← z + w_s", "z"),
+    "rows of elements": HEAD + "for t:\n    z = 0\n    for s ≤ t:\n        z ← z + x_s\n    output Y_t = z",
+    "an update reads another": element("z = 0; p = 0", "z' = z + x_s; z ← z'; p ← p + 2 x_s", "p, z"),
+}
+
+# Each with the state that is told, and what the two sides of `einc derive` have to show.
+WRONG = {
+    "no rescale": (PAPER.replace(r"\alpha z +", "z +"), ["z"], r"z \leftarrow z +", "z ← α z + Σ_{s ∈ B}"),
+    "wrong sign": (PAPER.replace("exp(m - m')", "exp(m' - m)"), ["N", "z"], r"\alpha = \exp(m' - m)", "z ← α z + Σ_{s ∈ B}"),
+    "no maximum": (PAPER.replace(r"\max(m, m_B)", "m_B"), ["m"], "m' = m_B", "m' = max(m, max_{s ∈ B}"),
+    "wrong reference": (PAPER.replace(r"\exp(ℓ_s - m') V", r"\exp(ℓ_s - m) V"), ["N"], "exp(ℓ_s - m) V", "N^{d} ← α"),
+    "one loop as printed": (SPECS["one_loop"].text.replace(r"\frac{e^m}{e^{m'}}", r"\frac{e^{m'}}{e^m}"), ["o"],
+                            r"\frac{e^{m'}}{e^m}", "o^{c} = N^{c} / z"),
+    "old sum": (SPECS["two_loops"].text.replace("d e^{m - m'} +", "d +"), ["d"], "d ← d + ", "z ← α z +"),
+}
+ORDERED = {
+    "decay": element("z = 0", "z ← z e^{-1} + x_s", "z"),
+    "last": element("z = 0", "z ← x_s", "z"),
+    "doubled": element("z = 0", "z ← 2 z + x_s", "z"),
+    "start of its own": HEAD + BLOCK.format(m="-∞", z="1", domain="s ≤ t"),
+    "block as a number": HEAD + """for t:
+    z = 0
+    for B ⊆ {s ≤ t}:
+        z ← z + Σ_{s ≤ t} 1[s ∈ B] x_s
+    output Y_t = z
+""",
+}
+
+
+@cache
+def program_of(text: str, proved: bool = True) -> TypedProgram:
+    report = Report()
+    program = pipeline.check(Source("spec.ein", text), report, proved=proved)
+    assert program is not None, "\n".join(map(render, report.problems))
+    return program
+
+
+def given_for(program: Program, seed: int = 0) -> tuple[Arrays, dict[str, int]]:
+    sizes = {**SIZES, **({"W": 3} if "W" in show(program) else {})}
+    names = {n for t in program.inputs() for slot in t.slots for n in slot.set.extent.sizes} | ({"W"} & sizes.keys())
+    found = {n: sizes[n] for n in sorted(names)}
+    return arrays(program, found, {}, seed), found
+
+
+def cuts() -> st.SearchStrategy[Cut]:
+    """Every way to cut places into blocks, in any order and some of them empty."""
+    def cut(labels: list[int]) -> Cut:
+        return lambda extent: [[n for n in range(extent) if labels[n % len(labels)] == k] for k in (2, 0, 3, 1)]
+
+    return st.lists(st.integers(0, 3), min_size=1, max_size=9).map(cut)
+
+
+def whole(extent: int) -> Sequence[Sequence[int]]:
+    return [range(extent)]
+
+
+def single(extent: int) -> Sequence[Sequence[int]]:
+    return [[n] for n in range(extent)]
+
+
+# the meaning
+
+
+@cache
+def folds(name: str) -> Arrays:
+    """What the folds give that the rounds stand for."""
+    program = program_of(RIGHT[name])
+    given_arrays, sizes = given_for(program)
+    return interpret(pipeline.normal(program), given_arrays, sizes)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+@settings(max_examples=12)
+@given(cut=cuts())
+def test_the_rounds_give_the_folds_for_every_cut(name: str, cut: Cut) -> None:
+    program = program_of(RIGHT[name])
+    given_arrays, sizes = given_for(program)
+    assert_close(interpret(program, given_arrays, sizes, cut), folds(name))
+
+
+def test_the_paper_is_what_others_compute() -> None:
+    program = program_of(PAPER)
+    given_arrays, sizes = given_for(program)
+    q, k, v, b = (torch.from_numpy(given_arrays[n]) for n in ("Q_hat", "K_hat", "V", "b"))
+    logits = torch.einsum("thk,shk->hts", q, k) / SIZES["d_k"] ** 0.5 + b.permute(2, 0, 1)
+    later = torch.ones(logits.shape[1:], dtype=torch.bool).triu(1)
+    expected = torch.einsum("hts,shd->thd", logits.masked_fill(later, -torch.inf).softmax(-1), v)
+    for cut in (whole, single):
+        assert_close(interpret(program, given_arrays, sizes, cut), {"Y": expected.numpy()})
+    made = einc.compile(PAPER)(Q_hat=q, K_hat=k, V=v, b=b)
+    assert torch.allclose(made, expected)
+
+
+def test_moments_are_those_of_numpy() -> None:
+    x = np.random.default_rng(0).normal(size=9) + 100
+    assert np.allclose(einc.interpret(RIGHT["second moment"], {"x": x})["v"], x.var() * 9)
+    assert np.allclose(einc.interpret(RIGHT["count and mean"], {"x": x})["a"], x.mean())
+
+
+def test_a_row_without_elements_keeps_its_start() -> None:
+    text = HEAD + "for t:\n    z = 5\n    for s + 2 ≤ t:\n        z ← z + x_s\n    output Y_t = z"
+    x = np.arange(1.0, 5)
+    for program in (program_of(text), pipeline.normal(program_of(text))):
+        assert interpret(program, {"x": x})["Y"].tolist() == [5, 5, 6, 8]
+
+
+def test_all_updates_of_a_round_take_effect_together() -> None:
+    text = element("a = 1; b = 2", "a ← b; b ← a + x_s - x_s", "a, b")
+    program = program_of(text, proved=False)
+    for extent, (a, b) in enumerate([(1, 2), (2, 1), (1, 2), (2, 1)]):
+        found = interpret(program, {"x": np.ones(extent)})
+        assert (found["a"], found["b"]) == (a, b)
+
+
+# the proof
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_right_is_proved(name: str) -> None:
+    program = program_of(RIGHT[name])
+    assert program.recurs
+    assert [unproved(recur) for recur in program.recurs] == [()] * len(program.recurs)
+
+
+@pytest.mark.parametrize("name", [*WRONG, *ORDERED])
+def test_what_is_wrong_is_refused(name: str) -> None:
+    text = WRONG[name][0] if name in WRONG else ORDERED[name]
+    assert text not in RIGHT.values()
+    found = einc.check(text)
+    assert {p.code for p in found} == {"E0704"}
+    if name in WRONG:
+        assert sorted(re.findall(r"`(\w+)`", p.message)[0] for p in found) == WRONG[name][1]
+
+
+@pytest.mark.parametrize("name", ["no rescale", "wrong sign"])
+def test_what_is_refused_depends_on_the_cut(name: str) -> None:
+    program = program_of(WRONG[name][0], proved=False)
+    given_arrays, sizes = given_for(program)
+    one, other = (interpret(program, given_arrays, sizes, cut)["Y"] for cut in (single, lambda n: [range(2), range(2, n)]))
+    assert not np.allclose(one, other)
+
+
+@pytest.mark.parametrize("name", ["one loop as printed", "old sum"])
+def test_what_is_refused_is_not_what_was_meant(name: str) -> None:
+    """The notes print the scale of eq. 87 upside down: the loop as printed gives something else than its own sum."""
+    program = program_of(WRONG[name][0], proved=False)
+    right = program_of(RIGHT["one loop" if "one" in name else "two loops"])
+    same = []
+    for seed in range(4):
+        given_arrays, sizes = given_for(program, seed)
+        (one,), (other,) = interpret(program, given_arrays, sizes).values(), interpret(right, given_arrays, sizes).values()
+        same.append(np.allclose(one, other))
+    assert not all(same)
+
+
+def test_a_spec_with_open_rounds_is_not_compiled() -> None:
+    with pytest.raises(einc.EincError, match="E0704"):
+        einc.compile(WRONG["no rescale"][0])
+
+
+LEAVES = st.sampled_from(["a", "b", "c"]).map(lambda n: Read(n, ())) | st.integers(-2, 2).map(const)
+TERMS: st.SearchStrategy[Term] = st.recursive(LEAVES, lambda kids: st.one_of(
+    st.tuples(st.sampled_from(["add", "sub", "mul", "div", "max", "min"]), kids, kids).map(lambda x: Apply(x[0], x[1:])),
+    st.tuples(st.sampled_from(["exp", "neg", "tanh"]), kids).map(lambda x: Apply(x[0], x[1:])),
+), max_leaves=6)
+
+
+def value(term: Term, at: dict[str, float]) -> float:
+    match term:
+        case Read(name):
+            return at[name]
+        case Apply(op, args):
+            names = {"sub": "subtract", "mul": "multiply", "div": "divide", "neg": "negative", "max": "maximum", "min": "minimum"}
+            return float(getattr(np, names.get(op, op))(*(value(x, at) for x in args)))
+    return float(term.value)  # type: ignore[union-attr, arg-type]
+
+
+@settings(max_examples=300)
+@given(TERMS, TERMS, st.integers(0, 99))
+def test_equal_forms_are_equal_numbers(one: Term, other: Term, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    at = dict(zip("abc", rng.uniform(0.5, 1.5, 3), strict=True))
+    with np.errstate(all="ignore"):
+        x, y = value(one, at), value(other, at)
+        if np.isfinite(x) and np.isfinite(y) and equal(one, other):
+            assert np.isclose(x, y, rtol=1e-6)
+        shaken = Apply("div", (Apply("mul", (Apply("add", (other, one)), Apply("exp", (other,)))), Apply("exp", (other,))))
+        if all(np.isfinite(value(t, at)) for t in (one, other, shaken)) and abs(y) < 50:
+            assert equal(shaken, Apply("sub", (one, Apply("neg", (other,))))) or _open(one) or _open(other)
+
+
+def _open(term: Term) -> bool:
+    """Whether a quotient by a difference that is always 0, or the like, makes the term one without a form."""
+    return not equal(term, term)
+
+
+# what is found, and what is written
+
+
+def source_of(normal: NormalProgram, found: list[Recurrence]) -> str:
+    """A spec in which the recurrences that were found stand in place of the equations that they come from."""
+    lines = [x for r in found for x in (*r.start, *r.block, *r.finish)]
+    defined = {x.left.tensor for x in lines}
+    needed = {read.tensor for r in found for t in (r.domain, *(x.right for x in lines)) for read in reads(t)}
+    needed |= {key for _, key in normal.outputs} - defined
+    kept: list[Equation] = []
+    for equation in reversed(normal.equations):
+        if equation.target in needed and equation.target not in defined:
+            kept.append(equation)
+            needed |= {r.tensor for t in (equation.domain, equation.body) for r in reads(t)}
+    words = ("index", "dim", "input", "weight", "output")
+    head = [x for x in show(normal).splitlines() if x.split(" ")[0] in words]
+    body = [x for x in show(replace(normal, equations=tuple(reversed(kept)))).splitlines() if x.split(" ")[0] not in words]
+    return "\n".join([*head[:-len(normal.outputs)], *body, *map(as_text, found), *head[-len(normal.outputs):]])
+
+
+def found_in(case: Case) -> list[Recurrence]:
+    return recurrences(pipeline.normal(typed_of(case)))
+
+
+@pytest.mark.parametrize("case", [c for c in FILES if (f := found_in(c)) and len(f) == 1 and not f[0].note], ids=lambda c: c.name)
+def test_what_is_found_is_a_spec_that_is_proved(case: Case) -> None:
+    """The text of `einc derive` is source: read back, it is proved for every cut, and means what it was found in."""
+    program = typed_of(case)
+    again = program_of(source_of(peeled(pipeline.normal(program)), found_in(case)))
+    assert len(again.recurs) == 1
+    for seed, sizes in enumerate(case.trials()):
+        given_arrays = arrays(program, sizes, case.ranges, seed)
+        assert_close(interpret(again, given_arrays, sizes), interpret(program, given_arrays, sizes))
+
+
+def derived(text: str, *options: str) -> tuple[int, str]:
+    with CliRunner().isolated_filesystem():
+        with open("spec.ein", "w", encoding="utf-8") as file:
+            file.write(text)
+        done = CliRunner().invoke(main, ["derive", "spec.ein", *options])
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.output
+        return done.exit_code, done.output
+
+
+@pytest.mark.parametrize("options", [(), ("--tex",)])
+def test_derive_proves_the_paper(options: tuple[str, ...]) -> None:
+    code, said = derived(PAPER, *options)
+    sign = "%" if options else "#"
+    line = 1 + PAPER[: PAPER.index(r"z \leftarrow")].count("\n")
+    assert code == 0
+    assert f"{sign} the rounds over {{s ≤ t}} written in spec.ein:{line} are proved equal to this, for every cut:" in said
+    assert f"{sign}     N_{{t h}}^{{d}} = N^{{d}}\n" in said
+    for shown in ((r"m' &= \max\left(m, \max_{s \in B}", r"z &\leftarrow \alpha \, z + \sum_{s \in B}") if options else (
+            "m' = max(m, max_{s ∈ B}", "α = exp(m - m')", "z ← α z + Σ_{s ∈ B} exp(")):
+        assert shown in said
+
+
+def test_three_loops_become_two_and_one() -> None:
+    """Eq. 72–74 give 80–81; with the weighted sum as output they give 87, whose output is the numerator over the sum."""
+    three = RIGHT["three loops"]
+    assert "z ← α z + Σ_{j ∈ B} exp(x_{j} - m')" in derived(three)[1]
+    assert "N^" not in derived(three)[1]
+    shown = {text: derived(text)[1].split("#")[0] for text in (three, RIGHT["two loops"])}
+    assert len(set(shown.values())) == 1
+    summed = three.replace("input x_j", "index c : feature(d_v)\ninput x_j, v_j^c").replace(
+        "output a_j : all", "output o^c = Σ_j a_j v_j^c").replace("a_j = e", "a_j = e")
+    code, said = derived(summed.replace("input", "mask a_j : all\ninput", 0))
+    assert code == 0
+    assert "N^{c} ← α N^{c} + Σ_{j ∈ B} exp(x_{j} - m') v_{j}^{c}" in said
+    code, said = derived(RIGHT["one loop"])
+    assert code == 0
+    assert "#     o^{c} = N^{c} / z\n#     d = z\n#     m = m\n" in said
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_derive_shows_both_sides_of_a_line_that_differs(name: str) -> None:
+    text, states, ours, theirs = WRONG[name]
+    code, said = derived(text)
+    assert code == 1
+    assert "are not proved equal to this:" in said
+    told = said[said.index("are not proved"):]
+    assert told.count("written") == told.count("found") == len(states)
+    assert ours in told
+    assert theirs in told
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_every_state_has_a_meaning_in_found_letters(name: str) -> None:
+    for recurrence in written(program_of(RIGHT[name])):
+        assert recurrence.proved
+        assert all(" = " in state.meaning for state in recurrence.states)
+
+
+# the text
+
+
+def meaning(program: TypedProgram) -> object:
+    def equations(found: Sequence[Equation]) -> list[Equation]:
+        return [replace(e, source="", domain=canonical(e.domain), body=canonical(e.body)) for e in found]
+
+    rounds = [(r.name, r.fixed, r.index, canonical(r.domain), *map(equations, (r.starts, r.inside, r.updates)))
+              for r in program.recurs]
+    return rounds, equations(program.equations), program.outputs
+
+
+@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("explicit", [False, True])
+def test_typed_rounds_parse_back(name: str, explicit: bool) -> None:
+    program = program_of(RIGHT[name])
+    again = typed(show(program, explicit), "spec.ein")
+    assert meaning(again) == meaning(program)
+
+
+@pytest.mark.parametrize("start", ["z", "z_{t h}", "z_t"])
+@pytest.mark.parametrize("state", ["z", "z_{t h}", "z_t"])
+@pytest.mark.parametrize("read", ["z", "z_{t h}"])
+def test_what_a_for_fixes_is_written_or_not(start: str, state: str, read: str) -> None:
+    text = f"{HEAD}for t, h:\n    {start} = 0\n    for B ⊆ {{s ≤ t}}:\n        {state} ← {read} + Σ_{{s ∈ B}} x_s\n"
+    x = np.arange(1.0, 5)
+    found = einc.interpret(text + "output Y_{t h} = z_{t h}", {"x": x}, {"H": 2})["Y"]
+    assert np.array_equal(found, np.stack([x.cumsum()] * 2, axis=1))
+
+
+# what is refused
+
+
+BAD = {
+    "z = 0\nz ← z + Σ_{s in 1..T} x_s\noutput z": "E0701",
+    "for s in 1..T:\n    z ← z + x_s\noutput z": "E0702",
+    "for s in 1..T:\n    z = 0\n    z ← z + x_s\noutput z": "E0702",
+    "z = 0\nfor i in 1..N:\n    z ← z + x_s\noutput z": "E0215",
+    "z = 0\nfor i:\n    z ← z + x_s\noutput z": "E0118",
+    "z = 0\nfor B ⊆ {s ≤ t}:\n    z ← z + Σ_{s ∈ B} x_s\noutput z": "E0118",
+    "m_s = max(m_{s-2}, x_s)\noutput m_s": "E0406",
+    "m_s = max(m_{s-1}, x_s)\noutput m_s": "E0406",
+    "z = 0\nfor s in 1..T:\noutput z": "E0103",
+    "z = 0\nfor s in 1..T\n    z ← z + x_s\noutput z": "E0103",
+    "z = 0\nfor s in 1..T:\n    z ←\noutput z": "E0103",
+    "z = 0\nfor B ⊆ {}:\n    z ← z + 1\noutput z": "E0103",
+    "z = 0\nfor s in 1..T:\n    z ← z + x_s\n    z ← 2 z\noutput z": "E0209",
+    "z = 0\nfor s in 1..T:\n    z ← z + x_s\nfor s in 1..T:\n    z ← z + x_s\noutput z": "E0209",
+    "z = 0\nfor s in 1..T:\n    w = z + x_s\n    z ← w\noutput v = 2 w": "E0703",
+    "z = 0\nfor s in 1..T:\n    w = z + x_s\n    z ← w\noutput w": "E0703",
+    "for s in 1..T:\n    x_s ← 2 x_s\noutput w_s = x_s": "E0405",
+    "z = 0\nfor s in 1..T:\n    for t ≤ s:\n        z ← z + x_s\noutput z": "E0118",
+    "z = 0\nfor s in 1..T:\n    for h:\n        z ← z + x_s\noutput z": "E0118",
+    "for t, t:\n    z = 0\noutput Y_t = z_t": "E0118",
+    "for t:\n    for B ⊆ {s ≤ t}:\n        z = Σ_{s ∈ B} x_s\noutput Y_t = 1": "E0118",
+    "for t:\n    z = 0\n    for B ⊆ {s ≤ t}:\n        z ← z + Σ_{s ∈ C} x_s\noutput Y_t = z_t": "E0202",
+    "z = Σ_{s ∈ B} x_s\noutput z": "E0202",
+    "for t:\n    input q_t\noutput Y_t = q_t": "E0118",
+    "for 3:\n    z = 0\noutput z": "E0118",
+    "z = 0\nfor 3 ⊆ {s}:\n    z ← z + 1\noutput z": "E0118",
+    "z = 0\nfor h ⊆ {s}:\n    z ← z + 1\noutput z": "E0118",
+    "z = 0\nfor s in 1..T:\n    z ← z + x_s y_t\noutput z": "E0301",
+    "z = 0\nfor s in 1..T:\n    z ← z + V_s^d\noutput z": "E0301",
+    "z = 0\nw = 2 z\nfor s in 1..T:\n    z ← z + x_s w\noutput z": "E0406",
+    "z = 0\nfor s in 1..T:\n    z ← w ← x_s\noutput z": "E0104",
+    "z = 0\nfor s in 1..T:\n    override z ← z + x_s\noutput z": "E0118",
+    "z = 0\nfor s in 1..T:\n    z ← z + x_{s+1}\noutput z": "E0601",
+    "for t:\n    z = 0\n    for s in 1..T:\n        z ← z + x_s\n    output Y_t = z": "E0501",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_a_bad_loop_is_one_clear_error(text: str) -> None:
+    found = einc.check(HEAD + text)
+    assert [p.code for p in found] == [BAD[text]], "\n".join(map(render, found))
+    assert all(p.helps or p.notes for p in found)
+
+
+LINES = PAPER.splitlines()
+PIECES = ["for", "B", "⊆", "{s ≤ t}", ":", "←", "z", "m'", "s ∈ B", "for s in 1..t:", "$$", "output", "    ", "\n", "t, h", "Σ_{s ∈ B}"]
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, len(LINES) - 1), st.sampled_from(["drop", "twice", "left", "right", *PIECES])), max_size=3))
+def test_no_change_of_the_paper_gives_a_traceback(changes: list[tuple[int, str]]) -> None:
+    lines = list(LINES)
+    for at, change in changes:
+        match change:
+            case "drop":
+                lines[at] = ""
+            case "twice":
+                lines[at] = f"{lines[at]}\n{lines[at]}"
+            case "left":
+                lines[at] = lines[at].removeprefix("    ")
+            case "right":
+                lines[at] = "    " + lines[at]
+            case _:
+                lines[at] = f"{lines[at]} {change}"
+    assert all(isinstance(p, Problem) for p in einc.check("\n".join(lines)))
