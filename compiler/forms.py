@@ -19,7 +19,7 @@ from einc.terms import Apply, Const, Fold, Position, Term, conjuncts, free_indic
 
 
 class Unformed(Exception):  # noqa: N818, it is an answer
-    """An expression without a value: a quotient by 0, e to the power of ∞."""
+    """An expression without a value: a quotient by 0, ∞ - ∞, 0 · ∞, e to the power of ∞."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ _INFINITY = Atom("∞")
 def equal(a: Term, b: Term) -> bool:
     """Whether the difference is 0, quotients multiplied out."""
     try:
-        return not _without_quotients(added(form(a), times(form(b), number(Fraction(-1)))))
+        one, other = form(a), form(b)
+        return one == other or not _without_quotients(added(one, times(other, number(Fraction(-1)))))
     except Unformed:
         return False
 
@@ -98,6 +99,8 @@ def _collected(items: list[tuple[Monomial, Fraction]]) -> Form:
     total: dict[Monomial, Fraction] = {}
     for monomial, coefficient in items:
         total[monomial] = total.get(monomial, Fraction(0)) + coefficient
+    if any(not total[m] and c and _infinite(((m, c),)) for m, c in items):
+        raise Unformed  # ∞ - ∞
     return tuple(sorted(((m, c) for m, c in total.items() if c), key=repr))
 
 
@@ -105,7 +108,13 @@ def added(a: Form, b: Form) -> Form:
     return _collected([*a, *b])
 
 
+def _infinite(found: Form) -> bool:
+    return any(x == _INFINITY for m, _ in found for x, _ in m.powers)
+
+
 def times(a: Form, b: Form) -> Form:
+    if (not a and _infinite(b)) or (not b and _infinite(a)):
+        raise Unformed  # 0 · ∞
     return _collected([(_product(x, y), c * d) for x, c in a for y, d in b])
 
 
@@ -163,7 +172,7 @@ def _without_quotients(found: Form) -> Form:
 def exponential(found: Form) -> Form:
     """e^form; e^(log x) is x, e^-∞ is 0."""
     sign = sum(c for m, c in found if m.powers == ((_INFINITY, 1),) and not m.exponent)
-    if any(x == _INFINITY for m, _ in found for x, _ in m.powers):
+    if _infinite(found):
         if sign < 0:
             return NOTHING
         raise Unformed

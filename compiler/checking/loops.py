@@ -72,9 +72,9 @@ def _loop(scope: Scope, statement: s.Statement, around: Loop) -> Loop:
             return Loop(around.fixed, Rounds(block, (*_conditions(domain), *more), statement.span))
     for clause, index in zip(clauses, fixed, strict=True):
         if isinstance(clause, s.Relation) and clause.operators[0] == "in" and _unknown(scope, clause.operands[0]):
-            name = clause.operands[0].span
-            raise UnknownIndex(f"`{name.text}` is no declared index", name,
-                               helps=(Help(f"declare it: `index {name.text} : time(T)`"),))
+            place = clause.operands[0].span
+            raise UnknownIndex(f"`{place.text}` is no declared index", place,
+                               helps=(Help(f"declare it: `index {place.text} : time(T)`"),))
         if index is None and not isinstance(clause, s.Relation | s.Logic):
             raise BadLoop(f"`{clause.span.text}` is no index and no condition", clause.span, helps=_SPELLINGS)
         if isinstance(clause, s.Relation) and "subset" in clause.operators:

@@ -24,6 +24,7 @@ from einc.terms import (
     Program,
     Read,
     Recur,
+    Size,
     Slot,
     Tensor,
     Term,
@@ -35,6 +36,7 @@ from einc.terms import (
     slot_of,
     substitute,
     transform,
+    walk,
 )
 from einc.tex import conditions, subscripted, tex
 
@@ -102,7 +104,9 @@ class _Telling:
         self.tensors = dict(program.tensors)
         used = {r.tensor for e in passed.equations for t in (e.domain, e.body) for r in reads(t)} - self.carried.keys()
         slots = [slot for t in self.tensors.values() for slot in t.slots]
+        terms = (t for e in passed.equations for root in (e.domain, e.body) for t in walk(root))
         self.sizes = {n for slot in slots for n in slot.set.extent.sizes} | set(program.sizes)
+        self.sizes |= {n for t in terms if isinstance(t, Size) for n in t.extent.sizes}
         self.taken = {self.tensors[t].text for t in used if t in self.tensors} | self.sizes | {slot.name for slot in slots}
         self.program = program
         self.letters = self._letters()
@@ -115,8 +119,7 @@ class _Telling:
         asked = set(self.passed.before.values())
         chosen: dict[str, str] = {}
         # An extent and a tensor with indices may share a name.
-        free = {role: next(x for x in options if x not in self.taken - (self.sizes if role == "N" else set()))
-                for role, options in _LETTERS.items()}
+        free = {role: _unused(options, self.taken - (self.sizes if role == "N" else set())) for role, options in _LETTERS.items()}
         for target, carry in self.carried.items():
             wide = set(self.by[target].indices) > set(self.fixed)
             if not isinstance(self.by[target].body, Fold):
@@ -151,7 +154,7 @@ class _Telling:
             if e.target not in self.carried and e.target not in self.virtual and self._late(e)
         )
         finish += tuple(Line(self._own(self.by[t]), "=", self._state(t)) for t in self.carried if t in self.kept)
-        recur = Recur(next(x for x in "BCDEFGJPSUVW" if x not in self.taken), self.fixed, self.index, self.common, _BLOCK, (), (), ())
+        recur = Recur(_unused("BCDEFG", self.taken), self.fixed, self.index, self.common, _BLOCK, (), (), ())
         self.tensors[_BLOCK] = Tensor(_BLOCK, recur.name, (slot_of(self.index),), "local")
         shown = replace(self.program, tensors=self.tensors, equations=(), outputs=(), recurs=(recur,))
         return Recurrence(shown, self.fixed, self.index, self.common, start, tuple(block), finish)
@@ -198,7 +201,7 @@ class _Telling:
         return folded and equation.target not in self.carried and equation.target not in virtual
 
     def _scale(self, reference: str) -> Read:
-        return self._made(next(x for x in "αγω" if x not in self.taken) + self.letters[reference][1:], reference)
+        return self._made(_unused("αγω", self.taken) + self.letters[reference][1:], reference)
 
     def _over_block(self, fold: Fold) -> Fold:
         """The fold over the elements of B; a domain that not all folds share is said."""
@@ -252,6 +255,10 @@ class _Telling:
             return inner
 
         return simplify(transform(term, change), ALL) if not inside else transform(term, change)
+
+
+def _unused(options: str, taken: set[str]) -> str:
+    return next((x for x in options if x not in taken), 2 * options[0])
 
 
 def _neutral(fold: str) -> Term:
