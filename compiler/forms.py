@@ -19,7 +19,7 @@ from einc.terms import Apply, Const, Fold, Position, Term, conjuncts, free_indic
 
 
 class Unformed(Exception):  # noqa: N818, it is an answer
-    """An expression without a value: a quotient by 0, ∞ - ∞, 0 · ∞, e to the power of ∞."""
+    """An expression without a value: a quotient by 0, ∞ - ∞, a product with ∞, e to the power of ∞."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,13 @@ def _infinite(found: Form) -> bool:
     return any(x == _INFINITY for m, _ in found for x, _ in m.powers)
 
 
+def _is_number(found: Form) -> bool:
+    return len(found) == 1 and found[0][0] == UNIT
+
+
 def times(a: Form, b: Form) -> Form:
-    if (not a and _infinite(b)) or (not b and _infinite(a)):
-        raise Unformed  # 0 · ∞
+    if (_infinite(a) and not _is_number(b)) or (_infinite(b) and not _is_number(a)):
+        raise Unformed  # what is multiplied by ∞ may be 0, or of either sign
     return _collected([(_product(x, y), c * d) for x, c in a for y, d in b])
 
 
@@ -127,7 +131,7 @@ def _product(a: Monomial, b: Monomial) -> Monomial:
 
 def inverse(found: Form) -> Form:
     """1 / form: of one monomial a monomial, of a sum an atom for what is left when the common factor is taken out."""
-    if not found:
+    if not found or _infinite(found):
         raise Unformed
     common = _content(found)
     (_, lead), *others = rest = times(found, ((_upside_down(common), Fraction(1)),))
@@ -238,6 +242,8 @@ def folded(op: str, bound: tuple[Index, ...], conditions: tuple[Term, ...], body
         return atom(Atom(f"fold {op}", (_renamed(inner, by),), terms, tuple(i.set for i in bound), free))
 
     if FOLDS[op].linear:
+        if _infinite(body):
+            raise Unformed
         total = NOTHING
         for monomial, coefficient in body:
             inside, outside = _parted(monomial, moving)
