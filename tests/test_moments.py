@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from helpers import Array, arrays, assert_close, called, cut, distance, meaning, tensors, typed
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from programs import SPECS
 
 from einc import front
 from einc.backends.torch.load import load
+from einc.cli import main
 from einc.plan import Kernel, Module
 
 HEAD = """
@@ -105,3 +107,16 @@ def test_a_variance_far_from_zero_keeps_its_digits(columns: int) -> None:
     mean, variance = exact(x)
     assert np.abs(got["sigma"].numpy() - variance).max() < (1e-2 if columns == 1 else 1e-3)
     assert distance(got["mu"].numpy(), mean) < 1e-6
+
+
+@pytest.mark.parametrize("tex", [False, True])
+def test_derive_tells_the_update(tex: bool) -> None:
+    """Chan's: the mean moves, and what was about the old one is moved with it."""
+    done = CliRunner().invoke(main, ["derive", "not_attention/variance", *(["--tex"] if tex else [])])
+    assert done.exit_code == 0
+    said = (
+        (r"r' &= r + \frac{", r"M &\leftarrow M + \sum_{s \in B}", r"\left(r - r'\right)^{2} \, w", r"\frac{M}{w}")
+        if tex
+        else ("r' = r + (Σ_{s ∈ B} (x_{s} - r)) / w'", "M ← M + Σ_{s ∈ B} (x_{s} - r')^{2} + (r - r')^{2} w", "= M / w")
+    )
+    assert all(text in done.output for text in said), done.output
