@@ -38,13 +38,12 @@ MOMENTS = {  # texts, and how many values are carried
     ),
     "about another centre": (PAST + "output Y_t = sum_{s ≤ t} (x_s - 3 μ_t + n_t)^2", 3),
     "with weights": (
-        "n_t = sum_{s ≤ t} w_s w_s\nμ_t = (sum_{s ≤ t} w_s w_s x_s) / n_t\noutput Y_t = (sum_{s ≤ t} w_s w_s (x_s - μ_t)^2) / n_t",
-        3,
+        "n_t = sum_{s ≤ t} w_s^2\nμ_t = (sum_{s ≤ t} w_s^2 x_s) / n_t\noutput Y_t = (sum_{s ≤ t} w_s^2 (x_s - μ_t)^2) / n_t",
+        6,
     ),
     "signed weights": (PAST + "output Y_t = sum_{s ≤ t} w_s (x_s - μ_t)^2", 5),
     "with a factor": (PAST + "output Y_t = sum_{s ≤ t} μ_t (x_s - μ_t)^2 / n_t", 4),
     "whole rows": (ROWS + "output Y_b = (sum_{c ∈ 1..S} (y_{b c} - μ_b)^2)", 3),
-    "under another name": (ROWS + "output Y_b = (sum_{c ∈ 1..S} (y_{b c} - ν_b)^2)\nν_b = μ_b", 3),
 }
 
 
