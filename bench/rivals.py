@@ -20,9 +20,9 @@ class Rival:
     prepare: Callable[[Task], Prepared]
 
 
-def ours(task: Task, narrow: bool = False) -> Prepared:
+def ours(task: Task, narrow: bool = False, own: bool = False) -> Prepared:
     """The front door's module, from the spec each time: the first call pays for the compiler."""
-    module = einc.compile(task.case.spec, narrow=narrow)
+    module = einc.compile(task.case.spec, narrow=narrow, own=own)
     given = {**task.tensors, **{name: task.sizes[name] for name in task.case.asks}}
     return Prepared(lambda: module(**given))
 
@@ -53,6 +53,12 @@ def onednn(call: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
     return switched
 
 
+def ours_own(task: Task) -> Prepared:
+    if "one call of the library" not in einc.compile(task.case.spec).source:
+        raise CannotError("the plan calls no library")
+    return ours(task, own=True)
+
+
 def ours_narrow(task: Task) -> Prepared:
     if DTYPES[task.dtype].itemsize > 2:
         raise CannotError("is for half types")
@@ -64,13 +70,14 @@ def ours_onednn(task: Task) -> Prepared:
         raise CannotError("the route is for float32")
     if not onednn_is_exact():
         raise CannotError("the route is not exact on this machine")
-    return Prepared(onednn(ours(task).call))
+    return Prepared(onednn(ours(task, own=True).call))
 
 
 # The library's kernel: scaled_dot_product_attention wherever it is attention, else its chunked linear_cross_entropy.
 RIVALS = (
     Rival("einc", "ours", ours),
     Rival("einc-onednn", "ours, products by oneDNN", ours_onednn),
+    Rival("einc-own", "ours, no kernel of the library", ours_own),
     Rival("einc-narrow", "ours, every product rounded", ours_narrow),
     Rival("library", "scaled_dot_product_attention", lambda task: task.case.library(task)),
     Rival("flex", "FlexAttention, compiled", lambda task: task.case.flex(task)),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from einc import pipeline
+from einc.choices import PLAIN, Choices, Row
 from einc.errors import EincError, Problem, Report
-from einc.plan import PLAIN, Choices, Module
+from einc.plan import Module
 from einc.terms import TypedProgram
 
 
@@ -39,6 +42,22 @@ def _typed(path_or_text: str | Path, strict: bool = False) -> TypedProgram:
     return program
 
 
+@cache
+def library() -> tuple[Row, ...]:
+    """The kernels of torch that a plan may call, each with the spec of what it computes: `specs/library/rows.toml`."""
+    rows = tomllib.loads(files("einc.specs").joinpath("library", "rows.toml").read_text(encoding="utf-8"))["row"]
+    made = import_module("einc.planning").row
+    return tuple(
+        made(r["spec"], pipeline.normal(_typed(r["spec"])), r["call"], r["where"], r.get("shared", ""), tuple(r.get("shares", ())))
+        for r in rows
+    )
+
+
+def choices(narrow: bool = False, own: bool = False) -> Choices:
+    """The choices of a plan by the words of the command line."""
+    return Choices(narrow, () if own else library())
+
+
 def plan(program: TypedProgram, choices: Choices = PLAIN) -> Module:
     """How the program is cut into steps."""
     made: Module = import_module("einc.planning").plan(pipeline.normal(program), program.inputs(), choices)
@@ -51,14 +70,16 @@ def emit(module: Module, backend: str = "torch") -> str:
     return text
 
 
-def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = False, narrow: bool = False) -> Compiled:
+def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = False, narrow: bool = False,
+            own: bool = False) -> Compiled:
     """A spec (a path, the name of one that comes with einc, or the text itself) as a callable.
 
     With `narrow` every product of half inputs is rounded to their type: faster where the machine multiplies them faster,
-    and less exact. EincError where the spec has errors; the message is the rendered problems.
+    and less exact. With `own` no kernel of a library is called for what a plan's own kernel computes.
+    EincError where the spec has errors; the message is the rendered problems.
     """
     program = _typed(path_or_text, strict)
-    cut = plan(program, Choices(narrow))
+    cut = plan(program, choices(narrow, own))
     source = emit(cut, backend)
     function = import_module(f"einc.backends.{backend}.load").load(source, cut.name)
     return Compiled(program, cut, source, function)

@@ -20,16 +20,6 @@ Kind = Literal["real", "exact", "integer", "truth", "scalar"]
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
-    """What is not mathematics. `narrow`: every product of half inputs may be rounded to their type, for speed."""
-
-    narrow: bool = False
-
-
-PLAIN = Choices()
-
-
-@dataclass(frozen=True, slots=True)
 class Buffer:
     """A stored tensor; `axes` are its slots' letters. `exact` ones, of sizes alone or running sums, are kept in float64."""
 
@@ -355,7 +345,30 @@ class Runs:
         return Cost(number(0), number(0), number(0), number(0))
 
 
-Leaf = Contract | Kernel | Concat | Runs
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a library where `where` holds, the kernel elsewhere. Operands are (parameter, buffer, order of its axes);
+    all of them, and the result, have the `batch` in front. `order` are the axes of the buffer as those of the result.
+    """
+
+    kernel: Kernel
+    name: str
+    call: str
+    where: str
+    operands: tuple[tuple[str, str, tuple[int, ...]], ...]
+    batch: tuple[Extent, ...]
+    order: tuple[int, ...]
+
+    @property
+    def out(self) -> str:
+        return self.kernel.stores[0].buffer
+
+    @property
+    def cost(self) -> Cost:
+        return self.kernel.cost
+
+
+Leaf = Contract | Kernel | Concat | Runs | Call
 
 
 @dataclass(frozen=True, slots=True)

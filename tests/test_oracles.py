@@ -173,6 +173,13 @@ def sdpa(_: SimpleNamespace) -> Trial:
     return Trial(x, {"Y": functional.scaled_dot_product_attention(x["Q"], x["K"], x["V"], is_causal=True)})
 
 
+def row(_: SimpleNamespace, **options: bool) -> Trial:
+    """One head: what the row of the library calls, by torch itself."""
+    x = {name: tensor[0, 0] for name, tensor in qkv().items()}
+    y = functional.scaled_dot_product_attention(*(tensor[None, None] for tensor in x.values()), **options)
+    return Trial(x, {"Y": y[0, 0]})
+
+
 Mask = Callable[[Any, Any, Any, Any], Any]
 
 
@@ -336,6 +343,8 @@ ORACLES: dict[str, Callable[[SimpleNamespace], Trial]] = {
     "rope_half": lambda zoo: rotation(zoo, halves=True),
     "cross_attention": cross,
     "sdpa": sdpa,
+    "causal": lambda zoo: row(zoo, is_causal=True),
+    "full": row,
     "attention_backward": backward,
     "linear_cross_entropy": cross_entropy,
     "softcap": lambda _: flex(causal, score=lambda x, b, h, t, s: 50 * torch.tanh(x / 50)),

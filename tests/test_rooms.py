@@ -20,7 +20,7 @@ HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.gramm
 ORDER = [
     "errors", "problems", "syntax", "primitives", "folds", "spelling", "tokens", "lines", "parse", "indices", "terms", "domains",
     "rounds", "checking", "checker", "sizes", "interpret", "show", "tex", "rewrites", "simplify", "finishing", "forms", "proof",
-    "gating", "normalise", "plan", "planning", "pipeline", "front", "hook", "commands", "cli", "__main__",
+    "gating", "normalise", "choices", "plan", "planning", "pipeline", "front", "hook", "commands", "cli", "__main__",
 ]
 DOORS = ("compiler/front.py", "compiler/hook.py", "compiler/cli.py", "compiler/__init__.py", "compiler/commands/")
 
@@ -41,7 +41,7 @@ BACKENDS_SHARE = {"einc.backends.contract", "einc.backends.writer"}
 REWRITES_SEE = {"terms", "primitives", "folds", "indices", "domains", "errors"}
 
 FILE_LINES, FUNCTION_LINES, MOSTLY = 400, 60, 40
-DATA = {"compiler/problems.py"}
+DATA = {"compiler/problems.py", "compiler/plan.py"}
 FORBIDDEN = re.compile(r"(?<![A-Za-z])(attention|softmax|causal|window|lse|query|flash)(?![A-Za-z])", re.IGNORECASE)
 
 

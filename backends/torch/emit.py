@@ -8,7 +8,7 @@ from einc.backends.torch.naming import Named, entry_name, named, tuple_name
 from einc.backends.torch.tiles import write_kernel
 from einc.backends.writer import Names, Writer, identifier, sized
 from einc.indices import IndexSet
-from einc.plan import Choose, Concat, Contract, Dot, Kernel, Leaf, Module, Runs, Step, leaves
+from einc.plan import Call, Choose, Concat, Contract, Dot, Kernel, Leaf, Module, Runs, Step, leaves
 
 
 def emit(plan: Module) -> str:
@@ -39,7 +39,7 @@ def emit(plan: Module) -> str:
 
 def _types(module: Module) -> set[str]:
     """The element types that the kernels compute in."""
-    kernels = [s for s in leaves(module.steps) if isinstance(s, Kernel)]
+    kernels = [s.kernel if isinstance(s, Call) else s for s in leaves(module.steps) if isinstance(s, Call | Kernel)]
     tiled = [k for k in kernels if k.grid is not None or k.stream is not None]
     loose = any(isinstance(let.op, Dot) and let.op.loose for k in tiled for let in k.lets)
     return ({"wide"} if kernels else set()) | ({"narrow"} if loose else set())
@@ -158,9 +158,32 @@ def _step(
             body.open("else:")
             _step(module, step.kernel, body, names, helpers, {})
             body.close()
+        case Call():
+            _call(step, body)
+            body.open("else:")
+            _step(module, step.kernel, body, names, helpers, {})
+            body.close()
         case Kernel():
             scribe = Scribe(module, step, names, helpers, write=body, places=places)
             write_kernel(module, step, body, scribe)
+
+
+def _call(step: Call, body: Writer) -> None:
+    """One call of a library, its operands as batches of matrices."""
+    ranks = len(step.batch)
+    operands: dict[str, str] = {}
+    into, back = "", ""
+    if ranks > 2:
+        into, back = f".flatten(0, {ranks - 2})", f".unflatten(0, ({', '.join(sized(x) for x in step.batch[:-1])}))"
+    elif ranks < 2:
+        into, back = f"[{', '.join(['None'] * (2 - ranks))}]", f"[{', '.join(['0'] * (2 - ranks))}]"
+    for key, buffer, order in step.operands:
+        operands[key] = (buffer if order == tuple(sorted(order)) else f"{buffer}.permute({', '.join(map(str, order))})") + into
+    if step.order != tuple(sorted(step.order)):
+        back += f".permute({', '.join(map(str, step.order))})"
+    body.open(f"if {step.where}:  # one call of the library computes what follows: {step.name}")
+    body(f"{step.out} = {step.call.format(**operands)}{back}")
+    body.close()
 
 
 def _view(module: Module, step: Runs, body: Writer) -> None:

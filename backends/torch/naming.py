@@ -13,7 +13,7 @@ from typing import Any
 
 from einc.backends.writer import Names, identifier
 from einc.indices import Extent
-from einc.plan import Buffer, Choose, Concat, Contract, Kernel, Leaf, Let, Load, Module, Runs, Select, Step, leaves
+from einc.plan import Buffer, Call, Choose, Concat, Contract, Kernel, Leaf, Let, Load, Module, Runs, Select, Step, leaves
 from einc.terms import Read
 
 BUILT_IN = frozenset({
@@ -96,6 +96,10 @@ def _leaf(step: Leaf, names: Mapping[str, str], sizes: Mapping[str, str]) -> Lea
             return replace(step, out=names[out], parts=tuple(names[key] for key in parts))
         case Runs(kernel, operand):
             return replace(step, kernel=_kernel(kernel, names), operand=names[operand], count=sizes[step.count])
+        case Call(kernel):
+            given = tuple((key, names[buffer], order) for key, buffer, order in step.operands)
+            batch = tuple(_sized(x, sizes) for x in step.batch)
+            return replace(step, kernel=_kernel(kernel, names), operands=given, batch=batch)
         case Kernel():
             return _kernel(step, names)
 

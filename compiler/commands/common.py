@@ -91,3 +91,4 @@ BACKEND = click.option("--backend", type=click.Choice(back_ends()), default="tor
                        help="What the emitted file is written for.")
 NARROW = click.option("--narrow", is_flag=True,
                       help="Round every product of half inputs to their type: faster on some machines, less exact.")
+OWN = click.option("--own", is_flag=True, help="Use the plan's own kernels only, where a library has one for the same equations.")

@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from einc import front
-from einc.commands.common import BACKEND, FILE, NARROW, STRICT, failure, typed
-from einc.plan import Choices
+from einc.commands.common import BACKEND, FILE, NARROW, OWN, STRICT, failure, typed
 
 
 @click.command("compile")
@@ -17,11 +16,12 @@ from einc.plan import Choices
 @BACKEND
 @STRICT
 @NARROW
-def command(*, file: str, output: str | None, backend: str, strict: bool, narrow: bool) -> None:
+@OWN
+def command(*, file: str, output: str | None, backend: str, strict: bool, narrow: bool, own: bool) -> None:
     """Write the Python file that computes the spec FILE; it needs no einc to run."""
     if output is not None and Path(output).resolve() == Path(file).resolve():
         raise failure(f"{output} is the spec itself; it is not overwritten")
-    text = front.emit(front.plan(typed(file, strict), Choices(narrow)), backend)
+    text = front.emit(front.plan(typed(file, strict), front.choices(narrow, own)), backend)
     if output is None:
         click.echo(text, nl=not text.endswith("\n"))
     else:

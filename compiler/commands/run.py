@@ -13,7 +13,7 @@ from rich.table import Table
 
 from einc import front
 from einc.commands import data, measure
-from einc.commands.common import BACKEND, FILE, NARROW, SIZES, failure, known_sizes, typed
+from einc.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, failure, known_sizes, typed
 from einc.commands.sizes import asked, default, names
 from einc.errors import Help, Problem
 from einc.interpret import interpret
@@ -42,9 +42,10 @@ REPEAT = click.option("--repeat", default=3, show_default=True, type=click.IntRa
 @BACKEND
 @REPEAT
 @NARROW
+@OWN
 @click.pass_context
 def command(ctx: click.Context, *, file: str, sizes: dict[str, int], data_file: str | None, dtype: str | None, seed: int,
-            verify: bool, output: str | None, backend: str, repeat: int, narrow: bool) -> None:
+            verify: bool, output: str | None, backend: str, repeat: int, narrow: bool, own: bool) -> None:
     """Run the spec FILE; show shapes, time and memory, and with --verify the error."""
     if output is not None:
         data.check_output(output)
@@ -52,7 +53,7 @@ def command(ctx: click.Context, *, file: str, sizes: dict[str, int], data_file: 
     program = typed(file)
     known_sizes(sizes, names(program), program.sizes)
     inputs, numbers = gather(program, sizes, data_file, dtype, seed)
-    module = front.compile(file, backend=backend, narrow=narrow)
+    module = front.compile(file, backend=backend, narrow=narrow, own=own)
     with _progress(console) as progress:
         outputs, told = execute(program, lambda: module(**inputs, **numbers), repeat, progress)
     console.print(_table(program, inputs, outputs))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import click
 
 from einc import front, pipeline
-from einc.commands.common import BACKEND, FILE, NARROW, SIZES, failure, known_sizes, read, tell, typed
+from einc.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, failure, known_sizes, read, tell, typed
 from einc.commands.sizes import names
 from einc.errors import Report
-from einc.plan import Choices
 from einc.planning.table import table
 from einc.show import show
 
@@ -22,9 +21,10 @@ STAGES = ("syntax", "typed", "normal", "plan", "source")
 @SIZES
 @BACKEND
 @NARROW
+@OWN
 @click.pass_context
 def command(ctx: click.Context, *, file: str, stage: str, explicit: bool, sizes: dict[str, int], backend: str,
-            narrow: bool) -> None:
+            narrow: bool, own: bool) -> None:
     """Print the spec FILE as one stage of the compiler sees it; a plan with formulas, and with numbers where sizes are given."""
     if explicit and stage not in ("typed", "normal"):
         raise failure(f"--explicit is for the stages typed and normal, not for {stage}")
@@ -46,5 +46,5 @@ def command(ctx: click.Context, *, file: str, stage: str, explicit: bool, sizes:
     if stage == "normal":
         click.echo(show(normal, explicit=explicit))
         return
-    plan = front.plan(program, Choices(narrow))
+    plan = front.plan(program, front.choices(narrow, own))
     click.echo(table(plan, sizes) if stage == "plan" else front.emit(plan, backend))

@@ -1,5 +1,6 @@
 """NormalProgram -> Plan, in the order of the flow: what is fused, in which order contractions run, tiles, cost."""
 
+from einc.planning.library import row
 from einc.planning.planner import plan
 
-__all__ = ["plan"]
+__all__ = ["plan", "row"]

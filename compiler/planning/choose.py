@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from einc.indices import Extent, IndexSet, number
-from einc.plan import Buffer, Choose, Concat, Contract, Kernel, Leaf, Load, Module, Option, Runs, Step
+from einc.plan import Buffer, Call, Choose, Concat, Contract, Kernel, Leaf, Load, Module, Option, Runs, Step
 from einc.planning.cost import BALANCE
 
 _ENOUGH = 1.1  # a plan that costs so much more than the best is not worth another text
@@ -82,6 +82,8 @@ def _takes(step: Leaf) -> frozenset[str]:
             return frozenset(parts)
         case Runs(_, operand):
             return frozenset({operand})
+        case Call(kernel):
+            return _takes(kernel)
         case Kernel():
             return frozenset(let.op.buffer for let in step.lets if isinstance(let.op, Load))
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from einc.choices import PLAIN, Choices
 from einc.indices import Index, IndexSet, number
 from einc.plan import (
-    PLAIN,
     Axis,
     Before,
     Bound,
     Buffer,
-    Choices,
     Concat,
     Cost,
     Kernel,
@@ -32,6 +31,7 @@ from einc.planning.cost import lets_cost, nominal, points, size_of
 from einc.planning.ends import Tile
 from einc.planning.fills import surely_finite
 from einc.planning.fuse import OPEN, Group, groups, peeled
+from einc.planning.library import called
 from einc.planning.loose import loosened
 from einc.planning.passes import Streamed
 from einc.planning.prefix import alone
@@ -137,7 +137,9 @@ def _step(
         cost = Cost(number(0), size_of(buffers[only.target]), size_of(buffers[only.target]), number(0))
         return Concat(only.target, parts, only.axes.index(Position(only.body.index)), equation_text(program, only), cost)
     kernel = _kernel(program, group, equations, buffers, keys, runs, choices)
-    return _view(kernel, runs[only.target], only) if only.target in runs else kernel
+    if only.target in runs:
+        return _view(kernel, runs[only.target], only)
+    return called(choices, kernel, group, _kept(program, group), buffers, runs)
 
 
 def _view(kernel: Kernel, run: Run, equation: Equation) -> Runs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from einc.indices import Extent, number
-from einc.plan import Choose, Concat, Contract, Kernel, Leaf, Module, Runs, Step, leaves
+from einc.plan import Call, Choose, Concat, Contract, Kernel, Leaf, Module, Runs, Step, leaves
 from einc.planning.choose import price
 from einc.planning.cost import size_of
 
@@ -63,6 +63,9 @@ def _title(step: Leaf) -> str:
             return f"contract {out} from {', '.join(name for name, _ in operands)}"
         case Runs(_, operand):
             return f"view {step.out} of {operand} by {step.count}; a copy where {step.onto} does not divide {step.of}"
+        case Call(kernel, name, call, where):
+            given = ", ".join(buffer for _, buffer, _ in step.operands)
+            return f"call {name} of {given} for {step.out} where {where}: {call}; else {_title(kernel)}"
         case Concat(out, parts):
             return f"concatenate {out} from {', '.join(parts)}"
         case Kernel(name, axes):
@@ -79,7 +82,12 @@ def _title(step: Leaf) -> str:
 
 
 def _texts(step: Leaf) -> tuple[str, ...]:
-    return (*step.texts, *step.notes) if isinstance(step, Kernel) else (step.text,)
+    match step:
+        case Call(kernel):
+            return _texts(kernel)
+        case Kernel():
+            return (*step.texts, *step.notes)
+    return (step.text,)
 
 
 def _known(extent: Extent, sizes: Mapping[str, int]) -> bool:

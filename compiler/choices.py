@@ -1,0 +1,37 @@
+"""What a plan may choose that is not mathematics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from einc.terms import Equation
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A kernel of a library: the equations it computes, its call with operands by their names, and where it is the faster.
+
+    `shared` is its call where all the operands `shares` have one element for a run of the last batch.
+    """
+
+    name: str
+    call: str
+    where: str
+    shared: str
+    shares: tuple[str, ...]
+    equations: tuple[Equation, ...]
+    inputs: tuple[tuple[str, tuple[str, ...]], ...]
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What is not mathematics. `narrow`: every product of half inputs may be rounded to their type, for speed; `rows` are
+    the kernels of a library that may be called.
+    """
+
+    narrow: bool = False
+    rows: tuple[Row, ...] = ()
+
+
+PLAIN = Choices()
