@@ -50,7 +50,8 @@ def zoo() -> SimpleNamespace:
     sys.modules.setdefault("fla", None)  # type: ignore[arg-type]
     transformers = importlib.import_module("transformers")
     classes = [f"{name}{kind}" for name in ("Llama", "Mistral", "Bloom") for kind in ("Model", "Config")]
-    return SimpleNamespace(gptj=module("gptj"), llama=module("llama"), **{name: getattr(transformers, name) for name in classes})
+    files = {"gptj": module("gptj"), "llama": module("llama"), "deepseek": module("deepseek_v3")}
+    return SimpleNamespace(**files, **{name: getattr(transformers, name) for name in classes})
 
 
 def module(name: str) -> ModuleType:
@@ -145,6 +146,24 @@ def bloom(zoo: SimpleNamespace) -> Trial:
     return Trial(inputs, {"A": (output - given[1])[0]})
 
 
+def latents(zoo: SimpleNamespace, asking: int | None = None) -> Trial:
+    """DeepSeek-V3 without its turned features and its norm; or what some last rows ask of its latents, head by head."""
+    config = zoo.deepseek.DeepseekV3Config(
+        hidden_size=WIDTH, num_attention_heads=HEADS, num_key_value_heads=HEADS, q_lora_rank=None, kv_lora_rank=5,
+        qk_nope_head_dim=HEAD, qk_rope_head_dim=0, v_head_dim=HEAD, attn_implementation="sdpa")
+    part = spiced(zoo.deepseek.DeepseekV3Attention(config, 0).double())
+    part.kv_a_layernorm = nn.Identity()
+    x, none = normal(STEPS, WIDTH), normal(1, STEPS, 0)
+    mixed, output = captured(part, part.o_proj, hidden_states=x[None], position_embeddings=(none, none), attention_mask=None)
+    down, q, o = part.kv_a_proj_with_mqa.weight.detach().T, heads(part.q_proj.weight), part.o_proj.weight.detach().T
+    keys, values = part.kv_b_proj.weight.detach().unflatten(0, (HEADS, 2, HEAD)).transpose(2, 3).unbind(1)
+    up = {"P": keys, "Q": values}
+    if asking is None:
+        return Trial({"H_tilde": x, "W_Q": q, "U": down, **up, "W_O": o.unflatten(0, (HEADS, HEAD))}, {"A": output[0]})
+    asked = torch.einsum("tf,hfd->thd", x[-asking:], q)
+    return Trial({"q": asked, "L": x @ down, **up}, {"Y": mixed[0][0, -asking:].unflatten(1, (HEADS, HEAD))})
+
+
 def rotation(zoo: SimpleNamespace, halves: bool) -> Trial:
     """The rotations of Llama and of GPT-J, of every unit vector."""
     model = decoder(zoo, "Llama", KEYS)
@@ -183,10 +202,10 @@ def row(_: SimpleNamespace, **options: bool) -> Trial:
 Mask = Callable[[Any, Any, Any, Any], Any]
 
 
-def flex(mask: Mask, more: Tensors | None = None, score: Any = None, **sizes: int) -> Trial:
-    """FlexAttention, not compiled, which takes masks and scores as functions of positions."""
-    x = qkv()
-    block = create_block_mask(mask, None, None, STEPS, STEPS, device="cpu")
+def flex(mask: Mask, more: Tensors | None = None, score: Any = None, keys: int = STEPS, **sizes: int) -> Trial:
+    """FlexAttention, not compiled, which takes masks and scores as functions of positions, from 0."""
+    x = qkv(keys=keys)
+    block = create_block_mask(mask, None, None, STEPS, keys, device="cpu")
     return Trial({**x, **(more or {})}, {"Y": flex_attention(x["Q"], x["K"], x["V"], score_mod=score, block_mask=block)}, sizes)
 
 
@@ -202,6 +221,15 @@ def documents(_: SimpleNamespace) -> Trial:
 def decode(_: SimpleNamespace) -> Trial:
     x = qkv(queries=4)
     return Trial(x, {"Y": functional.scaled_dot_product_attention(x["Q"], x["K"], x["V"], attn_mask=causal_lower_right(4, STEPS))})
+
+
+def shared(_: SimpleNamespace) -> Trial:
+    """torch's own kernel with the same scores for every head."""
+    x, m = normal(STEPS, WIDTH), 0.2 * normal(WIDTH, WIDTH)
+    v, o = normal(3, WIDTH, HEAD), normal(3, HEAD, WIDTH)
+    q, k = (a.expand(1, 3, STEPS, WIDTH) for a in (x @ m, x))
+    y = functional.scaled_dot_product_attention(q, k, (x @ v)[None], is_causal=True, scale=HEAD**-0.5)[0]
+    return Trial({"X": x, "M": m, "W_V": v, "W_O": o}, {"A": (y @ o).sum(0)})
 
 
 def cross(_: SimpleNamespace) -> Trial:
@@ -350,7 +378,15 @@ ORACLES: dict[str, Callable[[SimpleNamespace], Trial]] = {
     "softcap": lambda _: flex(causal, score=lambda x, b, h, t, s: 50 * torch.tanh(x / 50)),
     "prefix_lm": lambda _: flex(lambda b, h, t, s: (s <= t) | (s < 4), P=4),
     "documents": documents,
+    "block_diagonal": lambda _: flex(lambda b, h, t, s: t // 4 == s // 4, W=4),
+    "blocks_before": lambda _: flex(lambda b, h, t, s: (s + 1) * 2 <= t + 1, keys=7, B=2),
+    "dilated": lambda _: flex(lambda b, h, t, s: (s <= t) & ((t - s) % 2 == 0) & (t - s < 6), W=3, D=2),
+    "paged_window": lambda _: flex(lambda b, h, t, s: (s <= t) & (t // 3 - s // 3 <= 1), P=3),
+    "sinks_window": lambda _: flex(lambda b, h, t, s: (s <= t) & ((s < 4) | (t - s < 3)), W=3),
     "decode": decode,
+    "mla": latents,
+    "mla_decode": lambda zoo: latents(zoo, 4),
+    "shared_logits": shared,
     "two_domains": two_domains,
     "collision": lambda _: distributions("collision"),
     "entropy": lambda _: distributions("entropy"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import arrays, assert_close, called, meaning, module_of, plan_of, tensors, typed, typed_of
+from helpers import arrays, assert_close, called, meaning, plan_of, tensors, typed, typed_of
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from programs import CASES, FILES, Case
@@ -349,14 +349,3 @@ def test_large_logits_do_not_overflow_on_any_way(name: str, weights: str) -> Non
     for module in ways(planned(text)):
         got = called(emitted(module), program, tensors(inputs, torch.float32), sizes)
         assert_close({key: x.double() for key, x in got.items()}, want, 1e-4)
-
-
-def test_it_is_what_plain_torch_makes_of_the_equations() -> None:
-    module, x = module_of(spec("mla")), torch.randn(7, 6, dtype=torch.float64)
-    w = {name: torch.randn(shape, dtype=torch.float64) for name, shape in
-         {"W_Q": (3, 6, 4), "W_O": (3, 4, 6), "U": (6, 5), "P": (3, 5, 4), "Q": (3, 5, 4)}.items()}
-    latent = x @ w["U"]
-    k, v, q = latent @ w["P"], latent @ w["Q"], x @ w["W_Q"]
-    logits = (q @ k.mT / 2).masked_fill(torch.ones(7, 7).triu(1).bool(), -torch.inf)
-    want = (torch.softmax(logits, -1) @ v @ w["W_O"]).sum(0)
-    torch.testing.assert_close(module(H_tilde=x, **w), want)
