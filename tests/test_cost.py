@@ -88,6 +88,12 @@ def counted(t: Index, s: Index, atoms: list[Term], sizes: dict[str, int]) -> int
                 return value(a, at) + value(b, at)
             case Apply("sub", (a, b)):
                 return value(a, at) - value(b, at)
+            case Apply("floor", (Apply("div", (a, b)),)):
+                return value(a, at) // value(b, at)
+            case Apply("and", args):
+                return all(value(a, at) for a in args)
+            case Apply("or", args):
+                return any(value(a, at) for a in args)
             case Apply("le", (a, b)):
                 return value(a, at) <= value(b, at)
             case Apply("lt", (a, b)):
@@ -117,3 +123,23 @@ def test_points_below_and_above_a_diagonal_are_exact(start: int, op: str, turned
     atom = Apply(op, sides[::-1] if turned else sides)
     for rows in range(6):
         assert points(atom, s, t).at({"T": rows}) == counted(t, s, [atom], {"T": rows})
+
+
+@given(st.sampled_from([0, 1]), st.integers(1, 5), st.integers(1, 5), st.integers(0, 5), st.booleans())
+def test_whole_pages_are_exact(start: int, length: int, pages: int, back: int, past: bool) -> None:
+    """A page and so many before it, but for those that would stand before the first."""
+    t, s = (Index(name, _set("T", start)) for name in "ts")
+    here, there = (Apply("floor", (Apply("div", (Apply("sub", (Position(i), const(start))), Size(size("P")))),)) for i in (t, s))
+    atoms = [Apply("le", (there, here)), Apply("le", (Apply("sub", (here, const(back))), there))]
+    atoms += [Apply("le", (Position(s), Position(t)))] if past else []
+    sizes = {"T": length * pages, "P": length}
+    missing = sum(max(0, back - page) for page in range(pages)) * length**2
+    assert points(both(*atoms), s, t).at(sizes) == counted(t, s, atoms, sizes) + missing
+
+
+@given(st.integers(1, 9), st.integers(0, 9))
+def test_what_ends_at_the_later_of_two_is_no_more_than_the_sum(rows: int, more: int) -> None:
+    t, s = (Index(name, _set("T", 1)) for name in "ts")
+    atom = Apply("or", tuple(Apply("le", (Position(s), far)) for far in (Position(t), Size(size("P")))))
+    sizes = {"T": rows, "P": more}
+    assert counted(t, s, [atom], sizes) <= points(atom, s, t).at(sizes) <= rows * (rows + 1) / 2 + rows * more

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from itertools import product
 
 from einc.domains import Linear, difference, linear
 from einc.indices import Extent, Index, IndexSet, number
-from einc.plan import Buffer, Cost, Dot, Let, Load, Map, Reduce, Scan, Select, end
-from einc.planning.ends import Tile
+from einc.plan import Buffer, Cost, Dot, Let, Load, Map, Reduce, Scan, Select, Span, end
+from einc.planning.ends import Tile, denominator
 from einc.planning.ranges import spans
 from einc.terms import Apply, Position, Size, Term, const, substitute
 
@@ -53,14 +54,15 @@ def path_cost(
 def points(domain: Term, axis: Index, grid: Index) -> Extent:
     """How many pairs of positions of the two axes a domain leaves, at most: exact for linear bounds that stay in range.
 
-    An interval of fixed length counts whole in every row, also where it begins before the first position.
+    An interval of fixed length counts whole in every row, also where it begins before the first position; a rounded bound
+    is what it is on the average, so that whole pages are exact.
     """
     first, last = const(axis.set.start), Size(axis.set.extent + number(axis.set.start - 1))
     row: dict[Index, Term] = {end(grid, "first").index: Position(grid), end(grid, "last").index: Position(grid)}
     total = number(0)
-    for span in spans(domain, Tile(axis, grid, {})):
-        lows, highs = ([substitute(t, row) for t in terms] for terms in (span.low, span.high))
-        widths = [_smooth(difference(low, high)) for high in (last, *highs) for low in (first, *lows)]
+    for low, high in (ends for span in spans(domain, Tile(axis, grid, {})) for ends in _pieces(span)):
+        lows, highs = ([substitute(t, row) for t in terms] for terms in (low, high))
+        widths = [_smooth(difference(a, b)) for b in (last, *highs) for a in (first, *lows)]
         flat = [w for w in widths if w is not None and all(a == Position(grid) for a, _ in w.atoms)]
         counts = [_rows(w.plus(Linear((), number(1))), grid) for w in flat]
         total = total + min(counts, key=lambda count: _degree(count, axis, grid))
@@ -68,16 +70,26 @@ def points(domain: Term, axis: Index, grid: Index) -> Extent:
     return min((whole, total), key=lambda count: _degree(count, axis, grid))
 
 
+def _pieces(span: Span) -> Iterable[tuple[tuple[Term, ...], tuple[Term, ...]]]:
+    """The lower and upper ends of spans that have its points between them: what ends at the later of two is two."""
+    return product(product(*(_options("min", t) for t in span.low)), product(*(_options("max", t) for t in span.high)))
+
+
+def _options(op: str, term: Term) -> tuple[Term, ...]:
+    return term.args if isinstance(term, Apply) and term.op == op else (term,)
+
+
 def _smooth(width: Linear | None) -> Linear | None:
-    """A width with every floor in it replaced by what it is a floor of, or by one less where that is more."""
+    """A width with the mean of every rounded number in it: with n below the fraction, floors lose (1 − 1/n) / 2."""
     if width is None:
         return None
     for atom, coefficient in width.atoms:
         match atom:
-            case Apply("floor", (inner,)) if (form := linear(inner)) is not None:
-                falls = all(c < 0 for _, c in coefficient.terms)
-                wide = form.plus(Linear((), number(-1))) if falls else form
-                width = width.without(atom).plus(wide, coefficient)
+            case Apply("floor" | "ceil" as op, (inner,)) if (form := linear(inner)) is not None:
+                part = number(1).over(denominator(form))
+                assert part is not None
+                lost = (number(1) - part) * number(Fraction(-1 if op == "floor" else 1, 2))
+                width = width.without(atom).plus(form.plus(Linear((), lost)), coefficient)
     return width
 
 
