@@ -453,6 +453,8 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "llama_attention": {**MODEL, "B": 2, "H": 6, "G": 2},
     "rope": {"T": 7, "d_k": 6},
     "rope_half": {"T": 7, "d_k": 6},
+    "causal": {"T": 7, "d_k": 4},
+    "full": {"T": 5, "S": 7, "d_k": 4},
     "sdpa": {"B": 2, "H": 3, "T": 9, "d_k": 5},
     "decode": {"B": 2, "H": 3, "T": 4, "S": 9, "d_k": 5},
     "mla": {**MODEL, "r": 5},

@@ -17,8 +17,8 @@ from einc.planning.cost import points, size_of
 from einc.terms import Apply, Position, Size, Term, both, const
 
 OPEN = ("T", "S", "U", "V")
-SQUARE = {"attention", "alibi", "gqa", "llama_attention", "sdpa", "documents", "prefix_lm", "softcap", "attention_backward",
-          "argmax_payload", "min_plus", "variance", "two_domains", "mla", "shared_logits",
+SQUARE = {"attention", "alibi", "gqa", "llama_attention", "sdpa", "causal", "documents", "prefix_lm", "softcap",
+          "attention_backward", "argmax_payload", "min_plus", "variance", "two_domains", "mla", "shared_logits",
           "blocks_before", "online_softmax"}
 LONG = 2**24
 
