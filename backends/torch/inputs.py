@@ -145,6 +145,11 @@ def _pieces(spans, length):
             yield first, min(first + length, high)
         done = max(done, high)
 ''',
+    "_into": '''
+def _into(memory, x):
+    """A value in the type of the memory, which every tile uses again."""
+    return x if x.dtype == memory.dtype else memory[: x.numel()].view(x.shape).copy_(x)
+''',
     "_amax": '''
 def _amax(x, dim):
     """The maximum over an axis that may be empty: then -inf."""

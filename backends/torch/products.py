@@ -20,8 +20,15 @@ class Multiplier(Reader):
     def dot(self, let: Let, op: Dot) -> Code:
         made = self._product(let, op.args, op.over)
         if self.tiled and op.loose and let.carry is None:
-            return Code(f"{made.at(ATOM)}.to(wide)", ATOM, True)
+            return self._into(let.name, made, "wide")
         return made
+
+    def _into(self, name: str, code: Code, kind: str) -> Code:
+        """A value in another type, in memory that every tile uses again where there is some."""
+        if name not in self.converted:
+            return Code(f"{code.at(ATOM)}.to({kind})", ATOM, kind == "wide")
+        self.helpers.add("_into")
+        return Code(f"_into({self.converted[name]}, {code.text})", ATOM, kind == "wide")
 
     def _product(self, let: Let, args: tuple[str, ...], over: tuple[str, ...]) -> Code:
         operands = [self._operand(a, let) for a in args]
@@ -88,7 +95,7 @@ class Multiplier(Reader):
         else:
             code, axes = self.value(name), let.axes
         if loose:
-            return Code(f"{code.at(ATOM)}.to(narrow)"), axes
+            return self._into(name, code, "narrow"), axes
         if out.kind == "real" and let.kind in ("exact", "integer"):
             code = Code(f"{code.at(ATOM)}.to({self.real})")
         elif out.kind == "exact" and let.kind == "integer":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.code import SUM, Code
 from einc.backends.torch.expressions import Scribe
+from einc.backends.torch.memory import allot
 from einc.backends.torch.resumed import begin, go_on, left_over, resume
 from einc.backends.writer import Writer, identifier, sized
 from einc.indices import Extent, number
@@ -115,12 +116,7 @@ def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scrib
     body(f"{rows} = min(128, max(1, {extent}))")
     body(f"{columns} = max(128, 2**{_TILE - 1} // max(1, {rows} * {outer}))")
     scribe.columns = columns
-    for let in kernel.lets:  # every tile writes its largest products to the same memory
-        exact = isinstance(let.op, Dot) and not let.op.loose and let.kind == "real"
-        if exact and let.carry is None and {grid.name, stream.name} <= set(let.axes):
-            scribe.memory[let.name] = scribe.names.fresh(f"{let.name}_memory")
-            others = [sized(kernel.axis(a).set.extent, tight=True) for a in let.axes if a not in (grid.name, stream.name)]
-            body(f"{scribe.memory[let.name]} = torch.empty({' * '.join([rows, columns, *others])}, dtype=wide, device=device)")
+    allot(kernel, grid, stream, rows, columns, body, scribe)
     return rows
 
 

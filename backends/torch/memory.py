@@ -1,0 +1,38 @@
+"""Memory that every tile uses again: fresh pages for each of the largest values cost more than what is done with them."""
+
+from __future__ import annotations
+
+from einc.backends.torch.loads import Reader
+from einc.backends.writer import Writer, sized
+from einc.plan import Axis, Dot, Kernel, Let, Load
+
+
+def allot(kernel: Kernel, grid: Axis, stream: Axis, rows: str, columns: str, body: Writer, reader: Reader) -> None:
+    """Memory for the largest products, and for the largest factors of those that are made in the narrow type."""
+    tile = {grid.name, stream.name}
+    lets = {let.name: let for let in kernel.lets}
+    for let in kernel.lets:
+        if not isinstance(let.op, Dot) or let.kind != "real":
+            continue
+        count = _count(kernel, let, tile, rows, columns)
+        if let.carry is None and tile <= set(let.axes):
+            reader.memory[let.name] = reader.names.fresh(f"{let.name}_memory")
+            kind = "narrow" if let.op.loose else "wide"
+            body(f"{reader.memory[let.name]} = torch.empty({count}, dtype={kind}, device=device)")
+            if let.op.loose:
+                _converted(let.name, count, "wide", body, reader)
+        for name in let.op.args if let.op.loose else ():
+            if tile <= set(lets[name].axes) and not isinstance(lets[name].op, Load):
+                _converted(name, _count(kernel, lets[name], tile, rows, columns), "narrow", body, reader)
+
+
+def _converted(name: str, count: str, kind: str, body: Writer, reader: Reader) -> None:
+    """Memory for a value in another type; none where the two types are one."""
+    if name not in reader.converted:
+        reader.converted[name] = reader.names.fresh(f"{'x' if name.startswith('_') else name}_{kind}")
+        body(f"{reader.converted[name]} = torch.empty({count} if narrow != wide else 0, dtype={kind}, device=device)")
+
+
+def _count(kernel: Kernel, let: Let, tile: set[str], rows: str, columns: str) -> str:
+    others = [sized(kernel.axis(a).set.extent, tight=True) for a in let.axes if a not in tile]
+    return " * ".join([rows, columns, *others])
