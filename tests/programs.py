@@ -327,6 +327,13 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         output y_t^e = q_t^d S_{t d}^e
     """, {"T": 9, "D": 3}, {}),
     # smallest programs that were once wrong
+    "exact_factor": ("""
+        index t, s : time(T)
+        input z_t
+        yb_t = Σ_{s ≠ t} 1
+        yc_t = (Σ_{s ≠ t} (t - s) / 2 z_s) / yb_t
+        output yd_t = (Σ_{s ≠ t} ((t - s) / 2 z_s - yc_t)^2) / yb_t : all
+    """, TIME, {}),
     "carried_twice": ("""
         index t, s : time(T)
         input x_t, z_t

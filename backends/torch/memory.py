@@ -22,7 +22,8 @@ def allot(kernel: Kernel, grid: Axis, stream: Axis, rows: str, columns: str, bod
             if let.op.loose:
                 _converted(let.name, count, "wide", body, reader)
         for name in let.op.args if let.op.loose else ():
-            if tile <= set(lets[name].axes) and not isinstance(lets[name].op, Load):
+            big = tile <= set(lets[name].axes) and lets[name].kind == "real"
+            if big and not isinstance(lets[name].op, Load):
                 _converted(name, _count(kernel, lets[name], tile, rows, columns), "narrow", body, reader)
 
 
