@@ -77,6 +77,31 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
                {"T": 4, "n": 3}, {}),
     "lowered": ("index t : time(T)\nindex m : feature(n)\ninput a_t^m, b_t^m\noutput y_t = a_t^m b_{t m}", {"T": 4, "n": 3}, {}),
     "trace": ("index i, j : feature(n)\ninput M_i^j\noutput y = M_i^j δ_j^i", {"n": 3}, {}),
+    # numbers that Python refuses
+    "over_a_size": ("index s : time(S)\nindex c : feature(C)\ninput x_s, y^c\noutput z = (Σ_c y^c) / S\noutput u_s = x_s S / S",
+                    {"S": 4, "C": 3}, {}),
+    "over_zero": ("index t : time(T)\ninput x_t\noutput y_t = x_t + 1/0\noutput u_t = x_t - 1/(T - T)", TIME, {}),
+    "of_an_empty_size": ("""
+        index t : time(T)
+        index c : feature(C)
+        input x_t, y^c
+        output u = T / T + C
+        output v = (Σ_c y^c) + log(T) + 1/√T
+        output w = max(sqrt(T - 2), 1) + min(1, log(T - 2))
+        output z = exp(1000 T) + 10^{400 T} - cos(1/T)
+    """, {"T": 5, "C": 2}, {}),
+    # names of names
+    "alias": ("""
+        index t : time(T)
+        index b : batch(B)
+        input x_{b t}
+        μ_b = (Σ_t x_{b t}) / T
+        ν_b = μ_b
+        output y_b = (Σ_t (x_{b t} - ν_b)^2) / T
+        output z_b = ν_b
+    """, {"T": 7, "B": 3}, {}),
+    "results_of_one_value": ("index t : time(T)\ninput x_t\na_t = x_t + 1\noutput y_t = a_t\noutput z_t = a_t\noutput u_t = x_t",
+                             TIME, {}),
     # maps and gathers
     "map": ("""
         index t : time(T)
@@ -93,6 +118,15 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         input x_g, w_h
         output y_h = x_{π(h)} w_h
     """, {"H": 5, "G": 2}, {}),
+    "map_alone": ("""
+        index t : time(T)
+        index h : head(H)
+        index g : head(G)
+        map π(h) = ceil(h G / H) : g
+        input x_{t g}, w_{t h}
+        output y_{t h} = x_{t, π(h)}
+        output z_{t h} = w_{t h} + y_{t h}
+    """, {"T": 4, "H": 6, "G": 2}, {}),
     "map_solved": ("""
         index t : time(T)
         index h : head(H)
@@ -230,6 +264,13 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         input x_t
         mu_t = Σ_{s ≤ t} x_s / t
         output y_t = 1 + Σ_{s ≤ t} (x_s - mu_t)^2 / t
+    """, TIME, {}),
+    "moments_of_weights": ("""
+        index t, s : time(T)
+        input w_t, x_t
+        n_t = Σ_{s ≤ t} w_s w_s
+        μ_t = (Σ_{s ≤ t} w_s w_s x_s) / n_t
+        output y_t = Σ_{s ≤ t} w_s w_s (x_s - μ_t)^2
     """, TIME, {}),
     "softmax_of_softmax": ("""
         index t, s, u : time(T)

@@ -104,6 +104,26 @@ def test_any_strides_will_do_and_inputs_stay(case: Case) -> None:
         assert all(torch.equal(inputs[key], before[key]) for key in inputs)
 
 
+def overlapping(given: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Real inputs as views of the same memory, one within the other."""
+    numbers = torch.randn(max((x.numel() for x in given.values()), default=0), dtype=torch.float64)
+    return {key: numbers[: x.numel()].view(x.shape) if x.is_floating_point() else x for key, x in given.items()}
+
+
+@each(CASES, BROKEN)
+def test_no_result_shares_memory(case: Case) -> None:
+    """Inputs may be views of each other; a result is a view of none of them, of no other result, and never of itself."""
+    program = typed_of(case)
+    inputs = overlapping(tensors(arrays(program, case.sizes, case.ranges)))
+    want = meaning(program, {key: x.numpy() for key, x in inputs.items()}, case.sizes)
+    got = called(module_of(case), program, inputs, case.sizes)
+    assert_close(got, want, 1e-9)
+    given = {x.untyped_storage().data_ptr() for x in inputs.values()}
+    own = [y.untyped_storage().data_ptr() for y in got.values() if y.numel()]
+    assert len(set(own)) == len(own) and not set(own) & given
+    assert all(step or n < 2 for y in got.values() for step, n in zip(y.stride(), y.shape, strict=True))
+
+
 @each(CASES, {})
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_a_narrower_type_says_nearly_the_same(case: Case, dtype: torch.dtype) -> None:

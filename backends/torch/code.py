@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 
-from einc.backends.writer import identifier, sized
+from einc.backends.writer import identifier
 from einc.plan import (
     Along,
     Let,
@@ -17,8 +15,8 @@ from einc.plan import (
     Within,
     arguments,
 )
-from einc.terms import Apply, Const, Size, Term, Truth
 
+UNKNOWN, NONNEGATIVE, POSITIVE = 0, 1, 2
 ATOM, UNARY, POWER, PRODUCT, SUM, SHIFT, COMPARE, LOOSE = 9, 8, 8, 7, 6, 5, 4, 1
 
 
@@ -40,11 +38,13 @@ INFIX = {
 
 @dataclass(frozen=True)
 class Code:
-    """An expression, how tightly it binds, and whether its memory is its own."""
+    """An expression, how tightly it binds, whether its memory is its own, and what is known of it where it is a number."""
 
     text: str
     level: int = ATOM
     fresh: bool = False
+    sign: int = UNKNOWN
+    finite: bool = False
 
     def at(self, level: int) -> str:
         return self.text if self.level >= level else f"({self.text})"
@@ -83,44 +83,3 @@ def infix(op: str, codes: list[Code]) -> Code:
     for code in codes[1:]:
         text += f" {sign} {code.at(level + 1)}"
     return Code(text, level, True)
-
-
-def scalar(term: Term) -> Code:
-    """A number made of constants and sizes, in Python's own arithmetic."""
-    match term:
-        case Const(value):
-            return Code(number_text(value), ATOM if value >= 0 else UNARY)
-        case Truth(value):
-            return Code(str(value))
-        case Size(extent):
-            text = sized(extent)
-            return Code(text, ATOM if text.isidentifier() or text.isdigit() else SUM)
-        case Apply(op, args):
-            return scalar_map(op, [scalar(a) for a in args])
-    raise AssertionError(term)
-
-
-def scalar_map(op: str, codes: list[Code]) -> Code:
-    match op:
-        case "floordiv" | "add" | "sub" | "mul" | "div" | "mod" | "le" | "lt" | "eq" | "ne":
-            return infix(op, codes)
-        case "and" | "or":
-            return Code(f" {op} ".join(c.at(COMPARE) for c in codes), LOOSE)
-        case "not":
-            return Code(f"not {codes[0].at(COMPARE)}", LOOSE)
-        case "neg":
-            return Code(f"-{codes[0].at(UNARY)}", UNARY)
-        case "pow":
-            return Code(f"{codes[0].at(ATOM)} ** {codes[1].at(UNARY)}", POWER)
-        case "ceildiv":
-            return Code(f"-(-{codes[0].at(UNARY)} // {codes[1].at(ATOM)})", UNARY)
-        case "max" | "min" | "abs":
-            return Code(f"{op}({', '.join(c.text for c in codes)})")
-    return Code(f"math.{op}({', '.join(c.text for c in codes)})")
-
-
-def number_text(value: Fraction | float) -> str:
-    if isinstance(value, float) and math.isinf(value):
-        return "math.inf" if value > 0 else "-math.inf"
-    exact = Fraction(value)
-    return str(exact.numerator) if exact.denominator == 1 else repr(float(exact))

@@ -29,6 +29,7 @@ def emit(plan: Module) -> str:
             _step(module, step, body, names, helpers, places)
     body()
     body(f"return {_result(module)}")
+    helpers |= {name for name in ("_over", "_number") if f"{name}(" in body.text}
     out = Writer()
     _head(naming, out, body.text + "".join(HELPERS[h] for h in helpers))
     _signature(naming, out, asked)

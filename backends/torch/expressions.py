@@ -8,17 +8,16 @@ from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.code import (
     ATOM,
     INFIX,
+    POSITIVE,
     POWER,
     SUM,
     UNARY,
     Code,
     infix,
-    number_text,
-    scalar,
-    scalar_map,
 )
 from einc.backends.torch.products import Multiplier
 from einc.backends.torch.running import Runner
+from einc.backends.torch.scalars import number_text, quotient, scalar, scalar_map
 from einc.backends.writer import Writer, sized
 from einc.plan import (
     Axis,
@@ -36,6 +35,7 @@ from einc.plan import (
     Span,
     arguments,
 )
+from einc.terms import Size
 
 _OPPOSITE = {"le": ">", "lt": ">=", "eq": "!=", "ne": "=="}
 
@@ -171,6 +171,8 @@ class Scribe(Multiplier, Runner):
         if let.kind == "truth" and op in INFIX:
             codes = [self.aligned(a, let.axes) for a in args]
         scalars = [self.lets[a].kind == "scalar" for a in args]
+        if op == "div" and scalars[1] and codes[1].sign < POSITIVE and not self._empty_at_zero(args[1], let.axes):
+            return quotient(codes)
         if self.inside and op in _IN_PLACE and let.kind == "real" and (found := self._in_place(let, op, args, codes)) is not None:
             return found
         if op in ("floor", "ceil") and let.kind == "integer":
@@ -188,6 +190,13 @@ class Scribe(Multiplier, Runner):
         if op == "ceildiv":
             return Code(f"-(-{codes[0].at(UNARY)} // {codes[1].at(ATOM)})", UNARY, True)
         return infix(op, codes)
+
+    def _empty_at_zero(self, name: str, axes: tuple[str, ...]) -> bool:
+        """Whether a number is a size that is 0 only where a tensor along these axes has no elements."""
+        op = self.lets[name].op
+        extent = op.term.extent if isinstance(op, Scalar) and isinstance(op.term, Size) else None
+        known = [set(self.sets[a].extent.sizes) for a in axes if len(self.sets[a].extent.terms) == 1]
+        return extent is not None and len(extent.terms) == 1 and any(set(extent.sizes) <= k for k in known)
 
     def _outer_added(self, let: Let, op: str, args: tuple[str, ...]) -> Code | None:
         """x ± a b, where a b varies along more axes than either: added in one pass, the product is never stored."""

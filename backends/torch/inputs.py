@@ -150,6 +150,20 @@ def _into(memory, x):
     """A value in the type of the memory, which every tile uses again."""
     return x if x.dtype == memory.dtype else memory[: x.numel()].view(x.shape).copy_(x)
 ''',
+    "_over": '''
+def _over(x, n):
+    """x / n for a number n, where 0 over 0 is 0."""
+    if n:
+        return x / n
+    if isinstance(x, torch.Tensor):
+        return torch.where(x == 0, 0.0, x / n)
+    return x * math.copysign(math.inf, n) if x else 0.0
+''',
+    "_number": '''
+def _number(function, *numbers):
+    """A function of numbers as tensors have it: infinite, or no number, where Python's own would raise."""
+    return function(*(torch.tensor(n, dtype=torch.float64, device="cpu") for n in numbers)).item()
+''',
     "_amax": '''
 def _amax(x, dim):
     """The maximum over an axis that may be empty: then -inf."""

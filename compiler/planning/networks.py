@@ -45,6 +45,11 @@ class Network:
         """Whether it is the equation as it stands."""
         return set(factors(self.root.body.body if isinstance(self.root.body, Fold) else ONE)) == set(self.factors)
 
+    @property
+    def opened(self) -> bool:
+        """Whether it takes in what its equation reads by name."""
+        return not set(self.factors) <= set(reads(self.root.body))
+
 
 def networks(program: NormalProgram, virtual: frozenset[str]) -> dict[str, Network]:
     """The equations that are networks: contractions, and stored ones scaled point by point."""

@@ -26,8 +26,10 @@ def orders(net: Network, virtual: frozenset[str]) -> tuple[Order, ...]:
 
 def _found(net: Network, virtual: frozenset[str]) -> Iterator[Order]:
     inner = virtual & {f.tensor for f in net.factors}
-    if (net.written and len(net.factors) < 3) or not net.bound:
+    if (net.written and len(net.factors) < 3) or not (net.bound or net.opened):
         yield (net.root,)
+    elif not net.bound:
+        yield _ends(net, net.factors, (), net.scales)
     elif net.root.target in virtual:
         if not inner and net.domain == TRUE:
             yield from _into(net)

@@ -110,7 +110,7 @@ def _cut_up(candidate: Candidate, choices: Choices) -> Cut:
     keys: list[tuple[str, IndexSet]] = []
     stored = set(buffers)
     made = groups(program)
-    runs = shared(made, [_tiled(g) for g in made], {k: b.sets for k, b in buffers.items()})
+    runs = shared(made, [_tiled(g) for g in made], buffers)
     for run in runs.values():
         buffers[run.target] = _along_runs(buffers[run.target], run)
     for group in made:

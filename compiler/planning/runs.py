@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from einc.domains import linear
 from einc.indices import Extent, Index, IndexSet, number, size
+from einc.plan import Buffer
 from einc.planning.fuse import Group
 from einc.terms import TRUE, Apply, Equation, Fold, Pack, Position, Read, Term, free_indices, reads, transform
 
@@ -124,13 +125,14 @@ def _flat(subs: tuple[Term, ...], pack: Pack) -> tuple[Term, ...]:
     return tuple(x for s in subs for x in (pack.parts if s == pack else (s,)))
 
 
-def shared(groups: Sequence[Group], tiled: Sequence[bool], slots: Mapping[str, tuple[IndexSet, ...]]) -> dict[str, Run]:
-    """The copies that only tiled kernels read, each under one letter: they need not be made. `slots`: the sets of all tensors."""
+def shared(groups: Sequence[Group], tiled: Sequence[bool], buffers: Mapping[str, Buffer]) -> dict[str, Run]:
+    """The copies that only tiled kernels read, each under one letter: they need not be made."""
     found: dict[str, Run] = {}
     for group in groups:
         only = group.equations[0]
-        if len(group.equations) == 1 and isinstance(only.body, Read) and (run := run_of(only, slots[only.body.tensor])):
-            found[run.target] = run
+        if len(group.equations) == 1 and isinstance(only.body, Read) and buffers[only.target].role != "output":
+            if (run := run_of(only, buffers[only.body.tensor].sets)) is not None:
+                found[run.target] = run
     for group, is_tiled in zip(groups, tiled, strict=True):
         for target in {r.tensor for e in group.equations for r in [*reads(e.body), *reads(e.domain)]} & found.keys():
             others = {r.tensor for e in group.equations for r in reads(e.domain)}

@@ -21,7 +21,7 @@ def _sign(term: Term, equations: Mapping[str, Equation], known: dict[str, int]) 
         case Const(value):
             return POSITIVE if value > 0 else NONNEGATIVE if value == 0 else UNKNOWN
         case Size():
-            return POSITIVE
+            return NONNEGATIVE
         case Position(index):
             return POSITIVE if index.set.start > 0 else NONNEGATIVE
         case Read(tensor) if tensor in equations:

@@ -1,0 +1,123 @@
+"""Numbers made of constants and sizes, in Python's own arithmetic where that refuses nothing.
+
+Python raises where the language has a value: 1/0 is infinite, 0/0 is 0, log(-1) is no number. So what is known of a number
+goes with its text, and wherever Python might refuse a helper stands in place of the operator.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+from einc.backends.torch.code import ATOM, COMPARE, LOOSE, NONNEGATIVE, POSITIVE, POWER, SUM, UNARY, UNKNOWN, Code, infix
+from einc.backends.writer import sized
+from einc.terms import Apply, Const, Size, Term, Truth
+
+_WHOLE = 1 << 53  # from here on numbers are real
+_TORCH = {"max": "maximum", "min": "minimum", "erf": "special.erf"}
+
+
+def scalar(term: Term) -> Code:
+    """The text of a number, and what is known of it for all sizes."""
+    match term:
+        case Const(value):
+            sign = POSITIVE if value > 0 else NONNEGATIVE if value == 0 else UNKNOWN
+            finite = not number_text(value).endswith(("inf", "nan"))
+            return Code(number_text(value), ATOM if value >= 0 else UNARY, sign=sign, finite=finite)
+        case Truth(value):
+            return Code(str(value))
+        case Size(extent):
+            text = sized(extent)
+            sign = NONNEGATIVE if all(c > 0 for _, c in extent.terms) else UNKNOWN
+            level = ATOM if text.isidentifier() or text.isdigit() else SUM
+            return Code(text, level, sign=sign, finite=True)
+        case Apply(op, args):
+            return scalar_map(op, [scalar(a) for a in args])
+    raise AssertionError(term)
+
+
+def scalar_map(op: str, codes: list[Code]) -> Code:
+    """An operation on numbers, and what is known of its result."""
+    finite = all(c.finite for c in codes)
+    if op == "div" and codes[1].sign == POSITIVE:
+        return replace(infix(op, codes), sign=codes[0].sign, finite=finite)
+    if op == "div":
+        return quotient(codes, codes[0].sign if codes[1].sign else UNKNOWN)
+    made = replace(_written(op, codes), sign=_sign(op, codes), finite=finite)
+    if _refused(op, codes):
+        text = f"_number(torch.{_TORCH.get(op, op)}, {', '.join(c.text for c in codes)})"
+        return Code(text, sign=made.sign)
+    return made
+
+
+def quotient(codes: list[Code], sign: int = UNKNOWN) -> Code:
+    """What is divided by a number that may be 0."""
+    return Code(f"_over({codes[0].text}, {codes[1].text})", ATOM, True, min(sign, NONNEGATIVE))
+
+
+def _refused(op: str, codes: list[Code]) -> bool:
+    """Whether Python may raise, or take what is no number for one."""
+    finite = all(c.finite for c in codes)
+    match op:
+        case "log":
+            return codes[0].sign < POSITIVE
+        case "sqrt":
+            return codes[0].sign < NONNEGATIVE
+        case "exp" | "exp2" | "pow":
+            return True
+        case "sin" | "cos" | "floor" | "ceil" | "max" | "min":
+            return not finite
+    return False
+
+
+def _sign(op: str, codes: list[Code]) -> int:
+    signs = [c.sign for c in codes]
+    match op:
+        case "add":
+            return UNKNOWN if UNKNOWN in signs else max(signs)
+        case "mul" | "min" | "sqrt":
+            return min(signs)
+        case "max":
+            return max(signs)
+        case "exp" | "exp2" | "abs":
+            return max(NONNEGATIVE, signs[0] if op == "abs" else UNKNOWN)
+        case "pow":
+            return min(NONNEGATIVE, signs[0])
+    return UNKNOWN
+
+
+def _written(op: str, codes: list[Code]) -> Code:
+    match op:
+        case "floordiv" | "ceildiv" | "mod" if codes[1].sign < POSITIVE:
+            inner = _written(op, [codes[0], replace(codes[1], sign=POSITIVE)])
+            return Code(f"({inner.text} if {codes[1].text} else 0)")
+        case "floordiv" | "add" | "sub" | "mul" | "mod" | "le" | "lt" | "eq" | "ne":
+            return infix(op, codes)
+        case "and" | "or":
+            return Code(f" {op} ".join(c.at(COMPARE) for c in codes), LOOSE)
+        case "not":
+            return Code(f"not {codes[0].at(COMPARE)}", LOOSE)
+        case "neg":
+            return Code(f"-{codes[0].at(UNARY)}", UNARY)
+        case "pow":
+            return Code(f"{codes[0].at(ATOM)} ** {codes[1].at(UNARY)}", POWER)
+        case "ceildiv":
+            return Code(f"-(-{codes[0].at(UNARY)} // {codes[1].at(ATOM)})", UNARY)
+        case "max" | "min" | "abs":
+            return Code(f"{op}({', '.join(c.text for c in codes)})")
+    return Code(f"math.{op}({', '.join(c.text for c in codes)})")
+
+
+def number_text(value: Fraction | float) -> str:
+    """A number of Python's: whole as long as it is exact as a real one."""
+    exact = value if isinstance(value, Fraction) else None
+    if exact is not None and exact.denominator == 1 and abs(exact) < _WHOLE:
+        return str(exact.numerator)
+    try:
+        real = float(value)
+    except OverflowError:
+        real = math.copysign(math.inf, value)
+    if math.isinf(real):
+        return "math.inf" if real > 0 else "-math.inf"
+    return str(int(real)) if exact is None and real == int(real) and abs(real) < _WHOLE else repr(real)
