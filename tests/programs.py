@@ -272,6 +272,14 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         μ_t = (Σ_{s ≤ t} w_s w_s x_s) / n_t
         output y_t = Σ_{s ≤ t} w_s w_s (x_s - μ_t)^2
     """, TIME, {}),
+    "least_of_a_sum": ("""
+        index t, s : time(T)
+        index h : head(H)
+        input x_{t h}, z_t
+        y_{t h} = Σ_{s ≤ t} x_{s h}
+        u_{t h} = min_{s ≤ t} (z_s + 2 y_{t h})
+        output v_{t h} = Σ_{s ≤ t} exp(u_{t h} - abs(z_s))
+    """, HEADS, {}),
     "softmax_of_softmax": ("""
         index t, s, u : time(T)
         input x_t, v_t

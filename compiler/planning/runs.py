@@ -130,9 +130,10 @@ def shared(groups: Sequence[Group], tiled: Sequence[bool], buffers: Mapping[str,
     found: dict[str, Run] = {}
     for group in groups:
         only = group.equations[0]
-        if len(group.equations) == 1 and isinstance(only.body, Read) and buffers[only.target].role != "output":
-            if (run := run_of(only, buffers[only.body.tensor].sets)) is not None:
-                found[run.target] = run
+        if len(group.equations) > 1 or not isinstance(only.body, Read) or buffers[only.target].role == "output":
+            continue  # a result is whole
+        if (run := run_of(only, buffers[only.body.tensor].sets)) is not None:
+            found[run.target] = run
     for group, is_tiled in zip(groups, tiled, strict=True):
         for target in {r.tensor for e in group.equations for r in [*reads(e.body), *reads(e.domain)]} & found.keys():
             others = {r.tensor for e in group.equations for r in reads(e.domain)}

@@ -118,7 +118,7 @@ class _Pass(Moving):
         if fold.op in ("max", "min"):
             outer, inner = self._shifted(body)
             name = self._named(equation, replace(fold, body=inner))
-            self._finish(equation, Apply("add", (*outer, Read(name, equation.axes))))
+            self._finish(equation, Apply("add", (*outer, self._result(name))))
             return
         if not FOLDS[fold.op].linear:
             raise Entangled(body)
