@@ -272,6 +272,32 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         μ_t = (Σ_{s ≤ t} w_s w_s x_s) / n_t
         output y_t = Σ_{s ≤ t} w_s w_s (x_s - μ_t)^2
     """, TIME, {}),
+    "tiles_without_points": ("""
+        index t, s : time(T)
+        index h : head(H)
+        dim W
+        input x_t, q_{t h}
+        input r_t : int
+        y_{t h} = Σ_s softmax_{s, h ≤ s, r_s = r_t}(x_s + x_t) x_s
+        output y_{t h} : all
+        z_t = max_{s ≤ t + W} x_s
+        u_{t h} = Σ_s softmax_{s ≤ t + W}(x_s) q_{s h}
+        output z_t : all
+        output u_{t h} : all
+    """, {"T": 5, "H": 9, "W": 3}, {"r": ("1", "2")}),
+    "one_value_in_two_kernels": ("""
+        index t, s : time(T)
+        index h : head(H)
+        input q_{t h}, k_{s h}, x_t, z_t
+        input doc_t : int
+        weight c_h
+        a_{t h} = max_{s, s ≤ t, s ≥ t} abs(q_{t h} k_{s h})
+        b_{t h} = Σ_{s, s ≤ t, s ≥ t} (q_{t h} k_{s h} / a_{t h})^2
+        y_{t h} = Σ_s softmax_{s, s < doc_t and doc_t > 1, t > 2}(c_h + x_s) (max(b_{t h}, x_t))
+        u_{t h} = min(max(min_{s ≤ t} (y_{s h} b_{t h} / (1 + abs(q_{t h} k_{s h}))), -9), 9)
+        output y_{t h} : all
+        output u_{t h} : all
+    """, {"T": 11, "H": 2}, {"doc": ("1", "3")}),
     "least_of_a_sum": ("""
         index t, s : time(T)
         index h : head(H)

@@ -83,6 +83,7 @@ class Lowering:
     carries: Mapping[str, Carry] = field(default_factory=dict)
     stream: Index | None = None
     uniform: bool = True  # every fold over the streamed index has the same domain
+    resumed: Index | None = None  # the index of which a tile has what those before it left, maybe nothing
     base2: bool = False  # exponentials of the pass are powers of two
     tile: Tile | None = None  # of the streamed index
     tame: set[str] = field(default_factory=set)  # factors that are finite numbers also where a domain fails
@@ -301,10 +302,9 @@ class Lowering:
         axes = frozenset(a for x in args for a in self.lets[x].axes) - set(over)
         if FOLDS[fold.op].linear:
             return self.let(Dot(tuple(args), over), axes, self._joined(tuple(args), "dot"))
-        full = nonempty(fold.domain, fold.bound, equation.indices)
+        full = self.resumed not in fold.bound and nonempty(fold.domain, fold.bound, equation.indices)
         made = self.let(Reduce(fold.op, args[0], over, full), axes, self._joined(tuple(args), fold.op))
-        if full:
-            self.fills[made, TRUE] = FINITE
+        self.fills |= {(made, TRUE): FINITE} if full else {}
         return made
 
     def _operands(self, equation: Equation, fold: Fold) -> list[str]:

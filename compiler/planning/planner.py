@@ -115,7 +115,7 @@ def _cut_up(candidate: Candidate, choices: Choices) -> Cut:
         buffers[run.target] = _along_runs(buffers[run.target], run)
     for group in made:
         contract = contraction(program, group.equations[0], buffers, candidate.sizes) if len(group.equations) == 1 else None
-        step = contract or _step(program, group, equations, buffers, keys, runs, choices)
+        step = contract or _step(program, group, _kept(program, group, made), equations, buffers, keys, runs, choices)
         steps.append(step)
         kept = {s.buffer for s in step.stores} if isinstance(step, Kernel) else {step.out}
         stored -= {e.target for e in group.equations} - kept
@@ -125,6 +125,7 @@ def _cut_up(candidate: Candidate, choices: Choices) -> Cut:
 def _step(
     program: NormalProgram,
     group: Group,
+    kept: frozenset[str],
     equations: dict[str, Equation],
     buffers: dict[str, Buffer],
     keys: list[tuple[str, IndexSet]],
@@ -136,10 +137,10 @@ def _step(
         parts = tuple(r.tensor for _, r in only.body.parts if isinstance(r, Read))
         cost = Cost(number(0), size_of(buffers[only.target]), size_of(buffers[only.target]), number(0))
         return Concat(only.target, parts, only.axes.index(Position(only.body.index)), equation_text(program, only), cost)
-    kernel = _kernel(program, group, equations, buffers, keys, runs, choices)
+    kernel = _kernel(program, group, kept, equations, buffers, keys, runs, choices)
     if only.target in runs:
         return _view(kernel, runs[only.target], only)
-    return called(choices, kernel, group, _kept(program, group), buffers, runs)
+    return called(choices, kernel, group, kept, buffers, runs)
 
 
 def _view(kernel: Kernel, run: Run, equation: Equation) -> Runs:
@@ -162,13 +163,13 @@ def _tiled(group: Group) -> bool:
 def _kernel(
     program: NormalProgram,
     group: Group,
+    kept: frozenset[str],
     equations: dict[str, Equation],
     buffers: dict[str, Buffer],
     keys: list[tuple[str, IndexSet]],
     runs: dict[str, Run],
     choices: Choices,
 ) -> Kernel:
-    kept = _kept(program, group)
     cut = _tiled(group)
     passed, texts = _passed(program, group, kept, runs)
     made = frozenset([*(e.target for e in passed.equations), *passed.before]) - {e.target for e in group.equations}
@@ -192,6 +193,7 @@ def _kernel(
         tile=Tile(streamed, grid, stored) if streamed is not None else None,
         base2=passed.base2,
         uniform=len({e.body.domain for e in group.equations if isinstance(e.body, Fold) and passed.index in e.body.bound}) < 2,
+        resumed=chunks.found.over if chunks else None,
         prefixes=prefixes,
         before=passed.before,
         late=chunks is not None and chunks.late,
@@ -212,19 +214,17 @@ def _kernel(
     work.stores = [s for s in work.stores if s.buffer in kept]
     lets = loosened(_live(work), work.stores, choices.narrow)
     largest = _largest(lets, work) if cut else ()
-    held = number(TILE_ELEMENTS) if cut else number(0)
     visited = {(i.name, grid.name): points(_common(group, i), i, grid) for i in folded if grid is not None and i != grid}
     visited = chunks.visited() if chunks else visited
-    cost = lets_cost(lets, work.sets, buffers, [s.buffer for s in work.stores], held * number(4), visited)
+    cost = lets_cost(lets, work.sets, buffers, [s.buffer for s in work.stores], number(4 * TILE_ELEMENTS if cut else 0), visited)
     cost = cost.put({run.count: run.onto.extent for run in runs.values()})
     notes = (*passed.notes, f"not stored: {', '.join(sorted(group.virtual))}") if group.virtual else ()
     return Kernel(group.equations[-1].target, axes, lets, tuple(work.stores), tuple(texts.values()), notes, cost, largest)
 
 
-def _kept(program: NormalProgram, group: Group) -> frozenset[str]:
-    """What is read outside the group."""
-    mine = {e.target for e in group.equations}
-    outside = {r.tensor for e in program.equations if e.target not in mine for r in [*reads(e.body), *reads(e.domain)]}
+def _kept(program: NormalProgram, group: Group, made: list[Group]) -> frozenset[str]:
+    """What other groups read: values that are not stored stand in each group that needs them."""
+    outside = {r.tensor for g in made if g is not group for e in g.equations for r in [*reads(e.body), *reads(e.domain)]}
     return frozenset(outside | {key for _, key in program.outputs}) - group.virtual
 
 
