@@ -127,14 +127,14 @@ def _read(equation: Equation) -> list[str]:
 
 
 def peeled(program: NormalProgram) -> NormalProgram:
-    """The program with single elements of virtual values computed where they are read.
+    """The program with single elements computed where they are read, of values that need not be stored.
 
     A value of time and vocabulary that is folded away is never stored; one element of it, x_{t, w_t}, is then its own small
-    equation instead of a reason to store the whole.
+    equation instead of a reason to store the whole. So is one of a value that nothing reads whole, such as a diagonal x_{t t}.
     """
     kept = {key for _, key in program.outputs}
     for _ in range(len(program.equations)):
-        virtual = unstored(program, kept, lenient=True)
+        virtual = unstored(program, kept, lenient=True) | _sparse(program, kept)
         by = {e.target: e for e in program.equations}
 
         def change(term: Term) -> Term:
@@ -151,6 +151,15 @@ def peeled(program: NormalProgram) -> NormalProgram:
         )
         program = normalise(opened)
     return program
+
+
+def _sparse(program: NormalProgram, kept: set[str]) -> frozenset[str]:
+    """Values of which only few elements are read: every reader holds fewer open indices than they have."""
+    by = {e.target: e for e in program.equations}
+    read = [r for e in program.equations for term in (e.body, e.domain) for r in reads(term) if r.tensor in by]
+    whole = {r.tensor for r in read if _plain_subs(r) or len(_open(free_indices(r))) >= len(_open(by[r.tensor].indices))}
+    plain = {e.target for e in by.values() if all(isinstance(a, Position) for a in e.axes) and not isinstance(e.body, Join)}
+    return frozenset(({r.tensor for r in read} & plain) - whole - kept)
 
 
 def _open(indices: Iterable[Index]) -> set[Index]:
