@@ -384,9 +384,10 @@ def test_run_refuses_an_output_before_it_works(room: Path, name: str, said: str)
     assert result.stdout == ""
 
 
-def test_run_tells_what_the_module_refuses(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [ValueError, ZeroDivisionError, OverflowError])
+def test_run_tells_what_the_module_refuses(room: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]) -> None:
     def refuse(**_: object) -> None:
-        raise ValueError("no")
+        raise kind("no")
 
     monkeypatch.setattr(einc.front, "compile", lambda *_, **__: refuse)
     assert "the module refused or failed: no" in error("run", "linear.ein")

@@ -219,6 +219,17 @@ def test_the_plan_shows_each_way_and_which_is_taken() -> None:
         assert line.strip().startswith(label)
 
 
+def test_the_memory_of_a_plan_is_that_of_the_way_it_takes() -> None:
+    """Beside what every way stores: K and V of all heads in one, products with a position of the other."""
+    module = plan_of(spec("mla_decode"))
+    sizes = {**LARGE, "T": 1}
+    (line,) = (x for x in table(module, sizes).splitlines() if x.startswith("memory"))
+    assert "8·H·T·r" in line and "8·H·S·d_k" not in line
+    (line,) = (x for x in table(module, {**sizes, "T": 4096}).splitlines() if x.startswith("memory"))
+    assert "8·H·S·d_k" in line and "8·H·T·r" not in line
+    assert "beside it in step 1: a 8·H·S·d_k, b 8·H·T·r" in table(module)
+
+
 def test_a_price_never_divides() -> None:
     """A size that is 0 at the call is no reason to fail before the work begins."""
     assert str(leading(size("T") * size("T") * number(Fraction(1, 2)) + size("T") + number(3))) == "T * T / 2"

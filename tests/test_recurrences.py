@@ -424,6 +424,17 @@ def test_what_a_for_fixes_is_written_or_not(start: str, state: str, read: str) -
     assert np.array_equal(found, np.stack([x.cumsum()] * 2, axis=1))
 
 
+@pytest.mark.parametrize("use", ["S_k^v", "S_{k v}", "S_{t h k}^v", "S^{k v}"])
+def test_what_a_for_fixes_may_be_left_out_of_what_is_lowered(use: str) -> None:
+    text = ("index t : time(T)\nindex h : head(H)\nindex k, v : feature(3), feature(4)\ninput q_{t h}^k, r_{t h k}, w_{t h}^v\n"
+            "for t, h:\n    S^{k v} = r_{t h k} w_{t h}^v\n    output y_{t h}^v = ")
+    factor = "q_{t h k}" if use == "S^{k v}" else "q_{t h}^k"
+    plain, low = "Σ_k q_{t h}^k S_{t}^{(h) k v}", f"Σ_k {factor} {use}"
+    given = {k: np.random.default_rng(0).normal(size=(2, 5, n)) for k, n in (("q", 3), ("r", 3), ("w", 4))}
+    one, other = (einc.interpret(text + body, given, {})["y"] for body in (plain, low))
+    assert np.array_equal(one, other)
+
+
 # what is refused
 
 

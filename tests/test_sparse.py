@@ -16,11 +16,13 @@ input w_t : int
 """
 FEW = {
     "equal positions": "mask L_{t s} : s = t\nL_{t s} = Q_t^k K_{s k}\noutput y_t^d = Σ_s softmax_s(L_{t s}) V_s^d",
-    "one before": "mask L_{t s} : s = t - 1\nL_{t s} = Q_t^k K_{s k}\nA_{t s} = softmax_s(L_{t s})\noutput y_t^d = Σ_s A_{t s} V_s^d",
+    "one before": "mask L_{t s} : s = t - 1\nL_{t s} = Q_t^k K_{s k}\nA_{t s} = softmax_s(L_{t s})\n"
+                  "output y_t^d = Σ_s A_{t s} V_s^d",
     "diagonal beside the rows": "mask L_{t s} : s ≤ t\nL_{t s} = Q_t^k K_{s k}\nA_{t s} = softmax_s(L_{t s})\n"
                                 "output y_t^d = Σ_s A_{t s} V_s^d\noutput p_t = A_{t t}",
     "chosen by a tensor": "output y_t : all\nA_{t s} = tanh(Q_t^k K_{s k})\ny_t = A_{t w_t} + A_{t t}",
-    "a sum along the other index": "mask L_{t s} : s ≤ t\nL_{t s} = Q_t^k K_{s k}\nB_{t u} = Σ_{s ≤ u} L_{t s}^2\noutput y_t = B_{t t}",
+    "a sum along the other index": "mask L_{t s} : s ≤ t\nL_{t s} = Q_t^k K_{s k}\nB_{t u} = Σ_{s ≤ u} L_{t s}^2\n"
+                                   "output y_t = B_{t t}",
     "one row": "mask L_{t s} : all\nL_{t s} = Q_t^k K_{s k}\nA_{t s} = tanh(L_{t s} - max_{s'} L_{t s'})\noutput y_t = A_{t 1}",
 }
 

@@ -15,7 +15,23 @@ from einc.checking.values import Context, Occurrence, Parameter, Value, literal,
 from einc.errors import Help, Problem, Span
 from einc.indices import Index, IndexSet, number
 from einc.problems import AmbiguousScript, UnreadableScript, WrongArguments, WrongSet, WrongType
-from einc.terms import ONE, TRUE, Apply, Pack, Part, Position, Read, Slot, Term, Where, both, const, free_indices, substitute
+from einc.terms import (
+    ONE,
+    TRUE,
+    Apply,
+    Pack,
+    Part,
+    Position,
+    Read,
+    Slot,
+    Term,
+    Where,
+    both,
+    const,
+    free_indices,
+    slot_of,
+    substitute,
+)
 
 _Match = tuple[Signature | Parameter, tuple[Item, ...]]
 
@@ -80,14 +96,30 @@ def _matches(context: Context, stem: Name, scripts: tuple[s.Script, ...], span: 
         for signature in context.scope.exactly(name):
             ordered = match_slots(context.scope, signature.slots, items)
             if ordered is None and signature.carried:
-                fixed = (i for i in context.loop.fixed if i in signature.carried)
-                ordered = match_slots(context.scope, signature.slots, carrying(items, fixed, scripts[0].span if scripts else span))
+                ordered = _carried(context, signature, items, scripts[0].span if scripts else span)
             if ordered is not None:
                 identity = (id(signature), " ".join(i.text for i in ordered))
                 if identity not in seen:
                     seen.add(identity)
                     out.append((signature, ordered))
     return out
+
+
+def _carried(context: Context, signature: Signature, items: tuple[Item, ...], span: Span) -> tuple[Item, ...] | None:
+    """The items of a use that leaves out indices that its block fixes, with these in their slots."""
+    written = {x.index for item in items for x in (item, *item.parts)}
+    missing = {i: Item("index", i.name, slot_of(i).level, span, i) for i in context.loop.fixed
+               if i in signature.carried and i not in written}
+    ordered = match_slots(context.scope, signature.slots, carrying(items, missing, span))
+    if ordered is not None or not missing.keys() <= set(signature.letters):
+        return ordered
+    places = list(zip(signature.letters, signature.slots, strict=True))
+    # What is raised or lowered stands in the order of the slots that are written.
+    rest = match_slots(context.scope, tuple(slot for letter, slot in places if letter not in missing), items)
+    if rest is None:
+        return None
+    left = iter(rest)
+    return tuple(missing[letter] if letter in missing else next(left) for letter, _ in places)
 
 
 def _ambiguous(matches: list[_Match], powered: list[_Match], span: Span) -> Problem:

@@ -96,7 +96,7 @@ def execute(program: Program, call: Callable[[], Any], repeat: int, progress: Pr
     def step() -> Any:
         try:
             value = call()
-        except (TypeError, ValueError, IndexError, RuntimeError) as error:
+        except (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError) as error:
             raise failure(f"the module refused or failed: {error}") from error
         progress.advance(task)
         return value

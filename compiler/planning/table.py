@@ -13,16 +13,40 @@ from einc.planning.cost import size_of
 def table(module: Module, sizes: Mapping[str, int] | None = None) -> str:
     """One block per step."""
     known = {**module.fixed, **(sizes or {})}
-    lines = [f"plan of {module.name}: {len(module.steps)} steps", ""]
+    lines = [f"plan of {module.name}: {_steps(len(module.steps))}", ""]
     for n, step in enumerate(module.steps, 1):
         lines += [f"{n:>3}  {line}" if at == 0 else f"     {line}".rstrip() for at, line in enumerate(_block(step, known))]
-    stored = number(0)
-    views = {step.out for step in leaves(module.steps) if isinstance(step, Runs)}
-    for buffer in (b for b in module.buffers.values() if b.name not in views):
-        stored = stored + size_of(buffer)
-    lines.append(f"memory: all that is stored, inputs included, {_figure(stored, known, True)}; one tile beside it")
+    lines += _memory(module, known)
     lines.append("bytes are for float32; flops are those of the points in range")
     return "\n".join(lines) + "\n"
+
+
+def _steps(count: int) -> str:
+    return f"{count} step" if count == 1 else f"{count} steps"
+
+
+def _memory(module: Module, known: Mapping[str, int]) -> list[str]:
+    """What stands in memory in the end: of ways to choose from, that of the one taken, else of each apart."""
+    views = {step.out for step in leaves(module.steps) if isinstance(step, Runs)}
+    sizes = {b.name: size_of(b) for b in module.buffers.values() if b.name not in views}
+    stored, more = sum(sizes.values(), number(0)), []
+    for n, step in ((n, s) for n, s in enumerate(module.steps, 1) if isinstance(s, Choose)):
+        written = [_written(o.steps) & frozenset(sizes) for o in step.options]
+        own = [sorted(w - frozenset.intersection(*written)) for w in written]
+        extra = [sum((sizes[name] for name in names), number(0)) for names in own]
+        stored = stored - sum((sizes[name] for name in frozenset[str]().union(*own)), number(0))
+        taken = _taken(step, known)
+        if taken is not None:
+            stored = stored + extra[taken]
+        else:
+            ways = (f"{chr(ord('a') + k)} {_figure(size, known, True)}" for k, size in enumerate(extra))
+            more.append(f"        beside it in step {n}: {', '.join(ways)}")
+    return [f"memory: all that is stored, inputs included, {_figure(stored, known, True)}; one tile beside it", *more]
+
+
+def _written(steps: tuple[Leaf, ...]) -> frozenset[str]:
+    """The buffers that steps write."""
+    return frozenset(name for s in steps for name in ([x.buffer for x in s.stores] if isinstance(s, Kernel) else [s.out]))
 
 
 def _block(step: Step, known: Mapping[str, int]) -> list[str]:
@@ -45,16 +69,22 @@ def _block(step: Step, known: Mapping[str, int]) -> list[str]:
 def _choice(step: Choose, known: Mapping[str, int]) -> list[str]:
     """The price of each way, which one is taken where the sizes say it, and the steps of each."""
     lines = ["choose the cheapest"]
-    told = all(_known(flops + moved, known) for o in step.options for _, flops, moved in o.prices)
-    least = min(price(step, o, known) for o in step.options) if told else None
+    taken = _taken(step, known)
     for n, option in enumerate(step.options):
         formulas = [f"max({_formula(flops)}, {step.balance} ({_formula(moved)}))" for _, flops, moved in option.prices]
-        here = price(step, option, known) if told else None
-        figure = "" if here is None else f" = {_human(here, '')}" + ("   <- taken" if here == least else "")
+        figure = "" if taken is None else f" = {_human(price(step, option, known), '')}" + "   <- taken" * (n == taken)
         lines += [f"{chr(ord('a') + n)}  {option.label}: price {' + '.join(formulas)}{figure}", ""]
         for inner in option.steps:
             lines += [f"   {line}" for line in _block(inner, known)]
     return lines
+
+
+def _taken(step: Choose, known: Mapping[str, int]) -> int | None:
+    """The place of the way with the lowest price, where the sizes say it."""
+    if not all(_known(flops + moved, known) for o in step.options for _, flops, moved in o.prices):
+        return None
+    prices = [price(step, o, known) for o in step.options]
+    return prices.index(min(prices))
 
 
 def _title(step: Leaf) -> str:
