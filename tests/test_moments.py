@@ -119,3 +119,20 @@ def test_derive_tells_the_update(tex: bool) -> None:
         else ("r' = r + (Σ_{s ∈ B} (x_{s} - r)) / w'", "M ← M + Σ_{s ∈ B} (x_{s} - r')^{2} + (r - r')^{2} w", "= M / w")
     )
     assert all(text in done.output for text in said), done.output
+
+
+@pytest.mark.parametrize("mask", ["s ≤ t", "s < t"])
+def test_powers_and_roots_of_sums_of_exponentials_keep_their_scale(mask: str) -> None:
+    """Σ e^{2x} / (Σ e^x)² lies between 0 and 1, however large x is; a row of nothing gives 0."""
+    text = (f"index t, s : time(T)\ninput x_{{t s}}\nmask L_{{t s}} : {mask}\nL_{{t s}} = x_{{t s}}\nz_t = Σ_s exp(L_{{t s}})\n"
+            "p_t = Σ_s exp(2 L_{t s})\noutput q_t = p_t / z_t^2\noutput r_t = sqrt(p_t) / z_t\noutput c_t = p_t^3 / z_t^6")
+    x = np.random.default_rng(0).normal(size=(9, 9)) * 40 + 300
+    seen = np.tril(np.ones((9, 9), bool), -(mask == "s < t"))
+    shifted = np.where(seen, np.exp(x - np.where(seen, x, -np.inf).max(1, keepdims=True, initial=-1e9)), 0.0)
+    share = shifted / np.maximum(shifted.sum(1, keepdims=True), 1e-300)
+    want = (share**2).sum(1)
+    plan = front.plan(typed(text))
+    module = load(front.emit(plan), plan.name)
+    got = module(x=torch.tensor(x))
+    for value, wanted in zip(got, (want, want**0.5, want**3), strict=True):
+        assert np.allclose(value.numpy(), wanted, rtol=1e-9, atol=0)

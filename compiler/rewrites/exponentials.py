@@ -130,6 +130,24 @@ def _power(term: Term) -> Term | None:
     return None
 
 
+def _scaled_power(term: Term) -> Term | None:
+    """(p e^x)^c = p^c e^(c x) for a number c, and so for the root: a power of a scaled number is one."""
+    match term:
+        case Apply("pow", (Apply("mul", args), Const(Fraction() as power) as c)):
+            inside = [x.args[0] for x in args if isinstance(x, Apply) and x.op == "exp"]
+            outer = mul(c, _sum(inside)) if inside and power > 0 else None
+        case Apply("sqrt", (Apply("mul", args),)):
+            inside = [x.args[0] for x in args if isinstance(x, Apply) and x.op == "exp"]
+            outer = mul(const(Fraction(1, 2)), _sum(inside)) if inside else None
+        case _:
+            return None
+    if outer is None:
+        return None
+    assert isinstance(term, Apply)
+    rest = _product([x for x in args if not (isinstance(x, Apply) and x.op == "exp")])
+    return mul(Apply(term.op, (rest, *term.args[1:])), exp(outer))
+
+
 RULES = (
     Rule(
         "merge exp",
@@ -153,6 +171,13 @@ RULES = (
         "reals",
         _common,
         (Apply("div", (mul(u, exp(a)), add(Apply("abs", (v,)), mul(Apply("abs", (w,)), exp(a))))),),
+    ),
+    Rule(
+        "scaled power",
+        "(p e^x)^c = p^c e^(c x)",
+        "reals",
+        _scaled_power,
+        (Apply("pow", (mul(u, exp(a)), const(2))), Apply("sqrt", (mul(Apply("abs", (v,)), exp(a), exp(w)),))),
     ),
     Rule("power", "c^x = exp(x log c)", "reals", _power, (Apply("pow", (const(2), u)),)),
 )
