@@ -24,6 +24,10 @@ def over_nothing(term: Term) -> Term:
                 return ZERO
             case Apply("div", (Const(above), Const(below))) if below == 0:
                 return Const(math.inf if above > 0 else -math.inf)
+            case Apply("sqrt", (Const(value),)) if value == 0:
+                return ZERO
+            case Apply("pow", (Const(value), Const(power))) if value == 0 and power > 0:
+                return ZERO
             case Apply("log", (Const(value),)) if value == 0:
                 return Const(-math.inf)
             case Apply("add", args) if infinite := [a for a in args if isinstance(a, Const) and isinstance(a.value, float)]:

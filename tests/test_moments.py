@@ -128,7 +128,7 @@ def test_powers_and_roots_of_sums_of_exponentials_keep_their_scale(mask: str) ->
             "p_t = Σ_s exp(2 L_{t s})\noutput q_t = p_t / z_t^2\noutput r_t = sqrt(p_t) / z_t\noutput c_t = p_t^3 / z_t^6")
     x = np.random.default_rng(0).normal(size=(9, 9)) * 40 + 300
     seen = np.tril(np.ones((9, 9), bool), -(mask == "s < t"))
-    shifted = np.where(seen, np.exp(x - np.where(seen, x, -np.inf).max(1, keepdims=True, initial=-1e9)), 0.0)
+    shifted = np.exp(np.where(seen, x - np.where(seen, x, -np.inf).max(1, keepdims=True, initial=-1e9), -np.inf))
     share = shifted / np.maximum(shifted.sum(1, keepdims=True), 1e-300)
     want = (share**2).sum(1)
     plan = front.plan(typed(text))
