@@ -43,8 +43,8 @@ import einc
 from einc import front, pipeline
 from einc.backends.torch.load import load
 from einc.backends.torch.naming import OWN
+from einc.choices import Choices
 from einc.errors import Report, Source
-from einc.plan import Choices
 
 TILES = [None, (3, 5), (5, 2), (1, 1)]
 BROKEN = {
