@@ -402,6 +402,11 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         output y_t^e = q_t^d S_{t d}^e
     """, {"T": 9, "D": 3}, {}),
     # smallest programs that were once wrong
+    "power_of_nothing": ("""
+        index t, s : time(T)
+        input x_t
+        output y_t = x_t + Σ_{s, s ≤ t, s ≠ 1} (x_s - x_s)^2 + Σ_{s, s ≤ t, s ≠ 1} (1/2)^2
+    """, TIME, {}),
     "exact_factor": ("""
         index t, s : time(T)
         input z_t
