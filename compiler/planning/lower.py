@@ -318,7 +318,7 @@ class Lowering:
         self.tame |= {a for f, a in zip(parts, args, strict=True) if surely_finite(f, self.equations)}
         if numbers:
             args = self._scaled(args, numbers)
-        if not linear or [self._kind(a) for a in args] == ["scalar"]:  # the neutral element may be infinite, which no whole number is
+        if not linear or [self._kind(a) for a in args] == ["scalar"]:  # the neutral element may be infinite: no whole number is
             args = [self._map("exact", (a,), "exact") if self._kind(a) == "integer" else a for a in args]
             args = [self._spread(args[0], (*self.lets[args[0]].axes, *(i.name for i in fold.bound)))]
         return self._masked(args, fold, equation)
