@@ -11,7 +11,7 @@ import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
-from bench.case import DTYPES, CannotError, Prepared, Sizes, Task, Tensors, room_for
+from bench.case import DTYPES, CannotError, Entry, Prepared, Sizes, Task, Tensors, room_for
 
 # FlexAttention's own signatures, (b, h, t, s) and (logits, b, h, t, s). They serve it as they are, and over broadcast
 # positions the others too. Positions count from 0.
@@ -27,22 +27,13 @@ def causal(b: torch.Tensor, h: torch.Tensor, t: torch.Tensor, s: torch.Tensor) -
 
 
 @dataclass(frozen=True)
-class Attention:
+class Attention(Entry):
     """Kernels over Q K V of (B, H, T, D), (B, G, S, D); S is T and G is H where the sizes have none."""
 
-    name: str
-    title: str
-    spec: str
-    quick: tuple[Sizes, ...]
-    full: tuple[Sizes, ...] = ()
-    asks: tuple[str, ...] = ()
     mask: Callable[[Sizes, Tensors], Mask] | None = lambda sizes, tensors: causal
     score: Callable[[Sizes], Score] | None = None
     additive: bool = False  # the change of the logits is a bias
     extra: Callable[[Sizes], Tensors] = lambda sizes: {}
-
-    def sizes(self, full: bool) -> tuple[Sizes, ...]:
-        return self.quick + self.full if full else self.quick
 
     def tensors(self, sizes: Sizes, generator: torch.Generator, spread: float) -> Tensors:
         B, H, G, T, S, D = _read(sizes)

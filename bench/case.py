@@ -40,6 +40,21 @@ class Task:
     tensors: Tensors
 
 
+@dataclass(frozen=True)
+class Entry:
+    """What every entry of the list of cases has; `asks` are the sizes that our module is given by name."""
+
+    name: str
+    title: str
+    spec: str
+    quick: tuple[Sizes, ...]
+    full: tuple[Sizes, ...] = ()
+    asks: tuple[str, ...] = ()
+
+    def sizes(self, full: bool) -> tuple[Sizes, ...]:
+        return self.quick + self.full if full else self.quick
+
+
 class Case(Protocol):
     """One entry of the list of cases. A way that does not exist raises CannotError."""
 

@@ -9,26 +9,16 @@ import torch
 from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
-from bench.case import DTYPES, CannotError, Prepared, Sizes, Task, Tensors, room_for
+from bench.case import DTYPES, CannotError, Entry, Prepared, Sizes, Task, Tensors, room_for
 
 
 @dataclass(frozen=True)
-class LatentDecode:
+class LatentDecode(Entry):
     """T queries q (T, H, D) at the end of S latents L (S, R); P and Q (H, R, D) make keys and values of them.
 
     The library's kernel and FlexAttention have the expanded keys and values in a cache, which is S / T times more than
     they add to it each step; `naive` expands them at each step; `eager` is the absorbed form, written by hand.
     """
-
-    name: str
-    title: str
-    spec: str
-    quick: tuple[Sizes, ...]
-    full: tuple[Sizes, ...] = ()
-    asks: tuple[str, ...] = ()
-
-    def sizes(self, full: bool) -> tuple[Sizes, ...]:
-        return self.quick + self.full if full else self.quick
 
     def tensors(self, sizes: Sizes, generator: torch.Generator, spread: float) -> Tensors:
         T, H, S, D, R = (sizes[name] for name in "THSDR")

@@ -8,22 +8,12 @@ import torch
 from torch.nn import LinearCrossEntropyOptions
 from torch.nn.functional import cross_entropy, linear_cross_entropy
 
-from bench.case import DTYPES, CannotError, Prepared, Sizes, Task, Tensors, room_for
+from bench.case import DTYPES, CannotError, Entry, Prepared, Sizes, Task, Tensors, room_for
 
 
 @dataclass(frozen=True)
-class LinearCrossEntropy:
+class LinearCrossEntropy(Entry):
     """Cross-entropy of X (T, F) projected by W (F, V), for the words w; words count from 1, as in the spec."""
-
-    name: str
-    title: str
-    spec: str
-    quick: tuple[Sizes, ...]
-    full: tuple[Sizes, ...] = ()
-    asks: tuple[str, ...] = ()
-
-    def sizes(self, full: bool) -> tuple[Sizes, ...]:
-        return self.quick + self.full if full else self.quick
 
     def tensors(self, sizes: Sizes, generator: torch.Generator, spread: float) -> Tensors:
         T, V, F = (sizes[name] for name in "TVF")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from einc.rewrites import RULES
 from einc.rewrites.rule import Rule
 from einc.terms import (
+    ONE,
     Apply,
     Term,
     children,
@@ -13,6 +14,12 @@ from einc.terms import (
 )
 
 ROUNDS = 200
+
+
+def product(parts: tuple[Term, ...]) -> Term:
+    """The product of factors, as short as it is written by hand."""
+    kept = tuple(p for p in parts if p != ONE)
+    return ONE if not kept else kept[0] if len(kept) == 1 else Apply("mul", kept)
 
 
 def factors(body: Term) -> tuple[Term, ...]:

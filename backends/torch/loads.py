@@ -33,17 +33,6 @@ from einc.plan import (
 )
 from einc.terms import Const
 
-_OPPOSITE = {"le": ">", "lt": ">=", "eq": "!=", "ne": "=="}
-
-
-_IN_PLACE = frozenset({"add", "sub", "mul", "div", "exp", "exp2", "neg", "tanh", "sqrt", "abs", "log", "cos", "sin", "erf"})
-
-
-_FUNCTIONS = frozenset({"exp", "exp2", "log", "sqrt", "sin", "cos", "tanh", "erf", "abs", "floor", "ceil"})
-
-
-_REDUCTIONS = {"max": "amax", "min": "amin", "prod": "prod"}
-
 
 @dataclass
 class Reader:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from einc.planning.passes import Streamed
-from einc.simplify import factors, simplify
+from einc.simplify import factors, product, simplify
 from einc.terms import Apply, Const, Equation, Fold, Read, Term, children, free_indices, reads, substitute, transform
 
 
@@ -43,7 +43,7 @@ def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str
         if equation.target in references and isinstance(body, Fold):
             body = replace(body, body=_times(opened(body.body)))
         elif equation.target in scaled and isinstance(body, Fold):
-            body = replace(body, body=_product(tuple(_two(f, opened) for f in factors(body.body))))
+            body = replace(body, body=product(tuple(_two(f, opened) for f in factors(body.body))))
         elif not isinstance(body, Fold):
             body = simplify(
                 transform(
@@ -139,7 +139,3 @@ def _scaled_by(term: Term, number: Term) -> Term:
 
 def _is_number(term: Term) -> bool:
     return not free_indices(term) and not any(True for _ in reads(term))
-
-
-def _product(parts: tuple[Term, ...]) -> Term:
-    return parts[0] if len(parts) == 1 else Apply("mul", parts)

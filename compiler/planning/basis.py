@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from einc.indices import Index
 from einc.planning.passes import Carry
-from einc.terms import ONE, TRUE, Apply, Equation, Fold, Position, Read, Term, canonical, free_indices, reads
+from einc.terms import ONE, TRUE, Equation, Fold, Position, Read, Term, canonical, free_indices, reads
 
 
 @dataclass
@@ -61,11 +61,6 @@ class Basis:
         self.held.add(target)
         self.carries[target] = Carry(target, fold.op)
         self.out[target] = Equation(target, equation.axes, equation.domain, fold, equation.source)
-
-
-def product(parts: tuple[Term, ...]) -> Term:
-    kept = tuple(p for p in parts if p != ONE)
-    return ONE if not kept else kept[0] if len(kept) == 1 else Apply("mul", kept)
 
 
 def key_of(fold: Fold) -> Term:

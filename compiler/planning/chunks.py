@@ -15,7 +15,6 @@ from fractions import Fraction
 from einc.domains import linear
 from einc.folds import FOLDS
 from einc.indices import Extent, Index
-from einc.planning.basis import product
 from einc.planning.cost import nominal
 from einc.planning.passes import Carry, Chunks, Streamed
 from einc.planning.prefix import Prefix, prefix
@@ -23,7 +22,7 @@ from einc.planning.separate import Entangled, Pair, separate
 from einc.planning.signs import POSITIVE, sign
 from einc.planning.stream import exponent, spelled
 from einc.rewrites import ALL
-from einc.simplify import simplify
+from einc.simplify import product, simplify
 from einc.terms import (
     ONE,
     TRUE,

@@ -41,6 +41,7 @@ from einc.planning.ranges import cut, nonempty
 from einc.planning.renaming import renamed
 from einc.planning.signs import POSITIVE, sign
 from einc.planning.wholes import is_whole, packed_number
+from einc.simplify import factors
 from einc.terms import (
     ONE,
     TRUE,
@@ -311,7 +312,7 @@ class Lowering:
         """What a fold takes, with its neutral element wherever its domain fails."""
         self.sets.update((i.name, i.set) for i in fold.bound)
         linear = FOLDS[fold.op].linear
-        parts = _factors(fold.body) if linear else (fold.body,)
+        parts = factors(fold.body) if linear else (fold.body,)
         numbers = tuple(f for f in parts if f != ONE and not free_indices(f) and not _has_read(f)) if len(parts) > 1 else ()
         parts = tuple(f for f in parts if (f != ONE or not linear) and f not in numbers)
         args = [self.term(f, both(equation.domain, fold.domain)) for f in parts]
@@ -376,10 +377,6 @@ class Lowering:
     def _ones(self, axes: set[str]) -> str:
         one = self.let(Scalar(ONE), (), "scalar")
         return self.let(Map("spread", (one,)), frozenset(axes), "exact")
-
-
-def _factors(body: Term) -> tuple[Term, ...]:
-    return body.args if isinstance(body, Apply) and body.op == "mul" else (body,)
 
 
 def _axis_letters(axis: Term) -> tuple[Index, ...]:

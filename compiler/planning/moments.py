@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import comb
 
-from einc.planning.basis import Basis, key_of, product
+from einc.planning.basis import Basis, key_of
 from einc.planning.passes import Carry
 from einc.planning.ranges import nonempty
 from einc.planning.separate import Entangled
 from einc.planning.signs import UNKNOWN, sign
 from einc.rewrites import ALL
-from einc.simplify import simplify
+from einc.simplify import product, simplify
 from einc.terms import (
     ONE,
     TRUE,

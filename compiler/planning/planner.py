@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from einc.choices import PLAIN, Choices
 from einc.indices import Index, IndexSet, number
@@ -113,34 +113,39 @@ def _cut_up(candidate: Candidate, choices: Choices) -> Cut:
     runs = shared(made, [_tiled(g) for g in made], buffers)
     for run in runs.values():
         buffers[run.target] = _along_runs(buffers[run.target], run)
+    whole = _Whole(program, equations, buffers, keys, runs, choices)
     for group in made:
         contract = contraction(program, group.equations[0], buffers, candidate.sizes) if len(group.equations) == 1 else None
-        step = contract or _step(program, group, _kept(program, group, made), equations, buffers, keys, runs, choices)
+        step = contract or _step(whole, group, _kept(program, group, made))
         steps.append(step)
         kept = {s.buffer for s in step.stores} if isinstance(step, Kernel) else {step.out}
         stored -= {e.target for e in group.equations} - kept
     return Cut(tuple(steps), {k: v for k, v in buffers.items() if k in stored}, tuple(keys))
 
 
-def _step(
-    program: NormalProgram,
-    group: Group,
-    kept: frozenset[str],
-    equations: dict[str, Equation],
-    buffers: dict[str, Buffer],
-    keys: list[tuple[str, IndexSet]],
-    runs: dict[str, Run],
-    choices: Choices,
-) -> Leaf:
+@dataclass(frozen=True)
+class _Whole:
+    """What every step of a program is made from; `keys` grow as kernels find whole numbers that stand in slots."""
+
+    program: NormalProgram
+    equations: dict[str, Equation]
+    buffers: dict[str, Buffer]
+    keys: list[tuple[str, IndexSet]]
+    runs: dict[str, Run]
+    choices: Choices
+
+
+def _step(whole: _Whole, group: Group, kept: frozenset[str]) -> Leaf:
+    buffers, runs = whole.buffers, whole.runs
     only = group.equations[0]
     if len(group.equations) == 1 and isinstance(only.body, Join):
         parts = tuple(r.tensor for _, r in only.body.parts if isinstance(r, Read))
         cost = Cost(number(0), size_of(buffers[only.target]), size_of(buffers[only.target]), number(0))
-        return Concat(only.target, parts, only.axes.index(Position(only.body.index)), equation_text(program, only), cost)
-    kernel = _kernel(program, group, kept, equations, buffers, keys, runs, choices)
+        return Concat(only.target, parts, only.axes.index(Position(only.body.index)), equation_text(whole.program, only), cost)
+    kernel = _kernel(whole, group, kept)
     if only.target in runs:
         return _view(kernel, runs[only.target], only)
-    return called(choices, kernel, group, kept, buffers, runs)
+    return called(whole.choices, kernel, group, kept, buffers, runs)
 
 
 def _view(kernel: Kernel, run: Run, equation: Equation) -> Runs:
@@ -160,16 +165,8 @@ def _tiled(group: Group) -> bool:
     return bool(group.virtual) or any(_cut(e) for e in group.equations if e.target not in runs_on)
 
 
-def _kernel(
-    program: NormalProgram,
-    group: Group,
-    kept: frozenset[str],
-    equations: dict[str, Equation],
-    buffers: dict[str, Buffer],
-    keys: list[tuple[str, IndexSet]],
-    runs: dict[str, Run],
-    choices: Choices,
-) -> Kernel:
+def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
+    program, buffers, runs = whole.program, whole.buffers, whole.runs
     cut = _tiled(group)
     passed, texts = _passed(program, group, kept, runs)
     made = frozenset([*(e.target for e in passed.equations), *passed.before]) - {e.target for e in group.equations}
@@ -179,7 +176,7 @@ def _kernel(
     grid = chunks.found.along if chunks else _grid(group, indices, kept) if cut else None
     folded = [i for i in indices if any(isinstance(e.body, Fold) and i in e.body.bound for e in group.equations)]
     order = _axis_order(group, indices, grid, folded, cut)
-    inner = {**equations, **{e.target: e for e in group.equations}}
+    inner = {**whole.equations, **{e.target: e for e in group.equations}}
     streamed = passed.index if passed.carries else None
     stored = {k: b.sets for k, b in buffers.items() if b.kind == "integer" and k not in {e.target for e in group.equations}}
     work = Scanning(
@@ -204,7 +201,7 @@ def _kernel(
     for equation in group.equations:
         work.equation(equation, texts.get(equation.target, equation.target))
     work.resolved()
-    keys += work.keys
+    whole.keys.extend(work.keys)
     role: dict[str, Role] = {
         **({grid.name: "grid"} if grid is not None else {}),
         **({passed.index.name: "stream"} if passed.index is not None and passed.carries else {}),
@@ -212,7 +209,7 @@ def _kernel(
     lengths = {chunks.found.along.name: chunks.length} if chunks else {}
     axes = tuple(Axis(a, work.sets[a], role.get(a, "whole"), bounds.get(a), lengths.get(a)) for a in order if a in work.sets)
     work.stores = [s for s in work.stores if s.buffer in kept]
-    lets = loosened(_live(work), work.stores, choices.narrow)
+    lets = loosened(_live(work), work.stores, whole.choices.narrow)
     largest = _largest(lets, work) if cut else ()
     visited = {(i.name, grid.name): points(_common(group, i), i, grid) for i in folded if grid is not None and i != grid}
     visited = chunks.visited() if chunks else visited

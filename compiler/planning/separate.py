@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from einc.simplify import product
 from einc.terms import ONE, Apply, Term, const
 
 Holds = Callable[[Term], bool]
@@ -95,14 +96,9 @@ def _addends(x: Term, held: Holds, moving: Holds) -> list[tuple[Term, bool]]:
         if any(held(f) for f in outside) and any(moving(f) for f in inside):
             raise Entangled(x)
         factors = (*outside, *inside)
-        out.append((_product(factors), any(held(f) for f in factors)))
+        out.append((product(factors), any(held(f) for f in factors)))
     return out
 
 
 def _sum(terms: list[Term]) -> Term:
     return terms[0] if len(terms) == 1 else Apply("add", tuple(terms))
-
-
-def _product(factors: tuple[Term, ...]) -> Term:
-    kept = tuple(f for f in factors if f != ONE)
-    return ONE if not kept else kept[0] if len(kept) == 1 else Apply("mul", kept)

@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from einc.finishing import over_nothing
 from einc.folds import FOLDS
 from einc.indices import Index
-from einc.planning.basis import product
 from einc.planning.moments import Moving, moment
 from einc.planning.passes import Carry, Streamed
 from einc.planning.ranges import nonempty
 from einc.planning.separate import Entangled, separate
 from einc.planning.signs import UNKNOWN, sign
 from einc.rewrites import ALL, exponentials
-from einc.simplify import factors, simplify
+from einc.simplify import factors, product, simplify
 from einc.terms import (
     ZERO,
     Apply,
