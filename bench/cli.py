@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bench import cases, report, rivals, starting
+from bench import cases, report, rivals, shares, starting
+from bench.case import CannotError
 from bench.record import Row, Run, read, write
 from bench.run import Plan, Tell, run
 
@@ -137,6 +138,20 @@ def first_command(names: tuple[str, ...], rounds: int, threads: int | None, out:
         shown.add_row(row["rival"], *(report.duration(row[name]) for name in ("first", "other_size", "later")))
     console.print(shown)
     write(out / "first_call.jsonl", [here.row("first-call", **row) for row in rows])
+
+
+@main.command("shares", context_settings=HELP)
+@click.option("--case", "name", type=click.Choice(list(cases.BY_NAME)), default="causal", show_default=True, help="Which case.")
+@click.option("--rival", type=click.Choice(list(rivals.BY_NAME)), default="einc", show_default=True, help="Which rival.")
+@click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32", show_default=True, help="Which type.")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads of torch; as many as it takes without it.")
+def shares_command(name: str, rival: str, dtype: str, threads: int | None) -> None:
+    """Where the time of a call goes: the share of each operation of torch."""
+    use_threads(threads)
+    try:
+        wide_console().print(shares.table(name, dtype, rival))
+    except CannotError as why:
+        raise click.ClickException(f"{rival} cannot do {name} in {dtype}: it {why}") from None
 
 
 def _rounded(slopes: dict[str, float | None]) -> dict[str, float | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import sys
@@ -23,6 +24,7 @@ from bench.attention import Attention
 from bench.case import CannotError, Case, Prepared, Sizes, make
 from bench.cli import main
 from bench.run import Plan, run, timed
+from bench.shares import shares
 
 TINY = {"B": 1, "H": 8, "G": 1, "T": 24, "S": 40, "D": 8, "W": 5, "P": 6, "F": 12, "V": 30, "R": 6}
 
@@ -275,3 +277,17 @@ def test_the_command(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["report", "--out", str(tmp_path / "none")]).exit_code == 1
     for asked in (["parse", "-h"], ["first-call", "-h"], ["-h"]):
         assert "--out" in CliRunner().invoke(main, asked).output
+
+
+def test_the_shares_of_a_call_are_all_of_it() -> None:
+    case = cases.BY_NAME["causal"]
+    found = shares(make(case, tiny(case), "float32"), "einc-own")
+    assert sum(share.part for share in found) == pytest.approx(1)
+    assert {"bmm", "exp2_", "amax"} <= {share.operation for share in found}
+    assert all(one.part >= other.part for one, other in itertools.pairwise(found))
+
+
+def test_shares_of_what_a_rival_cannot_do() -> None:
+    done = CliRunner().invoke(main, ["shares", "--case", "causal", "--rival", "einc-narrow"])
+    assert done.exit_code == 1
+    assert "einc-narrow cannot do causal in float32: it is for half types" in done.output
