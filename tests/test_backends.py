@@ -41,8 +41,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import einc
 from einc import front, pipeline
+from einc.backends.host.naming import OWN
 from einc.backends.torch.load import load
-from einc.backends.torch.naming import OWN
 from einc.choices import Choices
 from einc.errors import Report, Source
 

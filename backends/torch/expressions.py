@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from einc.backends.torch.bounds import Numbers
-from einc.backends.torch.code import (
+from einc.backends.host.code import (
     ATOM,
     INFIX,
     POSITIVE,
@@ -15,9 +14,10 @@ from einc.backends.torch.code import (
     Code,
     infix,
 )
+from einc.backends.host.scalars import number_text, quotient, scalar, scalar_map
+from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.products import Multiplier
 from einc.backends.torch.running import Runner
-from einc.backends.torch.scalars import number_text, quotient, scalar, scalar_map
 from einc.backends.writer import Writer, sized
 from einc.plan import (
     Axis,

@@ -2,18 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
-from collections.abc import Callable
-from typing import Any
+from einc.backends.host.load import load
 
-from einc.backends.torch.naming import entry_name
-
-
-def load(source: str, entry: str) -> Callable[..., Any]:
-    """The function `entry` of an emitted module; its lines show in tracebacks."""
-    name = f"<einc {entry} {abs(hash(source)):x}>"
-    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    space: dict[str, Any] = {"__name__": f"einc.emitted.{entry}"}
-    exec(compile(source, name, "exec"), space)
-    function: Callable[..., Any] = space[entry_name(entry)]
-    return function
+__all__ = ["load"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from einc.backends.torch.code import (
+from einc.backends.host.code import (
     ATOM,
     SUM,
     Code,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from einc.backends.torch.code import ATOM, Code
+from einc.backends.host.code import ATOM, Code
 from einc.backends.torch.loads import Reader
 from einc.backends.writer import sized
 from einc.plan import Let, Load, Scan

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from einc.backends.host.code import SUM, Code
 from einc.backends.torch.bounds import Numbers
-from einc.backends.torch.code import SUM, Code
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.memory import allot
 from einc.backends.torch.resumed import begin, go_on, left_over, resume

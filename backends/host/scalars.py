@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
-from einc.backends.torch.code import ATOM, COMPARE, LOOSE, NONNEGATIVE, POSITIVE, POWER, SUM, UNARY, UNKNOWN, Code, infix
+from einc.backends.host.code import ATOM, COMPARE, LOOSE, NONNEGATIVE, POSITIVE, POWER, SUM, UNARY, UNKNOWN, Code, infix
 from einc.backends.writer import sized
 from einc.terms import Apply, Const, Size, Term, Truth
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from einc.backends.torch.naming import Named
+from einc.backends.host.naming import Named
 from einc.backends.writer import Writer, sized
 from einc.indices import Extent, number, size
 from einc.plan import Module
 from einc.terms import Tensor
 
 
-def _device(module: Module, out: Writer, types: set[str]) -> None:
+def _device(module: Module, out: Writer, types: list[str]) -> None:
     floats = [t for t in module.inputs if not t.integer]
     first = (floats or list(module.inputs))[0].key if module.inputs else None
     device = f"{first}.device" if first else "torch.get_default_device()"
     dtype = f"{floats[0].key}.dtype" if floats else "torch.get_default_dtype()"
     out(f"device, dtype = {device}, {dtype}")
-    if "wide" in types:
-        out("wide = torch.float64 if dtype == torch.float64 else torch.float32")
-    if "narrow" in types:
-        out('narrow = wide if dtype == torch.float16 and device.type == "cpu" else dtype  # of products that are only summed')
+    for line in types:
+        out(line)
 
 
-def read_sizes(names: Named, body: Writer, helpers: set[str], types: set[str]) -> list[str]:
+def read_sizes(names: Named, body: Writer, helpers: set[str], types: list[str]) -> list[str]:
     """Reads every size from the shapes, asks for the others, and checks every input against what it must be."""
     module, known = names.module, dict[str, str]()
     for name, value in module.fixed.items():
@@ -136,20 +134,6 @@ def _within(name, x, low, high):
     if x.numel() and not (low <= int(x.min()) and int(x.max()) <= high):
         raise IndexError(f"{name} holds values from {int(x.min())} to {int(x.max())}, {low} to {high} are expected")
 ''',
-    "_pieces": '''
-def _pieces(spans, length):
-    """Tiles of at most this length that hold every position of the spans once, in their order."""
-    done = 0
-    for low, high in sorted(spans):
-        for first in range(max(low, done), high, length):
-            yield first, min(first + length, high)
-        done = max(done, high)
-''',
-    "_into": '''
-def _into(memory, x):
-    """A value in the type of the memory, which every tile uses again."""
-    return x if x.dtype == memory.dtype else memory[: x.numel()].view(x.shape).copy_(x)
-''',
     "_over": '''
 def _over(x, n):
     """x / n for a number n, where 0 over 0 is 0."""
@@ -164,35 +148,4 @@ def _number(function, *numbers):
     """A function of numbers as tensors have it: infinite, or no number, where Python's own would raise."""
     return function(*(torch.tensor(n, dtype=torch.float64, device="cpu") for n in numbers)).item()
 ''',
-    "_amax": '''
-def _amax(x, dim):
-    """The maximum over an axis that may be empty: then -inf."""
-    return x.amax(dim) if x.shape[dim] else x.sum(dim) - math.inf
-''',
-    "_amin": '''
-def _amin(x, dim):
-    """The minimum over an axis that may be empty: then inf."""
-    return x.amin(dim) if x.shape[dim] else x.sum(dim) + math.inf
-''',
-    "_upto": '''
-def _upto(x, dim, shift, extent, start):
-    """Running values: element n is that of n + shift; before the first one the start, past the last one the last."""
-    first = x.new_full((*x.shape[:dim], 1, *x.shape[dim + 1 :]), start)
-    at = (torch.arange(extent, device=x.device) + shift + 1).clamp(0, x.shape[dim])
-    return torch.cat((first, x), dim).index_select(dim, at)
-''',
-    "_from": '''
-def _from(x, dim, shift, extent, start):
-    """Values that run backwards: element n is that of n + shift; past the last one the start, before the first one the first."""
-    last = x.new_full((*x.shape[:dim], 1, *x.shape[dim + 1 :]), start)
-    at = (torch.arange(extent, device=x.device) + shift).clamp(0, x.shape[dim])
-    return torch.cat((x, last), dim).index_select(dim, at)
-''',
 }
-
-
-def write_helpers(out: Writer, helpers: set[str]) -> None:
-    for name, text in HELPERS.items():
-        if name in helpers:
-            out()
-            out.lines += text.rstrip().split("\n")

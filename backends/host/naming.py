@@ -19,7 +19,7 @@ from einc.terms import Read
 BUILT_IN = frozenset({
     "range", "min", "max", "abs", "int", "bool", "tuple", "type", "isinstance", "ValueError", "TypeError", "IndexError", "sorted",
 })  # fmt: skip
-IMPORTED = frozenset({"torch", "math", "bisect_left", "bisect_right", "NamedTuple"})
+IMPORTED = frozenset({"torch", "triton", "tl", "math", "bisect_left", "bisect_right", "NamedTuple"})
 OWN = BUILT_IN | IMPORTED | {"device", "dtype", "wide", "narrow"} | frozenset(keyword.kwlist)
 
 

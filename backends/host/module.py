@@ -1,0 +1,251 @@
+"""Plan -> the text of a Python file: the equation above each step, sizes read at the call. A dialect writes the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from einc.backends.host.inputs import HELPERS, read_sizes
+from einc.backends.host.naming import Named, entry_name, named, tuple_name
+from einc.backends.writer import Names, Writer, identifier, sized
+from einc.indices import IndexSet
+from einc.plan import Call, Choose, Concat, Contract, Kernel, Leaf, Module, Runs, Step, leaves
+
+
+@dataclass
+class Page:
+    """The function being written: its lines, the names in it, the helpers it calls, whole axes that have a variable already."""
+
+    module: Module
+    body: Writer
+    names: Names
+    helpers: set[str]
+    places: dict[tuple[str, IndexSet], str] = field(default_factory=dict)
+
+
+class Dialect(Protocol):
+    """What a back end adds to the function that callers see."""
+
+    needs: str  # what the file imports, for its first line
+    imports: tuple[str, ...]
+    helpers: Mapping[str, str]
+
+    def types(self, module: Module) -> list[str]:
+        """Statements after `device` and `dtype`."""
+        ...
+
+    def kernel(self, kernel: Kernel, page: Page) -> None:
+        """The statements that run a kernel."""
+        ...
+
+    def definitions(self) -> list[str]:
+        """Lines after the entry: what the statements call."""
+        ...
+
+
+def write(plan: Module, dialect: Dialect) -> str:
+    """The whole file."""
+    body = Writer(depth=1)
+    helpers: set[str] = {"_expect"}
+    naming = named(plan)
+    module = naming.module
+    page = Page(module, body, Names(set(naming.taken)), helpers)
+    asked = read_sizes(naming, body, helpers, dialect.types(module))
+    counted: set[str] = set()
+    for step in module.steps:
+        body()
+        _counts(step, body, counted)
+        if isinstance(step, Choose):
+            _choose(step, page, dialect)
+        else:
+            _step(step, page, dialect)
+    body()
+    body(f"return {_result(module)}")
+    definitions = dialect.definitions()
+    known = {**HELPERS, **dialect.helpers}
+    told = "\n".join([body.text, *definitions])
+    helpers |= {name for name in ("_over", "_number") if f"{name}(" in told}
+    out = Writer()
+    _head(naming, dialect, out, told + "".join(known[h] for h in helpers))
+    _signature(naming, out, asked)
+    out.lines += body.lines + definitions
+    for name, text in known.items():
+        if name in helpers:
+            out()
+            out.lines += text.rstrip().split("\n")
+    return out.text
+
+
+def _head(naming: Named, dialect: Dialect, out: Writer, text: str) -> None:
+    module = naming.module
+    source = module.source.replace("\\", "/").replace('"', "'")
+    out(f'"""{module.name}: written by einc from {" ".join(source.split())}. It needs {dialect.needs}.')
+    out()
+    for tensor in module.inputs:
+        shape = ", ".join(sized(naming.said(s.set.extent)) for s in tensor.slots)
+        out(
+            f"{tensor.role:6} {naming.public[tensor.key]}  ({shape}{',' * (len(tensor.slots) == 1)})"
+            + ("  integers" if tensor.integer else "")
+        )
+    for name, (_, key) in zip(naming.outputs, module.outputs, strict=True):
+        shape = ", ".join(sized(naming.said(s.extent)) for s in module.buffers[key].sets)
+        out(f"output {name}  ({shape}{',' * (len(module.buffers[key].sets) == 1)})")
+    out('"""')
+    out()
+    searches = [f"bisect_{side}" for side in ("left", "right") if f"bisect_{side}(" in text]
+    library = ["import math"] if "math." in text else []
+    library += [f"from bisect import {', '.join(searches)}"] if searches else []
+    library += ["from typing import NamedTuple"] if len(module.outputs) > 1 else []
+    for line in library:
+        out(line)
+    if library:
+        out()
+    for line in dialect.imports:
+        out(line)
+    if len(module.outputs) > 1:
+        out()
+        out()
+        out.open(f"class {tuple_name(module.name)}(NamedTuple):")
+        for name in naming.outputs:
+            out(f"{name}: torch.Tensor")
+        out.close()
+    out()
+    out()
+
+
+def _result(module: Module) -> str:
+    keys = [key for _, key in module.outputs]
+    return keys[0] if len(keys) == 1 else f"{tuple_name(module.name)}({', '.join(keys)})"
+
+
+def _signature(naming: Named, out: Writer, asked: list[str]) -> None:
+    """The caller's function; where a declared name is not free inside, it hands its arguments to another."""
+    module, entry = naming.module, entry_name(naming.module.name)
+    inside = [t.key for t in module.inputs]
+    public = [naming.public[key] for key in inside]
+    sizes = [naming.size(name) for name in asked]
+    returns = "torch.Tensor" if len(module.outputs) == 1 else tuple_name(module.name)
+    apart = public + sizes != inside + asked
+    if apart:
+        out.open(f"def {entry}({_parameters(public, sizes)}) -> {returns}:")
+        handed = zip(inside + asked, public + sizes, strict=True)
+        out(f"return _computed({', '.join(f'{name}={given}' for name, given in handed)})")
+        out.close()
+        out()
+        out()
+    out("@torch.no_grad()")
+    out.open(f"def {'_computed' if apart else entry}({_parameters(inside, asked)}) -> {returns}:")
+
+
+def _parameters(tensors: list[str], sizes: list[str]) -> str:
+    params = [*tensors, *(f"{name}: int" for name in sizes)]
+    return f"{'*, ' if params else ''}{', '.join(params)}"
+
+
+def _counts(step: Step, body: Writer, counted: set[str]) -> None:
+    """The number of runs wherever a step is the first that speaks of it."""
+    for one in leaves((step,)):
+        if isinstance(one, Runs) and one.count not in counted:
+            counted.add(one.count)
+            onto, of = sized(one.onto, tight=True), sized(one.of, tight=True)
+            body(f"{one.count} = {onto} if {onto} and {of} % {onto} == 0 else {of}")
+
+
+def _choose(step: Choose, page: Page, dialect: Dialect) -> None:
+    """The price of each way as a number, and the steps of the cheapest."""
+    body = page.body
+    body(f"# {len(step.options)} orders of the same products; the price of a step is the larger of its operations and")
+    body(f"# {step.balance} times the bytes it moves.")
+    prices = []
+    for option in step.options:
+        prices.append(page.names.fresh("price"))
+        body(f"# {option.label}:")
+        for n, (name, flops, moved) in enumerate(option.prices):
+            left = f"{prices[-1]} {'+=' if n else '='} "
+            body(f"{left}max({sized(flops)}, {step.balance} * {sized(moved, tight=True)})  # {name}")
+    for n, (option, price) in enumerate(zip(step.options, prices, strict=True)):
+        others = prices[n + 1 :]
+        test = f"{price} <= {others[0]}" if len(others) == 1 else f"{price} <= min({', '.join(others)})"
+        body.open(("elif " if n else "if ") + f"{test}:  # {option.label}" if others else f"else:  # {option.label}")
+        here = replace(page, places=dict(page.places))
+        for at, inner in enumerate(option.steps):
+            if at:
+                body()
+            _step(inner, here, dialect)
+        body.close()
+
+
+def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
+    module, body = page.module, page.body
+    match step:
+        case Contract():
+            _contract(module, step, body, page.names)
+        case Concat(out, parts, axis, text):
+            body(f"# {text}")
+            body(f"{out} = torch.cat(({', '.join(_stored(module, p) for p in parts)}), {axis})")
+        case Runs():
+            _view(module, step, body)
+            body.open("else:")
+            dialect.kernel(step.kernel, replace(page, places={}))
+            body.close()
+        case Call():
+            _call(step, body)
+            body.open("else:")
+            dialect.kernel(step.kernel, replace(page, places={}))
+            body.close()
+        case Kernel():
+            dialect.kernel(step, page)
+
+
+def _call(step: Call, body: Writer) -> None:
+    """One call of a library, its operands as batches of matrices."""
+    ranks = len(step.batch)
+    operands: dict[str, str] = {}
+    into, back = "", ""
+    if ranks > 2:
+        into, back = f".flatten(0, {ranks - 2})", f".unflatten(0, ({', '.join(sized(x) for x in step.batch[:-1])}))"
+    elif ranks < 2:
+        into, back = f"[{', '.join(['None'] * (2 - ranks))}]", f"[{', '.join(['0'] * (2 - ranks))}]"
+    for key, buffer, order in step.operands:
+        operands[key] = (buffer if order == tuple(sorted(order)) else f"{buffer}.permute({', '.join(map(str, order))})") + into
+    if step.order != tuple(sorted(step.order)):
+        back += f".permute({', '.join(map(str, step.order))})"
+    body.open(f"if {step.where}:  # one call of the library computes what follows: {step.name}")
+    body(f"{step.out} = {step.call.format(**operands)}{back}")
+    body.close()
+
+
+def _view(module: Module, step: Runs, body: Writer) -> None:
+    """The view where runs are of one length."""
+    onto = sized(step.onto, tight=True)
+    straight = step.order == tuple(range(len(step.order)))
+    view = "" if straight else f".permute({', '.join(map(str, step.order))})"
+    body.open(f"if {step.count} == {onto}:")
+    body(f"{step.out} = {_stored(module, step.operand)}{view}")
+    body.close()
+
+
+def _stored(module: Module, name: str) -> str:
+    return f"{name}.to(dtype)" if module.buffers[name].kind == "exact" else name
+
+
+def _contract(module: Module, step: Contract, body: Writer, names: Names) -> None:
+    """Pairs in the planned order; einsum hands each to a matrix product."""
+    body(f"# {step.text}")
+    axes = dict.fromkeys(a for _, o in step.operands for a in o)
+    letters: dict[str, str] = {}
+    for axis in axes:
+        free = [c for c in identifier(axis)[0] + "abcdefghijklmnopqrstuvwxyz" if c not in letters.values()]
+        letters[axis] = free[0]
+    operands = [(_stored(module, name), axis) for name, axis in step.operands]
+    for n, pair in enumerate(step.path):
+        chosen = [operands[p] for p in pair]
+        operands = [o for m, o in enumerate(operands) if m not in pair]
+        last = n == len(step.path) - 1
+        needed = set(step.axes) | {a for _, o in operands for a in o}
+        out = step.axes if last else tuple(a for a in dict.fromkeys(a for _, o in chosen for a in o) if a in needed)
+        spec = ",".join("".join(letters[a] for a in o) for _, o in chosen) + "->" + "".join(letters[a] for a in out)
+        target = step.out if last else names.fresh(f"{step.out}_{n}")
+        body(f'{target} = torch.einsum("{spec}", {", ".join(t for t, _ in chosen)})')
+        operands.append((target, out))

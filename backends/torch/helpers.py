@@ -1,0 +1,42 @@
+"""Helpers of emitted modules, as text."""
+
+HELPERS = {
+    "_pieces": '''
+def _pieces(spans, length):
+    """Tiles of at most this length that hold every position of the spans once, in their order."""
+    done = 0
+    for low, high in sorted(spans):
+        for first in range(max(low, done), high, length):
+            yield first, min(first + length, high)
+        done = max(done, high)
+''',
+    "_into": '''
+def _into(memory, x):
+    """A value in the type of the memory, which every tile uses again."""
+    return x if x.dtype == memory.dtype else memory[: x.numel()].view(x.shape).copy_(x)
+''',
+    "_amax": '''
+def _amax(x, dim):
+    """The maximum over an axis that may be empty: then -inf."""
+    return x.amax(dim) if x.shape[dim] else x.sum(dim) - math.inf
+''',
+    "_amin": '''
+def _amin(x, dim):
+    """The minimum over an axis that may be empty: then inf."""
+    return x.amin(dim) if x.shape[dim] else x.sum(dim) + math.inf
+''',
+    "_upto": '''
+def _upto(x, dim, shift, extent, start):
+    """Running values: element n is that of n + shift; before the first one the start, past the last one the last."""
+    first = x.new_full((*x.shape[:dim], 1, *x.shape[dim + 1 :]), start)
+    at = (torch.arange(extent, device=x.device) + shift + 1).clamp(0, x.shape[dim])
+    return torch.cat((first, x), dim).index_select(dim, at)
+''',
+    "_from": '''
+def _from(x, dim, shift, extent, start):
+    """Values that run backwards: element n is that of n + shift; past the last one the start, before the first one the first."""
+    last = x.new_full((*x.shape[:dim], 1, *x.shape[dim + 1 :]), start)
+    at = (torch.arange(extent, device=x.device) + shift).clamp(0, x.shape[dim])
+    return torch.cat((x, last), dim).index_select(dim, at)
+''',
+}
