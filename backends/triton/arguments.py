@@ -1,0 +1,126 @@
+"""What a kernel is called with: pointers and strides of the tensors it touches, sizes, numbers, and constants of its text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from einc.backends.host.code import ATOM, UNARY, Code
+from einc.backends.host.scalars import number_text, scalar, scalar_map
+from einc.backends.writer import Names, identifier, sized
+from einc.indices import Extent
+from einc.plan import Kernel, Let, Map, Module, Scalar
+from einc.terms import Apply, Const, Size, Term
+
+_WHOLE = frozenset({"add", "sub", "mul", "neg", "abs", "min", "max", "floordiv", "ceildiv", "mod"})
+_KEPT = frozenset({"DTYPE", "WIDE", "OFFSET", "PRECISION", "SPLIT", "tl", "triton", "program", "phase"})
+
+
+@dataclass
+class Arguments:
+    """The parameters of a kernel, in the order in which its text first needs them, and what the host gives for each."""
+
+    module: Module
+    kernel: Kernel
+    names: Names = field(default_factory=lambda: Names(set(_KEPT)))
+    pointers: dict[str, str] = field(default_factory=dict)  # buffer or running list -> parameter
+    strides: dict[tuple[str, int], str] = field(default_factory=dict)  # buffer or list, slot -> parameter
+    sizes: dict[str, str] = field(default_factory=dict)
+    static: dict[str, str] = field(default_factory=dict)  # sizes that the compiled text is made for
+    numbers: dict[tuple[str, str], str] = field(default_factory=dict)  # what the host computes, its type -> parameter
+    whole: dict[str, str] = field(default_factory=dict)  # parameter of a whole number -> what the host computes
+    blocks: dict[str, str] = field(default_factory=dict)  # dimension -> parameter
+    prepared: dict[str, str] = field(default_factory=dict)  # parameter of a running list -> what the host computes
+
+    def __post_init__(self) -> None:
+        self.lets: Mapping[str, Let] = {let.name: let for let in self.kernel.lets}
+        for name in {*self.module.sizes, *self.module.fixed, *self.module.buffers}:
+            self.names.taken.add(identifier(name))
+
+    # tensors
+
+    def pointer(self, buffer: str) -> str:
+        if buffer not in self.pointers:
+            self.pointers[buffer] = identifier(buffer)
+            self._strides(buffer, identifier(buffer), self.module.buffers[buffer].axes)
+        return self.pointers[buffer]
+
+    def _strides(self, buffer: str, pointer: str, letters: tuple[str, ...]) -> None:
+        for slot, letter in enumerate(letters):
+            self.strides[buffer, slot] = self.names.fresh(f"{pointer}_{identifier(letter)}")
+
+    def running(self, key: str, of: str, wanted: str, text: str) -> str:
+        """A tensor that the host derives from another."""
+        if key not in self.pointers:
+            self.pointers[key] = self.names.fresh(wanted)
+            self._strides(key, self.pointers[key], self.module.buffers[of].axes)
+            self.prepared[self.pointers[key]] = text
+        return self.pointers[key]
+
+    # sizes and numbers
+
+    def size(self, extent: Extent, static: bool = False) -> str:
+        """An extent in the kernel; `static` where its text depends on it."""
+        for name in extent.sizes:
+            (self.static if static else self.sizes)[name] = name
+        return sized(extent)
+
+    def block(self, name: str) -> str:
+        return self.blocks.setdefault(name, self.names.fresh(f"BLOCK_{name}"))
+
+    def is_number(self, name: str) -> bool:
+        """Whether the host knows a let."""
+        op = self.lets[name].op
+        if self.lets[name].axes:
+            return False
+        return isinstance(op, Scalar) or (isinstance(op, Map) and op.op != "spread" and bool(op.args) and all(map(self.is_number, op.args)))
+
+    def is_whole(self, name: str) -> bool:
+        op = self.lets[name].op
+        if isinstance(op, Scalar):
+            return _integral(op.term)
+        return isinstance(op, Map) and op.op in _WHOLE and all(map(self.is_whole, op.args))
+
+    def host(self, name: str) -> Code:
+        """The let as the host computes it."""
+        op = self.lets[name].op
+        if isinstance(op, Scalar):
+            return scalar(op.term)
+        assert isinstance(op, Map)
+        return scalar_map(op.op, [self.host(a) for a in op.args])
+
+    def number(self, name: str, exact: bool = False) -> Code:
+        """The let in the kernel: a literal, a size, or a parameter; with what is known of its sign."""
+        let = self.lets[name]
+        made = self.host(name)
+        if isinstance(let.op, Scalar) and isinstance(let.op.term, Const):
+            text = literal(let.op.term.value)
+            return Code(text, ATOM if text[0] != "-" else UNARY, sign=made.sign, finite=made.finite)
+        if isinstance(let.op, Scalar) and isinstance(let.op.term, Size):
+            return Code(self.size(let.op.term.extent), made.level, sign=made.sign, finite=True)
+        if self.is_whole(name) or let.kind == "truth":
+            parameter = next((p for p, text in self.whole.items() if text == made.text), None) or self.names.fresh("n")
+            self.whole[parameter] = made.text
+            return Code(parameter, sign=made.sign, finite=True)
+        key = (made.text, "tl.float64" if exact else "WIDE")
+        if key not in self.numbers:
+            self.numbers[key] = self.names.fresh("c")
+        return Code(self.numbers[key], sign=made.sign, finite=made.finite)
+
+
+def literal(value: Fraction | float) -> str:
+    """A number as the kernel's text has it."""
+    text = number_text(value)
+    return f'float("{text.replace("math.", "")}")' if "inf" in text or "nan" in text else text
+
+
+def _integral(term: Term) -> bool:
+    match term:
+        case Const(value):
+            return isinstance(value, Fraction) and value.denominator == 1
+        case Size():
+            return True
+        case Apply(op, args):
+            return op in _WHOLE and all(map(_integral, args))
+    return False

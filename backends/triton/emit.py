@@ -1,0 +1,39 @@
+"""Plan -> the text of a Python file that needs torch and triton."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from einc.backends.host.module import Page, write
+from einc.backends.triton.helpers import HELPERS
+from einc.backends.triton.launch import launch
+from einc.plan import Kernel, Module
+
+
+def emit(plan: Module) -> str:
+    """The whole file."""
+    return write(plan, _Triton())
+
+
+class _Triton:
+    """Kernels as Triton functions after the entry, started where the plan has them."""
+
+    needs = "torch and triton"
+    imports: tuple[str, ...] = ("import torch", "import triton", "import triton.language as tl")
+    helpers: Mapping[str, str] = HELPERS
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def types(self, module: Module) -> list[str]:
+        """The element type that the kernels compute in."""
+        del module
+        return ["wide = tl.float64 if dtype == torch.float64 else tl.float32"]
+
+    def kernel(self, kernel: Kernel, page: Page) -> None:
+        """A call; the function itself stands after the entry."""
+        self.lines += launch(kernel, page)
+
+    def definitions(self) -> list[str]:
+        """The functions of all kernels."""
+        return self.lines

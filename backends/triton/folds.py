@@ -1,0 +1,194 @@
+"""Folds of one tile: products of matrices on the tensor cores where the operands have that shape, sums of products elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from einc.backends.host.code import ATOM, PRODUCT, Code, infix
+from einc.backends.triton.layout import Dim, over
+from einc.backends.triton.loads import Shape
+from einc.backends.triton.tile import NEUTRAL, REDUCE, TYPES, Scribe
+from einc.plan import Dot, Let, Load, Map, Reduce, Scan
+
+
+@dataclass
+class Folder(Scribe):
+    """A scribe that writes folds."""
+
+    def folded(self, let: Let) -> Shape:
+        return self.layout.shape(over(let))
+
+    def masked(self, let: Let) -> dict[str, Shape]:
+        """Arguments that must be made neutral first, and outside which dimensions; those of a pass first."""
+        assert isinstance(let.op, Dot | Reduce)
+        fold, args = ("sum", let.op.args) if isinstance(let.op, Dot) else (let.op.fold, (let.op.arg,))
+        out: dict[str, Shape] = {}
+        for dim in self.folded(let):
+            if dim.role == "passed" and not self.when:
+                continue
+            for name in self.outside(dim.name).masked(fold, args):
+                if not self.arguments.is_number(name):
+                    out[name] = (*out.get(name, ()), dim)
+        return out
+
+    def fold(self, let: Let, merged: str = "") -> tuple[Code, bool]:
+        """One tile's share of a fold; whether `merged`, what came before it, is in it already."""
+        neutral = self._neutral(let)
+        op = let.op
+        if isinstance(op, Reduce):
+            shape = self.shape(op.arg)
+            return self._reduced(self._operand(op.arg, neutral, let.kind, shape), op.fold, shape, self.folded(let)), False
+        assert isinstance(op, Dot)
+        if let.kind == "real" and (made := self._product(let, op, neutral, merged)) is not None:
+            return made, bool(merged) and made.text.startswith("tl.dot(") and f", {merged}, " in made.text
+        shape = self.layout.shape(tuple(a for x in op.args for a in self.lets[x].axes))
+        kind = "exact" if let.kind == "exact" else "real"
+        codes = [self._operand(a, neutral, kind, shape) for a in op.args]
+        return self._reduced(infix("mul", codes) if len(codes) > 1 else codes[0], "sum", shape, self.folded(let)), False
+
+    def _neutral(self, let: Let) -> dict[str, Code]:
+        """The masked arguments: under a name, with the mask where it is needed."""
+        assert isinstance(let.op, Dot | Reduce)
+        fold = "sum" if isinstance(let.op, Dot) else let.op.fold
+        out: dict[str, Code] = {}
+        for name, dims in self.masked(let).items():
+            shape, kind = self.shape(name), "exact" if let.kind == "exact" else "real"
+            code = self.wide(name, kind)
+            masks = " & ".join(f"{self.inside[d.name]}{self.marks((d,), shape)}" for d in dims)
+            text = f"tl.where({masks}, {code.text}, {NEUTRAL[fold]})"
+            if all(d.role == "passed" for d in dims) and self.when not in ("", "True"):
+                variable = self.arguments.names.fresh("x")
+                self.body(f"{variable} = {code.text}")
+                self.body(f"if {self.when}:")
+                self.body(f"    {variable} = {text.replace(code.text, variable, 1) if code.text.isidentifier() else f'tl.where({masks}, {variable}, {NEUTRAL[fold]})'}")
+                text = variable
+            out[name] = Code(text)
+        return out
+
+    def _operand(self, name: str, neutral: dict[str, Code], kind: str, shape: Shape) -> Code:
+        code = neutral[name] if name in neutral else self.wide(name, "exact" if kind == "exact" else "real")
+        if not self.shape(name) and self.lets[name].axes == () and not shape:
+            return code
+        return Code(f"{code.at(ATOM)}{self.marks(self.shape(name), shape)}") if self.marks(self.shape(name), shape) else code
+
+    def _reduced(self, code: Code, fold: str, shape: Shape, over_dims: Shape) -> Code:
+        text = code.text
+        for n in sorted((shape.index(d) for d in over_dims), reverse=True):
+            text = REDUCE[fold].format(text, n)
+        if fold == "prod":
+            self.helpers.add("_times")
+        return Code(text)
+
+    # products of matrices
+
+    def _product(self, let: Let, op: Dot, neutral: dict[str, Code], merged: str) -> Code | None:
+        folded, result = self.folded(let), self.shape(let.name)
+        if len(folded) != 1 or len(result) != 2 or len(op.over) != 1:
+            return None
+        (depth,) = folded
+        rows, columns = result
+        groups = self._groups(op.args, rows, columns, depth)
+        if groups is None:
+            return None
+        left, right, beside = groups
+        loose = op.loose
+        raw = all(len(g) == 1 and self._stored(g[0]) is not None and g[0] not in neutral for g in (left, right))
+        factors: list[str] = []
+        operands = []
+        for group, wanted in ((left, (rows, depth)), (right, (depth, columns))):
+            if raw:
+                name = self._stored(group[0])
+                assert name is not None
+                factors += self._factors(group[0])
+                operands.append(self._oriented(self.value(name), wanted))
+            else:
+                operands.append(self._oriented(self._multiplied(group, neutral, loose), wanted))
+        if beside or factors:
+            merged = ""
+        inner = f"{merged}, " if merged else ""
+        text = f"tl.dot({operands[0].text}, {operands[1].text}, {inner}input_precision=PRECISION, out_dtype=WIDE)"
+        if not (beside or factors):
+            return Code(text)
+        extra = [self.aligned(a, result, "real").at(PRODUCT + 1) for a in beside]
+        return Code(" * ".join([text, *factors, *extra]), PRODUCT)
+
+    def _groups(self, args: tuple[str, ...], rows: Dim, columns: Dim, depth: Dim) -> tuple[list[str], list[str], list[str]] | None:
+        """Operands left and right of the product, and those that scale its result."""
+        left: list[str] = []
+        right: list[str] = []
+        beside: list[str] = []
+        for name in args:
+            shape = set(self.shape(name))
+            if depth not in shape:
+                beside.append(name)
+            elif rows in shape and columns in shape:
+                return None
+            else:
+                (right if columns in shape else left).append(name)
+        full = [{d for x in side for d in self.shape(x)} for side in (left, right)]
+        return (left, right, beside) if full == [{rows, depth}, {depth, columns}] else None
+
+    def _stored(self, name: str) -> str | None:
+        """The load that an operand is, up to numbers that can scale the result as well."""
+        let = self.lets[name]
+        if isinstance(let.op, Load) and let.kind == "real":
+            return name
+        if isinstance(let.op, Map) and let.op.op == "mul" and name not in self.variables:
+            loads = [a for a in let.op.args if not self.arguments.is_number(a)]
+            if len(loads) == 1 and len(let.op.args) > 1 and self.lets[loads[0]].axes == let.axes:
+                return self._stored(loads[0])
+        return None
+
+    def _factors(self, name: str) -> list[str]:
+        op = self.lets[name].op
+        if not isinstance(op, Map):
+            return []
+        numbers = [a for a in op.args if self.arguments.is_number(a)]
+        rest = next(a for a in op.args if a not in numbers)
+        return [*self._factors(rest), *(self.arguments.number(a).at(PRODUCT + 1) for a in numbers)]
+
+    def _multiplied(self, group: list[str], neutral: dict[str, Code], loose: bool) -> Code:
+        """The operands of one side as one value: rounded to the type of the data where that does no harm."""
+        shape = self.layout.shape(tuple(a for x in group for a in self.lets[x].axes))
+        only = group[0]
+        if loose and len(group) == 1 and only not in neutral and isinstance(self.lets[only].op, Load) and self.lets[only].kind == "real":
+            return self.value(only)
+        codes = [self._operand(a, neutral, "real", shape) for a in group]
+        made = infix("mul", codes) if len(codes) > 1 else codes[0]
+        return Code(f"{made.at(ATOM)}.to(DTYPE)") if loose else made
+
+    def _oriented(self, code: Code, wanted: Shape) -> Code:
+        """A value with these two dimensions, in this order."""
+        order = tuple(d for d in self.layout.dims if d in wanted)
+        return code if order == wanted else Code(f"tl.trans({code.text})")
+
+    # running folds
+
+    def scan(self, let: Let, op: Scan, carried: str) -> None:
+        """A running fold within the tile, and what came before it; the carry goes on to the next tile."""
+        shape = self.shape(op.arg)
+        dim = next(d for d in shape if d.role == "passed")
+        axis = shape.index(dim)
+        kind = "exact" if op.fold in ("sum", "prod") else "real"
+        target = TYPES[kind]
+        inside = f"{self.inside[op.over]}{self.marks((dim,), shape)}"
+        names = self.arguments.names
+        x = names.fresh("x")
+        self.body(f"{x} = tl.where({inside}, {self.wide(op.arg, kind).text}, {NEUTRAL[op.fold]}).to({target})")
+        turned = ", reverse=True" if op.back else ""
+        combine = {"max": "_larger", "min": "_smaller"}.get(op.fold, "")
+        self.helpers |= {combine} if combine else set()
+        run = f"tl.associative_scan({x}, {axis}, {combine}{turned})" if combine else f"tl.cum{op.fold}({x}, {axis}{turned})"
+        rest = tuple(d for d in shape if d != dim)
+        before = f"{carried}{self.marks(rest, shape)}"
+        joined = {"sum": "{} + {}", "prod": "{} * {}", "max": "tl.maximum({}, {})", "min": "tl.minimum({}, {})"}[op.fold]
+        variable = names.fresh(let.name if not let.name.startswith("_") else "x")
+        self.body(f"{variable} = {joined.format(before, run)}")
+        total = REDUCE[op.fold].format(x, axis)
+        if op.fold == "prod":
+            self.helpers.add("_times")
+        self.body(f"{carried} = {joined.format(carried, total)}")
+        code = Code(variable)
+        if let.kind == "real" and kind == "exact":
+            code = Code(f"{variable}.to(WIDE)")
+        self.variables[let.name] = code

@@ -1,0 +1,148 @@
+"""Helpers of emitted modules, as text: device functions, and what the host needs to choose a tile and to start a kernel."""
+
+HELPERS = {
+    "_read": '''
+@triton.jit
+def _read(pointers, near, inside, NEAR: tl.constexpr, INSIDE: tl.constexpr):
+    """Elements where the masks hold, 0 elsewhere; a mask that surely holds is not asked."""
+    if NEAR and INSIDE:
+        return tl.load(pointers, mask=near & inside, other=0)
+    elif NEAR:
+        return tl.load(pointers, mask=near, other=0)
+    elif INSIDE:
+        return tl.load(pointers, mask=inside, other=0)
+    else:
+        return tl.load(pointers)
+''',
+    "_floordiv": '''
+@triton.jit
+def _floordiv(a, b):
+    """The whole number below a / b, for b > 0; Triton's own // goes towards 0."""
+    quotient = a // b
+    return quotient - (a - quotient * b < 0).to(tl.int32)
+''',
+    "_mod": '''
+@triton.jit
+def _mod(a, b):
+    """What a is beyond a multiple of b, never negative."""
+    return a - _floordiv(a, b) * b
+''',
+    "_power": '''
+@triton.jit
+def _power(x, y):
+    """x to the power of y: 1 for y = 0, signed for a negative x and a whole y."""
+    size = tl.where(y == 0, 1.0, tl.exp2(y * tl.log2(tl.abs(x))))
+    odd = y - 2 * tl.floor(y * 0.5) == 1
+    whole = tl.floor(y) == y
+    return tl.where(x < 0, tl.where(whole, tl.where(odd, -size, size), float("nan")), size)
+''',
+    "_tanh": '''
+@triton.jit
+def _tanh(x):
+    """By one exponential, which cannot overflow."""
+    e = tl.exp(-2.0 * tl.abs(x))
+    y = (1.0 - e) / (1.0 + e)
+    return tl.where(x < 0, -y, y)
+''',
+    "_times": '''
+@triton.jit
+def _times(a, b):
+    return a * b
+''',
+    "_larger": '''
+@triton.jit
+def _larger(a, b):
+    return tl.maximum(a, b)
+''',
+    "_smaller": '''
+@triton.jit
+def _smaller(a, b):
+    return tl.minimum(a, b)
+''',
+    "_count": '''
+@triton.jit
+def _count(rising, step, n, key):
+    """How many of the n elements of a rising list are below the key: a search that asks 128 places at a time."""
+    low = n * 0
+    high = n
+    while low < high:
+        stride = (high - low + 127) // 128
+        at = low + (tl.arange(0, 128) + 1) * stride - 1
+        below = tl.load(rising + at * step, mask=at < high, other=0) < key
+        passed = tl.sum((below & (at < high)).to(tl.int32), 0)
+        low += passed * stride
+        high = tl.minimum(high, low + stride - 1)
+    return low
+''',
+    "_padded": '''
+def _padded(n, least=1):
+    """A power of two that holds n elements."""
+    return max(least, 1 << max(0, n - 1).bit_length())
+''',
+    "_tl_type": '''
+def _tl_type(dtype):
+    """The name that Triton has for an element type."""
+    known = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32, torch.float64: tl.float64}
+    if dtype not in known:
+        raise TypeError(f"{dtype} is no element type of these kernels: give float16, bfloat16, float32 or float64")
+    return known[dtype]
+''',
+    "_offset": '''
+def _offset(*tensors):
+    """The type of storage offsets: 64 bits where some tensor spans 2**31 elements."""
+    spans = (sum((n - 1) * step for n, step in zip(x.shape, x.stride())) for x in tensors if x.numel())
+    return tl.int64 if max(spans, default=0) >= 2**31 - 1 else tl.int32
+''',
+    "_precision": '''
+def _precision(device):
+    """How products of float32 are formed: in three passes of tf32, which keep 21 bits, or in one where torch allows that."""
+    if torch.version.hip or device.type != "cuda":
+        return "ieee"
+    return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "tf32x3"
+''',
+    "_ready": '''
+def _ready(kernel, device):
+    """A GPU, or Triton's interpreter."""
+''',
+    "_PRODUCTS": '''
+# Tiles in the order in which they are tried: rows, columns, warps, stages.
+_PRODUCTS = (
+    (128, 128, 8, 2), (128, 64, 8, 3), (128, 64, 4, 3), (64, 64, 4, 3), (64, 32, 4, 2), (32, 32, 4, 2), (16, 64, 4, 2),
+    (16, 32, 4, 2), (16, 16, 4, 1), (16, 16, 8, 1),
+)
+''',
+    "_SUMS": '''
+# Tiles of kernels without products of matrices: rows, columns, warps, stages.
+_SUMS = ((32, 64, 4, 2), (16, 128, 4, 2), (8, 128, 4, 2), (4, 256, 4, 2), (1, 1024, 4, 2), (1, 256, 4, 1), (1, 64, 4, 1), (1, 16, 4, 1))
+''',
+    "_POINTS": '''
+# Tiles of kernels that compute point by point: elements, 1, warps, stages.
+_POINTS = ((1024, 1, 4, 1), (256, 1, 4, 1), (64, 1, 4, 1), (16, 1, 4, 1), (1, 1, 4, 1))
+''',
+    "_tile": '''
+TILES = {}  # (kernel, rows, columns: powers of two) -> rows, columns, warps, stages of a tile: what tuning found
+
+
+def _fitting(shapes, rows, columns, device, held, shared):
+    """The tiles that are no longer than the data and fit the registers and the shared memory of the device."""
+    room = _room(device)
+    for r, c, warps, stages in shapes:
+        least = min(s[0] for s in shapes), min(s[1] for s in shapes)
+        r, c = min(r, max(least[0], _padded(rows))), min(c, max(least[1], _padded(columns)))
+        if held(r, c) <= warps * 32 * 160 and shared(r, c, stages) <= room:
+            yield r, c, warps, stages
+
+
+def _tile(name, shapes, rows, columns, device, held, shared):
+    """Rows and columns of a program's tile, its warps and the stages of its pipeline."""
+    tuned = TILES.get((name, _padded(rows), _padded(columns)))
+    return tuned or next(_fitting(shapes, rows, columns, device, held, shared), shapes[-1])
+
+
+def _room(device):
+    """Bytes of shared memory that a program may have."""
+    if device.type != "cuda":
+        return 227 * 1024
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+''',
+}

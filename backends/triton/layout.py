@@ -1,0 +1,145 @@
+"""Where each axis of a kernel goes: programs, the dimensions of a tile, the axis that a program passes over.
+
+A program has one element of every axis in `programs` and a tile of the others. A dimension of a tile is a pack of axes, the
+slowest first: the heads that share an operand stand beside the positions, so a tile is full where positions are few. What
+streams through a program is its `passed` axis. All other axes stand in the tile whole, padded to a power of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+from einc.backends.writer import identifier
+from einc.plan import Along, Dot, Kernel, Let, Load, Reduce, Scan, Store, arguments
+
+Role = Literal["rows", "passed", "whole", "columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """A dimension of tiles. Rows and columns are cut over programs; a whole one holds its axis, padded."""
+
+    name: str
+    axes: tuple[str, ...]
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`same` are whole axes that never meet the one whose dimension they take: what is loaded along both is loaded once."""
+
+    programs: tuple[str, ...]
+    dims: tuple[Dim, ...]
+    same: Mapping[str, str]
+
+    def dim(self, axis: str) -> Dim | None:
+        axis = self.same.get(axis, axis)
+        return next((d for d in self.dims if axis in d.axes), None)
+
+    def shape(self, axes: tuple[str, ...]) -> tuple[Dim, ...]:
+        """The dimensions of a value with these axes, in the order of every tile."""
+        mine = {self.same.get(a, a) for a in axes}
+        return tuple(d for d in self.dims if any(a in mine for a in d.axes))
+
+    def role(self, role: Role) -> Dim | None:
+        return next((d for d in self.dims if d.role == role), None)
+
+
+def layout(kernel: Kernel) -> Layout:
+    """Programs and dimensions from what is stored, what is folded, and who shares which operand."""
+    folds = [let for let in kernel.lets if isinstance(let.op, Dot | Reduce | Scan)]
+    folded = {a for let in folds for a in over(let)}
+    passed = _passed(kernel, folds, folded)
+    stored = [{a for axes in store.axes for a in axes} for store in kernel.stores]
+    free = [a.name for a in kernel.axes if all(a.name in s for s in stored) and a.name not in folded and a.name not in passed]
+    grid = kernel.grid.name if kernel.grid is not None else None
+    if kernel.resumed is not None and grid in free:
+        free.remove(grid)  # its tiles follow one another inside a program
+    common = [a for a in free if all(a in let.axes for let in folds)]
+    rows = _rows(kernel, common, grid)
+    same = _same(kernel, {*rows, *passed})
+    columns = tuple(a for a in free if a not in common and a not in {*same, *same.values()})
+    taken = {*rows, *passed, *columns, *same}
+    programs = tuple(a for a in common if a not in taken)
+    dims = [Dim(_name(rows), rows, "rows")] if rows else []
+    dims += [Dim(identifier(passed[0]), passed, "passed")] if passed else []
+    dims += [Dim(identifier(a.name), (a.name,), "whole") for a in kernel.axes if a.name not in (*taken, *programs)]
+    dims += [Dim(_name(columns), columns, "columns")] if columns else []
+    return Layout(programs, tuple(dims), same)
+
+
+def over(let: Let) -> tuple[str, ...]:
+    """The axes that a let folds away."""
+    match let.op:
+        case Dot(_, axes) | Reduce(_, _, axes):
+            return axes
+        case Scan(_, _, axis):
+            return (axis,)
+    return ()
+
+
+def _name(axes: tuple[str, ...]) -> str:
+    return identifier(axes[0]) if len(axes) == 1 else "row"
+
+
+def _passed(kernel: Kernel, folds: list[Let], folded: set[str]) -> tuple[str, ...]:
+    """The streamed axis; else a folded one of any length: one with a bound, one that a scan runs along, one that is not the
+    depth of matrix products alone."""
+    if kernel.stream is not None:
+        return (kernel.stream.name,)
+    for let in folds:
+        if isinstance(let.op, Scan):
+            return (let.op.axis, let.op.over)
+    bounded = [a.name for a in kernel.axes if a.name in folded and a.bound is not None]
+    loose = [a.name for a in kernel.axes if a.name in folded and any(a.name in over(x) and not product(kernel, x) for x in folds)]
+    return tuple([*bounded, *loose][:1])
+
+
+def product(kernel: Kernel, let: Let) -> bool:
+    """Whether a let may be a product of matrices: two groups of operands, each with an axis that the other lacks."""
+    by = {x.name: x for x in kernel.lets}
+    if not isinstance(let.op, Dot) or len(let.op.args) < 2 or len(let.op.over) != 1:
+        return False
+    sets = [set(by[a].axes) for a in let.op.args if set(let.op.over) & set(by[a].axes)]
+    return any(s - t and t - s for s in sets for t in sets)
+
+
+def _rows(kernel: Kernel, common: list[str], grid: str | None) -> tuple[str, ...]:
+    """The tiled axis, and beside it those that some operand of a product lacks as well as that axis."""
+    if kernel.resumed is not None and grid is not None:
+        return (grid,)
+    by = {let.name: let for let in kernel.lets}
+    products = [[set(by[a].axes) for a in let.op.args] for let in kernel.lets if isinstance(let.op, Dot) and product(kernel, let)]
+    if not products:
+        packed = [a for a in _order(kernel.stores) if a in common]
+        return tuple(packed)
+    lacked = [a for a in common if any(any(a not in s for s in sets) for sets in products)]
+    first = grid if grid in common else next(iter(lacked), None)
+    if first is None:
+        return ()
+    beside = [a for a in lacked if a != first and not any(a in s and first not in s for sets in products for s in sets)]
+    return (first, *beside)
+
+
+def _same(kernel: Kernel, tiled: set[str]) -> dict[str, str]:
+    """Axes along which the same elements are loaded a second time, where no value has both."""
+    loads = [let.op for let in kernel.lets if isinstance(let.op, Load)]
+    together = [set(let.axes) | {a for x in kernel.lets if x.name in arguments(let.op) for a in x.axes} for let in kernel.lets]
+    out: dict[str, str] = {}
+    for first, second in combinations(loads, 2):
+        if first.buffer != second.buffer:
+            continue
+        pairs = [(a, b) for a, b in zip(first.subs, second.subs, strict=True) if a != b]
+        match pairs:
+            case [(Along(kept), Along(other))] if not tiled & {kept, other} and kept not in out:
+                if kernel.axis(kept).set.extent == kernel.axis(other).set.extent and not any({kept, other} <= t for t in together):
+                    out.setdefault(other, kept)
+    return out
+
+
+def _order(stores: tuple[Store, ...]) -> list[str]:
+    """Axes as the first result has them in memory."""
+    return [a for axes in stores[0].axes for a in axes] if stores else []

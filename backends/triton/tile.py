@@ -1,0 +1,250 @@
+"""Lets -> expressions of Triton. Text only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from einc.backends.host.code import ATOM, COMPARE, INFIX, LOOSE, POSITIVE, SUM, UNARY, Code, infix
+from einc.backends.host.scalars import number_text
+from einc.backends.triton.loads import Reader, Shape
+from einc.backends.triton.padding import Outside
+from einc.plan import Before, Dot, Let, Load, Map, Place, Reduce, Scalar, Scan, Select, arguments
+from einc.terms import Const
+
+_TURNED = {"le": ">=", "lt": ">", "eq": "==", "ne": "!="}
+_FUNCTIONS = frozenset({"exp", "exp2", "log", "sqrt", "sin", "cos", "erf", "abs", "floor", "ceil"})
+_HELPED = {"tanh": "_tanh", "floordiv": "_floordiv", "mod": "_mod"}
+REDUCE = {"max": "tl.max({0}, {1})", "min": "tl.min({0}, {1})", "prod": "tl.reduce({0}, {1}, _times)", "sum": "tl.sum({0}, {1})"}
+NEUTRAL = {"sum": "0.0", "prod": "1.0", "max": 'float("-inf")', "min": 'float("inf")'}
+TYPES = {"real": "WIDE", "exact": "tl.float64", "integer": "tl.int64", "scalar": "WIDE", "truth": "tl.int1"}
+
+
+def needs(helper: str) -> tuple[str, ...]:
+    return {"_mod": ("_mod", "_floordiv")}.get(helper, (helper,))
+
+
+@dataclass
+class Scribe(Reader):
+    """A reader that writes what is computed from what it reads."""
+
+    def value(self, name: str) -> Code:
+        """A let as an operand: its variable, or its expression."""
+        if name in self.variables:
+            return self.variables[name]
+        let = self.lets[name]
+        if self.arguments.is_number(name):
+            return self.arguments.number(name)
+        return self.expression(let)
+
+    def wide(self, name: str, kind: str = "real") -> Code:
+        """An operand in the arithmetic of a real, or an exact, result."""
+        let = self.lets[name]
+        if self.arguments.is_number(name):
+            return self.arguments.number(name, exact=kind == "exact")
+        target = TYPES[kind]
+        if kind == "real" and let.kind == "exact" and isinstance(let.op, Map) and let.op.op == "mul" and name not in self.variables:
+            return self._rounded(let)
+        code = self.value(name)
+        as_it_is = isinstance(let.op, Load) and let.kind == "real"  # a load is in the type of its tensor
+        if let.kind == kind and not as_it_is:
+            return code
+        return Code(f"{code.at(ATOM)}.to({target})") if let.axes or not code.text[0].isdigit() else code
+
+    def _rounded(self, let: Let) -> Code:
+        """An exact product that is only used as a real one: what does not move in the pass is exact, the rest is rounded."""
+        assert isinstance(let.op, Map)
+        still = [a for a in let.op.args if not any(d.role == "passed" for d in self.shape(a))]
+        moving = [a for a in let.op.args if a not in still]
+        if not moving or not still:
+            return Code(f"{self.expression(let).at(ATOM)}.to(WIDE)")
+        tensors = [a for a in still if not self.arguments.is_number(a)]
+        shape = self.layout.shape(tuple(x for a in tensors for x in self.lets[a].axes))
+        first = infix("mul", [self.aligned(a, shape, "exact") for a in still])
+        codes = [Code(f"({first.text}).to(WIDE)" if tensors else first.at(ATOM))]
+        whole = self.shape(let.name)
+        codes = [Code(codes[0].text + self.marks(shape, whole)), *(self.aligned(a, whole, "real") for a in moving)]
+        return infix("mul", codes)
+
+    def aligned(self, name: str, shape: Shape, kind: str = "") -> Code:
+        """A let as an operand that broadcasts against these dimensions; in the arithmetic of `kind`, or as it is."""
+        code = self.wide(name, kind) if kind else self.value(name)
+        if marks := self.marks(self.shape(name), shape):
+            return Code(f"{code.at(ATOM)}{marks}")
+        return code
+
+    def expression(self, let: Let) -> Code:
+        match let.op:
+            case Scalar():
+                return self.arguments.number(let.name)
+            case Place(axis):
+                return self._place(axis)
+            case Load():
+                return self.load(let)
+            case Map():
+                return self._map(let, let.op)
+            case Select():
+                return self.select(let, let.op)
+            case Dot() | Reduce() | Scan() | Before():
+                raise AssertionError(f"{let.name} has a statement of its own")
+
+    def _place(self, axis: str, start: bool = True) -> Code:
+        axis = self.layout.same.get(axis, axis)
+        text, first = self.at[axis], self.sets[axis].start if start else 0
+        return Code(f"{text} + {first}", SUM) if first else Code(text)
+
+    # points
+
+    def _map(self, let: Let, op: Map) -> Code:
+        if op.op == "spread":
+            return self._spread(let, op.args[0])
+        if op.op in ("real", "exact"):
+            return self._converted(op.args[0], TYPES[op.op])
+        shape = self.layout.shape(let.axes)
+        if let.kind == "truth":
+            return self._truth(op, shape)
+        if let.kind in ("real", "exact"):
+            return self._real(let, op, shape)
+        return self._integer(let, op, shape)
+
+    def _converted(self, name: str, target: str) -> Code:
+        if self.arguments.is_number(name):
+            return Code(f"tl.full((), {self.arguments.number(name, exact=True).text}, {target})")
+        let = self.lets[name]
+        if let.kind == "exact" and target == "WIDE":
+            return self.wide(name)
+        return Code(f"{self.value(name).at(ATOM)}.to({target})")
+
+    def _spread(self, let: Let, arg: str) -> Code:
+        blocks = "".join(f"{self.arguments.block(d.name)}, " for d in self.layout.shape(let.axes))
+        kind = let.kind if let.kind in ("real", "exact") else "integer"
+        if self.lets[arg].axes:
+            return Code(f"tl.broadcast_to({self.aligned(arg, self.layout.shape(let.axes), kind).text}, ({blocks}))")
+        return Code(f"tl.full(({blocks}), {self.wide(arg, kind).text}, {TYPES[kind]})")
+
+    def _truth(self, op: Map, shape: Shape) -> Code:
+        if op.op == "not":
+            return Code(f"~{self.aligned(op.args[0], shape).at(ATOM)}", UNARY) if not self._known(op.args[0]) else Code(
+                f"(not {self.aligned(op.args[0], shape).at(ATOM)})")
+        if op.op in ("and", "or"):
+            return infix(op.op, [self._condition(a, shape) for a in op.args])
+        if op.op not in INFIX:
+            raise AssertionError(op)
+        left, right = op.args
+        places = [self.lets[a].op for a in op.args]
+        if all(isinstance(p, Place) for p in places) and len({self.sets[p.axis].start for p in places if isinstance(p, Place)}) == 1:
+            a, b = (self._bare_place(x, shape) for x in op.args)
+            return infix(op.op, [a, b])
+        a, b = (self._compared(x, shape) for x in (left, right))
+        if self._known(left):
+            return Code(f"{b.at(SUM)} {_TURNED[op.op]} {a.at(SUM)}", COMPARE)
+        return infix(op.op, [a, b])
+
+    def _compared(self, name: str, shape: Shape) -> Code:
+        kind = self.lets[name].kind
+        return self.aligned(name, shape, kind if kind in ("real", "exact") else "")
+
+    def _bare_place(self, name: str, shape: Shape) -> Code:
+        op = self.lets[name].op
+        assert isinstance(op, Place)
+        return Code(f"{self._place(op.axis, False).text}{self.marks(self.shape(name), shape)}")
+
+    def _known(self, name: str) -> bool:
+        return self.arguments.is_number(name)
+
+    def _condition(self, name: str, shape: Shape) -> Code:
+        code = self.aligned(name, shape)
+        return Code(f"({code.text} != 0)") if self._known(name) else code
+
+    def _integer(self, let: Let, op: Map, shape: Shape) -> Code:
+        codes = [self.aligned(a, shape) for a in op.args]
+        if op.op == "sub" and all(isinstance(self.lets[a].op, Place) for a in op.args):
+            starts = {self.sets[self.lets[a].op.axis].start for a in op.args}  # type: ignore[union-attr]
+            if len(starts) == 1:
+                codes = [self._bare_place(a, shape) for a in op.args]
+        if op.op in ("floor", "ceil"):
+            inner = self.lets[op.args[0]]
+            return codes[0] if inner.kind == "integer" else Code(f"tl.{op.op}({codes[0].text}).to(tl.int64)")
+        if op.op == "ceildiv":
+            self.helpers |= {"_floordiv"}
+            return Code(f"-_floordiv(-{codes[0].at(UNARY)}, {codes[1].text})", UNARY)
+        return self._spelled(op.op, codes)
+
+    def _real(self, let: Let, op: Map, shape: Shape) -> Code:
+        kind = "exact" if let.kind == "exact" else "real"
+        if op.op == "pow":
+            return self._power(op, shape, kind)
+        codes = [self.aligned(a, shape, kind) for a in op.args]
+        if op.op == "div" and self._known(op.args[1]) and codes[1].sign < POSITIVE:
+            return Code(f"tl.where({codes[0].text} == 0, 0.0, {infix('div', codes).text})")
+        return self._spelled(op.op, codes)
+
+    def _power(self, op: Map, shape: Shape, kind: str) -> Code:
+        base, exponent = op.args
+        constant = self.lets[exponent].op
+        code = self.aligned(base, shape, kind)
+        if isinstance(constant, Scalar) and isinstance(constant.term, Const) and constant.term.value == 2 and len(code.text) < 24:
+            return infix("mul", [code, code])
+        self.helpers.add("_power")
+        parts = [f"tl.full((), {self.aligned(a, shape, kind).text}, {TYPES[kind]})" if self._known(a) else
+                 self.aligned(a, shape, kind).text for a in (base, exponent)]
+        return Code(f"_power({', '.join(parts)})")
+
+    def _spelled(self, op: str, codes: list[Code]) -> Code:
+        if op in _HELPED:
+            self.helpers |= set(needs(_HELPED[op]))
+            return Code(f"{_HELPED[op]}({', '.join(c.text for c in codes)})")
+        if op in _FUNCTIONS:
+            return Code(f"tl.{op}({codes[0].text})")
+        if op in ("max", "min"):
+            text = codes[0].text
+            for other in codes[1:]:
+                text = f"tl.{op}imum({text}, {other.text})"
+            return Code(text)
+        if op == "neg":
+            return Code(f"-{codes[0].at(UNARY)}", UNARY)
+        return infix(op, codes)
+
+    # selections
+
+    def select(self, let: Let, op: Select) -> Code:
+        """`then` where the condition holds and, in a pass, where the tile lies inside."""
+        condition = self.condition(op, self.layout.shape(let.axes))
+        return Code(f"tl.where({condition.text}, {self.chosen(let, op).text}, {self.otherwise(let, op)})")
+
+    def condition(self, op: Select, shape: Shape) -> Code:
+        code = self._condition(op.condition, shape)
+        dim = next((d for d in shape if d.role == "passed"), None)
+        if not self.when or dim is None:
+            return code
+        return Code(f"{code.at(ATOM)} & {self.inside[dim.name]}{self.marks((dim,), shape)}", LOOSE)
+
+    def chosen(self, let: Let, op: Select) -> Code:
+        """The value where the condition holds."""
+        kind = let.kind if let.kind in ("real", "exact") else ""
+        then = self.aligned(op.then, self.layout.shape(let.axes), kind)
+        return Code(f"tl.full((), {then.text}, {TYPES[let.kind]})") if self._known(op.then) else then
+
+    @staticmethod
+    def otherwise(let: Let, op: Select) -> str:
+        number = number_text(op.otherwise)
+        if "inf" in number:
+            return f'float("{number.replace("math.", "")}")'
+        return number if let.kind == "integer" else f"{float(op.otherwise)}"
+
+    def outside(self, dim_name: str) -> Outside:
+        dim = next(d for d in self.layout.dims if d.name == dim_name)
+        return Outside(self.lets, replace(dim, axes=self._all(dim.axes)), dim.role == "passed")
+
+    def _all(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        return (*axes, *(a for a, kept in self.layout.same.items() if kept in axes))
+
+
+def uses(lets: dict[str, Let], stores: list[str]) -> dict[str, int]:
+    """How often each let is read."""
+    out: dict[str, int] = {}
+    for let in lets.values():
+        for arg in arguments(let.op):
+            out[arg] = out.get(arg, 0) + 1
+    for name in stores:
+        out[name] = out.get(name, 0) + 1
+    return out
