@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from einc.backends.host.code import ATOM, PRODUCT, Code, infix
 from einc.backends.triton.layout import Dim, over
 from einc.backends.triton.loads import Shape
 from einc.backends.triton.tile import NEUTRAL, REDUCE, TYPES, Scribe
-from einc.plan import Dot, Let, Load, Map, Reduce, Scan
+from einc.plan import Along, Dot, Let, Load, Map, Reduce, Scan, Subscript, arguments
 
 
 @dataclass
 class Folder(Scribe):
-    """A scribe that writes folds."""
+    """A scribe that writes folds. `deep` are the whole dimensions that a tile may have a part of."""
+
+    deep: set[str] = field(default_factory=set)
 
     def folded(self, let: Let) -> Shape:
         return self.layout.shape(over(let))
@@ -93,6 +95,8 @@ class Folder(Scribe):
         left, right, beside = groups
         loose = op.loose
         raw = all(len(g) == 1 and self._stored(g[0]) is not None and g[0] not in neutral for g in (left, right))
+        if raw and not beside and self._may_be_deep(depth, result) and not merged:
+            return self._deep(let, left[0], right[0], depth)
         factors: list[str] = []
         operands = []
         for group, wanted in ((left, (rows, depth)), (right, (depth, columns))):
@@ -111,6 +115,49 @@ class Folder(Scribe):
             return Code(text)
         extra = [self.aligned(a, result, "real").at(PRODUCT + 1) for a in beside]
         return Code(" * ".join([text, *factors, *extra]), PRODUCT)
+
+    def _may_be_deep(self, depth: Dim, result: Shape) -> bool:
+        """Whether a depth may be cut: only stored operands of such products run along it, and it is the last of both."""
+        place = self.layout.dims.index
+        if depth.role != "whole" or any(place(d) > place(depth) for d in result):
+            return False
+        for let in self.kernel.lets:
+            if depth in self.shape(let.name):
+                users = [x for x in self.kernel.lets if let.name in arguments(x.op)]
+                stored = self._stored(let.name) is not None or let.name in self.variables
+                plain = not isinstance(let.op, Load) or any(self._along_depth(sub, depth) for sub in let.op.subs)
+                if not stored or not plain or not all(isinstance(x.op, Dot) and self.folded(x) == (depth,) or self._scales(x) for x in users):
+                    return False
+        return True
+
+    def _scales(self, let: Let) -> bool:
+        return isinstance(let.op, Map) and let.op.op == "mul" and sum(not self.arguments.is_number(a) for a in let.op.args) == 1
+
+    def _deep(self, let: Let, left: str, right: str, depth: Dim) -> Code:
+        """A product whose depth the host may cut: whole where it is short, else in steps."""
+        self.helpers.add("_deep")
+        self.deep.add(depth.name)
+        block, extent = self.arguments.block(depth.name), self.extent(depth)
+        name = self.arguments.names.fresh(let.name if not let.name.startswith("_") else "x")
+        given: list[str] = []
+        for operand in (left, right):
+            load = self.lets[self._stored(operand) or operand]
+            assert isinstance(load.op, Load)
+            shape = self.shape(load.name)
+            slot = next(n for n, sub in enumerate(load.op.subs) if self._along_depth(sub, depth))
+            step = self.arguments.strides[load.op.buffer, slot]
+            others = tuple(d for d in shape if d != depth)
+            given += [self._pointer(load.op.buffer, load.op.subs, shape), step, self.mask(others, shape)]
+        factors = "".join(f" * {f}" for x in (left, right) for f in self._factors(x))
+        a, b = (self.value(self._stored(x) or x).text for x in (left, right))
+        self.body(f"if {block} < {extent}:  # too long for one tile")
+        self.body(f"    {name} = _deep({', '.join(given)}, {extent}, {block}, PRECISION, WIDE){factors}")
+        self.body("else:")
+        self.body(f"    {name} = tl.dot({a}, tl.trans({b}), input_precision=PRECISION, out_dtype=WIDE){factors}")
+        return Code(name)
+
+    def _along_depth(self, sub: Subscript, depth: Dim) -> bool:
+        return isinstance(sub, Along) and self.layout.dim(sub.axis) == depth
 
     def _groups(self, args: tuple[str, ...], rows: Dim, columns: Dim, depth: Dim) -> tuple[list[str], list[str], list[str]] | None:
         """Operands left and right of the product, and those that scale its result."""

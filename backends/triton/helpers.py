@@ -14,6 +14,18 @@ def _read(pointers, near, inside, NEAR: tl.constexpr, INSIDE: tl.constexpr):
     else:
         return tl.load(pointers)
 ''',
+    "_deep": '''
+@triton.jit
+def _deep(a, a_step, a_in, b, b_step, b_in, depth, BLOCK: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr):
+    """The product of two stored matrices, each with the axis that is summed last, in steps along that axis."""
+    out = tl.zeros((a.shape[0], b.shape[0]), WIDE)
+    for start in range(0, depth, BLOCK):
+        inside = (start + tl.arange(0, BLOCK) < depth)[None, :]
+        x = tl.load(a + tl.cast(start, tl.int64) * a_step, mask=a_in & inside, other=0)
+        y = tl.load(b + tl.cast(start, tl.int64) * b_step, mask=b_in & inside, other=0)
+        out = tl.dot(x, tl.trans(y), out, input_precision=PRECISION, out_dtype=WIDE)
+    return out
+''',
     "_floordiv": '''
 @triton.jit
 def _floordiv(a, b):
@@ -75,9 +87,9 @@ def _count(rising, step, n, key):
     return low
 ''',
     "_padded": '''
-def _padded(n, least=1):
-    """A power of two that holds n elements."""
-    return max(least, 1 << max(0, n - 1).bit_length())
+def _padded(n, least=1, most=2**30):
+    """A power of two that holds n elements, within bounds."""
+    return min(most, max(least, 1 << max(0, n - 1).bit_length()))
 ''',
     "_tl_type": '''
 def _tl_type(dtype):
@@ -107,13 +119,16 @@ def _ready(kernel, device):
     "_PRODUCTS": '''
 # Tiles in the order in which they are tried: rows, columns, warps, stages.
 _PRODUCTS = (
-    (128, 128, 8, 2), (128, 64, 8, 3), (128, 64, 4, 3), (64, 64, 4, 3), (64, 32, 4, 2), (32, 32, 4, 2), (16, 64, 4, 2),
-    (16, 32, 4, 2), (16, 16, 4, 1), (16, 16, 8, 1),
+    (128, 128, 8, 2), (128, 64, 8, 3), (128, 64, 8, 2), (64, 64, 4, 3), (64, 64, 4, 2), (64, 32, 4, 2), (64, 32, 8, 2),
+    (32, 64, 4, 2), (32, 32, 4, 2), (32, 32, 8, 2), (16, 64, 4, 3), (16, 64, 4, 2), (16, 32, 4, 2), (16, 16, 4, 2), (16, 16, 8, 1),
 )
 ''',
     "_SUMS": '''
 # Tiles of kernels without products of matrices: rows, columns, warps, stages.
-_SUMS = ((32, 64, 4, 2), (16, 128, 4, 2), (8, 128, 4, 2), (4, 256, 4, 2), (1, 1024, 4, 2), (1, 256, 4, 1), (1, 64, 4, 1), (1, 16, 4, 1))
+_SUMS = (
+    (32, 64, 4, 2), (16, 128, 4, 2), (8, 256, 4, 2), (4, 512, 4, 2), (1, 2048, 8, 2), (1, 1024, 4, 2), (1, 256, 4, 2),
+    (1, 64, 4, 1), (1, 16, 4, 1),
+)
 ''',
     "_POINTS": '''
 # Tiles of kernels that compute point by point: elements, 1, warps, stages.
@@ -123,20 +138,20 @@ _POINTS = ((1024, 1, 4, 1), (256, 1, 4, 1), (64, 1, 4, 1), (16, 1, 4, 1), (1, 1,
 TILES = {}  # (kernel, rows, columns: powers of two) -> rows, columns, warps, stages of a tile: what tuning found
 
 
-def _fitting(shapes, rows, columns, device, held, shared):
-    """The tiles that are no longer than the data and fit the registers and the shared memory of the device."""
-    room = _room(device)
+def _fitting(shapes, rows, columns, device, registers, shared):
+    """The tiles that are not much larger than the data and fit the registers and the shared memory of the device."""
+    room, least = _room(device), shapes[-1]
     for r, c, warps, stages in shapes:
-        least = min(s[0] for s in shapes), min(s[1] for s in shapes)
-        r, c = min(r, max(least[0], _padded(rows))), min(c, max(least[1], _padded(columns)))
-        if held(r, c) <= warps * 32 * 160 and shared(r, c, stages) <= room:
+        c = min(c, _padded(columns, least[1]))
+        numbers = 178 - c // 4  # what addresses and masks leave of a thread's 255 registers, as compiled kernels show
+        if r <= _padded(rows, least[0]) and registers(r, c) <= warps * 32 * numbers and shared(r, c, stages) <= room:
             yield r, c, warps, stages
 
 
-def _tile(name, shapes, rows, columns, device, held, shared):
+def _tile(name, shapes, rows, columns, device, registers, shared):
     """Rows and columns of a program's tile, its warps and the stages of its pipeline."""
     tuned = TILES.get((name, _padded(rows), _padded(columns)))
-    return tuned or next(_fitting(shapes, rows, columns, device, held, shared), shapes[-1])
+    return tuned or next(_fitting(shapes, rows, columns, device, registers, shared), shapes[-1])
 
 
 def _room(device):

@@ -27,6 +27,8 @@ class Written:
     lines: list[str]
     counts: dict[str, str]  # program axis, or cut dimension -> how many of it there are, for the host
     split: bool  # whether whole tiles are told from others
+    stages: Stages
+    deep: set[str] = field(default_factory=set)  # whole dimensions that may be cut: only products run along them
     helpers: set[str] = field(default_factory=set)
 
 
@@ -35,9 +37,10 @@ def write_kernel(module: Module, kernel: Kernel) -> Written:
     given = Arguments(module, kernel)
     body = Writer(depth=1)
     scribe = Folder(module, kernel, made, given, set(), body)
-    writer = _Kernel(scribe, stages(kernel, made), Numbers(scribe))
+    order = stages(kernel, made)
+    writer = _Kernel(scribe, order, Numbers(scribe))
     writer.write()
-    return Written(made, given, body.lines, writer.counts, writer.split, scribe.helpers)
+    return Written(made, given, body.lines, writer.counts, writer.split, order, scribe.deep, scribe.helpers)
 
 
 @dataclass
@@ -345,7 +348,11 @@ class _Kernel:
             elif isinstance(let.op, Load):
                 self.scribe.variables[let.name] = self.scribe.load(let)
             elif isinstance(let.op, Dot | Reduce):
-                self._statement(let, self.scribe.fold(let)[0])
+                code = self.scribe.fold(let)[0]
+                if code.text.isidentifier():
+                    self.scribe.variables[let.name] = code
+                else:
+                    self._statement(let, code)
             elif isinstance(let.op, Select) and let.op.cut is not None and self.scribe.when == _SPLIT and self._passes(let):
                 self._masked(let, let.op)
             elif (let.kind in ("truth", "integer") and len(self.scribe.value(let.name).text) < 80) or self._inline(let, names):

@@ -58,10 +58,13 @@ def layout(kernel: Kernel) -> Layout:
     grid = kernel.grid.name if kernel.grid is not None else None
     if kernel.resumed is not None and grid in free:
         free.remove(grid)  # its tiles follow one another inside a program
-    common = [a for a in free if all(a in let.axes for let in folds)]
+    same = _same(kernel, passed)
+    free = [a for a in free if a not in {*same, *same.values()}]
+    heavy = [let for let in folds if product(kernel, let)] or folds
+    common = [a for a in free if all(a in let.axes for let in heavy)]
     rows = _rows(kernel, common, grid)
-    same = _same(kernel, {*rows, *passed})
-    columns = tuple(a for a in free if a not in common and a not in {*same, *same.values()})
+    lacked = [a for a in common if any(a not in s for let in heavy for s in _operands(kernel, let)) and _products(kernel)]
+    columns = tuple(a for a in free if a not in rows and (a not in common or a in lacked))
     taken = {*rows, *passed, *columns, *same}
     programs = tuple(a for a in common if a not in taken)
     dims = [Dim(_name(rows), rows, "rows")] if rows else []
@@ -69,6 +72,16 @@ def layout(kernel: Kernel) -> Layout:
     dims += [Dim(identifier(a.name), (a.name,), "whole") for a in kernel.axes if a.name not in (*taken, *programs)]
     dims += [Dim(_name(columns), columns, "columns")] if columns else []
     return Layout(programs, tuple(dims), same)
+
+
+def _products(kernel: Kernel) -> list[Let]:
+    return [let for let in kernel.lets if product(kernel, let)]
+
+
+def _operands(kernel: Kernel, let: Let) -> list[set[str]]:
+    """The axes of the operands of a product."""
+    by = {x.name: set(x.axes) for x in kernel.lets}
+    return [by[a] for a in let.op.args] if isinstance(let.op, Dot) else []
 
 
 def over(let: Let) -> tuple[str, ...]:
@@ -111,31 +124,30 @@ def _rows(kernel: Kernel, common: list[str], grid: str | None) -> tuple[str, ...
     """The tiled axis, and beside it those that some operand of a product lacks as well as that axis."""
     if kernel.resumed is not None and grid is not None:
         return (grid,)
-    by = {let.name: let for let in kernel.lets}
-    products = [[set(by[a].axes) for a in let.op.args] for let in kernel.lets if isinstance(let.op, Dot) and product(kernel, let)]
+    products = [_operands(kernel, let) for let in _products(kernel)]
     if not products:
-        packed = [a for a in _order(kernel.stores) if a in common]
-        return tuple(packed)
+        return tuple(a for a in _order(kernel.stores) if a in common)
     lacked = [a for a in common if any(any(a not in s for s in sets) for sets in products)]
-    first = grid if grid in common else next(iter(lacked), None)
+    first = grid if grid is not None else next(iter(lacked), None)
     if first is None:
         return ()
     beside = [a for a in lacked if a != first and not any(a in s and first not in s for sets in products for s in sets)]
     return (first, *beside)
 
 
-def _same(kernel: Kernel, tiled: set[str]) -> dict[str, str]:
+def _same(kernel: Kernel, tiled: tuple[str, ...]) -> dict[str, str]:
     """Axes along which the same elements are loaded a second time, where no value has both."""
     loads = [let.op for let in kernel.lets if isinstance(let.op, Load)]
     together = [set(let.axes) | {a for x in kernel.lets if x.name in arguments(let.op) for a in x.axes} for let in kernel.lets]
+    moving = {*tiled, *([kernel.grid.name] if kernel.grid is not None else [])}
     out: dict[str, str] = {}
     for first, second in combinations(loads, 2):
         if first.buffer != second.buffer:
             continue
         pairs = [(a, b) for a, b in zip(first.subs, second.subs, strict=True) if a != b]
         match pairs:
-            case [(Along(kept), Along(other))] if not tiled & {kept, other} and kept not in out:
-                if kernel.axis(kept).set.extent == kernel.axis(other).set.extent and not any({kept, other} <= t for t in together):
+            case [(Along(kept), Along(other))] if not {kept, other} & moving and kept not in out:
+                if kernel.axis(kept).set == kernel.axis(other).set and not any({kept, other} <= t for t in together):
                     out.setdefault(other, kept)
     return out
 

@@ -1,0 +1,151 @@
+"""How much a program holds: numbers in registers where most are alive at once, and elements in shared memory.
+
+Both are polynomials in the lengths of the tile, as text for the host. Values made point by point take the place of what they
+are made from; an operand that is rounded for a product stands beside what it was rounded from for a moment.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from einc.backends.triton.layout import Dim, Layout, over
+from einc.backends.triton.stages import Pass, Stages
+from einc.plan import Before, Dot, Kernel, Let, Load, Map, Reduce, Select, arguments
+
+_USUAL = {"rows": 128, "passed": 64, "whole": 64, "columns": 64}
+Held = Counter[tuple[Dim, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Polynomials: registers, shared memory that stays, shared memory of one stage; the last two in elements of the data."""
+
+    registers: Held
+    kept: Held
+    moved: Held
+
+
+def room(kernel: Kernel, layout: Layout, stages: Stages) -> Room:
+    measure = _Measure(kernel, layout)
+    alive = [measure.alive(one, stages) for one in stages.passes] or [measure.walk(stages.head, Counter(), set())]
+    registers = max(alive, key=_size)
+    kept, moved = measure.shared()
+    return Room(registers, kept, moved)
+
+
+def text(held: Held, names: dict[str, str]) -> str:
+    """The polynomial in the host's names for the lengths."""
+    terms = []
+    for shape, many in held.items():
+        number = [f"{many:g}"] if many != 1 else []
+        terms.append(" * ".join([*number, *(names[d.name] for d in shape)]) or "1")
+    return " + ".join(terms) or "0"
+
+
+def _size(held: Held) -> float:
+    total = 0.0
+    for shape, many in held.items():
+        elements = 1
+        for dim in shape:
+            elements *= _USUAL[dim.role]
+        total += many * elements
+    return total
+
+
+@dataclass
+class _Measure:
+    kernel: Kernel
+    layout: Layout
+
+    def __post_init__(self) -> None:
+        self.lets = {let.name: let for let in self.kernel.lets}
+        self.users: dict[str, list[str]] = {}
+        for let in self.kernel.lets:
+            for name in arguments(let.op):
+                self.users.setdefault(name, []).append(let.name)
+
+    def shape(self, name: str) -> tuple[Dim, ...]:
+        return self.layout.shape(self.lets[name].axes)
+
+    def weight(self, let: Let) -> float:
+        """Registers for an element: of a tile of pointers three, of what goes to shared memory none."""
+        if len(self.shape(let.name)) < min(2, len(self.layout.dims)) or let.kind in ("truth", "scalar"):
+            return 0
+        if isinstance(let.op, Load):
+            roles = {d.role for d in self.shape(let.name)}
+            if {"rows", "passed"} <= roles:
+                return 3
+            return 0 if all(self._product(u) for u in self.users.get(let.name, [])) else 1
+        if isinstance(let.op, Map) and self._product(let.name):
+            return 0  # the product is scaled instead
+        double = 2 if let.kind == "exact" else 1
+        return double if isinstance(let.op, Dot | Reduce | Map | Select | Before) else 0.5
+
+    def _product(self, name: str) -> bool:
+        """Whether a let is a product of matrices, or scales what goes into one."""
+        let = self.lets[name]
+        if isinstance(let.op, Map) and let.op.op == "mul" and sum(len(self.shape(a)) > 0 for a in let.op.args) == 1:
+            return all(isinstance(self.lets[u].op, Dot) for u in self.users.get(name, []))
+        return isinstance(let.op, Dot) and len(let.op.args) > 1
+
+    def alive(self, one: Pass, stages: Stages) -> Held:
+        """The most that one step of a pass holds, with what is merged in all of them and what waits for its end."""
+        base: Held = Counter()
+        for let in stages.head:
+            later = {x.name for x in (*one.inner, *one.after)}
+            if not isinstance(let.op, Load) and later & set(self.users.get(let.name, [])):
+                base[self.shape(let.name)] += self.weight(let)
+        for let in self.kernel.lets:
+            if let in one.folds or let.carry is not None:
+                base[self.shape(let.name)] += 2 if let.kind == "exact" else 1
+        return self.walk(one.inner, base, {let.name for let in one.folds} | {x.name for x in self.kernel.lets if x.carry})
+
+    def walk(self, lets: tuple[Let, ...], base: Held, merged: set[str]) -> Held:
+        place = {let.name: n for n, let in enumerate(lets)}
+        last = {name: max((place[u] for u in self.users.get(name, []) if u in place), default=-1) for name in place}
+        alive: dict[str, float] = {}
+        most, at = base, _size(base)
+        for n, let in enumerate(lets):
+            if let.name not in merged:
+                alive[let.name] = self.weight(let)
+            here = Counter(base)
+            for name, weight in alive.items():
+                dies = last[name] == n and not isinstance(let.op, Dot | Reduce) and self.shape(name) == self.shape(let.name)
+                here[self.shape(name)] += 0 if dies and name != let.name else weight
+            if isinstance(let.op, Dot) and let.op.loose:
+                for name in let.op.args:
+                    here[self.shape(name)] += 0 if isinstance(self.lets[name].op, Load) or not self.shape(name) else 0.5
+            if _size(here) > at:
+                most, at = here, _size(here)
+            alive = {name: w for name, w in alive.items() if last[name] > n}
+        return Counter({shape: many for shape, many in most.items() if many and shape})
+
+    def shared(self) -> tuple[Held, Held]:
+        """What stays, and what passes through: loads of products, and operands that were computed."""
+        kept: Held = Counter()
+        moved: Held = Counter()
+        seen: set[tuple[str, tuple[Dim, ...]]] = set()
+        for let in self.kernel.lets:
+            shape = self.shape(let.name)
+            if isinstance(let.op, Load) and len(shape) > 1 and not self.weight(let):
+                key = (let.op.buffer, shape)
+                if key not in seen:
+                    (moved if any(d.role == "passed" for d in shape) else kept)[shape] += 1
+                seen.add(key)
+            if isinstance(let.op, Dot) and len(let.op.args) > 1 and len(self.shape(let.name)) == 2:
+                kept.update(self._computed(let, let.op))
+        return kept, moved
+
+    def _computed(self, let: Let, op: Dot) -> Held:
+        """Operands of a product that do not come from memory and do not stand as its rows."""
+        out: Held = Counter()
+        folded = self.layout.shape(over(let))
+        rows = self.shape(let.name)[0]
+        for name in op.args:
+            shape = self.shape(name)
+            made = not isinstance(self.lets[name].op, Load) and set(folded) <= set(shape) and len(shape) > 1 and self.weight(self.lets[name])
+            first = shape and shape[0] == rows
+            if made and not first:
+                out[shape] += 1 if op.loose else 2
+        return out
