@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy has its own threads: those of the workers, which start after this
 
 # The same examples in every run: a red run is about the change at hand. `--hypothesis-seed=…` looks further.
 settings.register_profile("house", derandomize=True, deadline=None)

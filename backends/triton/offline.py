@@ -1,0 +1,233 @@
+"""Kernels of an emitted file compiled without a device: for any target, from the shapes of the inputs alone.
+
+The host function runs on tensors without data; what it would start is recorded, and compiled as it would be at that call.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+from einc.backends.triton.load import load
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A device: its instruction set, bytes of shared memory of a program, and how products of float32 are formed on it."""
+
+    name: str
+    gpu: GPUTarget
+    shared: int
+    precision: str
+
+
+def _nvidia(number: int, kilobytes: int) -> Target:
+    return Target(f"sm_{number}", GPUTarget("cuda", number, 32), kilobytes * 1024, "tf32x3")
+
+
+_TARGETS = (_nvidia(80, 163), _nvidia(90, 227), _nvidia(100, 227), Target("gfx942", GPUTarget("hip", "gfx942", 64), 64 * 1024, "ieee"))
+TARGETS: Mapping[str, Target] = {target.name: target for target in _TARGETS}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel as the host function starts it: what it is called with, and by name its constants and options."""
+
+    kernel: str
+    function: Any
+    programs: int
+    arguments: tuple[object, ...]
+    named: Mapping[str, object]
+
+    @property
+    def tile(self) -> dict[str, int]:
+        """Elements of each dimension of the tile, by the names of the text."""
+        return {key.removeprefix("BLOCK_"): int(str(n)) for key, n in self.named.items() if key.startswith("BLOCK_")}
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for launches with one binary: the text up to names, what is known of the arguments, constants and options."""
+        kinds = [(str(x.dtype), x.data_ptr() % 16) if isinstance(x, torch.Tensor) else _known(x) for x in self.arguments]
+        named = [str(x) for x in self.named.values()]
+        return hashlib.sha256(f"{_nameless(self.function.src)} {kinds} {named}".encode()).hexdigest()[:16]
+
+
+def _known(value: object) -> object:
+    """What the compiler is told of a number: a 1, a multiple of 16, its width."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return (value == 1, value % 16 == 0, value.bit_length() > 31)
+    return type(value).__name__
+
+
+def _nameless(text: str) -> str:
+    """A function with its names in the order of their first use, and without what it says of itself."""
+    (function,) = ast.parse(text).body
+    assert isinstance(function, ast.FunctionDef)
+    function.name, function.body = "", function.body[isinstance(function.body[0], ast.Expr) :]
+    own = [x for x in ast.walk(function) if isinstance(x, ast.arg) or (isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store))]
+    names = {x: f"x{n}" for n, x in enumerate(dict.fromkeys(x.arg if isinstance(x, ast.arg) else x.id for x in own))}
+    for node in ast.walk(function):
+        if isinstance(node, ast.arg):
+            node.arg = names[node.arg]
+        elif isinstance(node, ast.Name):
+            node.id = names.get(node.id, node.id)
+    return ast.unparse(function)
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A compiled kernel and what it needs.
+
+    `asm` holds each stage by Triton's name for it (ttgir, ptx, cubin, amdgcn, …). `shared` is bytes of a program, `registers`
+    those of a thread, on AMD with the accumulation registers. `spills` are the loads and stores of registers that found no
+    place: NVIDIA's instructions on local memory, which a sine's reduction of large angles has too, or AMD's count. `counts`
+    are instructions by name.
+    """
+
+    kernel: str
+    target: str
+    asm: Mapping[str, str | bytes]
+    warps: int
+    stages: int
+    shared: int
+    registers: int
+    spills: int
+    counts: Mapping[str, int]
+
+
+def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int], target: Target) -> list[Launch]:
+    """What `entry` starts on the target for inputs of these shapes, strides and types, in order; only their layout is read.
+
+    RuntimeError where the process runs Triton's interpreter; ValueError and TypeError of the entry where inputs do not fit.
+    """
+    if knobs.runtime.interpret:
+        raise RuntimeError("Triton's interpreter is on, which compiles nothing: unset TRITON_INTERPRET")
+    function = load(source, entry)
+    space: dict[str, Any] = inspect.unwrap(function).__globals__
+    answers = {"_room": lambda _: target.shared, "_precision": lambda _: target.precision, "_within": _nothing, "_ready": _nothing}
+    space.update({name: answer for name, answer in answers.items() if name in space})
+    made: list[Launch] = []
+    for name, kernel in space.items():
+        if isinstance(kernel, JITFunction):
+            kernel.run = _recorder(name, kernel, kernel.run, made)
+    shapes = {name: torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for name, x in inputs.items()}
+    with torch.device("meta"):
+        function(**shapes, **sizes)
+    return made
+
+
+def _nothing(*_: object) -> None:
+    """For checks that read data or ask for a device."""
+
+
+def _recorder(name: str, kernel: Any, run: Callable[..., Any], made: list[Launch]) -> Callable[..., Any]:
+    """In place of a kernel's way to run: keeps what it is started with, and still compiles when asked to."""
+
+    def record(*arguments: object, grid: tuple[int, ...], warmup: bool, **named: object) -> Any:
+        if warmup:
+            return run(*arguments, grid=grid, warmup=True, **named)
+        made.append(Launch(name.strip("_").removesuffix("_kernel"), kernel, grid[0], arguments, named))
+        return None
+
+    return record
+
+
+def built(launches: Sequence[Launch], target: Target, workers: int = 1) -> Iterator[tuple[Launch, Binary | Exception]]:
+    """Each launch with its binary, or with the error of the compiler, as soon as it and those before it are done."""
+
+    def attempt(launch: Launch) -> Binary | Exception:
+        try:
+            return _build(launch, target)
+        except Exception as error:
+            return error
+
+    with _active(target), ThreadPoolExecutor(workers) as pool:
+        yield from zip(launches, pool.map(attempt, launches), strict=True)
+
+
+def compiled(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int], target: Target) -> list[Binary]:
+    """The binary of every kernel that a call on inputs of this layout starts, in order. Raises what the compiler raises."""
+    out: list[Binary] = []
+    for _, binary in built(launches(source, entry, inputs, sizes, target), target):
+        if isinstance(binary, Exception):
+            raise binary
+        out.append(binary)
+    return out
+
+
+class _Stub:
+    """A driver without a device: Triton asks it for a target, and for a number to keep what is compiled by."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def get_current_target(self) -> GPUTarget:
+        return self.target.gpu
+
+    def get_current_device(self) -> str:
+        return self.target.name
+
+    def get_current_stream(self, device: object) -> int:
+        del device
+        return 0
+
+
+@contextmanager
+def _active(target: Target) -> Iterator[None]:
+    before = driver._active  # `active` would look for a device
+    driver.set_active(_Stub(target))
+    try:
+        yield
+    finally:
+        driver._active = before
+
+
+def _build(launch: Launch, target: Target) -> Binary:
+    # Triton warns where the choice of fused multiplications is left to it.
+    kernel = launch.function.warmup(*launch.arguments, grid=(launch.programs,), **{"enable_fp_fusion": True, **launch.named})
+    asm = dict(kernel.asm)
+    counted = _of_amd(str(asm["amdgcn"])) if "amdgcn" in asm else _of_nvidia(bytes(asm["cubin"]))
+    meta = kernel.metadata
+    return Binary(launch.kernel, target.name, asm, meta.num_warps, meta.num_stages, meta.shared, *counted)
+
+
+_NVIDIA = ("HGMMA", "QGMMA", "IGMMA", "HMMA", "DMMA", "UTCHMMA", "UTCQMMA", "LDGSTS", "UTMALDG", "LDL", "STL", "MUFU.EX2")
+_AMD = ("v_mfma", "buffer_load", "global_load", "ds_read", "scratch_", "v_exp")
+
+
+def _of_nvidia(cubin: bytes) -> tuple[int, int, dict[str, int]]:
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        usage = _told(knobs.nvidia.cuobjdump.path, "--dump-resource-usage", file.name)
+        text = _told(knobs.nvidia.nvdisasm.path, "-c", file.name)
+    registers = re.search(r"REG:(\d+)", usage)
+    assert registers is not None, usage
+    counts = {name: len(re.findall(rf"\b{re.escape(name)}\b", text)) for name in _NVIDIA}
+    return int(registers[1]), counts["LDL"] + counts["STL"], counts
+
+
+def _of_amd(text: str) -> tuple[int, int, dict[str, int]]:
+    field = {name: int(n) for name, n in re.findall(r"\.(\w+_count): *(\d+)", text)}
+    counts = {name: len(re.findall(rf"^\s+{name}", text, flags=re.MULTILINE)) for name in _AMD}
+    return field["vgpr_count"], field["vgpr_spill_count"] + field["sgpr_spill_count"], counts
+
+
+def _told(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout

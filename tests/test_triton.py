@@ -1,0 +1,333 @@
+"""The Triton back end under Triton's interpreter: the language's meaning at any sizes, tiles, strides and element types."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers import Arrays, arrays, assert_close, called, distance, each, meaning, module_of, plan_of, tensors, typed, typed_of
+from hypothesis import given, note, settings
+from programs import CASES, FILES, Case
+from random_programs import cascades, contractions
+from test_backends import (
+    EAGER,
+    FUNCTIONS,
+    KINDS,
+    OPERANDS,
+    OPERATIONS,
+    OPERATORS,
+    PLACES_OF_NAMES,
+    QUICK,
+    WORDS,
+    case,
+    distances,
+    expanded,
+    ignoring,
+    inputs_of,
+    overlapping,
+    plain,
+    possible,
+    strided,
+    transposed,
+)
+from triton_modes import Tiling, interpreted, tiled
+
+from einc import front, pipeline
+from einc.choices import Choices
+from einc.errors import Report, Source
+
+NEAR = 1e-9  # sums in another order, and exponentials by powers of two
+SMALL = {"_PRODUCTS": (16, 16, 4, 1), "_SUMS": (4, 4, 4, 1), "_POINTS": (8, 1, 4, 1)}
+UNEVEN = {"_PRODUCTS": (32, 16, 4, 1), "_SUMS": (1, 8, 4, 1), "_POINTS": (2, 1, 4, 1)}
+BROKEN: dict[str, str] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def interpreter() -> Iterator[None]:
+    with interpreted():
+        yield
+
+
+def choice(tiles: Mapping[str, Tiling] | None) -> Callable[[str, int, int], Tiling] | None:
+    return None if tiles is None else lambda kind, rows, columns: tiles[kind]
+
+
+@cache
+def triton_of(case: Case) -> str:
+    return front.emit(plan_of(case), "triton")
+
+
+def kernel_of(case: Case, tiles: Mapping[str, Tiling] | None = None) -> Callable[..., Any]:
+    """The emitted function; with `tiles`, those whatever the sizes."""
+    return tiled(triton_of(case), plan_of(case).name, choice(tiles))
+
+
+# the same as the interpreter
+
+
+@each(CASES, BROKEN)
+def test_kernels_mean_what_the_interpreter_says(case: Case) -> None:
+    """One function for all sizes, whatever the tiles."""
+    program = typed_of(case)
+    functions = {n: kernel_of(case, tiles) for n, tiles in enumerate((SMALL, None, UNEVEN))}
+    for seed, sizes in enumerate(case.trials()):
+        if possible(case, sizes):
+            inputs = arrays(program, sizes, case.ranges, seed)
+            want = meaning(program, inputs, sizes)
+            for function in functions.values() if not seed else [functions[seed % 2]]:
+                assert_close(called(function, program, tensors(inputs), sizes), want, NEAR)
+
+
+@each(CASES, BROKEN)
+def test_any_strides_will_do_and_inputs_stay(case: Case) -> None:
+    program = typed_of(case)
+    usual = tensors(arrays(program, case.sizes, case.ranges))
+    for laid in (strided, transposed, expanded):
+        keys = [tensor.key for tensor in program.inputs() if tensor.role == "input" or laid is not expanded]
+        inputs = {**usual, **{key: laid(usual[key]) for key in keys}}
+        before = {key: x.clone() for key, x in inputs.items()}
+        want = meaning(program, {key: x.numpy() for key, x in inputs.items()}, case.sizes)
+        assert_close(called(kernel_of(case, SMALL), program, inputs, case.sizes), want, NEAR)
+        assert all(torch.equal(inputs[key], before[key]) for key in inputs)
+
+
+@each(CASES, BROKEN)
+def test_no_result_shares_memory(case: Case) -> None:
+    program = typed_of(case)
+    inputs = overlapping(tensors(arrays(program, case.sizes, case.ranges)))
+    want = meaning(program, {key: x.numpy() for key, x in inputs.items()}, case.sizes)
+    got = called(kernel_of(case), program, inputs, case.sizes)
+    assert_close(got, want, NEAR)
+    given = {x.untyped_storage().data_ptr() for x in inputs.values()}
+    own = [y.untyped_storage().data_ptr() for y in got.values() if y.numel()]
+    assert len(set(own)) == len(own) and not set(own) & given
+
+
+@each(CASES, BROKEN)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_a_narrower_type_is_as_near_as_with_torch(case: Case, dtype: torch.dtype) -> None:
+    """In the type of the data, and not much farther from the meaning than what torch's own operations reach in it."""
+    program = typed_of(case)
+    inputs = tensors(arrays(program, case.sizes, case.ranges), dtype)
+    want = meaning(program, {key: (x.double() if x.is_floating_point() else x).numpy() for key, x in inputs.items()}, case.sizes)
+    floats = any(x.is_floating_point() for x in inputs.values())
+    got = called(kernel_of(case, SMALL), program, inputs, case.sizes)
+    assert all(y.dtype in (dtype, torch.int64) or not floats for y in got.values())
+    other = called(module_of(case), program, inputs, case.sizes)
+    least = 3 * torch.finfo(dtype).eps
+    for key, y in got.items():
+        far, allowed = (distance(x.double().numpy(), want[key], 1e-3) for x in (y, other[key]))
+        assert far <= max(3 * allowed, least), (key, far, allowed)
+
+
+@each(FILES, {})
+def test_narrow_products_are_as_near(case: Case) -> None:
+    module = front.plan(typed_of(case), Choices(narrow=True))
+    function = tiled(front.emit(module, "triton"), module.name, choice(SMALL))
+    inputs = tensors(arrays(typed_of(case), case.sizes, case.ranges), torch.bfloat16)
+    wide = {k: (x.double() if x.is_floating_point() else x).numpy() for k, x in inputs.items()}
+    want = meaning(typed_of(case), wide, case.sizes)
+    got, other = (called(f, typed_of(case), inputs, case.sizes) for f in (function, module_of(case)))
+    for key, y in got.items():
+        far, allowed = (distance(x.double().numpy(), want[key], 1e-3) for x in (y, other[key]))
+        assert far <= max(3 * allowed, 0.02)
+
+
+@pytest.mark.parametrize(("dtype", "fudge"), [(torch.float32, 10), (torch.bfloat16, 1.3), (torch.float16, 1.3)], ids=str)
+@pytest.mark.parametrize("name", EAGER)
+def test_rounding_is_no_worse_than_written_out(name: str, dtype: torch.dtype, fudge: float) -> None:
+    eager, sizes = EAGER[name]
+    inputs = inputs_of(case(name), sizes, dtype)
+    gold = eager({key: x.double() if x.is_floating_point() else x for key, x in inputs.items()}, sizes)
+    (got,) = called(kernel_of(case(name)), typed_of(case(name)), inputs, sizes).values()
+    assert got.dtype == dtype
+    error, allowed = ((y.double() - gold).abs().mean() for y in (got, eager(inputs, sizes)))
+    assert error <= fudge * allowed + 1e-9
+
+
+def test_large_logits_do_not_overflow() -> None:
+    """Exponents are taken relative to the largest, also where tiles come in the worst order."""
+    n = {"B": 1, "H": 1, "T": 40, "d_k": 2}
+    for ramp in (torch.linspace(-1e3, 1e3, 40), torch.linspace(1e3, -1e3, 40)):
+        inputs = {"Q": torch.ones(1, 1, 40, 2), "K": ramp[:, None].expand(1, 1, 40, 2).clone(), "V": torch.randn(1, 1, 40, 2)}
+        for tiles in (SMALL, None):
+            (got,) = called(kernel_of(case("sdpa"), tiles), typed_of(case("sdpa")), inputs, n).values()
+            assert torch.allclose(got, plain(inputs, distances(40) >= 0), atol=1e-6)
+
+
+# sizes that kernels are known to fail at
+
+
+def agrees(one: Case, sizes: dict[str, int], tiles: Mapping[str, Tiling] | None = None, seed: int = 0) -> dict[str, torch.Tensor]:
+    """The outputs, which are what the interpreter says."""
+    inputs = arrays(typed_of(one), sizes, one.ranges, seed)
+    got = called(kernel_of(one, tiles), typed_of(one), tensors(inputs), sizes)
+    assert_close(got, meaning(typed_of(one), inputs, sizes), NEAR)
+    return got
+
+
+@pytest.mark.parametrize("width", [1, 17, 64, 80, 96, 192])
+@pytest.mark.parametrize("name", ["sdpa", "decode", "online_softmax", "linear", "attention_backward"])
+def test_any_width(name: str, width: int) -> None:
+    """A width is padded to a power of two; what lies beyond it must not count."""
+    sizes = {**case(name).sizes, "T": 18, "S": 21, "d_k": width, "d_v": width, "H": 2, "B": 1}
+    agrees(case(name), sizes)
+
+
+@pytest.mark.parametrize("sizes", [(0, 5), (1, 1), (1, 40), (5, 33), (33, 33), (17, 64), (16, 16)], ids=str)
+@pytest.mark.parametrize("name", ["decode", "mla_decode", "full"])
+def test_rows_and_columns_of_any_number(name: str, sizes: tuple[int, int]) -> None:
+    agrees(case(name), {**case(name).sizes, "T": sizes[0], "S": sizes[1]}, SMALL)
+
+
+@pytest.mark.parametrize("groups", [(8, 8), (8, 2), (8, 1), (5, 2), (1, 1)], ids=str)
+@pytest.mark.parametrize("steps", [1, 3, 40])
+def test_heads_in_groups(groups: tuple[int, int], steps: int) -> None:
+    heads, shared = groups
+    for tiles in (SMALL, None):
+        agrees(case("gqa"), {**case("gqa").sizes, "T": steps, "H": heads, "G": shared}, tiles)
+
+
+EMPTY = """index t, s : time(T)
+index d : feature(D)
+input q_t^d, k_s^d, v_s^d
+mask L_{t s} : s < t - 2
+L_{t s} = q_t^d k_{s d}
+output y_t^d = Σ_s softmax_s(L_{t s}) v_s^d
+output z_t = logsumexp_{s < t - 2}(q_t^d k_{s d})
+"""
+
+
+@pytest.mark.parametrize("steps", [1, 3, 4, 20, 50])
+def test_rows_without_a_point(steps: int) -> None:
+    """Their sum is 0 and the logarithm of it is minus infinity."""
+    one = Case("empty", EMPTY, {"T": steps, "D": 5})
+    for tiles in (SMALL, UNEVEN, None):
+        got = agrees(one, dict(one.sizes), tiles)
+        assert (got["y"][:3] == 0).all() and (got["z"][:3] == float("-inf")).all() and torch.isfinite(got["z"][3:]).all()
+
+
+@pytest.mark.parametrize("name", ["sdpa", "linear", "prefix", "variance", "gated"])
+def test_offsets_beyond_32_bits(name: str) -> None:
+    """A stride of half a gigabyte: memory that is never touched is never there."""
+    one, step = case(name), 2**29 + 1
+    usual = tensors(arrays(typed_of(one), one.sizes, one.ranges))
+    key, x = next((key, x) for key, x in usual.items() if x.ndim)
+    axis = max(range(x.ndim), key=lambda n: x.shape[n])
+    far = torch.empty(step * (x.shape[axis] - 1) + x.numel(), dtype=torch.float64)
+    strides = [step if n == axis else x[(slice(None),) * n].select(axis, 0).contiguous().stride()[n - (n > axis)] for n in range(x.ndim)]
+    view = far.as_strided(x.shape, strides).copy_(x)
+    assert (x.shape[axis] - 1) * step > 2**31
+    given = {**usual, key: view}
+    got = called(kernel_of(one), typed_of(one), given, one.sizes)
+    assert_close(got, meaning(typed_of(one), {k: y.numpy() for k, y in usual.items()}, one.sizes), NEAR)
+
+
+# every operation on every kind of operand
+
+
+def attempt(one: Case, bound: float, choices: tuple[Mapping[str, Tiling] | None, ...] = (SMALL,)) -> None:
+    program = typed(one.text)
+    source = front.emit(front.plan(program), "triton")
+    want = meaning(program, inputs := arrays(program, one.sizes, one.ranges), one.sizes)
+    for tiles in choices:
+        got, expected = ignoring(called(tiled(source, "text", choice(tiles)), program, tensors(inputs), one.sizes), want)
+        assert_close(got, expected, bound, least=1.0)
+
+
+def failure(bodies: list[str]) -> str:
+    """What goes wrong with a program of these right sides; empty where nothing does."""
+    lines = [f"y{chr(97 + n)}_t = x_t + {body}\noutput y{chr(97 + n)}_t : all" for n, body in enumerate(bodies)]
+    text = "\n".join([OPERANDS, *lines])
+    if pipeline.check(Source("<text>", text), Report()) is None:
+        return "refused"
+    try:
+        attempt(Case("operation", text, {"T": 5}, {"i": ("1", "4"), "n": ("2", "3")}), NEAR)
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:80]}"
+    return ""
+
+
+@each(OPERATORS, {})
+def test_every_operation_on_every_kind_of_operand(case: Case) -> None:
+    """On its own, and along an index that is folded: reals, whole numbers, positions, numbers, sizes and single elements."""
+    found: dict[str, str] = {}
+    for pair in itertools.product(KINDS, KINDS if case.name in OPERATIONS else [""]):
+        inner = case.text.format(*(kind.replace("t", "s") for kind in pair)).replace("x_t", "x_s")
+        bodies = [case.text.format(*pair), f"Σ_{{s ≤ t}} z_s ({inner})"]
+        if "1[" not in case.text:  # an indicator under a maximum is refused
+            bodies.append(f"max_{{s ≤ t}} (({inner}) z_t)")
+        found |= {body: failure([body]) for body in bodies} if failure(bodies) else {}
+    wrong = [f"{body}: {said}" for body, said in found.items() if said]
+    assert not wrong, "\n".join(wrong)
+    assert case.name in {**OPERATIONS, **FUNCTIONS}
+
+
+# random programs
+
+
+@settings(max_examples=60, deadline=None, phases=QUICK)
+@given(cascades())
+def test_random_cascades(case: Case) -> None:
+    note(f"{case.text}\n{case.sizes}")
+    attempt(case, NEAR, (SMALL, None))
+
+
+@settings(max_examples=30, deadline=None, phases=QUICK)
+@given(contractions())
+def test_random_contractions(case: Case) -> None:
+    note(f"{case.text}\n{case.sizes}")
+    attempt(case, NEAR, (SMALL, None))
+
+
+# what a file is
+
+
+@pytest.mark.parametrize("case", FILES, ids=lambda case: case.name)
+def test_a_module_imports_torch_and_triton_alone(case: Case) -> None:
+    tree = ast.parse(triton_of(case))
+    found = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    found |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert "torch" in found <= {"bisect", "math", "typing", "torch", "triton", "triton.language"}
+    assert found >= {"triton", "triton.language"}
+
+
+OWN_WORDS = ["tl", "triton", "program", "programs", "phase", "first", "last", "warps", "stages", "x", "c", "fold", "DTYPE", "WIDE", "OFFSET",
+             "PRECISION", "SPLIT", "BLOCK_t", "BLOCK_s", "rows", "columns", "t_at", "s_in", "s_from", "x_tile", "TILES"]
+
+
+@pytest.mark.parametrize("place", PLACES_OF_NAMES)
+@pytest.mark.parametrize("word", dict.fromkeys([*WORDS, *OWN_WORDS]))
+def test_a_name_hides_nothing_that_the_module_needs(word: str, place: str) -> None:
+    text = "index t, s : time(T)\n" + PLACES_OF_NAMES[place].format(word)
+    if pipeline.check(Source("<text>", text), Report()) is None:
+        return
+    sizes = {**({word: 3} if place == "asked" else {word: 7}), "T": 7}
+    attempt(Case("names", text, sizes, {key.key: ("1", "2") for key in typed(text).inputs()}), NEAR)
+
+
+def test_wrong_ids_are_refused() -> None:
+    """What stands as a position is one, before a kernel reads there."""
+    for wrong in (-1, 5, 2**40):
+        one = case("gather_sum")
+        inputs = {**tensors(arrays(typed_of(one), {"T": 5, "V": 4, "D": 3}, one.ranges)), "w": torch.tensor([1, 1, wrong, 1, 1])}
+        with pytest.raises(IndexError, match=str(wrong)):
+            kernel_of(one)(**inputs)
+
+
+def results(one: Case, tiles: Mapping[str, Tiling]) -> Arrays:
+    inputs = arrays(typed_of(one), one.sizes, one.ranges)
+    return {key: y.numpy() for key, y in called(kernel_of(one, tiles), typed_of(one), tensors(inputs), one.sizes).items()}
+
+
+def test_tiles_are_really_cut() -> None:
+    """Tiles of another shape add in another order, which shows in the last digits."""
+    one = Case("long", case("sdpa").text, {"B": 1, "H": 1, "T": 100, "d_k": 5})
+    large = {**SMALL, "_PRODUCTS": (128, 128, 4, 1)}
+    assert not np.array_equal(results(one, SMALL)["Y"], results(one, large)["Y"])
