@@ -20,7 +20,11 @@ BUILT_IN = frozenset({
     "range", "min", "max", "abs", "int", "bool", "tuple", "type", "isinstance", "ValueError", "TypeError", "IndexError", "sorted",
 })  # fmt: skip
 IMPORTED = frozenset({"torch", "triton", "tl", "math", "bisect_left", "bisect_right", "NamedTuple"})
-OWN = BUILT_IN | IMPORTED | {"device", "dtype", "wide", "narrow"} | frozenset(keyword.kwlist)
+KERNELS = frozenset({
+    "float", "rows", "columns", "warps", "stages", "program", "phase", "first", "last", "DTYPE", "WIDE", "OFFSET", "PRECISION", "SPLIT",
+    "TILES",
+})  # fmt: skip
+OWN = BUILT_IN | IMPORTED | KERNELS | {"device", "dtype", "wide", "narrow"} | frozenset(keyword.kwlist)
 
 
 def entry_name(name: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from einc.backends.host.code import ATOM, UNARY, Code
+from einc.backends.host.naming import OWN
 from einc.backends.host.scalars import number_text, scalar, scalar_map
 from einc.backends.writer import Names, identifier, sized
 from einc.indices import Extent
@@ -14,7 +15,6 @@ from einc.plan import Kernel, Let, Map, Module, Scalar
 from einc.terms import Apply, Const, Size, Term
 
 _WHOLE = frozenset({"add", "sub", "mul", "neg", "abs", "min", "max", "floordiv", "ceildiv", "mod"})
-_KEPT = frozenset({"DTYPE", "WIDE", "OFFSET", "PRECISION", "SPLIT", "tl", "triton", "program", "phase"})
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Arguments:
 
     module: Module
     kernel: Kernel
-    names: Names = field(default_factory=lambda: Names(set(_KEPT)))
+    names: Names = field(default_factory=lambda: Names(set(OWN)))
     pointers: dict[str, str] = field(default_factory=dict)  # buffer or running list -> parameter
     strides: dict[tuple[str, int], str] = field(default_factory=dict)  # buffer or list, slot -> parameter
     sizes: dict[str, str] = field(default_factory=dict)
