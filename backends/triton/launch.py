@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from einc.backends.host.module import Page
 from einc.backends.triton.kernel import Written, write_kernel
 from einc.backends.triton.loads import extent_text
@@ -31,7 +33,7 @@ def launch(kernel: Kernel, page: Page) -> list[str]:
     blocks = _tile(kernel, made, page)
     count = " * ".join(made.counts.values()) or "1"
     for parameter, block in blocks.items():
-        count = count.replace(parameter, block)
+        count = re.sub(rf"\b{parameter}\b", block, count)
     if count != "1":
         programs = page.names.fresh("programs")
         body(f"{programs} = {count}")
