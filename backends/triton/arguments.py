@@ -15,6 +15,7 @@ from einc.plan import Kernel, Let, Map, Module, Scalar
 from einc.terms import Apply, Const, Size, Term
 
 _WHOLE = frozenset({"add", "sub", "mul", "neg", "abs", "min", "max", "floordiv", "ceildiv", "mod"})
+_TRUTH = frozenset({"le", "lt", "eq", "ne", "and", "or", "not"})
 
 
 @dataclass
@@ -122,5 +123,5 @@ def _integral(term: Term) -> bool:
         case Size():
             return True
         case Apply(op, args):
-            return op in _WHOLE and all(map(_integral, args))
+            return op in _TRUTH or (op in _WHOLE and all(map(_integral, args)))
     return False
