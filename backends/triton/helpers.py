@@ -39,6 +39,12 @@ def _mod(a, b):
     """What a is beyond a multiple of b, never negative."""
     return a - _floordiv(a, b) * b
 ''',
+    "_beyond": '''
+@triton.jit
+def _beyond(a, b):
+    """What a is beyond a multiple of b, of the sign of b, for real numbers."""
+    return a - tl.floor(a / b) * b
+''',
     "_power": '''
 @triton.jit
 def _power(x, y):

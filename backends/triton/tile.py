@@ -174,6 +174,9 @@ class Scribe(Reader):
         if op.op == "pow":
             return self._power(op, shape, kind)
         codes = [self.aligned(a, shape, kind) for a in op.args]
+        if op.op == "mod":  # of whole numbers it is another
+            self.helpers.add("_beyond")
+            return Code(f"_beyond({codes[0].text}, {codes[1].text})")
         if op.op == "div" and self._known(op.args[1]) and codes[1].sign < POSITIVE:
             return Code(f"tl.where({codes[0].text} == 0, 0.0, {infix('div', codes).text})")
         return self._spelled(op.op, codes)
