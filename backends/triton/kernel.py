@@ -299,7 +299,7 @@ class _Kernel:
             self.body(f"{turned} = {low} + (tl.cdiv({end} - {low}, {block}) - 1) * {block} - ({start} - {low})")
             start = turned
         scribe.start = start
-        scribe.lanes[dim.name] = f"tl.arange(0, {block})"
+        scribe.lanes[dim.name] = f"tl.arange(0, {block}).to(OFFSET)"
         at = self.fresh(f"{dim.name}_at")
         self.body(f"{at} = {start} + tl.arange(0, {block})")
         scribe.at[dim.axes[0]] = at
