@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache, update_wrapper
 from importlib import import_module
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ class Compiled:
     function: Callable[..., Any]
 
     def __post_init__(self) -> None:
-        update_wrapper(self, self.function)
+        update_wrapper(self, self.function, updated=())  # What the function itself holds stays its own.
 
     def __call__(self, **tensors: Any) -> Any:
         return self.function(**tensors)
@@ -70,18 +71,35 @@ def emit(module: Module, backend: str = "torch") -> str:
     return text
 
 
+def load(source: str, name: str, backend: str = "torch") -> Callable[..., Any]:
+    """The function of an emitted file."""
+    function: Callable[..., Any] = import_module(f"einc.backends.{backend}.load").load(source, name)
+    return function
+
+
+def tuner(backend: str) -> Any:
+    """What a back end chooses its tiles with. EincError where it has none to choose."""
+    if find_spec(f"einc.backends.{backend}.tune") is None:
+        raise EincError([Problem(f"the back end `{backend}` has nothing to tune")])
+    return import_module(f"einc.backends.{backend}.tune")
+
+
 def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = False, narrow: bool = False,
-            own: bool = False) -> Compiled:
+            own: bool = False, tune: bool = False) -> Compiled:
     """A spec (a path, the name of one that comes with einc, or the text itself) as a callable.
 
     With `narrow` every product of half inputs is rounded to their type: faster where the machine multiplies them faster,
     and less exact. With `own` no kernel of a library is called for what a plan's own kernel computes.
-    EincError where the spec has errors; the message is the rendered problems.
+    With `tune` the first call for tensors of other shapes times the kernels on a GPU, where the cache on disk does not know
+    the fastest tiles; without it tiles are chosen by sizes alone, the same ones in every run.
+    EincError where the spec has errors, or the back end has nothing to tune; the message is the rendered problems.
     """
     program = _typed(path_or_text, strict)
     cut = plan(program, choices(narrow, own))
     source = emit(cut, backend)
-    function = import_module(f"einc.backends.{backend}.load").load(source, cut.name)
+    function = load(source, cut.name, backend)
+    if tune:
+        function = tuner(backend).Tuned(function)
     return Compiled(program, cut, source, function)
 
 

@@ -31,7 +31,7 @@ LIBRARIES = {
     "sympy": ("compiler/planning/cost.py",),
     "opt_einsum": ("compiler/planning/order.py",),
     "click": ("compiler/cli.py", "compiler/commands/"),
-    "rich": ("compiler/commands/",),
+    "rich": ("compiler/commands/", "backends/triton/progress.py"),
     "safetensors": ("compiler/commands/",),
     "torch": ("backends/",),
     "triton": ("backends/",),

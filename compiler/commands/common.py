@@ -79,9 +79,9 @@ def known_sizes(sizes: Mapping[str, int], names: list[str], fixed: Mapping[str, 
             raise failure(f"`{name}` is no size of the spec", f"the sizes that can be given: {listed}")
 
 
-def back_ends() -> list[str]:
-    """The names of the back ends, one folder each."""
-    return sorted(room.name for room in files("einc.backends").iterdir() if room.joinpath("emit.py").is_file())
+def back_ends(having: str = "emit.py") -> list[str]:
+    """The names of the back ends, one folder each, that have a file of the name."""
+    return sorted(room.name for room in files("einc.backends").iterdir() if room.joinpath(having).is_file())
 
 
 FILE = click.argument("file", type=click.Path())

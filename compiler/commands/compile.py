@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from einc import front
-from einc.commands.common import BACKEND, FILE, NARROW, OWN, STRICT, failure, typed
+from einc.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, STRICT, failure, known_sizes, typed
+from einc.commands.run import DATA, DTYPE, SEED
+from einc.commands.sizes import names
+from einc.commands.tune import ready
+from einc.plan import Module
+from einc.terms import TypedProgram
 
 
 @click.command("compile")
@@ -17,12 +23,43 @@ from einc.commands.common import BACKEND, FILE, NARROW, OWN, STRICT, failure, ty
 @STRICT
 @NARROW
 @OWN
-def command(*, file: str, output: str | None, backend: str, strict: bool, narrow: bool, own: bool) -> None:
+@click.option("--tuned", is_flag=True, help="Write in the tiles that `einc tune` found for --sizes, --dtype and this device.")
+@SIZES
+@DTYPE
+@DATA
+@SEED
+def command(*, file: str, output: str | None, backend: str, strict: bool, narrow: bool, own: bool, tuned: bool,
+            sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int) -> None:
     """Write the Python file that computes the spec FILE; it needs no einc to run."""
     if output is not None and Path(output).resolve() == Path(file).resolve():
         raise failure(f"{output} is the spec itself; it is not overwritten")
-    text = front.emit(front.plan(typed(file, strict), front.choices(narrow, own)), backend)
+    for option, value in {"--sizes": sizes, "--dtype": dtype, "--data": data_file}.items():
+        if value and not tuned:
+            raise failure(f"{option} is for --tuned: without it one file works on any sizes and types")
+    program = typed(file, strict)
+    plan = front.plan(program, front.choices(narrow, own))
+    text = front.emit(plan, backend)
+    if tuned:
+        known_sizes(sizes, names(program), program.sizes)
+        text = _tuned(file, program, plan, text, backend, sizes, data_file, dtype, seed)
     if output is None:
         click.echo(text, nl=not text.endswith("\n"))
     else:
         Path(output).write_text(text, encoding="utf-8", newline="\n")
+
+
+def _tuned(file: str, program: TypedProgram, plan: Module, text: str, backend: str, sizes: Mapping[str, int],
+           data_file: str | None, dtype: str | None, seed: int) -> str:
+    """The file with the kept tiles in it."""
+    tuner = front.tuner(backend)
+    tuner.device()
+    try:
+        found = tuner.kept(*ready(program, plan, text, backend, sizes, data_file, dtype, seed))
+    except (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError) as error:
+        raise failure(f"the module refused or failed: {error}") from error
+    if found.missing:
+        kernels = ", ".join(f"`{name}`" for name in found.missing)
+        raise failure(f"no tile is kept for {kernels} at these sizes, with this type, on this device",
+                      f"run `einc tune {file}` with the same --sizes, --dtype and other options first")
+    baked: str = tuner.baked(text, found.tiles)
+    return baked
