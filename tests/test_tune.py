@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -320,11 +319,11 @@ def test_the_text_of_a_kernel_is_its_own_and_its_helpers() -> None:
     module = record.emitted(faked()[0])
     assert module.source == source
     (user,) = [name for name in module.kernels if "_tanh(" in source.split(f"def {name}(")[1].split("@triton.jit")[0]]
-    plain = record.text_of(module, [user])
+    plain = record.text_of(source, (user,))
     helper, other = source.replace("tl.exp(-2.0 *", "tl.exp(-2 *"), source.replace("def _expect(", "def _expected(")
     assert source not in (helper, other)
-    assert record.text_of(replace(module, source=helper), [user]) != plain
-    assert record.text_of(replace(module, source=other), [user]) == plain
+    assert record.text_of(helper, (user,)) != plain
+    assert record.text_of(other, (user,)) == plain
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", "null", '{"key": {}, "value": 1}', '{"key": 1}', "\x00", "[" * 100_000])
@@ -439,6 +438,21 @@ def test_a_tuned_function_tunes_at_the_first_call_of_each_shape() -> None:
     asked = len(watch.asked)
     tuned(**tensors())
     assert (len(watch.asked), space["TILES"]) == (asked, table)
+
+
+@pytest.mark.parametrize("variable", ["EINC_SKIP_CACHE", "EINC_FORCE_AUTOTUNE"])
+def test_a_tuned_function_times_a_bucket_once(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    """A sequence that grows by one at each call is of one bucket for long, whatever is on disk."""
+    monkeypatch.setenv(variable, "1")
+    watch = Watch(fewest_warps)
+    tuned = tune.Tuned(faked()[0], measure=watch, clock=watch.clock)
+    tuned(**tensors(250))
+    asked = len(watch.asked)
+    for length in (251, 252, 256):
+        tuned(**tensors(length))
+    assert len(watch.asked) == asked
+    tuned(**tensors(257))
+    assert len(watch.asked) > asked
 
 
 def test_the_tiles_of_one_type_are_not_those_of_another() -> None:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
@@ -94,14 +95,15 @@ def emitted(function: Callable[..., Any]) -> Emitted:
     return Emitted(space[entry.__name__], space, "".join(linecache.getlines(entry.__code__.co_filename)), kernels)
 
 
-def text_of(module: Emitted, names: Sequence[str]) -> str:
-    """A number for the text of some functions of the file and of all that they call in it."""
-    nodes = {node.name: node for node in ast.parse(module.source).body if isinstance(node, ast.FunctionDef)}
+@lru_cache(maxsize=256)
+def text_of(source: str, names: tuple[str, ...]) -> str:
+    """A number for the text of some functions of a file and of all that they call in it."""
+    nodes = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
     stack, met = list(names), dict[str, str]()
     while stack:
         name = stack.pop()
         if name in nodes and name not in met:
-            met[name] = ast.get_source_segment(module.source, nodes[name]) or ""
+            met[name] = ast.get_source_segment(source, nodes[name]) or ""
             stack += [node.id for node in ast.walk(nodes[name]) if isinstance(node, ast.Name)]
     return hashlib.sha256("\n\n".join(met[name] for name in sorted(met)).encode()).hexdigest()
 
@@ -153,8 +155,9 @@ def candidates(fitting: Callable[..., Iterator[Tile]], default: Tile, shapes: Se
         depths = STAGES if shared(r, c, 2) != shared(r, c, 1) else (stages,)  # Nothing passes through: no pipeline.
         for w in WARPS:
             near += [(rank + abs(math.log2(w / warps)) + abs(s - stages), (r, c, w, s)) for s in depths]
-    wide = [tile for _, tile in sorted(near, key=lambda one: one[0])]
-    more = fitting(wide, rows, columns, *rest, **bounds) if wide else iter(())
+    # The last of a list is the least that its tiles may be.
+    wide = [*(tile for _, tile in sorted(near, key=lambda one: one[0])), shapes[-1]]
+    more = fitting(wide, rows, columns, *rest, **bounds)
     return tuple(dict.fromkeys([default, *plain, *more]))[:MOST]
 
 

@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import update_wrapper
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -76,21 +76,28 @@ def bench(trial: Trial) -> float:
 
 def kept(function: Callable[..., Any], tensors: Tensors) -> Tuning:
     """What the cache has for a call of the loaded function; `missing` names the kernels that it has nothing for."""
-    return _kept(*_identified(emitted(function), tensors))
+    trials, names = _identified(emitted(function), tensors)
+    return _known(trials, {key: _read(cache.read(names[key]), trial) for key, trial in trials.items()})
 
 
 def tune(function: Callable[..., Any], tensors: Tensors, *, measure: Measure | None = None,
-         clock: Callable[[], float] = time.monotonic, budget: float | None = None, show: Show | None = None) -> Tuning:
+         clock: Callable[[], float] = time.monotonic, budget: float | None = None, show: Show | None = None,
+         memory: dict[str, Found] | None = None) -> Tuning:
     """Times the kernels of a loaded function on the given tensors and sizes, and writes the best tiles into its TILES.
 
     What the cache has is not timed again, unless `EINC_FORCE_AUTOTUNE` is set; what is found is kept there. `budget` is in
     seconds by `clock`, and `EINC_AUTOTUNE_BUDGET_SECONDS` or 60 where it is None. EincError where there is no GPU, where the
     variable is no number, and where a kernel runs with no tile at all; what the function raises for its arguments. `show` is
-    told how far it is; a bar on a terminal where it is None.
+    told how far it is; a bar on a terminal where it is None. What is in `memory` is not timed in any case, and what is known
+    after the call is put there: it is for callers that ask again and again.
     """
     module = emitted(function)
     trials, names = _identified(module, tensors)
-    known = Tuning((), tuple(t.key[0] for t in trials.values())) if cache.switched("EINC_FORCE_AUTOTUNE") else _kept(trials, names)
+    memory = {} if memory is None else memory
+    held = {key: memory.get(_label(names[key])) for key in trials}
+    if not cache.switched("EINC_FORCE_AUTOTUNE"):
+        held |= {key: _read(cache.read(names[key]), trials[key]) for key, one in held.items() if one is None}
+    known = _known(trials, held)
     wanted = [key for key in trials if key not in known.tiles]
     if wanted:
         if measure is None:
@@ -100,18 +107,16 @@ def tune(function: Callable[..., Any], tensors: Tensors, *, measure: Measure | N
             search = _Search(module, tensors, measure or bench, clock, seconds, told_to)
             new = search.run(known.tiles, wanted)
         known = _whole(known, new, search.notes, names)
+    memory.update({_label(names[one.key]): one for one in known.found})
     if known.tiles:
         module.space["TILES"] = {**module.space["TILES"], **known.tiles}
     return known
 
 
-def _kept(trials: Mapping[Key, Trial], names: Mapping[Key, Mapping[str, Any]]) -> Tuning:
-    found, missing = [], []
-    for key, trial in trials.items():
-        one = _read(cache.read(names[key]), trial)
-        found += [one] if one is not None else []
-        missing += [key[0]] if one is None else []
-    return Tuning(tuple(found), tuple(missing))
+def _known(trials: Mapping[Key, Trial], held: Mapping[Key, Found | None]) -> Tuning:
+    """What is known before anything is timed."""
+    found = tuple(replace(one, cached=True) for one in held.values() if one is not None)
+    return Tuning(found, tuple(key[0] for key in trials if held[key] is None))
 
 
 def _whole(known: Tuning, new: list[Found], notes: list[str], names: Mapping[Key, Mapping[str, Any]]) -> Tuning:
@@ -134,7 +139,7 @@ def _read(value: Any, trial: Trial) -> Found | None:
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
     good = tile in trial.candidates and default in trial.candidates
-    return Found(trial.key, tile, default, ratio, timed, cached=True) if good else None
+    return Found(trial.key, tile, default, ratio, timed) if good else None
 
 
 # what a result is kept by
@@ -153,11 +158,15 @@ def _identity(module: Emitted, trial: Trial) -> dict[str, Any]:
         "kernel": kernel, "rows": rows, "columns": columns,
         # How many programs share the device weighs as much as how long their data is.
         "programs": [1 << max(0, int(n) - 1).bit_length() for s in trial.starts for n in s.grid],
-        "text": text_of(module, [s.name for s in trial.starts]),
+        "text": text_of(module.source, tuple(s.name for s in trial.starts)),
         "types": [str(x.dtype) for s in trial.starts for x in s.values if isinstance(x, torch.Tensor)],
         "constants": [[name, str(value)] for s in trial.starts for name, value in sorted(s.constants.items())],
         **_machine(trial.device),
     }
+
+
+def _label(identity: Mapping[str, Any]) -> str:
+    return json.dumps(identity, sort_keys=True)
 
 
 def _machine(where: torch.device) -> dict[str, Any]:
@@ -274,6 +283,7 @@ class Tuned:
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         self.module, self.function, self.options = emitted(function), function, options
         self.seen: dict[tuple[Any, ...], dict[Key, Tile]] = {}
+        self.memory: dict[str, Found] = {}
         update_wrapper(self, function)
 
     def __call__(self, **tensors: Any) -> Any:
@@ -281,7 +291,7 @@ class Tuned:
         shape = tuple((name, tuple(x.shape), x.dtype, x.device) if isinstance(x, torch.Tensor) else (name, x)
                       for name, x in tensors.items())
         if shape not in self.seen:
-            found = tune(self.function, tensors, **self.options)
+            found = tune(self.function, tensors, memory=self.memory, **self.options)
             if found.lost:
                 warnings.warn(f"what tuning found is lost after this process: {found.lost}", stacklevel=2)
             if len(self.seen) >= SEEN:
