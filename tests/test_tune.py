@@ -392,6 +392,21 @@ def test_a_write_that_fails_leaves_no_half(home: Path, monkeypatch: pytest.Monke
     assert cache.read({"a": 1}) == "first"
 
 
+def test_what_was_found_before_an_interrupt_is_kept(home: Path) -> None:
+    text = "index t : time(T)\nindex d : feature(D)\ninput Q_t^d, V_t^d\noutput a_t = Σ_d exp(Q_t^d)\noutput b_t = max_d(V_t^d)\n"
+    inputs = {"Q": torch.zeros(256, 300), "V": torch.zeros(256, 300)}
+
+    def interrupted(trial: record.Trial) -> float:
+        if trial.key[0] == "b" and trial.tile != trial.candidates[0]:
+            raise KeyboardInterrupt
+        return 9.0 if trial.key[0] == "a_exp" else 1.0
+
+    with pytest.raises(KeyboardInterrupt):
+        run(faked(text)[0], inputs, Watch(interrupted))
+    assert len(list(home.iterdir())) == 1
+    assert tune.kept(faked(text)[0], inputs).missing == ("b",)
+
+
 def test_two_keys_of_one_file_are_two(home: Path) -> None:
     cache.write({"a": 1}, "one")
     (file,) = home.iterdir()
@@ -479,6 +494,9 @@ def test_compile_tunes_where_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> Non
     made = einc.compile(SPEC, backend="triton", own=True, tune=True)
     with pytest.raises(EincError, match="there is none here"):
         made(**tensors())
+    monkeypatch.setattr(tune, "device", lambda: torch.device("cuda"))
+    with pytest.raises(EincError, match="the tensors are on cpu"):
+        made(**tensors())
     with pytest.raises(ValueError, match="axes are expected"):
         made(**{**tensors(), "Q": torch.zeros(3)})
     run(faked()[0], tensors(), Watch(fewest_warps))
@@ -510,6 +528,7 @@ def spec(home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     del home
     Path("one.ein").write_text(SPEC, encoding="utf-8")
     monkeypatch.setattr(tune, "device", lambda: torch.device("cpu"))
+    monkeypatch.setattr(tune, "_timeable", lambda trials: None)
     monkeypatch.setattr(tune, "bench", fewest_warps)
     load = front.load
 

@@ -6,7 +6,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import update_wrapper
@@ -64,6 +64,13 @@ def device() -> torch.device:
     return torch.device("cuda", torch.cuda.current_device())
 
 
+def _timeable(trials: Mapping[Key, Trial]) -> None:
+    device()
+    elsewhere = next((trial.device for trial in trials.values() if trial.device.type != "cuda"), None)
+    if elsewhere is not None:
+        raise _failure(f"the tensors are on {elsewhere}, and kernels are timed on the GPU", "give tensors that are on the GPU")
+
+
 def placed(tensors: Tensors) -> dict[str, Any]:
     """The inputs on the GPU. EincError where there is none."""
     return {name: x.to(device()) if isinstance(x, torch.Tensor) else x for name, x in tensors.items()}
@@ -101,12 +108,16 @@ def tune(function: Callable[..., Any], tensors: Tensors, *, measure: Measure | N
     wanted = [key for key in trials if key not in known.tiles]
     if wanted:
         if measure is None:
-            device()
+            _timeable(trials)
         seconds = _seconds() if budget is None else budget
         with nullcontext(show) if show is not None else bar() as told_to:
             search = _Search(module, tensors, measure or bench, clock, seconds, told_to)
-            new = search.run(known.tiles, wanted)
-        known = _whole(known, new, search.notes, names)
+            new, lost = [], ""
+            for one in search.run(known.tiles, wanted):
+                new.append(one)
+                lost = _keep(names[one.key], one) or lost  # At once: the next kernel may be interrupted.
+        every = {one.key: one for one in (*known.found, *new)}
+        known = Tuning(tuple(every[key] for key in trials), (), tuple(search.notes), lost)
     memory.update({_label(names[one.key]): one for one in known.found})
     if known.tiles:
         module.space["TILES"] = {**module.space["TILES"], **known.tiles}
@@ -119,16 +130,13 @@ def _known(trials: Mapping[Key, Trial], held: Mapping[Key, Found | None]) -> Tun
     return Tuning(found, tuple(key[0] for key in trials if held[key] is None))
 
 
-def _whole(known: Tuning, new: list[Found], notes: list[str], names: Mapping[Key, Mapping[str, Any]]) -> Tuning:
-    """What was known and what is new, in the order of the run; the new is written to disk."""
-    lost = ""
-    for one in new:
-        try:
-            cache.write(names[one.key], {"tile": one.tile, "default": one.default, "ratio": one.ratio, "timed": one.timed})
-        except OSError as error:
-            lost = f"{error.filename or cache.folder()}: {(error.strerror or str(error)).lower()}"
-    every = {one.key: one for one in (*known.found, *new)}
-    return Tuning(tuple(every[key] for key in names if key in every), (), tuple(notes), lost)
+def _keep(name: Mapping[str, Any], one: Found) -> str:
+    """Writes what was found to disk; why that failed, or the empty text."""
+    try:
+        cache.write(name, {"tile": one.tile, "default": one.default, "ratio": one.ratio, "timed": one.timed})
+    except OSError as error:
+        return f"{error.filename or cache.folder()}: {(error.strerror or str(error)).lower()}"
+    return ""
 
 
 def _read(value: Any, trial: Trial) -> Found | None:
@@ -202,20 +210,18 @@ class _Search:
     done: int = 0
     count: int = 0
 
-    def run(self, known: Mapping[Key, Tile], wanted: list[Key]) -> list[Found]:
-        """What was found for the wanted kernels."""
+    def run(self, known: Mapping[Key, Tile], wanted: list[Key]) -> Iterator[Found]:
+        """What is found for each of the wanted kernels, the one that takes longest first."""
         end = self.clock() + self.budget
         trials = self._stand(known)
         self.count = sum(len(trials[key].candidates) for key in wanted) - len(self.refused)
         times = {key: self._timed(trials[key]) for key in wanted}
         left = sum(times.values())
-        out = []
         for key in sorted(wanted, key=lambda one: -times[one]):
             now = self.clock()
             share = times[key] / left if left > 0 else 1.0
             left -= times[key]
-            out.append(self._kernel(trials[key], times[key], now + max(0.0, end - now) * min(1.0, share)))
-        return out
+            yield self._kernel(trials[key], times[key], now + max(0.0, end - now) * min(1.0, share))
 
     def _stand(self, known: Mapping[Key, Tile]) -> dict[Key, Trial]:
         """A run in which every kernel starts; one whose default the device refuses gets the next tile."""

@@ -18,6 +18,7 @@ from einc.plan import Module
 from einc.terms import TypedProgram
 
 ABLE = back_ends("tune.py")
+NOTES = 8  # printed at most
 
 
 @click.command("tune")
@@ -47,8 +48,10 @@ def command(*, file: str, sizes: dict[str, int], dtype: str | None, data_file: s
         console.print(_table(found.found, tuner.told))
     else:
         console.print("no kernel has a tile at these sizes: there is nothing to tune")
-    for note in found.notes:
+    for note in found.notes[:NOTES]:
         console.print(f"note   {note}")
+    if len(found.notes) > NOTES:
+        console.print(f"note   and {len(found.notes) - NOTES} more")
     if found.lost:
         raise failure(f"what was found could not be kept: {found.lost}", "set EINC_CACHE_DIR to a folder that can be written in")
     console.print(f"cache  {import_module('einc.backends.host.cache').folder()}")
