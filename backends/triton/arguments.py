@@ -73,9 +73,9 @@ class Arguments:
     def is_number(self, name: str) -> bool:
         """Whether the host knows a let."""
         op = self.lets[name].op
-        if self.lets[name].axes:
+        if self.lets[name].axes or (isinstance(op, Map) and (op.op == "spread" or not op.args)):
             return False
-        return isinstance(op, Scalar) or (isinstance(op, Map) and op.op != "spread" and bool(op.args) and all(map(self.is_number, op.args)))
+        return isinstance(op, Scalar) or (isinstance(op, Map) and all(map(self.is_number, op.args)))
 
     def is_whole(self, name: str) -> bool:
         op = self.lets[name].op
@@ -106,7 +106,7 @@ class Arguments:
             return Code(parameter, sign=made.sign, finite=True)
         key = (made.text, "tl.float64" if exact else "WIDE")
         if key not in self.numbers:
-            self.numbers[key] = self.names.fresh("c")
+            self.numbers[key] = self.names.fresh("scale")
         return Code(self.numbers[key], sign=made.sign, finite=made.finite)
 
 

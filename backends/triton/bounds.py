@@ -122,7 +122,8 @@ class Numbers:
         arguments.running(running, read.tensor, f"{base}_{wanted}", made)
         self.scribe.helpers.add("_count")
         key = self.text(limit) if op == "min" else self.text(limit, 1)
-        count = f"_count({self._pointer(read, axis, running)}, {arguments.strides[running, slot]}, {arguments.size(axis.set.extent)}, {key})"
+        step, extent = arguments.strides[running, slot], arguments.size(axis.set.extent)
+        count = f"_count({self._pointer(read, axis, running)}, {step}, {extent}, {key})"
         return size(self._named(term, count)) + number(axis.set.start - (op == "max"))
 
     # spans

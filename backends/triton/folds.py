@@ -62,7 +62,7 @@ class Folder(Scribe):
                 variable = self.arguments.names.fresh("x")
                 self.body(f"{variable} = {code.text}")
                 self.body(f"if {self.when}:")
-                self.body(f"    {variable} = {text.replace(code.text, variable, 1) if code.text.isidentifier() else f'tl.where({masks}, {variable}, {NEUTRAL[fold]})'}")
+                self.body(f"    {variable} = tl.where({masks}, {variable}, {NEUTRAL[fold]})")
                 text = variable
             out[name] = Code(text)
         return out
@@ -94,14 +94,14 @@ class Folder(Scribe):
             return None
         left, right, beside = groups
         loose = op.loose
-        raw = all(len(g) == 1 and self._stored(g[0]) is not None and g[0] not in neutral for g in (left, right))
+        raw = all(len(g) == 1 and self.stored(g[0]) is not None and g[0] not in neutral for g in (left, right))
         if raw and not beside and self._may_be_deep(depth, result) and not merged:
             return self._deep(let, left[0], right[0], depth)
         factors: list[str] = []
         operands = []
         for group, wanted in ((left, (rows, depth)), (right, (depth, columns))):
             if raw:
-                name = self._stored(group[0])
+                name = self.stored(group[0])
                 assert name is not None
                 factors += self._factors(group[0])
                 operands.append(self._oriented(self.value(name), wanted))
@@ -124,9 +124,10 @@ class Folder(Scribe):
         for let in self.kernel.lets:
             if depth in self.shape(let.name):
                 users = [x for x in self.kernel.lets if let.name in arguments(x.op)]
-                stored = self._stored(let.name) is not None or let.name in self.variables
+                stored = self.stored(let.name) is not None or let.name in self.variables
                 plain = not isinstance(let.op, Load) or any(self._along_depth(sub, depth) for sub in let.op.subs)
-                if not stored or not plain or not all(isinstance(x.op, Dot) and self.folded(x) == (depth,) or self._scales(x) for x in users):
+                ends = all((isinstance(x.op, Dot) and self.folded(x) == (depth,)) or self._scales(x) for x in users)
+                if not (stored and plain and ends):
                     return False
         return True
 
@@ -141,7 +142,7 @@ class Folder(Scribe):
         name = self.arguments.names.fresh(let.name if not let.name.startswith("_") else "x")
         given: list[str] = []
         for operand in (left, right):
-            load = self.lets[self._stored(operand) or operand]
+            load = self.lets[self.stored(operand) or operand]
             assert isinstance(load.op, Load)
             shape = self.shape(load.name)
             slot = next(n for n, sub in enumerate(load.op.subs) if self._along_depth(sub, depth))
@@ -149,7 +150,7 @@ class Folder(Scribe):
             others = tuple(d for d in shape if d != depth)
             given += [self._pointer(load.op.buffer, load.op.subs, shape), step, self.mask(others, shape)]
         factors = "".join(f" * {f}" for x in (left, right) for f in self._factors(x))
-        a, b = (self.value(self._stored(x) or x).text for x in (left, right))
+        a, b = (self.value(self.stored(x) or x).text for x in (left, right))
         self.body(f"if {block} < {extent}:  # too long for one tile")
         self.body(f"    {name} = _deep({', '.join(given)}, {extent}, {block}, PRECISION, WIDE){factors}")
         self.body("else:")
@@ -175,7 +176,7 @@ class Folder(Scribe):
         full = [{d for x in side for d in self.shape(x)} for side in (left, right)]
         return (left, right, beside) if full == [{rows, depth}, {depth, columns}] else None
 
-    def _stored(self, name: str) -> str | None:
+    def stored(self, name: str) -> str | None:
         """The load that an operand is, up to numbers that can scale the result as well."""
         let = self.lets[name]
         if isinstance(let.op, Load) and let.kind == "real":
@@ -183,7 +184,7 @@ class Folder(Scribe):
         if isinstance(let.op, Map) and let.op.op == "mul" and name not in self.variables:
             loads = [a for a in let.op.args if not self.arguments.is_number(a)]
             if len(loads) == 1 and len(let.op.args) > 1 and self.lets[loads[0]].axes == let.axes:
-                return self._stored(loads[0])
+                return self.stored(loads[0])
         return None
 
     def _factors(self, name: str) -> list[str]:
@@ -197,9 +198,10 @@ class Folder(Scribe):
     def _multiplied(self, group: list[str], neutral: dict[str, Code], loose: bool) -> Code:
         """The operands of one side as one value: rounded to the type of the data where that does no harm."""
         shape = self.layout.shape(tuple(a for x in group for a in self.lets[x].axes))
-        only = group[0]
-        if loose and len(group) == 1 and only not in neutral and isinstance(self.lets[only].op, Load) and self.lets[only].kind == "real":
-            return self.value(only)
+        only = self.lets[group[0]]
+        loaded = isinstance(only.op, Load) and only.kind == "real" and only.name not in neutral
+        if loose and len(group) == 1 and loaded:
+            return self.value(only.name)
         codes = [self._operand(a, neutral, "real", shape) for a in group]
         made = infix("mul", codes) if len(codes) > 1 else codes[0]
         return Code(f"{made.at(ATOM)}.to(DTYPE)") if loose else made

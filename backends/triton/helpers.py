@@ -166,4 +166,15 @@ def _room(device):
         return 227 * 1024
     return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 ''',
+    "_parts": '''
+def _parts(programs, tiles, device):
+    """How many programs share the pass of one tile: the fewest that keep nearly all processors at work."""
+    if device.type != "cuda":
+        return 1
+    processors = torch.cuda.get_device_properties(device).multi_processor_count
+    if programs >= 0.8 * processors or tiles <= 4:
+        return 1
+    busy = {n: programs * n / processors / -(-programs * n // processors) for n in range(1, min(tiles // 2, 128) + 1)}
+    return min(n for n in busy if busy[n] >= 0.85 * max(busy.values()))
+''',
 }

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from textwrap import wrap
 
 from einc.backends.host.module import Page
+from einc.backends.triton.folds import Folder
 from einc.backends.triton.kernel import Written, write_kernel
 from einc.backends.triton.loads import extent_text
-from einc.backends.triton.room import room, text
+from einc.backends.triton.room import room
+from einc.backends.triton.room import text as polynomial
 from einc.backends.writer import Writer, identifier, sized
 from einc.plan import Kernel
 
@@ -20,6 +23,7 @@ def launch(kernel: Kernel, page: Page) -> list[str]:
     """Writes the statements that run the kernel on the page; the lines that define it."""
     made = write_kernel(page.module, kernel)
     page.helpers |= made.helpers | {"_tl_type", "_offset"} | ({"_precision"} if _uses(made, "PRECISION") else set())
+    page.helpers |= made.joined.helpers if made.joined is not None else set()
     body, name = page.body, page.names.fresh(f"_{identifier(kernel.name)}_kernel")
     for text in kernel.texts[-1:]:
         body(f"# {text}")
@@ -31,36 +35,70 @@ def launch(kernel: Kernel, page: Page) -> list[str]:
     for parameter, text in made.arguments.prepared.items():
         body(f"{parameter} = {text}")
     blocks = _tile(kernel, made, page)
-    count = " * ".join(made.counts.values()) or "1"
-    for parameter, block in blocks.items():
-        count = re.sub(rf"\b{parameter}\b", block, count)
-    if count != "1":
-        programs = page.names.fresh("programs")
+    count = _hosted(" * ".join(made.counts.values()) or "1", blocks)
+    programs = page.names.fresh("programs") if count != "1" or made.joined is not None else "1"
+    if programs != "1":
         body(f"{programs} = {count}")
         body.open(f"if {programs}:")
-        count = programs
-    body.open(f"{name}[({count},)](")
-    for line in _values(made, blocks):
-        body(line)
-    body.close()
-    body(")")
-    if count != "1":
+    lines = _definition(name, kernel, made)
+    if made.joined is None:
+        _start(name, programs, _values(made, blocks), page)
+    else:
+        lines += _shared(kernel, made, blocks, name, programs, page)
+    if programs != "1":
         body.close()
-    return _definition(name, kernel, made)
+    return lines
 
 
-def _values(made: Written, blocks: dict[str, str]) -> list[str]:
+def _start(name: str, programs: str, values: list[str], page: Page) -> None:
+    page.body.open(f"{name}[({programs},)](")
+    for line in values:
+        page.body(line)
+    page.body.close()
+    page.body(")")
+
+
+def _shared(kernel: Kernel, made: Written, blocks: dict[str, str], name: str, programs: str, page: Page) -> list[str]:
+    """Where tiles are too few for the device, several programs share the pass of each, and a second kernel joins them."""
+    assert made.joined is not None
+    body, passed = page.body, made.layout.role("passed")
+    assert passed is not None
+    page.helpers |= {"_parts"}
+    parts, states = page.names.fresh("parts"), page.names.fresh("states")
+    long = Folder.tight(extent_text(made.arguments, kernel, passed.axes[:1]))
+    body(f"{parts} = _parts({programs}, -(-{long} // columns), device)")
+    kind = "torch.float64 if dtype == torch.float64 else torch.float32"
+    numel = _hosted(made.states, blocks)
+    body(f"{states} = torch.empty({programs} * {parts} * ({numel}) if {parts} > 1 else 0, dtype={kind}, device=device)")
+    _start(name, f"{programs} * {parts}", _values(made, blocks, states, parts), page)
+    second = page.names.fresh(f"{name.removesuffix('_kernel')}_join")
+    body.open(f"if {parts} > 1:")
+    _start(second, programs, _values(made.joined, blocks, states, parts), page)
+    body.close()
+    return _definition(second, kernel, made.joined)
+
+
+def _hosted(text: str, blocks: dict[str, str]) -> str:
+    """The text with the host's names for the lengths of the tile."""
+    for parameter, block in blocks.items():
+        text = re.sub(rf"\b{parameter}\b", block, text)
+    return text
+
+
+def _values(made: Written, blocks: dict[str, str], states: str = "", parts: str = "") -> list[str]:
     """What the kernel is called with, in the order of its parameters."""
     given = made.arguments
     tensors = list(given.pointers.values())
     strides = [f"*{pointer}.stride()" for key, pointer in given.pointers.items() if (key, 0) in given.strides]
     sizes = [s for s in given.sizes if s not in given.static]
     numbers = [text if text.startswith("float(") else f"float({text})" for text, _ in given.numbers]
-    constants = [f"{s}={s}" for s in given.static] + [f"{parameter}={text}" for parameter, text in blocks.items()]
+    mine = set(given.blocks.values())
+    constants = [f"{s}={s}" for s in given.static] + [f"{p}={text}" for p, text in blocks.items() if p in mine]
+    constants += [f"PARTS={parts}"] * bool(parts)
     types = ["DTYPE=_tl_type(dtype)", "WIDE=wide", f"OFFSET=_offset({', '.join(tensors)})"]
     types += ["PRECISION=_precision(device)"] * _uses(made, "PRECISION")
     last = [*["SPLIT=True"] * made.split, "num_warps=warps", "num_stages=stages"]
-    groups = [tensors, strides, [*sizes, *given.whole.values(), *numbers], constants, types, last]
+    groups = [[*tensors, *[states] * bool(states)], strides, [*sizes, *given.whole.values(), *numbers], constants, types, last]
     return [", ".join(group) + "," for group in groups if group]
 
 
@@ -92,11 +130,11 @@ def _tile(kernel: Kernel, made: Written, page: Page) -> dict[str, str]:
     shapes = "_PRODUCTS" if products else "_POINTS" if passed is None else "_SUMS"
     page.helpers.add(shapes)
     needed = room(kernel, made.layout, made.stages)
-    shared = [text(needed.kept, lengths), text(needed.moved, lengths)]
+    shared = [polynomial(needed.kept, lengths), polynomial(needed.moved, lengths)]
     shared = [*([shared[0]] if shared[0] != "0" else []), *([f"stages * ({shared[1]})"] if shared[1] != "0" else [])]
     body("rows, columns, warps, stages = _tile(")
     body(f'    "{identifier(kernel.name)}", {shapes}, {many}, {long}, device,')
-    body(f"    registers=lambda rows, columns: {text(needed.registers, lengths)},")
+    body(f"    registers=lambda rows, columns: {polynomial(needed.registers, lengths)},")
     body(f"    shared=lambda rows, columns, stages: {'dtype.itemsize * (' + ' + '.join(shared) + ')' if shared else '0'},")
     body(")")
     return {given.block(name): length for name, length in lengths.items()}
@@ -110,19 +148,22 @@ def _definition(name: str, kernel: Kernel, made: Written) -> list[str]:
     out("@triton.jit")
     out.open(f"def {name}(")
     tensors = list(given.pointers.values())
-    groups = [tensors, list(given.strides.values()), [*(s for s in given.sizes if s not in given.static), *given.whole],
-              [f'{p}: "fp64"' for p in given.numbers.values()]]
-    constants = [*given.static, *given.blocks.values(), "DTYPE", "WIDE", "OFFSET", *["PRECISION"] * _uses(made, "PRECISION"),
-                 *["SPLIT"] * made.split]
+    sizes = [*(s for s in given.sizes if s not in given.static), *given.whole]
+    numbers = [f'{p}: "fp64"' for p in given.numbers.values()]
+    groups = [[*tensors, *["states"] * bool(made.states)], list(given.strides.values()), sizes, numbers]
+    constants = [*given.static, *given.blocks.values(), *["PARTS"] * bool(made.states), "DTYPE", "WIDE", "OFFSET"]
+    constants += [*["PRECISION"] * _uses(made, "PRECISION"), *["SPLIT"] * made.split]
     groups.append([f"{c}: tl.constexpr" for c in constants])
     for group in groups:
-        for n in range(0, len(group), 8):
-            out(", ".join(group[n : n + 8]) + ",")
+        if group:
+            for line in wrap(", ".join(group) + ",", 110, break_long_words=False, break_on_hyphens=False):
+                out(line)
     out.close()
     out("):")
     out.depth += 1
-    out('"""')
-    for text in kernel.texts:
+    first, *others = kernel.texts
+    out(f'r"""{first}')
+    for text in others:
         out(text)
     out('"""')
     for (_, kind), parameter in given.numbers.items():

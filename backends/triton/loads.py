@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from einc.backends.host.code import ATOM, SUM, Code
 from einc.backends.triton.arguments import Arguments
@@ -21,6 +21,7 @@ class Step:
     text: str
     shape: Shape = ()
     times: str = ""
+    moves: bool = False  # whether it changes from tile to tile of a pass
 
 
 @dataclass
@@ -40,6 +41,8 @@ class Reader:
     start: str = ""  # where the tile of the passed axis begins
     shift: dict[str, str] = field(default_factory=dict)  # axis -> how far it stands from the passed one
     when: str = ""  # in a pass: the tiles that are masked, as a condition known to the compiler
+    mark: tuple[int, int] | None = None  # the line, and its depth, before the loops of a pass
+    hoisted: dict[str, str] = field(default_factory=dict)  # text -> its name there
 
     def __post_init__(self) -> None:
         self.lets: Mapping[str, Let] = {let.name: let for let in self.kernel.lets}
@@ -75,33 +78,54 @@ class Reader:
 
     def _read(self, pointer: str, shape: Shape) -> str:
         moving = any(d.role == "passed" for d in shape)
-        near = [d for d in shape if d.role != "whole"]
-        padded = [d for d in shape if d.role == "whole"]
+        near = [d for d in shape if d.role in ("rows", "passed")]
+        known = [d for d in shape if d.role in ("whole", "columns")]
         if not shape:
             return f"tl.load({pointer})"
-        if not moving or self.when == "True" or len(near) > 1:
+        if not moving or (self.when == "True" and not known):
             return f"tl.load({pointer}, mask={self.mask(shape, shape)}, other=0)"
         self.helpers.add("_read")
-        known = " or ".join(f"{self.arguments.block(d.name)} != {self.extent(d)}" for d in padded) or "False"
-        inside = self.mask(tuple(padded), shape) if padded else self.mask(shape, shape)
-        return f"_read({pointer}, {self.mask(tuple(near), shape)}, {inside}, {self.when}, {known})"
+        padded = " or ".join(f"{self.extent(d)} % {self.arguments.block(d.name)} != 0" for d in known) or "False"
+        inside = self.mask(tuple(known), shape) if known else self.mask(shape, shape)
+        asked = "True" if len(near) > 1 else self.when
+        return f"_read({pointer}, {self.mask(tuple(near), shape)}, {inside}, {asked}, {padded})"
 
     def extent(self, dim: Dim) -> str:
-        """The elements of a whole dimension."""
-        return self.arguments.size(self.sets[dim.axes[0]].extent, static=True)
+        """The elements of a dimension, known to the compiler."""
+        for axis in dim.axes:
+            self.arguments.size(self.sets[axis].extent, static=True)
+        text = extent_text(self.arguments, self.kernel, dim.axes)
+        return text if len(dim.axes) == 1 else f"({text})"
 
     def mask(self, dims: Shape, shape: Shape) -> str:
         return " & ".join(f"{self.inside[d.name]}{self.marks((d,), shape)}" for d in dims)
 
     def _pointer(self, buffer: str, subs: tuple[Subscript, ...], shape: Shape) -> str:
-        text = self.arguments.pointer(buffer)
-        alone: list[str] = []
-        spread: list[str] = []
+        """Base, what moves in a pass, and the offsets of the tile; the first and the last stand before the loops."""
+        pointer = self.arguments.pointer(buffer)
+        parts: dict[tuple[bool, bool], list[str]] = {}
         for slot, sub in enumerate(subs):
             for step in self.steps(sub):
                 factors = [step.text + self.marks(step.shape, shape), step.times, self.arguments.strides[buffer, slot]]
-                (spread if step.shape else alone).append(" * ".join(f for f in factors if f))
-        return " + ".join([text, *alone, *([f"({' + '.join(spread)})"] if len(spread) > 1 else spread)])
+                parts.setdefault((bool(step.shape), step.moves), []).append(" * ".join(f for f in factors if f))
+        base = " + ".join([pointer, *parts.get((False, False), [])])
+        offsets = " + ".join(parts.get((True, False), []))
+        many = len(parts.get((True, False), [])) > 1
+        if self.mark is not None:
+            base = self.hoist(base, f"{pointer}_base") if base != pointer else base
+            offsets, many = (self.hoist(offsets, f"{pointer}_offsets"), False) if offsets else ("", False)
+        moving = [*parts.get((False, True), []), *parts.get((True, True), [])]
+        return " + ".join([base, *moving, *([f"({offsets})" if many else offsets] if offsets else [])])
+
+    def hoist(self, text: str, wanted: str) -> str:
+        """The text under a name before the loops of the pass."""
+        assert self.mark is not None
+        if text not in self.hoisted:
+            self.hoisted[text] = self.arguments.names.fresh(wanted)
+            line, depth = self.mark
+            self.body.lines.insert(line, f"{'    ' * depth}{self.hoisted[text]} = {text}")
+            self.mark = (line + 1, depth)
+        return self.hoisted[text]
 
     def steps(self, sub: Subscript) -> list[Step]:
         """The storage position of a subscript as a sum."""
@@ -114,14 +138,15 @@ class Reader:
                 out = []
                 for n, part in enumerate(parts):
                     later = " * ".join(self.tight(self.arguments.size(s.extent)) for s in sets[n + 1 :])
-                    out += [Step(s.text, s.shape, " * ".join(x for x in (s.times, later) if x)) for s in self.steps(part)]
+                    made = self.steps(part)
+                    out += [replace(s, times=" * ".join(x for x in (s.times, later) if x)) for s in made]
                 return out
             case Computed(value, set_, safe):
                 code = self.value(value)
                 text = f"{code.at(SUM)} - {set_.start}" if set_.start else code.text
                 if not safe:
                     text = f"tl.minimum(tl.maximum({text}, 0), {self.arguments.size(set_.extent)} - 1)"
-                return [Step(f"tl.cast({text}, OFFSET)", self.shape(value))]
+                return [Step(f"tl.cast({text}, OFFSET)", self.shape(value), moves=self.mark is not None)]
 
     def _along(self, axis: str) -> list[Step]:
         dim = self.layout.dim(axis)
@@ -130,7 +155,7 @@ class Reader:
         first = f"tl.cast({self.start}, OFFSET)"
         if axis in self.shift:
             first = f"({first} + {self.shift[axis]})"
-        return [Step(first), Step(self.lanes[dim.name], (dim,))]
+        return [Step(first, moves=True), Step(self.lanes[dim.name], (dim,))]
 
     @staticmethod
     def tight(text: str) -> str:

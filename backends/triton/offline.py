@@ -41,7 +41,8 @@ def _nvidia(number: int, kilobytes: int) -> Target:
     return Target(f"sm_{number}", GPUTarget("cuda", number, 32), kilobytes * 1024, "tf32x3")
 
 
-_TARGETS = (_nvidia(80, 163), _nvidia(90, 227), _nvidia(100, 227), Target("gfx942", GPUTarget("hip", "gfx942", 64), 64 * 1024, "ieee"))
+_AMD = Target("gfx942", GPUTarget("hip", "gfx942", 64), 64 * 1024, "ieee")
+_TARGETS = (_nvidia(80, 163), _nvidia(90, 227), _nvidia(100, 227), _AMD)
 TARGETS: Mapping[str, Target] = {target.name: target for target in _TARGETS}
 
 

@@ -6,7 +6,8 @@ are made from; an operand that is rounded for a product stands beside what it wa
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from einc.backends.triton.layout import Dim, Layout, over
@@ -14,7 +15,11 @@ from einc.backends.triton.stages import Pass, Stages
 from einc.plan import Before, Dot, Kernel, Let, Load, Map, Reduce, Select, arguments
 
 _USUAL = {"rows": 128, "passed": 64, "whole": 64, "columns": 64}
-Held = Counter[tuple[Dim, ...]]
+Held = defaultdict[tuple[Dim, ...], float]
+
+
+def _held(of: Mapping[tuple[Dim, ...], float] | None = None) -> Held:
+    return defaultdict(float, of or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,7 @@ class Room:
 
 def room(kernel: Kernel, layout: Layout, stages: Stages) -> Room:
     measure = _Measure(kernel, layout)
-    alive = [measure.alive(one, stages) for one in stages.passes] or [measure.walk(stages.head, Counter(), set())]
+    alive = [measure.alive(one, stages) for one in stages.passes] or [measure.walk(stages.head, _held(), set())]
     registers = max(alive, key=_size)
     kept, moved = measure.shared()
     return Room(registers, kept, moved)
@@ -91,7 +96,7 @@ class _Measure:
 
     def alive(self, one: Pass, stages: Stages) -> Held:
         """The most that one step of a pass holds, with what is merged in all of them and what waits for its end."""
-        base: Held = Counter()
+        base = _held()
         for let in stages.head:
             later = {x.name for x in (*one.inner, *one.after)}
             if not isinstance(let.op, Load) and later & set(self.users.get(let.name, [])):
@@ -109,7 +114,7 @@ class _Measure:
         for n, let in enumerate(lets):
             if let.name not in merged:
                 alive[let.name] = self.weight(let)
-            here = Counter(base)
+            here = _held(base)
             for name, weight in alive.items():
                 dies = last[name] == n and not isinstance(let.op, Dot | Reduce) and self.shape(name) == self.shape(let.name)
                 here[self.shape(name)] += 0 if dies and name != let.name else weight
@@ -119,12 +124,12 @@ class _Measure:
             if _size(here) > at:
                 most, at = here, _size(here)
             alive = {name: w for name, w in alive.items() if last[name] > n}
-        return Counter({shape: many for shape, many in most.items() if many and shape})
+        return _held({shape: many for shape, many in most.items() if many and shape})
 
     def shared(self) -> tuple[Held, Held]:
         """What stays, and what passes through: loads of products, and operands that were computed."""
-        kept: Held = Counter()
-        moved: Held = Counter()
+        kept = _held()
+        moved = _held()
         seen: set[tuple[str, tuple[Dim, ...]]] = set()
         for let in self.kernel.lets:
             shape = self.shape(let.name)
@@ -134,18 +139,18 @@ class _Measure:
                     (moved if any(d.role == "passed" for d in shape) else kept)[shape] += 1
                 seen.add(key)
             if isinstance(let.op, Dot) and len(let.op.args) > 1 and len(self.shape(let.name)) == 2:
-                kept.update(self._computed(let, let.op))
+                for computed, many in self._computed(let, let.op).items():
+                    kept[computed] += many
         return kept, moved
 
     def _computed(self, let: Let, op: Dot) -> Held:
         """Operands of a product that do not come from memory and do not stand as its rows."""
-        out: Held = Counter()
+        out = _held()
         folded = self.layout.shape(over(let))
         rows = self.shape(let.name)[0]
         for name in op.args:
             shape = self.shape(name)
-            made = not isinstance(self.lets[name].op, Load) and set(folded) <= set(shape) and len(shape) > 1 and self.weight(self.lets[name])
-            first = shape and shape[0] == rows
-            if made and not first:
+            made = not isinstance(self.lets[name].op, Load) and set(folded) <= set(shape) and len(shape) > 1
+            if made and self.weight(self.lets[name]) and shape[0] != rows:
                 out[shape] += 1 if op.loose else 2
         return out

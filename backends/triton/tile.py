@@ -130,8 +130,8 @@ class Scribe(Reader):
         if op.op not in INFIX:
             raise AssertionError(op)
         left, right = op.args
-        places = [self.lets[a].op for a in op.args]
-        if all(isinstance(p, Place) for p in places) and len({self.sets[p.axis].start for p in places if isinstance(p, Place)}) == 1:
+        starts = [self.sets[p.axis].start for p in (self.lets[a].op for a in op.args) if isinstance(p, Place)]
+        if len(starts) == 2 and starts[0] == starts[1]:
             a, b = (self._bare_place(x, shape) for x in op.args)
             return infix(op.op, [a, b])
         a, b = (self._compared(x, shape) for x in (left, right))

@@ -1,0 +1,150 @@
+"""What is merged tile by tile: neutral elements, a tile's share, a reference that grows; and the states of several programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from einc.backends.host.code import PRODUCT, SUM, Code
+from einc.backends.triton.frame import Frame
+from einc.backends.triton.tile import NEUTRAL, TYPES
+from einc.plan import Before, Dot, Kernel, Let, Reduce, Scan
+
+_JOINED = {"sum": "{} + {}", "prod": "{} * {}", "max": "tl.maximum({}, {})", "min": "tl.minimum({}, {})"}
+
+
+def shared(kernel: Kernel) -> bool:
+    """Whether the passed axis of a tile can be shared among programs: all that is carried are folds, merged by their own law."""
+    carried = [let for let in kernel.lets if let.carry is not None]
+    if kernel.stream is None or not carried or any(isinstance(let.op, Before) for let in kernel.lets):
+        return False
+    return all(isinstance(let.op, Dot | Reduce) and let.kind == "real" for let in carried)
+
+
+@dataclass
+class Merger(Frame):
+    """A frame with the values that go from tile to tile."""
+
+    states: dict[str, str] = field(default_factory=dict)  # let -> the variable that is merged
+    scales: dict[str, str] = field(default_factory=dict)  # reference -> the factor of this tile
+
+    def start(self, let: Let) -> None:
+        """The neutral element, before the first tile."""
+        op = let.op
+        fold = let.carry.fold if let.carry is not None else op.fold if isinstance(op, Reduce | Scan) else "sum"
+        if isinstance(op, Scan):
+            shape = tuple(d for d in self.scribe.shape(op.arg) if d.role != "passed")
+            kind = "tl.float64" if fold in ("sum", "prod") else "WIDE"
+        else:
+            shape, kind = self.scribe.shape(let.name), TYPES[let.kind]
+        name = self.fresh(f"{let.name}_run" if isinstance(op, Scan) else let.name if not let.name.startswith("_") else "fold")
+        blocks = ", ".join(self.given.block(d.name) for d in shape)
+        self.body(f"{name} = tl.full(({blocks}{',' * (len(shape) == 1)}), {NEUTRAL[fold]}, {kind})")
+        self.states[let.name] = name
+
+    def before(self, let: Let, op: Before) -> None:
+        """What is merged so far, under a name that stays."""
+        name = self.fresh(f"{self.states[op.of]}_before")
+        self.body(f"{name} = {self.states[op.of]}")
+        self.scribe.variables[let.name] = Code(name)
+
+    def merge(self, let: Let) -> None:
+        """One tile's share, merged into what the tiles before gave; a reference that grows rescales what refers to it."""
+        name, carry, scribe = self.states[let.name], let.carry, self.scribe
+        fold = carry.fold if carry is not None else let.op.fold if isinstance(let.op, Reduce) else "sum"
+        scaled = name
+        if carry is not None and carry.reference is not None:
+            marks = scribe.marks(scribe.shape(carry.reference), scribe.shape(let.name))
+            scaled = f"{name} * {self.scales[carry.reference]}{marks}"
+        if not isinstance(let.op, Dot | Reduce):
+            share, merged = scribe.expression(let), False
+        else:
+            share, merged = scribe.fold(let, scaled if fold == "sum" else "")
+        scribe.variables[let.name] = Code(name)
+        if merged:
+            self.body(f"{name} = {share.text}")
+        elif self._referred(let):
+            self._reference(let, name, share.text)
+        elif fold in ("sum", "prod"):
+            self.body(f"{name} = {_JOINED[fold].format(scaled, share.at(SUM if fold == 'sum' else PRODUCT + 1))}")
+        else:
+            self.body(f"{name} = {_JOINED[fold].format(name, share.text)}")
+
+    def _referred(self, let: Let) -> bool:
+        return any(x.carry is not None and x.carry.reference == let.name for x in self.kernel.lets)
+
+    def _reference(self, let: Let, name: str, share: str) -> str:
+        """The running maximum, and the factor by which everything relative to it shrinks when it grows."""
+        assert let.carry is not None
+        before, scale = self.fresh(f"{name}_before"), self.fresh(f"{name}_scale")
+        self.scales[let.name] = scale
+        self.body(f"{before} = {name}")
+        self.body(f"{name} = tl.maximum({name}, {share})")
+        finite = name
+        if self.parts or not let.carry.full:
+            finite = self.fresh(f"{name}_finite")
+            self.body(f'{finite} = tl.where({name} == float("-inf"), 0.0, {name})  # rows without a point so far')
+            self.scribe.variables[let.name] = Code(finite)
+        self.body(f"{scale} = {self._power(let, before, finite)}")
+        return finite
+
+    @staticmethod
+    def _power(let: Let, old: str, new: str) -> str:
+        power = "exp2" if let.carry is not None and let.carry.base2 else "exp"
+        return f"tl.{power}({old} - {new}){'.to(WIDE)' if let.kind == 'exact' else ''}"
+
+    # states of several programs
+
+    def _addresses(self, place: str) -> list[tuple[Let, str]]:
+        """Where the states of a program stand in memory, one after the other."""
+        out: list[tuple[Let, str]] = []
+        offset = place
+        for let in self.kernel.lets:
+            if let.carry is not None:
+                shape = self.scribe.shape(let.name)
+                blocks = [self.given.block(d.name) for d in shape]
+                steps = []
+                for n, dim in enumerate(shape):
+                    later = "".join(f" * {b}" for b in blocks[n + 1 :])
+                    steps.append(f"tl.arange(0, {blocks[n]}){self.scribe.marks((dim,), shape)}{later}")
+                out.append((let, " + ".join([offset, *steps])))
+                offset += f" + {' * '.join(blocks) or '1'}"
+        return out
+
+    def numel(self) -> str:
+        """Numbers of the states of one program, in the blocks of its tile."""
+        shapes = [self.scribe.shape(let.name) for let in self.kernel.lets if let.carry is not None]
+        return " + ".join(" * ".join(self.given.block(d.name) for d in shape) or "1" for shape in shapes)
+
+    def leave(self) -> None:
+        """The states of this program, for the kernel that joins the parts."""
+        self.body(f"place = states + tl.program_id(0).to(tl.int64) * ({self.numel()})")
+        for let, address in self._addresses("place"):
+            self.body(f"tl.store({address}, {self.states[let.name]})")
+
+    def join(self) -> None:
+        """The states of all parts, merged by the law of each."""
+        for let in self.kernel.lets:
+            if let.carry is not None:
+                self.start(let)
+        self.body.open("for part in range(0, PARTS):")
+        self.body(f"place = states + (tl.cast(part, tl.int64) * tl.num_programs(0) + tl.program_id(0)) * ({self.numel()})")
+        shares: dict[str, str] = {}
+        for let, address in self._addresses("place"):
+            carry, name = let.carry, self.states[let.name]
+            assert carry is not None
+            share = f"tl.load({address})"
+            if self._referred(let):
+                other = self.fresh(f"{name}_part")
+                self.body(f"{other} = {share}")
+                finite = self._reference(let, name, other)
+                shares[let.name] = self.fresh(f"{name}_share")
+                self.body(f"{shares[let.name]} = {self._power(let, other, finite)}")
+            elif carry.reference is not None:
+                marks = self.scribe.marks(self.scribe.shape(carry.reference), self.scribe.shape(let.name))
+                ours, theirs = self.scales[carry.reference], shares[carry.reference]
+                self.body(f"{name} = {name} * {ours}{marks} + {share} * {theirs}{marks}")
+            else:
+                self.body(f"{name} = {_JOINED[carry.fold].format(name, share)}")
+        self.body.close()
+        for name, variable in self.states.items():
+            self.scribe.variables[name] = Code(variable)
