@@ -5,6 +5,7 @@ Kernels are stood for by ones that only note their starts, so nothing here needs
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
@@ -159,7 +160,7 @@ def test_the_best_tile_is_written_into_the_table() -> None:
     for kernel in (k for k in space.values() if isinstance(k, Fake)):
         kernel.started.clear()
     function(**tensors())
-    started = [k.started[0] for k in space.values() if isinstance(k, Fake)]
+    started = [k.started[0] for k in space.values() if isinstance(k, Fake) and k.started]
     assert sorted(t[2:] for t in started) == sorted(one.tile[2:] for one in found.found)
 
 
@@ -258,6 +259,64 @@ def test_products_alone_have_nothing_to_tune() -> None:
     assert tune.baked(source, found.tiles) == source
 
 
+PARTED = """
+import torch
+import triton
+
+
+@torch.no_grad()
+def parted(*, x):
+    rows, columns, warps, stages = _tile("y", _POINTS, x.shape[0], 1, x.device, held=lambda r, c: r, shared=lambda r, c, s: 0)
+    parts = 2 if rows <= 64 else 1
+    states = torch.empty(parts, rows)
+    _y_kernel[(1,)](x, states, BLOCK_x=rows, PARTS=parts, num_warps=warps, num_stages=stages)
+    if parts > 1:
+        _y_join[(1,)](x, states, BLOCK_x=rows, PARTS=parts, num_warps=warps, num_stages=stages)
+    return states
+
+
+def _y_kernel():
+    pass
+
+
+def _y_join():
+    pass
+
+
+_POINTS = ((256, 1, 4, 1), (64, 1, 4, 1))
+TILES = {}
+
+
+def _padded(n):
+    return 1 << max(0, n - 1).bit_length()
+
+
+def _fitting(shapes, rows, columns, device, held, shared):
+    yield from shapes
+
+
+def _tile(name, shapes, rows, columns, device, held, shared):
+    return TILES.get((name, _padded(rows), _padded(columns))) or shapes[0]
+"""
+
+
+def test_all_that_a_tile_starts_is_timed_with_it() -> None:
+    """Where a tile has its pass shared by several programs, what joins their results is part of its time; its memory is its own."""
+    function = front.load(PARTED, "parted", "triton")
+    space = inspect.unwrap(function).__globals__
+    space |= {"_y_kernel": Fake(lambda tile: False), "_y_join": Fake(lambda tile: False)}
+    starts = {}
+
+    def taken(trial: record.Trial) -> float:
+        starts[trial.tile] = [start.name for start in trial.starts]
+        assert all(start.values[1].shape == (start.constants["PARTS"], trial.tile[0]) for start in trial.starts)
+        return 1.0
+
+    run(function, {"x": torch.zeros(256)}, Watch(taken))
+    assert starts[256, 1, 4, 1] == ["_y_kernel"]
+    assert starts[64, 1, 8, 1] == ["_y_kernel", "_y_join"]
+
+
 # what is kept
 
 
@@ -318,9 +377,10 @@ def test_the_text_of_a_kernel_is_its_own_and_its_helpers() -> None:
     source = einc.compile(SPEC, backend="triton", own=True).source
     module = record.emitted(faked()[0])
     assert module.source == source
-    (user,) = [name for name in module.kernels if "_tanh(" in source.split(f"def {name}(")[1].split("@triton.jit")[0]]
+    user = next(name for name in module.kernels if "_tanh(" in source.split(f"def {name}(")[1].split("@triton.jit")[0])
     plain = record.text_of(source, (user,))
-    helper, other = source.replace("tl.exp(-2.0 *", "tl.exp(-2 *"), source.replace("def _expect(", "def _expected(")
+    helper = source.replace("def _tanh(x):\n", "def _tanh(x):\n    x = x + 0\n")
+    other = source.replace("def _expect(", "def _expected(")
     assert source not in (helper, other)
     assert record.text_of(helper, (user,)) != plain
     assert record.text_of(other, (user,)) == plain
