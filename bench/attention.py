@@ -100,7 +100,7 @@ class Attention(Entry):
     def flex(self, task: Task) -> Prepared:
         _, H, G, T, S, _ = _read(task.sizes)
         mask, score = self._mods(task)
-        blocks = None if mask is None else create_block_mask(mask, None, None, T, S, device="cpu")
+        blocks = None if mask is None else create_block_mask(mask, None, None, T, S, device=task.device)
         compiled = torch.compile(flex_attention, dynamic=False)
 
         def call() -> torch.Tensor:
@@ -111,6 +111,22 @@ class Attention(Entry):
         tables = () if blocks is None else tuple(x for x in blocks.as_tuple() if isinstance(x, torch.Tensor))
         return Prepared(call, tables)
 
+    def flex_anew(self, task: Task) -> Prepared:
+        """FlexAttention where the mask is of this call alone: its table of blocks is made in each."""
+        _, H, G, T, S, _ = _read(task.sizes)
+        mask, score = self._mods(task)
+        if mask is None:
+            raise CannotError("needs no table of blocks")
+        making, compiled = torch.compile(create_block_mask), torch.compile(flex_attention, dynamic=False)
+
+        def call() -> torch.Tensor:
+            q, k, v = self.before(task.tensors)
+            blocks = making(mask, None, None, T, S, device=task.device)
+            y: torch.Tensor = compiled(q, k, v, score_mod=score, block_mask=blocks, enable_gqa=H != G)
+            return self.after(y, task.tensors)
+
+        return Prepared(call)
+
     # the exact answer
 
     def rows(self, sizes: Sizes) -> torch.Tensor:
@@ -119,9 +135,9 @@ class Attention(Entry):
             return torch.arange(T)
         return torch.linspace(0, T - 1, CHECKED_ROWS, dtype=torch.float64).round().long()
 
-    def exact(self, task: Task, rows: torch.Tensor) -> torch.Tensor:
+    def exact(self, task: Task, rows: torch.Tensor, dtype: torch.dtype = torch.float64) -> torch.Tensor:
         _, H, _, _, S, _ = _read(task.sizes)
-        x = {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in task.tensors.items()}
+        x = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in task.tensors.items()}
         q, k, v = self.before(x)
         mods = self._mods(task)
         parts = []

@@ -39,6 +39,10 @@ class Task:
     dtype: str
     tensors: Tensors
 
+    @property
+    def device(self) -> torch.device:
+        return next(iter(self.tensors.values())).device
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -79,8 +83,8 @@ class Case(Protocol):
     def flex(self, task: Task) -> Prepared: ...
     def rows(self, sizes: Sizes) -> torch.Tensor:
         """The rows of the result that are compared: all of them, or a spread of them with both ends."""
-    def exact(self, task: Task, rows: torch.Tensor) -> torch.Tensor:
-        """These rows of the result in float64."""
+    def exact(self, task: Task, rows: torch.Tensor, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+        """These rows of the result by plain torch; in another type than float64 they show what that type costs."""
     def picked(self, result: torch.Tensor, rows: torch.Tensor) -> torch.Tensor: ...
     def flops(self, task: Task) -> int:
         """The multiplications and additions of the products over visible pairs, twice each pair."""

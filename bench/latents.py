@@ -70,9 +70,9 @@ class LatentDecode(Entry):
     def rows(self, sizes: Sizes) -> torch.Tensor:
         return torch.arange(sizes["T"])
 
-    def exact(self, task: Task, rows: torch.Tensor) -> torch.Tensor:
+    def exact(self, task: Task, rows: torch.Tensor, dtype: torch.dtype = torch.float64) -> torch.Tensor:
         """Head by head in the expanded form, so that no head's keys are held beside another's."""
-        x = {name: tensor.double() for name, tensor in task.tensors.items()}
+        x = {name: tensor.to(dtype) for name, tensor in task.tensors.items()}
         seen = _visible(x)
         heads = []
         for q, p, u in zip(x["q"].unbind(1), x["P"], x["Q"], strict=True):

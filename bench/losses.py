@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch.nn import LinearCrossEntropyOptions
-from torch.nn.functional import cross_entropy, linear_cross_entropy
+from torch import nn
+from torch.nn.functional import cross_entropy
 
 from bench.case import DTYPES, CannotError, Entry, Prepared, Sizes, Task, Tensors, room_for
 
@@ -31,10 +31,12 @@ class LinearCrossEntropy(Entry):
         return Prepared(lambda: compiled(task.tensors))
 
     def library(self, task: Task) -> Prepared:
+        if not hasattr(nn.functional, "linear_cross_entropy"):
+            raise CannotError(f"came after torch {torch.__version__}")
         x, words = task.tensors, task.tensors["w"] - 1
         weight = x["W"].T.contiguous()  # as the library keeps it
-        options = LinearCrossEntropyOptions()
-        return Prepared(lambda: linear_cross_entropy(x["X"], weight, words, reduction="none", options=options))
+        options = nn.LinearCrossEntropyOptions()
+        return Prepared(lambda: nn.functional.linear_cross_entropy(x["X"], weight, words, reduction="none", options=options))
 
     def flex(self, task: Task) -> Prepared:
         raise CannotError("is attention")
@@ -42,9 +44,9 @@ class LinearCrossEntropy(Entry):
     def rows(self, sizes: Sizes) -> torch.Tensor:
         return torch.arange(0, sizes["T"], max(1, sizes["T"] // 256))
 
-    def exact(self, task: Task, rows: torch.Tensor) -> torch.Tensor:
+    def exact(self, task: Task, rows: torch.Tensor, dtype: torch.dtype = torch.float64) -> torch.Tensor:
         x = task.tensors
-        return _loss({"X": x["X"][rows].double(), "W": x["W"].double(), "w": x["w"][rows]})
+        return _loss({"X": x["X"][rows].to(dtype), "W": x["W"].to(dtype), "w": x["w"][rows]})
 
     def picked(self, result: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         return result[rows]

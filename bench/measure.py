@@ -7,9 +7,8 @@ import math
 import multiprocessing
 import os
 import re
-import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -25,7 +24,6 @@ from bench.case import CannotError, Prepared, Sizes, Task, make
 Call = Callable[[], Any]
 
 SAMPLE = 0.01  # a call shorter than this is repeated within one sample
-BOUNDS = {"float64": 1e-11, "float32": 1e-5, "bfloat16": 3e-2}
 MEMORY_LIMIT = 600.0
 
 
@@ -99,19 +97,6 @@ def interleaved(calls: Mapping[str, Call], rounds: int, patience: float = 0.0,
         found.append((quiet.disturbance(partial(once, names[first:] + names[:first], taken)), taken))
     best = sorted(found, key=lambda pair: pair[0])[:rounds]
     return Series({name: [taken[name] for _, taken in best] for name in names}, sum(far > 0 for far, _ in best))
-
-
-def ratio(reference: Iterable[float], own: Iterable[float]) -> float:
-    """How many times as fast as the reference: the median over rounds."""
-    return statistics.median(theirs / mine for theirs, mine in zip(reference, own, strict=True))
-
-
-def relative_error(result: torch.Tensor, exact: torch.Tensor) -> float:
-    """Root mean square of the difference over that of the exact values; infinite where something is not a number."""
-    if result.shape != exact.shape:
-        return math.inf
-    far = (result.double() - exact).square().mean().sqrt() / exact.square().mean().sqrt()
-    return float(far) if bool(torch.isfinite(far)) else math.inf
 
 
 GEMM = 2048

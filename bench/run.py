@@ -11,6 +11,7 @@ import torch
 
 from bench import measure
 from bench.case import DTYPES, CannotError, Case, Prepared, Sizes, Task, make
+from bench.judge import BOUNDS, ratio, relative_error
 from bench.record import Figures
 from bench.rivals import REFERENCES, Rival
 
@@ -79,7 +80,7 @@ def timed(task: Task, rivals: Sequence[Rival], rounds: int, patience: float = 0.
         one.gemm = gemm
         one.seconds, one.fastest, one.rounds, one.disturbed = statistics.median(taken), min(taken), len(taken), series.disturbed
         if reference is not None:
-            one.reference, one.ratio = reference, measure.ratio(times[reference], taken)
+            one.reference, one.ratio = reference, ratio(times[reference], taken)
     return list(found.values())
 
 
@@ -93,8 +94,8 @@ def checked(task: Task, rival: Rival, one: Figures, exact: torch.Tensor, rows: t
     except Exception as error:  # what a rival's compiler raises is its own affair, and the others go on
         one.status, one.note = "failed", f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:120]}"
         return None
-    one.error = measure.relative_error(task.case.picked(result, rows), exact)
-    if not one.error <= measure.BOUNDS[task.dtype]:
+    one.error = relative_error(task.case.picked(result, rows), exact)
+    if not one.error <= BOUNDS[task.dtype]:
         one.status, one.note = "wrong", f"relative error {one.error:.1e}"
         return None
     one.held = prepared.held_bytes

@@ -19,7 +19,7 @@ import einc
 
 sys.path.append(str(Path(__file__).parent.parent))  # the bench is no part of the package
 
-from bench import cases, measure, record, report, rivals, starting
+from bench import cases, judge, measure, record, report, rivals, starting
 from bench.attention import Attention
 from bench.case import CannotError, Case, Prepared, Sizes, make
 from bench.cli import main
@@ -80,7 +80,7 @@ def test_the_exact_answer_is_the_meaning_of_the_spec(name: str) -> None:
     task = make(case, sizes, "float64")
     arrays = {key: tensor.numpy() for key, tensor in task.tensors.items()}
     (meant,) = einc.interpret(case.spec, arrays, {key: sizes[key] for key in case.asks}).values()
-    assert measure.relative_error(torch.from_numpy(meant), case.exact(task, case.rows(sizes))) < 1e-13
+    assert judge.relative_error(torch.from_numpy(meant), case.exact(task, case.rows(sizes))) < 1e-13
 
 
 def test_some_rows_stand_for_many() -> None:
@@ -90,7 +90,7 @@ def test_some_rows_stand_for_many() -> None:
     assert (int(rows[0]), int(rows[-1]), len(rows), len(set(rows.tolist()))) == (0, 2999, 512, 512)
     task = make(case, sizes, "float64")
     whole = rivals.BY_NAME["library"].prepare(task).call()
-    assert measure.relative_error(case.picked(whole, rows), case.exact(task, rows)) < 1e-13
+    assert judge.relative_error(case.picked(whole, rows), case.exact(task, rows)) < 1e-13
     assert case.flops(task) == 4 * 2 * (9 * 3000 - 36)
 
 
@@ -132,9 +132,9 @@ def test_what_does_not_fit_the_machine_is_not_tried() -> None:
 
 def test_errors_are_relative_and_nan_is_far_away() -> None:
     exact = torch.tensor([3.0, 4.0], dtype=torch.float64)
-    assert measure.relative_error(exact * 1.01, exact) == pytest.approx(0.01)
-    assert measure.relative_error(torch.tensor([3.0, math.nan]), exact) == math.inf
-    assert measure.relative_error(torch.zeros(3), exact) == math.inf
+    assert judge.relative_error(exact * 1.01, exact) == pytest.approx(0.01)
+    assert judge.relative_error(torch.tensor([3.0, math.nan]), exact) == math.inf
+    assert judge.relative_error(torch.zeros(3), exact) == math.inf
 
 
 # measuring
@@ -159,7 +159,7 @@ def test_disturbed_rounds_are_run_again_and_told(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_ratio_is_taken_within_rounds() -> None:
-    assert measure.ratio([2.0, 20.0, 4.0], [1.0, 10.0, 1.0]) == 2.0
+    assert judge.ratio([2.0, 20.0, 4.0], [1.0, 10.0, 1.0]) == 2.0
 
 
 def test_peak_memory_is_that_of_the_call() -> None:

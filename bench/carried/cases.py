@@ -1,0 +1,146 @@
+"""The cases of a GPU, in the order in which they matter: a budget may end before the last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.attention import Attention, Mask
+from bench.carried.layers import Latents, Retention, Rotary
+from bench.case import Case, Sizes, Tensors
+from bench.cases import ALIBI, GQA, WINDOW, alibi, document_ids, documents, softcap, window
+from bench.losses import LinearCrossEntropy
+
+FULL = """
+use "sdpa"
+override mask L_{n h t s} : all
+output Y_{n h t}^d : all
+"""
+
+GQA_DECODE = """
+index n    : batch(B)
+index h    : head(H)
+index g    : head(G)
+index t    : time(T)
+index s    : time(S)
+index d, k : feature(d_k)
+map π(h) = ceil(h G / H) : g
+
+input Q_{n h t}^d, K_{n g s}^d, V_{n g s}^d
+
+mask L_{n h t s} : s ≤ t + S - T
+L_{n h t s} = 1/√d_k Q_{n h t}^k K_{n, π(h), s k}
+output Y_{n h t}^d = Σ_s softmax_s(L_{n h t s}) V_{n, π(h), s}^d
+"""
+
+LATENTS = """
+index n    : batch(B)
+index t    : time(T)
+index s    : time(S)
+index h    : head(H)
+index ρ    : latent(r)
+index d, k : feature(d_k)
+
+input  q_{n t h}^d, L_{n s}^ρ
+weight P_{h ρ}^d, Q_{h ρ}^d
+
+K_{n s h}^d = L_{n s}^ρ P_{h ρ}^d
+V_{n s h}^d = L_{n s}^ρ Q_{h ρ}^d
+
+mask L_{n t s}^{(h)} : s ≤ t + S - T
+L_{n t s}^{(h)} = 1/√d_k q_{n t h}^k K_{n s h k}
+A_{n t s}^{(h)} = softmax_s(L_{n t s}^{(h)})
+output Y_{n t h}^d = Σ_s A_{n t s}^{(h)} V_{n s h}^d
+"""
+
+ROTARY = """
+use "rope"
+index n : batch(B)
+index h : head(H)
+input x_{n h t}^d
+output y_{n h t}^k = x_{n h t}^d R_t_d^k
+"""
+
+
+def sinks(sizes: Sizes, tensors: Tensors) -> Mask:
+    width = sizes["W"]
+    return lambda b, h, t, s: (s <= t) & ((s < 4) | (s > t - width))
+
+
+KERNELS = ("sdpa-flash", "sdpa-cudnn", "sdpa", "flex", "flex-mask")
+UNMASKED = ("sdpa-flash", "sdpa-cudnn", "sdpa", "flex")
+MASKED = ("sdpa", "flex", "flex-mask")
+WRITTEN = ("eager", "compiled")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A case at one size and in one type. `tiny` is for the interpreter; `bytes_bound` says which ceiling is meant."""
+
+    case: Case
+    sizes: Sizes
+    tiny: Sizes
+    rivals: tuple[str, ...]
+    dtype: str = "bfloat16"
+    bytes_bound: bool = False
+
+    @property
+    def name(self) -> str:
+        """What `--case` takes."""
+        D = f"-d{self.sizes['D']}" if self.sizes.get("D", 128) != 128 else ""
+        return f"{self.case.name}-{self.sizes.get('S', self.sizes['T'])}{D}{'' if self.dtype == 'bfloat16' else '-' + self.dtype}"
+
+    @property
+    def kernel(self) -> str:
+        """The file of the generated module."""
+        return self.case.name.replace("-", "_")
+
+
+def _square(T: int, **changes: int) -> Sizes:
+    return {"B": 4, "H": 16, "T": T, "D": 128, **changes}
+
+
+def _small(**changes: int) -> Sizes:
+    return {"B": 1, "H": 2, "T": 24, "D": 8, **changes}
+
+
+CAUSAL = Attention("causal", "causal", "sdpa", ())
+ENTIRE = Attention("full", "every position sees all", FULL, (), mask=None)
+SLOPES = Attention("alibi", "causal with ALiBi", ALIBI, (), score=alibi, additive=True)
+CAPPED = Attention("softcap", "softcap 50", "gallery/softcap", (), score=softcap)
+NEAR = Attention("window", "a window", WINDOW, (), asks=("W",), mask=window)
+SINKS = Attention("sinks", "four sinks and a window", "gallery/sinks_window", (), asks=("W",), mask=sinks)
+PACKED = Attention("documents", "packed documents", "gallery/documents", (), mask=documents, extra=document_ids)
+GROUPS = Attention("gqa", "grouped queries 8:1", GQA, ())
+DECODE = Attention("decode", "one query over a cache", "gallery/decode", (), mask=None)
+GROUPED = Attention("decode-gqa", "one query over a cache, 8:1", GQA_DECODE, (), mask=None)
+LATENT = Latents("mla-decode", "one query over latents, absorbed", LATENTS, ())
+LOSS = LinearCrossEntropy("cross-entropy", "linear cross-entropy", "linear_cross_entropy", ())
+FADING = Retention("retention", "retention", "gallery/retention", ())
+TURNED = Rotary("rotary", "rotary positions", ROTARY, ())
+
+CASES: tuple[Measured, ...] = (
+    Measured(CAUSAL, _square(8192), _small(), KERNELS),
+    Measured(DECODE, {"B": 16, "H": 8, "T": 1, "S": 16384, "D": 128}, _small(T=1, S=40), (*UNMASKED, "eager"), bytes_bound=True),
+    Measured(GROUPS, _square(8192, H=32, G=4), _small(H=4, G=1), KERNELS),
+    Measured(SLOPES, _square(8192), _small(), MASKED),
+    Measured(NEAR, _square(8192, W=1024), _small(W=5), MASKED),
+    Measured(ENTIRE, _square(8192), _small(), UNMASKED),
+    Measured(PACKED, _square(8192), _small(), MASKED),
+    Measured(LATENT, {"B": 64, "H": 128, "T": 1, "S": 16384, "D": 128, "R": 512},
+             {"B": 2, "H": 2, "T": 1, "S": 40, "D": 8, "R": 16}, ("sdpa", "flex", *WRITTEN), bytes_bound=True),
+    Measured(GROUPED, {"B": 16, "H": 64, "G": 8, "T": 1, "S": 16384, "D": 128}, _small(H=4, G=1, T=1, S=40), UNMASKED,
+             bytes_bound=True),
+    Measured(LOSS, {"T": 4096, "V": 131072, "F": 4096}, {"T": 20, "V": 40, "F": 12}, ("sdpa", *WRITTEN)),
+    Measured(CAPPED, _square(8192), _small(), ("flex", "flex-mask")),
+    Measured(FADING, {"H": 64, "T": 16384, "D": 128}, {"H": 2, "T": 24, "D": 8}, WRITTEN, bytes_bound=True),
+    Measured(TURNED, {"B": 4, "H": 32, "T": 8192, "D": 128}, _small(), WRITTEN, bytes_bound=True),
+    Measured(CAUSAL, _square(8192, H=32, D=64), _small(D=4), KERNELS),
+    Measured(CAUSAL, _square(4096), _small(), ("sdpa", "flex"), dtype="float32"),
+    Measured(CAUSAL, _square(16384), _small(T=40), KERNELS),
+    Measured(ENTIRE, _square(16384), _small(T=40), UNMASKED),
+    Measured(SINKS, _square(8192, W=1024), _small(W=5), MASKED),
+    Measured(CAUSAL, _square(4096), _small(T=17), KERNELS),
+    Measured(ENTIRE, _square(4096), _small(T=17), UNMASKED),
+)
+
+BY_NAME = {case.name: case for case in CASES}

@@ -1,0 +1,84 @@
+"""The command line of a prepared folder: `python DIR/run.py`. It needs torch and Triton."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from bench.carried.cases import BY_NAME, CASES
+from bench.carried.clock import Clock, HostClock, clock_of
+from bench.carried.record import FILE, Record, machine
+from bench.carried.run import LostError, Place, run
+from bench.carried.supervise import Supervisor
+from bench.carried.warm import warm
+
+BUDGET = 440.0
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="run.py", description="Check and time the carried kernels beside their rivals, the most important first. Figures are "
+        f"appended to OUT/{FILE} as they come.")
+    made.add_argument("--case", action="append", choices=list(BY_NAME), metavar="NAME", help=f"which; all of: {', '.join(BY_NAME)}")
+    made.add_argument("--budget", type=float, default=BUDGET, help="seconds for everything (default: %(default).0f)")
+    made.add_argument("--out", type=Path, help="the folder of the figures (default: $OUT, else the prepared folder)")
+    made.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="default: %(default)s")
+    made.add_argument("--tiny", action="store_true", help="tiny sizes in float32, for Triton's interpreter")
+    made.add_argument("--workers", type=int, help="processes that fill the compilers' caches first (default: by cores; 0: none)")
+    made.add_argument("--part", choices=["all", "warm", "measure"], default="all", help="all, or one of its parts in this process")
+    made.add_argument("--share", default="0/1", help="with --part warm: which of how many")
+    return made
+
+
+def main(words: Sequence[str] | None = None, folder: Path | None = None, clock: Clock | None = None) -> int:
+    """0 where every case was measured and ours was right in all, else 1; 3 where the device was lost."""
+    asked = parser().parse_args(words)
+    if asked.device == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
+        print("no GPU is here: set TRITON_INTERPRET=1 and give --tiny, and Triton's interpreter runs the kernels", file=sys.stderr)
+        return 2
+    folder = folder or Path(__file__).parent.parent.parent
+    out: Path = asked.out or Path(os.environ.get("OUT") or folder)
+    names = asked.case or [case.name for case in CASES]
+    if asked.part == "all":
+        return whole(asked, names, folder, out / FILE)
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    device = torch.device(asked.device)
+    clock = clock or (HostClock() if asked.part == "warm" else clock_of(device))
+    record = Record(out / FILE, manifest["commit"], machine(device))
+    place = Place(folder, manifest["entries"], device, clock, record, clock.now() + asked.budget, asked.tiny)
+    try:
+        cases = [BY_NAME[name] for name in names]
+        if asked.part == "warm":
+            number, of = map(int, asked.share.split("/"))
+            print(f"warm {asked.share}: {warm(place, cases, number, of)}", flush=True)
+            return 0
+        return 0 if run(place, cases) else 1
+    except LostError as error:
+        print(f"the device was lost: {error}", flush=True)
+        return 3
+
+
+def whole(asked: argparse.Namespace, names: Sequence[str], folder: Path, file: Path) -> int:
+    """The parts in processes of their own, with caches that they share."""
+    gpu = asked.device != "cpu"
+    workers = asked.workers if asked.workers is not None else max(1, min(14, (os.cpu_count() or 2) - 2)) if gpu else 0
+    common = ["--out", str(file.parent), "--device", asked.device, *["--tiny"] * asked.tiny]
+    with tempfile.TemporaryDirectory() as caches:
+        environment = {**os.environ, "TRITON_CACHE_DIR": f"{caches}/triton", "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
+                       "TORCHINDUCTOR_COMPILE_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+
+        def start(words: list[str]) -> subprocess.Popen[bytes]:
+            return subprocess.Popen([sys.executable, str(folder / "run.py"), *common, *words], env=environment)
+
+        missed = Supervisor(start, time.monotonic, time.sleep, file, asked.budget).run(names, workers)
+    print(f"figures: {file}" + (f"; not ended: {', '.join(missed)}" if missed else ""), flush=True)
+    return 1 if missed else 0

@@ -1,0 +1,90 @@
+"""A carried module and the tiles of its kernels: which fit, which one is held, and what the compiler says of each."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+Tile = tuple[int, ...]  # rows, columns, warps, stages
+
+# Tiles that a module does not try by itself, for kernels of products.
+MORE: tuple[Tile, ...] = (
+    (128, 128, 8, 3), (128, 64, 8, 2), (128, 64, 4, 2), (128, 32, 4, 3), (64, 128, 4, 2), (64, 64, 4, 2), (64, 32, 4, 3),
+    (32, 64, 4, 3), (16, 128, 4, 3), (16, 64, 4, 3), (16, 32, 4, 3),
+)
+
+
+class PastError(Exception):
+    """A kernel has fewer tiles than that."""
+
+
+class Carried:
+    """A generated module, imported from its file. `seen` has the tiles that fit each kernel it has started, its own choice
+    first; `held` makes it take another one."""
+
+    def __init__(self, file: Path, entry: str) -> None:
+        found = importlib.util.spec_from_file_location(f"kernels_{file.stem}", file)
+        assert found is not None and found.loader is not None
+        self.module = importlib.util.module_from_spec(found)
+        found.loader.exec_module(self.module)
+        self.entry: Callable[..., Any] = getattr(self.module, entry)
+        self.seen: dict[str, tuple[Tile, ...]] = {}
+        self.asked: dict[str, tuple[int, int]] = {}
+        self.held: dict[str, Tile] = {}
+        self.turn: int | None = None  # every kernel takes the tile of this number
+        self._choose: Callable[..., Tile] | None = getattr(self.module, "_tile", None)
+        if self._choose is not None:
+            self.module.__dict__["_tile"] = self._tile
+
+    def __call__(self, **given: Any) -> Any:
+        return self.entry(**given)
+
+    def _tile(self, name: str, shapes: tuple[Tile, ...], rows: int, columns: int, *rest: Any, **how: Any) -> Tile:
+        assert self._choose is not None
+        own = self._choose(name, shapes, rows, columns, *rest, **how)
+        if name not in self.seen:
+            more = MORE if shapes == getattr(self.module, "_PRODUCTS", None) else ()
+            fitting = self.module._fitting((*shapes, *more), rows, columns, *rest, **how)
+            self.seen[name] = tuple(dict.fromkeys([tuple(own), *map(tuple, fitting)]))
+            self.asked[name] = (rows, columns)
+        if self.turn is not None:
+            if self.turn >= len(self.seen[name]):
+                raise PastError
+            return self.seen[name][self.turn]
+        return self.held.get(name, own)
+
+    def kernels(self) -> list[str]:
+        """The kernels that were started, those over most elements first."""
+        return sorted(self.seen, key=lambda name: -self.asked[name][0] * self.asked[name][1])
+
+    def choice(self, name: str) -> Tile:
+        return self.held.get(name, self.seen[name][0])
+
+    @contextmanager
+    def told(self) -> Iterator[dict[str, dict[str, int]]]:
+        """By kernel, the registers and spilled registers of what is started meanwhile, where the compiler tells them."""
+        found: dict[str, dict[str, int]] = {}
+        kernels = {name: value for name, value in vars(self.module).items() if name.endswith("_kernel") and hasattr(value, "run")}
+        before = {name: kernel.__dict__.get("run") for name, kernel in kernels.items()}
+        for name, kernel in kernels.items():
+            kernel.run = _telling(kernel.run, found, name.removeprefix("_").removesuffix("_kernel"))
+        try:
+            yield found
+        finally:
+            for name, kernel in kernels.items():
+                del kernel.run
+                if before[name] is not None:
+                    kernel.run = before[name]
+
+
+def _telling(run: Callable[..., Any], found: dict[str, dict[str, int]], name: str) -> Callable[..., Any]:
+    def running(*given: Any, **named: Any) -> Any:
+        made = run(*given, **named)
+        figures = {label: getattr(made, label, None) for label in ("n_regs", "n_spills")}
+        found[name] = {label: value for label, value in figures.items() if isinstance(value, int)}
+        return made
+
+    return running
