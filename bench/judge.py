@@ -32,18 +32,19 @@ FUDGE = {"float64": 10.0, "float32": 10.0, "bfloat16": 1.1}
 class Verdict:
     """How far a result is from the exact one, beside eager torch in the same type."""
 
+    status: str    # ok; inexact: within the bench's bounds, but farther than eager torch allows; wrong
     error: float   # relative root mean square
     beside: float  # mean distance over that of eager torch
-    note: str      # what is wrong; empty where nothing is
+    note: str      # why it is not ok
 
 
 def judge(result: torch.Tensor, exact: torch.Tensor, eager: torch.Tensor, dtype: str) -> Verdict:
     """FlexAttention's rule, mean|exact - result| ≤ fudge · mean|exact - eager|, and FlashAttention's, max|exact - result| ≤
     2 · max|exact - eager| + one rounding of the largest value."""
     if result.shape != exact.shape:
-        return Verdict(math.inf, math.inf, f"shape {tuple(result.shape)}, {tuple(exact.shape)} is right")
+        return Verdict("wrong", math.inf, math.inf, f"shape {tuple(result.shape)}, {tuple(exact.shape)} is right")
     if not bool(torch.isfinite(result).all()):
-        return Verdict(math.inf, math.inf, "holds what is not a number")
+        return Verdict("wrong", math.inf, math.inf, "holds what is not a number")
     mine, theirs = (result.double() - exact).abs(), (eager.double() - exact).abs()
     mean, fair = float(mine.mean()), float(theirs.mean())
     beside = mean / fair if fair else (1.0 if mean == 0 else math.inf)
@@ -54,4 +55,5 @@ def judge(result: torch.Tensor, exact: torch.Tensor, eager: torch.Tensor, dtype:
         note = f"mean error {beside:.2f} times that of eager torch"
     elif largest > bound:
         note = f"largest error {largest:.1e}, {bound:.1e} is allowed"
-    return Verdict(relative_error(result, exact), beside, note)
+    error = relative_error(result, exact)
+    return Verdict("wrong" if not error <= BOUNDS[dtype] else "inexact" if note else "ok", error, beside, note)

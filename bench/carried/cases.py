@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.attention import Attention, Mask
 from bench.carried.layers import Latents, Retention, Rotary
@@ -88,6 +88,10 @@ class Measured:
         """What `--case` takes."""
         D = f"-d{self.sizes['D']}" if self.sizes.get("D", 128) != 128 else ""
         return f"{self.case.name}-{self.sizes.get('S', self.sizes['T'])}{D}{'' if self.dtype == 'bfloat16' else '-' + self.dtype}"
+
+    def shrunk(self) -> Measured:
+        """For the interpreter, which has no bfloat16."""
+        return replace(self, sizes=self.tiny, dtype="float32")
 
     @property
     def kernel(self) -> str:

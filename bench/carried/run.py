@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ class Ready:
     def judged(self, result: torch.Tensor) -> Verdict:
         """Ours: as near as eager torch in the same type, and numbers everywhere."""
         if result.is_floating_point() and not bool(torch.isfinite(result).all()):
-            return Verdict(float("inf"), float("inf"), "holds what is not a number")
+            return Verdict("wrong", float("inf"), float("inf"), "holds what is not a number")
         return judge(self.task.case.picked(result, self.rows), self.exact, self.eager, self.case.dtype)
 
 
@@ -75,7 +75,7 @@ def run(place: Place, cases: Sequence[Measured]) -> bool:
             print(f"no time is left for {', '.join(one.name for one in cases[number:])}", flush=True)
             return False
         share = min(LONGEST, 2 * left / (len(cases) - number), left)
-        right &= attempt(place, tops, replace(case, sizes=case.tiny, dtype="float32") if place.tiny else case, case.name, share)
+        right &= attempt(place, tops, case.shrunk() if place.tiny else case, case.name, share)
     return right
 
 
@@ -165,7 +165,7 @@ def tune(place: Place, ready: Ready, module: Carried, until: float) -> dict[str,
               f"{': ' + verdict.note if verdict.note else ''} {told}", flush=True)
         best = {kernel: tried(place, ready, module, kernel, until) for kernel in module.kernels()}
     own = {kernel: module.seen[kernel][0] for kernel in best}
-    ways = {"einc": own} if facts["status"] == "ok" else {}
+    ways = {"einc": own} if verdict.status != "wrong" else {}
     chosen = {kernel: tile for kernel, (tile, _) in best.items() if tile is not None}
     if chosen and chosen != own and len(chosen) == len(own):
         ways["einc-tuned"] = chosen
@@ -177,7 +177,7 @@ def tune(place: Place, ready: Ready, module: Carried, until: float) -> dict[str,
 
 
 def _of(verdict: Verdict) -> Row:
-    return {"status": "wrong" if verdict.note else "ok", "note": verdict.note, "error": verdict.error, "beside": verdict.beside}
+    return {"status": verdict.status, "note": verdict.note, "error": verdict.error, "beside": verdict.beside}
 
 
 def held(module: Carried, tiles: dict[str, Tile], given: dict[str, Any]) -> Any:
@@ -197,8 +197,8 @@ def tried(place: Place, ready: Ready, module: Carried, kernel: str, until: float
             spoil(place.device)
             with module.told() as told:
                 verdict = ready.judged(module(**ready.given))
-            facts |= {"status": "wrong" if verdict.note else "ok", "note": verdict.note, **told.get(kernel, {})}
-            if not verdict.note:
+            facts |= {"status": verdict.status, "note": verdict.note, **told.get(kernel, {})}
+            if verdict.status != "wrong":
                 facts["seconds"] = seconds = quick(place.clock, lambda: module(**ready.given), 1 if place.tiny else 5)
                 best = min(best or (seconds, tile, verdict), (seconds, tile, verdict), key=lambda one: one[0])
         except Exception as error:  # what the compiler cannot make of a tile is a figure too
@@ -267,8 +267,8 @@ def spoil(device: torch.device) -> None:
 
 def forget(device: torch.device) -> None:
     """What compilers and allocators keep of a case."""
-    torch._dynamo.reset()
     if device.type == "cuda":
+        torch._dynamo.reset()
         torch.cuda.empty_cache()
 
 

@@ -26,6 +26,7 @@ def unlike(cases: Sequence[Measured]) -> list[Measured]:
 def warm(place: Place, cases: Sequence[Measured], number: int, of: int) -> int:
     """The part of process `number` of `of`: every so many of the tiles of each kernel, and some cases' compiled rivals. Their
     count; what fails here fails again, and is told, where it is measured."""
+    cases = [case.shrunk() for case in cases] if place.tiny else cases
     done = 0
     rivals = {case.name for turn, case in enumerate(cases) if turn % of == number}
     tiles = {case.name: (number - turn) % of for turn, case in enumerate(unlike(cases))}
@@ -36,7 +37,7 @@ def warm(place: Place, cases: Sequence[Measured], number: int, of: int) -> int:
             continue
         try:
             task = drawn(place, case)
-            if case.name in rivals:
+            if case.name in rivals and place.device.type == "cuda":
                 done += sum(tried(place, partial(_first, place, task, name)) for name in case.rivals if name in COMPILED)
             if case.name in tiles:
                 done += _tiles(place, case, task, tiles[case.name], of)
@@ -74,7 +75,7 @@ def _tiles(place: Place, case: Measured, task: Task, first: int, step: int) -> i
     module = Carried(place.folder / "kernels" / f"{case.kernel}.py", place.entries[case.kernel])
     done, module.turn = 0, first
     try:
-        while place.clock.now() < place.end:
+        while place.clock.now() < place.end and not (place.tiny and module.turn > 1):
             done += tried(place, lambda: module(**given(task)))
             module.turn += step
     except PastError:

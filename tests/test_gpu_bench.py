@@ -1,0 +1,364 @@
+"""What is carried to a GPU, without one: the prepared folder by itself on tiny sizes in Triton's interpreter, the supervisor
+with a clock and processes that are told what to do, the report from figures that are given."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+sys.path.append(str(Path(__file__).parent.parent))  # the bench is no part of the package
+
+from bench import gpu, gpu_report, record
+from bench.carried import cases, clock, run, supervise, warm
+from bench.carried.record import Record
+from bench.carried.tiles import Carried, PastError
+from bench.judge import judge
+
+ROOT = Path(__file__).parent.parent
+
+# The folder's own main with a clock that counts: every sample is a thousandth more than the one before, and each reading of
+# the time a hundredth later.
+DRIVER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import run
+
+class Counted:
+    reading = taken = 0
+    def now(self):
+        self.reading += 1
+        return self.reading / 100
+    def sample(self, call):
+        call()
+        self.taken += 1
+        return self.taken / 1000
+
+print([name for name in sys.modules if name.split(".")[0] in ("einc", "lark", "click", "rich")])
+sys.exit(run.main(sys.argv[2:], folder=run.folder, clock=Counted()))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("prepared")
+    done = CliRunner().invoke(gpu.main, ["prepare", str(found)])
+    assert done.exit_code == 0, done.output
+    return found
+
+
+def carried(folder: Path, out: Path, *words: str, driver: bool = True) -> subprocess.CompletedProcess[str]:
+    """The prepared folder in a process that finds nothing of this project beside it."""
+    head = ["-c", DRIVER, str(folder)] if driver else [str(folder / "run.py")]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"TRITON_INTERPRET": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OUT": str(out)}
+    command = [sys.executable, *head, "--device", "cpu", "--tiny", *words]
+    return subprocess.run(command, cwd=out, env=environment, capture_output=True, text=True, check=False)
+
+
+# what is carried
+
+
+def test_what_is_carried_imports_torch_and_triton_alone(folder: Path) -> None:
+    allowed = {"torch", "triton", "bench", *sys.stdlib_module_names}
+    files = sorted(folder.rglob("*.py"))
+    assert {file.stem for file in files if file.parent.name == "kernels"} == {case.kernel for case in cases.CASES}
+    for file in files:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        found = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+        found |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert {name.split(".")[0] for name in found} <= allowed, file.name
+        inner = {name for name in found if name.split(".")[0] == "bench"}
+        assert all((folder / f"{name.replace('.', '/')}.py").exists() for name in inner if name != "bench"), file.name
+
+
+def test_what_was_prepared_before_is_replaced(folder: Path) -> None:
+    (folder / "kernels" / "old.py").write_text("", encoding="utf-8")
+    gpu.prepare(folder)
+    assert not (folder / "kernels" / "old.py").exists()
+
+
+def test_names_of_cases_differ() -> None:
+    assert len(cases.BY_NAME) == len(cases.CASES)
+
+
+# a run
+
+
+def test_a_run_checks_tries_tiles_and_times(folder: Path, tmp_path: Path) -> None:
+    names = ("causal-8192", "mla-decode-16384", "cross-entropy-4096", "retention-16384", "rotary-8192")
+    done = carried(folder, tmp_path, "--part", "measure", *(word for name in names for word in ("--case", name)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("[]\n"), "the project is not imported"
+    rows = record.read(tmp_path / "gpu.jsonl")
+    assert [row["name"] for row in rows if row["kind"] == "gpu-end"] == list(names)
+    assert {row["status"] for row in rows if row["kind"] == "gpu" and row["rival"].startswith("einc")} == {"ok"}
+    by = {row["rival"]: row for row in rows if row["kind"] == "gpu" and row["case"] == "causal"}
+    assert by["flex"]["note"] == "is compiled on a GPU alone"
+    assert by["sdpa"]["status"] == "ok"
+    assert by["einc"]["tiles"]["Y"]
+    assert set(by["einc"]["ratios"]) == {"sdpa", "sdpa-flash"}
+    tiles = [row for row in rows if row["kind"] == "gpu-tile" and row["case"] == "causal"]
+    assert [row["own"] for row in tiles] == [True, False]
+    assert all(row["seconds"] > 0 and row["tile"] for row in tiles)
+    assert [set(row["flops"]) for row in rows if row["kind"] == "gpu-ceiling"] == [{"bfloat16", "float32"}]
+
+
+def test_the_whole_path(folder: Path, tmp_path: Path) -> None:
+    """Processes that fill caches, one that measures: kernels that are wrong or raise are told, and the rest goes on."""
+    broken = tmp_path / "broken"
+    gpu.prepare(broken)
+    for kernel, before, after in (("window", "tl.store(Y", "Y2 = Y2 * 1.5\n    tl.store(Y"), ("full", "tl.exp2(", "tl.no_such(")):
+        file = broken / "kernels" / f"{kernel}.py"
+        text = file.read_text(encoding="utf-8")
+        assert before in text
+        file.write_text(text.replace(before, after), encoding="utf-8")
+    words = [word for name in ("window-8192", "full-4096", "rotary-8192") for word in ("--case", name)]
+    done = carried(broken, tmp_path, *words, "--workers", "1", driver=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "warm 0/1:" in done.stdout
+    rows = [row for row in record.read(tmp_path / "gpu.jsonl") if row["kind"] == "gpu" and row["rival"] == "einc"]
+    assert [(row["case"], row["status"]) for row in rows] == [("window", "wrong"), ("full", "failed"), ("rotary", "ok")]
+    assert "no_such" in rows[1]["note"]
+
+
+def test_without_a_gpu_the_command_says_what_to_do(folder: Path, tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    done = subprocess.run([sys.executable, str(folder / "run.py"), "--device", "cpu"], cwd=tmp_path, env=environment,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "set TRITON_INTERPRET=1" in done.stderr
+
+
+def test_every_case_has_the_exact_answer_of_eager_torch(tmp_path: Path) -> None:
+    """The references of what only GPUs are asked agree with the ways that a person writes."""
+    place = run.Place(tmp_path, {}, torch.device("cpu"), clock.HostClock(), Record(tmp_path, "", {}), 0.0, True)
+    for case in cases.CASES:
+        if "eager" not in case.rivals or case.case.name == "decode":
+            continue
+        ready = run.prepared(place, case.shrunk())
+        far = judge(case.case.picked(case.case.eager(ready.task).call(), ready.rows), ready.exact, ready.eager, "float32")
+        assert far.error < 1e-6, case.name
+
+
+def test_a_result_is_held_against_eager_torch() -> None:
+    exact = torch.linspace(1, 2, 100, dtype=torch.float64)
+    eager = exact.float() * (1 + 1e-6)
+    assert judge(exact.float(), exact, eager, "float32").status == "ok"
+    near = judge(exact.float() * (1 + 5e-6), exact, eager, "float32")
+    assert (near.status, near.note[:13]) == ("inexact", "largest error")
+    assert judge(exact.float() * 1.1, exact, eager, "float32").status == "wrong"
+    assert judge(exact.float() * float("nan"), exact, eager, "float32").note == "holds what is not a number"
+    assert judge(exact.float()[:3], exact, eager, "float32").status == "wrong"
+    half = exact.bfloat16()
+    assert judge(half, exact, half, "bfloat16").beside == 1.0
+
+
+def test_tiles_are_tried_and_held(tmp_path: Path) -> None:
+    file = tmp_path / "made.py"
+    file.write_text("""
+_PRODUCTS = ((128, 128, 8, 2), (64, 64, 4, 3))
+def _fitting(shapes, rows, columns, device):
+    return (x for x in shapes if x[0] <= rows)
+def _tile(name, shapes, rows, columns, device):
+    return next(_fitting(shapes, rows, columns, device))
+def made(rows):
+    return _tile("Y", _PRODUCTS, rows, 64, None)
+""", encoding="utf-8")
+    module = Carried(file, "made")
+    assert module(rows=64) == (64, 64, 4, 3)
+    assert set(module.seen["Y"]) > {(64, 64, 4, 3), (16, 32, 4, 3)}
+    assert all(tile[0] <= 64 for tile in module.seen["Y"])
+    module.held = {"Y": (64, 64, 4, 2)}
+    assert module(rows=64) == (64, 64, 4, 2)
+    module.turn = len(module.seen["Y"])
+    with pytest.raises(PastError):
+        module(rows=64)
+
+
+def test_each_part_of_the_warming_is_done_once() -> None:
+    kept = warm.unlike(cases.CASES)
+    assert [case.name for case in kept if case.kernel == "causal"] == ["causal-8192", "causal-8192-d64", "causal-4096-float32"]
+
+
+def test_rounds_are_interleaved_and_fit_their_time() -> None:
+    order: list[str] = []
+
+    class Fixed(clock.HostClock):
+        def sample(self, call: clock.Call) -> float:
+            call()
+            return 0.1
+
+    calls = {name: (lambda name=name: order.append(name)) for name in "ab"}
+    taken = clock.interleaved(Fixed(), calls, 2.0)
+    assert {name: len(times) for name, times in taken.items()} == {"a": 10, "b": 10}
+    assert "".join(order[2:8]) == "abbaab"
+    assert len(clock.interleaved(Fixed(), calls, 0.1)["a"]) == 2, "slow calls get fewer rounds"
+
+
+# the supervisor
+
+
+@dataclass
+class Time:
+    """A clock that only waiting moves."""
+
+    seconds: float = 0.0
+
+    def now(self) -> float:
+        return self.seconds
+
+    def wait(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+@dataclass
+class Told:
+    """A process that does one thing after another as the time goes on, and ends after the last."""
+
+    time: Time
+    doing: list[tuple[float, Callable[[], None]]]
+    killed: bool = False
+    began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.began = self.time.now()
+
+    def poll(self) -> int | None:
+        while self.doing and self.time.now() - self.began >= self.doing[0][0]:
+            self.doing.pop(0)[1]()
+        return 0 if self.killed or not self.doing else None
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> tuple[Time, Path, list[list[str]]]:
+    return Time(), tmp_path / "gpu.jsonl", []
+
+
+def tell(file: Path, kind: str, name: str) -> Callable[[], None]:
+    def write() -> None:
+        with file.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps({"kind": kind, "name": name}) + "\n")
+
+    return write
+
+
+def supervised(world: tuple[Time, Path, list[list[str]]], steps: Callable[[list[str]], list[tuple[float, Callable[[], None]]]],
+               budget: float, names: list[str], workers: int = 0) -> list[str]:
+    time, file, started = world
+
+    def start(words: list[str]) -> Told:
+        started.append(words)
+        return Told(time, steps(words))
+
+    return supervise.Supervisor(start, time.now, time.wait, file, budget).run(names, workers)
+
+
+def names_of(words: list[str]) -> list[str]:
+    return [words[n + 1] for n, word in enumerate(words) if word == "--case"]
+
+
+def test_a_case_that_ends_the_process_is_left_out_of_the_next(world: tuple[Time, Path, list[list[str]]]) -> None:
+    _, file, started = world
+
+    def steps(words: list[str]) -> list[tuple[float, Callable[[], None]]]:
+        out: list[tuple[float, Callable[[], None]]] = []
+        for n, name in enumerate(names_of(words)):
+            out.append((10.0 * n + 5, tell(file, "gpu-begin", name)))
+            if name == "b":
+                return out
+            out.append((10.0 * n + 9, tell(file, "gpu-end", name)))
+        return out
+
+    assert supervised(world, steps, 440, ["a", "b", "c"]) == ["b"]
+    assert [names_of(words) for words in started] == [["a", "b", "c"], ["c"]]
+
+
+def test_a_case_that_hangs_is_given_up(world: tuple[Time, Path, list[list[str]]]) -> None:
+    time, file, started = world
+
+    def steps(words: list[str]) -> list[tuple[float, Callable[[], None]]]:
+        (first, *_) = names_of(words)
+        return [(1, tell(file, "gpu-begin", first)), (1e9 if first == "a" else 2, tell(file, "gpu-end", first)), (3, lambda: None)]
+
+    assert supervised(world, steps, 440, ["a", "b"]) == ["a"]
+    assert len(started) == 2
+    assert time.now() < supervise.START + supervise.STUCK + 10
+
+
+def test_the_budget_ends_a_run(world: tuple[Time, Path, list[list[str]]]) -> None:
+    time, file, started = world
+    steps = [(1.0, tell(file, "gpu-begin", "a")), (1e9, tell(file, "gpu-end", "a"))]
+    missed = supervised(world, lambda words: steps, 60, ["a", "b"])
+    assert missed == ["a", "b"]
+    assert time.now() < 62
+    assert len(started) == 1
+
+
+def test_processes_that_begin_nothing_are_not_started_for_ever(world: tuple[Time, Path, list[list[str]]]) -> None:
+    assert supervised(world, lambda words: [(1, lambda: None)], 440, ["a"]) == ["a"]
+    assert len(world[2]) == 2
+
+
+def test_caches_are_filled_in_their_part_of_the_budget(world: tuple[Time, Path, list[list[str]]]) -> None:
+    time, file, started = world
+
+    def steps(words: list[str]) -> list[tuple[float, Callable[[], None]]]:
+        return [(1e9, lambda: None)] if "warm" in words else [(1, tell(file, "gpu-begin", "a")), (2, tell(file, "gpu-end", "a"))]
+
+    assert supervised(world, steps, 100, ["a"], workers=3) == []
+    assert [words[words.index("--share") + 1] for words in started[:3]] == ["0/3", "1/3", "2/3"]
+    assert time.now() < 36
+
+
+# the report
+
+
+MACHINE = {"gpu": "NVIDIA H200", "torch": "2.11.0", "triton": "3.6.0", "python": "3.12.3"}
+
+
+def figures() -> list[record.Row]:
+    place = {"case": "causal", "sizes": {"B": 4, "H": 16, "T": 8192, "D": 128}, "dtype": "bfloat16"}
+    tail = {"commit": "x", "date": "2026-11-20T12:00Z", "machine": MACHINE}
+    flops, moved = 2**40, 2**29
+    timed = {"status": "ok", "note": "", "fastest": 2e-3, "rounds": 30, "flops": flops, "bytes": moved, "error": 2e-3}
+    tile = {**place, "kind": "gpu-tile", "kernel": "Y", "status": "ok", "note": "", "n_regs": 255, "n_spills": 4, **tail}
+    return [
+        {"kind": "gpu-ceiling", "flops": {"bfloat16": 7.9e14, "float32": 5e13}, "bytes": 4.3e12, **tail},
+        {"kind": "gpu", **place, "rival": "einc", "seconds": 3e-3, **timed, "ratios": {"sdpa-flash": 0.6}, **tail},
+        {"kind": "gpu", **place, "rival": "einc-tuned", "seconds": 2.5e-3, **timed, "ratios": {"sdpa-flash": 0.75, "flex": 1.1},
+         **tail},
+        {"kind": "gpu", **place, "rival": "sdpa-cudnn", "status": "failed", "note": "RuntimeError: a | b", **tail},
+        {**tile, "rival": "Y 128 128 8 2", "tile": [128, 128, 8, 2], "own": True, "seconds": 3e-3},
+        {**tile, "rival": "Y 128 64 4 3", "tile": [128, 64, 4, 3], "own": False, "seconds": 2.5e-3},
+        {"kind": "gpu-begin", "name": "causal-8192", **tail},
+    ]
+
+
+def test_figures_become_a_page(tmp_path: Path) -> None:
+    found = tmp_path / "found.jsonl"
+    found.write_text("".join(json.dumps(row) + "\n" for row in figures()), encoding="utf-8")
+    for _ in range(2):  # the same figures again take the place of the old ones
+        done = CliRunner().invoke(gpu.main, ["report", str(found), "--out", str(tmp_path)])
+        assert done.exit_code == 0, done.output
+    assert len(record.read(tmp_path / "gpu.jsonl")) == len(figures()) - 1
+    page = (tmp_path / "gpu.md").read_text(encoding="utf-8")
+    assert page == gpu_report.markdown(record.read(tmp_path / "gpu.jsonl"))
+    assert "| causal | B4 H16 T8192 D128 | bfloat16 | 2.5 ms | 440 TF/s | 56% | 0.75 | failed |  | 1.10 |  |  |  |" in page
+    assert "790 TF/s of a product of 8192² in bfloat16, 50 TF/s in float32, 4.30 TB/s of a copy" in page
+    assert "| Y | 128×128 8w 2s | 128×64 4w 3s | 2.5 ms | 1.20 | 255, 4 spilled | 128×128 8w 2s 3 ms |" in page
+    assert "| sdpa-cudnn | failed | RuntimeError: a / b |" in page
+    assert "causal" in done.output
+    assert CliRunner().invoke(gpu.main, ["report", "--out", str(tmp_path / "none")]).exit_code == 1
