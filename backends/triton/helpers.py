@@ -57,9 +57,12 @@ def _power(x, y):
     "_tanh": '''
 @triton.jit
 def _tanh(x):
-    """By one exponential, which cannot overflow."""
-    e = tl.exp(-2.0 * tl.abs(x))
-    y = (1.0 - e) / (1.0 + e)
+    """By one exponential, which cannot overflow; near 0, where 1 - e would lose its digits, by a continued fraction."""
+    size = tl.abs(x)
+    e = tl.exp(-2.0 * size)
+    square = x * x
+    above = tl.where(size < 0.25, size * (945.0 + square * (105.0 + square)), 1.0 - e)
+    y = above / tl.where(size < 0.25, 945.0 + square * (420.0 + 15.0 * square), 1.0 + e)
     return tl.where(x < 0, -y, y)
 ''',
     "_times": '''
