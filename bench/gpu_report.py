@@ -25,7 +25,7 @@ class Sheet:
 
     caption: str
     heads: tuple[str, ...]
-    lines: list[tuple[str, ...]]
+    lines: Sequence[tuple[str, ...]]
 
 
 def sheets(rows: Sequence[Row]) -> Iterator[Sheet]:
@@ -105,7 +105,7 @@ def _tera(rate: float) -> str:
 
 
 def _missing(row: Row | None) -> str:
-    return "" if row is None else {"cannot": "–"}.get(row["status"], row["status"])
+    return "" if row is None else "–" if row["status"] == "cannot" else str(row["status"])
 
 
 def _tiles(rows: Sequence[Row]) -> Sheet:

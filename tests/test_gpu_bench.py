@@ -95,7 +95,7 @@ def test_names_of_cases_differ() -> None:
 
 
 def test_a_run_checks_tries_tiles_and_times(folder: Path, tmp_path: Path) -> None:
-    names = ("causal-8192", "mla-decode-16384", "cross-entropy-4096", "retention-16384", "rotary-8192")
+    names = ("causal-8192", "mla-decode-16384", "cross-entropy-4096", "retention-16384")
     done = carried(folder, tmp_path, "--part", "measure", *(word for name in names for word in ("--case", name)))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("[]\n"), "the project is not imported"
@@ -203,6 +203,44 @@ def test_rounds_are_interleaved_and_fit_their_time() -> None:
     assert {name: len(times) for name, times in taken.items()} == {"a": 10, "b": 10}
     assert "".join(order[2:8]) == "abbaab"
     assert len(clock.interleaved(Fixed(), calls, 0.1)["a"]) == 2, "slow calls get fewer rounds"
+
+
+def test_a_device_is_timed_by_its_own_events_after_the_cache_is_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            done.append("record")
+
+        def synchronize(self) -> None:
+            done.append("synchronize")
+
+        def elapsed_time(self, other: Event) -> float:
+            return 2.0
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(clock, "FLUSHED", 8)
+    device = clock.DeviceClock(torch.device("cpu"))
+    device.junk.fill_(1)
+    assert device.sample(lambda: done.append(f"call, {int(device.junk.sum())} left")) == 0.002
+    assert done == ["record", "call, 0 left", "record", "synchronize"]
+
+
+def test_a_device_that_answers_nothing_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("illegal memory access")
+
+    place = run.Place(tmp_path, {}, torch.device("cpu"), clock.HostClock(), Record(tmp_path / "x", "", {}), 0.0, True)
+    monkeypatch.setattr(run, "measure", fails)
+    assert not run.attempt(place, clock.Ceilings({}, 1.0), cases.CASES[0], "a", 1.0)
+    monkeypatch.setattr(run, "finish", fails)
+    with pytest.raises(run.LostError, match="illegal memory access"):
+        run.attempt(place, clock.Ceilings({}, 1.0), cases.CASES[0], "b", 1.0)
+    kinds = [(row["kind"], row.get("name")) for row in record.read(tmp_path / "x")]
+    assert kinds == [("gpu-begin", "a"), ("gpu", None), ("gpu-end", "a"), ("gpu-begin", "b"), ("gpu", None)]
 
 
 # the supervisor

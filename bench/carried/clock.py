@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -38,13 +39,14 @@ class DeviceClock:
         return time.monotonic()
 
     def sample(self, call: Call) -> float:
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        event: Any = torch.cuda.Event
+        start, end = event(enable_timing=True), event(enable_timing=True)
         self.junk.zero_()
         start.record()
         call()
         end.record()
         end.synchronize()
-        return start.elapsed_time(end) / 1e3
+        return float(start.elapsed_time(end)) / 1e3
 
 
 class HostClock:
@@ -98,6 +100,6 @@ def ceilings(clock: Clock, device: torch.device, tiny: bool) -> Ceilings:
     for name, dtype in (("bfloat16", torch.bfloat16), ("float32", torch.float32)):
         a, b = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
         out = torch.empty_like(a)
-        flops[name] = 2 * side**3 / quick(clock, lambda a=a, b=b, out=out: torch.mm(a, b, out=out), 10)
+        flops[name] = 2 * side**3 / quick(clock, partial(torch.mm, a, b, out=out), 10)
     source, target = (torch.ones(count, dtype=torch.int8, device=device) for _ in range(2))
     return Ceilings(flops, 2 * count / quick(clock, lambda: target.copy_(source), 10))

@@ -92,11 +92,12 @@ class Retention(Plain):
         out = gamma.float()[:, None] ** (place + 1)
 
         def call() -> torch.Tensor:
-            qs, ks, vs = (x.unflatten(1, (-1, chunk)) for x in (q, k, v))
+            qs, ks, vs = (torch.unflatten(x, 1, (-1, chunk)) for x in (q, k, v))
             inside = ((qs @ ks.mT) * near[:, None]) @ vs
             sums = ((ks * into[:, None, :, None].to(q.dtype)).mT @ vs).float()
             held = torch.einsum("hnm,hmde->hnde", far, sums).to(q.dtype)
-            return (inside + (qs @ held) * out[:, None, :, None].to(q.dtype)).flatten(1, 2)
+            outside = (qs @ held) * out[:, None, :, None].to(q.dtype)
+            return torch.flatten(inside + outside, 1, 2)
 
         return call
 

@@ -70,7 +70,7 @@ def main(words: Sequence[str] | None = None, folder: Path | None = None, clock: 
 def whole(asked: argparse.Namespace, names: Sequence[str], folder: Path, file: Path) -> int:
     """The parts in processes of their own, with caches that they share."""
     gpu = asked.device != "cpu"
-    workers = asked.workers if asked.workers is not None else max(1, min(14, (os.cpu_count() or 2) - 2)) if gpu else 0
+    workers = asked.workers if asked.workers is not None else max(1, min(12, (os.cpu_count() or 2) - 2)) if gpu else 0
     common = ["--out", str(file.parent), "--device", asked.device, *["--tiny"] * asked.tiny]
     with tempfile.TemporaryDirectory() as caches:
         environment = {**os.environ, "TRITON_CACHE_DIR": f"{caches}/triton", "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",

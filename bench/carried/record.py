@@ -70,7 +70,7 @@ def line(row: Row, tops: Mapping[str, float], copy: float) -> str:
     if "seconds" not in row:
         return f"{head} {row['status']}: {row['note']}"
     rate, moved = row["flops"] / row["seconds"], row["bytes"] / row["seconds"]
-    told = f"{head} {row['seconds'] * 1e3:9.3f} ms {rate / 1e12:7.1f} TF/s ({rate / tops[row['dtype']]:4.0%} of a product)"
+    told: str = f"{head} {row['seconds'] * 1e3:9.3f} ms {rate / 1e12:7.1f} TF/s ({rate / tops[row['dtype']]:4.0%} of a product)"
     told += f" {moved / 1e9:6.0f} GB/s ({moved / copy:4.0%} of a copy)  error {row['error']:.1e}"
     told += f" {row['status']}: {row['note']}" * (row["status"] != "ok")
     ratios = row.get("ratios") or {}

@@ -17,7 +17,7 @@ from bench.case import Task
 
 def unlike(cases: Sequence[Measured]) -> list[Measured]:
     """One case for those that differ in lengths alone: Triton compiles them once."""
-    kept = {}
+    kept: dict[tuple[str, int | None, str], Measured] = {}
     for case in cases:
         kept.setdefault((case.kernel, case.sizes.get("D"), case.dtype), case)
     return list(kept.values())
