@@ -21,7 +21,7 @@ sys.path.append(str(Path(__file__).parent.parent))  # the bench is no part of th
 from bench import gpu, gpu_report, record
 from bench.carried import cases, clock, run, supervise, warm
 from bench.carried.record import Record
-from bench.carried.tiles import Carried, PastError
+from bench.carried.tiles import Carried, PastError, worth
 from bench.judge import judge
 
 ROOT = Path(__file__).parent.parent
@@ -167,19 +167,27 @@ def test_tiles_are_tried_and_held(tmp_path: Path) -> None:
     file = tmp_path / "made.py"
     file.write_text("""
 _PRODUCTS = ((128, 128, 8, 2), (64, 64, 4, 3))
-def _fitting(shapes, rows, columns, device):
-    return (x for x in shapes if x[0] <= rows)
-def _tile(name, shapes, rows, columns, device):
-    return next(_fitting(shapes, rows, columns, device))
+_POINTS = ((1024, 1, 4, 1), (16, 1, 4, 1))
+def _fitting(shapes, rows, columns, device, held):
+    return (x for x in shapes if x[0] <= rows and held(x[0], x[1]) < 10000)
+def _tile(name, shapes, rows, columns, device, held):
+    return next(_fitting(shapes, rows, columns, device, held))
 def made(rows):
-    return _tile("Y", _PRODUCTS, rows, 64, None)
+    _tile("before", _POINTS, 16, 1, None, held=lambda rows, columns: 1)
+    return _tile("Y", _PRODUCTS, rows, 64, None, held=lambda rows, columns: rows * columns)
 """, encoding="utf-8")
     module = Carried(file, "made")
     assert module(rows=64) == (64, 64, 4, 3)
-    assert set(module.seen["Y"]) > {(64, 64, 4, 3), (16, 32, 4, 3)}
-    assert all(tile[0] <= 64 for tile in module.seen["Y"])
+    assert module.kernels() == ["Y", "before"]
+    assert module.seen["before"] == ((16, 1, 4, 1),)
+    assert module.seen["Y"][:2] == ((64, 64, 4, 3), (64, 128, 4, 2)), "its own, then the largest"
+    assert {tile[0] for tile in module.seen["Y"]} == {64, 32, 16}
+    assert (16, 32, 4, 4) in module.seen["Y"]
+    assert worth((128, 128, 8, 2), [(16, 64, 4, 2), (16, 256, 8, 3), (32, 64, 4, 3)]) == ((128, 128, 8, 2), (32, 64, 4, 3))
     module.held = {"Y": (64, 64, 4, 2)}
     assert module(rows=64) == (64, 64, 4, 2)
+    module.turn = 1
+    assert module(rows=64) == (64, 128, 4, 2), "a kernel that has no other tile keeps its own"
     module.turn = len(module.seen["Y"])
     with pytest.raises(PastError):
         module(rows=64)

@@ -40,7 +40,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str] | None = None, folder: Path | None = None, clock: Clock | None = None) -> int:
-    """0 where every case was measured and ours was right in all, else 1; 3 where the device was lost."""
+    """0 where every case came to its end, whatever was found, else 1; with `--part measure` 1 also where ours was not right in
+    all of them, and 3 where the device was lost; 2 where the command cannot be done."""
     asked = parser().parse_args(words)
     if asked.device == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
         print("no GPU is here: set TRITON_INTERPRET=1 and give --tiny, and Triton's interpreter runs the kernels", file=sys.stderr)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from bench.carried.record import Row, read
 
-STUCK = 90.0      # seconds after which a case is given up from outside
+STUCK = 70.0      # seconds after which a case is given up from outside
 START = 20.0      # seconds in which a process imports, and measures the ceilings
 WARMING = 0.3     # of the budget, at most
 

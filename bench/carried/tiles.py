@@ -10,15 +10,23 @@ from typing import Any
 
 Tile = tuple[int, ...]  # rows, columns, warps, stages
 
-# Tiles that a module does not try by itself, for kernels of products.
+# Tiles that a module does not try by itself, for kernels of products. The estimate of registers does not hold them back.
 MORE: tuple[Tile, ...] = (
-    (128, 128, 8, 3), (128, 64, 8, 2), (128, 64, 4, 2), (128, 32, 4, 3), (64, 128, 4, 2), (64, 64, 4, 2), (64, 32, 4, 3),
-    (32, 64, 4, 3), (16, 128, 4, 3), (16, 64, 4, 3), (16, 32, 4, 3),
+    (128, 128, 8, 3), (128, 128, 4, 2), (128, 64, 8, 2), (128, 64, 4, 2), (128, 64, 4, 3), (128, 32, 4, 3), (64, 128, 4, 2),
+    (64, 128, 8, 2), (64, 64, 4, 2), (64, 32, 4, 3), (32, 128, 4, 2), (32, 64, 4, 3), (16, 256, 8, 3), (16, 128, 8, 4),
+    (16, 128, 4, 4), (16, 64, 4, 5), (16, 64, 4, 3), (16, 32, 4, 4),
 )
 
 
+def worth(own: Tile, found: list[Tile]) -> tuple[Tile, ...]:
+    """The tiles to try: a kernel's own choice, then the others from the largest on, without those far smaller than its own."""
+    rows, area = own[0], own[0] * own[1]
+    near = [tile for tile in found if 4 * tile[0] >= rows and 8 * tile[0] * tile[1] >= area]
+    return tuple(dict.fromkeys([own, *sorted(near, key=lambda tile: -tile[0] * tile[1])]))
+
+
 class PastError(Exception):
-    """A kernel has fewer tiles than that."""
+    """A kernel of products has fewer tiles than that."""
 
 
 class Carried:
@@ -44,17 +52,21 @@ class Carried:
 
     def _tile(self, name: str, shapes: tuple[Tile, ...], rows: int, columns: int, *rest: Any, **how: Any) -> Tile:
         assert self._choose is not None
-        own = self._choose(name, shapes, rows, columns, *rest, **how)
+        own = tuple(self._choose(name, shapes, rows, columns, *rest, **how))
+        products = shapes == getattr(self.module, "_PRODUCTS", None)
         if name not in self.seen:
-            more = MORE if shapes == getattr(self.module, "_PRODUCTS", None) else ()
-            fitting = self.module._fitting((*shapes, *more), rows, columns, *rest, **how)
-            self.seen[name] = tuple(dict.fromkeys([tuple(own), *map(tuple, fitting)]))
+            found = list(self.module._fitting(shapes, rows, columns, *rest, **how))
+            if products:
+                found += self.module._fitting(MORE, rows, columns, *rest, **{**how, "held": lambda *_: 0})
+            self.seen[name] = worth(own, [tuple(tile) for tile in found])
             self.asked[name] = (rows, columns)
-        if self.turn is not None:
-            if self.turn >= len(self.seen[name]):
-                raise PastError
+        if self.turn is None:
+            return self.held.get(name, own)
+        if self.turn < len(self.seen[name]):
             return self.seen[name][self.turn]
-        return self.held.get(name, own)
+        if products:
+            raise PastError
+        return own
 
     def kernels(self) -> list[str]:
         """The kernels that were started, those over most elements first."""

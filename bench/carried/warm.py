@@ -78,6 +78,8 @@ def _tiles(place: Place, case: Measured, task: Task, first: int, step: int) -> i
         while place.clock.now() < place.end and not (place.tiny and module.turn > 1):
             done += tried(place, lambda: module(**given(task)))
             module.turn += step
+            if module.turn >= max(map(len, module.seen.values()), default=0):
+                break
     except PastError:
         pass
     return done
