@@ -84,6 +84,18 @@ def tuner(backend: str) -> Any:
     return import_module(f"einc.backends.{backend}.tune")
 
 
+def builder(backend: str) -> Any:
+    """What a back end compiles its kernels with for devices that are not here. EincError where it has no kernels of a device."""
+    if find_spec(f"einc.backends.{backend}.offline") is None:
+        raise EincError([Problem(f"the back end `{backend}` has no kernels of a device: --target and --emit are not for it")])
+    return import_module(f"einc.backends.{backend}.offline")
+
+
+def runner(backend: str) -> Any:
+    """Where a back end's modules run: `device()` for tensors, `settle()` to wait for what was started."""
+    return import_module(f"einc.backends.{backend}.load")
+
+
 def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = False, narrow: bool = False,
             own: bool = False, tune: bool = False) -> Compiled:
     """A spec (a path, the name of one that comes with einc, or the text itself) as a callable.

@@ -9,9 +9,14 @@ from typing import Any
 from einc.backends.host.naming import entry_name
 
 
+def filename(source: str, entry: str) -> str:
+    """The name under which the lines of an emitted module show in tracebacks."""
+    return f"<einc {entry} {abs(hash(source)):x}>"
+
+
 def load(source: str, entry: str) -> Callable[..., Any]:
     """The function `entry` of an emitted module; its lines show in tracebacks."""
-    name = f"<einc {entry} {abs(hash(source)):x}>"
+    name = filename(source, entry)
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     space: dict[str, Any] = {"__name__": f"einc.emitted.{entry}"}
     exec(compile(source, name, "exec"), space)

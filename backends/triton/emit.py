@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from einc.backends.host.module import Page, write
 from einc.backends.triton.helpers import HELPERS
 from einc.backends.triton.launch import launch
-from einc.plan import Kernel, Module
+from einc.plan import Call, Kernel, Module, Runs, leaves
 
 
 def emit(plan: Module) -> str:
@@ -27,8 +27,9 @@ class _Triton:
 
     def types(self, module: Module) -> list[str]:
         """The element type that the kernels compute in."""
-        del module
-        return ["wide = tl.float64 if dtype == torch.float64 else tl.float32"]
+        if not any(isinstance(step, Kernel | Runs | Call) for step in leaves(module.steps)):
+            return []
+        return ["_ready(device, dtype)", "wide = tl.float64 if dtype == torch.float64 else tl.float32"]
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
         """A call; the function itself stands after the entry."""

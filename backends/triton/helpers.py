@@ -122,8 +122,16 @@ def _precision(device):
     return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "tf32x3"
 ''',
     "_ready": '''
-def _ready(kernel, device):
-    """A GPU, or Triton's interpreter."""
+def _ready(device, dtype):
+    """Kernels run on a GPU, or on the CPU in Triton's interpreter; not every GPU has every type."""
+    if device.type == "cpu" and not triton.knobs.runtime.interpret:
+        raise RuntimeError(
+            "the tensors are on the CPU, where these kernels do not run: move them to a GPU, set TRITON_INTERPRET=1 before "
+            "triton is imported, or compile for the torch back end")
+    if device.type == "cuda" and not torch.version.hip and dtype == torch.bfloat16:
+        major, minor = torch.cuda.get_device_capability(device)
+        if major < 8:
+            raise TypeError(f"bfloat16 needs compute capability 8.0 and this GPU has {major}.{minor}: give float16 or float32")
 ''',
     "_PRODUCTS": '''
 # Tiles in the order in which they are tried: rows, columns, warps, stages.
@@ -160,7 +168,15 @@ def _fitting(shapes, rows, columns, device, registers, shared):
 def _tile(name, shapes, rows, columns, device, registers, shared):
     """Rows and columns of a program's tile, its warps and the stages of its pipeline."""
     tuned = TILES.get((name, _padded(rows), _padded(columns)))
-    return tuned or next(_fitting(shapes, rows, columns, device, registers, shared), shapes[-1])
+    if tuned or (tuned := next(_fitting(shapes, rows, columns, device, registers, shared), None)):
+        return tuned
+    for least in reversed(shapes):  # slow, for some registers find no place
+        if shared(least[0], least[1], least[3]) <= _room(device):
+            return least
+    r, c, _, stages = shapes[-1]
+    raise ValueError(
+        f"no tile of {name} fits: {r} x {c} needs {shared(r, c, stages)} bytes of shared memory and this device has "
+        f"{_room(device)}. An axis that a tile holds whole is too long: compile for the torch back end, or cut the axis")
 
 
 def _room(device):

@@ -16,13 +16,14 @@ from einc.plan import Kernel
 
 _COLUMNS, _DEPTH = 256, 256  # the longest columns, and the longest depth of a product, that a tile holds whole
 _STEP = 64  # of a depth that it does not
+_ORDERED = 64  # columns where tiles go in order: programs are few, and each holds a state
 _ELEMENTS = {"integer": "torch.int64", "exact": "torch.float64"}
 
 
 def launch(kernel: Kernel, page: Page) -> list[str]:
     """Writes the statements that run the kernel on the page; the lines that define it."""
     made = write_kernel(page.module, kernel)
-    page.helpers |= made.helpers | {"_tl_type", "_offset"} | ({"_precision"} if _uses(made, "PRECISION") else set())
+    page.helpers |= made.helpers | {"_tl_type", "_offset", "_ready"} | ({"_precision"} if _uses(made, "PRECISION") else set())
     page.helpers |= made.joined.helpers if made.joined is not None else set()
     body, name = page.body, page.names.fresh(f"_{identifier(kernel.name)}_kernel")
     for text in kernel.texts[-1:]:
@@ -117,7 +118,7 @@ def _tile(kernel: Kernel, made: Written, page: Page) -> dict[str, str]:
         if dim.role in ("whole", "columns"):
             lengths[dim.name] = page.names.fresh(f"block_{dim.name}")
             extent = extent_text(given, kernel, dim.axes)
-            most = f", {_COLUMNS}" if dim.role == "columns" else ""
+            most = f", {_ORDERED if kernel.resumed is not None else _COLUMNS}" if dim.role == "columns" else ""
             padded = f"_padded({extent}{', 16' if products else ', 1' if most else ''}{most})"
             cut = f" if {extent} <= {_DEPTH} else {_STEP}" if dim.name in made.deep else ""
             body(f"{lengths[dim.name]} = {padded}{cut}")

@@ -1,7 +1,96 @@
-"""Emitted text -> callable."""
+"""Emitted text -> callable, where it runs, and what is told when a kernel fails: its equations and its lines."""
 
 from __future__ import annotations
 
-from einc.backends.host.load import load
+import re
+import traceback
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
 
-__all__ = ["load"]
+import torch
+
+from einc.backends.host import load as host
+from einc.errors import EincError, Help, Problem
+
+_AROUND = 3  # lines shown on each side of the one that failed
+
+
+def device() -> str:
+    """Where tensors are put when nobody says where: the GPU; without one the CPU, for Triton's interpreter."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def settle() -> None:
+    """Waits for the kernels that were started."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def load(source: str, entry: str) -> Callable[..., Any]:
+    """The function `entry` of an emitted module.
+
+    EincError where Triton is not installed. Calls raise RuntimeError where Triton refuses a kernel, with its equations and
+    the lines at which it stopped.
+    """
+    try:
+        function = host.load(source, entry)
+    except ModuleNotFoundError as error:
+        help_ = Help("`pip install 'triton>=3.6'` on Linux, or compile for the torch back end, which runs anywhere")
+        raise EincError([Problem(f"{error.name} is not installed, which these kernels are written in", helps=(help_,))]) from None
+
+    @wraps(function)
+    def told(**given: Any) -> Any:
+        try:
+            return function(**given)
+        except Exception as error:
+            text = _told(error, source, host.filename(source, entry))
+            if text is None:
+                raise
+            raise RuntimeError(text) from error
+
+    return told
+
+
+def _told(error: BaseException, source: str, name: str) -> str | None:
+    """The kernel, its equations, and its lines around the failure; None for errors that are not Triton's."""
+    chain = [error]
+    while (cause := chain[-1].__cause__) is not None:
+        chain.append(cause)
+    if not any(type(e).__module__.startswith("triton") for e in chain):
+        return None
+    lines = source.splitlines()
+    frames = [frame for e in chain for frame in traceback.extract_tb(e.__traceback__) if frame.filename == name]
+    called = next((frame for frame in frames if _launched(lines, frame.lineno or 0)), None)
+    kernel = _launched(lines, called.lineno or 0) if called is not None else ""
+    start = next((n for n, line in enumerate(lines) if line.startswith(f"def {kernel}(")), 0) if kernel else 0
+    node = next((n for e in chain if (n := getattr(getattr(e, "node", None), "lineno", None))), None)
+    inner = [frame.lineno or 0 for frame in frames if (frame.lineno or 0) > start + 1]
+    at = start - 1 + node if node is not None else inner[-1] - 1 if inner else None  # Triton counts from the decorator
+    reason = str(chain[-1]).strip().splitlines()
+    out = [f"the kernel {kernel or 'of this module'} failed: {reason[-1] if reason else type(chain[-1]).__name__}"]
+    out += _equations(lines, start) if kernel else []
+    if at is not None:
+        first = max(start, at - _AROUND)
+        out += ["the lines:", *(f"{'>' if n == at else ' '} {n + 1:5} {lines[n]}" for n in range(first, min(len(lines), at + _AROUND + 1)))]
+    return "\n".join(out)
+
+
+def _launched(lines: list[str], number: int) -> str:
+    """The kernel that the statement at a line of the host starts."""
+    for line in reversed(lines[max(0, number - 12) : number]):
+        if match := re.match(r"\s+(_\w+)\[\(.*\)\]\(", line):
+            return match[1]
+        if line.startswith("def "):
+            return ""
+    return ""
+
+
+def _equations(lines: list[str], start: int) -> list[str]:
+    """The text of a kernel that says what it computes."""
+    first = next((n for n in range(start, len(lines)) if lines[n].strip().startswith('r"""')), None)
+    if first is None:
+        return []
+    last = next(n for n in range(first + 1, len(lines)) if lines[n].strip().endswith('"""'))
+    told = [lines[first].strip().removeprefix('r"""'), *(line.strip() for line in lines[first + 1 : last])]
+    return ["it computes:", *(f"  {line}" for line in told)]

@@ -25,6 +25,7 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from einc.backends.triton.load import load
+from einc.plan import Module
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,17 @@ class Launch:
     def tile(self) -> dict[str, int]:
         """Elements of each dimension of the tile, by the names of the text."""
         return {key.removeprefix("BLOCK_"): int(str(n)) for key, n in self.named.items() if key.startswith("BLOCK_")}
+
+    def handed(self) -> list[dict[str, object]]:
+        """The arguments that the code reads, in order: tensors, and numbers that are not 1."""
+        out: list[dict[str, object]] = []
+        for name, value in zip(self.function.arg_names, self.arguments, strict=False):
+            if isinstance(value, torch.Tensor):
+                out.append({"name": name, "type": "pointer", "element": str(value.dtype).removeprefix("torch.")})
+            elif value != 1 or isinstance(value, float):
+                kind = "float64" if isinstance(value, float) else "int32" if -(2**31) <= int(str(value)) < 2**31 else "int64"
+                out.append({"name": name, "type": kind, "value": value})
+        return out
 
     @cached_property
     def key(self) -> str:
@@ -110,6 +122,7 @@ class Binary:
     registers: int
     spills: int
     counts: Mapping[str, int]
+    symbol: str = ""
 
 
 def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int], target: Target) -> list[Launch]:
@@ -172,6 +185,45 @@ def compiled(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes:
     return out
 
 
+@dataclass(frozen=True)
+class Made:
+    """A launch and its binary."""
+
+    launch: Launch
+    binary: Binary
+
+    def described(self) -> dict[str, Any]:
+        """What a loader must know: the symbol, the programs and threads of the launch, shared memory, the arguments in order.
+
+        Arguments are `pointer` for tensors and numbers with their type; a 1 and constants stand in the code and are no
+        arguments. After them Triton's launchers hand over two pointers to memory for its own use, here null.
+        """
+        binary, threads = self.binary, self.binary.warps * (64 if self.binary.target.startswith("gfx") else 32)
+        return {
+            "kernel": binary.kernel, "symbol": binary.symbol, "programs": self.launch.programs, "threads": threads,
+            "shared": binary.shared, "registers": binary.registers, "spills": binary.spills, "stages": binary.stages,
+            "tile": self.launch.tile, "arguments": self.launch.handed(),
+        }  # fmt: skip
+
+
+def kernels(plan: Module, source: str, sizes: Mapping[str, int], dtype: str, target: Target) -> list[Made]:
+    """Every kernel that a call at these sizes starts, compiled for the target. Raises what the entry or the compiler raises."""
+    real = getattr(torch, dtype)
+    inputs = {
+        tensor.key: torch.empty([int(slot.set.extent.at(sizes)) for slot in tensor.slots], device="meta",
+                                dtype=torch.int64 if tensor.integer else real)
+        for tensor in plan.inputs
+    }
+    asked = inspect.signature(inspect.unwrap(load(source, plan.name))).parameters.keys() - inputs.keys()
+    found = launches(source, plan.name, inputs, {name: n for name, n in sizes.items() if name in asked}, target)
+    out = []
+    for launch, binary in built(found, target, workers=2):
+        if isinstance(binary, Exception):
+            raise binary
+        out.append(Made(launch, binary))
+    return out
+
+
 class _Stub:
     """A driver without a device: Triton asks it for a target, and for a number to keep what is compiled by."""
 
@@ -205,7 +257,7 @@ def _build(launch: Launch, target: Target) -> Binary:
     asm = dict(kernel.asm)
     counted = _of_amd(str(asm["amdgcn"])) if "amdgcn" in asm else _of_nvidia(bytes(asm["cubin"]))
     meta = kernel.metadata
-    return Binary(launch.kernel, target.name, asm, meta.num_warps, meta.num_stages, meta.shared, *counted)
+    return Binary(launch.kernel, target.name, asm, meta.num_warps, meta.num_stages, meta.shared, *counted, symbol=meta.name)
 
 
 _NVIDIA = ("HGMMA", "QGMMA", "IGMMA", "HMMA", "DMMA", "UTCHMMA", "UTCQMMA", "LDGSTS", "UTMALDG", "LDL", "STL", "MUFU.EX2")

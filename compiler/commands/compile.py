@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from einc import front
+from einc.commands.binaries import ABLE, EMIT, TARGET, write
 from einc.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, STRICT, failure, known_sizes, typed
 from einc.commands.run import DATA, DTYPE, SEED
-from einc.commands.sizes import names
+from einc.commands.sizes import default, names
 from einc.commands.tune import ready
 from einc.plan import Module
 from einc.terms import TypedProgram
@@ -24,21 +26,31 @@ from einc.terms import TypedProgram
 @NARROW
 @OWN
 @click.option("--tuned", is_flag=True, help="Write in the tiles that `einc tune` found for --sizes, --dtype and this device.")
+@TARGET
+@EMIT
 @SIZES
 @DTYPE
 @DATA
 @SEED
-def command(*, file: str, output: str | None, backend: str, strict: bool, narrow: bool, own: bool, tuned: bool,
-            sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int) -> None:
+def command(*, file: str, output: str | None, backend: str, strict: bool, narrow: bool, own: bool, tuned: bool, target: str | None,
+            kind: str | None, sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int) -> None:
     """Write the Python file that computes the spec FILE; it needs no einc to run."""
     if output is not None and Path(output).resolve() == Path(file).resolve():
         raise failure(f"{output} is the spec itself; it is not overwritten")
     for option, value in {"--sizes": sizes, "--dtype": dtype, "--data": data_file}.items():
-        if value and not tuned:
-            raise failure(f"{option} is for --tuned: without it one file works on any sizes and types")
+        if value and not tuned and not (target and option != "--data"):
+            raise failure(f"{option} is for --tuned and --target: without them one file works on any sizes and types")
+    if kind is not None and target is None:
+        raise failure("--emit is for --target", "give the device to compile for, such as --target sm_90")
+    if target is not None and click.get_current_context().get_parameter_source("backend") is ParameterSource.DEFAULT:
+        backend = ABLE[0]  # the one that has kernels of a device
     program = typed(file, strict)
     plan = front.plan(program, front.choices(narrow, own))
     text = front.emit(plan, backend)
+    if target is not None:
+        known_sizes(sizes, names(program), program.sizes)
+        write(plan, text, backend, target, kind, default(program, sizes), dtype or "bfloat16", output)
+        return
     if tuned:
         known_sizes(sizes, names(program), program.sizes)
         text = _tuned(file, program, plan, text, backend, sizes, data_file, dtype, seed)

@@ -54,8 +54,16 @@ def command(ctx: click.Context, *, file: str, sizes: dict[str, int], data_file: 
     known_sizes(sizes, names(program), program.sizes)
     inputs, numbers = gather(program, sizes, data_file, dtype, seed)
     module = front.compile(file, backend=backend, narrow=narrow, own=own)
+    runner = front.runner(backend)
+    there = {key: tensor.to(runner.device()) for key, tensor in inputs.items()}
+
+    def call() -> Any:
+        value = module(**there, **numbers)
+        runner.settle()
+        return value
+
     with _progress(console) as progress:
-        outputs, told = execute(program, lambda: module(**inputs, **numbers), repeat, progress)
+        outputs, told = execute(program, call, repeat, progress)
     console.print(_table(program, inputs, outputs))
     console.print("\n".join(told))
     if output is not None:
