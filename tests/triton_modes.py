@@ -1,7 +1,8 @@
 """Emitted Triton files under Triton's interpreter, in a process that compiles as well; the interpreter's half precision made right.
 
 Which of the two a function of Triton's own language is, is settled when triton is imported; `interpreted` exchanges them for a
-while. The interpreter holds bfloat16 and fp8 as bits and computes with the bits: for the time being that is put right too.
+while. The interpreter holds bfloat16 and fp8 as bits and computes with the bits, and has comparisons of single numbers in the
+type of the numbers: for the time being that is put right too.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PLACES = (tl, tl.core, tl.standard, tl.math, tl.random, tl.core.tensor, tl.core.
 def interpreted() -> Iterator[None]:
     """Within it, files that are loaded run in Triton's interpreter; outside, those loaded outside can be compiled."""
     saved = [(place, dict(place.__dict__)) for place in PLACES]
-    numbers = [(place, dict(place.__dict__)) for place in (inner.InterpreterBuilder, inner.ReduceOps)]
+    numbers = [(place, dict(place.__dict__)) for place in (inner.InterpreterBuilder, inner.ReduceOps, inner.GridExecutor)]
     usual, made = triton.knobs.runtime.interpret, dict[Any, Any]()
     try:
         triton.knobs.runtime.interpret = True
@@ -40,6 +41,7 @@ def interpreted() -> Iterator[None]:
                     one = made.setdefault(value, inner.InterpretedFunction(value.fn))
                     setattr(place, name, _method(one) if place is tl.core.tensor else one)
         _half_precision()
+        inner.GridExecutor._restore_args_dev = _nothing
         with np.errstate(all="ignore"):
             yield
     finally:
@@ -47,6 +49,10 @@ def interpreted() -> Iterator[None]:
         inner.InterpretedFunction.rewritten_fn.clear()
         for place, names in [*saved, *numbers]:
             _restore(place, names)
+
+
+def _nothing(*_: Any) -> None:
+    """In place of copying each tensor, all of its storage, onto itself: they are on the CPU to begin with."""
 
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,7 +137,10 @@ def _half_precision() -> None:
     def binary_op(self: Any, a: Any, b: Any, op: Any) -> Any:
         if (brain(a) or brain(b)) and op not in BITS:
             return boxed(op(value(a), value(b)))
-        return usual["binary_op"](self, a, b, op)
+        made = usual["binary_op"](self, a, b, op)
+        if made.data.dtype == np.bool_:
+            made.dtype = tl.int1  # a comparison of single numbers would count as one of them
+        return made
 
     def unary_op(self: Any, a: Any, op: Any) -> Any:
         return boxed(op(value(a))) if brain(a) else usual["unary_op"](self, a, op)
