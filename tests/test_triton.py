@@ -23,7 +23,6 @@ from test_backends import (
     OPERATORS,
     PLACES_OF_NAMES,
     QUICK,
-    WORDS,
     case,
     distances,
     expanded,
@@ -74,12 +73,12 @@ def kernel_of(case: Case, tiles: Mapping[str, Tiling] | None = None) -> Callable
 def test_kernels_mean_what_the_interpreter_says(case: Case) -> None:
     """One function for all sizes, whatever the tiles."""
     program = typed_of(case)
-    functions = {n: kernel_of(case, tiles) for n, tiles in enumerate((SMALL, None, UNEVEN))}
+    functions = [kernel_of(case, tiles) for tiles in (SMALL, None)]
     for seed, sizes in enumerate(case.trials()):
         if possible(case, sizes):
             inputs = arrays(program, sizes, case.ranges, seed)
             want = meaning(program, inputs, sizes)
-            for function in functions.values() if not seed else [functions[seed % 2]]:
+            for function in functions if not seed else [functions[seed % 2]]:
                 assert_close(called(function, program, tensors(inputs), sizes), want, NEAR)
 
 
@@ -87,16 +86,15 @@ def test_kernels_mean_what_the_interpreter_says(case: Case) -> None:
 def test_any_strides_will_do_and_inputs_stay(case: Case) -> None:
     program = typed_of(case)
     usual = tensors(arrays(program, case.sizes, case.ranges))
-    for laid in (strided, transposed, expanded):
-        keys = [tensor.key for tensor in program.inputs() if tensor.role == "input" or laid is not expanded]
-        inputs = {**usual, **{key: laid(usual[key]) for key in keys}}
-        before = {key: x.clone() for key, x in inputs.items()}
-        want = meaning(program, {key: x.numpy() for key, x in inputs.items()}, case.sizes)
-        assert_close(called(kernel_of(case, SMALL), program, inputs, case.sizes), want, NEAR)
-        assert all(torch.equal(inputs[key], before[key]) for key in inputs)
+    ways = itertools.cycle((strided, transposed, expanded))
+    inputs = {tensor.key: laid(usual[tensor.key]) for tensor, laid in zip(program.inputs(), ways, strict=False)}
+    before = {key: x.clone() for key, x in inputs.items()}
+    want = meaning(program, {key: x.numpy() for key, x in inputs.items()}, case.sizes)
+    assert_close(called(kernel_of(case, UNEVEN), program, inputs, case.sizes), want, NEAR)
+    assert all(torch.equal(inputs[key], before[key]) for key in inputs)
 
 
-@each(CASES, BROKEN)
+@each(FILES, {})
 def test_no_result_shares_memory(case: Case) -> None:
     program = typed_of(case)
     inputs = overlapping(tensors(arrays(program, case.sizes, case.ranges)))
@@ -108,8 +106,10 @@ def test_no_result_shares_memory(case: Case) -> None:
     assert len(set(own)) == len(own) and not set(own) & given
 
 
-@each(CASES, BROKEN)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize(("case", "dtype"), [
+    *(pytest.param(one, torch.bfloat16, id=f"{one.name}-bfloat16") for one in CASES),
+    *(pytest.param(one, kind, id=f"{one.name}-{kind}") for one in FILES for kind in (torch.float32, torch.float16)),
+])
 def test_a_narrower_type_is_as_near_as_with_torch(case: Case, dtype: torch.dtype) -> None:
     """In the type of the data, and not much farther from the meaning than what torch's own operations reach in it."""
     program = typed_of(case)
@@ -138,7 +138,7 @@ def test_narrow_products_are_as_near(case: Case) -> None:
         assert far <= max(3 * allowed, 0.02)
 
 
-@pytest.mark.parametrize(("dtype", "fudge"), [(torch.float32, 10), (torch.bfloat16, 1.3), (torch.float16, 1.3)], ids=str)
+@pytest.mark.parametrize(("dtype", "fudge"), [(torch.float32, 10), (torch.bfloat16, 1.3)], ids=str)
 @pytest.mark.parametrize("name", EAGER)
 def test_rounding_is_no_worse_than_written_out(name: str, dtype: torch.dtype, fudge: float) -> None:
     eager, sizes = EAGER[name]
@@ -186,11 +186,10 @@ def test_rows_and_columns_of_any_number(name: str, sizes: tuple[int, int]) -> No
 
 
 @pytest.mark.parametrize("groups", [(8, 8), (8, 2), (8, 1), (5, 2), (1, 1)], ids=str)
-@pytest.mark.parametrize("steps", [1, 3, 40])
+@pytest.mark.parametrize("steps", [1, 20])
 def test_heads_in_groups(groups: tuple[int, int], steps: int) -> None:
     heads, shared = groups
-    for tiles in (SMALL, None):
-        agrees(case("gqa"), {**case("gqa").sizes, "T": steps, "H": heads, "G": shared}, tiles)
+    agrees(case("gqa"), {**case("gqa").sizes, "T": steps, "H": heads, "G": shared}, {**SMALL, "_POINTS": (256, 1, 4, 1)})
 
 
 EMPTY = """index t, s : time(T)
@@ -256,7 +255,9 @@ def failure(bodies: Sequence[str]) -> str:
 def test_every_operation_on_every_kind_of_operand(case: Case) -> None:
     """On its own, and along an index that is folded: reals, whole numbers, positions, numbers, sizes and single elements."""
     bodies = []
-    pairs = itertools.product(KINDS, KINDS if case.name in OPERATIONS else [""])
+    pairs: Iterator[tuple[str, ...]] = itertools.product(KINDS, KINDS if case.name in OPERATIONS else [""])
+    if case.name in ("add", "mul", "max", "min", "eq"):  # the other half is the same
+        pairs = itertools.combinations_with_replacement(KINDS, 2)
     for n, pair in enumerate(pairs):
         inner = case.text.format(*(kind.replace("t", "s") for kind in pair)).replace("x_t", "x_s")
         maximum = n % 2 and "1[" not in case.text  # an indicator under a maximum is refused
@@ -270,11 +271,11 @@ def test_every_operation_on_every_kind_of_operand(case: Case) -> None:
 # random programs
 
 
-@settings(max_examples=60, deadline=None, phases=QUICK)
+@settings(max_examples=50, deadline=None, phases=QUICK)
 @given(cascades())
 def test_random_cascades(case: Case) -> None:
     note(f"{case.text}\n{case.sizes}")
-    attempt(case, NEAR, (SMALL, None))
+    attempt(case, NEAR)
 
 
 @settings(max_examples=30, deadline=None, phases=QUICK)
@@ -296,12 +297,12 @@ def test_a_module_imports_torch_and_triton_alone(case: Case) -> None:
     assert found >= {"triton", "triton.language"}
 
 
-OWN_WORDS = ["tl", "triton", "program", "programs", "phase", "first", "last", "warps", "stages", "x", "c", "fold", "DTYPE", "WIDE", "OFFSET",
-             "PRECISION", "SPLIT", "BLOCK_t", "BLOCK_s", "rows", "columns", "t_at", "s_in", "s_from", "x_tile", "TILES"]
+WORDS = ["tl", "torch", "rows", "programs", "program", "phase", "first", "DTYPE", "PRECISION", "BLOCK_t", "range", "float", "s_from", "x_tile",
+         "fold", "T", "t"]
 
 
 @pytest.mark.parametrize("place", PLACES_OF_NAMES)
-@pytest.mark.parametrize("word", dict.fromkeys([*WORDS, *OWN_WORDS]))
+@pytest.mark.parametrize("word", WORDS)
 def test_a_name_hides_nothing_that_the_module_needs(word: str, place: str) -> None:
     text = "index t, s : time(T)\n" + PLACES_OF_NAMES[place].format(word)
     if pipeline.check(Source("<text>", text), Report()) is None:

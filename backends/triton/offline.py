@@ -128,6 +128,7 @@ class Binary:
 def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int], target: Target) -> list[Launch]:
     """What `entry` starts on the target for inputs of these shapes, strides and types, in order; only their layout is read.
 
+    Of `sizes` it is given those that it asks for; where no input is real, it computes in torch's default type.
     RuntimeError where the process runs Triton's interpreter; ValueError and TypeError of the entry where inputs do not fit.
     """
     if knobs.runtime.interpret:
@@ -141,8 +142,9 @@ def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes:
         if isinstance(kernel, JITFunction):
             kernel.run = _recorder(name, kernel, kernel.run, made)
     shapes = {name: torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for name, x in inputs.items()}
+    asked = inspect.signature(function).parameters.keys() - shapes.keys()
     with torch.device("meta"):
-        function(**shapes, **sizes)
+        function(**shapes, **{name: sizes[name] for name in asked if name in sizes})
     return made
 
 

@@ -1,0 +1,117 @@
+"""`python -m bench.offline`: what the Triton kernels of the specs need on each target, compiled without a device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+import triton
+from rich.table import Table
+
+import einc
+from bench.cli import HELP, OUT, progress, wide_console
+from bench.record import Row, Run, write
+from einc.backends.triton.offline import TARGETS, Binary, Launch, Target, built, launches
+
+ROOT = Path(__file__).parent.parent
+SPECS = {path.stem: path for path in sorted((ROOT / "specs").rglob("*.ein"))}
+SIZES = {"T": 4096, "S": 4096, "U": 4096, "N": 4096, "H": 16, "G": 4, "B": 2, "d_model": 1024, "r": 512, "W": 512, "V": 4096, "P": 512}
+WIDTHS = frozenset({"d", "d_k", "d_v", "D"})
+
+
+def sizes(names: frozenset[str], width: int) -> dict[str, int]:
+    """A size for each name; the widths of heads are what varies."""
+    return {name: width if name in WIDTHS else SIZES[name] for name in names}
+
+
+def starts(name: str, width: int, target: Target) -> list[Launch]:
+    """What a call of the spec in bfloat16 starts."""
+    module = einc.compile(SPECS[name], backend="triton", own=True)
+    asked = sizes(module.plan.sizes, width)
+    inputs = {}
+    for tensor in module.program.inputs():
+        kind = torch.int64 if tensor.integer else torch.bfloat16
+        inputs[tensor.key] = torch.empty([int(s.set.extent.at(asked)) for s in tensor.slots], dtype=kind, device="meta")
+    return launches(module.source, module.plan.name, inputs, asked, target)
+
+
+def wanted(names: tuple[str, ...], widths: tuple[int, ...], target: Target) -> dict[str, tuple[str, int, Launch]]:
+    """The kernels of the specs, each text and tile once, under the first spec and width that have it."""
+    out: dict[str, tuple[str, int, Launch]] = {}
+    for name in names:
+        for width in widths:
+            for launch in starts(name, width, target):
+                out.setdefault(launch.key, (f"{name}/{launch.kernel}", width, launch))
+    return out
+
+
+def figures(launch: Launch, target: Target, found: Binary | Exception) -> dict[str, Any]:
+    """What a kernel needs, or why there is none; whether it can be started."""
+    out: dict[str, Any] = {"tile": launch.tile, "warps": launch.named["num_warps"], "stages": launch.named["num_stages"]}
+    if isinstance(found, Exception):
+        lines = str(found).strip().splitlines()
+        return {**out, "status": "failed", "note": f"{type(found).__name__}: {lines[-1][:200] if lines else ''}"}
+    counts = {name: n for name, n in found.counts.items() if n}
+    fits = found.shared <= target.shared
+    return {**out, "status": "ok" if fits else "cannot", "note": "" if fits else f"has {target.shared} bytes of shared memory",
+            "registers": found.registers, "spills": found.spills, "shared": found.shared, "instructions": counts}
+
+
+def measured(names: tuple[str, ...], widths: tuple[int, ...], target: Target, workers: int) -> Iterator[tuple[int, Row]]:
+    """A row for each kernel, as soon as it is there; with each, how many there will be."""
+    found = wanted(names, widths, target)
+    for (case, width, _), (launch, made) in zip(found.values(), built([x for *_, x in found.values()], target, workers), strict=True):
+        yield len(found), {"case": case, "sizes": {"d": width}, "dtype": "bfloat16", "rival": target.name, "triton": triton.__version__,
+                           **figures(launch, target, made)}
+
+
+def told(counts: Mapping[str, int]) -> str:
+    return " ".join(f"{name} {n}" for name, n in counts.items())
+
+
+def table(rows: list[Row]) -> Table:
+    out = Table(box=None, pad_edge=False)
+    for heading in ("kernel", "d", "target", "tile", "warps", "stages", "registers", "spills", "shared", "instructions"):
+        out.add_column(heading, justify="left" if heading in ("kernel", "target", "tile", "instructions") else "right")
+    for row in rows:
+        numbers = [str(row.get(name, "")) for name in ("warps", "stages", "registers", "spills", "shared")]
+        tile = " ".join(f"{name}{n}" for name, n in row["tile"].items())
+        said = told(row.get("instructions", {})) if row["status"] == "ok" else f"{row['status'].upper()}: it {row['note']}"
+        out.add_row(row["case"], str(row["sizes"]["d"]), row["rival"], tile, *numbers, said,
+                    style="bold" if row["status"] != "ok" or row["spills"] else None)
+    return out
+
+
+@click.command(context_settings=HELP)
+@click.option("--spec", "names", multiple=True, type=click.Choice(list(SPECS)), help="Which specs; all without it.")
+@click.option("--target", "targets", multiple=True, type=click.Choice(list(TARGETS)), help="Which targets; all without it.")
+@click.option("--width", "widths", multiple=True, type=click.IntRange(min=1), default=(64, 128), show_default=True,
+              help="Widths of heads.")
+@click.option("--workers", type=click.IntRange(min=1), default=os.cpu_count() or 1, help="Kernels that are compiled at a time.")
+@OUT
+def main(*, names: tuple[str, ...], targets: tuple[str, ...], widths: tuple[int, ...], workers: int, out: Path) -> None:
+    """Compile the kernels of the specs in bfloat16 and print what they need: registers of a thread, spilled ones, bytes of
+    shared memory, and instructions that tell how products and copies are done. Bold lines have spills or cannot be started.
+
+    Figures replace those of the same kernel, width and target in OUT/offline.jsonl.
+    """
+    console, here = wide_console(), Run()
+    rows: list[Row] = []
+    for target in targets or TARGETS:
+        with progress(console, None) as (tell, _):
+            found = []
+            for count, row in measured(names or tuple(SPECS), widths, TARGETS[target], workers):
+                found.append(here.row("offline", **row))
+                tell(f"{target}: {len(found)} of {count} kernels")
+        write(out / "offline.jsonl", found)
+        rows += found
+    console.print(table(rows))
+    console.print(f"wrote {out / 'offline.jsonl'}")
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m bench.offline")
