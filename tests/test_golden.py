@@ -8,6 +8,7 @@ import pytest
 from helpers import normal_of, plan_of, source_of, typed_of
 from programs import FILES, Case
 
+from einc.backends.triton.emit import emit
 from einc.planning.table import table
 from einc.show import show
 
@@ -18,6 +19,7 @@ STAGES = {
     "normal": lambda case: show(normal_of(case)),
     "plan": lambda case: table(plan_of(case)),
     "source": source_of,
+    "kernels": lambda case: emit(plan_of(case)),
 }
 WHERE = {name: [GOLDEN / name / f"{stage}.txt" for stage in STAGES] for name in SPECS}
 

@@ -71,8 +71,8 @@ def _told(error: BaseException, source: str, name: str) -> str | None:
     out = [f"the kernel {kernel or 'of this module'} failed: {reason[-1] if reason else type(chain[-1]).__name__}"]
     out += _equations(lines, start) if kernel else []
     if at is not None:
-        first = max(start, at - _AROUND)
-        out += ["the lines:", *(f"{'>' if n == at else ' '} {n + 1:5} {lines[n]}" for n in range(first, min(len(lines), at + _AROUND + 1)))]
+        shown = range(max(start, at - _AROUND), min(len(lines), at + _AROUND + 1))
+        out += ["the lines:", *(f"{'>' if n == at else ' '} {n + 1:5} {lines[n]}" for n in shown)]
     return "\n".join(out)
 
 

@@ -31,7 +31,8 @@ def write(plan: Module, text: str, backend: str, target: str, kind: str | None, 
     except (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError) as error:
         raise failure(f"the kernels cannot be compiled for {target}: {error}") from error
     if not made:
-        raise failure("the plan of this spec has no kernel of its own", "give --own, where a library has one for the same equations")
+        raise failure("the plan of this spec has no kernel of its own",
+                      "give --own, where a library has one for the same equations")
     kind = kind or ("cubin" if "cubin" in made[0].binary.asm else "hsaco")
     if kind not in made[0].binary.asm:
         raise failure(f"there is no {kind} for {target}", f"there is {', '.join(k for k in KINDS if k in made[0].binary.asm)}")
