@@ -45,6 +45,7 @@ class Code:
     fresh: bool = False
     sign: int = UNKNOWN
     finite: bool = False
+    factor: str = ""  # a number that the text is yet to be multiplied with
 
     def at(self, level: int) -> str:
         return self.text if self.level >= level else f"({self.text})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from einc.backends.host.code import ATOM, PRODUCT, Code, infix
 from einc.backends.triton.layout import Dim, over
@@ -16,6 +16,7 @@ class Folder(Scribe):
     """A scribe that writes folds. `deep` are the whole dimensions that a tile may have a part of."""
 
     deep: set[str] = field(default_factory=set)
+    scaled: dict[str, tuple[str, str]] = field(default_factory=dict)  # let -> the variable and the number ≥ 0 that it is times
 
     def folded(self, let: Let) -> Shape:
         return self.layout.shape(over(let))
@@ -33,12 +34,37 @@ class Folder(Scribe):
                     out[name] = (*out.get(name, ()), dim)
         return out
 
+    def put(self, let: Let, wanted: str) -> None:
+        """A fold of this tile alone under a name. A number that scales a product waits for what uses it: it may be one
+        operation with what follows, and a maximum is scaled once a row."""
+        code, _ = self.fold(let)
+        if code.factor and code.sign and let.kind == "real":
+            raw = code.text
+            if not raw.isidentifier():
+                raw = self.arguments.names.fresh(wanted)
+                self.body.statement(f"{raw} = ", code.text)
+            self.keep(let.name, raw, code.factor)
+            return
+        text = f"{code.text} * {code.factor}" if code.factor else code.text
+        if not text.isidentifier():
+            self.body.statement(f"{(name := self.arguments.names.fresh(wanted))} = ", text)
+            text = name
+        self.variables[let.name] = Code(text)
+
+    def keep(self, name: str, variable: str, factor: str) -> None:
+        """A let that is a variable times a number."""
+        self.scaled[name] = (variable, factor)
+        self.variables[name] = Code(f"{variable} * {factor}", PRODUCT)
+
     def fold(self, let: Let, merged: str = "") -> tuple[Code, bool]:
-        """One tile's share of a fold; whether `merged`, what came before it, is in it already."""
+        """One tile's share of a fold, up to the factor of the code; whether `merged`, what came before it, is in it already."""
         neutral = self._neutral(let)
         op = let.op
         if isinstance(op, Reduce):
             shape = self.shape(op.arg)
+            if op.arg in self.scaled and op.arg not in neutral and op.fold in ("max", "min"):
+                raw, factor = self.scaled[op.arg]
+                return Code(f"{self._reduced(Code(raw), op.fold, shape, self.folded(let)).text} * {factor}", PRODUCT), False
             return self._reduced(self._operand(op.arg, neutral, let.kind, shape), op.fold, shape, self.folded(let)), False
         assert isinstance(op, Dot)
         if let.kind == "real" and (made := self._product(let, op, neutral, merged)) is not None:
@@ -97,7 +123,7 @@ class Folder(Scribe):
         raw = all(len(g) == 1 and self.stored(g[0]) is not None and g[0] not in neutral for g in (left, right))
         if raw and not beside and self._may_be_deep(depth, result) and not merged:
             return self._deep(let, left[0], right[0], depth)
-        factors: list[str] = []
+        factors: list[Code] = []
         operands = []
         for group, wanted in ((left, (rows, depth)), (right, (depth, columns))):
             if raw:
@@ -111,10 +137,16 @@ class Folder(Scribe):
             merged = ""
         inner = f"{merged}, " if merged else ""
         text = f"tl.dot({operands[0].text}, {operands[1].text}, {inner}input_precision=PRECISION, out_dtype=WIDE)"
-        if not (beside or factors):
-            return Code(text)
+        if not beside:
+            return self._times(Code(text), factors)
         extra = [self.aligned(a, result, "real").at(PRODUCT + 1) for a in beside]
-        return Code(" * ".join([text, *factors, *extra]), PRODUCT)
+        return Code(" * ".join([text, *(f.at(PRODUCT + 1) for f in factors), *extra]), PRODUCT)
+
+    @staticmethod
+    def _times(code: Code, factors: list[Code]) -> Code:
+        """A code with a factor, which is ≥ 0 where the sign of the code says so."""
+        text = " * ".join(f.at(PRODUCT + 1) for f in factors)
+        return replace(code, factor=text, sign=min((f.sign for f in factors), default=0))
 
     def _may_be_deep(self, depth: Dim, result: Shape) -> bool:
         """Whether a depth may be cut: only stored operands of such products run along it, and it is the last of both."""
@@ -149,13 +181,12 @@ class Folder(Scribe):
             step = self.arguments.strides[load.op.buffer, slot]
             others = tuple(d for d in shape if d != depth)
             given += [self._pointer(load.op.buffer, load.op.subs, shape), step, self.mask(others, shape)]
-        factors = "".join(f" * {f}" for x in (left, right) for f in self._factors(x))
         a, b = (self.value(self.stored(x) or x).text for x in (left, right))
         self.body(f"if {block} < {extent}:  # too long for one tile")
-        self.body(f"    {name} = _deep({', '.join(given)}, {extent}, {block}, PRECISION, WIDE){factors}")
+        self.body(f"    {name} = _deep({', '.join(given)}, {extent}, {block}, PRECISION, WIDE)")
         self.body("else:")
-        self.body(f"    {name} = tl.dot({a}, tl.trans({b}), input_precision=PRECISION, out_dtype=WIDE){factors}")
-        return Code(name)
+        self.body(f"    {name} = tl.dot({a}, tl.trans({b}), input_precision=PRECISION, out_dtype=WIDE)")
+        return self._times(Code(name), [f for x in (left, right) for f in self._factors(x)])
 
     def _along_depth(self, sub: Subscript, depth: Dim) -> bool:
         return isinstance(sub, Along) and self.layout.dim(sub.axis) == depth
@@ -187,13 +218,13 @@ class Folder(Scribe):
                 return self.stored(loads[0])
         return None
 
-    def _factors(self, name: str) -> list[str]:
+    def _factors(self, name: str) -> list[Code]:
         op = self.lets[name].op
         if not isinstance(op, Map):
             return []
         numbers = [a for a in op.args if self.arguments.is_number(a)]
         rest = next(a for a in op.args if a not in numbers)
-        return [*self._factors(rest), *(self.arguments.number(a).at(PRODUCT + 1) for a in numbers)]
+        return [*self._factors(rest), *(self.arguments.number(a) for a in numbers)]
 
     def _multiplied(self, group: list[str], neutral: dict[str, Code], loose: bool) -> Code:
         """The operands of one side as one value: rounded to the type of the data where that does no harm."""

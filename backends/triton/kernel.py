@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 
@@ -164,11 +165,7 @@ class _Kernel(Passer):
             elif isinstance(let.op, Load):
                 self.scribe.variables[let.name] = self.scribe.load(let)
             elif isinstance(let.op, Dot | Reduce):
-                code = self.scribe.fold(let)[0]
-                if code.text.isidentifier():
-                    self.scribe.variables[let.name] = code
-                else:
-                    self._statement(let, code)
+                self.scribe.put(let, self._wanted(let))
             elif isinstance(let.op, Select) and let.op.cut is not None and self.scribe.when == SPLIT and self._passes(let):
                 self._masked(let, let.op)
             elif (let.kind in ("truth", "integer") and len(self.scribe.value(let.name).text) < 80) or self._inline(let, names):
@@ -192,16 +189,21 @@ class _Kernel(Passer):
         return len(self.scribe.value(let.name).text) < 70
 
     def _statement(self, let: Let, code: Code) -> None:
-        name = self.fresh(let.name.removesuffix("_masked") if not let.name.startswith("_") else "x")
-        if name in self.given.pointers.values():
-            name = self.fresh(f"{let.name}_tile")
+        name = self.fresh(self._wanted(let))
         self.body.statement(f"{name} = ", code.text)
         self.scribe.variables[let.name] = Code(name)
+
+    @staticmethod
+    def _wanted(let: Let) -> str:
+        return let.name.removesuffix("_masked") if not let.name.startswith("_") else "x"
 
     def _masked(self, let: Let, op: Select) -> None:
         """A selection that whole tiles do without."""
         scribe, shape = self.scribe, self.scribe.shape(let.name)
-        then = scribe.chosen(let, op)
+        then, factor = scribe.chosen(let, op), ""
+        if op.then in scribe.scaled and (op.otherwise == 0 or math.isinf(op.otherwise)) and scribe.shape(op.then) == shape:
+            raw, factor = scribe.scaled[op.then]  # 0 and infinity are what they are times the number, too
+            then = Code(raw)
         again = any(x.name != let.name and op.then in arguments(x.op) for x in self.kernel.lets)
         name = then.text
         if again or op.then not in scribe.variables or not name.isidentifier():
@@ -212,7 +214,10 @@ class _Kernel(Passer):
         self.body(f"{name} = tl.where({scribe.condition(op, shape).text}, {name}, {scribe.otherwise(let, op)})")
         self.body.close()
         scribe.variables, scribe.loaded = kept, loaded
-        scribe.variables[let.name] = Code(name)
+        if factor:
+            scribe.keep(let.name, name, factor)
+        else:
+            scribe.variables[let.name] = Code(name)
 
 
 def _masking(kernel: Kernel) -> set[str]:

@@ -59,6 +59,7 @@ class Merger(Frame):
             share, merged = scribe.expression(let), False
         else:
             share, merged = scribe.fold(let, scaled if fold == "sum" else "")
+            share = Code(f"{share.text} * {share.factor}", PRODUCT) if share.factor else share
         scribe.variables[let.name] = Code(name)
         if merged:
             self.body(f"{name} = {share.text}")
