@@ -19,7 +19,8 @@ from einc.backends.triton.offline import TARGETS, Binary, Launch, Target, built,
 
 ROOT = Path(__file__).parent.parent
 SPECS = {path.stem: path for path in sorted((ROOT / "specs").rglob("*.ein"))}
-SIZES = {"T": 4096, "S": 4096, "U": 4096, "N": 4096, "H": 16, "G": 4, "B": 2, "d_model": 1024, "r": 512, "W": 512, "V": 4096, "P": 512}
+SIZES = {"T": 4096, "S": 4096, "U": 4096, "N": 4096, "V": 4096, "W": 512, "P": 512, "H": 16, "G": 4, "B": 2,
+         "d_model": 1024, "r": 512}
 WIDTHS = frozenset({"d", "d_k", "d_v", "D"})
 
 
@@ -64,9 +65,10 @@ def figures(launch: Launch, target: Target, found: Binary | Exception) -> dict[s
 def measured(names: tuple[str, ...], widths: tuple[int, ...], target: Target, workers: int) -> Iterator[tuple[int, Row]]:
     """A row for each kernel, as soon as it is there; with each, how many there will be."""
     found = wanted(names, widths, target)
-    for (case, width, _), (launch, made) in zip(found.values(), built([x for *_, x in found.values()], target, workers), strict=True):
-        yield len(found), {"case": case, "sizes": {"d": width}, "dtype": "bfloat16", "rival": target.name, "triton": triton.__version__,
-                           **figures(launch, target, made)}
+    done = built([launch for *_, launch in found.values()], target, workers)
+    for (case, width, _), (launch, made) in zip(found.values(), done, strict=True):
+        row = {"case": case, "sizes": {"d": width}, "dtype": "bfloat16", "rival": target.name, "triton": triton.__version__}
+        yield len(found), {**row, **figures(launch, target, made)}
 
 
 def told(counts: Mapping[str, int]) -> str:

@@ -175,8 +175,9 @@ def test_rewrites_see_only_terms() -> None:
 
 
 def test_the_bench_uses_the_front_door() -> None:
+    """And the one module that compiles without a device: what it finds is what `bench.offline` measures."""
     inner = [f"{short(file)} imports {name}" for file in files("bench") for name in imports(file)
-             if name.startswith("einc.") or name.split(".")[0] in HOUSE]
+             if (name.startswith("einc.") and name != "einc.backends.triton.offline") or name.split(".")[0] in HOUSE]
     assert inner == []
 
 

@@ -41,8 +41,8 @@ from einc.choices import Choices
 from einc.errors import Report, Source
 
 NEAR = 1e-9  # sums in another order, and exponentials by powers of two
-SMALL = {"_PRODUCTS": (16, 16, 4, 1), "_SUMS": (4, 4, 4, 1), "_POINTS": (8, 1, 4, 1)}
-UNEVEN = {"_PRODUCTS": (32, 16, 4, 1), "_SUMS": (1, 8, 4, 1), "_POINTS": (2, 1, 4, 1)}
+SMALL = {"_PRODUCTS": (16, 16, 4, 1), "_SUMS": (4, 4, 4, 1), "_POINTS": (32, 1, 4, 1)}
+UNEVEN = {"_PRODUCTS": (32, 16, 4, 1), "_SUMS": (2, 8, 4, 1), "_POINTS": (16, 1, 4, 1)}
 BROKEN: dict[str, str] = {}
 
 
@@ -297,8 +297,8 @@ def test_a_module_imports_torch_and_triton_alone(case: Case) -> None:
     assert found >= {"triton", "triton.language"}
 
 
-WORDS = ["tl", "torch", "rows", "programs", "program", "phase", "first", "DTYPE", "PRECISION", "BLOCK_t", "range", "float", "s_from", "x_tile",
-         "fold", "T", "t"]
+WORDS = ["tl", "torch", "rows", "programs", "program", "phase", "first", "DTYPE", "PRECISION", "BLOCK_t", "range", "float",
+         "s_from", "x_tile", "fold", "T", "t"]
 
 
 @pytest.mark.parametrize("place", PLACES_OF_NAMES)

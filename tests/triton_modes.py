@@ -57,7 +57,11 @@ def _nothing(*_: Any) -> None:
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
     """A plain function, so that `x.sum()` hands x over."""
-    return lambda *args, **named: function(*args, **named)
+
+    def method(*args: Any, **named: Any) -> Any:
+        return function(*args, **named)
+
+    return method
 
 
 def _restore(place: Any, names: dict[str, Any]) -> None:
@@ -132,7 +136,8 @@ def plain(handle: Any) -> Any:
 
 def _half_precision() -> None:
     builder = inner.InterpreterBuilder
-    usual = {name: getattr(builder, name) for name in ("binary_op", "unary_op", "ternary_op", "cast_impl", "create_dot", "create_fabs")}
+    kept = ("binary_op", "unary_op", "ternary_op", "cast_impl", "create_dot", "create_fabs")
+    usual = {name: getattr(builder, name) for name in kept}
 
     def binary_op(self: Any, a: Any, b: Any, op: Any) -> Any:
         if (brain(a) or brain(b)) and op not in BITS:

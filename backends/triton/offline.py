@@ -108,9 +108,7 @@ class Binary:
     """A compiled kernel and what it needs.
 
     `asm` holds each stage by Triton's name for it (ttgir, ptx, cubin, amdgcn, …). `shared` is bytes of a program, `registers`
-    those of a thread, on AMD with the accumulation registers. `spills` are the loads and stores of registers that found no
-    place: NVIDIA's instructions on local memory, which a sine's reduction of large angles has too, or AMD's count. `counts`
-    are instructions by name.
+    those of a thread, on AMD with the accumulation registers.
     """
 
     kernel: str
@@ -120,9 +118,25 @@ class Binary:
     stages: int
     shared: int
     registers: int
-    spills: int
-    counts: Mapping[str, int]
-    symbol: str = ""
+    symbol: str
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """Instructions by name: those of products, of copies to shared memory, of memory in place of registers."""
+        if "amdgcn" in self.asm:
+            text, pattern, names = str(self.asm["amdgcn"]), r"^\s+{}", _COUNTED_AMD
+        else:
+            text, pattern, names = _read(bytes(self.asm["cubin"]), knobs.nvidia.nvdisasm.path, "-c"), r"\b{}\b", _COUNTED
+        return {name: len(re.findall(pattern.format(re.escape(name)), text, flags=re.MULTILINE)) for name in names}
+
+    @cached_property
+    def spills(self) -> int:
+        """Registers that found no place: NVIDIA's loads and stores of local memory, which the reduction of a sine's large
+        angles has too, or AMD's count."""
+        if "amdgcn" in self.asm:
+            field = _fields(str(self.asm["amdgcn"]))
+            return field["vgpr_spill_count"] + field["sgpr_spill_count"]
+        return self.counts["LDL"] + self.counts["STL"]
 
 
 def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int], target: Target) -> list[Launch]:
@@ -256,33 +270,31 @@ def _active(target: Target) -> Iterator[None]:
 def _build(launch: Launch, target: Target) -> Binary:
     # Triton warns where the choice of fused multiplications is left to it.
     kernel = launch.function.warmup(*launch.arguments, grid=(launch.programs,), **{"enable_fp_fusion": True, **launch.named})
-    asm = dict(kernel.asm)
-    counted = _of_amd(str(asm["amdgcn"])) if "amdgcn" in asm else _of_nvidia(bytes(asm["cubin"]))
-    meta = kernel.metadata
-    return Binary(launch.kernel, target.name, asm, meta.num_warps, meta.num_stages, meta.shared, *counted, symbol=meta.name)
+    asm, meta = dict(kernel.asm), kernel.metadata
+    return Binary(launch.kernel, target.name, asm, meta.num_warps, meta.num_stages, meta.shared, _registers(asm), meta.name)
 
 
-_NVIDIA = ("HGMMA", "QGMMA", "IGMMA", "HMMA", "DMMA", "UTCHMMA", "UTCQMMA", "LDGSTS", "UTMALDG", "LDL", "STL", "MUFU.EX2")
-_AMD = ("v_mfma", "buffer_load", "global_load", "ds_read", "scratch_", "v_exp")
+_COUNTED = ("HGMMA", "QGMMA", "IGMMA", "HMMA", "DMMA", "UTCHMMA", "UTCQMMA", "LDGSTS", "UTMALDG", "LDL", "STL", "MUFU.EX2")
+_COUNTED_AMD = ("v_mfma", "buffer_load", "global_load", "ds_read", "scratch_", "v_exp")
 
 
-def _of_nvidia(cubin: bytes) -> tuple[int, int, dict[str, int]]:
+def _registers(asm: Mapping[str, str | bytes]) -> int:
+    if "amdgcn" in asm:
+        return _fields(str(asm["amdgcn"]))["vgpr_count"]
+    usage = _read(bytes(asm["cubin"]), knobs.nvidia.cuobjdump.path, "--dump-resource-usage")
+    found = re.search(r"REG:(\d+)", usage)
+    assert found is not None, usage
+    return int(found[1])
+
+
+def _fields(text: str) -> dict[str, int]:
+    """What AMD's assembly says of a kernel."""
+    return {name: int(n) for name, n in re.findall(r"\.(\w+_count): *(\d+)", text)}
+
+
+def _read(cubin: bytes, *command: str) -> str:
+    """What a tool says of NVIDIA's machine code."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        usage = _told(knobs.nvidia.cuobjdump.path, "--dump-resource-usage", file.name)
-        text = _told(knobs.nvidia.nvdisasm.path, "-c", file.name)
-    registers = re.search(r"REG:(\d+)", usage)
-    assert registers is not None, usage
-    counts = {name: len(re.findall(rf"\b{re.escape(name)}\b", text)) for name in _NVIDIA}
-    return int(registers[1]), counts["LDL"] + counts["STL"], counts
-
-
-def _of_amd(text: str) -> tuple[int, int, dict[str, int]]:
-    field = {name: int(n) for name, n in re.findall(r"\.(\w+_count): *(\d+)", text)}
-    counts = {name: len(re.findall(rf"^\s+{name}", text, flags=re.MULTILINE)) for name in _AMD}
-    return field["vgpr_count"], field["vgpr_spill_count"] + field["sgpr_spill_count"], counts
-
-
-def _told(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return subprocess.run([*command, file.name], capture_output=True, text=True, check=True).stdout
