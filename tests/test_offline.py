@@ -53,7 +53,7 @@ def binary(launch: Launch) -> Binary:
 
 
 SPILLS = "registers found no place: its tile is too large"
-BROKEN = ["attention_backward", "dilated", "linear", "online_softmax", "retention", "shared_logits", "two_domains"]
+BROKEN = ["softcap"]
 ENDLESS = {"gated": f"{SPILLS} by far, and compiling takes the time of all others"}
 
 
