@@ -79,7 +79,7 @@ def test_every_kernel_compiles_and_suits_the_device(one: Case) -> None:
         suits(launch, binary(launch))
 
 
-@pytest.mark.parametrize("name", ["gqa", pytest.param("decode", marks=pytest.mark.xfail(strict=True, reason=SPILLS))])
+@pytest.mark.parametrize("name", ["gqa", "decode"])
 def test_wider_heads_suit_the_device(name: str) -> None:
     for launch in started(case(name), 128):
         if multiplies(launch):
