@@ -31,10 +31,10 @@ def shapes(one: Case, sizes: Mapping[str, int], dtype: torch.dtype = torch.bfloa
 
 
 @cache
-def started(one: Case, width: int) -> list[Launch]:
+def started(one: Case, width: int, parts: int = 1) -> list[Launch]:
     """What a call of the spec starts, at sizes of the kind that it is for."""
     sizes = {name: width if name in WIDTHS else SIZES[name] for name in one.sizes}
-    return launches(front.emit(plan_of(one), "triton"), plan_of(one).name, shapes(one, sizes), sizes, TARGET)
+    return launches(front.emit(plan_of(one), "triton"), plan_of(one).name, shapes(one, sizes), sizes, TARGET, parts)
 
 
 def multiplies(launch: Launch) -> bool:
@@ -53,13 +53,11 @@ def binary(launch: Launch) -> Binary:
 
 
 SPILLS = "registers found no place: its tile is too large"
-BROKEN = ["softcap"]
-ENDLESS = {"gated": f"{SPILLS} by far, and compiling takes the time of all others"}
+BROKEN: list[str] = []
 
 
 def specs() -> list[pytest.param]:
     marks = {name: pytest.mark.xfail(strict=True, reason=SPILLS) for name in BROKEN}
-    marks |= {name: pytest.mark.xfail(run=False, reason=reason) for name, reason in ENDLESS.items()}
     return [pytest.param(one, id=one.name, marks=[marks[one.name]] if one.name in marks else []) for one in FILES]
 
 
@@ -84,6 +82,14 @@ def test_wider_heads_suit_the_device(name: str) -> None:
     for launch in started(case(name), 128):
         if multiplies(launch):
             suits(launch, binary(launch))
+
+
+@pytest.mark.parametrize("name", ["decode", "gqa", "two_domains"])
+def test_kernels_that_join_parts_suit_the_device(name: str) -> None:
+    joins = [launch for launch in started(case(name), 64, parts=4) if launch.kernel.endswith("_join")]
+    assert joins
+    for launch in joins:
+        suits(launch, binary(launch))
 
 
 # what is compiled

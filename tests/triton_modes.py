@@ -81,12 +81,14 @@ def space(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def tiled(source: str, entry: str, choose: Callable[[str, int, int], Tiling] | None = None) -> Callable[..., Any]:
-    """The emitted function; with `choose`, its tiles are what that gives for a kind of kernel, its rows and its columns."""
+    """The emitted function; with `choose`, its tiles are what that gives for a kind of kernel, its rows and its columns;
+    three programs share each pass."""
     function = load(source, entry)
     names = space(function)
     if choose is not None and "_tile" in names:
         kinds = {id(names[kind]): kind for kind in ("_PRODUCTS", "_SUMS", "_POINTS") if kind in names}
         names["_tile"] = lambda _, shapes, rows, columns, *rest, **named: choose(kinds[id(shapes)], rows, columns)
+        names["_parts"] = lambda programs, tiles, device: 3
     return function
 
 

@@ -98,7 +98,7 @@ def _values(made: Written, blocks: dict[str, str], states: str = "", parts: str 
     constants += [f"PARTS={parts}"] * bool(parts)
     types = ["DTYPE=_tl_type(dtype)", "WIDE=wide", f"OFFSET=_offset({', '.join(tensors)})"]
     types += ["PRECISION=_precision(device)"] * _uses(made, "PRECISION")
-    last = [*["SPLIT=True"] * made.split, "num_warps=warps", "num_stages=stages"]
+    last = [*["SPLIT=True"] * made.split, "num_warps=warps", "num_stages=stages", "enable_fp_fusion=True"]
     groups = [[*tensors, *[states] * bool(states)], strides, [*sizes, *given.whole.values(), *numbers], constants, types, last]
     return [", ".join(group) + "," for group in groups if group]
 

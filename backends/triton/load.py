@@ -40,9 +40,9 @@ def load(source: str, entry: str) -> Callable[..., Any]:
         raise EincError([Problem(f"{error.name} is not installed, which these kernels are written in", helps=(help_,))]) from None
 
     @wraps(function)
-    def told(**given: Any) -> Any:
+    def told(*positions: Any, **given: Any) -> Any:
         try:
-            return function(**given)
+            return function(*positions, **given)
         except Exception as error:
             text = _told(error, source, host.filename(source, entry))
             if text is None:

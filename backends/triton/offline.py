@@ -124,10 +124,8 @@ class Binary:
     def counts(self) -> Mapping[str, int]:
         """Instructions by name: those of products, of copies to shared memory, of memory in place of registers."""
         if "amdgcn" in self.asm:
-            text, pattern, names = str(self.asm["amdgcn"]), r"^\s+{}", _COUNTED_AMD
-        else:
-            text, pattern, names = _read(bytes(self.asm["cubin"]), knobs.nvidia.nvdisasm.path, "-c"), r"\b{}\b", _COUNTED
-        return {name: len(re.findall(pattern.format(re.escape(name)), text, flags=re.MULTILINE)) for name in names}
+            return _found(str(self.asm["amdgcn"]), r"^\s+{}", _COUNTED_AMD)
+        return _found(_read(self.asm["cubin"], knobs.nvidia.nvdisasm.path, "-c"), r"\b{}\b", _COUNTED)
 
     @cached_property
     def spills(self) -> int:
@@ -139,8 +137,10 @@ class Binary:
         return self.counts["LDL"] + self.counts["STL"]
 
 
-def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int], target: Target) -> list[Launch]:
+def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int], target: Target,
+             parts: int = 1) -> list[Launch]:
     """What `entry` starts on the target for inputs of these shapes, strides and types, in order; only their layout is read.
+    `parts` programs share each pass that can be shared.
 
     Of `sizes` it is given those that it asks for; where no input is real, it computes in torch's default type.
     RuntimeError where the process runs Triton's interpreter; ValueError and TypeError of the entry where inputs do not fit.
@@ -150,6 +150,7 @@ def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes:
     function = load(source, entry)
     space: dict[str, Any] = inspect.unwrap(function).__globals__
     answers = {"_room": lambda _: target.shared, "_precision": lambda _: target.precision, "_within": _nothing, "_ready": _nothing}
+    answers["_parts"] = lambda *_: parts
     space.update({name: answer for name, answer in answers.items() if name in space})
     made: list[Launch] = []
     for name, kernel in space.items():
@@ -281,7 +282,7 @@ _COUNTED_AMD = ("v_mfma", "buffer_load", "global_load", "ds_read", "scratch_", "
 def _registers(asm: Mapping[str, str | bytes]) -> int:
     if "amdgcn" in asm:
         return _fields(str(asm["amdgcn"]))["vgpr_count"]
-    usage = _read(bytes(asm["cubin"]), knobs.nvidia.cuobjdump.path, "--dump-resource-usage")
+    usage = _read(asm["cubin"], knobs.nvidia.cuobjdump.path, "--dump-resource-usage")
     found = re.search(r"REG:(\d+)", usage)
     assert found is not None, usage
     return int(found[1])
@@ -292,8 +293,13 @@ def _fields(text: str) -> dict[str, int]:
     return {name: int(n) for name, n in re.findall(r"\.(\w+_count): *(\d+)", text)}
 
 
-def _read(cubin: bytes, *command: str) -> str:
+def _found(text: str, pattern: str, names: tuple[str, ...]) -> dict[str, int]:
+    return {name: len(re.findall(pattern.format(re.escape(name)), text, flags=re.MULTILINE)) for name in names}
+
+
+def _read(cubin: str | bytes, *command: str) -> str:
     """What a tool says of NVIDIA's machine code."""
+    assert isinstance(cubin, bytes)
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()

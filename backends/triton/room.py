@@ -14,6 +14,7 @@ from einc.backends.triton.layout import Dim, Layout, over
 from einc.backends.triton.stages import Pass, Stages
 from einc.plan import Before, Dot, Kernel, Let, Load, Map, Reduce, Select, arguments
 
+_LONG = frozenset({"tanh", "pow", "erf", "sin", "cos"})  # functions with values of their own on the way
 _USUAL = {"rows": 128, "passed": 64, "whole": 64, "columns": 64}
 Held = defaultdict[tuple[Dim, ...], float]
 
@@ -118,6 +119,8 @@ class _Measure:
             for name, weight in alive.items():
                 dies = last[name] == n and not isinstance(let.op, Dot | Reduce) and self.shape(name) == self.shape(let.name)
                 here[self.shape(name)] += 0 if dies and name != let.name else weight
+            if isinstance(let.op, Map) and let.op.op in _LONG:
+                here[self.shape(let.name)] += 1
             if isinstance(let.op, Dot) and let.op.loose:
                 for name in let.op.args:
                     here[self.shape(name)] += 0 if isinstance(self.lets[name].op, Load) or not self.shape(name) else 0.5
