@@ -72,7 +72,13 @@ class Reader:
         if pointer in self.loaded:
             return self.loaded[pointer]
         name = self.arguments.names.fresh(f"{identifier(let.op.buffer)}_tile")
+        usual = dict(self.inside)
+        for axis in self.shift:  # beside the passed axis a scan folds another, which begins and ends elsewhere
+            dim = self.layout.dim(axis)
+            if dim is not None and axis in let.axes and axis in self.inside:
+                self.inside[dim.name] = self.inside[axis]
         self.body(f"{name} = {self._read(pointer, shape)}")
+        self.inside = usual
         self.loaded[pointer] = Code(name)
         return self.loaded[pointer]
 
