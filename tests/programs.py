@@ -518,6 +518,28 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
     """, TIME, {}),
     "names_of_sizes": ("index n : batch(B)\nindex h : head(H)\ninput B_n, H_{n h}\noutput y_h = Σ_n B_n H_{n h}",
                        {"B": 3, "H": 2}, {}),
+    "running_apart": ("""
+        index t : time(T)
+        index s : time(S)
+        index u : time(T)
+        dim W
+        input x_s, z_t
+        output y_t = Σ_{s ≤ t + W} x_s
+        output m_t = max_{s ≥ t - W} (-abs(x_s))
+        p_t = z_t prod_{u ≤ t + W} z_u
+        output p_t : all
+    """, {"T": 11, "S": 17, "W": 3}, {}),
+    "packs_on_both_sides": ("""
+        index t, s : time(T)
+        index h : head(H)
+        index c : feature(C)
+        index d : feature(D)
+        index f : feature(F)
+        input q_{t h}^c, k_s^c, v_s^{d f}
+        mask L_{t s}^{(h)} : s ≤ t
+        L_{t s}^{(h)} = q_{t h}^c k_{s c}
+        output y_{t h}^{d f} = Σ_s softmax_s(L_{t s}^{(h)}) v_s^{d f}
+    """, {"T": 11, "H": 3, "C": 4, "D": 3, "F": 5}, {}),
     "distances": ("""
         index t, s : time(T)
         index f : feature(D)

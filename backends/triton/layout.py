@@ -67,10 +67,10 @@ def layout(kernel: Kernel) -> Layout:
     columns = tuple(a for a in free if a not in rows and (a not in common or a in lacked))
     taken = {*rows, *passed, *columns, *same}
     programs = tuple(a for a in common if a not in taken)
-    dims = [Dim(_name(rows), rows, "rows")] if rows else []
+    dims = [Dim(_name(kernel, rows, "row"), rows, "rows")] if rows else []
     dims += [Dim(identifier(passed[0]), passed, "passed")] if passed else []
     dims += [Dim(identifier(a.name), (a.name,), "whole") for a in kernel.axes if a.name not in (*taken, *programs)]
-    dims += [Dim(_name(columns), columns, "columns")] if columns else []
+    dims += [Dim(_name(kernel, columns, "column"), columns, "columns")] if columns else []
     return Layout(programs, tuple(dims), same)
 
 
@@ -94,8 +94,13 @@ def over(let: Let) -> tuple[str, ...]:
     return ()
 
 
-def _name(axes: tuple[str, ...]) -> str:
-    return identifier(axes[0]) if len(axes) == 1 else "row"
+def _name(kernel: Kernel, axes: tuple[str, ...], pack: str) -> str:
+    """A name that no other dimension of the tile has."""
+    if len(axes) == 1:
+        return identifier(axes[0])
+    while pack in {identifier(a.name) for a in kernel.axes}:
+        pack += "s"
+    return pack
 
 
 def _passed(kernel: Kernel, folds: list[Let], folded: set[str]) -> tuple[str, ...]:
