@@ -14,7 +14,7 @@ from typing import Any
 
 from einc import pipeline
 from einc.choices import PLAIN, Choices, Row
-from einc.errors import EincError, Problem, Report
+from einc.errors import EincError, Help, Problem, Report
 from einc.plan import Module
 from einc.terms import TypedProgram
 
@@ -59,6 +59,11 @@ def choices(narrow: bool = False, own: bool = False) -> Choices:
     return Choices(narrow, () if own else library())
 
 
+def back_ends(having: str = "emit.py") -> list[str]:
+    """The names of the back ends, one folder each, that have a file of the name."""
+    return sorted(room.name for room in files("einc.backends").iterdir() if room.joinpath(having).is_file())
+
+
 def plan(program: TypedProgram, choices: Choices = PLAIN) -> Module:
     """How the program is cut into steps."""
     made: Module = import_module("einc.planning").plan(pipeline.normal(program), program.inputs(), choices)
@@ -67,6 +72,8 @@ def plan(program: TypedProgram, choices: Choices = PLAIN) -> Module:
 
 def emit(module: Module, backend: str = "torch") -> str:
     """The text of the Python file that computes the plan."""
+    if backend not in back_ends():
+        raise EincError([Problem(f"`{backend}` is no back end", helps=(Help(f"the back ends are {', '.join(back_ends())}"),))])
     text: str = import_module(f"einc.backends.{backend}.emit").emit(module)
     return text
 
@@ -79,16 +86,25 @@ def load(source: str, name: str, backend: str = "torch") -> Callable[..., Any]:
 
 def tuner(backend: str) -> Any:
     """What a back end chooses its tiles with. EincError where it has none to choose."""
-    if find_spec(f"einc.backends.{backend}.tune") is None:
-        raise EincError([Problem(f"the back end `{backend}` has nothing to tune")])
-    return import_module(f"einc.backends.{backend}.tune")
+    return _part(backend, "tune", "has nothing to tune")
 
 
 def builder(backend: str) -> Any:
     """What a back end compiles its kernels with for devices that are not here. EincError where it has no kernels of a device."""
-    if find_spec(f"einc.backends.{backend}.offline") is None:
-        raise EincError([Problem(f"the back end `{backend}` has no kernels of a device: --target and --emit are not for it")])
-    return import_module(f"einc.backends.{backend}.offline")
+    return _part(backend, "offline", "has no kernels of a device: --target and --emit are not for it")
+
+
+def _part(backend: str, part: str, lack: str) -> Any:
+    """A module that not every back end has. EincError where this one has none, or what it needs is not installed."""
+    if find_spec(f"einc.backends.{backend}.{part}") is None:
+        able = " or ".join(f"--backend {name}" for name in back_ends(f"{part}.py"))
+        raise EincError([Problem(f"the back end `{backend}` {lack}", helps=(Help(f"give {able}"),))])
+    try:
+        return import_module(f"einc.backends.{backend}.{part}")
+    except ModuleNotFoundError as error:
+        name = str(error.name).partition(".")[0]
+        help_ = Help(f"`pip install {name}`, or compile for the torch back end, which runs anywhere")
+        raise EincError([Problem(f"{name} is not installed, which the back end `{backend}` needs", helps=(help_,))]) from None
 
 
 def runner(backend: str) -> Any:

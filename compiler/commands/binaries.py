@@ -10,14 +10,23 @@ from typing import Any
 import click
 
 from einc import front
-from einc.commands.common import back_ends, failure
+from einc.commands.common import back_ends, counted, failure
 from einc.plan import Module
 
 ABLE = back_ends("offline.py")
 KINDS = ("ptx", "cubin", "ttgir", "llir", "amdgcn", "hsaco")
+NO_TEXT = frozenset({"cubin", "hsaco"})
 TARGET = click.option("--target", metavar="ARCH",
                       help="Compile the kernels for a device that need not be here: sm_80, sm_90, sm_100, gfx942.")
 EMIT = click.option("--emit", "kind", type=click.Choice(KINDS), help="What to write of each kernel; cubin, or hsaco for AMD.")
+
+
+def check_place(kind: str | None, output: str | None) -> None:
+    """Refuse, before the work is done, a place where its result cannot go."""
+    if output is None and (kind is None or kind in NO_TEXT):
+        raise failure(f"{kind or 'machine code'} is no text to be printed", "give a folder with -o, or --emit ptx (amdgcn on AMD) for a text")
+    if output is not None and Path(output).exists() and not Path(output).is_dir():
+        raise failure(f"{output} is a file: every kernel is a file of its own", "give a folder with -o")
 
 
 def write(plan: Module, text: str, backend: str, target: str, kind: str | None, sizes: Mapping[str, int], dtype: str,
@@ -31,8 +40,9 @@ def write(plan: Module, text: str, backend: str, target: str, kind: str | None, 
     except (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError) as error:
         raise failure(f"the kernels cannot be compiled for {target}: {error}") from error
     if not made:
-        raise failure("the plan of this spec has no kernel of its own",
-                      "give --own, where a library has one for the same equations")
+        empty = ", ".join(f"{name} = 0" for name, n in sizes.items() if not n)
+        raise failure(f"a call at these sizes starts no kernel{f': {empty}' if empty else ''}",
+                      "give sizes from 1" if empty else "give --own, where a library has a kernel for the same equations")
     kind = kind or ("cubin" if "cubin" in made[0].binary.asm else "hsaco")
     if kind not in made[0].binary.asm:
         raise failure(f"there is no {kind} for {target}", f"there is {', '.join(k for k in KINDS if k in made[0].binary.asm)}")
@@ -50,14 +60,11 @@ def write(plan: Module, text: str, backend: str, target: str, kind: str | None, 
     head = {"spec": plan.name, "target": target, "dtype": dtype, "sizes": dict(sizes)}
     meta = folder / f"{plan.name}.json"
     meta.write_text(json.dumps({**head, "kernels": described}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    click.echo(f"wrote {len(made)} kernels and {meta}", err=True)
+    click.echo(f"wrote {counted(len(made), 'kernel')} and {meta}", err=True)
 
 
 def _print(made: list[Any], kind: str) -> None:
     if len(made) > 1:
         names = ", ".join(f"`{one.binary.kernel}`" for one in made)
         raise failure(f"there are {len(made)} kernels: {names}", "give a folder with -o")
-    code = made[0].binary.asm[kind]
-    if isinstance(code, bytes):
-        raise failure(f"{kind} is no text", "give a folder with -o")
-    click.echo(code)
+    click.echo(made[0].binary.asm[kind])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from importlib.resources import files
 from pathlib import Path
 
 import click
 
 from einc import pipeline
 from einc.errors import EincError, Help, Problem, Report, Source, render
+from einc.front import back_ends
 from einc.terms import TypedProgram
 
 
@@ -77,11 +77,6 @@ def known_sizes(sizes: Mapping[str, int], names: list[str], fixed: Mapping[str, 
         if name not in fixed and name not in names:
             listed = ", ".join(f"`{n}`" for n in names) or "none"
             raise failure(f"`{name}` is no size of the spec", f"the sizes that can be given: {listed}")
-
-
-def back_ends(having: str = "emit.py") -> list[str]:
-    """The names of the back ends, one folder each, that have a file of the name."""
-    return sorted(room.name for room in files("einc.backends").iterdir() if room.joinpath(having).is_file())
 
 
 FILE = click.argument("file", type=click.Path())

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from einc import front
-from einc.commands.binaries import ABLE, EMIT, TARGET, write
+from einc.commands.binaries import ABLE, EMIT, TARGET, check_place, write
 from einc.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, STRICT, failure, known_sizes, typed
 from einc.commands.run import DATA, DTYPE, SEED
 from einc.commands.sizes import default, names
@@ -42,8 +42,13 @@ def command(*, file: str, output: str | None, backend: str, strict: bool, narrow
             raise failure(f"{option} is for --tuned and --target: without them one file works on any sizes and types")
     if kind is not None and target is None:
         raise failure("--emit is for --target", "give the device to compile for, such as --target sm_90")
+    if target is not None and tuned:
+        raise failure("--tuned writes a file and --target machine code: one of them at a time",
+                      "without --tuned the code is made for the tiles that are good for most sizes")
     if target is not None and click.get_current_context().get_parameter_source("backend") is ParameterSource.DEFAULT:
         backend = ABLE[0]  # the one that has kernels of a device
+    if target is not None:
+        check_place(kind, output)
     program = typed(file, strict)
     plan = front.plan(program, front.choices(narrow, own))
     text = front.emit(plan, backend)
