@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import click
 import torch
 import triton
 from rich.table import Table
+from triton import knobs
 
 import einc
 from bench.cli import HELP, OUT, progress, wide_console
@@ -88,14 +91,29 @@ def table(rows: list[Row]) -> Table:
     return out
 
 
+def cold(name: str, width: int, target: Target) -> tuple[int, float]:
+    """Kernels of a spec, and the seconds from its text to their machine code, with nothing kept from before."""
+    usual = knobs.cache.dir
+    with tempfile.TemporaryDirectory() as folder:
+        knobs.cache.dir = folder
+        try:
+            begin = time.perf_counter()
+            found = {launch.key: launch for launch in starts(name, width, target)}
+            made = list(built(list(found.values()), target))
+            return len(made), time.perf_counter() - begin
+        finally:
+            knobs.cache.dir = usual
+
+
 @click.command(context_settings=HELP)
+@click.option("--cold", "timed", is_flag=True, help="Instead, the seconds from each spec to machine code, nothing kept.")
 @click.option("--spec", "names", multiple=True, type=click.Choice(list(SPECS)), help="Which specs; all without it.")
 @click.option("--target", "targets", multiple=True, type=click.Choice(list(TARGETS)), help="Which targets; all without it.")
 @click.option("--width", "widths", multiple=True, type=click.IntRange(min=1), default=(64, 128), show_default=True,
               help="Widths of heads.")
 @click.option("--workers", type=click.IntRange(min=1), default=os.cpu_count() or 1, help="Kernels that are compiled at a time.")
 @OUT
-def main(*, names: tuple[str, ...], targets: tuple[str, ...], widths: tuple[int, ...], workers: int, out: Path) -> None:
+def main(*, timed: bool, names: tuple[str, ...], targets: tuple[str, ...], widths: tuple[int, ...], workers: int, out: Path) -> None:
     """Compile the kernels of the specs in bfloat16 and print what they need: registers of a thread, spilled ones, bytes of
     shared memory, and instructions that tell how products and copies are done. Bold lines have spills or cannot be started.
 
@@ -103,7 +121,13 @@ def main(*, names: tuple[str, ...], targets: tuple[str, ...], widths: tuple[int,
     """
     console, here = wide_console(), Run()
     rows: list[Row] = []
-    for target in targets or TARGETS:
+    for name in names or tuple(SPECS) if timed else ():
+        for target in targets or ("sm_90",):
+            kernels, seconds = cold(name, widths[0], TARGETS[target])
+            console.print(f"{name:24} {target:8} {kernels:2} kernels  {seconds:6.2f} s")
+    if timed:
+        return
+    for target in targets or tuple(TARGETS):
         with progress(console, None) as (tell, _):
             found = []
             for count, row in measured(names or tuple(SPECS), widths, TARGETS[target], workers):
