@@ -121,6 +121,11 @@ def _precision(device):
         return "ieee"
     return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "tf32x3"
 ''',
+    "_parted": '''
+def _parted(dtype, more):
+    """How much more room a product takes than its operands: those of float32 are formed of two parts beside each other."""
+    return 1 if dtype.itemsize < 4 else more
+''',
     "_ready": '''
 def _ready(device, dtype):
     """Kernels run on a GPU, or on the CPU in Triton's interpreter; not every GPU has every type."""

@@ -135,8 +135,11 @@ def _tile(kernel: Kernel, made: Written, page: Page) -> dict[str, str]:
     shared = [*([shared[0]] if shared[0] != "0" else []), *([f"stages * ({shared[1]})"] if shared[1] != "0" else [])]
     body("rows, columns, warps, stages = _tile(")
     body(f'    "{identifier(kernel.name)}", {shapes}, {many}, {long}, device,')
-    body(f"    registers=lambda rows, columns: {polynomial(needed.registers, lengths)},")
-    body(f"    shared=lambda rows, columns, stages: {'dtype.itemsize * (' + ' + '.join(shared) + ')' if shared else '0'},")
+    numbers = polynomial(needed.registers, lengths)
+    page.helpers |= {"_parted"} if products else set()
+    body(f"    registers=lambda rows, columns: {f'_parted(dtype, 2.2) * ({numbers})' if products else numbers},")
+    each = "_parted(dtype, 1.7) * dtype.itemsize" if products else "dtype.itemsize"
+    body(f"    shared=lambda rows, columns, stages: {f'{each} * (' + ' + '.join(shared) + ')' if shared else '0'},")
     body(")")
     return {given.block(name): length for name, length in lengths.items()}
 
