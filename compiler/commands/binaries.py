@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from einc import front
-from einc.commands.common import back_ends, counted, failure
+from einc.commands.common import counted, failure
+from einc.front import back_ends
 from einc.plan import Module
 
 ABLE = back_ends("offline.py")
@@ -24,7 +25,8 @@ EMIT = click.option("--emit", "kind", type=click.Choice(KINDS), help="What to wr
 def check_place(kind: str | None, output: str | None) -> None:
     """Refuse, before the work is done, a place where its result cannot go."""
     if output is None and (kind is None or kind in NO_TEXT):
-        raise failure(f"{kind or 'machine code'} is no text to be printed", "give a folder with -o, or --emit ptx (amdgcn on AMD) for a text")
+        raise failure(f"{kind or 'machine code'} is no text to be printed",
+                      "give a folder with -o, or --emit ptx (amdgcn on AMD) for a text")
     if output is not None and Path(output).exists() and not Path(output).is_dir():
         raise failure(f"{output} is a file: every kernel is a file of its own", "give a folder with -o")
 

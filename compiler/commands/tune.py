@@ -11,9 +11,10 @@ from rich.table import Table
 
 from einc import front
 from einc.commands.cache import wide_console
-from einc.commands.common import FILE, NARROW, OWN, SIZES, back_ends, failure, known_sizes, typed
+from einc.commands.common import FILE, NARROW, OWN, SIZES, failure, known_sizes, typed
 from einc.commands.run import DATA, DTYPE, SEED, gather
 from einc.commands.sizes import names
+from einc.front import back_ends
 from einc.plan import Module
 from einc.terms import TypedProgram
 
