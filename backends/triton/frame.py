@@ -93,6 +93,9 @@ class Frame:
         first, at = self.fresh(f"{dim.name}0"), self.fresh(f"{dim.name}_at")
         self.body(f"{first} = {start}")
         self.body(f"{at} = {first} + tl.arange(0, {block})")
+        if len(dim.axes) > 1:  # sizes have 32 bits, and their product may not
+            factors = [Folder.tight(extent_text(self.given, self.kernel, (axis,))) for axis in dim.axes]
+            total = " * ".join([f"tl.cast({factors[0]}, OFFSET)", *factors[1:]])
         self._mask(dim, at, total)
         last = self.fresh(f"{dim.name}1")
         self.body(f"{last} = tl.minimum({first} + {block}, {total}) - 1")
