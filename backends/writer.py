@@ -100,6 +100,27 @@ def _sum(terms: list[tuple[tuple[tuple[str, int], ...], Fraction]]) -> str:
     return out or "0"
 
 
+def folded(line: str, width: int = 130) -> list[str]:
+    """A statement on lines of at most about `width`: broken in brackets only, as far out as can be; no brackets in its strings."""
+    pad, depth, out = " " * (len(line) - len(line.lstrip()) + 4), 0, []
+    while len(line) > width:
+        places: dict[tuple[int, bool], int] = {}  # depth, whether at an operator -> the last place for a break
+        inner = depth
+        for at in range(width):
+            inner += (line[at] in "([{") - (line[at] in ")]}")
+            after = line[at : at + 2] == ", " and line[at - 1] != ":" and not line.startswith("None", at + 2)
+            if inner and (after or line[at : at + 3] in (" + ", " & ")):
+                places[inner, not after] = at + after
+        late = [place for place, at in places.items() if at > width // 2]
+        if not late:
+            break
+        at = places[min(late)]
+        depth += sum((char in "([{") - (char in ")]}") for char in line[:at])
+        out.append(line[:at])
+        line = pad + line[at:].lstrip()
+    return [*out, line]
+
+
 def _outermost(text: str) -> list[str]:
     """The text cut before each ` + ` or ` - ` that stands in no bracket."""
     depth, start, out = 0, 0, []

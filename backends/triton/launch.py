@@ -6,25 +6,28 @@ import re
 from textwrap import wrap
 
 from einc.backends.host.module import Page
+from einc.backends.triton.arguments import Arguments
 from einc.backends.triton.folds import Folder
 from einc.backends.triton.kernel import Written, write_kernel
 from einc.backends.triton.loads import extent_text
 from einc.backends.triton.room import room
 from einc.backends.triton.room import text as polynomial
-from einc.backends.writer import Writer, identifier, sized
+from einc.backends.writer import Writer, folded, identifier, sized
 from einc.plan import Kernel
 
 _COLUMNS, _DEPTH = 256, 256  # the longest columns, and the longest depth of a product, that a tile holds whole
 _STEP = 64  # of a depth that it does not
 _ORDERED = 64  # columns where tiles go in order: programs are few, and each holds a state
+_FIXED = "\u00a0"  # a space at which no line is broken
 _ELEMENTS = {"integer": "torch.int64", "exact": "torch.float64"}
 
 
 def launch(kernel: Kernel, page: Page) -> list[str]:
     """Writes the statements that run the kernel on the page; the lines that define it."""
     made = write_kernel(page.module, kernel)
-    page.helpers |= made.helpers | {"_tl_type", "_offset", "_ready"} | ({"_precision"} if _uses(made, "PRECISION") else set())
-    page.helpers |= made.joined.helpers if made.joined is not None else set()
+    page.helpers |= {"_ready"} | made.helpers | (made.joined.helpers if made.joined is not None else set())
+    constants = {"DTYPE": "_tl_type", "OFFSET": "_offset", "PRECISION": "_precision"}
+    page.helpers |= {helper for constant, helper in constants.items() if _uses(made, constant)}
     body, name = page.body, page.names.fresh(f"_{identifier(kernel.name)}_kernel")
     for text in kernel.texts[-1:]:
         body(f"# {text}")
@@ -41,7 +44,7 @@ def launch(kernel: Kernel, page: Page) -> list[str]:
     if programs != "1":
         body(f"{programs} = {count}")
         body.open(f"if {programs}:")
-    lines = _definition(name, kernel, made)
+    lines = _definition(name, kernel.texts, made)
     if made.joined is None:
         _start(name, programs, _values(made, blocks), page)
     else:
@@ -65,18 +68,18 @@ def _shared(kernel: Kernel, made: Written, blocks: dict[str, str], name: str, pr
     body, passed = page.body, made.layout.role("passed")
     assert passed is not None
     page.helpers |= {"_parts"}
-    parts, states = page.names.fresh("parts"), page.names.fresh("states")
+    parts, states = page.names.fresh("parts"), page.names.fresh("partial")
     long = Folder.tight(extent_text(made.arguments, kernel, passed.axes[:1]))
     body(f"{parts} = _parts({programs}, -(-{long} // columns), device)")
-    kind = "torch.float64 if dtype == torch.float64 else torch.float32"
-    numel = _hosted(made.states, blocks)
-    body(f"{states} = torch.empty({programs} * {parts} * ({numel}) if {parts} > 1 else 0, dtype={kind}, device=device)")
+    numel = f"{programs} * {parts} * ({_hosted(made.states, blocks)})"
+    body.lines += folded(f"{'    ' * body.depth}{states} = torch.empty({numel} if {parts} > 1 else 0, "
+                         "dtype=torch.promote_types(dtype, torch.float32), device=device)")
     _start(name, f"{programs} * {parts}", _values(made, blocks, states, parts), page)
     second = page.names.fresh(f"{name.removesuffix('_kernel')}_join")
     body.open(f"if {parts} > 1:")
     _start(second, programs, _values(made.joined, blocks, states, parts), page)
     body.close()
-    return _definition(second, kernel, made.joined)
+    return _definition(second, (f"What the programs of {name} left for one tile, joined.", *kernel.texts[-1:]), made.joined)
 
 
 def _hosted(text: str, blocks: dict[str, str]) -> str:
@@ -88,7 +91,7 @@ def _hosted(text: str, blocks: dict[str, str]) -> str:
 
 def _values(made: Written, blocks: dict[str, str], states: str = "", parts: str = "") -> list[str]:
     """What the kernel is called with, in the order of its parameters."""
-    given = made.arguments
+    given = _read(made)
     tensors = list(given.pointers.values())
     strides = [f"*{pointer}.stride()" for key, pointer in given.pointers.items() if (key, 0) in given.strides]
     sizes = [s for s in given.sizes if s not in given.static]
@@ -96,15 +99,37 @@ def _values(made: Written, blocks: dict[str, str], states: str = "", parts: str 
     mine = set(given.blocks.values())
     constants = [f"{s}={s}" for s in given.static] + [f"{p}={text}" for p, text in blocks.items() if p in mine]
     constants += [f"PARTS={parts}"] * bool(parts)
-    types = ["DTYPE=_tl_type(dtype)", "WIDE=wide", f"OFFSET=_offset({', '.join(tensors)})"]
-    types += ["PRECISION=_precision(device)"] * _uses(made, "PRECISION")
+    typed = {"DTYPE": "_tl_type(dtype)", "WIDE": "wide", "OFFSET": f"_offset({', '.join(tensors)})",
+             "PRECISION": "_precision(device)"}
+    types = [f"{constant}={text}" for constant, text in typed.items() if _uses(made, constant)]
     last = [*["SPLIT=True"] * made.split, "num_warps=warps", "num_stages=stages", "enable_fp_fusion=True"]
     groups = [[*tensors, *[states] * bool(states)], strides, [*sizes, *given.whole.values(), *numbers], constants, types, last]
     return [", ".join(group) + "," for group in groups if group]
 
 
 def _uses(made: Written, word: str) -> bool:
-    return any(word in line for line in made.lines)
+    return any(word in line for line in [*made.lines, *_numbers(made)])
+
+
+def _numbers(made: Written) -> list[str]:
+    """Statements that give the numbers of the host their type."""
+    return [f"{name} = tl.full((), {name}, {kind})" for (_, kind), name in made.arguments.numbers.items()]
+
+
+def _read(made: Written) -> Arguments:
+    """The arguments, without those that no statement reads: the host asks for the sizes of more than a kernel does."""
+    given, words = made.arguments, set(re.findall(r"\w+", "\n".join(made.lines)))
+    for key, pointer in [*given.pointers.items()]:
+        mine = {place: stride for place, stride in given.strides.items() if place[0] == key}
+        if words.isdisjoint({pointer, *mine.values()}):
+            del given.pointers[key]
+            given.strides = {place: stride for place, stride in given.strides.items() if place not in mine}
+    given.sizes = {name: text for name, text in given.sizes.items() if text in words}
+    given.static = {name: text for name, text in given.static.items() if text in words}
+    given.numbers = {key: name for key, name in given.numbers.items() if name in words}
+    given.whole = {name: text for name, text in given.whole.items() if name in words}
+    given.blocks = {dim: name for dim, name in given.blocks.items() if name in words}
+    return given
 
 
 def _tile(kernel: Kernel, made: Written, page: Page) -> dict[str, str]:
@@ -144,35 +169,35 @@ def _tile(kernel: Kernel, made: Written, page: Page) -> dict[str, str]:
     return {given.block(name): length for name, length in lengths.items()}
 
 
-def _definition(name: str, kernel: Kernel, made: Written) -> list[str]:
+def _definition(name: str, texts: tuple[str, ...], made: Written) -> list[str]:
     """The function as text: parameters in groups, the equations, the statements."""
-    given, out = made.arguments, Writer()
+    given, out = _read(made), Writer()
     out()
     out()
     out("@triton.jit")
     out.open(f"def {name}(")
     tensors = list(given.pointers.values())
     sizes = [*(s for s in given.sizes if s not in given.static), *given.whole]
-    numbers = [f'{p}: "fp64"' for p in given.numbers.values()]
+    numbers = [f'{p}:{_FIXED}"fp64"' for p in given.numbers.values()]
     groups = [[*tensors, *["states"] * bool(made.states)], list(given.strides.values()), sizes, numbers]
-    constants = [*given.static, *given.blocks.values(), *["PARTS"] * bool(made.states), "DTYPE", "WIDE", "OFFSET"]
-    constants += [*["PRECISION"] * _uses(made, "PRECISION"), *["SPLIT"] * made.split]
-    groups.append([f"{c}: tl.constexpr" for c in constants])
+    constants = [*given.static, *given.blocks.values(), *["PARTS"] * bool(made.states)]
+    constants += [*(c for c in ("DTYPE", "WIDE", "OFFSET", "PRECISION") if _uses(made, c)), *["SPLIT"] * made.split]
+    groups.append([f"{c}:{_FIXED}tl.constexpr" for c in constants])
     for group in groups:
         if group:
             for line in wrap(", ".join(group) + ",", 110, break_long_words=False, break_on_hyphens=False):
-                out(line)
+                out(line.replace(_FIXED, " "))
     out.close()
     out("):")
     out.depth += 1
-    first, *others = kernel.texts
+    first, *others = texts
     out(f'r"""{first}')
     for text in others:
         out(text)
     out('"""')
-    for (_, kind), parameter in given.numbers.items():
-        out(f"{parameter} = tl.full((), {parameter}, {kind})")
-    out.lines += made.lines
+    for line in _numbers(made):
+        out(line)
+    out.lines += [part for line in made.lines for part in folded(line)]
     return out.lines
 
 
