@@ -540,6 +540,15 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         L_{t s}^{(h)} = q_{t h}^c k_{s c}
         output y_{t h}^{d f} = Σ_s softmax_s(L_{t s}^{(h)}) v_s^{d f}
     """, {"T": 11, "H": 3, "C": 4, "D": 3, "F": 5}, {}),
+    "beyond_32_bits": ("""
+        index t, s : time(T)
+        dim W
+        input x_t
+        output y_t = x_t + mod(t 3000000019, 97) + t 5000000000 / 3000000000
+        output z_t = Σ_{s ≤ t} x_s mod((s + W) (t + W), 7)
+        output u_t = Σ_{s, 100 W W s ≥ (100 W W - 1) t, s ≤ t, t < 3000000000} x_s
+        output w_t = Σ_{s ≤ t} x_s mod((t + W + s - s)^2, 1009)
+    """, {"T": 11, "W": 50000}, {}),
     "distances": ("""
         index t, s : time(T)
         index f : feature(D)

@@ -53,8 +53,8 @@ class Frame:
         cut = [d for d in self.layout.dims if d.role in ("rows", "columns") and not (d.role == "rows" and self.kernel.resumed)]
         digits: list[tuple[str, str, str]] = []
         for dim in cut:
-            total, block = extent_text(self.given, self.kernel, dim.axes), self.given.block(dim.name)
-            self.counts[dim.name] = f"-(-{Folder.tight(total)} // {block})"
+            total, block = self._total(dim), self.given.block(dim.name)
+            self.counts[dim.name] = f"-(-{Folder.tight(extent_text(self.given, self.kernel, dim.axes))} // {block})"
             name = self.tiles[dim.name] = self.fresh(f"{dim.name}_tile")
             last = dim.role == "rows" and self._longest_last()
             digits.append((name, f"tl.cdiv({total}, {block})", " - 1 - {}  # the longest first" if last else ""))
@@ -83,13 +83,18 @@ class Frame:
         spans = stream.bound.spans if stream is not None and stream.bound is not None else ()
         return any(s.high and not s.low for s in spans)
 
+    def _total(self, dim: Dim) -> str:
+        """The elements of a cut dimension; of a pack there may be more than 32 bits count."""
+        first, *others = (extent_text(self.given, self.kernel, (a,)) for a in dim.axes)
+        return " * ".join([f"tl.cast({first}, OFFSET)", *map(Folder.tight, others)]) if others else first
+
     def _mask(self, dim: Dim, at: str, extent: str) -> None:
         name = self.scribe.inside[dim.name] = self.fresh(f"{dim.name}_in")
         self.body(f"{name} = {at} < {extent}")
 
     def pack(self, dim: Dim, start: str) -> None:
         """The positions of a cut dimension in this tile, and where the tile ends along its slowest axis."""
-        total, block = extent_text(self.given, self.kernel, dim.axes), self.given.block(dim.name)
+        total, block = self._total(dim), self.given.block(dim.name)
         first, at = self.fresh(f"{dim.name}0"), self.fresh(f"{dim.name}_at")
         self.body(f"{first} = {start}")
         self.body(f"{at} = {first} + tl.arange(0, {block})")

@@ -54,6 +54,11 @@ def _power(x, y):
     whole = tl.floor(y) == y
     return tl.where(x < 0, tl.where(whole, tl.where(odd, -size, size), float("nan")), size)
 ''',
+    "_square": '''
+@triton.jit
+def _square(x):
+    return x * x
+''',
     "_tanh": '''
 @triton.jit
 def _tanh(x):

@@ -16,6 +16,7 @@ _FUNCTIONS = frozenset({"exp", "exp2", "log", "sqrt", "sin", "cos", "erf", "abs"
 _HELPED = {"tanh": "_tanh", "floordiv": "_floordiv", "mod": "_mod"}
 REDUCE = {"max": "tl.max({0}, {1})", "min": "tl.min({0}, {1})", "prod": "tl.reduce({0}, {1}, _times)", "sum": "tl.sum({0}, {1})"}
 NEUTRAL = {"sum": "0.0", "prod": "1.0", "max": 'float("-inf")', "min": 'float("inf")'}
+_SMALL = 64  # positions have 32 bits: up to 2**25 of them
 TYPES = {"real": "WIDE", "exact": "tl.float64", "integer": "tl.int64", "scalar": "WIDE", "truth": "tl.int1"}
 
 
@@ -32,9 +33,11 @@ class Scribe(Reader):
         if name in self.variables:
             return self.variables[name]
         let = self.lets[name]
-        if self.arguments.is_number(name):
-            return self.arguments.number(name)
-        return self.expression(let)
+        if not self.arguments.is_number(name):
+            return self.expression(let)
+        code = self.arguments.number(name)
+        long = code.text.lstrip("-").isdigit() and abs(int(code.text)) >= 2**31
+        return Code(f"tl.full((), {code.text}, tl.int64)", sign=code.sign, finite=True) if long else code
 
     def wide(self, name: str, kind: str = "real") -> Code:
         """An operand in the arithmetic of a real, or an exact, result."""
@@ -167,7 +170,18 @@ class Scribe(Reader):
         if op.op == "ceildiv":
             self.helpers |= {"_floordiv"}
             return Code(f"-_floordiv(-{codes[0].at(UNARY)}, {codes[1].text})", UNARY)
+        if op.op == "mul" and not all(self._few(x) for x in let.axes) and not any(self._small(a) for a in op.args):
+            codes[0] = Code(f"tl.cast({codes[0].text}, tl.int64)")
         return self._spelled(op.op, codes)
+
+    def _few(self, axis: str) -> bool:
+        """Whether an axis is of those that are never long: heads and features, not positions."""
+        return self.sets[axis].cls in ("head", "feature", "latent", "expert")
+
+    def _small(self, name: str) -> bool:
+        """Whether a factor is so small that its product with a position has 32 bits."""
+        op = self.lets[name].op
+        return isinstance(op, Scalar) and isinstance(op.term, Const) and abs(op.term.value) <= _SMALL
 
     def _real(self, let: Let, op: Map, shape: Shape) -> Code:
         kind = "exact" if let.kind == "exact" else "real"
@@ -185,8 +199,11 @@ class Scribe(Reader):
         base, exponent = op.args
         constant = self.lets[exponent].op
         code = self.aligned(base, shape, kind)
-        if isinstance(constant, Scalar) and isinstance(constant.term, Const) and constant.term.value == 2 and len(code.text) < 24:
-            return infix("mul", [code, code])
+        if isinstance(constant, Scalar) and isinstance(constant.term, Const) and constant.term.value == 2:
+            if len(code.text) < 24:
+                return infix("mul", [code, code])
+            self.helpers.add("_square")
+            return Code(f"_square({code.text})")
         self.helpers.add("_power")
         parts = [f"tl.full((), {self.aligned(a, shape, kind).text}, {TYPES[kind]})" if self._known(a) else
                  self.aligned(a, shape, kind).text for a in (base, exponent)]
