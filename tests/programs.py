@@ -549,6 +549,13 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         output u_t = Σ_{s, 100 W W s ≥ (100 W W - 1) t, s ≤ t, t < 3000000000} x_s
         output w_t = Σ_{s ≤ t} x_s mod((t + W + s - s)^2, 1009)
     """, {"T": 11, "W": 50000}, {}),
+    "over_a_negative": ("""
+        index t, s : time(T)
+        input x_t
+        input n_t : int
+        output y_t = x_t + floor(t / (n_t - 7)) + mod(t, n_t - 7) + floor(t / (-3)) + mod(t - 4, n_t)
+        output z_t = Σ_{s ≤ t, mod(s, n_t - 7) = mod(t, n_t - 7)} x_s
+    """, TIME, {"n": ("1", "5")}),
     "distances": ("""
         index t, s : time(T)
         index f : feature(D)

@@ -29,14 +29,15 @@ def _deep(a, a_step, a_in, b, b_step, b_in, depth, BLOCK: tl.constexpr, PRECISIO
     "_floordiv": '''
 @triton.jit
 def _floordiv(a, b):
-    """The whole number below a / b, for b > 0; Triton's own // goes towards 0."""
+    """The whole number below a / b; Triton's own // goes towards 0."""
     quotient = a // b
-    return quotient - (a - quotient * b < 0).to(tl.int32)
+    rest = a - quotient * b
+    return quotient - tl.where((rest != 0) & ((rest < 0) != (b < 0)), 1, 0)
 ''',
     "_mod": '''
 @triton.jit
 def _mod(a, b):
-    """What a is beyond a multiple of b, never negative."""
+    """What a is beyond a multiple of b, of the sign of b."""
     return a - _floordiv(a, b) * b
 ''',
     "_beyond": '''
