@@ -113,7 +113,8 @@ def cold(name: str, width: int, target: Target) -> tuple[int, float]:
               help="Widths of heads.")
 @click.option("--workers", type=click.IntRange(min=1), default=os.cpu_count() or 1, help="Kernels that are compiled at a time.")
 @OUT
-def main(*, timed: bool, names: tuple[str, ...], targets: tuple[str, ...], widths: tuple[int, ...], workers: int, out: Path) -> None:
+def main(*, timed: bool, names: tuple[str, ...], targets: tuple[str, ...], widths: tuple[int, ...], workers: int,
+         out: Path) -> None:
     """Compile the kernels of the specs in bfloat16 and print what they need: registers of a thread, spilled ones, bytes of
     shared memory, and instructions that tell how products and copies are done. Bold lines have spills or cannot be started.
 

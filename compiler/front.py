@@ -108,7 +108,7 @@ def _part(backend: str, part: str, lack: str) -> Any:
 
 
 def runner(backend: str) -> Any:
-    """Where a back end's modules run: `device()` for tensors, `settle()` to wait for what was started."""
+    """Where a back end's modules run: `device(dtype)` for tensors, `settle()` to wait for what was started."""
     return import_module(f"einc.backends.{backend}.load")
 
 

@@ -118,7 +118,7 @@ def _expect(name, x, shape, axes, dtype, device):
     if dtype is None and (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool):
         raise TypeError(f"{name} holds {x.dtype}, whole numbers are expected")
     if dtype is not None and (x.dtype != dtype or not dtype.is_floating_point):
-        raise TypeError(f"{name} holds {x.dtype}, {dtype if dtype.is_floating_point else 'real numbers'} is expected")
+        raise TypeError(f"{name} holds {x.dtype}, {f'{dtype} is' if dtype.is_floating_point else 'real numbers are'} expected")
     if x.device != device:
         raise ValueError(f"{name} is on {x.device}, the others are on {device}")
 ''',

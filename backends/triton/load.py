@@ -16,9 +16,17 @@ from einc.errors import EincError, Help, Problem
 _AROUND = 3  # lines shown on each side of the one that failed
 
 
-def device() -> str:
-    """Where tensors are put when nobody says where: the GPU; without one the CPU, for Triton's interpreter."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
+def device(dtype: str) -> str:
+    """Where tensors of the type are put when nobody says where: the GPU; without one the CPU, for Triton's interpreter.
+
+    EincError where that interpreter computes wrongly: in bfloat16.
+    """
+    if torch.cuda.is_available():
+        return "cuda"
+    if dtype == "bfloat16":
+        raise EincError([Problem("without a GPU, Triton's interpreter computes wrongly in bfloat16",
+                                 helps=(Help("take float32 or float16 to see what a kernel computes"),))])
+    return "cpu"
 
 
 def settle() -> None:

@@ -55,7 +55,8 @@ def command(ctx: click.Context, *, file: str, sizes: dict[str, int], data_file: 
     inputs, numbers = gather(program, sizes, data_file, dtype, seed)
     module = front.compile(file, backend=backend, narrow=narrow, own=own)
     runner = front.runner(backend)
-    there = {key: tensor.to(runner.device()) for key, tensor in inputs.items()}
+    place = runner.device(dtype or "float32")
+    there = {key: tensor.to(place) for key, tensor in inputs.items()}
 
     def call() -> Any:
         value = module(**there, **numbers)
