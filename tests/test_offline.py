@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 
@@ -133,6 +134,18 @@ def test_strides_are_those_of_the_call() -> None:
     source = front.emit(plan_of(case("sdpa")), "triton")
     (one,), (other,) = (launches(source, "sdpa", given, sizes, TARGET) for given in (usual, odd))
     assert one.key != other.key
+
+
+@pytest.mark.parametrize("name", ["linear", "variance"])
+@pytest.mark.parametrize("steps", [1, 64])
+def test_offsets_of_64_bits_compile(name: str, steps: int) -> None:
+    """Types that go round a loop stay what they are; an extent of 1 is a constant of the text."""
+    one = case(name)
+    sizes = {**one.sizes, "T": steps}
+    source = re.sub(r"OFFSET=_offset\(.*?\)", "OFFSET=tl.int64", front.emit(plan_of(one), "triton"))
+    assert "OFFSET=tl.int64" in source
+    for _, made in built(launches(source, plan_of(one).name, shapes(one, sizes), sizes, TARGET), TARGET):
+        assert isinstance(made, Binary), made
 
 
 def test_what_does_not_fit_is_refused() -> None:

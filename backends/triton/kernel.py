@@ -130,7 +130,7 @@ class _Kernel(Passer):
         on = passed.bound.resumes == "on"
         done = self.fresh("done")
         edge = self.fresh(f"{identifier(passed.name)}_{'from' if on else 'to'}")
-        self.body(f"{edge} = {'0' if on else extent_text(self.given, self.kernel, (passed.name,))}")
+        self.body(f"{edge} = tl.cast({'0' if on else extent_text(self.given, self.kernel, (passed.name,))}, OFFSET)")
         self.body.open(f"for {done} in range(0, {extent}, {block}):")
         start = done if on else f"(tl.cdiv({extent}, {block}) - 1) * {block} - {done}"
         self.pack(rows, f"tl.cast({start}, OFFSET)")
@@ -144,7 +144,7 @@ class _Kernel(Passer):
                 self.before(let, let.op)
         self.ends = (first, last)
         self._tile()
-        self.body(f"{edge} = {last if on else first}")
+        self.body(f"{edge} = tl.cast({last if on else first}, OFFSET)  # of one type in all rounds")
         self.body.close()
 
     # lets
