@@ -312,6 +312,16 @@ def test_a_name_hides_nothing_that_the_module_needs(word: str, place: str) -> No
     attempt(Case("names", text, sizes, {key.key: ("1", "2") for key in typed(text).inputs()}), NEAR)
 
 
+@pytest.mark.parametrize("text", ["max_{s < t} x_s", "min_{s ≤ t} (x_s x_t)", "max(x_t, 0.5)", "min_{s ≤ t} x_s"])
+def test_what_is_no_number_stays_none(text: str) -> None:
+    """Triton's own maximum leaves such elements out."""
+    program = typed(f"index t, s : time(T)\ninput x_t\noutput y_t = {text}")
+    x = np.random.default_rng(0).standard_normal(9)
+    x[4] = np.nan
+    got = called(tiled(front.emit(front.plan(program), "triton"), "text", choice(SMALL)), program, tensors({"x": x}), {"T": 9})
+    assert_close(got, meaning(program, {"x": x}, {"T": 9}))
+
+
 def test_wrong_ids_are_refused() -> None:
     """What stands as a position is one, before a kernel reads there."""
     for wrong in (-1, 5, 2**40):

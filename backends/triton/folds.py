@@ -65,7 +65,8 @@ class Folder(Scribe):
             if op.arg in self.scaled and op.arg not in neutral and op.fold in ("max", "min"):
                 raw, factor = self.scaled[op.arg]
                 return Code(f"{self._reduced(Code(raw), op.fold, shape, self.folded(let)).text} * {factor}", PRODUCT), False
-            return self._reduced(self._operand(op.arg, neutral, let.kind, shape), op.fold, shape, self.folded(let)), False
+            code = self._operand(op.arg, neutral, let.kind, shape)
+            return self._reduced(code, op.fold, shape, self.folded(let), self._reference(let)), False
         assert isinstance(op, Dot)
         if let.kind == "real" and (made := self._product(let, op, neutral, merged)) is not None:
             return made, bool(merged) and made.text.startswith("tl.dot(") and f", {merged}, " in made.text
@@ -99,12 +100,17 @@ class Folder(Scribe):
             return code
         return Code(f"{code.at(ATOM)}{self.marks(self.shape(name), shape)}") if self.marks(self.shape(name), shape) else code
 
-    def _reduced(self, code: Code, fold: str, shape: Shape, over_dims: Shape) -> Code:
+    def _reference(self, let: Let) -> bool:
+        """Whether others are relative to a let: what is no number then shows in them."""
+        return any(x.carry is not None and x.carry.reference == let.name for x in self.kernel.lets)
+
+    def _reduced(self, code: Code, fold: str, shape: Shape, over_dims: Shape, quick: bool = True) -> Code:
+        """The fold over dimensions. Triton's own maximum leaves out what is no number: it is for what is `quick` alone."""
         text = code.text
+        helper = {"prod": "_times"}.get(fold) if quick else {"prod": "_times", "max": "_larger", "min": "_smaller"}[fold]
         for n in sorted((shape.index(d) for d in over_dims), reverse=True):
-            text = REDUCE[fold].format(text, n)
-        if fold == "prod":
-            self.helpers.add("_times")
+            text = f"tl.reduce({text}, {n}, {helper})" if helper else REDUCE[fold].format(text, n)
+        self.helpers |= {helper} if helper else set()
         return Code(text)
 
     # products of matrices
@@ -261,12 +267,10 @@ class Folder(Scribe):
         run = f"tl.associative_scan({x}, {axis}, {combine}{turned})" if combine else f"tl.cum{op.fold}({x}, {axis}{turned})"
         rest = tuple(d for d in shape if d != dim)
         before = f"{carried}{self.marks(rest, shape)}"
-        joined = {"sum": "{} + {}", "prod": "{} * {}", "max": "tl.maximum({}, {})", "min": "tl.minimum({}, {})"}[op.fold]
+        joined = {"sum": "{} + {}", "prod": "{} * {}", "max": "_larger({}, {})", "min": "_smaller({}, {})"}[op.fold]
         variable = names.fresh(let.name if not let.name.startswith("_") else "x")
         self.body(f"{variable} = {joined.format(before, run)}")
-        total = REDUCE[op.fold].format(x, axis)
-        if op.fold == "prod":
-            self.helpers.add("_times")
+        total = self._reduced(Code(x), op.fold, shape, (dim,), op.fold == "sum").text
         self.body(f"{carried} = {joined.format(carried, total)}")
         code = Code(variable)
         if let.kind == "real" and kind == "exact":

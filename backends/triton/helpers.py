@@ -79,12 +79,12 @@ def _times(a, b):
     "_larger": '''
 @triton.jit
 def _larger(a, b):
-    return tl.maximum(a, b)
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 ''',
     "_smaller": '''
 @triton.jit
 def _smaller(a, b):
-    return tl.minimum(a, b)
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
 ''',
     "_count": '''
 @triton.jit
@@ -182,12 +182,13 @@ def _tile(name, shapes, rows, columns, device, registers, shared):
     if tuned or (tuned := next(_fitting(shapes, rows, columns, device, registers, shared), None)):
         return tuned
     for least in reversed(shapes):  # slow, for some registers find no place
-        if shared(least[0], least[1], least[3]) <= _room(device):
+        if shared(least[0], least[1], least[3]) <= _room(device) and registers(least[0], least[1]) < 2**20:
             return least
     r, c, _, stages = shapes[-1]
     raise ValueError(
-        f"no tile of {name} fits: {r} x {c} needs {shared(r, c, stages)} bytes of shared memory and this device has "
-        f"{_room(device)}. An axis that a tile holds whole is too long: compile for the torch back end, or cut the axis")
+        f"no tile of {name} fits: {r} x {c} holds {registers(r, c):.0f} numbers and {shared(r, c, stages):.0f} bytes of shared "
+        f"memory; a program may hold {2**20} and {_room(device)}. An axis that a tile holds whole is too long: compile for the "
+        f"torch back end, or cut the axis")
 
 
 def _room(device):

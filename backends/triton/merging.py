@@ -9,7 +9,8 @@ from einc.backends.triton.frame import Frame
 from einc.backends.triton.tile import NEUTRAL, TYPES
 from einc.plan import Before, Dot, Kernel, Let, Reduce, Scan
 
-_JOINED = {"sum": "{} + {}", "prod": "{} * {}", "max": "tl.maximum({}, {})", "min": "tl.minimum({}, {})"}
+_JOINED = {"sum": "{} + {}", "prod": "{} * {}", "max": "_larger({}, {})", "min": "_smaller({}, {})"}
+_HELPERS = {"max": {"_larger"}, "min": {"_smaller"}}
 
 
 def shared(kernel: Kernel) -> bool:
@@ -68,6 +69,7 @@ class Merger(Frame):
         elif fold in ("sum", "prod"):
             self.body(f"{name} = {_JOINED[fold].format(scaled, share.at(SUM if fold == 'sum' else PRODUCT + 1))}")
         else:
+            scribe.helpers |= _HELPERS[fold]
             self.body(f"{name} = {_JOINED[fold].format(name, share.text)}")
 
     def _referred(self, let: Let) -> bool:
@@ -145,6 +147,7 @@ class Merger(Frame):
                 ours, theirs = self.scales[carry.reference], shares[carry.reference]
                 self.body(f"{name} = {name} * {ours}{marks} + {share} * {theirs}{marks}")
             else:
+                self.scribe.helpers |= _HELPERS.get(carry.fold, set())
                 self.body(f"{name} = {_JOINED[carry.fold].format(name, share)}")
         self.body.close()
         for name, variable in self.states.items():

@@ -181,7 +181,7 @@ class Scribe(Reader):
     def _small(self, name: str) -> bool:
         """Whether a factor is so small that its product with a position has 32 bits."""
         op = self.lets[name].op
-        return isinstance(op, Scalar) and isinstance(op.term, Const) and abs(op.term.value) <= _SMALL
+        return isinstance(op, Scalar) and isinstance(op.term, Const) and abs(float(op.term.value)) <= _SMALL
 
     def _real(self, let: Let, op: Map, shape: Shape) -> Code:
         kind = "exact" if let.kind == "exact" else "real"
@@ -217,8 +217,9 @@ class Scribe(Reader):
             return Code(f"tl.{op}({codes[0].text})")
         if op in ("max", "min"):
             text = codes[0].text
+            self.helpers.add(helper := "_larger" if op == "max" else "_smaller")
             for other in codes[1:]:
-                text = f"tl.{op}imum({text}, {other.text})"
+                text = f"{helper}({text}, {other.text})"
             return Code(text)
         if op == "neg":
             return Code(f"-{codes[0].at(UNARY)}", UNARY)
