@@ -99,7 +99,10 @@ class Numbers:
     def _elements(self, read: Read) -> str:
         dims = {self.scribe.layout.dim(s.index.name) for s in read.subs if isinstance(s, Position)} - {None}
         (mask,) = [f", mask={self.scribe.inside[d.name]}, other=0" for d in dims if d is not None] or [""]
-        return f"tl.load({self._pointer(read)}{mask})"
+        pointer = self._pointer(read)
+        if pointer in self.scribe.loaded:
+            return self.scribe.loaded[pointer].text
+        return f"tl.load({pointer}{mask})"
 
     def _pointer(self, read: Read, without: Index | None = None, key: str = "") -> str:
         text = [self.scribe.arguments.pointers[key] if key else self.scribe.arguments.pointer(read.tensor)]
