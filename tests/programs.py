@@ -588,7 +588,7 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "documents": {"B": 2, "H": 3, "T": 9, "d_k": 5},
     "sinks_window": {"B": 2, "H": 3, "T": 9, "d_k": 5, "W": 3},
     "block_diagonal": {"B": 2, "H": 3, "T": 9, "d_k": 5, "W": 4},
-    "paged_window": {"B": 2, "H": 3, "T": 9, "d_k": 5, "P": 3},
+    "paged_window": {**MODEL, "P": 4, "N": 2},
     "dilated": {"B": 2, "H": 3, "T": 9, "d_k": 5, "W": 3, "D": 2},
     "blocks_before": {"N": 2, "H": 3, "T": 9, "S": 4, "d_k": 5, "B": 2},
     "prefix_lm": {"B": 2, "H": 3, "T": 9, "d_k": 5, "P": 4},
@@ -610,8 +610,22 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "scaled_norm": {"T": 5, "S": 7},
     "two_domains": {"T": 9, "D": 3, "W": 4},
     "variance": {"T": 9},
+    "preblock": {**MODEL, "d_ff": 11},
+    "preblock_relu": {**MODEL, "d_ff": 11},
+    "preblock_silu": {**MODEL, "d_ff": 11},
+    "swiglu_block": {**MODEL, "d_ff": 11, "H": 5, "G": 2},
+    "gpt2_block": {**MODEL, "B": 2, "d_k": 5, "d_ff": 11},
+    "requests": {"R": 3, "T": 7, "H": 2, "d_k": 5},
+    "partial_rotary": {**MODEL, "d_c": 3},
+    "yarn": {"T": 7, "d_k": 6},
+    "yarn_dynamic": {"T": 7, "d_k": 6, "L": 5},
+    "yarn_parts": {"T": 7, "d_k": 10, "L": 900},
+    "alibi_any_heads": {**MODEL, "H": 5},
+    "mtp": {"T": 9, "n": 3, "d_model": 5, "V": 11},
+    "cross_attention_rope": {**MODEL, "U": 5},
+    "mla_rope": {"T": 9, "d_model": 7, "H": 3, "d_k": 6, "d_h": 5, "r": 4, "r_Q": 3},
 }
-SPEC_RANGES = {"linear_cross_entropy": {"w": ("1", "V")}, "documents": {"doc": ("1", "3")}}
+SPEC_RANGES = {"linear_cross_entropy": {"w": ("1", "V")}, "documents": {"doc": ("1", "3")}, "mtp": {"w": ("0", "V-1")}}
 
 FILES = [Case(path.stem, path.read_text(encoding="utf-8"), SPEC_SIZES.get(path.stem, {}), SPEC_RANGES.get(path.stem, {}))
          for path in sorted(SPECS.rglob("*.ein"))]

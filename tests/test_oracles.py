@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -18,7 +19,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from helpers import called, distance, meaning, module_of, typed_of
+from helpers import called, distance, meaning, module_of, typed, typed_of
 from programs import FILES, SPECS, Case
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -49,8 +50,9 @@ def zoo() -> SimpleNamespace:
     """The modelling files that are used; fla would replace some layers by kernels for a GPU."""
     sys.modules.setdefault("fla", None)  # type: ignore[arg-type]
     transformers = importlib.import_module("transformers")
-    classes = [f"{name}{kind}" for name in ("Llama", "Mistral", "Bloom") for kind in ("Model", "Config")]
-    files = {"gptj": module("gptj"), "llama": module("llama"), "deepseek": module("deepseek_v3")}
+    models = ("Llama", "Mistral", "Bloom", "GPTNeoX", "GPT2", "Bart")
+    classes = [f"{name}{kind}" for name in models for kind in ("Model", "Config")]
+    files = {"gptj": module("gptj"), "llama": module("llama"), "deepseek": module("deepseek_v3"), "bloom": module("bloom")}
     return SimpleNamespace(**files, **{name: getattr(transformers, name) for name in classes})
 
 
@@ -58,20 +60,27 @@ def module(name: str) -> ModuleType:
     return importlib.import_module(f"transformers.models.{name}.modeling_{name}")
 
 
-@pytest.fixture
-def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@contextmanager
+def doubled() -> Iterator[None]:
     """float64 wherever code says float32 by name."""
     usual = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
-    monkeypatch.setattr(torch, "float", torch.float64)
-    monkeypatch.setattr(torch, "float32", torch.float64)
-    yield
-    monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "float", torch.float64)
+        patch.setattr(torch, "float32", torch.float64)
+        yield
     torch.set_default_dtype(usual)
 
 
-def spiced(model: Any, seed: int = 0) -> Any:
-    """Every parameter drawn anew, in the order of names: matrices with spread 1.4 / √fan_in, no biases."""
+@pytest.fixture
+def double() -> Iterator[None]:
+    with doubled():
+        yield
+
+
+def spiced(model: Any, seed: int = 0, biases: float = 0.0) -> Any:
+    """Every parameter drawn anew, in the order of names: matrices with spread 1.4 / √fan_in, biases with that spread, norms
+    about 1 with shifts about 0."""
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, weight in sorted(model.named_parameters()):
@@ -79,7 +88,8 @@ def spiced(model: Any, seed: int = 0) -> Any:
             if weight.ndim >= 2:
                 weight.copy_(new * 1.4 / weight.shape[-1] ** 0.5)
             else:
-                weight.copy_(1 + 0.2 * new if "norm" in name and name.endswith("weight") else 0 * new)
+                norm = "norm" in name or "ln_" in name
+                weight.copy_(1 + 0.2 * new if name.endswith("weight") else (0.2 if norm else biases) * new)
     return model.eval()
 
 
@@ -135,14 +145,15 @@ def llama(zoo: SimpleNamespace) -> Trial:
     return Trial({"X": given["hidden_states"], **weights(model.layers[0].self_attn, paired=False)}, {"A": output})
 
 
-def bloom(zoo: SimpleNamespace) -> Trial:
-    """ALiBi for a number of heads that is a power of two; the module adds the residual, and its scores are translated by row."""
-    config = zoo.BloomConfig(vocab_size=50, hidden_size=4 * HEAD, n_layer=1, n_head=4, attention_dropout=0.0, hidden_dropout=0.0)
+def bloom(zoo: SimpleNamespace, count: int = 4) -> Trial:
+    """Bloom's attention; the module adds the residual, and its scores are translated by row."""
+    config = zoo.BloomConfig(
+        vocab_size=50, hidden_size=count * HEAD, n_layer=1, n_head=count, attention_dropout=0.0, hidden_dropout=0.0)
     model = spiced(zoo.BloomModel(config).double())
     part = model.h[0].self_attention
     given, (output, *_) = captured(model, part, input_ids=ids(), use_cache=False)
-    q, k, v = part.query_key_value.weight.detach().unflatten(0, (4, 3, HEAD)).transpose(2, 3).unbind(1)
-    inputs = {"X": given[0][0], "W_Q": q, "W_K": k, "W_V": v, "W_O": part.dense.weight.detach().T.unflatten(0, (4, HEAD))}
+    q, k, v = part.query_key_value.weight.detach().unflatten(0, (count, 3, HEAD)).transpose(2, 3).unbind(1)
+    inputs = {"X": given[0][0], "W_Q": q, "W_K": k, "W_V": v, "W_O": part.dense.weight.detach().T.unflatten(0, (count, HEAD))}
     return Trial(inputs, {"A": (output - given[1])[0]})
 
 
@@ -164,9 +175,9 @@ def latents(zoo: SimpleNamespace, asking: int | None = None) -> Trial:
     return Trial({"q": asked, "L": x @ down, **up}, {"Y": mixed[0][0, -asking:].unflatten(1, (HEADS, HEAD))})
 
 
-def rotation(zoo: SimpleNamespace, halves: bool) -> Trial:
-    """The rotations of Llama and of GPT-J, of every unit vector."""
-    model = decoder(zoo, "Llama", KEYS)
+def rotation(zoo: SimpleNamespace, halves: bool = False, **rope: Any) -> Trial:
+    """The rotations of Llama and of GPT-J, of every unit vector; `rope` tells how transformers scales the angles."""
+    model = decoder(zoo, "Llama", KEYS, **({"rope_parameters": {"rope_theta": 10000.0, **rope}} if rope else {}))
     units = torch.eye(HEAD)[None, :, None].expand(1, HEAD, STEPS, HEAD)
     cos, sin = model.rotary_emb(units, torch.arange(STEPS)[None])
     if halves:
@@ -174,6 +185,144 @@ def rotation(zoo: SimpleNamespace, halves: bool) -> Trial:
         return Trial({}, {"R": turned[0].transpose(0, 1)}, {"T": STEPS, "d_k": HEAD})
     turned = zoo.gptj.apply_rotary_pos_emb(units.transpose(1, 2), *(x[..., : HEAD // 2] for x in (sin, cos)))
     return Trial({}, {"R": turned[0]}, {"T": STEPS, "d_k": HEAD})
+
+
+# the systems of the papers: whole layers, and positions
+
+
+def paired(weight: torch.Tensor) -> torch.Tensor:
+    """The last axis with its halves laid side by side in pairs."""
+    return weight.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)
+
+
+def given_to(inputs: dict[Any, Any]) -> torch.Tensor:
+    hidden: torch.Tensor = inputs[0] if 0 in inputs else inputs["hidden_states"]
+    return hidden
+
+
+def neox(zoo: SimpleNamespace, part: str, act: str = "gelu", share: float = 1.0) -> tuple[Any, dict[Any, Any], Any, Tensors]:
+    """A GPT-NeoX with norms and feed-forward one after the other; what its layer gets and gives, and its projections."""
+    config = zoo.GPTNeoXConfig(
+        vocab_size=50, hidden_size=HEADS * HEAD, intermediate_size=32, num_hidden_layers=1, num_attention_heads=HEADS,
+        hidden_act=act, attention_bias=False, use_parallel_residual=False, attn_implementation="sdpa",
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": share})
+    model = spiced(zoo.GPTNeoXModel(config).double())
+    layer = model.layers[0]
+    given, output = captured(model, layer if part == "layer" else layer.attention, input_ids=ids(), use_cache=False)
+    q, k, v = layer.attention.query_key_value.weight.detach().unflatten(0, (HEADS, 3, HEAD)).transpose(2, 3).unbind(1)
+    o = layer.attention.dense.weight.detach().T.unflatten(0, (HEADS, HEAD))
+    return layer, given, output, {"W_Q": q, "W_K": k, "W_V": v, "W_O": o}
+
+
+def preblock(zoo: SimpleNamespace, act: str) -> Trial:
+    """The layer of a GPT-NeoX that turns all features, in pairs."""
+    layer, given, output, weights = neox(zoo, "layer", act)
+    weights |= {name: paired(weights[name]) for name in ("W_Q", "W_K")}
+    norms = {f"{name}_{n}": getattr(part, kind).detach() for name, kind in (("gamma", "weight"), ("beta", "bias"))
+             for n, part in ((1, layer.input_layernorm), (2, layer.post_attention_layernorm))}
+    up, down = layer.mlp.dense_h_to_4h.weight.detach().T, layer.mlp.dense_4h_to_h.weight.detach().T
+    return Trial({"H": given_to(given)[0], **weights, **norms, "W_1": up, "W_2": down}, {"H_out": output[0]})
+
+
+def partial(zoo: SimpleNamespace) -> Trial:
+    """The attention of a GPT-NeoX that turns three quarters of the features, in its own halves."""
+    _layer, given, (output, *_), weights = neox(zoo, "attention", share=0.75)
+    return Trial({"X": given_to(given)[0], **weights}, {"A": output[0]}, {"d_k": 6, "d_c": HEAD - 6})
+
+
+def swiglu(zoo: SimpleNamespace) -> Trial:
+    """The layer of a Llama with grouped keys, in the pairs of the paper."""
+    model = decoder(zoo, "Llama", KEYS)
+    layer = model.layers[0]
+    given, output = captured(model, layer, input_ids=ids(), use_cache=False)
+    norms = {"gamma_1": layer.input_layernorm.weight.detach(), "gamma_2": layer.post_attention_layernorm.weight.detach()}
+    mlp = {key: getattr(layer.mlp, name).weight.detach().T
+           for key, name in (("W_1", "gate_proj"), ("W_2", "down_proj"), ("W_3", "up_proj"))}
+    inputs = {"H": given_to(given)[0], **weights(layer.self_attn, paired=True), **norms, **mlp}
+    return Trial(inputs, {"H_out": output[0]})
+
+
+def gpt2(zoo: SimpleNamespace) -> Trial:
+    """The layer of a GPT-2 with all its biases; its matrices are (in, out), so queries and keys need a larger spread."""
+    config = zoo.GPT2Config(vocab_size=50, n_embd=HEADS * HEAD, n_layer=1, n_head=HEADS, n_inner=32, attn_implementation="sdpa")
+    model = spiced(zoo.GPT2Model(config).double(), biases=0.3)
+    layer = model.h[0]
+    with torch.no_grad():
+        layer.attn.c_attn.weight *= 3**0.5
+    given, output = captured(model, layer, input_ids=ids(2), use_cache=False)
+    named = {"gamma_1": layer.ln_1.weight, "beta_1": layer.ln_1.bias, "gamma_2": layer.ln_2.weight, "beta_2": layer.ln_2.bias,
+             "W_qkv": layer.attn.c_attn.weight, "b_qkv": layer.attn.c_attn.bias, "b_O": layer.attn.c_proj.bias,
+             "W_O": layer.attn.c_proj.weight.unflatten(0, (HEADS, HEAD)), "W_1": layer.mlp.c_fc.weight,
+             "b_1": layer.mlp.c_fc.bias, "W_2": layer.mlp.c_proj.weight, "b_2": layer.mlp.c_proj.bias}
+    return Trial({"H": given_to(given), **{key: x.detach() for key, x in named.items()}}, {"H_out": output})
+
+
+def decoupled(zoo: SimpleNamespace) -> Trial:
+    """DeepSeek-V3's attention without the norms of its latents, which the notes do not have."""
+    turned, narrow = 6, 7
+    config = zoo.deepseek.DeepseekV3Config(
+        hidden_size=WIDTH, num_attention_heads=HEADS, num_key_value_heads=HEADS, q_lora_rank=narrow, kv_lora_rank=5,
+        qk_nope_head_dim=HEAD, qk_rope_head_dim=turned, v_head_dim=HEAD, attn_implementation="sdpa")
+    part = spiced(zoo.deepseek.DeepseekV3Attention(config, 0).double())
+    part.q_a_layernorm = part.kv_a_layernorm = nn.Identity()
+    x = normal(STEPS, WIDTH)
+    angles = zoo.deepseek.DeepseekV3RotaryEmbedding(config)(x, torch.arange(STEPS)[None])
+    with torch.no_grad():
+        output, *_ = part(hidden_states=x[None], position_embeddings=angles, attention_mask=None)
+    q = part.q_b_proj.weight.detach().unflatten(0, (HEADS, -1)).transpose(1, 2)
+    down, key = part.kv_a_proj_with_mqa.weight.detach().T.split((5, turned), -1)
+    keys, values = part.kv_b_proj.weight.detach().unflatten(0, (HEADS, 2, HEAD)).transpose(2, 3).unbind(1)
+    inputs = {"X": x, "W_DQ": part.q_a_proj.weight.detach().T, "W_UQ": q[..., :HEAD], "W_QR": q[..., HEAD:], "W_D": down,
+              "W_UK": keys, "W_UV": values, "W_KR": key, "W_O": part.o_proj.weight.detach().T.unflatten(0, (HEADS, HEAD))}
+    return Trial(inputs, {"A": output[0]})
+
+
+def crossed(zoo: SimpleNamespace) -> Trial:
+    """GPT-J's rotation of queries by t and of keys by u, then torch's own kernel."""
+    x, memory = normal(STEPS, WIDTH), normal(7, WIDTH)
+    q, k, v = (1.4 * normal(3, WIDTH, HEAD, seed=n) / WIDTH**0.5 for n in range(3))
+    o = normal(3, HEAD, WIDTH)
+    rotary = decoder(zoo, "Llama", KEYS).rotary_emb
+
+    def turned(rows: torch.Tensor) -> torch.Tensor:
+        angles = rotary(rows, torch.arange(rows.shape[1])[None])
+        cos, sin = (part[..., : HEAD // 2] for part in angles)
+        out: torch.Tensor = zoo.gptj.apply_rotary_pos_emb(rows, sin, cos)
+        return out.transpose(1, 2)
+
+    queries, keys = (turned(torch.einsum("tf,hfd->thd", *pair)[None]) for pair in ((x, q), (memory, k)))
+    y = functional.scaled_dot_product_attention(queries, keys, (memory @ v)[None])[0]
+    return Trial({"H_tilde": x, "E": memory, "W_Q_x": q, "W_K_x": k, "W_V_x": v, "W_O_x": o}, {"A_x": (y @ o).sum(0)})
+
+
+def requested(_: SimpleNamespace) -> Trial:
+    """Each request alone."""
+    q, k, v = (x.transpose(1, 2) for x in qkv().values())
+    alone = [functional.scaled_dot_product_attention(*(x[r].transpose(0, 1) for x in (q, k, v)), is_causal=True) for r in (0, 1)]
+    return Trial({"Q": q, "K": k, "V": v}, {"Y": torch.stack(alone).transpose(1, 2)})
+
+
+def several_tokens(_: SimpleNamespace) -> Trial:
+    """Heads one after the other; those for which no token is left count as 0."""
+    x, w = normal(STEPS, 5), normal(3, 5, 9)
+    tokens = torch.randint(0, 9, (STEPS,), generator=torch.Generator().manual_seed(0))
+    losses = [functional.cross_entropy((x @ w[j - 1])[:-j], tokens[j:]) for j in (1, 2, 3) if j < STEPS]
+    return Trial({"H_final": x, "w": tokens, "W_O": w}, {"L_cal": torch.stack([*losses, torch.zeros(())]).sum() / 3})
+
+
+def pages(zoo: SimpleNamespace) -> Trial:
+    """Position by position, over lists, of queries and keys that Llama turned."""
+    trial = layer(zoo, "Llama", HEADS)
+    x, size, before = trial.inputs, 4, 2
+    turn = rotation(zoo).outputs["R"]
+    q, k, v = (torch.einsum("tf,hfd->thd", x["X"], x[f"W_{name}"]) for name in "QKV")
+    q, k = (torch.einsum("thd,tdk->thk", part, turn) for part in (q, k))
+    rows = []
+    for t in range(STEPS):
+        seen = [s for s in range(STEPS) if max(t // size * size - before, 0) <= s <= t]
+        p = functional.softmax(torch.einsum("hd,shd->hs", q[t], k[seen]) / HEAD**0.5, -1)
+        rows.append(torch.einsum("hs,shd,hdf->f", p, v[seen], x["W_O"]))
+    return Trial(x, {"A": torch.stack(rows)}, {"P": size, "N": before})
 
 
 # the functions of torch
@@ -381,7 +530,6 @@ ORACLES: dict[str, Callable[[SimpleNamespace], Trial]] = {
     "block_diagonal": lambda _: flex(lambda b, h, t, s: t // 4 == s // 4, W=4),
     "blocks_before": lambda _: flex(lambda b, h, t, s: (s + 1) * 2 <= t + 1, keys=7, B=2),
     "dilated": lambda _: flex(lambda b, h, t, s: (s <= t) & ((t - s) % 2 == 0) & (t - s < 6), W=3, D=2),
-    "paged_window": lambda _: flex(lambda b, h, t, s: (s <= t) & (t // 3 - s // 3 <= 1), P=3),
     "sinks_window": lambda _: flex(lambda b, h, t, s: (s <= t) & ((s < 4) | (t - s < 3)), W=3),
     "decode": decode,
     "mla": latents,
@@ -407,6 +555,37 @@ ORACLES: dict[str, Callable[[SimpleNamespace], Trial]] = {
 }
 
 
+def scaled(zoo: SimpleNamespace, ratio: float, given: bool = True, **more: Any) -> Trial:
+    """Angles scaled by transformers' own rules, `linear` where no other is named."""
+    trial = rotation(zoo, **{"rope_type": "linear", "factor": ratio, **more})
+    return Trial({"alpha": torch.tensor(ratio, dtype=torch.float64)} if given else {}, trial.outputs, trial.sizes)
+
+
+PAPERS: dict[str, Callable[[SimpleNamespace], Trial]] = {
+    "preblock": lambda zoo: preblock(zoo, "gelu"),
+    "preblock_relu": lambda zoo: preblock(zoo, "relu"),
+    "preblock_silu": lambda zoo: preblock(zoo, "silu"),
+    "swiglu_block": swiglu,
+    "gpt2_block": gpt2,
+    "requests": requested,
+    "partial_rotary": partial,
+    "yarn": lambda zoo: scaled(zoo, 2.5),
+    "yarn_dynamic": lambda zoo: with_sizes(scaled(zoo, max(STEPS / 7, 1.0), given=False), L=7),
+    "yarn_parts": lambda zoo: with_sizes(
+        scaled(zoo, 2.5, rope_type="yarn", original_max_position_embeddings=1024), L=1024),
+    "alibi_any_heads": lambda zoo: bloom(zoo, 6),
+    "mtp": several_tokens,
+    "cross_attention_rope": crossed,
+    "mla_rope": decoupled,
+    "paged_window": pages,
+}
+ORACLES |= PAPERS
+
+
+def with_sizes(trial: Trial, **sizes: int) -> Trial:
+    return Trial(trial.inputs, trial.outputs, {**trial.sizes, **sizes})
+
+
 def test_every_spec_has_an_oracle() -> None:
     assert {case.name for case in FILES} == set(ORACLES)
 
@@ -425,6 +604,58 @@ def test_a_spec_is_what_others_compute(case: Case, zoo: SimpleNamespace) -> None
     for name, want in trial.outputs.items():
         assert distance(meant[name], want.detach().numpy()) <= 1e-10, f"interpreter: {name}"
         assert distance(made[name].numpy(), want.detach().numpy()) <= 1e-10, f"module: {name}"
+
+
+@pytest.mark.parametrize("steps", [STEPS, 1])
+@pytest.mark.parametrize("case", [case for case in FILES if case.name in PAPERS], ids=lambda case: case.name)
+def test_a_paper_in_single_precision_and_of_one_step(
+    case: Case, steps: int, zoo: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One position in float64 by the interpreter and the module; any number in float32 by the module."""
+    monkeypatch.setattr(sys.modules[__name__], "STEPS", steps)
+    with doubled():
+        trial = ORACLES[case.name](zoo)
+    program = typed_of(case)
+    meant = meaning(program, {key: x.numpy() for key, x in trial.inputs.items()}, trial.sizes)
+    for kind, bound in ((torch.float64, 1e-10), (torch.float32, 2e-5)):
+        inputs = {key: x.to(kind) if x.is_floating_point() else x for key, x in trial.inputs.items()}
+        for name, got in called(module_of(case), program, inputs, trial.sizes).items():
+            want = trial.outputs[name].detach().numpy()
+            assert got.dtype == kind or not inputs
+            assert distance(got.double().numpy(), want) <= bound, f"{name}, {kind}"
+            assert distance(meant[name], want) <= 1e-10, f"interpreter: {name}"
+
+
+@pytest.mark.usefixtures("double")
+def test_slopes_for_every_number_of_heads(zoo: SimpleNamespace) -> None:
+    text = 'use "alibi_any_heads"\nindex h : head(H)\noutput m_h'
+    for count in range(1, 20):
+        want = zoo.bloom.build_alibi_tensor(torch.ones(1, 2), count, torch.float64)[:, 0, 1]
+        assert distance(meaning(typed(text), {}, {"H": count})["m"], want.numpy()) <= 1e-12
+
+
+@pytest.mark.parametrize("steps", [3, 40, 5000, 10**6])
+@pytest.mark.usefixtures("double")
+def test_the_parts_of_yarn_at_other_lengths(zoo: SimpleNamespace, steps: int) -> None:
+    """From a length within which nothing turns often to one within which almost all does."""
+    trial = with_sizes(scaled(zoo, 4.0, rope_type="yarn", original_max_position_embeddings=steps), L=steps)
+    program = typed_of(next(case for case in FILES if case.name == "yarn_parts"))
+    meant = meaning(program, {key: x.numpy() for key, x in trial.inputs.items()}, trial.sizes)
+    assert distance(meant["R"], trial.outputs["R"].numpy()) <= 1e-10
+
+
+@pytest.mark.usefixtures("double")
+def test_the_cross_attention_of_a_bart(zoo: SimpleNamespace) -> None:
+    part = spiced(module("bart").BartAttention(WIDTH, WIDTH // HEAD, config=zoo.BartConfig(attn_implementation="sdpa")))
+    x, memory = normal(STEPS, WIDTH), normal(7, WIDTH)
+    with torch.no_grad():
+        want, *_ = part(x[None], key_value_states=memory[None])
+    named = {f"W_{name.upper()}_x": heads(getattr(part, f"{name}_proj").weight) for name in "qkv"}
+    out = part.out_proj.weight.detach().T.unflatten(0, (-1, HEAD))
+    inputs = {"H_tilde": x, "E": memory, **named, "W_O_x": out}
+    case = next(case for case in FILES if case.name == "cross_attention")
+    got = called(module_of(case), typed_of(case), inputs, {})
+    assert distance(got["A_x"].numpy(), want[0].numpy()) <= 1e-10
 
 
 # the command line, on the tensors of a real layer
