@@ -624,6 +624,7 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "mtp": {"T": 9, "n": 3, "d_model": 5, "V": 11},
     "cross_attention_rope": {**MODEL, "U": 5},
     "mla_rope": {"T": 9, "d_model": 7, "H": 3, "d_k": 6, "d_h": 5, "r": 4, "r_Q": 3},
+    "deepseek_attention": {"T": 9, "d_model": 7, "H": 3, "d_k": 6, "d_h": 5, "r": 4, "r_Q": 3},
 }
 SPEC_RANGES = {"linear_cross_entropy": {"w": ("1", "V")}, "documents": {"doc": ("1", "3")}, "mtp": {"w": ("0", "V-1")}}
 

@@ -257,14 +257,16 @@ def gpt2(zoo: SimpleNamespace) -> Trial:
     return Trial({"H": given_to(given), **{key: x.detach() for key, x in named.items()}}, {"H_out": output})
 
 
-def decoupled(zoo: SimpleNamespace) -> Trial:
-    """DeepSeek-V3's attention without the norms of its latents, which the notes do not have."""
+def decoupled(zoo: SimpleNamespace, norms: bool) -> Trial:
+    """DeepSeek-V3's attention, also without the norms of its latents, which the notes do not have."""
     turned, narrow = 6, 7
     config = zoo.deepseek.DeepseekV3Config(
         hidden_size=WIDTH, num_attention_heads=HEADS, num_key_value_heads=HEADS, q_lora_rank=narrow, kv_lora_rank=5,
         qk_nope_head_dim=HEAD, qk_rope_head_dim=turned, v_head_dim=HEAD, attn_implementation="sdpa")
     part = spiced(zoo.deepseek.DeepseekV3Attention(config, 0).double())
-    part.q_a_layernorm = part.kv_a_layernorm = nn.Identity()
+    scales = {"gamma_Q": part.q_a_layernorm.weight.detach(), "gamma_KV": part.kv_a_layernorm.weight.detach()} if norms else {}
+    if not norms:
+        part.q_a_layernorm = part.kv_a_layernorm = nn.Identity()
     x = normal(STEPS, WIDTH)
     angles = zoo.deepseek.DeepseekV3RotaryEmbedding(config)(x, torch.arange(STEPS)[None])
     with torch.no_grad():
@@ -272,7 +274,7 @@ def decoupled(zoo: SimpleNamespace) -> Trial:
     q = part.q_b_proj.weight.detach().unflatten(0, (HEADS, -1)).transpose(1, 2)
     down, key = part.kv_a_proj_with_mqa.weight.detach().T.split((5, turned), -1)
     keys, values = part.kv_b_proj.weight.detach().unflatten(0, (HEADS, 2, HEAD)).transpose(2, 3).unbind(1)
-    inputs = {"X": x, "W_DQ": part.q_a_proj.weight.detach().T, "W_UQ": q[..., :HEAD], "W_QR": q[..., HEAD:], "W_D": down,
+    inputs = {"X": x, **scales, "W_DQ": part.q_a_proj.weight.detach().T, "W_UQ": q[..., :HEAD], "W_QR": q[..., HEAD:], "W_D": down,
               "W_UK": keys, "W_UV": values, "W_KR": key, "W_O": part.o_proj.weight.detach().T.unflatten(0, (HEADS, HEAD))}
     return Trial(inputs, {"A": output[0]})
 
@@ -576,7 +578,8 @@ PAPERS: dict[str, Callable[[SimpleNamespace], Trial]] = {
     "alibi_any_heads": lambda zoo: bloom(zoo, 6),
     "mtp": several_tokens,
     "cross_attention_rope": crossed,
-    "mla_rope": decoupled,
+    "mla_rope": lambda zoo: decoupled(zoo, norms=False),
+    "deepseek_attention": lambda zoo: decoupled(zoo, norms=True),
     "paged_window": pages,
 }
 ORACLES |= PAPERS
@@ -642,6 +645,16 @@ def test_the_parts_of_yarn_at_other_lengths(zoo: SimpleNamespace, steps: int) ->
     program = typed_of(next(case for case in FILES if case.name == "yarn_parts"))
     meant = meaning(program, {key: x.numpy() for key, x in trial.inputs.items()}, trial.sizes)
     assert distance(meant["R"], trial.outputs["R"].numpy()) <= 1e-10
+
+
+@pytest.mark.usefixtures("double")
+def test_a_layer_turns_by_what_is_used_beside_it(zoo: SimpleNamespace) -> None:
+    """Two lines make the attention of a Llama with YaRN."""
+    rope = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 2.5, "original_max_position_embeddings": 1024}
+    trial = layer(zoo, "Llama", HEADS, rope_parameters=rope)
+    inputs = {**{key: x.numpy() for key, x in trial.inputs.items()}, "alpha": np.asarray(2.5)}
+    meant = meaning(typed('use "attention"\nuse "yarn_parts"'), inputs, {"L": 1024})
+    assert distance(meant["A"], trial.outputs["A"].numpy()) <= 1e-10
 
 
 @pytest.mark.usefixtures("double")
