@@ -118,6 +118,14 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         input x_g, w_h
         output y_h = x_{π(h)} w_h
     """, {"H": 5, "G": 2}, {}),
+    "map_log": ("""
+        index t : time(T)
+        index p : feature(0..5)
+        map β(t) = min(max(floor(3/2 log(t)), 0), 5) : p
+        input x_t
+        weight c_p
+        output y_t = c_{β(t)} x_t
+    """, {"T": 9}, {}),
     "map_alone": ("""
         index t : time(T)
         index h : head(H)

@@ -176,7 +176,7 @@ class Scribe(Multiplier, Runner):
         if self.inside and op in _IN_PLACE and let.kind == "real" and (found := self._in_place(let, op, args, codes)) is not None:
             return found
         if op in ("floor", "ceil") and let.kind == "integer":
-            return codes[0]
+            return codes[0] if self.lets[args[0]].kind == "integer" else Code(f"torch.{op}({codes[0].text}).long()", ATOM, True)
         if op in _FUNCTIONS:
             return Code(f"torch.{'special.' if op == 'erf' else ''}{op}({codes[0].text})", ATOM, True)
         if op in ("max", "min"):

@@ -276,6 +276,8 @@ class Lowering:
             case Part(item, of, before, _):
                 return Within(self._sub(item, of, given), before, of.extent)
         value = self.term(sub, given)
+        if self._kind(value) == "exact":  # a logarithm stands in it, say, and its value is whole
+            value = self._map("floor", (value,), "integer")
         op = self.lets[value].op
         if isinstance(op, Load) and self.buffers[op.buffer].role in ("input", "weight"):
             self.keys.append((op.buffer, into))
