@@ -52,7 +52,7 @@ class Reader:
     carried: dict[str, str] = field(default_factory=dict)  # let -> the variable that lives through the stream
     former: dict[str, str] = field(default_factory=dict)  # let -> what it was when this tile began, where it has grown since
     memory: dict[str, str] = field(default_factory=dict)  # let -> memory that every tile uses again
-    converted: dict[str, str] = field(default_factory=dict)  # let -> memory for it in another type
+    converted: dict[tuple[str, str], str] = field(default_factory=dict)  # let, type -> memory for it
     columns: str = ""  # how many elements of the streamed axis a step takes
     scales: dict[str, str] = field(default_factory=dict)  # reference -> the factor of this step
     tiled: bool = False  # a loop over tiles, in the wide type: loads are widened tile by tile

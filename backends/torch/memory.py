@@ -29,9 +29,9 @@ def allot(kernel: Kernel, grid: Axis, stream: Axis, rows: str, columns: str, bod
 
 def _converted(name: str, count: str, kind: str, body: Writer, reader: Reader) -> None:
     """Memory for a value in another type; none where the two types are one."""
-    if name not in reader.converted:
-        reader.converted[name] = reader.names.fresh(f"{'x' if name.startswith('_') else name}_{kind}")
-        body(f"{reader.converted[name]} = torch.empty({count} if narrow != wide else 0, dtype={kind}, device=device)")
+    if (name, kind) not in reader.converted:
+        reader.converted[name, kind] = reader.names.fresh(f"{'x' if name.startswith('_') else name}_{kind}")
+        body(f"{reader.converted[name, kind]} = torch.empty({count} if narrow != wide else 0, dtype={kind}, device=device)")
 
 
 def _count(kernel: Kernel, let: Let, tile: set[str], rows: str, columns: str) -> str:

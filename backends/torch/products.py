@@ -25,10 +25,10 @@ class Multiplier(Reader):
 
     def _into(self, name: str, code: Code, kind: str) -> Code:
         """A value in another type, in memory that every tile uses again where there is some."""
-        if name not in self.converted:
+        if (name, kind) not in self.converted:
             return Code(f"{code.at(ATOM)}.to({kind})", ATOM, kind == "wide")
         self.helpers.add("_into")
-        return Code(f"_into({self.converted[name]}, {code.text})", ATOM, kind == "wide")
+        return Code(f"_into({self.converted[name, kind]}, {code.text})", ATOM, kind == "wide")
 
     def _product(self, let: Let, args: tuple[str, ...], over: tuple[str, ...]) -> Code:
         operands = [self._operand(a, let) for a in args]
