@@ -61,6 +61,7 @@ def _masked(predicate: str, declared: str = "", suffix: str = "") -> str:
 TIME = {"T": 11}
 HEADS = {"T": 11, "H": 3, "D": 5}
 PARTS = {"T": 7, "C": 3, "R": 2}
+FOUR = {"B": 2, "H": 3, "T": 9, "d_k": 5}
 MODEL = {"T": 9, "d_model": 7, "H": 3, "d_k": 6}
 SUM = "index c : feature(C)\nindex r : feature(R)\nindex e : feature = c ⊕ r\nindex t, s : time(T)\n"
 
@@ -633,8 +634,40 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "cross_attention_rope": {**MODEL, "U": 5},
     "mla_rope": {"T": 9, "d_model": 7, "H": 3, "d_k": 6, "d_h": 5, "r": 4, "r_Q": 3},
     "deepseek_attention": {"T": 9, "d_model": 7, "H": 3, "d_k": 6, "d_h": 5, "r": 4, "r_Q": 3},
+    "qk_norm": FOUR,
+    "sigmoid": FOUR,
+    "softmax1": FOUR,
+    "relu_squared": FOUR,
+    "log_n": FOUR,
+    "cosine": FOUR,
+    "kerple": FOUR,
+    "head_windows": FOUR,
+    "entropy_penalty": FOUR,
+    "differential": {**FOUR, "d_v": 4},
+    "relative_table": {**FOUR, "W": 3},
+    "t5_bias": {**FOUR, "E": 3, "D": 7},
+    "local_global": {**FOUR, "G": 2, "W": 2},
+    "neighbourhood": {**FOUR, "T": 15, "C": 5, "W": 1},
+    "perceiver": {"M": 3, "S": 9, "H": 3, "d_model": 7, "d_k": 5},
+    "tanh_gate": {**MODEL, "U": 5},
+    "rope_2d": {"R": 3, "C": 5, "d_k": 12},
+    "rms_norm": {"T": 5, "d_model": 7},
+    "layer_norm": {"T": 5, "d_model": 7},
+    "group_norm": {"B": 2, "T": 5, "G": 3, "C": 2},
+    "swiglu": {"T": 5, "d_model": 7, "d_ff": 11},
+    "geglu": {"T": 5, "d_model": 7, "d_ff": 11},
+    "reglu": {"T": 5, "d_model": 7, "d_ff": 11},
+    "z_loss": {"T": 9, "d_model": 5, "V": 11},
+    "focal": {"T": 9, "d_model": 5, "V": 11},
+    "clip_loss": {"T": 9, "D": 3},
+    "distillation": {"B": 3, "V": 7},
 }
-SPEC_RANGES = {"linear_cross_entropy": {"w": ("1", "V")}, "documents": {"doc": ("1", "3")}, "mtp": {"w": ("0", "V-1")}}
+SPEC_RANGES = {
+    "mtp": {"w": ("0", "V-1")},
+    **{name: {"w": ("1", "V")} for name in ("linear_cross_entropy", "z_loss", "focal")},
+    "documents": {"doc": ("1", "3")},
+    "head_windows": {"W": ("1", "T")},
+}
 
 FILES = [Case(path.stem, path.read_text(encoding="utf-8"), SPEC_SIZES.get(path.stem, {}), SPEC_RANGES.get(path.stem, {}))
          for path in sorted(SPECS.rglob("*.ein"))]

@@ -20,7 +20,9 @@ OPEN = ("T", "S", "U", "V")
 SQUARE = {"attention", "alibi", "gqa", "llama_attention", "sdpa", "causal", "documents", "prefix_lm", "softcap",
           "attention_backward", "argmax_payload", "min_plus", "variance", "two_domains", "mla", "shared_logits",
           "blocks_before", "online_softmax", "preblock", "preblock_relu", "preblock_silu", "swiglu_block", "gpt2_block", "requests",
-          "partial_rotary", "alibi_any_heads", "mla_rope", "deepseek_attention"}
+          "partial_rotary", "alibi_any_heads", "mla_rope", "deepseek_attention", "qk_norm", "sigmoid", "softmax1",
+          "relu_squared", "log_n", "cosine", "kerple", "head_windows", "entropy_penalty", "differential", "relative_table",
+          "t5_bias", "local_global", "clip_loss"}
 LONG = 2**24
 
 

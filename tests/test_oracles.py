@@ -10,7 +10,6 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -20,6 +19,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from helpers import called, distance, meaning, module_of, typed, typed_of
+from plain import HEAD, PLAIN, STEPS, WIDTH, Tensors, Trial, normal, qkv
 from programs import FILES, SPECS, Case
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -29,17 +29,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from einc.cli import main
 
-Tensors = dict[str, torch.Tensor]
-STEPS, WIDTH, HEADS, KEYS, HEAD = 11, 24, 6, 2, 8
-
-
-@dataclass
-class Trial:
-    """Inputs of a spec, what comes out of another implementation, and the sizes that the spec asks for."""
-
-    inputs: Tensors
-    outputs: Tensors
-    sizes: dict[str, int] = field(default_factory=dict)
+HEADS, KEYS = 6, 2
 
 
 # the layers of transformers, in float64
@@ -330,14 +320,6 @@ def pages(zoo: SimpleNamespace) -> Trial:
 # the functions of torch
 
 
-def normal(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape)), dtype=torch.float64)
-
-
-def qkv(queries: int = STEPS, keys: int = STEPS) -> Tensors:
-    return {"Q": 1.5 * normal(2, 3, queries, HEAD), "K": normal(2, 3, keys, HEAD, seed=1), "V": normal(2, 3, keys, HEAD, seed=2)}
-
-
 def sdpa(_: SimpleNamespace) -> Trial:
     x = qkv()
     return Trial(x, {"Y": functional.scaled_dot_product_attention(x["Q"], x["K"], x["V"], is_causal=True)})
@@ -554,6 +536,7 @@ ORACLES: dict[str, Callable[[SimpleNamespace], Trial]] = {
     "three_loops": loops,
     "two_loops": loops,
     "one_loop": pooled,
+    **{name: lambda _, plain=plain: plain() for name, plain in PLAIN.items()},
 }
 
 
