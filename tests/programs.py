@@ -341,10 +341,6 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         output y_t : all
     """, TIME, {}),
     # functions
-    "layer_norm": ("index t : time(T)\nindex f : feature(D)\ninput x_t^f\nweight g^f, b^f\noutput y_t^f = g^f LN(x_t^f) + b^f",
-                   {"T": 4, "D": 5}, {}),
-    "rms_norm": ("index t : time(T)\nindex f : feature(D)\ninput x_t^f\nweight g^f\noutput y_t^f = g^f RMSNorm(x_t^f)",
-                 {"T": 4, "D": 5}, {}),
     "cross_entropy": ("index t : time(T)\nindex v : vocab(0..V-1)\ninput o_t^v\ninput w_t : int\noutput y_t = CE(o_t^v, w_t)",
                       {"T": 4, "V": 6}, {"w": ("0", "V-1")}),
     "loss": ("""
