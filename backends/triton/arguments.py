@@ -63,7 +63,7 @@ class Arguments:
 
     def size(self, extent: Extent, static: bool = False) -> str:
         """An extent in the kernel; `static` where its text depends on it."""
-        for name in extent.sizes:
+        for name in sorted(extent.sizes):  # a set, whose order is not the same in every process
             (self.static if static else self.sizes)[name] = name
         return sized(extent)
 
