@@ -171,7 +171,7 @@ def _fitting(shapes, rows, columns, device, registers, shared):
     room, least = _room(device), shapes[-1]
     for r, c, warps, stages in shapes:
         c = min(c, _padded(columns, least[1]))
-        numbers = 178 - c // 4  # what addresses and masks leave of a thread's 255 registers, as compiled kernels show
+        numbers = _numbers(device) - c // 4  # longer columns have more addresses and masks
         if r <= _padded(rows, least[0]) and registers(r, c) <= warps * 32 * numbers and shared(r, c, stages) <= room:
             yield r, c, warps, stages
 
@@ -189,6 +189,13 @@ def _tile(name, shapes, rows, columns, device, registers, shared):
         f"no tile of {name} fits: {r} x {c} holds {registers(r, c):.0f} numbers and {shared(r, c, stages):.0f} bytes of shared "
         f"memory; a program may hold {2**20} and {_room(device)}. An axis that a tile holds whole is too long: compile for the "
         f"torch back end, or cut the axis")
+
+
+def _numbers(device):
+    """What a thread's 255 registers hold beside addresses and masks, as compiled kernels show. Before Hopper the operands of
+    a product stand in registers, too."""
+    before = device.type == "cuda" and not torch.version.hip and torch.cuda.get_device_capability(device)[0] < 9
+    return 120 if before else 178
 
 
 def _room(device):

@@ -30,16 +30,18 @@ from einc.plan import Module
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A device: its instruction set, bytes of shared memory of a program, and how products of float32 are formed on it."""
+    """A device: its instruction set, bytes of shared memory of a program, how products of float32 are formed on it, and how
+    many numbers a thread may hold."""
 
     name: str
     gpu: GPUTarget
     shared: int
     precision: str
+    numbers: int = 178
 
 
 def _nvidia(number: int, kilobytes: int) -> Target:
-    return Target(f"sm_{number}", GPUTarget("cuda", number, 32), kilobytes * 1024, "tf32x3")
+    return Target(f"sm_{number}", GPUTarget("cuda", number, 32), kilobytes * 1024, "tf32x3", 178 if number >= 90 else 120)
 
 
 _AMD = Target("gfx942", GPUTarget("hip", "gfx942", 64), 64 * 1024, "ieee")
@@ -150,7 +152,7 @@ def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes:
     function = load(source, entry)
     space: dict[str, Any] = inspect.unwrap(function).__globals__
     answers = {"_room": lambda _: target.shared, "_precision": lambda _: target.precision, "_within": _nothing, "_ready": _nothing}
-    answers["_parts"] = lambda *_: parts
+    answers |= {"_parts": lambda *_: parts, "_numbers": lambda _: target.numbers}
     space.update({name: answer for name, answer in answers.items() if name in space})
     made: list[Launch] = []
     for name, kernel in space.items():
