@@ -57,7 +57,7 @@ class Carried:
         if name not in self.seen:
             found = list(self.module._fitting(shapes, rows, columns, *rest, **how))
             if products:
-                found += self.module._fitting(MORE, rows, columns, *rest, **{**how, "held": lambda *_: 0})
+                found += self.module._fitting(MORE, rows, columns, *rest, **{**how, "registers": lambda *_: 0})
             self.seen[name] = worth(own, [tuple(tile) for tile in found])
             self.asked[name] = (rows, columns)
         if self.turn is None:
