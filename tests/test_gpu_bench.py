@@ -168,13 +168,13 @@ def test_tiles_are_tried_and_held(tmp_path: Path) -> None:
     file.write_text("""
 _PRODUCTS = ((128, 128, 8, 2), (64, 64, 4, 3))
 _POINTS = ((1024, 1, 4, 1), (16, 1, 4, 1))
-def _fitting(shapes, rows, columns, device, held):
-    return (x for x in shapes if x[0] <= rows and held(x[0], x[1]) < 10000)
-def _tile(name, shapes, rows, columns, device, held):
-    return next(_fitting(shapes, rows, columns, device, held))
+def _fitting(shapes, rows, columns, device, registers):
+    return (x for x in shapes if x[0] <= rows and registers(x[0], x[1]) < 10000)
+def _tile(name, shapes, rows, columns, device, registers):
+    return next(_fitting(shapes, rows, columns, device, registers))
 def made(rows):
-    _tile("before", _POINTS, 16, 1, None, held=lambda rows, columns: 1)
-    return _tile("Y", _PRODUCTS, rows, 64, None, held=lambda rows, columns: rows * columns)
+    _tile("before", _POINTS, 16, 1, None, registers=lambda rows, columns: 1)
+    return _tile("Y", _PRODUCTS, rows, 64, None, registers=lambda rows, columns: rows * columns)
 """, encoding="utf-8")
     module = Carried(file, "made")
     assert module(rows=64) == (64, 64, 4, 3)
