@@ -6,6 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from einc.backends.host.code import SUM, Code
+from einc.backends.host.lets import masks_only
+from einc.backends.host.lets import uses as reads
 from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.memory import allot
@@ -19,7 +21,7 @@ _TILE = 21  # log2 of the elements that a tile's largest value may have
 
 def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> None:
     grid = kernel.grid
-    uses = _uses(kernel)
+    uses = reads(kernel)
     if grid is None and kernel.stream is None:
         _lets(module, kernel, body, scribe, uses, {let.name for let in kernel.lets})
         for store in kernel.stores:
@@ -276,34 +278,6 @@ def _hoisted(kernel: Kernel, grid: Axis | None) -> set[str]:
     return out | {let.name for let in kernel.lets if isinstance(let.op, Scalar)}
 
 
-def _masking(kernel: Kernel) -> set[str]:
-    """What only masks need: it stands where a tile is cut, and a full tile does without."""
-    users: dict[str, list[Let]] = {}
-    for let in kernel.lets:
-        for arg in arguments(let.op):
-            users.setdefault(arg, []).append(let)
-    out: set[str] = set()
-    for let in reversed(kernel.lets):
-        mine = users.get(let.name, [])
-        if mine and let.carry is None and all(u.name in out or _masked_by(u, let.name) for u in mine):
-            out.add(let.name)
-    return out
-
-
-def _masked_by(let: Let, name: str) -> bool:
-    return isinstance(let.op, Select) and let.op.cut is not None and let.op.condition == name != let.op.then
-
-
-def _uses(kernel: Kernel) -> dict[str, int]:
-    uses: dict[str, int] = {}
-    for let in kernel.lets:
-        for arg in arguments(let.op):
-            uses[arg] = uses.get(arg, 0) + 1
-    for store in kernel.stores:
-        uses[store.value] = uses.get(store.value, 0) + 1
-    return uses
-
-
 def _lets(
     module: Module,
     kernel: Kernel,
@@ -315,7 +289,7 @@ def _lets(
 ) -> None:
     """A statement for each let that has a name of its own or is used more than once; the others stand where they are used."""
     stored = {s.value for s in kernel.stores}
-    masking = {n for n in _masking(kernel) if kernel.stream is not None and kernel.stream.name in scribe.lets[n].axes}
+    masking = masks_only(kernel)
     for let in kernel.lets:
         if let.name not in chosen or isinstance(let.op, Scalar | Place | Before) or let.name in scribe.variables:
             continue

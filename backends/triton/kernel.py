@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from einc.backends.host.code import Code
+from einc.backends.host.lets import masks_only, uses
 from einc.backends.triton.arguments import Arguments
 from einc.backends.triton.bounds import Numbers
 from einc.backends.triton.folds import Folder
@@ -15,7 +16,6 @@ from einc.backends.triton.loads import extent_text
 from einc.backends.triton.merging import shared
 from einc.backends.triton.passes import SPLIT, Passer
 from einc.backends.triton.stages import Stages, stages
-from einc.backends.triton.tile import uses
 from einc.backends.writer import Writer, identifier
 from einc.plan import Before, Dot, Kernel, Let, Load, Module, Place, Reduce, Scan, Select, arguments
 
@@ -75,7 +75,7 @@ def _pruned(lines: list[str]) -> list[str]:
 class _Kernel(Passer):
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.uses = uses(dict(self.scribe.lets), [s.value for s in self.kernel.stores])
+        self.uses = uses(self.kernel)
 
     def write(self) -> None:
         """The whole body."""
@@ -152,7 +152,7 @@ class _Kernel(Passer):
     def lets(self, lets: tuple[Let, ...], ends: frozenset[str] = frozenset()) -> None:
         """A statement for each let that is a fold, has a name of its own or is used more than once."""
         names = {let.name for let in lets}
-        masking = _masking(self.kernel) if self.scribe.when == SPLIT else set()
+        masking = masks_only(self.kernel) if self.scribe.when == SPLIT else set()
         for let in lets:
             if let.name in self.scribe.variables or self.given.is_number(let.name) or isinstance(let.op, Place | Before):
                 continue
@@ -218,27 +218,3 @@ class _Kernel(Passer):
             scribe.keep(let.name, name, factor)
         else:
             scribe.variables[let.name] = Code(name)
-
-
-def _masking(kernel: Kernel) -> set[str]:
-    """What only masks need: whole tiles do without."""
-    users: dict[str, list[Let]] = {}
-    for let in kernel.lets:
-        for arg in arguments(let.op):
-            users.setdefault(arg, []).append(let)
-    out: set[str] = set()
-    stream = kernel.stream.name if kernel.stream is not None else None
-    for let in reversed(kernel.lets):
-        mine = users.get(let.name, [])
-        inner = stream in let.axes and let.carry is None
-        if mine and inner and all(u.name in out or _masked_by(u, let.name) for u in mine):
-            out.add(let.name)
-    return out
-
-
-def _masked_by(let: Let, name: str) -> bool:
-    return isinstance(let.op, Select) and let.op.cut is not None and let.op.condition == name != let.op.then
-
-
-
-

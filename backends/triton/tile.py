@@ -8,7 +8,7 @@ from einc.backends.host.code import ATOM, COMPARE, INFIX, LOOSE, POSITIVE, SUM, 
 from einc.backends.host.scalars import number_text
 from einc.backends.triton.loads import Reader, Shape
 from einc.backends.triton.padding import Outside
-from einc.plan import Before, Dot, Let, Load, Map, Place, Reduce, Scalar, Scan, Select, arguments
+from einc.plan import Before, Dot, Let, Load, Map, Place, Reduce, Scalar, Scan, Select
 from einc.terms import Const
 
 _TURNED = {"le": ">=", "lt": ">", "eq": "==", "ne": "!="}
@@ -258,14 +258,3 @@ class Scribe(Reader):
 
     def _all(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         return (*axes, *(a for a, kept in self.layout.same.items() if kept in axes))
-
-
-def uses(lets: dict[str, Let], stores: list[str]) -> dict[str, int]:
-    """How often each let is read."""
-    out: dict[str, int] = {}
-    for let in lets.values():
-        for arg in arguments(let.op):
-            out[arg] = out.get(arg, 0) + 1
-    for name in stores:
-        out[name] = out.get(name, 0) + 1
-    return out
