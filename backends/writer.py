@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -72,6 +73,14 @@ def identifier(text: str) -> str:
     primes = len(text) - len(text.rstrip("'"))
     stem = "".join(_GREEK.get(c, c if c.isascii() and (c.isalnum() or c == "_") else "_") for c in text.rstrip("'"))
     return (stem or "x") + ("_prime" if primes == 1 else f"_prime{primes}" if primes else "")
+
+
+def lettered(axes: Iterable[str]) -> dict[str, str]:
+    """A letter for each axis, its first where that is free: what einsum knows axes by."""
+    letters: dict[str, str] = {}
+    for axis in dict.fromkeys(axes):
+        letters[axis] = next(c for c in identifier(axis)[0] + "abcdefghijklmnopqrstuvwxyz" if c not in letters.values())
+    return letters
 
 
 def sized(extent: Extent, tight: bool = False) -> str:

@@ -15,6 +15,7 @@ from einc.checking.claims import claims
 from einc.checking.declare import declare
 from einc.checking.elaborate import Work
 from einc.checking.loops import unfold
+from einc.checking.members import declare_sets
 from einc.checking.recurs import recurrences
 from einc.checking.scope import Scope
 from einc.checking.sets import check_extents
@@ -54,7 +55,9 @@ def _checked(tree: s.SyntaxTree, prelude: s.SyntaxTree, report: Report, find: Fi
     declare(scope, statements)
     check_extents(scope)
     # Signatures before bodies, since the order of lines means nothing.
-    work = Work(scope, collect(scope, unfold(scope, statements)), report)
+    lines = unfold(scope, statements)
+    work = Work(scope, collect(scope, lines), report)
+    declare_sets(scope, work.collected, lines)
     work.everything()
     recurs = recurrences(work)
     claims(work, statements)

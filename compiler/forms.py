@@ -79,7 +79,7 @@ def form(term: Term) -> Form:
             return reduce(times, [form(a)] * int(n))
         case Apply(op, args):
             return atom(Atom(op, tuple(form(x) for x in args), free=free_indices(term)))
-        case Fold(op, bound, domain, body):
+        case Fold(op, bound, domain, body) if not FOLDS[op].ordered:
             return folded(op, bound, conjuncts(domain), form(body))
     return atom(Atom("term", terms=(term,), free=free_indices(term)))
 

@@ -15,7 +15,6 @@ from einc.terms import (
     Read,
     Tensor,
     Term,
-    TypedProgram,
     Where,
     both,
     conjuncts,
@@ -28,7 +27,7 @@ from einc.terms import (
 )
 
 
-def inline_gates(program: TypedProgram) -> Program:
+def inline_gates(program: Program) -> Program:
     """Reads of δ-like equations replaced by what they stand for; composites are split where that needs it."""
     gated = {e.target: e for e in program.equations if _is_gate(e)}
     tensors = dict(program.tensors)

@@ -19,8 +19,8 @@ from graphlib import TopologicalSorter
 from typing import Any, assert_never
 
 import numpy as np
-import numpy.typing as npt
 
+from einc.blocks import Array, Block, picked, union
 from einc.domains import linear
 from einc.folds import FOLDS
 from einc.indices import Index, IndexSet
@@ -52,7 +52,6 @@ from einc.terms import (
     walk,
 )
 
-Array = npt.NDArray[Any]
 _MOST_BYTES = 8 * 2**30
 _MOST_EXACT = 2**62
 
@@ -100,33 +99,7 @@ def _typed(tensor: Tensor, array: Array) -> Array:
     return array.astype(np.int64 if tensor.integer else np.float64, copy=False)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Block:
-    """A value at every point: `array` has one axis for each of `indices`, in order."""
-
-    indices: tuple[Index, ...]
-    array: Array
-
-    def over(self, indices: Sequence[Index]) -> Array:
-        """The array with its axes in the order of `indices`, of extent 1 where the value does not vary."""
-        order = [self.indices.index(i) for i in indices if i in self.indices]
-        return self.array.transpose(order)[tuple(slice(None) if i in self.indices else None for i in indices)]
-
-    def reduced(self, by: Callable[..., Array], gone: Iterable[Index]) -> Block:
-        axes = tuple(self.indices.index(i) for i in gone if i in self.indices)
-        return Block(tuple(i for i in self.indices if i not in gone), by(self.array, axis=axes)) if axes else self
-
-    def along(self, old: Index, new: Index, piece: slice) -> Block:
-        """The piece of the value along one index, along another."""
-        places = tuple(piece if i == old else slice(None) for i in self.indices)
-        return Block(tuple(new if i == old else i for i in self.indices), self.array[places])
-
-
 Live = tuple[Block, ...]
-
-
-def _union(blocks: Iterable[Block]) -> tuple[Index, ...]:
-    return tuple(dict.fromkeys(i for block in blocks for i in block.indices))
 
 
 def _scalar(value: Fraction | float) -> Block:
@@ -146,7 +119,9 @@ def _power(a: Array, b: Array) -> Array:
     return np.power(a, b, dtype=np.float64)
 
 
-_MEANINGS: dict[str, Callable[..., Array]] = {name: getattr(np, row.meaning) for name, row in PRIMITIVES.items() if name != "erf"}
+_MEANINGS: dict[str, Callable[..., Array]] = {
+    name: getattr(np, row.meaning) for name, row in PRIMITIVES.items() if row.meaning and name != "erf"
+}
 _MEANINGS |= {"erf": np.vectorize(math.erf, otypes=[np.float64]), "div": _divide, "pow": _power}
 
 
@@ -171,7 +146,7 @@ class _Machine:
 
     def map(self, function: Callable[..., Array], *blocks: Block, item: int = 8) -> Block:
         """A function of numpy arrays, point by point."""
-        indices = _union(blocks)
+        indices = union(blocks)
         self.shape(indices, item)
         return Block(indices, np.asarray(function(*(block.over(indices) for block in blocks))))
 
@@ -250,6 +225,11 @@ class _Machine:
                 return self.map(np.floor_divide, *exact)
             case Apply("ceil", (a,)) if exact := self.exact(a, live):
                 return self.map(lambda above, below: -(-above // below), *exact)
+            case Apply("pick", (Fold(_, bound, domain, body), rank)):
+                live = tuple(condition.reduced(np.any, bound) for condition in live)
+                here = self.conditions(domain, live)
+                points = self.where(here, self.value(body, (*live, *here)), -math.inf)
+                return picked(points, bound[0], self.extent(bound[0].set), self.whole(rank, live))
         meaning, item = _MEANINGS[term.op], 8 if PRIMITIVES[term.op].kind == "value" else 1
         blocks = [self.value(arg, live) for arg in term.args]
         if len(blocks) == 1:
@@ -318,7 +298,7 @@ class _Machine:
                     chosen[axis] = self.storage(tensor, slot, sub, live)
         if not chosen:
             return Block(tuple(plain.values()), array)
-        indices = _union(chosen.values())
+        indices = union(chosen.values())
         shape = self.shape((*indices, *plain.values()))
         if any(array.shape[axis] == 0 for axis in chosen):
             return Block((*indices, *plain.values()), np.zeros(shape, array.dtype))
@@ -340,7 +320,7 @@ class _Machine:
             piece = slice(before, before := before + self.extent(part.set))
             here = tuple(c.reduced(np.any, (part,)).along(term.index, part, piece) for c in live)
             pieces.append(self.value(body, here).along(part, term.index, slice(None)))
-        rest = tuple(i for i in _union(pieces) if i != term.index)
+        rest = tuple(i for i in union(pieces) if i != term.index)
         self.shape((*rest, term.index))
         arrays = [np.broadcast_to(block.over((*rest, term.index)), (*self.shape(rest), self.extent(part.set)))
                   for block, (part, _) in zip(pieces, term.parts, strict=True)]
@@ -386,8 +366,8 @@ class _Machine:
 
     def contract(self, factors: list[Block], bound: tuple[Index, ...]) -> Block:
         """Σ over `bound` of a product of finite factors."""
-        factors = [*factors, *(Block((i,), np.ones(self.extent(i.set))) for i in bound if i not in _union(factors))]
-        indices = _union(factors)
+        factors = [*factors, *(Block((i,), np.ones(self.extent(i.set))) for i in bound if i not in union(factors))]
+        indices = union(factors)
         free = tuple(i for i in indices if i not in bound)
         self.shape(free)
         operands: list[Any] = []

@@ -3,14 +3,18 @@
 In normal form the body of an equation is
   pointwise     no fold inside;
   a fold        of a product of reads (a contraction, or the number 1), or of one read or number;
-  a direct sum  of pointwise parts.
+  a direct sum  of pointwise parts;
+  a pick        of a rank among the points of one read.
 Non-goals: order of contractions, what is stored, anything about cost.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
+from einc.chosen import at_chosen
+from einc.domains import negation
 from einc.folds import FOLDS
 from einc.gating import appearance, axis_order, inline_gates
 from einc.indices import Index
@@ -51,7 +55,7 @@ _COSTLY = frozenset({"exp", "log", "sqrt", "sin", "cos", "tanh", "erf", "pow", "
 
 def normalise(program: TypedProgram) -> NormalProgram:
     """The same program in normal form."""
-    inlined = inline_gates(program)
+    inlined = inline_gates(at_chosen(program))
     work = _Flat(dict(inlined.tensors))
     for equation in inlined.equations:
         work.add(equation)
@@ -75,6 +79,8 @@ def is_normal(equation: Equation) -> bool:
             return _pointwise(domain) and isinstance(body, Read | Const) and _pointwise(body)
         case Join(_, parts):
             return all(_pointwise(part) for _, part in parts)
+        case Apply("pick", (Fold(_, _, domain, body), rank)):
+            return domain == TRUE and isinstance(body, Read) and _pointwise(body) and isinstance(rank, Position)
     return _pointwise(equation.body)
 
 
@@ -96,11 +102,24 @@ class _Flat:
             body = Join(body.index, tuple((i, self.pointwise(p, equation.domain, equation.target)) for i, p in body.parts))
         elif isinstance(body, Fold):
             body = self.folded(body, equation.domain, equation.target)
+        elif isinstance(body, Apply) and body.op == "pick":
+            body = self._picked(body, equation.target)
         else:
             body = self.pointwise(body, equation.domain, equation.target)
-        if not isinstance(body, Fold | Join):
+        if not (isinstance(body, Fold | Join) or (isinstance(body, Apply) and body.op == "pick")):
             body = self._hoisted(body, frozenset(equation.indices), equation.domain, equation.target)
         self._record(Equation(equation.target, equation.axes, equation.domain, body, equation.source))
+
+    def _picked(self, pick: Apply, owner: str) -> Term:
+        """A pick among all points of one read: what is no candidate is −∞."""
+        ordered, rank = pick.args
+        assert isinstance(ordered, Fold)
+        inside = ordered.domain
+        points = self.pointwise(Where(inside, ordered.body) if inside != TRUE else ordered.body, TRUE, owner)
+        if inside != TRUE:
+            points = Apply("add", (points, Where(self.pointwise(negation(inside), TRUE, owner), Const(-math.inf))))
+        found = self.named(simplify(points), TRUE, f"{owner}_from", force=True)
+        return Apply("pick", (Fold(ordered.op, ordered.bound, TRUE, found), rank))
 
     def _record(self, equation: Equation) -> None:
         self.equations[equation.target] = equation

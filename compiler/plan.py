@@ -368,7 +368,45 @@ class Call:
         return self.kernel.cost
 
 
-Leaf = Contract | Kernel | Concat | Runs | Call
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Where the `count` largest along the last axis of `operand` stand, its axes in `order`; they are axis `at` of the result."""
+
+    out: str
+    operand: str
+    order: tuple[int, ...]
+    at: int
+    count: Extent
+    set: IndexSet
+    text: str
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """A contraction whose rows name each one element of the axis "" of `matrix`: a product for each element, over its rows.
+
+    `names` has the elements, for the axes `rows`; `count` is how many of `set` a row of tokens names, if that is known.
+    """
+
+    out: str
+    axes: tuple[str, ...]
+    names: str
+    rows: tuple[str, ...]
+    operands: tuple[tuple[str, tuple[str, ...]], ...]
+    matrix: tuple[str, tuple[str, ...]]
+    set: IndexSet
+    count: Extent | None
+    text: str
+    cost: Cost
+
+    @property
+    def instead(self) -> Extent | None:
+        """The operations of the same for every element."""
+        return None if self.count is None else (self.cost.flops * self.set.extent).over(self.count)
+
+
+Leaf = Contract | Kernel | Concat | Runs | Call | Pick | Grouped
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """`arity` 0 stands for any number of arguments from two. `meaning` is numpy's name of it (`erf`: the math module's)."""
+    """`arity` 0 stands for any number of arguments from two. `meaning` is numpy's name of it; `erf` is the math module's."""
 
     name: str
     arity: int
@@ -37,6 +37,7 @@ _ROWS = (
     Primitive("floor", 1, "value", "floor", exact=True, callable=True),
     Primitive("ceil", 1, "value", "ceil", exact=True, callable=True),
     Primitive("mod", 2, "value", "mod", exact=True, callable=True),
+    Primitive("pick", 2, "value", "", exact=True),  # the n-th point of an ordered fold: see `interpret.picked`
     Primitive("max", 0, "value", "maximum", exact=True, callable=True),
     Primitive("min", 0, "value", "minimum", exact=True, callable=True),
     Primitive("le", 2, "relation", "less_equal"),

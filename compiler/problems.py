@@ -493,8 +493,21 @@ class BadPart(Problem):
 # E07xx: state
 
 
-class UpdateOutside(Problem):
+class ChosenLater(Problem):
     code = "E0701"
+    title = "a set whose candidates come later than what it is of"
+    example = (
+        "index t, s : time(T)\ndim n\ninput x_{t s}, v_s\nset S_t = topk_{s}(x_{t s}, n)\n"
+        "output y_t = Σ_{s ∈ S_t} v_s : all"
+    )
+    explanation = (
+        "Which elements are the largest depends on all candidates. The set of position t is chosen among s ≤ t, or what is chosen "
+        "at t would depend on the future: `topk_{s ≤ t}(…)`. Where the future is meant, say so of what is compared: `mask … : all`."
+    )
+
+
+class UpdateOutside(Problem):
+    code = "E0705"
     title = "an update outside of rounds"
     example = "index s : time(T)\ninput x_s\nz = 0\nz ← z + Σ_{s in 1..T} x_s"
     explanation = "`X ← …` gives X its value for the next round, so it stands in a block of rounds: `for B ⊆ {s ≤ t}:`."

@@ -235,7 +235,7 @@ class _Writer:
             case Where(condition, then):
                 return f"1[{', '.join(self.text(c) for c in conjuncts(condition))}] {self.text(then, _POWER)}", _PRODUCT
             case Fold():
-                return self._fold(term), _PRODUCT
+                return f"{self._folding(term)} {self.text(term.body, _PRODUCT)}", _PRODUCT
             case Join(_, parts):
                 return " ⊕ ".join(self.text(body, _SUM) for _, body in parts), 0
             case Apply(op, args):
@@ -248,7 +248,8 @@ class _Writer:
         shown = self.text(sub)
         return f"({shown})" if isinstance(sub, Position) and sub.index in self.labels else shown
 
-    def _fold(self, term: Fold) -> str:
+    def _folding(self, term: Fold) -> str:
+        """The sign of a fold, and below it what it runs over."""
         said = [] if term.domain == TRUE else [self.text(c) for c in conjuncts(term.domain)]
         if self.explicit:
             said += [f"{i.name} ∈ {i.set.start}..{i.set.extent + number(i.set.start - 1)}" for i in term.bound
@@ -257,7 +258,7 @@ class _Writer:
         named = [found[0] for c in conjuncts(term.domain)[:1] if (found := self.program.block_of(c)) is not None]
         letters = [] if named == [Position(i) for i in term.bound] else [" ".join(i.name for i in term.bound)]
         script = ", ".join([*letters, *said])
-        return f"{_FOLD_SIGNS.get(term.op, term.op)}_{{{script}}} {self.text(term.body, _PRODUCT)}"
+        return f"{_FOLD_SIGNS.get(term.op, term.op)}_{{{script}}}"
 
     def _applied(self, op: str, args: tuple[Term, ...]) -> tuple[str, int]:
         match op:
@@ -274,6 +275,10 @@ class _Writer:
             case "pow":
                 base = self.text(args[0])
                 return f"{base if isinstance(args[0], Const) and base.isdigit() else f'({base})'}^{{{self.text(args[1])}}}", _POWER
+            case "pick":
+                ordered, rank = args
+                assert isinstance(ordered, Fold)
+                return f"{self._folding(ordered)}({self.text(ordered.body)}, {self.text(rank)})", _ATOM
             case "and" | "or":
                 return f" {op} ".join(self.text(a, _SUM) for a in args), 0
             case "not":

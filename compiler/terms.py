@@ -149,6 +149,14 @@ class Equation:
     def indices(self) -> tuple[Index, ...]:
         return tuple(i for axis in self.axes for i in _axis_indices(axis))
 
+    @property
+    def picked(self) -> tuple[Fold, Index] | None:
+        """The ordered fold and the rank, of an equation that picks points by rank."""
+        match self.body:
+            case Apply("pick", (Fold() as ordered, Position(rank))):
+                return ordered, rank
+        return None
+
 
 def _axis_indices(axis: Term) -> tuple[Index, ...]:
     match axis:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from einc.folds import FOLDS
 from einc.indices import Extent
 from einc.spelling import GREEK
 from einc.terms import (
@@ -88,11 +89,10 @@ def _tex(program: Program, term: Term) -> tuple[str, int]:
             return subscripted(program, program.tensors[tensor], subs), _ATOM
         case Where(condition, then):
             return rf"\mathbb{{1}}[{conditions(program, condition)}]\, {tex(program, then, _ATOM)}", _PRODUCT
-        case Fold(op, bound, domain, body):
-            named = [found[0] for c in conjuncts(domain)[:1] if (found := program.block_of(c)) is not None]
-            letters = [] if named == [Position(b) for b in bound] else [" ".join(letter(b.name) for b in bound)]
-            below = ", ".join([*letters, *([] if domain == TRUE else [conditions(program, domain)])])
-            return rf"\{op}_{{{below}}} {tex(program, body, _PRODUCT)}", _PRODUCT
+        case Fold(_, _, _, body):
+            return f"{_folding(program, term)} {tex(program, body, _PRODUCT)}", _PRODUCT
+        case Apply("pick", (Fold(_, _, _, body) as ordered, rank)):
+            return f"{_folding(program, ordered)}({tex(program, body)},\\, {tex(program, rank)})", _ATOM
         case Join(_, parts):
             return r" \oplus ".join(tex(program, body) for _, body in parts), 0
         case Apply(op, args):
@@ -100,6 +100,15 @@ def _tex(program: Program, term: Term) -> tuple[str, int]:
                 return rf"{tex(program, found[0])} \in {letter(found[1].text)}", 0
             return _applied(program, op, args)
     raise AssertionError(term)
+
+
+def _folding(program: Program, fold: Fold) -> str:
+    """The sign of a fold, and below it what it runs over."""
+    named = [found[0] for c in conjuncts(fold.domain)[:1] if (found := program.block_of(c)) is not None]
+    letters = [] if named == [Position(b) for b in fold.bound] else [" ".join(letter(b.name) for b in fold.bound)]
+    below = ", ".join([*letters, *([] if fold.domain == TRUE else [conditions(program, fold.domain)])])
+    sign = rf"\operatorname{{{fold.op}}}" if FOLDS[fold.op].ordered else rf"\{fold.op}"
+    return f"{sign}_{{{below}}}"
 
 
 def conditions(program: Program, condition: Term) -> str:

@@ -368,7 +368,9 @@ def test_what_binds_how(one: str, other: str) -> None:
     ("max(x_t)", "E0216"),
     ("softcap(x_t)", "E0216"), ("relu_{t}(x_t)", "E0216"), ("x_t @ 2", "E0112"), ("spec(X = x_t)", "E0116"), ("δ_t", "E0204"),
     ("δ_t^f", "E0401"),
-    ("ε_t^s x_s", "E0401"), ("topk_{s}(x_s, 2)", "E0116"),
+    ("ε_t^s x_s", "E0401"), ("topk_{s}(x_s, 2)", "E0701"),
+    ("topk_{s ≤ t}(x_s)", "E0216"), ("topk(x_t, 2)", "E0106"), ("topk", "E0111"),
+    ("topk_{s ≤ t}(x_s, 1/2)", "E0404"),
 ])
 def test_expressions_that_are_refused(right: str, code: str | None) -> None:
     assert codes(f"input x_t, z_t, w_t\ny_t = {right}") == ([] if code is None else [code])

@@ -442,7 +442,7 @@ def test_what_a_for_fixes_may_be_left_out_of_what_is_lowered(use: str) -> None:
 
 
 BAD = {
-    "z = 0\nz ← z + Σ_{s in 1..T} x_s\noutput z": "E0701",
+    "z = 0\nz ← z + Σ_{s in 1..T} x_s\noutput z": "E0705",
     "for s in 1..T:\n    z ← z + x_s\noutput z": "E0702",
     "for s in 1..T:\n    z = 0\n    z ← z + x_s\noutput z": "E0702",
     "z = 0\nfor i in 1..N:\n    z ← z + x_s\noutput z": "E0215",

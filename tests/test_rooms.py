@@ -19,15 +19,16 @@ HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.gramm
 # The rooms of compiler/ from the foundation up: each may import what stands before it.
 ORDER = [
     "errors", "problems", "syntax", "primitives", "folds", "spelling", "tokens", "lines", "parse", "indices", "terms", "domains",
-    "rounds", "checking", "checker", "sizes", "interpret", "show", "tex", "rewrites", "simplify", "finishing", "forms", "proof",
-    "gating", "normalise", "choices", "plan", "planning", "pipeline", "front", "hook", "commands", "cli", "__main__",
+    "rounds", "checking", "checker", "sizes", "blocks", "interpret", "show", "tex", "rewrites", "simplify", "finishing", "forms",
+    "proof",
+    "gating", "chosen", "normalise", "choices", "plan", "planning", "pipeline", "front", "hook", "commands", "cli", "__main__",
 ]
 DOORS = ("compiler/front.py", "compiler/hook.py", "compiler/cli.py", "compiler/__init__.py", "compiler/commands/")
 
 # Where each library may be imported; a name ending in a slash is a whole folder.
 LIBRARIES = {
     "lark": ("compiler/parse.py",),
-    "numpy": ("compiler/interpret.py", "compiler/front.py", "compiler/commands/", "backends/"),
+    "numpy": ("compiler/blocks.py", "compiler/interpret.py", "compiler/front.py", "compiler/commands/", "backends/"),
     "sympy": ("compiler/planning/cost.py",),
     "opt_einsum": ("compiler/planning/order.py",),
     "click": ("compiler/cli.py", "compiler/commands/"),

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from einc.backends.host import chosen
+from einc.backends.host.chosen import grouped, pick
 from einc.backends.host.inputs import HELPERS, read_sizes
 from einc.backends.host.naming import Named, entry_name, named, tuple_name
-from einc.backends.writer import Names, Writer, identifier, sized
+from einc.backends.writer import Names, Writer, lettered, sized
 from einc.indices import IndexSet
-from einc.plan import Call, Choose, Concat, Contract, Kernel, Leaf, Module, Runs, Step, leaves
+from einc.plan import Call, Choose, Concat, Contract, Grouped, Kernel, Leaf, Module, Pick, Runs, Step, leaves
 
 
 @dataclass
@@ -63,7 +65,7 @@ def write(plan: Module, dialect: Dialect) -> str:
     body()
     body(f"return {_result(module)}")
     definitions = dialect.definitions()
-    known = {**HELPERS, **dialect.helpers}
+    known = {**HELPERS, **chosen.HELPERS, **dialect.helpers}
     told = "\n".join([body.text, *definitions])
     helpers |= {name for name in ("_over", "_number") if f"{name}(" in told}
     out = Writer()
@@ -184,6 +186,11 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
         case Concat(out, parts, axis, text):
             body(f"# {text}")
             body(f"{out} = torch.cat(({', '.join(_stored(module, p) for p in parts)}), {axis})")
+        case Pick():
+            pick(step, body, page.helpers)
+        case Grouped(out):
+            shape = tuple(s.extent for s in module.buffers[out].sets)
+            grouped(step, shape, body, page.names, page.helpers, lambda name: _stored(module, name))
         case Runs():
             _view(module, step, body)
             body.open("else:")
@@ -233,11 +240,7 @@ def _stored(module: Module, name: str) -> str:
 def _contract(module: Module, step: Contract, body: Writer, names: Names) -> None:
     """Pairs in the planned order; einsum hands each to a matrix product."""
     body(f"# {step.text}")
-    axes = dict.fromkeys(a for _, o in step.operands for a in o)
-    letters: dict[str, str] = {}
-    for axis in axes:
-        free = [c for c in identifier(axis)[0] + "abcdefghijklmnopqrstuvwxyz" if c not in letters.values()]
-        letters[axis] = free[0]
+    letters = lettered(a for _, o in step.operands for a in o)
     operands = [(_stored(module, name), axis) for name, axis in step.operands]
     for n, pair in enumerate(step.path):
         chosen = [operands[p] for p in pair]

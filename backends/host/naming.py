@@ -13,7 +13,24 @@ from typing import Any
 
 from einc.backends.writer import Names, identifier
 from einc.indices import Extent
-from einc.plan import Buffer, Call, Choose, Concat, Contract, Kernel, Leaf, Let, Load, Module, Runs, Select, Step, leaves
+from einc.plan import (
+    Buffer,
+    Call,
+    Choose,
+    Concat,
+    Contract,
+    Grouped,
+    Kernel,
+    Leaf,
+    Let,
+    Load,
+    Module,
+    Pick,
+    Runs,
+    Select,
+    Step,
+    leaves,
+)
 from einc.terms import Read
 
 BUILT_IN = frozenset({
@@ -98,6 +115,11 @@ def _leaf(step: Leaf, names: Mapping[str, str], sizes: Mapping[str, str]) -> Lea
             return replace(step, out=names[out], operands=tuple((names[key], axes) for key, axes in operands))
         case Concat(out, parts):
             return replace(step, out=names[out], parts=tuple(names[key] for key in parts))
+        case Pick(out, operand):
+            return replace(step, out=names[out], operand=names[operand])
+        case Grouped(out, _, ids, _, operands, (matrix, axes)):
+            given = tuple((names[key], letters) for key, letters in operands)
+            return replace(step, out=names[out], names=names[ids], operands=given, matrix=(names[matrix], axes))
         case Runs(kernel, operand):
             return replace(step, kernel=_kernel(kernel, names), operand=names[operand], count=sizes[step.count])
         case Call(kernel):

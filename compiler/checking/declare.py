@@ -30,7 +30,7 @@ def declare(scope: Scope, statements: Iterable[s.Statement]) -> None:
             case "def":
                 with scope.telling(statement, _left_words(statement)):
                     _def(scope, statement)
-            case "set" | "section":
+            case "section":
                 scope.lost.update(defined_in(statement))
                 with scope.telling(statement):
                     raise NotYet(f"`{statement.keyword}` is read, but this release does not compile it", statement.span,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from einc import syntax as s
 from einc.checking.expressions import value
 from einc.checking.names import Name, head, index_name
+from einc.checking.ordering import choose
 from einc.checking.predicates import predicate, restriction
 from einc.checking.scope import OPEN, Function, Loop, Map, Rounds, Scope, Signature
 from einc.checking.signatures import Collected, Entry, left_side
@@ -75,7 +76,7 @@ class Work:
         for rounds, fixed in self.collected.rounds.items():
             with self.scope.telling():
                 self._rounds(rounds, fixed)
-        for signature in self.collected.order:
+        for signature in (*self.collected.order, *(x for x in self.scope.signatures if x.members)):
             self._settled(signature)
         for entry in self.collected.updates:
             self._update(entry)
@@ -186,6 +187,10 @@ class Work:
         self._inside(rounds, made, None)
 
     def _read(self, signature: Signature, entry: Entry | None, made: Made, report: Report) -> None:
+        if signature.members is not None:
+            context = self._context(signature.key, frozenset(signature.letters), made, report, signature.members.loop)
+            choose(context, signature, signature.members)
+            return
         if entry is not None:
             self._equation(entry, made, report)
             return

@@ -7,6 +7,7 @@ from fractions import Fraction
 from einc import syntax as s
 from einc.checking.calls import call, is_function
 from einc.checking.names import Name, head, index_name, size_name
+from einc.checking.ordering import place
 from einc.checking.predicates import binder, is_condition, predicate
 from einc.checking.rules import closed
 from einc.checking.tensors import map_value, read
@@ -150,7 +151,7 @@ def _applies(context: Context, factor: s.Expression, following: s.Expression) ->
 def _big(factor: s.Expression) -> str | None:
     """The fold that a big operator names; max and min without a script are functions of values."""
     found = head(factor)
-    if found is None or found[0].python not in FOLDS or found[0].labels:
+    if found is None or found[0].python not in FOLDS or FOLDS[found[0].python].ordered or found[0].labels:
         return None
     name, scripts = found
     if not scripts and name.python in ("max", "min"):
@@ -227,6 +228,8 @@ def _applied(context: Context, factors: tuple[s.Expression, ...], operators: tup
         if index_name(factor) in context.indices:
             raise NotApplicable(f"`{factor.span.text}` is an index, so `{span.text}` has two readings", factor.span,
                                 helps=(Help("write `*` for a product"),))
+        if _orders(name[0]):
+            return _powered(context, place(context, name[1], group, span), power), at + 2
         if is_function(context, name[0]) and not _is_parameter(context, factor):
             return _powered(context, call(context, name[0], name[1], group, span), power), at + 2
         if (called := index_name(factor)) in context.scope.maps:
@@ -236,6 +239,11 @@ def _applied(context: Context, factors: tuple[s.Expression, ...], operators: tup
         raise NeedsArguments(f"`{factor.span.text}` is a function and needs its argument in parentheses", factor.span,
                              helps=(Help(f"write `{factor.span.text}(…)`"),))
     return _factor(context, factor), at + 1
+
+
+def _orders(name: Name) -> bool:
+    """Whether a name is that of a fold that gives points in order."""
+    return name.python in FOLDS and FOLDS[name.python].ordered and not name.labels
 
 
 def _is_one(factor: s.Expression) -> bool:
@@ -298,6 +306,9 @@ def _factor(context: Context, node: s.Expression) -> Value:
             power = once(value(context, exponent))
             return merged([power], Apply("exp", (power.term,)), power.domain)
         case s.Word() | s.Scripted():
+            if (name := head(node)) is not None and _orders(name[0]):
+                raise NeedsArguments(f"`{node.span.text}` needs its arguments in parentheses", node.span,
+                                     helps=(Help("write what is compared, and which place: `topk_{s ≤ t}(x_s, 1)`"),))
             return _named(context, node)
     return once(value(context, node))
 

@@ -18,7 +18,7 @@ from einc.problems import BadLoop, UnknownIndex
 
 Lines = list[tuple[s.Statement, Loop]]
 
-_INSIDE = ("", "output", "mask", "for")
+_INSIDE = ("", "output", "mask", "set", "for")
 _SPELLINGS = (
     Help("write `for t, h:` to fix indices"),
     Help("write `for B ⊆ {s ≤ t}:` for rounds over blocks, `for s in 1..t:` for one element a round"),

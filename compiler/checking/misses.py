@@ -10,7 +10,7 @@ from einc.checking.signatures import bare_label, reads_as_indices
 from einc.checking.slots import fits
 from einc.checking.values import Context
 from einc.errors import Help, Problem, Silent
-from einc.problems import NoSuchLabel, NoSuchSignature, NotYet, Undeclared, UnreadableScript, WrongSet
+from einc.problems import NoSuchLabel, NoSuchSignature, Undeclared, UnreadableScript, WrongSet
 from einc.spelling import nearest
 
 _MANY = 300  # names among which a similar one is looked for
@@ -96,9 +96,6 @@ def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
     if not scripts and len(stem.base) > 1 and not stem.labels and context.letters is None and all(c in bases for c in stem.base):
         return Undeclared(f"`{text}` is one name, and nothing declares it", node.span,
                           helps=(Help(f"for a product write `{' '.join(stem.base)}`", node.span, " ".join(stem.base)),))
-    if stem.python == "topk":
-        return NotYet("`topk` is read, but this release does not compile it", node.span,
-                      notes=("sets come with `set S_t = topk…`",))
     known = {p.name.text for p in context.params}
     if context.letters is None:
         known |= {x.name.stem.text for x in signatures} | set(context.scope.sizes)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from einc import syntax as s
 from einc.checking.names import head, index_name
 from einc.checking.scripts import readings
+from einc.checking.tensors import member
 from einc.checking.values import Context
 from einc.domains import negation, proves
 from einc.errors import Help, Silent, Span
@@ -47,7 +48,8 @@ def predicate(context: Context, node: s.Expression) -> Term:
 
 def _related(context: Context, left: s.Expression, operator: str, right: s.Expression) -> Term:
     if operator == "in":
-        return _member(context, context.value(left).term, right)
+        found = member(context, item := context.value(left), left.span, right)
+        return _member(context, item.term, right) if found is None else both(item.domain, found)
     if operator not in _RELATIONS:
         raise RelationAsValue(f"`{left.span.to(right.span).text}` compares no positions", left.span.to(right.span),
                               notes=("a condition compares with = ≠ < ≤ > ≥, or says `in` an interval",))

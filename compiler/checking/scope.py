@@ -36,12 +36,29 @@ class Signature:
     letters: tuple[Index, ...] = ()
     lines: dict[int, Term] = field(default_factory=dict)
     carried: frozenset[Index] = frozenset()  # indices that a `for` around its equation gives it, written or not
+    members: Members | None = None  # of a set
 
     @property
     def text(self) -> str:
         lower = " ".join(x.name for x in self.slots if x.level == "lower")
         upper = " ".join(f"({x.name})" if x.level == "label" else x.name for x in self.slots if x.level != "lower")
         return self.name.text + (f"_{{{lower}}}" if lower else "") + (f"^{{{upper}}}" if upper else "")
+
+
+@dataclass(eq=False)
+class Members:
+    """`set S_t = topk_{s ≤ t}(I_{t s}, n)`: how it is written, and how many it has at most.
+
+    When it is read, `key` is the tensor that is 1 on its elements, `index` stands for one of them, in `domain`.
+    """
+
+    written: s.Expression
+    count: Extent
+    loop: Loop
+    span: Span
+    key: str = ""
+    index: Index | None = None
+    domain: Term = TRUE
 
 
 @dataclass(eq=False)

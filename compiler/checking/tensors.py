@@ -12,9 +12,9 @@ from einc.checking.scope import Signature
 from einc.checking.scripts import Item, Level, carrying, labelled, readings
 from einc.checking.slots import match_slots
 from einc.checking.values import Context, Occurrence, Parameter, Value, literal, merged, once
-from einc.errors import Help, Problem, Span
+from einc.errors import Help, Problem, Silent, Span
 from einc.indices import Index, IndexSet, number
-from einc.problems import AmbiguousScript, UnreadableScript, WrongArguments, WrongSet, WrongType
+from einc.problems import AmbiguousScript, NotApplicable, UnreadableScript, WrongArguments, WrongSet, WrongType
 from einc.terms import (
     ONE,
     TRUE,
@@ -151,7 +151,34 @@ def _parameter(context: Context, param: Parameter, items: tuple[Item, ...]) -> V
     return replace(out, stated=stated, lines=lines, integer=inner.integer)
 
 
+def member(context: Context, item: Value, of: Span, node: s.Expression) -> Term | None:
+    """`s ∈ S_t`; None where nothing of the name is a set."""
+    found = head(node)
+    if found is None or context.letters is not None or not any(x.members for x in context.scope.named(found[0])):
+        return None
+    sets = [(x, items) for x, items in _matches(context, *found, node.span) if isinstance(x, Signature) and x.members]
+    if len(sets) != 1:
+        raise _ambiguous(list(sets), [], node.span) if sets else unmatched(context, *found, node)
+    ((signature, items),) = sets
+    context.demand(signature, node.span)
+    members = signature.members
+    assert members is not None
+    if members.index is None:
+        raise Silent("told with the set")
+    if not item.integer and not isinstance(item.term, Position):
+        raise WrongType(f"`{of.text}` is no whole number, so it is no element of a set", of, helps=(Help("round it with `floor`"),))
+    if isinstance(item.term, Position) and item.term.index.set != members.index.set:
+        raise WrongSet(f"`{of.text}` runs over {item.term.index.set}", of,
+                       notes=(f"the elements of `{node.span.text}` are of {members.index.set}",))
+    subs = tuple(subscript(context, slot, x).term for slot, x in zip(signature.slots, items, strict=True))
+    by = {**dict(zip(signature.letters, subs, strict=True)), members.index: item.term}
+    return both(Apply("eq", (ONE, Read(members.key, (*subs, item.term)))), substitute(members.domain, by))
+
+
 def _tensor(context: Context, signature: Signature, items: tuple[Item, ...], span: Span) -> Value:
+    if signature.members is not None:
+        raise NotApplicable(f"`{span.text}` is a set, not a number", span,
+                            helps=(Help(f"a set stands after `∈`: `Σ_{{s ∈ {span.text}}}`"),))
     context.demand(signature, span)
     values = [subscript(context, slot, item) for slot, item in zip(signature.slots, items, strict=True)]
     subs = tuple(v.term for v in values)

@@ -12,7 +12,7 @@ from einc.checking.scope import OPEN, Loop, Scope, Signature
 from einc.checking.scripts import Level, Vocabulary
 from einc.domains import negation, proves
 from einc.errors import Report, Span
-from einc.indices import Index
+from einc.indices import Index, IndexSet
 from einc.terms import (
     ONE,
     TRUE,
@@ -91,6 +91,7 @@ class Made:
     keys: list[str] = field(default_factory=list)
     bound: set[Index] = field(default_factory=set)  # what some binder or definition of the equation runs over
     calls: list[None] = field(default_factory=list)  # one for each application of a definition
+    ranks: dict[str, IndexSet] = field(default_factory=dict)  # the letters of places in sets
 
     def fresh(self, stem: str) -> str:
         """A key that nothing has yet."""
@@ -103,7 +104,8 @@ class Made:
 
     def apart(self) -> Made:
         """A place for what one more equation makes: `take` it in, or `drop` it."""
-        return Made(places=self.places, meant=self.meant, taken=self.taken, calls=self.calls)
+        return Made(places=self.places, meant=self.meant, taken=self.taken, calls=self.calls,
+                    ranks=self.ranks)
 
     def take(self, other: Made) -> None:
         self.tensors += other.tensors

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from einc.indices import Extent, IndexSet, number
-from einc.plan import Buffer, Call, Choose, Concat, Contract, Kernel, Leaf, Load, Module, Option, Runs, Step
+from einc.plan import Buffer, Call, Choose, Concat, Contract, Grouped, Kernel, Leaf, Load, Module, Option, Pick, Runs, Step
 from einc.planning.cost import BALANCE
 
 _ENOUGH = 1.1  # a plan that costs so much more than the best is not worth another text
@@ -80,8 +80,10 @@ def _takes(step: Leaf) -> frozenset[str]:
             return frozenset(name for name, _ in operands)
         case Concat(_, parts):
             return frozenset(parts)
-        case Runs(_, operand):
+        case Runs(_, operand) | Pick(_, operand):
             return frozenset({operand})
+        case Grouped():
+            return frozenset({step.names, step.matrix[0], *(name for name, _ in step.operands)})
         case Call(kernel):
             return _takes(kernel)
         case Kernel():

@@ -175,7 +175,7 @@ def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> f
     """Values to compute inside their readers; those read in any other way than at plain positions are stored."""
     equations = {e.target: e for e in program.equations}
     found: set[str] = set()
-    refused = set(kept)
+    refused = kept | {key for e in program.equations if e.picked for key in (e.target, *_read(e))}
     for equation in program.equations:
         for read in [*reads(equation.body), *reads(equation.domain)]:
             if read.tensor in equations and not _plain_subs(read) and not lenient:
@@ -196,7 +196,9 @@ def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> f
                 here = _open(equation.indices)
                 for read in reads(equation.body):
                     inner = equations.get(read.tensor)
-                    if inner is not None and inner.target not in found and len(here) > 1 and _open(free_indices(read)) >= here:
+                    if inner is None or inner.target in found or len(_open(inner.indices)) < len(here):
+                        continue
+                    if len(here) > 1 and _open(free_indices(read)) >= here:
                         found.add(inner.target)
                         grew = True
     plain = {e.target for e in program.equations if all(isinstance(a, Position) for a in e.axes) and not isinstance(e.body, Join)}
@@ -293,7 +295,9 @@ def _finish(program: NormalProgram, virtual: frozenset[str], parent: dict[str, s
     equations = {e.target: e for e in program.equations}
     heads = {root(v) for v in virtual}
     for equation in program.equations:
-        if isinstance(equation.body, Fold | Join) or root(equation.target) != equation.target or equation.target in heads:
+        if isinstance(equation.body, Fold | Join) or equation.picked is not None:
+            continue
+        if root(equation.target) != equation.target or equation.target in heads:
             continue
         inner = [r for r in reads(equation.body) if r.tensor in equations]
         owners = {root(r.tensor) for r in inner} & heads

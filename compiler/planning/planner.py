@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from einc.choices import PLAIN, Choices
@@ -31,6 +31,7 @@ from einc.planning.cost import lets_cost, nominal, points, size_of
 from einc.planning.ends import Tile
 from einc.planning.fills import surely_finite
 from einc.planning.fuse import OPEN, Group, groups, peeled
+from einc.planning.grouped import grouped, pick, with_matrices
 from einc.planning.library import called
 from einc.planning.loose import loosened
 from einc.planning.passes import Streamed
@@ -103,7 +104,7 @@ def _module(
 
 def _cut_up(candidate: Candidate, choices: Choices) -> Cut:
     """The steps of one program."""
-    program = candidate.program
+    program = with_matrices(candidate.program)
     buffers = buffers_of(program)
     equations = {e.target: e for e in program.equations}
     steps: list[Leaf] = []
@@ -115,12 +116,19 @@ def _cut_up(candidate: Candidate, choices: Choices) -> Cut:
         buffers[run.target] = _along_runs(buffers[run.target], run)
     whole = _Whole(program, equations, buffers, keys, runs, choices)
     for group in made:
-        contract = contraction(program, group.equations[0], buffers, candidate.sizes) if len(group.equations) == 1 else None
-        step = contract or _step(whole, group, _kept(program, group, made))
+        step = _alone(program, group, buffers, candidate.sizes) or _step(whole, group, _kept(program, group, made))
         steps.append(step)
         kept = {s.buffer for s in step.stores} if isinstance(step, Kernel) else {step.out}
         stored -= {e.target for e in group.equations} - kept
     return Cut(tuple(steps), {k: v for k, v in buffers.items() if k in stored}, tuple(keys))
+
+
+def _alone(program: NormalProgram, group: Group, buffers: dict[str, Buffer], sizes: Mapping[str, int]) -> Leaf | None:
+    """The step that is no kernel of the plan's own, of a group of one equation."""
+    if len(group.equations) > 1:
+        return None
+    (only,) = group.equations
+    return pick(program, only, buffers) or grouped(program, only, buffers) or contraction(program, only, buffers, sizes)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from einc.indices import Extent, number
-from einc.plan import Call, Choose, Concat, Contract, Kernel, Leaf, Module, Runs, Step, leaves
+from einc.plan import Call, Choose, Concat, Contract, Grouped, Kernel, Leaf, Module, Pick, Runs, Step, leaves
 from einc.planning.choose import price
 from einc.planning.cost import size_of
 
@@ -96,6 +96,12 @@ def _title(step: Leaf) -> str:
         case Call(kernel, name, call, where):
             given = ", ".join(buffer for _, buffer, _ in step.operands)
             return f"call {name} of {given} for {step.out} where {where}: {call}; else {_title(kernel)}"
+        case Pick(out, operand, _, _, count, set_):
+            return f"pick {out} from {operand}: {count} of {set_.extent}"
+        case Grouped(out, _, ids, _, operands, (matrix, _)):
+            given = ", ".join([*(name for name, _ in operands), matrix])
+            saved = f", instead of {_formula(step.instead)} flops" if step.instead is not None else ""
+            return f"contract {out} from {given}, grouped by {ids}{saved}"
         case Concat(out, parts):
             return f"concatenate {out} from {', '.join(parts)}"
         case Kernel(name, axes):

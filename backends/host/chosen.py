@@ -1,0 +1,86 @@
+"""Steps over chosen elements: where the largest stand, and products that are formed group by group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from einc.backends.writer import Names, Writer, identifier, lettered, sized
+from einc.indices import Extent
+from einc.plan import Grouped, Pick
+
+
+def pick(step: Pick, body: Writer, helpers: set[str]) -> None:
+    """The elements by rank."""
+    helpers.add("_largest")
+    straight = step.order == tuple(range(len(step.order)))
+    operand = step.operand if straight else f"{step.operand}.permute({', '.join(map(str, step.order))})"
+    back = "" if step.at == len(step.order) - 1 else f".movedim(-1, {step.at})"
+    first = "" if step.set.start == 1 else f", {step.set.start}"
+    body(f"# {step.text}")
+    body(f"{step.out} = _largest({operand}, {sized(step.count)}{first}){back}")
+
+
+def grouped(step: Grouped, shape: tuple[Extent, ...], body: Writer, names: Names, helpers: set[str],
+            stored: Callable[[str], str]) -> None:
+    """A loop over the elements that some row names, with the rows that name each."""
+    helpers.add("_groups")
+    body(f"# {step.text}")
+    extents = ", ".join(map(sized, shape))
+    body(f"{step.out} = torch.zeros(({extents}{',' * (len(shape) == 1)}), dtype=dtype, device=device)")
+    one = names.fresh(f"{identifier(step.matrix[0])}_at")
+    rows = {axis: names.fresh(axis) for axis in step.rows}
+    listed = ", ".join(rows[axis] for axis in step.rows)
+    first = "" if step.set.start == 1 else f", {step.set.start}"
+    body.open(f"for {one}, ({listed}{',' * (len(rows) == 1)}) in _groups({step.names}, {sized(step.set.extent)}{first}):")
+    free = [a for _, o in (*step.operands, step.matrix) for a in o if a and a not in rows]
+    letters = lettered(["rows", *free, *(a for a in step.axes if a not in rows)])
+    specs, given = [], []
+    for name, axes in step.operands:
+        spec, picked = _at(axes, rows, letters)
+        specs.append(spec)
+        given.append(stored(name) + picked)
+    matrix, axes = step.matrix
+    # Last, because a library that takes operands in turn would else form a matrix for each row.
+    specs.append("".join(letters[a] for a in axes if a))
+    given.append(f"{stored(matrix)}{_subscript([one if not a else ':' for a in axes])}")
+    spec, picked = _at(step.axes, rows, letters)
+    body(f'{step.out}{picked} = torch.einsum("{",".join(specs)}->{spec}", {", ".join(given)})')
+    body.close()
+
+
+def _at(axes: tuple[str, ...], rows: Mapping[str, str], letters: Mapping[str, str]) -> tuple[str, str]:
+    """The letters of a tensor at the rows of a group, and its subscript. Rows that stand together stay there, else they come first."""
+    mine = [n for n, a in enumerate(axes) if a in rows]
+    if not mine:
+        return "".join(letters[a] for a in axes), ""
+    together = mine == list(range(mine[0], mine[-1] + 1))
+    rest = [letters[a] for a in axes if a not in rows]
+    rest.insert(mine[0] if together else 0, letters["rows"])
+    return "".join(rest), _subscript([rows.get(a, ":") for a in axes])
+
+
+def _subscript(places: list[str]) -> str:
+    while places and places[-1] == ":":
+        places = places[:-1]
+    return f"[{', '.join(places)}]"
+
+
+HELPERS = {
+    "_largest": '''
+def _largest(x, count, first=1):
+    """Which elements of the last axis are largest, of equal ones the first; first - 1 where there are fewer. -inf is none."""
+    values, places = x.nan_to_num(math.inf, math.inf, -math.inf).sort(dim=-1, descending=True, stable=True)
+    chosen = torch.where(values == -math.inf, first - 1, places + first)[..., :count]
+    return torch.nn.functional.pad(chosen, (0, count - chosen.shape[-1]), value=first - 1)
+''',
+    "_groups": '''
+def _groups(names, count, first=1):
+    """Each element that is named, counted from 0, with the places where it is."""
+    flat = names.reshape(-1) - (first - 1)
+    order = flat.argsort(stable=True)
+    ends = torch.bincount(flat, minlength=count + 1).cumsum(0).tolist()
+    for n in range(count):
+        if ends[n] < ends[n + 1]:
+            yield n, torch.unravel_index(order[ends[n] : ends[n + 1]], names.shape)
+''',
+}

@@ -1,0 +1,45 @@
+"""`set S_t = topk_{s ≤ t}(I_{t s}, n)` -> a signature that stands after `∈`. What it holds is read in `ordering`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from einc import syntax as s
+from einc.checking.declare import defined_in
+from einc.checking.scope import Loop, Members, Scope
+from einc.checking.sets import extent, extent_of
+from einc.checking.signatures import Collected, left_side
+from einc.errors import Help, Label
+from einc.problems import BadDeclaration, DefinedTwice, OverridesNothing
+
+
+def declare_sets(scope: Scope, found: Collected, statements: Iterable[tuple[s.Statement, Loop]]) -> None:
+    """Every set of the program; a line that is wrong is reported and left out."""
+    for statement, loop in statements:
+        if statement.keyword == "set":
+            with scope.telling(statement, tuple(defined_in(statement))):
+                _set(scope, found, statement, loop)
+
+
+def _set(scope: Scope, found: Collected, statement: s.Statement, loop: Loop) -> None:
+    """`set S_t = topk_{s ≤ t}(I_{t s}, n)`: a name that stands after `∈`."""
+    match statement.clauses:
+        case (s.Clause(s.Relation((left, s.Product((_, s.Group("(", ")", (_, count))), ("", "")) as written), ("=" | ":=",))),):
+            pass
+        case _:
+            raise BadDeclaration("a set is written `set S_t = topk_{s ≤ t}(I_{t s}, n)`", statement.span)
+    signature = left_side(scope, left, "local", loop=loop).signature
+    before = signature.members
+    if id(signature) in found.entries or signature.role != "local" or (before is not None and not statement.override):
+        if before is not None and before.span.text == statement.span.text and before.span.source != statement.span.source:
+            return
+        raise DefinedTwice(f"`{signature.text}` is defined twice", statement.span, "again here",
+                           Label(before.span if before is not None else signature.span, "defined here"),
+                           helps=(Help("give one of the two another name"),))
+    if before is None and statement.override:
+        raise OverridesNothing(f"there is no set `{signature.text}` to override", statement.span,
+                               helps=(Help("remove `override`, or `use` the spec that defines it"),))
+    if any(name in scope.scalars and name not in scope.sizes for name in extent_of(count).sizes):
+        raise BadDeclaration(f"`{count.span.text}` is an input, and how many a set holds is a size", count.span,
+                             helps=(Help(f"declare it: `dim {count.span.text}`"),))
+    signature.members = Members(written, extent(scope, count), loop, statement.span)

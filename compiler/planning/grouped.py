@@ -1,0 +1,136 @@
+"""Contractions with one matrix for each element that a row names: a product for each element, over the rows that name it.
+
+U_{t r}^e = Σ_f H_t^f W_{C_{t r} f}^e reads W once where the rows of one element stand together; row by row it would be read, or
+copied, once for each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from einc.indices import Extent, Index, number
+from einc.plan import Buffer, Cost, Grouped, Pick
+from einc.planning.cost import size_of, volume
+from einc.show import equation_text
+from einc.simplify import factors, product
+from einc.terms import TRUE, Equation, Fold, NormalProgram, Position, Read, Term, free_indices, reads
+
+
+def with_matrices(program: NormalProgram) -> NormalProgram:
+    """The program with a matrix for each row read in its contraction, where it is no value of its own."""
+    by = {e.target: e for e in program.equations}
+    out: list[Equation] = []
+    for equation in program.equations:
+        body = equation.body
+        if isinstance(body, Fold) and body.op == "sum" and body.domain == TRUE:
+            parts = factors(body.body)
+            opened = [p for p in parts if _is_matrix(p, by, equation, program)]
+            if len(opened) == 1:
+                (read,) = opened
+                inner = by[read.tensor]  # type: ignore[union-attr]
+                here = _put(inner, read)
+                body = replace(body, body=product(tuple(here if p is read else p for p in parts)))
+                equation = replace(equation, body=body)
+        out.append(equation)
+    kept = {key for _, key in program.outputs} | {r.tensor for e in out for t in (e.domain, e.body) for r in reads(t)}
+    return NormalProgram(program.name, program.tensors, tuple(e for e in out if e.target in kept), program.outputs, program.sizes,
+                         program.splits, program.sums, program.source)
+
+
+def _put(inner: Equation, read: Term) -> Read:
+    assert isinstance(read, Read) and isinstance(inner.body, Read)
+    by = {i: s for i, s in zip(inner.indices, read.subs, strict=True)}
+    return Read(inner.body.tensor, tuple(_moved(s, by) for s in inner.body.subs))
+
+
+def _moved(sub: Term, by: Mapping[Index, Term]) -> Term:
+    match sub:
+        case Position(index):
+            return by[index]
+        case Read(tensor, subs):
+            return Read(tensor, tuple(_moved(s, by) for s in subs))
+    raise AssertionError(sub)
+
+
+def _is_matrix(part: Term, by: Mapping[str, Equation], equation: Equation, program: NormalProgram) -> bool:
+    """Whether a factor is a matrix that a row names: it has an index of its own in the result, and the row stands there too."""
+    if not isinstance(part, Read) or part.tensor not in by:
+        return False
+    inner = by[part.tensor]
+    if not isinstance(inner.body, Read) or not all(isinstance(s, Position) for s in part.subs):
+        return False
+    found = _named(_put(inner, part), program)
+    if found is None:
+        return False
+    rows, result = free_indices(found), set(equation.indices)
+    plain = all(isinstance(a, Position) for a in equation.axes)
+    return plain and rows <= result and bool((free_indices(part) - rows) & result)
+
+
+def _named(read: Read, program: NormalProgram) -> Read | None:
+    """The one subscript that a tensor of whole numbers gives, all others being positions that stand once."""
+    plain = [s.index for s in read.subs if isinstance(s, Position)]
+    names = [s for s in read.subs if isinstance(s, Read)]
+    if len(names) != 1 or len(plain) + 1 != len(read.subs) or len(set(plain)) < len(plain):
+        return None
+    (name,) = names
+    whole = program.tensors[name.tensor].integer and all(isinstance(s, Position) for s in name.subs)
+    rows = [s.index for s in name.subs if isinstance(s, Position)]
+    return name if whole and len(set(rows)) == len(rows) and not set(rows) & set(plain) else None
+
+
+def grouped(program: NormalProgram, equation: Equation, buffers: Mapping[str, Buffer]) -> Grouped | None:
+    """The contraction group by group; None where the equation is something else."""
+    body = equation.body
+    if not isinstance(body, Fold) or body.op != "sum" or body.domain != TRUE:
+        return None
+    parts = [p for p in factors(body.body) if isinstance(p, Read)]
+    matrices = [p for p in parts if not all(isinstance(s, Position) for s in p.subs)]
+    if len(matrices) != 1 or len(parts) < len(factors(body.body)):
+        return None
+    (matrix,) = matrices
+    name = _named(matrix, program)
+    if name is None or any(buffers[p.tensor].kind == "integer" for p in parts):
+        return None
+    rows = tuple(s.index for s in name.subs if isinstance(s, Position))
+    at = matrix.subs.index(name)
+    element = program.tensors[matrix.tensor].slots[at].set
+    others = tuple((p.tensor, _letters(p)) for p in parts if p is not matrix)
+    across = volume(i.set for i in {*free_indices(body.body), *body.bound})
+    read = size_of(buffers[name.tensor])
+    for part in parts:
+        read = read + size_of(buffers[part.tensor])
+    cost = Cost(across * number(2), read, size_of(buffers[equation.target]), number(0))
+    axes = tuple("" if s is name else s.index.name for s in matrix.subs if s is name or isinstance(s, Position))
+    return Grouped(equation.target, tuple(i.name for i in equation.indices), name.tensor, tuple(i.name for i in rows), others,
+                   (matrix.tensor, axes), element, _rank(program, name), equation_text(program, equation), cost)
+
+
+def _rank(program: NormalProgram, name: Read) -> Extent | None:
+    """How many elements each row names, of a set; None where the names are data."""
+    equation = program.equation(name.tensor)
+    if equation is None or equation.picked is None:
+        return None
+    return equation.picked[1].set.extent
+
+
+def _letters(read: Read) -> tuple[str, ...]:
+    return tuple(s.index.name for s in read.subs if isinstance(s, Position))
+
+
+def pick(program: NormalProgram, equation: Equation, buffers: Mapping[str, Buffer]) -> Pick | None:
+    """The elements by rank; None where the equation is something else."""
+    ordered = equation.picked
+    if ordered is None:
+        return None
+    fold, rank = ordered
+    assert isinstance(fold.body, Read)
+    (element,) = fold.bound
+    names = [i.name for i in equation.indices if i != rank]
+    operand = [s.index.name for s in fold.body.subs if isinstance(s, Position)]
+    order = tuple(operand.index(name) for name in [*names, element.name])
+    source = buffers[fold.body.tensor]
+    cost = Cost(volume(source.sets), size_of(source), size_of(buffers[equation.target]), number(0))
+    return Pick(equation.target, fold.body.tensor, order, equation.indices.index(rank), rank.set.extent, element.set,
+                equation_text(program, equation), cost)
