@@ -419,6 +419,13 @@ def test_show_a_plan_with_numbers(room: Path) -> None:
     assert "--sizes is for the stage plan" in error("show", "linear.ein", "--sizes", "T=1")
 
 
+def test_show_a_plan_in_full(room: Path) -> None:
+    short = einc_("show", "linear.ein", "--stage", "plan").stdout
+    full = einc_("show", "linear.ein", "--stage", "plan", "--full").stdout
+    assert "Σ_{" in full and "Σ_{" not in short
+    assert "--full is for the stage plan" in error("show", "linear.ein", "--full")
+
+
 def test_show_of_a_bad_spec(room: Path) -> None:
     assert "E0102" in error("show", "stray.ein", "--stage", "syntax")
     assert "E0306" in error("show", "implicit.ein", "--stage", "typed")

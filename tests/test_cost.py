@@ -1,4 +1,4 @@
-"""What a plan says it costs: how it grows with each open size, and the points of a domain against a count of them."""
+"""What a plan says it costs: how it grows with each open size, the points of a domain against a count of them; how it is told."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import FILES, Case
 
-from einc.indices import Index, IndexSet, size
+from einc.indices import Index, IndexSet, number, size
 from einc.plan import Module
 from einc.planning.choose import taken
 from einc.planning.cost import points, size_of
+from einc.planning.screen import screen
+from einc.planning.table import table
 from einc.terms import Apply, Position, Size, Term, both, const
 
 OPEN = ("T", "S", "U", "V")
@@ -147,3 +149,55 @@ def test_what_ends_at_the_later_of_two_is_no_more_than_the_sum(rows: int, more: 
     atom = Apply("or", tuple(Apply("le", (Position(s), far)) for far in (Position(t), Size(size("P")))))
     sizes = {"T": rows, "P": more}
     assert counted(t, s, [atom], sizes) <= points(atom, s, t).at(sizes) <= rows * (rows + 1) / 2 + rows * more
+
+
+# how it is told
+
+
+def _case(name: str) -> Case:
+    return next(c for c in FILES if c.name == name)
+
+
+@pytest.mark.parametrize("case", FILES, ids=lambda case: case.name)
+def test_a_plan_fits_a_screen(case: Case) -> None:
+    """With formulas and with numbers; with numbers no formula is left."""
+    module = plan_of(case)
+    sizes = {**dict.fromkeys(module.sizes, 4096), **case.sizes}
+    for lines in (screen(module).splitlines(), screen(module, sizes).splitlines()):
+        assert len(lines) <= 50
+        assert max(map(len, lines)) <= 120
+    assert "·" not in screen(module, sizes)
+    assert len(table(module).splitlines()) >= len(module.steps)
+
+
+def test_the_totals_are_those_of_the_steps() -> None:
+    sizes = {"T": 1000, "H": 8, "d_k": 64, "d_model": 512}
+    module = plan_of(_case("attention"))
+    (line,) = (x for x in screen(module, sizes).splitlines() if "total" in x)
+    costs = [s.cost for s in taken(module, sizes)]
+    flops, moved = sum(c.flops.at(sizes) for c in costs), sum((c.read + c.written).at(sizes) for c in costs)
+    assert float(line.split()[1]) == pytest.approx(float(flops) / 1e9, rel=0.01)
+    assert float(line.split()[-1]) == pytest.approx(float(flops / moved), rel=0.01)
+
+
+def test_a_long_formula_keeps_what_is_largest() -> None:
+    """The square of the length first, and a sign for what is left out."""
+    module = plan_of(_case("attention"))
+    (row,) = (x for x in screen(module).splitlines() if " Y  " in x and "Q_hat, K_hat, V" in x)
+    assert "2·H·T²·d_k + 2.5·H·T² + …" in row
+    (line,) = (x for x in screen(module).splitlines() if x.startswith("total bytes out"))
+    costs = sum((s.cost.written for s in taken(module, {})), number(0))
+    assert line.split("  ")[-1] == "24·H·T·d_k + 12·T·d_k + 4·T·d_model + 4·d_k"
+    assert len(costs.terms) == 4
+
+
+def test_a_choice_on_a_screen() -> None:
+    """Both ways with their steps; where the sizes choose, the steps of the way that is taken."""
+    module = plan_of(_case("mla_decode"))
+    assert all(f"\n{n}  " in screen(module) for n in ("a1", "a3", "b1", "b3"))
+    sizes = {"T": 1, "S": 4096, "H": 128, "d_k": 128, "r": 512}
+    said = screen(module, sizes)
+    assert "<- taken" in said
+    assert "\nb1  " in said
+    assert "\na1  " not in said
+    assert "total bytes" not in said

@@ -12,6 +12,7 @@ from helpers import normal_of, plan_of, source_of, typed_of
 from programs import FILES, Case
 
 from einc.backends.triton.emit import emit
+from einc.planning.screen import screen
 from einc.planning.table import table
 from einc.show import show
 
@@ -21,6 +22,7 @@ STAGES = {
     "typed": lambda case: show(typed_of(case)),
     "normal": lambda case: show(normal_of(case)),
     "plan": lambda case: table(plan_of(case)),
+    "screen": lambda case: screen(plan_of(case)),
     "source": source_of,
     "kernels": lambda case: emit(plan_of(case)),
 }

@@ -1,4 +1,4 @@
-"""A plan as a table: each step with its loops, its flops and its bytes, as formulas and, for given sizes, as numbers."""
+"""A plan in full: each step with its equations, loops, flops and bytes, as whole formulas and, for given sizes, as numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _steps(count: int) -> str:
     return f"{count} step" if count == 1 else f"{count} steps"
 
 
-def _memory(module: Module, known: Mapping[str, int]) -> list[str]:
+def memory(module: Module, known: Mapping[str, int]) -> tuple[Extent, list[tuple[int, list[Extent]]]]:
     """What stands in memory in the end: of ways to choose from, that of the one taken, else of each apart."""
     views = {step.out for step in leaves(module.steps) if isinstance(step, Runs)}
     sizes = {b.name: size_of(b) for b in module.buffers.values() if b.name not in views}
@@ -35,13 +35,21 @@ def _memory(module: Module, known: Mapping[str, int]) -> list[str]:
         own = [sorted(w - frozenset.intersection(*written)) for w in written]
         extra = [sum((sizes[name] for name in names), number(0)) for names in own]
         stored = stored - sum((sizes[name] for name in frozenset[str]().union(*own)), number(0))
-        taken = _taken(step, known)
+        taken = taken_way(step, known)
         if taken is not None:
             stored = stored + extra[taken]
         else:
-            ways = (f"{chr(ord('a') + k)} {_figure(size, known, True)}" for k, size in enumerate(extra))
-            more.append(f"        beside it in step {n}: {', '.join(ways)}")
-    return [f"memory: all that is stored, inputs included, {_figure(stored, known, True)}; one tile beside it", *more]
+            more.append((n, extra))
+    return stored, more
+
+
+def _memory(module: Module, known: Mapping[str, int]) -> list[str]:
+    stored, more = memory(module, known)
+    lines = [f"memory: all that is stored, inputs included, {_figure(stored, known, True)}; one tile beside it"]
+    for n, extra in more:
+        ways = (f"{chr(ord('a') + k)} {_figure(size, known, True)}" for k, size in enumerate(extra))
+        lines.append(f"        beside it in step {n}: {', '.join(ways)}")
+    return lines
 
 
 def _written(steps: tuple[Leaf, ...]) -> frozenset[str]:
@@ -59,7 +67,7 @@ def _block(step: Step, known: Mapping[str, int]) -> list[str]:
         [("tile", cost.held)] if cost.held.terms else []
     )
     lines.append("   ".join(f"{name} {_figure(value, known, name != 'flops')}" for name, value in figures))
-    if _known(cost.flops, known) and _known(cost.read + cost.written, known):
+    if is_known(cost.flops, known) and is_known(cost.read + cost.written, known):
         moved = cost.read.at(known) + cost.written.at(known)
         if moved:
             lines.append(f"intensity {float(cost.flops.at(known) / moved):.1f} flops per byte")
@@ -69,19 +77,19 @@ def _block(step: Step, known: Mapping[str, int]) -> list[str]:
 def _choice(step: Choose, known: Mapping[str, int]) -> list[str]:
     """The price of each way, which one is taken where the sizes say it, and the steps of each."""
     lines = ["choose the cheapest"]
-    taken = _taken(step, known)
+    taken = taken_way(step, known)
     for n, option in enumerate(step.options):
         formulas = [f"max({_formula(flops)}, {step.balance} ({_formula(moved)}))" for _, flops, moved in option.prices]
-        figure = "" if taken is None else f" = {_human(price(step, option, known), '')}" + "   <- taken" * (n == taken)
+        figure = "" if taken is None else f" = {human(price(step, option, known), '')}" + "   <- taken" * (n == taken)
         lines += [f"{chr(ord('a') + n)}  {option.label}: price {' + '.join(formulas)}{figure}", ""]
         for inner in option.steps:
             lines += [f"   {line}" for line in _block(inner, known)]
     return lines
 
 
-def _taken(step: Choose, known: Mapping[str, int]) -> int | None:
+def taken_way(step: Choose, known: Mapping[str, int]) -> int | None:
     """The place of the way with the lowest price, where the sizes say it."""
-    if not all(_known(flops + moved, known) for o in step.options for _, flops, moved in o.prices):
+    if not all(is_known(flops + moved, known) for o in step.options for _, flops, moved in o.prices):
         return None
     prices = [price(step, o, known) for o in step.options]
     return prices.index(min(prices))
@@ -126,22 +134,24 @@ def _texts(step: Leaf) -> tuple[str, ...]:
     return (step.text,)
 
 
-def _known(extent: Extent, sizes: Mapping[str, int]) -> bool:
+def is_known(extent: Extent, sizes: Mapping[str, int]) -> bool:
+    """Whether the sizes say its value."""
     return extent.sizes <= sizes.keys()
 
 
 def _figure(extent: Extent, sizes: Mapping[str, int], size: bool) -> str:
     formula = _formula(extent)
-    if not _known(extent, sizes) or not extent.terms:
+    if not is_known(extent, sizes) or not extent.terms:
         return formula
-    return f"{formula} = {_human(float(extent.at(sizes)), 'B' if size else '')}"
+    return f"{formula} = {human(float(extent.at(sizes)), 'B' if size else '')}"
 
 
 def _formula(extent: Extent) -> str:
     return str(extent).replace("**", "^").replace(" * ", "·")
 
 
-def _human(value: float, unit: str) -> str:
+def human(value: float, unit: str) -> str:
+    """Three digits and a prefix."""
     for prefix in ("", "k", "M", "G", "T"):
         if abs(value) < 1000:
             return f"{value:.3g} {prefix}{unit}".rstrip()
