@@ -98,6 +98,15 @@ def kerple() -> Trial:
     return biased(-a.abs()[:, None, None] * torch.log1p(c.abs()[:, None, None] * AWAY.clamp(min=0)), {"a": a, "c": c})
 
 
+def fire() -> Trial:
+    """The threshold is crossed within the length."""
+    one, two, (c, length) = normal(2, 6), normal(6, 3, seed=1), torch.tensor([0.7, -3.5], dtype=torch.float64)
+    up = torch.arange(1, STEPS + 1).double().clamp(min=3.5)
+    x = torch.log1p(c * AWAY.clamp(min=0)) / torch.log1p(c * up)[:, None]
+    bias = functional.linear(functional.linear(x[..., None], one[0][:, None], one[1]).relu(), two.mT)
+    return biased(bias.permute(2, 0, 1), {"c": c, "L": length, "W_1": one[0], "b_1": one[1], "W_2": two})
+
+
 # the weights
 
 
@@ -240,6 +249,7 @@ PLAIN: dict[str, Callable[[], Trial]] = {
     "relative_table": relative_table,
     "t5_bias": t5_bias,
     "kerple": kerple,
+    "fire": fire,
     "sigmoid": lambda: weighed(lambda x: torch.sigmoid(x - log(STEPS))),
     "relu_squared": lambda: weighed(lambda x: torch.relu(x / torch.arange(1, STEPS + 1)[:, None]) ** 2),
     "softmax1": softmax1,

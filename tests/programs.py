@@ -267,6 +267,8 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         L_{t s}^{(h)} = x_t x_s - m_h (t - s)
         output y_{t h} = Σ_s softmax_s(L_{t s}^{(h)}) x_s
     """, {"T": 11, "H": 3}, {}),
+    "bias_of_positions": ("index n : batch(N)\nindex t, s : time(T)\nindex k : feature(d)\ninput q_{n t}^k\n"
+                          "output y_{n t} = logsumexp_{s ≤ t}(q_{n t}^k q_{n s k} + log(1 + t - s))", {"N": 2, "T": 7, "d": 3}, {}),
     "logsumexp": ("index t, s : time(T)\ninput x_t\noutput y_t = logsumexp_{s < t}(x_t x_s)", TIME, {}),
     "moments": ("""
         index t, s : time(T)
@@ -637,6 +639,7 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "log_n": FOUR,
     "cosine": FOUR,
     "kerple": FOUR,
+    "fire": {**FOUR, "w": 4},
     "head_windows": FOUR,
     "entropy_penalty": FOUR,
     "differential": {**FOUR, "d_v": 4},

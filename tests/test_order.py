@@ -21,9 +21,9 @@ from einc.indices import number, size
 from einc.plan import Choose, Contract, Kernel, Module
 from einc.planning.associate import Search, associate, samples
 from einc.planning.choose import leading, price, taken
-from einc.planning.fuse import peeled
 from einc.planning.planner import plan, written
 from einc.planning.table import table
+from einc.planning.virtual import peeled
 from einc.show import show
 from einc.terms import NormalProgram
 

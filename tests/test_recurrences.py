@@ -24,8 +24,8 @@ from einc.cli import main
 from einc.errors import Problem, Report, Source, render
 from einc.forms import equal
 from einc.interpret import interpret
-from einc.planning.fuse import peeled
 from einc.planning.recurrence import Recurrence, as_text, recurrences
+from einc.planning.virtual import peeled
 from einc.planning.written import written
 from einc.proof import unproved
 from einc.rounds import Cut

@@ -147,7 +147,7 @@ def test_a_rotation_is_two_products_per_element(name: str, width: str, products:
 
 LOGITS = {"attention": "T H T", "alibi": "T H T", "gqa": "T H T", "sliding_window": "T H T", "llama_attention": "B T H T",
           "sdpa": "B T H T", "cross_attention": "T H U", "sink": "T H T", "mask_prefix": "T H T", "capped": "T T",
-          "logsumexp": "T T"}
+          "logsumexp": "T T", "bias_of_positions": "N T T", "fire": "B H T T"}
 
 
 @pytest.mark.parametrize("name", LOGITS)

@@ -117,11 +117,15 @@ def _passed(kernel: Kernel, folds: list[Let], folded: set[str]) -> tuple[str, ..
 
 
 def product(kernel: Kernel, let: Let) -> bool:
-    """Whether a let may be a product of matrices: two groups of operands, each with an axis that the other lacks."""
+    """Whether a let may be a product of matrices: two groups of operands, each with an axis that the other lacks, and none
+    with a value for each point of a tile that stays in the result."""
     by = {x.name: x for x in kernel.lets}
     if not isinstance(let.op, Dot) or len(let.op.args) < 2 or len(let.op.over) != 1:
         return False
     sets = [set(by[a].axes) for a in let.op.args if set(let.op.over) & set(by[a].axes)]
+    tile = {a.name for a in (kernel.grid, kernel.stream) if a is not None}
+    if len(tile) == 2 and any(tile <= s & set(let.axes) for s in sets):
+        return False
     return any(s - t and t - s for s in sets for t in sets)
 
 

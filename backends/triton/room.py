@@ -121,6 +121,9 @@ class _Measure:
                 here[self.shape(name)] += 0 if dies and name != let.name else weight
             if isinstance(let.op, Map) and let.op.op in _LONG:
                 here[self.shape(let.name)] += 1
+            if isinstance(let.op, Dot) and any(len(self.shape(name)) > 2 for name in let.op.args):
+                # What is summed stands beside its operands, a number for each point of three axes.
+                here[self.layout.shape(tuple(a for name in let.op.args for a in self.lets[name].axes))] += 1
             if isinstance(let.op, Dot) and let.op.loose:
                 for name in let.op.args:
                     here[self.shape(name)] += 0 if isinstance(self.lets[name].op, Load) or not self.shape(name) else 0.5

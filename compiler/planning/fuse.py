@@ -1,9 +1,4 @@
-"""NormalProgram -> groups: which equations share a kernel, and which values are never stored.
-
-A value is virtual if a reader folds one of its open indices away and it holds every open index that this reader keeps:
-storing it would grow faster than anything around it. It is then computed tile by tile inside its readers' kernel.
-Open indices are those whose extent is the data's, not the model's: time, request, batch and vocabulary.
-"""
+"""NormalProgram -> groups: which equations share a kernel. Values that are not stored stand in each that reads them."""
 
 from __future__ import annotations
 
@@ -11,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from einc.indices import Index
-from einc.normalise import normalise
 from einc.planning.stream import stream
+from einc.planning.virtual import OPEN, folded_away, open_of, plain_subs, unstored
 from einc.terms import (
     Apply,
     Const,
@@ -23,19 +18,15 @@ from einc.terms import (
     Position,
     Read,
     Size,
-    Term,
-    TypedProgram,
     bound_indices,
     free_indices,
     reads,
     substitute,
-    transform,
     walk,
 )
 
 Pairs = frozenset[tuple[str, str]]  # a value, and one that it reads
 _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})
-OPEN = frozenset({"time", "request", "batch", "vocab"})
 
 
 @dataclass(frozen=True)
@@ -126,85 +117,6 @@ def _read(equation: Equation) -> list[str]:
     return [r.tensor for term in (equation.body, equation.domain) for r in reads(term)]
 
 
-def peeled(program: NormalProgram) -> NormalProgram:
-    """The program with single elements computed where they are read, of values that need not be stored.
-
-    A value of time and vocabulary that is folded away is never stored; one element of it, x_{t, w_t}, is then its own small
-    equation instead of a reason to store the whole. So is one of a value that nothing reads whole, such as a diagonal x_{t t}.
-    """
-    kept = {key for _, key in program.outputs}
-    for _ in range(len(program.equations)):
-        virtual = unstored(program, kept, lenient=True) | _sparse(program, kept)
-        by = {e.target: e for e in program.equations}
-
-        def change(term: Term) -> Term:
-            if isinstance(term, Read) and term.tensor in virtual and not _plain_subs(term):  # noqa: B023
-                equation = by[term.tensor]  # noqa: B023
-                return substitute(equation.body, dict(zip(equation.indices, term.subs, strict=True)))
-            return term
-
-        new = tuple(Equation(e.target, e.axes, e.domain, transform(e.body, change), e.source) for e in program.equations)
-        if new == program.equations:
-            return program
-        opened = TypedProgram(
-            program.name, program.tensors, new, program.outputs, program.sizes, program.splits, program.sums, program.source
-        )
-        program = normalise(opened)
-    return program
-
-
-def _sparse(program: NormalProgram, kept: set[str]) -> frozenset[str]:
-    """Values of which only few elements are read: every reader holds fewer open indices than they have."""
-    by = {e.target: e for e in program.equations}
-    read = [r for e in program.equations for term in (e.body, e.domain) for r in reads(term) if r.tensor in by]
-    whole = {r.tensor for r in read if _plain_subs(r) or len(_open(free_indices(r))) >= len(_open(by[r.tensor].indices))}
-    plain = {e.target for e in by.values() if all(isinstance(a, Position) for a in e.axes) and not isinstance(e.body, Join)}
-    return frozenset(({r.tensor for r in read} & plain) - whole - kept)
-
-
-def _open(indices: Iterable[Index]) -> set[Index]:
-    return {i for i in indices if i.set.cls in OPEN}
-
-
-def _plain_subs(read: Read) -> bool:
-    positions = [s.index for s in read.subs if isinstance(s, Position)]
-    return len(positions) == len(read.subs) == len(set(positions))
-
-
-def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> frozenset[str]:
-    """Values to compute inside their readers; those read in any other way than at plain positions are stored."""
-    equations = {e.target: e for e in program.equations}
-    found: set[str] = set()
-    refused = kept | {key for e in program.equations if e.picked for key in (e.target, *_read(e))}
-    for equation in program.equations:
-        for read in [*reads(equation.body), *reads(equation.domain)]:
-            if read.tensor in equations and not _plain_subs(read) and not lenient:
-                refused.add(read.tensor)
-    for equation in program.equations:
-        if isinstance(equation.body, Fold):
-            stay = _open(equation.indices)
-            gone = _open(equation.body.bound)
-            for read in reads(equation.body.body):
-                letters = free_indices(read)
-                if read.tensor in equations and letters & gone and stay <= letters:
-                    found.add(read.tensor)
-    grew = True
-    while grew:  # what only virtual values of the same open indices read is virtual too
-        grew = False
-        for equation in program.equations:
-            if equation.target in found - refused:
-                here = _open(equation.indices)
-                for read in reads(equation.body):
-                    inner = equations.get(read.tensor)
-                    if inner is None or inner.target in found or len(_open(inner.indices)) < len(here):
-                        continue
-                    if len(here) > 1 and _open(free_indices(read)) >= here:
-                        found.add(inner.target)
-                        grew = True
-    plain = {e.target for e in program.equations if all(isinstance(a, Position) for a in e.axes) and not isinstance(e.body, Join)}
-    return frozenset((found & plain) - refused)
-
-
 def _grouped(program: NormalProgram, virtual: frozenset[str], barred: Pairs) -> list[list[Equation]]:
     """Connected through virtual values, then through what only finishes a kernel's results."""
     parent = {e.target: e.target for e in program.equations}
@@ -230,7 +142,7 @@ def _grouped(program: NormalProgram, virtual: frozenset[str], barred: Pairs) -> 
 def _feeding(equations: Iterable[Equation], virtual: frozenset[str], barred: Pairs) -> list[tuple[Equation, Equation, Index]]:
     """Virtual values that read results of folds over the very set they still run along: one pass may do both."""
     by = {e.target: e for e in equations}
-    gone = _folded_away(by, virtual)
+    gone = folded_away(by, virtual)
     out = []
     for equation in by.values():
         for read in reads(equation.body) if equation.target in virtual else ():
@@ -241,7 +153,7 @@ def _feeding(equations: Iterable[Equation], virtual: frozenset[str], barred: Pai
                 assert isinstance(result.body, Fold)
                 set_ = result.body.bound[0].set
                 along = [i for i in equation.indices if i not in letters and i.set == set_ and i in gone.get(equation.target, ())]
-                if len(along) == 1 and set_.cls in OPEN and _open(letters) == _open(equation.indices) - set(along):
+                if len(along) == 1 and set_.cls in OPEN and open_of(letters) == open_of(equation.indices) - set(along):
                     out.append((equation, result, along[0]))
     return out
 
@@ -249,7 +161,7 @@ def _feeding(equations: Iterable[Equation], virtual: frozenset[str], barred: Pai
 def _results(read: Read, by: Mapping[str, Equation]) -> list[Equation]:
     """The folds over one index that a value is, or is made of by arithmetic alone."""
     equation = by.get(read.tensor)
-    if equation is None or not _plain_subs(read):
+    if equation is None or not plain_subs(read):
         return []
     if isinstance(equation.body, Fold):
         return [equation] if len(equation.body.bound) == 1 else []
@@ -276,19 +188,6 @@ def _unmade(program: NormalProgram, members: list[Equation], virtual: frozenset[
     return frozenset() if passed.carries else pairs
 
 
-def _folded_away(by: dict[str, Equation], virtual: frozenset[str]) -> dict[str, set[Index]]:
-    """For each virtual value, those of its indices that a reader, or a reader's reader, folds away."""
-    out: dict[str, set[Index]] = {}
-    for equation in reversed(by.values()):
-        bound = set(bound_indices(equation.body)) if isinstance(equation.body, Fold) else set()
-        lost = bound | out.get(equation.target, set())
-        for read in reads(equation.body):
-            if read.tensor in virtual and _plain_subs(read):
-                places = zip(by[read.tensor].indices, read.subs, strict=True)
-                out.setdefault(read.tensor, set()).update(i for i, s in places if isinstance(s, Position) and s.index in lost)
-    return out
-
-
 def _finish(program: NormalProgram, virtual: frozenset[str], parent: dict[str, str], root: object) -> None:
     """A pointwise equation over a kernel's own results joins it, if all its other operands stand before the kernel."""
     assert callable(root)
@@ -306,8 +205,8 @@ def _finish(program: NormalProgram, virtual: frozenset[str], parent: dict[str, s
         (owner,) = owners
         mine = [r for r in inner if root(r.tensor) == owner]
         if (
-            all(_plain_subs(r) and r.tensor not in virtual for r in mine)
-            and all(_open(free_indices(r)) == _open(equation.indices) for r in mine)
+            all(plain_subs(r) and r.tensor not in virtual for r in mine)
+            and all(open_of(free_indices(r)) == open_of(equation.indices) for r in mine)
             and not any(_after(equations, r.tensor, owner, root) for r in inner if r not in mine)
         ):
             parent[equation.target] = owner

@@ -15,10 +15,11 @@ from itertools import permutations
 from einc.choices import Choices, Row
 from einc.indices import Extent, Index
 from einc.plan import Buffer, Call, Kernel
-from einc.planning.fuse import Group, groups, peeled
+from einc.planning.fuse import Group, groups
 from einc.planning.runs import Run
 from einc.planning.storage import with_parts
 from einc.planning.stream import stream
+from einc.planning.virtual import peeled
 from einc.terms import Apply, Equation, Fold, NormalProgram, Position, Read, Size, Term, Where, children, free_indices, reads
 
 _ORDERS = 3  # arguments of a sum or a product that are tried in every order

@@ -30,7 +30,7 @@ from einc.planning.contract import contraction
 from einc.planning.cost import lets_cost, nominal, points, size_of
 from einc.planning.ends import Tile
 from einc.planning.fills import surely_finite
-from einc.planning.fuse import OPEN, Group, groups, peeled
+from einc.planning.fuse import Group, groups
 from einc.planning.grouped import grouped, pick, with_matrices
 from einc.planning.library import called
 from einc.planning.loose import loosened
@@ -41,6 +41,7 @@ from einc.planning.runs import Run, paired, shared
 from einc.planning.scans import Scanning, exactly
 from einc.planning.storage import buffers_of, indices_of, sets_of, sizes_of, with_parts
 from einc.planning.stream import stream
+from einc.planning.virtual import OPEN, peeled
 from einc.show import equation_text
 from einc.simplify import factors
 from einc.terms import (

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 from einc.folds import FOLDS
 from einc.indices import Index
-from einc.planning.fuse import groups, peeled
+from einc.planning.fuse import groups
 from einc.planning.passes import Streamed
 from einc.planning.stream import stream
+from einc.planning.virtual import peeled
 from einc.rewrites import ALL
 from einc.show import text
 from einc.simplify import simplify

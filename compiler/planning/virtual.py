@@ -1,0 +1,136 @@
+"""What is never stored: values that a kernel computes tile by tile where it reads them.
+
+A value is virtual if a reader folds one of its open indices away and it holds every open index that this reader keeps:
+storing it would grow faster than anything around it. So is what a virtual value reads, if it has positions of both sides of a
+tile: one that stays and one that is folded away. Open indices are those whose extent is the data's, not the model's: time,
+request, batch and vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from einc.indices import Index
+from einc.normalise import normalise
+from einc.terms import (
+    Equation,
+    Fold,
+    Join,
+    NormalProgram,
+    Position,
+    Read,
+    Term,
+    TypedProgram,
+    bound_indices,
+    free_indices,
+    reads,
+    substitute,
+    transform,
+)
+
+OPEN = frozenset({"time", "request", "batch", "vocab"})
+_PLACES = frozenset({"time", "vocab"})
+
+
+def peeled(program: NormalProgram) -> NormalProgram:
+    """The program with single elements computed where they are read, of values that need not be stored.
+
+    A value of time and vocabulary that is folded away is never stored; one element of it, x_{t, w_t}, is then its own small
+    equation instead of a reason to store the whole. So is one of a value that nothing reads whole, such as a diagonal x_{t t}.
+    """
+    kept = {key for _, key in program.outputs}
+    for _ in range(len(program.equations)):
+        virtual = unstored(program, kept, lenient=True) | _sparse(program, kept)
+        by = {e.target: e for e in program.equations}
+
+        def change(term: Term) -> Term:
+            if isinstance(term, Read) and term.tensor in virtual and not plain_subs(term):  # noqa: B023
+                equation = by[term.tensor]  # noqa: B023
+                return substitute(equation.body, dict(zip(equation.indices, term.subs, strict=True)))
+            return term
+
+        new = tuple(Equation(e.target, e.axes, e.domain, transform(e.body, change), e.source) for e in program.equations)
+        if new == program.equations:
+            return program
+        opened = TypedProgram(
+            program.name, program.tensors, new, program.outputs, program.sizes, program.splits, program.sums, program.source
+        )
+        program = normalise(opened)
+    return program
+
+
+def _sparse(program: NormalProgram, kept: set[str]) -> frozenset[str]:
+    """Values of which only few elements are read: every reader holds fewer open indices than they have."""
+    by = {e.target: e for e in program.equations}
+    read = [r for e in program.equations for term in (e.body, e.domain) for r in reads(term) if r.tensor in by]
+    whole = {r.tensor for r in read if plain_subs(r) or len(open_of(free_indices(r))) >= len(open_of(by[r.tensor].indices))}
+    plain = {e.target for e in by.values() if all(isinstance(a, Position) for a in e.axes) and not isinstance(e.body, Join)}
+    return frozenset(({r.tensor for r in read} & plain) - whole - kept)
+
+
+def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> frozenset[str]:
+    """Values to compute inside their readers; those read in any other way than at plain positions are stored."""
+    equations = {e.target: e for e in program.equations}
+    found: set[str] = set()
+    refused = kept | {r.tensor for e in program.equations if e.picked for r in reads(e.body)}
+    refused |= {e.target for e in program.equations if e.picked}
+    for equation in program.equations:
+        for read in [*reads(equation.body), *reads(equation.domain)]:
+            if read.tensor in equations and not plain_subs(read) and not lenient:
+                refused.add(read.tensor)
+    for equation in program.equations:
+        if isinstance(equation.body, Fold):
+            stay = open_of(equation.indices)
+            gone = open_of(equation.body.bound)
+            for read in reads(equation.body.body):
+                letters = free_indices(read)
+                if read.tensor in equations and letters & gone and stay <= letters:
+                    found.add(read.tensor)
+    grew = True
+    while grew:
+        grew = False
+        lost = folded_away(equations, frozenset(found - refused))
+        for equation in program.equations:
+            if equation.target in found - refused:
+                here = open_of(equation.indices)
+                for read in reads(equation.body):
+                    inner = equations.get(read.tensor)
+                    if inner is None or inner.target in found or len(here) < 2:
+                        continue
+                    whole = len(open_of(inner.indices)) >= len(here) and open_of(free_indices(read)) >= here
+                    if whole or _of_a_tile(inner, read, lost.get(equation.target, set())):
+                        found.add(inner.target)
+                        grew = True
+    plain = {e.target for e in program.equations if all(isinstance(a, Position) for a in e.axes) and not isinstance(e.body, Join)}
+    return frozenset((found & plain) - refused)
+
+
+def _of_a_tile(inner: Equation, read: Read, lost: set[Index]) -> bool:
+    """Whether a value has a number for each point of a tile, and costs no pass of its own to form."""
+    letters = open_of(free_indices(read))
+    stays = any(i.set.cls in _PLACES for i in letters - lost)
+    return plain_subs(read) and bool(letters & lost) and stays and not open_of(bound_indices(inner.body))
+
+
+def folded_away(by: dict[str, Equation], virtual: frozenset[str]) -> dict[str, set[Index]]:
+    """For each virtual value, those of its indices that a reader, or a reader's reader, folds away."""
+    out: dict[str, set[Index]] = {}
+    for equation in reversed(by.values()):
+        bound = set(bound_indices(equation.body)) if isinstance(equation.body, Fold) else set()
+        lost = bound | out.get(equation.target, set())
+        for read in reads(equation.body):
+            if read.tensor in virtual and plain_subs(read):
+                places = zip(by[read.tensor].indices, read.subs, strict=True)
+                out.setdefault(read.tensor, set()).update(i for i, s in places if isinstance(s, Position) and s.index in lost)
+    return out
+
+
+def open_of(indices: Iterable[Index]) -> set[Index]:
+    """Those of an extent that the data has."""
+    return {i for i in indices if i.set.cls in OPEN}
+
+
+def plain_subs(read: Read) -> bool:
+    """Whether it is at positions alone, each once."""
+    positions = [s.index for s in read.subs if isinstance(s, Position)]
+    return len(positions) == len(read.subs) == len(set(positions))
