@@ -268,7 +268,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """A plain contraction of stored tensors, in pairs: each pair makes a temporary or the result."""
+    """A plain contraction of stored tensors, in pairs: each pair makes a temporary or the result.
+
+    `views` say for each operand where its axes lie in the slots of its buffer: a slot may be split, or be read in part.
+    """
 
     out: str
     operands: tuple[tuple[str, tuple[str, ...]], ...]
@@ -276,6 +279,7 @@ class Contract:
     path: tuple[tuple[int, ...], ...]
     text: str
     cost: Cost
+    views: tuple[tuple[Subscript, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)

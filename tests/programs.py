@@ -221,6 +221,16 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
     """, PARTS, {}),
     "direct_out": (f"{SUM}input a_t^c, b_t^r\noutput q_t^e = 2 a_t^c ⊕ b_t^r exp(b_t^r)", PARTS, {}),
     "direct_in": (f"{SUM}input q_t^e, a_t^c, b_t^r\noutput y_t = q_t^c a_{{t c}} + q_t^r b_{{t r}}", PARTS, {}),
+    "direct_weights": (f"""{SUM}
+        index f : feature(C) = (i b)
+        index i : feature(C / 2)
+        index b : feature(2)
+        input x_t^f, u_i
+        weight W_f^e, v_c
+        output y_t^r = x_t^f W_f^r
+        output z_t^b = x_t^{{(i b)}} u_i
+        output w_t = x_t^f W_f^c v_c
+    """, {**PARTS, "C": 4}, {}),
     # masks
     "mask_causal": (_masked("s ≤ t"), HEADS, {}),
     "mask_strict": (_masked("s < t"), HEADS, {}),

@@ -7,12 +7,12 @@ from fractions import Fraction
 from functools import reduce
 
 import pytest
-from helpers import arrays, assert_close, each, meaning, normal_of, plan_of, typed, typed_of
+from helpers import arrays, assert_close, each, meaning, normal_of, plan_of, source_of, typed, typed_of
 from programs import CASES, FILES, SPEC_SIZES, Case
 
 from einc.indices import Extent, Index, IndexSet, number, size
 from einc.normalise import is_normal
-from einc.plan import Kernel, Leaf, Let, Map, Module, leaves
+from einc.plan import Contract, Kernel, Leaf, Let, Map, Module, leaves
 from einc.planning.choose import taken
 from einc.show import show
 from einc.terms import ONE, TRUE, Apply, Equation, Fold, Position, Program, Read, walk
@@ -160,3 +160,14 @@ def test_one_exponential_per_logit(name: str) -> None:
     done = map(volume, operations(module, "exp", "exp2"))
     assert [v for v in done if power(v, "T", "U") == 2] == [times(*LOGITS[name].split())]
     assert max(power(v, "T", "U") for v in stored(module)) == 1
+
+
+def test_parts_and_pairs_of_a_slot_are_views_of_a_contraction() -> None:
+    """Nothing but products of matrices: a part of a direct sum is read alone, a slot split where it is a pair."""
+    module = plan_of(case("direct_weights"))
+    assert all(isinstance(step, Contract) for step in module.steps)
+    text = source_of(case("direct_weights"))
+    assert "W[:, C:C + R]" in text or "W[:, C:R + C]" in text
+    assert "x.unflatten(1, (C // 2, 2))" in text
+    (y,) = (step.cost.read for step in leaves(module.steps) if isinstance(step, Contract) and step.out == "y")
+    assert y == number(4) * (size("T") * size("C") + size("C") * size("R"))

@@ -12,7 +12,23 @@ from einc.backends.host.inputs import HELPERS, read_sizes
 from einc.backends.host.naming import Named, entry_name, named, tuple_name
 from einc.backends.writer import Names, Writer, lettered, sized
 from einc.indices import IndexSet
-from einc.plan import Call, Choose, Concat, Contract, Grouped, Kernel, Leaf, Module, Pick, Runs, Step, leaves
+from einc.plan import (
+    Call,
+    Choose,
+    Concat,
+    Contract,
+    Grouped,
+    Kernel,
+    Leaf,
+    Module,
+    Packed,
+    Pick,
+    Runs,
+    Step,
+    Subscript,
+    Within,
+    leaves,
+)
 
 
 @dataclass
@@ -237,11 +253,37 @@ def _stored(module: Module, name: str) -> str:
     return f"{name}.to(dtype)" if module.buffers[name].kind == "exact" else name
 
 
+def _viewed(text: str, view: tuple[Subscript, ...]) -> str:
+    """A buffer with its parts cut out and its pairs split, a view."""
+    cuts = [":" for _ in view]
+    splits: list[str] = []
+    for at, sub in reversed(list(enumerate(view))):
+        if isinstance(sub, Within):
+            low, high = sized(sub.before), sized(sub.before + sub.extent)
+            cuts[at] = f"{low if sub.before.terms else ''}:{high}"
+            sub = sub.item
+        splits += _splits(sub, at)
+    while cuts and cuts[-1] == ":":
+        cuts.pop()
+    return text + (f"[{', '.join(cuts)}]" if cuts else "") + "".join(splits)
+
+
+def _splits(sub: Subscript, at: int) -> list[str]:
+    """A split of a slot in what it is a pair of, and cuts and splits of these."""
+    match sub:
+        case Packed(parts, sets):
+            found = [f".unflatten({at}, ({', '.join(sized(s.extent) for s in sets)}))"]
+            return found + [x for n, part in reversed(list(enumerate(parts))) for x in _splits(part, at + n)]
+        case Within(item, before, extent):
+            return [f".narrow({at}, {sized(before)}, {sized(extent)})", *_splits(item, at)]
+    return []
+
+
 def _contract(module: Module, step: Contract, body: Writer, names: Names) -> None:
     """Pairs in the planned order; einsum hands each to a matrix product."""
     body(f"# {step.text}")
     letters = lettered(a for _, o in step.operands for a in o)
-    operands = [(_stored(module, name), axis) for name, axis in step.operands]
+    operands = [(_viewed(_stored(module, name), view), axes) for (name, axes), view in zip(step.operands, step.views, strict=True)]
     for n, pair in enumerate(step.path):
         chosen = [operands[p] for p in pair]
         operands = [o for m, o in enumerate(operands) if m not in pair]
