@@ -39,7 +39,7 @@ from einc.planning.prefix import alone
 from einc.planning.ranges import reach
 from einc.planning.runs import Run, paired, shared
 from einc.planning.scans import Scanning, exactly
-from einc.planning.storage import buffers_of, indices_of, sets_of, sizes_of, with_parts
+from einc.planning.storage import buffers_of, indices_of, sets_of, sizes_of, with_parts, without_copies
 from einc.planning.stream import stream
 from einc.planning.virtual import OPEN, peeled
 from einc.show import equation_text
@@ -121,7 +121,9 @@ def _cut_up(candidate: Candidate, choices: Choices) -> Cut:
         steps.append(step)
         kept = {s.buffer for s in step.stores} if isinstance(step, Kernel) else {step.out}
         stored -= {e.target for e in group.equations} - kept
-    return Cut(tuple(steps), {k: v for k, v in buffers.items() if k in stored}, tuple(keys))
+    left = without_copies(program, steps, buffers)
+    stored -= {s.name for s in steps if isinstance(s, Kernel) and s not in left}
+    return Cut(tuple(left), {k: v for k, v in buffers.items() if k in stored}, tuple(keys))
 
 
 def _alone(program: NormalProgram, group: Group, buffers: dict[str, Buffer], sizes: Mapping[str, int]) -> Leaf | None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from einc.indices import Index, IndexSet
-from einc.plan import Buffer, Kind
+from einc.plan import Along, Buffer, Concat, Kernel, Kind, Leaf, Load
 from einc.planning.prefix import running_sum
+from einc.show import equation_text
 from einc.terms import (
     Equation,
     Fold,
@@ -17,6 +21,7 @@ from einc.terms import (
     Tensor,
     Term,
     reads,
+    transform,
     walk,
 )
 
@@ -100,3 +105,30 @@ def indices_of(equation: Equation) -> list[Index]:
     if isinstance(equation.body, Fold):
         out += equation.body.bound
     return out
+
+
+def without_copies(program: NormalProgram, steps: list[Leaf], buffers: Mapping[str, Buffer]) -> list[Leaf]:
+    """A part of a direct sum that is a stored tensor as it stands is laid into the result from there."""
+    parts = {p for s in steps if isinstance(s, Concat) for p in s.parts}
+    copied = {name: source for s in steps if isinstance(s, Kernel) for name, source in _copy(s, buffers) if name in parts}
+    by = {e.target: e for e in program.equations}
+
+    def direct(step: Leaf) -> Leaf:
+        if not isinstance(step, Concat) or copied.keys().isdisjoint(step.parts):
+            return step
+        body = transform(by[step.out].body, lambda x: Read(copied.get(x.tensor, x.tensor), x.subs) if isinstance(x, Read) else x)
+        text = equation_text(program, replace(by[step.out], body=body))
+        return replace(step, parts=tuple(copied.get(p, p) for p in step.parts), text=text)
+
+    return [direct(s) for s in steps if not (isinstance(s, Kernel) and s.name in copied)]
+
+
+def _copy(kernel: Kernel, buffers: Mapping[str, Buffer]) -> list[tuple[str, str]]:
+    """What a kernel that only copies makes, and of what."""
+    if len(kernel.lets) != 1 or len(kernel.stores) != 1:
+        return []
+    op, (store,) = kernel.lets[0].op, kernel.stores
+    straight = isinstance(op, Load) and op.subs == tuple(Along(a) for axes in store.axes for a in axes)
+    if not straight or not isinstance(op, Load) or buffers[op.buffer].kind != "real" or len(op.subs) != len(store.axes):
+        return []
+    return [(store.buffer, op.buffer)]
