@@ -24,7 +24,8 @@ from einc.blocks import Array, Block, picked, union
 from einc.domains import linear
 from einc.folds import FOLDS
 from einc.indices import Index, IndexSet
-from einc.primitives import PRIMITIVES
+from einc.mixing import chance, hashed
+from einc.primitives import HASHES, PRIMITIVES
 from einc.problems import WrongData, WrongType
 from einc.rounds import Cut, needs, run, thirds
 from einc.sizes import at, solve_sizes
@@ -119,10 +120,9 @@ def _power(a: Array, b: Array) -> Array:
     return np.power(a, b, dtype=np.float64)
 
 
-_MEANINGS: dict[str, Callable[..., Array]] = {
-    name: getattr(np, row.meaning) for name, row in PRIMITIVES.items() if row.meaning and name != "erf"
-}
-_MEANINGS |= {"erf": np.vectorize(math.erf, otypes=[np.float64]), "div": _divide, "pow": _power}
+_OWN: dict[str, Callable[..., Array]] = {"div": _divide, "pow": _power, "hash": hashed, "chance": chance}
+_OWN |= {"erf": np.vectorize(math.erf, otypes=[np.float64])}
+_MEANINGS = {name: getattr(np, row.meaning) for name, row in PRIMITIVES.items() if row.meaning and name not in _OWN} | _OWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ class _Machine:
                 points = self.where(here, self.value(body, (*live, *here)), -math.inf)
                 return picked(points, bound[0], self.extent(bound[0].set), self.whole(rank, live))
         meaning, item = _MEANINGS[term.op], 8 if PRIMITIVES[term.op].kind == "value" else 1
-        blocks = [self.value(arg, live) for arg in term.args]
+        blocks = [self.whole(arg, live) if term.op in HASHES else self.value(arg, live) for arg in term.args]
         if len(blocks) == 1:
             return self.map(meaning, blocks[0], item=item)
         return reduce(lambda x, y: self.map(meaning, x, y, item=item), blocks)

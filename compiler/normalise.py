@@ -184,8 +184,7 @@ class _Flat:
                 return term
             by = dict(zip(equation.indices, term.subs, strict=True))
             opened = substitute(equation.body, by)
-            leaves = any(not free_indices(f) & set(fold.bound) for f in _quotient_factors(opened))
-            return opened if leaves else term
+            return opened if any(_leaves(f, fold.bound) for f in _quotient_factors(opened)) else term
 
         body = fold.body
         parts = tuple(change(p) for p in _quotient_factors(body)) if _is_product(body) else (change(body),)
@@ -231,6 +230,12 @@ class _Flat:
         if isinstance(term, Read):
             return term
         return rebuild(term, tuple(self._hoisted(kid, full, given, owner) for kid in children(term)))
+
+
+def _leaves(factor: Term, bound: tuple[Index, ...]) -> bool:
+    """Whether it gains something to have the factor outside of the sum: what is one number for all rows leaves later, too."""
+    free = free_indices(factor)
+    return not free & set(bound) and (bool(free) or not any(True for _ in reads(factor)))
 
 
 def _is_product(term: Term) -> bool:

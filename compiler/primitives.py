@@ -8,7 +8,8 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """`arity` 0 stands for any number of arguments from two. `meaning` is numpy's name of it; `erf` is the math module's."""
+    """`arity` 0 stands for any number of arguments from two. `meaning` is numpy's name of it (`erf`: the math module's, `hash`
+    and `chance`: those of `mixing`)."""
 
     name: str
     arity: int
@@ -16,6 +17,7 @@ class Primitive:
     meaning: str
     exact: bool = False  # integers in, integers out: may stand in an index expression
     callable: bool = False  # may be applied by name in a spec
+    whole: bool = False  # takes whole numbers alone, and any index for its number
 
 
 _ROWS = (
@@ -40,6 +42,8 @@ _ROWS = (
     Primitive("pick", 2, "value", "", exact=True),  # the n-th point of an ordered fold: see `interpret.picked`
     Primitive("max", 0, "value", "maximum", exact=True, callable=True),
     Primitive("min", 0, "value", "minimum", exact=True, callable=True),
+    Primitive("hash", 2, "value", "hashed", exact=True, callable=True, whole=True),
+    Primitive("chance", 2, "value", "chance", callable=True, whole=True),
     Primitive("le", 2, "relation", "less_equal"),
     Primitive("lt", 2, "relation", "less"),
     Primitive("eq", 2, "relation", "equal"),
@@ -50,3 +54,4 @@ _ROWS = (
 )
 
 PRIMITIVES: dict[str, Primitive] = {row.name: row for row in _ROWS}
+HASHES = frozenset(row.name for row in _ROWS if row.whole)

@@ -581,6 +581,36 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
     """, {"T": 9, "D": 3}, {}),
 }
 
+TEXTS |= {
+    # chance
+    "dropped": ("""
+        index n : batch(B)
+        index t, s : time(T)
+        index h : head(H)
+        index d : feature(D)
+        input q_{n t h}^d, k_{n s h}^d, v_{n s h}^d
+        input p
+        input seed : int
+        mask L_{n t s}^{(h)} : s ≤ t
+        L_{n t s}^{(h)} = 1/√D q_{n t h}^d k_{n s h d}
+        A_{n t s}^{(h)} = dropout(softmax_s(L_{n t s}^{(h)}), p, seed)
+        y_{n t h}^d = Σ_s A_{n t s}^{(h)} v_{n s h}^d
+        output z_{n t h}^d = y_{n t h}^d + dropout(y_{n t h}^d, 1/3, seed + 1)
+    """, {"B": 2, "T": 11, "H": 3, "D": 5}, {"seed": ("0", "7")}),
+    "mixed_numbers": ("""
+        index t, s : time(T)
+        index n : batch(B)
+        index i : feature(D)
+        index a : feature(2)
+        index x : feature(2 D) = (i a)
+        input u_t, w_{n t}^x
+        input seed, id_t : int
+        output y_t = Σ_{s ≤ t, mod(hash(hash(seed, t), s), 3) = 1} u_s
+        output z_{n t}^x = uniform(w_{n t}^x, seed) - uniform(w_{n t}^x, 5)
+        output r_t = u_t uniform(3, 4) + chance(T, seed - 3000000000 id_t) + mod(hash(T, 7), 11)
+    """, {"T": 9, "B": 2, "D": 3}, {"seed": ("0", "7"), "id": ("0", "9")}),
+}
+
 INLINE = [Case(name, "\n".join(line.strip() for line in text.strip().splitlines()), sizes, ranges)
           for name, (text, sizes, ranges) in TEXTS.items()]
 
@@ -632,6 +662,7 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "preblock_silu": {**MODEL, "d_ff": 11},
     "swiglu_block": {**MODEL, "d_ff": 11, "H": 5, "G": 2},
     "gpt2_block": {**MODEL, "B": 2, "d_k": 5, "d_ff": 11},
+    "attention_dropout": {**MODEL, "B": 2, "d_k": 5},
     "requests": {"R": 3, "T": 7, "H": 2, "d_k": 5},
     "partial_rotary": {**MODEL, "d_c": 3},
     "yarn": {"T": 7, "d_k": 6},
@@ -672,6 +703,7 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "distillation": {"B": 3, "V": 7},
 }
 SPEC_RANGES = {
+    "attention_dropout": {"seed": ("0", "7")},
     "mtp": {"w": ("0", "V-1")},
     **{name: {"w": ("1", "V")} for name in ("linear_cross_entropy", "z_loss", "focal")},
     "documents": {"doc": ("1", "3")},

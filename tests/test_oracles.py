@@ -247,6 +247,20 @@ def gpt2(zoo: SimpleNamespace) -> Trial:
     return Trial({"H": given_to(given), **{key: x.detach() for key, x in named.items()}}, {"H_out": output})
 
 
+def gpt2_attention(zoo: SimpleNamespace) -> Trial:
+    """The attention of a GPT-2 with its biases, in evaluation."""
+    config = zoo.GPT2Config(vocab_size=50, n_embd=HEADS * HEAD, n_layer=1, n_head=HEADS, attn_implementation="sdpa")
+    model = spiced(zoo.GPT2Model(config).double(), biases=0.3)
+    part = model.h[0].attn
+    with torch.no_grad():
+        part.c_attn.weight *= 3**0.5
+    given, (output, *_) = captured(model, part, input_ids=ids(2), use_cache=False)
+    named = {"W_qkv": part.c_attn.weight, "b_qkv": part.c_attn.bias, "b_O": part.c_proj.bias,
+             "W_O": part.c_proj.weight.unflatten(0, (HEADS, HEAD))}
+    numbers = {"p": torch.tensor(0.0, dtype=torch.float64), "seed": torch.tensor(5)}
+    return Trial({"X": given_to(given), **{key: x.detach() for key, x in named.items()}, **numbers}, {"O": output})
+
+
 def decoupled(zoo: SimpleNamespace, norms: bool) -> Trial:
     """DeepSeek-V3's attention, also without the norms of its latents, which the notes do not have."""
     turned, narrow = 6, 7
@@ -552,6 +566,7 @@ PAPERS: dict[str, Callable[[SimpleNamespace], Trial]] = {
     "preblock_silu": lambda zoo: preblock(zoo, "silu"),
     "swiglu_block": swiglu,
     "gpt2_block": gpt2,
+    "attention_dropout": gpt2_attention,
     "requests": requested,
     "partial_rotary": partial,
     "yarn": lambda zoo: scaled(zoo, 2.5),

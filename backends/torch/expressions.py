@@ -35,6 +35,7 @@ from einc.plan import (
     Span,
     arguments,
 )
+from einc.primitives import HASHES
 from einc.terms import Size
 
 _OPPOSITE = {"le": ">", "lt": ">=", "eq": "!=", "ne": "=="}
@@ -165,6 +166,8 @@ class Scribe(Multiplier, Runner):
         if op in ("real", "exact"):
             converted = self.lets[args[0]].kind in ("integer", "truth")
             return Code(f"{self.value(args[0]).at(ATOM)}{f'.to({self.real})' if op == 'real' else '.double()'}", ATOM, converted)
+        if op in HASHES:
+            return self._hashed(op, args, let.axes)
         if (joined := self._outer_added(let, op, args)) is not None:
             return joined
         codes = [self._as_real(let, a, let.axes) for a in args]
@@ -190,6 +193,14 @@ class Scribe(Multiplier, Runner):
         if op == "ceildiv":
             return Code(f"-(-{codes[0].at(UNARY)} // {codes[1].at(ATOM)})", UNARY, True)
         return infix(op, codes)
+
+    def _hashed(self, op: str, args: tuple[str, ...], axes: tuple[str, ...]) -> Code:
+        """Whole numbers mixed; where no operand is a tensor yet, the first one becomes one."""
+        self.helpers |= {"_mixed", "_hash", f"_{op}"}
+        texts = [self.aligned(a, axes).text for a in args]
+        if all(map(self._is_number, args)):
+            texts[0] = f"torch.tensor({texts[0]}, device=device)"
+        return Code(f"_{op}({', '.join(texts)}{f', {self.real}' if op == 'chance' else ''})", ATOM, True)
 
     def _empty_at_zero(self, name: str, axes: tuple[str, ...]) -> bool:
         """Whether a number is a size that is 0 only where a tensor along these axes has no elements."""
@@ -349,7 +360,7 @@ class Scribe(Multiplier, Runner):
     def _is_number(self, name: str) -> bool:
         """Whether a let is a number or a truth value of Python's."""
         op = self.lets[name].op
-        return isinstance(op, Scalar) or (isinstance(op, Map) and all(map(self._is_number, op.args)))
+        return isinstance(op, Scalar) or (isinstance(op, Map) and op.op not in HASHES and all(map(self._is_number, op.args)))
 
     def _opposite(self, name: str, axes: tuple[str, ...]) -> str:
         """Where the condition fails."""

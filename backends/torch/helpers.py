@@ -39,4 +39,27 @@ def _from(x, dim, shift, extent, start):
     at = (torch.arange(extent, device=x.device) + shift).clamp(0, x.shape[dim])
     return torch.cat((x, last), dim).index_select(dim, at)
 ''',
+    "_mixed": '''
+def _mixed(x):
+    """32 bits of which each depends on every bit of x; no product leaves the 63 bits of a whole number."""
+    x = x ^ (x >> 16)
+    x *= 0x21F0AAAD
+    x &= 0xFFFFFFFF
+    x ^= x >> 15
+    x *= 0x735A2D97
+    x &= 0xFFFFFFFF
+    x ^= x >> 15
+    return x
+''',
+    "_hash": '''
+def _hash(a, b):
+    """32 bits made of two whole numbers."""
+    a, b = (a ^ (a >> 32)) & 0xFFFFFFFF, (b ^ (b >> 32)) & 0xFFFFFFFF
+    return _mixed(a ^ _mixed((b + 0x5851F42D) & 0xFFFFFFFF))
+''',
+    "_chance": '''
+def _chance(a, b, dtype):
+    """A number in [0, 1) made of two whole numbers: 24 bits, which every type of the kernels holds."""
+    return (_hash(a, b) >> 8).to(dtype) / 0x1000000
+''',
 }

@@ -12,6 +12,7 @@ from einc.backends.host.scalars import number_text, scalar, scalar_map
 from einc.backends.writer import Names, identifier, sized
 from einc.indices import Extent
 from einc.plan import Kernel, Let, Map, Module, Scalar
+from einc.primitives import HASHES
 from einc.terms import Apply, Const, Size, Term
 
 _WHOLE = frozenset({"add", "sub", "mul", "neg", "abs", "min", "max", "floordiv", "ceildiv", "mod"})
@@ -73,7 +74,7 @@ class Arguments:
     def is_number(self, name: str) -> bool:
         """Whether the host knows a let."""
         op = self.lets[name].op
-        if self.lets[name].axes or (isinstance(op, Map) and (op.op == "spread" or not op.args)):
+        if self.lets[name].axes or (isinstance(op, Map) and (op.op in {"spread", *HASHES} or not op.args)):
             return False
         return isinstance(op, Scalar) or (isinstance(op, Map) and all(map(self.is_number, op.args)))
 

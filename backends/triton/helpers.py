@@ -55,6 +55,33 @@ def _power(x, y):
     whole = tl.floor(y) == y
     return tl.where(x < 0, tl.where(whole, tl.where(odd, -size, size), float("nan")), size)
 ''',
+    "_mixed": '''
+@triton.jit
+def _mixed(x):
+    """32 bits of which each depends on every bit of x, which has 32 bits without a sign."""
+    x = (x ^ (x >> 16)) * 0x21F0AAAD
+    x = (x ^ (x >> 15)) * 0x735A2D97
+    return x ^ (x >> 15)
+''',
+    "_short": '''
+@triton.jit
+def _short(x):
+    """A whole number as 32 bits without a sign, the upper half of a long one folded onto the lower."""
+    x = tl.cast(x, tl.int64)
+    return (x ^ (x >> 32)).to(tl.uint32)
+''',
+    "_hash": '''
+@triton.jit
+def _hash(a, b):
+    """32 bits made of two whole numbers."""
+    return _mixed(_short(a) ^ _mixed(_short(b) + 0x5851F42D)).to(tl.int64)
+''',
+    "_chance": '''
+@triton.jit
+def _chance(a, b, DTYPE: tl.constexpr):
+    """A number in [0, 1) made of two whole numbers: 24 bits, which every type of the kernels holds."""
+    return (_mixed(_short(a) ^ _mixed(_short(b) + 0x5851F42D)) >> 8).to(DTYPE) * (1 / 0x1000000)
+''',
     "_square": '''
 @triton.jit
 def _square(x):

@@ -180,7 +180,9 @@ class Reader:
         code = self.value(store.value)
         kind = {"integer": "tl.int64", "exact": "tl.float64"}.get(self.module.buffers[store.buffer].kind, "DTYPE")
         marks = self.marks(self.shape(store.value), shape)
-        text = f"tl.cast({code.at(ATOM)}{marks}, {kind})" if not let.axes else f"{code.at(ATOM)}{marks}.to({kind})"
+        # A literal becomes a number of 32 bits when it is cast, one of its own type when a tensor is filled with it.
+        single = "full((), " if self.arguments.is_number(store.value) else "cast("
+        text = f"tl.{single}{code.at(ATOM)}{marks}, {kind})" if not let.axes else f"{code.at(ATOM)}{marks}.to({kind})"
         masked = f", mask={self.mask(shape, shape)}" if shape else ""
         self.body.statement(f"tl.store({pointer}, ", f"{text}{masked})")
 

@@ -14,6 +14,7 @@ from einc.terms import Const
 _TURNED = {"le": ">=", "lt": ">", "eq": "==", "ne": "!="}
 _FUNCTIONS = frozenset({"exp", "exp2", "log", "sqrt", "sin", "cos", "erf", "abs", "floor", "ceil"})
 _HELPED = {"tanh": "_tanh", "floordiv": "_floordiv", "mod": "_mod"}
+HASHES = {"hash": ("_mixed", "_short", "_hash"), "chance": ("_mixed", "_short", "_chance")}
 REDUCE = {"max": "tl.max({0}, {1})", "min": "tl.min({0}, {1})", "prod": "tl.reduce({0}, {1}, _times)", "sum": "tl.sum({0}, {1})"}
 NEUTRAL = {"sum": "0.0", "prod": "1.0", "max": 'float("-inf")', "min": 'float("inf")'}
 _SMALL = 64  # positions have 32 bits: up to 2**25 of them
@@ -105,6 +106,10 @@ class Scribe(Reader):
         shape = self.layout.shape(let.axes)
         if let.kind == "truth":
             return self._truth(op, shape)
+        if op.op in HASHES:
+            self.helpers |= set(HASHES[op.op])
+            operands = ", ".join(self.aligned(a, shape).text for a in op.args)
+            return Code(f"_{op.op}({operands}{', WIDE' if op.op == 'chance' else ''})")
         if let.kind in ("real", "exact"):
             return self._real(let, op, shape)
         return self._integer(let, op, shape)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from einc import syntax as s
+from einc.checking.chances import counted, uniform
 from einc.checking.names import Name, head
 from einc.checking.predicates import binder
-from einc.checking.scope import CALLABLE, Function
+from einc.checking.scope import CALLABLE, UNIFORM, Function
 from einc.checking.tensors import left_out
 from einc.checking.values import Context, Occurrence, Parameter, Value, gather, merged, once
 from einc.errors import Help, Problem, Span
@@ -47,13 +48,15 @@ def call(context: Context, name: Name, scripts: tuple[s.Script, ...], group: s.G
 
 
 def _primitive(context: Context, name: str, group: s.Group, span: Span) -> Value:
+    if name == UNIFORM:
+        return uniform(context, group, span)
     row = PRIMITIVES[name]
     count = len(group.items)
     if (row.arity and count != row.arity) or (not row.arity and count < 2):
         wanted = str(row.arity) if row.arity else "two or more"
         raise WrongArguments(f"`{name}` takes {wanted} argument{'s' * (wanted != '1')}, not {count}", span,
                              notes=(f"`{name}` is a primitive",))
-    values = [once(context.value(item)) for item in group.items]
+    values = [counted(context, item) if row.whole else once(context.value(item)) for item in group.items]
     domain = both(*(v.domain for v in values))
     made = once(merged(values, Apply(name, tuple(v.term for v in values)), domain))
     integer = name in ("floor", "ceil") or (row.exact and all(v.integer for v in values))

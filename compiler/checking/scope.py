@@ -15,7 +15,8 @@ from einc.indices import Extent, Index, IndexSet
 from einc.primitives import PRIMITIVES
 from einc.terms import TRUE, Slot, Term
 
-CALLABLE = frozenset(row.name for row in PRIMITIVES.values() if row.callable)
+UNIFORM = "uniform"  # what it means depends on the indices of its argument, so no row and no definition says it
+CALLABLE = frozenset({UNIFORM, *(row.name for row in PRIMITIVES.values() if row.callable)})
 
 
 @dataclass(eq=False)

@@ -36,11 +36,13 @@ from einc.plan import (
 from einc.plan import Carry as PlanCarry
 from einc.planning.ends import Tile
 from einc.planning.fills import FINITE, Fill, fill_of, surely_finite
+from einc.planning.indicators import indicator
 from einc.planning.passes import Carry
 from einc.planning.ranges import cut, nonempty
 from einc.planning.renaming import renamed
 from einc.planning.signs import POSITIVE, sign
-from einc.planning.wholes import is_whole, packed_number
+from einc.planning.wholes import beyond_python, is_whole, nonzero, packed_number
+from einc.primitives import HASHES, PRIMITIVES
 from einc.simplify import factors
 from einc.terms import (
     ONE,
@@ -104,7 +106,7 @@ class Lowering:
             self._carry(value, equation)
         self.values[equation.target] = value
         if equation.target not in self.virtual:
-            axes = tuple(tuple(i.name for i in _axis_letters(axis)) for axis in equation.axes)
+            axes = tuple(tuple(x.index.name for x in walk(axis) if isinstance(x, Position)) for axis in equation.axes)
             self.stores.append(Store(equation.target, value, axes))
 
     def _carry(self, value: str, equation: Equation) -> None:
@@ -164,7 +166,7 @@ class Lowering:
 
     def term(self, term: Term, given: Term) -> str:
         """The let of a pointwise term, read where `given` holds."""
-        if isinstance(term, Const | Size | Truth) or (not free_indices(term) and not _has_read(term)):
+        if isinstance(term, Const | Size | Truth) or (not free_indices(term) and not beyond_python(term)):
             return self.let(Scalar(term), (), "scalar")
         match term:
             case Position(index):
@@ -193,8 +195,8 @@ class Lowering:
                 self._kind(x) in ("integer", "scalar") and is_whole(y) for x, y in zip((above, below), args[0].args, strict=True)
             ):
                 return self._map(f"{op}div", (above, below), "integer")
-        names = tuple(self.term(a, given) for a in args)
-        if op == "div" and self._kind(names[1]) != "scalar" and not _nonzero(args[0]) and sign(args[1], self.equations) != POSITIVE:
+        names = tuple(self._whole(a, given) if op in HASHES else self.term(a, given) for a in args)
+        if op == "div" and self._kind(names[1]) != "scalar" and not nonzero(args[0]) and sign(args[1], self.equations) != POSITIVE:
             quotient = self._map("div", names, self._joined(names, "div"))
             zero = self._map("ne", (names[0], self.let(Scalar(const(0)), (), "scalar")), "truth")
             return self._map_op(Select(zero, quotient, 0.0), (zero, quotient), self._kind(quotient))
@@ -236,13 +238,15 @@ class Lowering:
 
     def _joined(self, args: tuple[str, ...], op: str) -> Kind:
         kinds = {self._kind(a) for a in args}
+        if op in HASHES:
+            return "integer" if PRIMITIVES[op].exact else "real"
         if op in ("le", "lt", "eq", "ne", "and", "or", "not"):
             return "truth"
         if kinds <= {"scalar"}:
             return "scalar"
         if "real" in kinds:
             return "real"
-        if kinds <= {"integer", "scalar"} and op in ("add", "sub", "mul", "neg", "mod", "min", "max", "abs", "floor", "ceil"):
+        if kinds <= {"integer", "scalar"} and op in PRIMITIVES and PRIMITIVES[op].exact:
             whole = all(self._kind(a) == "integer" or is_whole(self._scalar(a)) for a in args)
             return "integer" if whole else "exact"
         return "exact"
@@ -275,9 +279,7 @@ class Lowering:
                 return Packed(tuple(self._sub(p, x, given) for p, x in zip(parts, sets, strict=True)), sets)
             case Part(item, of, before, _):
                 return Within(self._sub(item, of, given), before, of.extent)
-        value = self.term(sub, given)
-        if self._kind(value) == "exact":  # a logarithm stands in it, say, and its value is whole
-            value = self._map("floor", (value,), "integer")
+        value = self._whole(sub, given)
         op = self.lets[value].op
         if isinstance(op, Load) and self.buffers[op.buffer].role in ("input", "weight"):
             self.keys.append((op.buffer, into))
@@ -285,6 +287,11 @@ class Lowering:
         low, high = const(into.start), Size(into.extent + number(into.start - 1))
         safe = proves(TRUE, Apply("le", (low, sub))) and proves(TRUE, Apply("le", (sub, high)))
         return Computed(value, into, safe)
+
+    def _whole(self, term: Term, given: Term) -> str:
+        """The let of a term that is surely a whole number: where a logarithm stands in it, say, it becomes one."""
+        value = self.term(term, given)
+        return self._map("floor", (value,), "integer") if self._kind(value) in ("exact", "real") else value
 
     def _sub_axes(self, sub: Subscript) -> tuple[str, ...]:
         match sub:
@@ -315,16 +322,25 @@ class Lowering:
         self.sets.update((i.name, i.set) for i in fold.bound)
         linear = FOLDS[fold.op].linear
         parts = factors(fold.body) if linear else (fold.body,)
-        numbers = tuple(f for f in parts if f != ONE and not free_indices(f) and not _has_read(f)) if len(parts) > 1 else ()
+        numbers = tuple(f for f in parts if f != ONE and not free_indices(f) and not beyond_python(f)) if len(parts) > 1 else ()
         parts = tuple(f for f in parts if (f != ONE or not linear) and f not in numbers)
         args = [self.term(f, both(equation.domain, fold.domain)) for f in parts]
         self.tame |= {a for f, a in zip(parts, args, strict=True) if surely_finite(f, self.equations)}
+        while linear and (found := indicator(self.lets, args)) is not None:
+            args = self._selecting(args, *found, fold.domain)
         if numbers:
             args = self._scaled(args, numbers)
         if not linear or [self._kind(a) for a in args] == ["scalar"]:  # the neutral element may be infinite: no whole number is
             args = [self._map("exact", (a,), "exact") if self._kind(a) == "integer" else a for a in args]
             args = [self._spread(args[0], (*self.lets[args[0]].axes, *(i.name for i in fold.bound)))]
         return self._masked(args, fold, equation)
+
+    def _selecting(self, args: list[str], arg: str, guard: str, at: str, domain: Term) -> list[str]:
+        """A factor that is 1 or 0 becomes a choice in another one."""
+        chosen = self._map_op(Select(guard, at, 0.0), (guard, at), self._kind(at))
+        self.fills |= {(chosen, domain): 0.0} if self._fill_of(at, domain) == 0.0 else {}
+        self.tame |= {chosen} if at in self.tame else set()
+        return [chosen if a == at else a for a in args if a != arg]
 
     def _scaled(self, args: list[str], numbers: tuple[Term, ...]) -> list[str]:
         """The numbers of a contraction, on the operand that changes least often."""
@@ -379,21 +395,3 @@ class Lowering:
     def _ones(self, axes: set[str]) -> str:
         one = self.let(Scalar(ONE), (), "scalar")
         return self.let(Map("spread", (one,)), frozenset(axes), "exact")
-
-
-def _axis_letters(axis: Term) -> tuple[Index, ...]:
-    match axis:
-        case Position(index):
-            return (index,)
-        case Pack(parts):
-            return tuple(i for p in parts for i in _axis_letters(p))
-    raise AssertionError(axis)
-
-
-def _nonzero(term: Term) -> bool:
-    return isinstance(term, Const) and term.value != 0
-
-
-def _has_read(term: Term) -> bool:
-    """Whether Python's own numbers are not enough for the term."""
-    return any(isinstance(x, Read | Where) for x in walk(term))

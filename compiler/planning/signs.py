@@ -32,7 +32,7 @@ def _sign(term: Term, equations: Mapping[str, Equation], known: dict[str, int]) 
             return min(NONNEGATIVE, _sign(then, equations, known))
         case Apply("exp" | "exp2"):
             return POSITIVE
-        case Apply("abs"):
+        case Apply("abs" | "hash" | "chance"):
             return NONNEGATIVE
         case Apply("add", args):
             signs = [_sign(a, equations, known) for a in args]

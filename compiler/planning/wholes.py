@@ -5,12 +5,16 @@ from __future__ import annotations
 from fractions import Fraction
 
 from einc.indices import IndexSet, number
+from einc.primitives import HASHES
 from einc.terms import (
     Apply,
     Const,
+    Read,
     Size,
     Term,
+    Where,
     const,
+    walk,
 )
 
 
@@ -36,3 +40,12 @@ def packed_number(parts: tuple[Term, ...], sets: tuple[IndexSet, ...], into: Ind
             stride = stride * later.extent
         terms.append(Apply("mul", (Size(stride), Apply("sub", (part, const(set_.start))))))
     return Apply("add", tuple(terms))
+
+
+def nonzero(term: Term) -> bool:
+    return isinstance(term, Const) and term.value != 0
+
+
+def beyond_python(term: Term) -> bool:
+    """Whether Python's own numbers are not enough for the term."""
+    return any(isinstance(x, Read | Where) or (isinstance(x, Apply) and x.op in HASHES) for x in walk(term))
