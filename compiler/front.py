@@ -9,13 +9,14 @@ from functools import cache, update_wrapper
 from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
+from inspect import unwrap
 from pathlib import Path
 from typing import Any
 
 from einc import pipeline
 from einc.choices import PLAIN, Choices, Row
 from einc.errors import EincError, Help, Problem, Report
-from einc.plan import Module
+from einc.plan import Module, Shell
 from einc.terms import TypedProgram
 
 
@@ -27,6 +28,7 @@ class Compiled:
     plan: Module
     source: str
     function: Callable[..., Any]
+    module: type[Any] | None = None  # the class that holds the weights, where it was asked for
 
     def __post_init__(self) -> None:
         update_wrapper(self, self.function, updated=())  # What the function itself holds stays its own.
@@ -70,11 +72,17 @@ def plan(program: TypedProgram, choices: Choices = PLAIN) -> Module:
     return made
 
 
-def emit(module: Module, backend: str = "torch") -> str:
-    """The text of the Python file that computes the plan."""
+def shell(program: TypedProgram) -> Shell:
+    """What a class around the function needs to know, so that it holds the weights."""
+    made: Shell = import_module("einc.planning").shell(program)
+    return made
+
+
+def emit(module: Module, backend: str = "torch", shell: Shell | None = None) -> str:
+    """The text of the Python file that computes the plan; with a shell it has a class that holds the weights."""
     if backend not in back_ends():
         raise EincError([Problem(f"`{backend}` is no back end", helps=(Help(f"the back ends are {', '.join(back_ends())}"),))])
-    text: str = import_module(f"einc.backends.{backend}.emit").emit(module)
+    text: str = import_module(f"einc.backends.{backend}.emit").emit(module, shell)
     return text
 
 
@@ -113,22 +121,26 @@ def runner(backend: str) -> Any:
 
 
 def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = False, narrow: bool = False,
-            own: bool = False, tune: bool = False) -> Compiled:
+            own: bool = False, tune: bool = False, module: bool = False) -> Compiled:
     """A spec (a path, the name of one that comes with einc, or the text itself) as a callable.
 
     With `narrow` every product of half inputs is rounded to their type: faster where the machine multiplies them faster,
     and less exact. With `own` no kernel of a library is called for what a plan's own kernel computes.
     With `tune` the first call for tensors of other shapes times the kernels on a GPU, where the cache on disk does not know
     the fastest tiles; without it tiles are chosen by sizes alone, the same ones in every run.
+    With `module` the result's `.module` is a `torch.nn.Module` class whose parameters are the weights.
     EincError where the spec has errors, or the back end has nothing to tune; the message is the rendered problems.
     """
     program = _typed(path_or_text, strict)
     cut = plan(program, choices(narrow, own))
-    source = emit(cut, backend)
+    source = emit(cut, backend, shell(program) if module else None)
     function = load(source, cut.name, backend)
+    made = next((x for x in unwrap(function).__globals__.values() if hasattr(x, "state_dict")), None) if module else None
     if tune:
         function = tuner(backend).Tuned(function)
-    return Compiled(program, cut, source, function)
+    if made is not None:
+        unwrap(made.forward).__globals__[function.__name__] = function  # So the class calls what is tuned, and told.
+    return Compiled(program, cut, source, function, made)
 
 
 def check(path_or_text: str | Path, *, strict: bool = False) -> list[Problem]:

@@ -1,6 +1,7 @@
 """Plan: how a program is cut. Data only; narrower than terms: assigned once, axes by name, folds have become steps.
 
 Module  inputs, outputs, buffers, steps
+Shell   what a class around the module's function holds: how its weights begin, which scalars speak of chance
 Step    Contract | Kernel | Concat | Runs | Choose
 Kernel  axes, lets, stores: a tile of every grid axis at a time, the other axes whole
 Let     one value: its axes, its kind, and the one operation that makes it
@@ -453,3 +454,21 @@ class Module:
     sizes: frozenset[str]
     sets: tuple[IndexSet, ...]  # every set in use, so that extents can be checked to be whole
     keys: tuple[tuple[str, IndexSet], ...]  # integer inputs whose elements stand in a slot, and the slot's set
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """How a weight begins: ones where it scales, zeros where it is added, else normal; `over` is how many products a sum takes."""
+
+    key: str
+    start: Literal["ones", "zeros", "normal"]
+    over: Extent
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """A class around the function. `rates` are scalars that chance is compared with, `seeds` those that it is made of."""
+
+    weights: tuple[Weight, ...]
+    rates: frozenset[str]
+    seeds: frozenset[str]

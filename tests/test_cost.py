@@ -24,11 +24,7 @@ SQUARE = {"attention", "alibi", "gqa", "llama_attention", "sdpa", "causal", "doc
           "blocks_before", "online_softmax", "preblock", "preblock_relu", "preblock_silu", "swiglu_block", "gpt2_block", "requests",
           "partial_rotary", "alibi_any_heads", "mla_rope", "deepseek_attention", "qk_norm", "sigmoid", "softmax1",
           "relu_squared", "log_n", "cosine", "kerple", "head_windows", "entropy_penalty", "differential", "relative_table",
-<<<<<<< HEAD
-          "t5_bias", "local_global", "clip_loss", "fire"}
-=======
-          "t5_bias", "local_global", "clip_loss", "attention_dropout"}
->>>>>>> 64a64ab (Chance as arithmetic: uniform(x, seed) is a hash of seed, place and positions, and dropout a line of the prelude)
+          "t5_bias", "local_global", "clip_loss", "fire", "attention_dropout"}
 LONG = 2**24
 
 

@@ -18,16 +18,10 @@ HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.gramm
 
 # The rooms of compiler/ from the foundation up: each may import what stands before it.
 ORDER = [
-<<<<<<< HEAD
-    "errors", "problems", "syntax", "primitives", "folds", "spelling", "tokens", "lines", "parse", "indices", "terms", "domains",
-    "rounds", "checking", "checker", "sizes", "blocks", "interpret", "show", "tex", "rewrites", "simplify", "finishing", "forms",
-    "proof",
-    "gating", "chosen", "normalise", "choices", "plan", "planning", "pipeline", "front", "hook", "commands", "cli", "__main__",
-=======
     "errors", "problems", "syntax", "primitives", "folds", "mixing", "spelling", "tokens", "lines", "parse", "indices", "terms",
-    "domains", "rounds", "checking", "checker", "sizes", "interpret", "show", "tex", "rewrites", "simplify", "finishing", "forms",
-    "proof", "gating", "normalise", "choices", "plan", "planning", "pipeline", "front", "hook", "commands", "cli", "__main__",
->>>>>>> 64a64ab (Chance as arithmetic: uniform(x, seed) is a hash of seed, place and positions, and dropout a line of the prelude)
+    "domains", "rounds", "checking", "checker", "sizes", "blocks", "interpret", "show", "tex", "rewrites", "simplify",
+    "finishing", "forms", "proof", "gating", "chosen", "normalise", "choices", "plan", "planning", "pipeline", "front", "hook",
+    "commands", "cli", "__main__",
 ]
 DOORS = ("compiler/front.py", "compiler/hook.py", "compiler/cli.py", "compiler/__init__.py", "compiler/commands/")
 

@@ -10,6 +10,7 @@ from einc.backends.host import chosen
 from einc.backends.host.chosen import grouped, pick
 from einc.backends.host.inputs import HELPERS, read_sizes
 from einc.backends.host.naming import Named, entry_name, named, tuple_name
+from einc.backends.host.shell import write_shell
 from einc.backends.writer import Names, Writer, lettered, sized
 from einc.indices import IndexSet
 from einc.plan import (
@@ -24,6 +25,7 @@ from einc.plan import (
     Packed,
     Pick,
     Runs,
+    Shell,
     Step,
     Subscript,
     Within,
@@ -62,8 +64,8 @@ class Dialect(Protocol):
         ...
 
 
-def write(plan: Module, dialect: Dialect) -> str:
-    """The whole file."""
+def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
+    """The whole file; with a shell, a class around the function too."""
     body = Writer(depth=1)
     helpers: set[str] = {"_expect"}
     naming = named(plan)
@@ -87,7 +89,10 @@ def write(plan: Module, dialect: Dialect) -> str:
     out = Writer()
     _head(naming, dialect, out, told + "".join(known[h] for h in helpers))
     _signature(naming, out, asked)
-    out.lines += body.lines + definitions
+    out.lines += body.lines
+    if shell is not None:
+        out.lines += write_shell(naming, shell, asked)
+    out.lines += definitions
     for name, text in known.items():
         if name in helpers:
             out()

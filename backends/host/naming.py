@@ -35,6 +35,7 @@ from einc.terms import Read
 
 BUILT_IN = frozenset({
     "range", "min", "max", "abs", "int", "bool", "tuple", "type", "isinstance", "ValueError", "TypeError", "IndexError", "sorted",
+    "self", "super",
 })  # fmt: skip
 IMPORTED = frozenset({"torch", "triton", "tl", "math", "bisect_left", "bisect_right", "NamedTuple"})
 KERNELS = frozenset({
@@ -47,6 +48,12 @@ OWN = BUILT_IN | IMPORTED | KERNELS | {"device", "dtype", "wide", "narrow"} | fr
 def entry_name(name: str) -> str:
     """The function that callers see: beside the names that the file needs."""
     return f"{name}_" if name in OWN else name
+
+
+def class_name(name: str) -> str:
+    """The class that holds the weights of the function: not called like it."""
+    made = "".join(word[:1].upper() + word[1:] for word in name.split("_"))
+    return made if made != entry_name(name) and made not in OWN else f"{made}Module"
 
 
 def tuple_name(name: str) -> str:
@@ -76,7 +83,7 @@ class Named:
 
 
 def named(module: Module) -> Named:
-    names = Names({*OWN, tuple_name(module.name)})
+    names = Names({*OWN, tuple_name(module.name), class_name(module.name)})
     counts = {step.count for step in leaves(module.steps) if isinstance(step, Runs)}
     sizes = {name: names.fresh(name) for name in [*sorted(module.sizes | module.fixed.keys()), *sorted(counts)]}
     first = [t.key for t in module.inputs]

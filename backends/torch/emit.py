@@ -8,12 +8,12 @@ from einc.backends.host.module import Page, write
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.helpers import HELPERS
 from einc.backends.torch.tiles import write_kernel
-from einc.plan import Call, Dot, Kernel, Module, leaves
+from einc.plan import Call, Dot, Kernel, Module, Shell, leaves
 
 
-def emit(plan: Module) -> str:
+def emit(plan: Module, shell: Shell | None = None) -> str:
     """The whole file."""
-    return write(plan, _Torch())
+    return write(plan, _Torch(), shell)
 
 
 class _Torch:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from einc.backends.host.module import Page, write
 from einc.backends.triton.helpers import HELPERS
 from einc.backends.triton.launch import launch
-from einc.plan import Call, Kernel, Module, Runs, leaves
+from einc.plan import Call, Kernel, Module, Runs, Shell, leaves
 
 
-def emit(plan: Module) -> str:
+def emit(plan: Module, shell: Shell | None = None) -> str:
     """The whole file."""
-    return write(plan, _Triton())
+    return write(plan, _Triton(), shell)
 
 
 class _Triton:

@@ -25,6 +25,7 @@ from einc.terms import TypedProgram
 @STRICT
 @NARROW
 @OWN
+@click.option("--module", is_flag=True, help="Add a torch.nn.Module class whose parameters are the weights.")
 @click.option("--tuned", is_flag=True, help="Write in the tiles that `einc tune` found for --sizes, --dtype and this device.")
 @TARGET
 @EMIT
@@ -32,8 +33,9 @@ from einc.terms import TypedProgram
 @DTYPE
 @DATA
 @SEED
-def command(*, file: str, output: str | None, backend: str, strict: bool, narrow: bool, own: bool, tuned: bool, target: str | None,
-            kind: str | None, sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int) -> None:
+def command(*, file: str, output: str | None, backend: str, strict: bool, narrow: bool, own: bool, module: bool, tuned: bool,
+            target: str | None, kind: str | None, sizes: dict[str, int], dtype: str | None, data_file: str | None,
+            seed: int) -> None:
     """Write the Python file that computes the spec FILE; it needs no einc to run."""
     if output is not None and Path(output).resolve() == Path(file).resolve():
         raise failure(f"{output} is the spec itself; it is not overwritten")
@@ -42,6 +44,8 @@ def command(*, file: str, output: str | None, backend: str, strict: bool, narrow
             raise failure(f"{option} is for --tuned and --target: without them one file works on any sizes and types")
     if kind is not None and target is None:
         raise failure("--emit is for --target", "give the device to compile for, such as --target sm_90")
+    if module and target is not None:
+        raise failure("--module is for a Python file, and --target writes machine code: one of them at a time")
     if target is not None and tuned:
         raise failure("--tuned writes a file and --target machine code: one of them at a time",
                       "without --tuned the code is made for the tiles that are good for most sizes")
@@ -51,7 +55,7 @@ def command(*, file: str, output: str | None, backend: str, strict: bool, narrow
         check_place(kind, output)
     program = typed(file, strict)
     plan = front.plan(program, front.choices(narrow, own))
-    text = front.emit(plan, backend)
+    text = front.emit(plan, backend, front.shell(program) if module else None)
     if target is not None:
         known_sizes(sizes, names(program), program.sizes)
         write(plan, text, backend, target, kind, default(program, sizes), dtype or "bfloat16", output)

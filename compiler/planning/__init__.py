@@ -2,5 +2,6 @@
 
 from einc.planning.library import row
 from einc.planning.planner import plan
+from einc.planning.shell import shell
 
-__all__ = ["plan", "row"]
+__all__ = ["plan", "row", "shell"]
