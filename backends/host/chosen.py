@@ -49,7 +49,7 @@ def grouped(step: Grouped, shape: tuple[Extent, ...], body: Writer, names: Names
 
 
 def _at(axes: tuple[str, ...], rows: Mapping[str, str], letters: Mapping[str, str]) -> tuple[str, str]:
-    """The letters of a tensor at the rows of a group, and its subscript. Rows that stand together stay there, else they come first."""
+    """The letters of a tensor at the rows of a group, and its subscript. Rows apart from each other come first."""
     mine = [n for n, a in enumerate(axes) if a in rows]
     if not mine:
         return "".join(letters[a] for a in axes), ""

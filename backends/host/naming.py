@@ -125,8 +125,8 @@ def _leaf(step: Leaf, names: Mapping[str, str], sizes: Mapping[str, str]) -> Lea
         case Pick(out, operand):
             return replace(step, out=names[out], operand=names[operand])
         case Grouped(out, _, ids, _, operands, (matrix, axes)):
-            given = tuple((names[key], letters) for key, letters in operands)
-            return replace(step, out=names[out], names=names[ids], operands=given, matrix=(names[matrix], axes))
+            others = tuple((names[key], letters) for key, letters in operands)
+            return replace(step, out=names[out], names=names[ids], operands=others, matrix=(names[matrix], axes))
         case Runs(kernel, operand):
             return replace(step, kernel=_kernel(kernel, names), operand=names[operand], count=sizes[step.count])
         case Call(kernel):

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from einc.indices import Extent, Index, number
+from einc.indices import Extent, number
 from einc.plan import Buffer, Cost, Grouped, Pick
 from einc.planning.cost import size_of, volume
 from einc.show import equation_text
 from einc.simplify import factors, product
-from einc.terms import TRUE, Equation, Fold, NormalProgram, Position, Read, Term, free_indices, reads
+from einc.terms import TRUE, Equation, Fold, NormalProgram, Position, Read, Term, free_indices, reads, substitute
 
 
 def with_matrices(program: NormalProgram) -> NormalProgram:
@@ -28,8 +28,8 @@ def with_matrices(program: NormalProgram) -> NormalProgram:
             opened = [p for p in parts if _is_matrix(p, by, equation, program)]
             if len(opened) == 1:
                 (read,) = opened
-                inner = by[read.tensor]  # type: ignore[union-attr]
-                here = _put(inner, read)
+                assert isinstance(read, Read)
+                here = _put(by[read.tensor], read)
                 body = replace(body, body=product(tuple(here if p is read else p for p in parts)))
                 equation = replace(equation, body=body)
         out.append(equation)
@@ -39,18 +39,11 @@ def with_matrices(program: NormalProgram) -> NormalProgram:
 
 
 def _put(inner: Equation, read: Term) -> Read:
-    assert isinstance(read, Read) and isinstance(inner.body, Read)
-    by = {i: s for i, s in zip(inner.indices, read.subs, strict=True)}
-    return Read(inner.body.tensor, tuple(_moved(s, by) for s in inner.body.subs))
-
-
-def _moved(sub: Term, by: Mapping[Index, Term]) -> Term:
-    match sub:
-        case Position(index):
-            return by[index]
-        case Read(tensor, subs):
-            return Read(tensor, tuple(_moved(s, by) for s in subs))
-    raise AssertionError(sub)
+    """What a value that is a read is, where it is read itself."""
+    assert isinstance(read, Read)
+    found = substitute(inner.body, dict(zip(inner.indices, read.subs, strict=True)))
+    assert isinstance(found, Read)
+    return found
 
 
 def _is_matrix(part: Term, by: Mapping[str, Equation], equation: Equation, program: NormalProgram) -> bool:
@@ -102,7 +95,7 @@ def grouped(program: NormalProgram, equation: Equation, buffers: Mapping[str, Bu
     for part in parts:
         read = read + size_of(buffers[part.tensor])
     cost = Cost(across * number(2), read, size_of(buffers[equation.target]), number(0))
-    axes = tuple("" if s is name else s.index.name for s in matrix.subs if s is name or isinstance(s, Position))
+    axes = tuple(s.index.name if isinstance(s, Position) else "" for s in matrix.subs)
     return Grouped(equation.target, tuple(i.name for i in equation.indices), name.tensor, tuple(i.name for i in rows), others,
                    (matrix.tensor, axes), element, _rank(program, name), equation_text(program, equation), cost)
 

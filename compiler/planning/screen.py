@@ -12,7 +12,7 @@ from math import prod
 from textwrap import wrap
 
 from einc.indices import Extent, Monomial, number, size
-from einc.plan import Call, Choose, Concat, Contract, Cost, Kernel, Leaf, Load, Module, Runs, leaves
+from einc.plan import Call, Choose, Concat, Contract, Cost, Grouped, Kernel, Leaf, Load, Module, Pick, Runs, leaves
 from einc.planning.choose import price
 from einc.planning.cost import nominal
 from einc.planning.table import human, is_known, memory, taken_way
@@ -123,6 +123,12 @@ def _row(name: str, step: Leaf) -> _Row:
     match step:
         case Contract(out, operands):
             return _Row((name, "contract", out, _names(b for b, _ in operands)), cost)
+        case Pick(out, operand, _, _, count, set_):
+            said = f"{count} of {set_.extent} are chosen; what is read at these alone is computed for these alone"
+            return _Row((name, "pick", out, operand), cost, (said,))
+        case Grouped(out, _, ids, _, operands, (matrix, _)):
+            said = f"group by group of {ids}" + (f"; for all {step.set.extent}: {step.instead} flops" if step.instead else "")
+            return _Row((name, "contract", out, _names([*(b for b, _ in operands), matrix])), cost, (said,))
         case Runs(_, operand):
             return _Row((name, "view", step.out, operand), cost, (f"by {step.count}; a copy unless {step.onto} divides {step.of}",))
         case Concat(out, parts):
