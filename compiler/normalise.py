@@ -4,7 +4,7 @@ In normal form the body of an equation is
   pointwise     no fold inside;
   a fold        of a product of reads (a contraction, or the number 1), or of one read or number;
   a direct sum  of pointwise parts;
-  a pick        of a rank among the points of one read.
+  a pick        of a rank among the points of one read, which is −∞ outside of the domain.
 Non-goals: order of contractions, what is stored, anything about cost.
 """
 
@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from einc.chosen import at_chosen
 from einc.domains import negation
 from einc.folds import FOLDS
 from einc.gating import appearance, axis_order, inline_gates
-from einc.indices import Index
+from einc.indices import Index, IndexSet, number
 from einc.simplify import factors, simplify
 from einc.terms import (
     ONE,
@@ -80,7 +81,7 @@ def is_normal(equation: Equation) -> bool:
         case Join(_, parts):
             return all(_pointwise(part) for _, part in parts)
         case Apply("pick", (Fold(_, _, domain, body), rank)):
-            return domain == TRUE and isinstance(body, Read) and _pointwise(body) and isinstance(rank, Position)
+            return _pointwise(domain) and isinstance(body, Read) and _pointwise(body) and isinstance(rank, Position)
     return _pointwise(equation.body)
 
 
@@ -102,24 +103,46 @@ class _Flat:
             body = Join(body.index, tuple((i, self.pointwise(p, equation.domain, equation.target)) for i, p in body.parts))
         elif isinstance(body, Fold):
             body = self.folded(body, equation.domain, equation.target)
-        elif isinstance(body, Apply) and body.op == "pick":
-            body = self._picked(body, equation.target)
+        elif equation.picked is not None and _by_rank(*equation.picked, equation.indices):
+            body = self._picked(*equation.picked, equation.target)
         else:
             body = self.pointwise(body, equation.domain, equation.target)
-        if not (isinstance(body, Fold | Join) or (isinstance(body, Apply) and body.op == "pick")):
+        if not (isinstance(body, Fold | Join) or _is_pick(body)):
             body = self._hoisted(body, frozenset(equation.indices), equation.domain, equation.target)
         self._record(Equation(equation.target, equation.axes, equation.domain, body, equation.source))
 
-    def _picked(self, pick: Apply, owner: str) -> Term:
-        """A pick among all points of one read: what is no candidate is −∞."""
-        ordered, rank = pick.args
-        assert isinstance(ordered, Fold)
-        inside = ordered.domain
-        points = self.pointwise(Where(inside, ordered.body) if inside != TRUE else ordered.body, TRUE, owner)
+    def _picked(self, ordered: Fold, rank: Index, owner: str) -> Term:
+        """A pick among the points of one read: what is no candidate is −∞."""
+        inside = self.pointwise(ordered.domain, TRUE, owner)
+        points = self.pointwise(Where(ordered.domain, ordered.body) if inside != TRUE else ordered.body, TRUE, owner)
         if inside != TRUE:
-            points = Apply("add", (points, Where(self.pointwise(negation(inside), TRUE, owner), Const(-math.inf))))
-        found = self.named(simplify(points), TRUE, f"{owner}_from", force=True)
-        return Apply("pick", (Fold(ordered.op, ordered.bound, TRUE, found), rank))
+            points = Apply("add", (points, Where(negation(inside), Const(-math.inf))))
+        found = self.named(simplify(points), TRUE, f"{owner}_from", force=True, last=ordered.bound)
+        return Apply("pick", (Fold(ordered.op, ordered.bound, inside, found), Position(rank)))
+
+    def _placed(self, ordered: Fold, rank: Term, given: Term, owner: str) -> Term:
+        """A pick at a computed rank: read from an equation of as many ranks as there can be."""
+        (element,) = ordered.bound
+        if isinstance(rank, Const) and rank.value < 1:
+            return const(element.set.start - 1)
+        most = number(int(rank.value)) if isinstance(rank, Const) and isinstance(rank.value, Fraction) else element.set.extent
+        index = Index("rank", IndexSet(element.set.cls, most))
+        picked = self._picked(ordered, index, owner)
+        order = (*sorted(free_indices(picked) - {index}, key=axis_order), index)
+        target = self._fresh(f"{owner}_chosen")
+        self.tensors[target] = Tensor(target, target, tuple(slot_of(i) for i in order), "local", True)
+        self._record(Equation(target, tuple(map(Position, order)), TRUE, picked))
+        place = self.pointwise(rank, given, owner)
+        here = both(Apply("le", (ONE, place)), Apply("le", (place, Size(most))))
+        read = Read(target, (*map(Position, order[:-1]), place))
+        return read if isinstance(rank, Const) else Apply("add", (
+            Where(here, read), Where(negation(here), const(element.set.start - 1))))
+
+    def _fresh(self, stem: str) -> str:
+        target, n = stem, 2
+        while target in self.tensors:
+            target, n = f"{stem}{n}", n + 1
+        return target
 
     def _record(self, equation: Equation) -> None:
         self.equations[equation.target] = equation
@@ -140,6 +163,8 @@ class _Flat:
                     if isinstance(inner, Fold)
                     else self.pointwise(inner, given, owner)
                 )
+            case Apply("pick", (Fold() as ordered, rank)):
+                return self._placed(ordered, rank, given, owner)
             case Where(condition, then):
                 return Where(self.pointwise(condition, given, owner), self.pointwise(then, both(given, condition), owner))
         return rebuild(term, tuple(self.pointwise(kid, given, owner) for kid in children(term)))
@@ -194,8 +219,8 @@ class _Flat:
             else fold
         )
 
-    def named(self, term: Term, given: Term, stem: str, force: bool = False) -> Term:
-        """A read of the equation with this body: one that stands already, or a new one."""
+    def named(self, term: Term, given: Term, stem: str, force: bool = False, last: tuple[Index, ...] = ()) -> Term:
+        """A read of the equation with this body: one that stands already, or a new one, with the `last` axes where rows lie."""
         if _plain(term) or (isinstance(term, Const | Position | Size) and not force):
             return term
         order = appearance(term, TRUE)
@@ -205,10 +230,8 @@ class _Flat:
         if found is not None:
             target, places = found
             return Read(target, tuple(Position(order[n]) for n in places))
-        target, n = stem, 2
-        while target in self.tensors:
-            target, n = f"{stem}{n}", n + 1
-        indices = tuple(sorted(order, key=axis_order))
+        target = self._fresh(stem)
+        indices = tuple(sorted(order, key=lambda i: (i in last, axis_order(i))))
         self.tensors[target] = Tensor(target, target, tuple(slot_of(i) for i in indices), "local")
         self._record(Equation(target, tuple(map(Position, indices)), domain, term))
         return Read(target, tuple(map(Position, indices)))
@@ -236,6 +259,15 @@ def _leaves(factor: Term, bound: tuple[Index, ...]) -> bool:
     """Whether it gains something to have the factor outside of the sum: what is one number for all rows leaves later, too."""
     free = free_indices(factor)
     return not free & set(bound) and (bool(free) or not any(True for _ in reads(factor)))
+
+
+def _is_pick(term: Term) -> bool:
+    return isinstance(term, Apply) and term.op == "pick"
+
+
+def _by_rank(ordered: Fold, rank: Index, indices: tuple[Index, ...]) -> bool:
+    """Whether an equation has an element for each rank, counted from 1."""
+    return rank in indices and rank.set.start == 1 and rank not in free_indices(ordered)
 
 
 def _is_product(term: Term) -> bool:

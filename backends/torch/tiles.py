@@ -117,7 +117,8 @@ def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scrib
     columns = scribe.names.fresh("columns")
     short = stream.bound is not None and all(s.low and s.high for s in stream.bound.spans)  # what rows do not share is wasted
     body(f"{rows} = min({128 if short else 256}, max(1, {extent}))")
-    body(f"{columns} = max(128, 2**{_TILE - 1} // max(1, {rows} * {outer}))")
+    least = 1 if stream.set.cls in ("head", "feature", "latent", "expert") else 128  # one alone fills a tile where rows are long
+    body(f"{columns} = max({least}, 2**{_TILE - 1} // max(1, {rows} * {outer}))")
     scribe.columns = columns
     allot(kernel, grid, stream, rows, columns, body, scribe)
     return rows

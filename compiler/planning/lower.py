@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from einc.domains import proves
+from einc.domains import negation, proves
 from einc.folds import FOLDS
 from einc.indices import Index, IndexSet, number
 from einc.plan import (
@@ -175,11 +175,9 @@ class Lowering:
             case Read():
                 return self._read(term, given)
             case Where(condition, then):
-                inner = self.term(then, both(given, condition))
-                guard = self.term(condition, given)
-                if self.lets[inner].kind == "scalar":
-                    inner = self._spread(inner, self.lets[guard].axes)
-                return self._map_op(Select(guard, inner, 0.0), (guard, inner), self.lets[inner].kind)
+                return self._selected(condition, then, 0.0, given)
+            case Apply("add", (Where(condition, then), Where(outside, Const(value)))) if outside == negation(condition):
+                return self._selected(condition, then, float(value), given)
             case Apply(op, args):
                 return self._apply(op, args, given, term)
             case Pack(parts, sets, into):
@@ -187,6 +185,13 @@ class Lowering:
             case Part(item, of, before, into):
                 return self.term(Apply("add", (item, Size(before + number(into.start - of.start)))), given)
         raise AssertionError(term)
+
+    def _selected(self, condition: Term, then: Term, otherwise: float, given: Term) -> str:
+        inner = self.term(then, both(given, condition))
+        guard = self.term(condition, given)
+        if self.lets[inner].kind == "scalar":
+            inner = self._spread(inner, self.lets[guard].axes)
+        return self._map_op(Select(guard, inner, otherwise), (guard, inner), self.lets[inner].kind)
 
     def _apply(self, op: str, args: tuple[Term, ...], given: Term, term: Term) -> str:
         if op in ("floor", "ceil") and isinstance(args[0], Apply) and args[0].op == "div":
@@ -226,11 +231,8 @@ class Lowering:
             case Reduce(fold) if fold in ("max", "min"):
                 return self.fills.get((value, TRUE))
             case Dot() | Map() | Reduce():
-                return (
-                    FINITE
-                    if not any(i in let.axes for i in (x.name for x in free_indices(domain))) or isinstance(let.op, Dot)
-                    else None
-                )
+                apart = not any(x.name in let.axes for x in free_indices(domain))
+                return FINITE if apart or isinstance(let.op, Dot) else None
         return None
 
     def _kind(self, value: str) -> Kind:

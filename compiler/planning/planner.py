@@ -280,9 +280,12 @@ def _texts(program: NormalProgram, passed: Streamed) -> dict[str, str]:
 
 
 def _grid(group: Group, indices: list[Index], stored: frozenset[str]) -> Index | None:
-    """The open index that every stored result keeps and that is longest: its tiles bound what is held at once."""
-    kept = [set(e.indices) for e in group.equations if e.target in stored]
-    common = [i for i in indices if all(i in k for k in kept) and i.set.cls in ("time", "vocab", "batch", "request")]
+    """The open index that every stored result keeps and that is longest: its tiles bound what is held at once.
+
+    Of equal ones it is the one that is first in the last result, so that its tiles are written in one piece.
+    """
+    kept = [e.indices for e in group.equations if e.target in stored]
+    common = [i for i in (*kept[-1], *indices) if all(i in k for k in kept) and i.set.cls in ("time", "vocab", "batch", "request")]
     times = [i for i in common if i.set.cls == "time"] or common
     return max(times, key=lambda i: nominal(i.set)) if times else None
 

@@ -84,7 +84,8 @@ def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> f
             gone = open_of(equation.body.bound)
             for read in reads(equation.body.body):
                 letters = free_indices(read)
-                if read.tensor in equations and letters & gone and stay <= letters:
+                wider = len(_placed(stay)) > 1 and bool(letters & set(equation.body.bound))
+                if read.tensor in equations and (letters & gone or wider) and stay <= letters:
                     found.add(read.tensor)
     grew = True
     while grew:
@@ -105,10 +106,14 @@ def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> f
     return frozenset((found & plain) - refused)
 
 
+def _placed(indices: Iterable[Index]) -> set[Index]:
+    return {i for i in indices if i.set.cls in _PLACES}
+
+
 def _of_a_tile(inner: Equation, read: Read, lost: set[Index]) -> bool:
     """Whether a value has a number for each point of a tile, and costs no pass of its own to form."""
     letters = open_of(free_indices(read))
-    stays = any(i.set.cls in _PLACES for i in letters - lost)
+    stays = bool(_placed(letters - lost))
     return plain_subs(read) and bool(letters & lost) and stays and not open_of(bound_indices(inner.body))
 
 
