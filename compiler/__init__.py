@@ -11,11 +11,12 @@ _DOORS = {
     "compile": "einc.front",
     "check": "einc.front",
     "interpret": "einc.front",
+    "load_weights": "einc.front",
     "install_hook": "einc.hook",
     "EincError": "einc.errors",
 }
 
-__all__ = ["EincError", "__version__", "check", "compile", "install_hook", "interpret"]
+__all__ = ["EincError", "__version__", "check", "compile", "install_hook", "interpret", "load_weights"]
 
 
 class _Package(ModuleType):

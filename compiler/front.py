@@ -18,6 +18,7 @@ from einc.choices import PLAIN, Choices, Row
 from einc.errors import EincError, Help, Problem, Report
 from einc.plan import Module, Shell
 from einc.terms import TypedProgram
+from einc.weights import entries, mapped
 
 
 @dataclass(eq=False)
@@ -141,6 +142,35 @@ def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = 
     if made is not None:
         unwrap(made.forward).__globals__[function.__name__] = function  # So the class calls what is tuned, and told.
     return Compiled(program, cut, source, function, made)
+
+
+def written_map(name: str) -> tuple[str, dict[str, Any]]:
+    """A map of weights, a file or one that comes with einc, and what to call it. EincError where there is none."""
+    shipped = files("einc.specs").joinpath("maps")
+    path = Path(name)
+    try:
+        text = path.read_text(encoding="utf-8") if path.suffix == ".toml" else shipped.joinpath(f"{name}.toml").read_text("utf-8")
+        return (name if path.suffix == ".toml" else f"the map `{name}`"), tomllib.loads(text)
+    except (OSError, ValueError) as error:
+        known = ", ".join(sorted(x.name.removesuffix(".toml") for x in shipped.iterdir()))
+        said = "is no map of weights" if isinstance(error, OSError) else f"cannot be read: {error}"
+        raise EincError([Problem(f"`{name}` {said}", helps=(
+            Help(f"those that come with einc are {known}; another is a .toml file"),))]) from None
+
+
+def load_weights(spec: str | Path | Compiled, state: Mapping[str, Any], *, map: str | None = None, prefix: str = "",
+                 **sizes: int) -> dict[str, Any]:
+    """The weights of a spec out of another model's `state_dict()`, by a written map: that of the spec's own name, or another.
+
+    `prefix` stands before every name of the map: `h.0.` for the first layer of a GPT-2. Sizes that no shape tells, such as
+    the number of heads, are given by name. EincError where something is missing or does not fit.
+    """
+    program = spec.program if isinstance(spec, Compiled) else _typed(spec)
+    where, written = written_map(map or program.name)
+    try:
+        return mapped(program, entries(program, written, where), state, prefix, sizes)[0]
+    except Problem as problem:
+        raise EincError([problem]) from None
 
 
 def check(path_or_text: str | Path, *, strict: bool = False) -> list[Problem]:

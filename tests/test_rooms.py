@@ -19,7 +19,7 @@ HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.gramm
 # The rooms of compiler/ from the foundation up: each may import what stands before it.
 ORDER = [
     "errors", "problems", "syntax", "primitives", "folds", "mixing", "spelling", "tokens", "lines", "parse", "indices", "terms",
-    "domains", "rounds", "checking", "checker", "sizes", "blocks", "interpret", "show", "tex", "rewrites", "simplify",
+    "domains", "rounds", "checking", "checker", "sizes", "weights", "blocks", "interpret", "show", "tex", "rewrites", "simplify",
     "finishing", "forms", "proof", "gating", "chosen", "normalise", "choices", "plan", "planning", "pipeline", "front", "hook",
     "commands", "cli", "__main__",
 ]

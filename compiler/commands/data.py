@@ -111,14 +111,19 @@ def _check_suffix(path: str) -> None:
 
 def load(path: str, program: Program, dtype: str | None) -> dict[str, Array]:
     """The inputs of the program from a file, floats as `dtype` where it is given; every tensor that does not fit is told."""
-    _check_suffix(path)
-    found = _load_npz(path) if path.endswith(".npz") else _load_safetensors(path)
+    found = everything(path)
     problems = list(_misfits(path, program, found))
     if problems:
         raise EincError(problems)
     torch = framework()
     kinds = {t.key: torch.int64 if t.integer else getattr(torch, dtype) if dtype else found[t.key].dtype for t in program.inputs()}
     return {key: found[key].to(kind) for key, kind in kinds.items()}
+
+
+def everything(path: str) -> dict[str, Array]:
+    """All that stands in a file, under its own names."""
+    _check_suffix(path)
+    return _load_npz(path) if path.endswith(".npz") else _load_safetensors(path)
 
 
 def _load_npz(path: str) -> dict[str, Array]:

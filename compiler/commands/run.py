@@ -15,15 +15,19 @@ from einc import front
 from einc.commands import data, measure
 from einc.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, failure, known_sizes, typed
 from einc.commands.sizes import asked, default, names
-from einc.errors import Help, Problem
+from einc.errors import EincError, Help, Problem
 from einc.interpret import interpret
 from einc.sizes import solve_sizes
 from einc.terms import Program
+from einc.weights import entries, learn, mapped
 
 Tensors = Mapping[str, data.Array]
 
 DATA = click.option("--data", "data_file", type=click.Path(), metavar="FILE",
                     help="Inputs by their Python names, .npz or .safetensors; random ones without it.")
+MAP = click.option("--map", "map_name", metavar="NAME",
+                   help="Read weights from --data by a map of names: one that comes with einc, or a .toml file.")
+PREFIX = click.option("--prefix", default="", metavar="TEXT", help="What stands before every name of the map, such as h.0.")
 DTYPE = click.option("--dtype", type=click.Choice(data.DTYPES), help="Element type of the inputs; float32, or that of the data.")
 SEED = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Which random inputs.")
 VERIFY = click.option("--verify", is_flag=True, help="Compare with the float64 interpreter; status 1 beyond the bound.")
@@ -35,6 +39,8 @@ REPEAT = click.option("--repeat", default=3, show_default=True, type=click.IntRa
 @FILE
 @SIZES
 @DATA
+@MAP
+@PREFIX
 @DTYPE
 @SEED
 @VERIFY
@@ -44,15 +50,18 @@ REPEAT = click.option("--repeat", default=3, show_default=True, type=click.IntRa
 @NARROW
 @OWN
 @click.pass_context
-def command(ctx: click.Context, *, file: str, sizes: dict[str, int], data_file: str | None, dtype: str | None, seed: int,
-            verify: bool, output: str | None, backend: str, repeat: int, narrow: bool, own: bool) -> None:
+def command(ctx: click.Context, *, file: str, sizes: dict[str, int], data_file: str | None, map_name: str | None, prefix: str,
+            dtype: str | None, seed: int, verify: bool, output: str | None, backend: str, repeat: int, narrow: bool,
+            own: bool) -> None:
     """Run the spec FILE; show shapes, time and memory, and with --verify the error."""
     if output is not None:
         data.check_output(output)
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     program = typed(file)
     known_sizes(sizes, names(program), program.sizes)
-    inputs, numbers = gather(program, sizes, data_file, dtype, seed)
+    if (map_name or prefix) and data_file is None:
+        raise failure("--map and --prefix are for --data, which they read weights from")
+    inputs, numbers = gather(program, sizes, data_file, dtype, seed, map_name, prefix)
     module = front.compile(file, backend=backend, narrow=narrow, own=own)
     runner = front.runner(backend)
     place = runner.device(dtype or "float32")
@@ -79,13 +88,35 @@ def command(ctx: click.Context, *, file: str, sizes: dict[str, int], data_file: 
         ctx.exit(0 if good else 1)
 
 
+def by_map(program: Program, sizes: Mapping[str, int], data_file: str, dtype: str | None, seed: int, name: str,
+           prefix: str) -> tuple[dict[str, data.Array], dict[str, int]]:
+    """Weights of another model under our names; the other inputs as the file has them under ours, or random; and the sizes."""
+    state = data.everything(data_file)
+    where, written = front.written_map(name)
+    try:
+        weights, known = mapped(program, entries(program, written, where), state, prefix, sizes)
+    except Problem as problem:
+        raise EincError([problem]) from None
+    given = {t.key: state[t.key] for t in program.inputs() if t.role == "input" and t.key in state}
+    for tensor in program.inputs():
+        if tensor.key in given:
+            learn(tensor, tuple(given[tensor.key].shape), known)
+    known = default(program, known)
+    kind = dtype or next((data.dtype_of(x) for x in weights.values() if x.is_floating_point()), "float32")
+    made = data.randoms(program, known, kind, seed)
+    found = {key: x.to(made[key].dtype) for key, x in {**weights, **given}.items()}
+    return {**made, **found}, {key: known[key] for key in asked(program)}
+
+
 def gather(program: Program, sizes: Mapping[str, int], data_file: str | None, dtype: str | None,
-           seed: int) -> tuple[Tensors, dict[str, int]]:
+           seed: int, map_name: str | None = None, prefix: str = "") -> tuple[Tensors, dict[str, int]]:
     """The tensors to run on, from the file or random, and the sizes that the module asks for beside them."""
     if data_file is None:
         known = default(program, sizes)
         inputs = data.randoms(program, known, dtype or "float32", seed)
         given = {name: known[name] for name in asked(program)}
+    elif map_name or prefix:
+        inputs, given = by_map(program, sizes, data_file, dtype, seed, map_name or program.name, prefix)
     else:
         inputs = data.load(data_file, program, dtype)
         given = dict(sizes)
