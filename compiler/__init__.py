@@ -10,13 +10,14 @@ __version__ = "0.1.0"
 _DOORS = {
     "compile": "einc.front",
     "check": "einc.front",
+    "generate": "einc.generate",
     "interpret": "einc.front",
     "load_weights": "einc.front",
     "install_hook": "einc.hook",
     "EincError": "einc.errors",
 }
 
-__all__ = ["EincError", "__version__", "check", "compile", "install_hook", "interpret", "load_weights"]
+__all__ = ["EincError", "__version__", "check", "compile", "generate", "install_hook", "interpret", "load_weights"]
 
 
 class _Package(ModuleType):

@@ -19,9 +19,9 @@ HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.gramm
 # The rooms of compiler/ from the foundation up: each may import what stands before it.
 ORDER = [
     "errors", "problems", "syntax", "primitives", "folds", "mixing", "spelling", "tokens", "lines", "parse", "indices", "terms",
-    "domains", "rounds", "checking", "checker", "sizes", "weights", "blocks", "interpret", "show", "tex", "rewrites", "simplify",
-    "finishing", "forms", "proof", "gating", "chosen", "normalise", "choices", "plan", "planning", "pipeline", "front", "hook",
-    "commands", "cli", "__main__",
+    "domains", "rounds", "checking", "checker", "sizes", "weights", "generate", "blocks", "interpret", "show", "tex", "rewrites",
+    "simplify", "finishing", "forms", "proof", "gating", "chosen", "normalise", "choices", "plan", "planning", "pipeline", "front",
+    "hook", "commands", "cli", "__main__",
 ]
 DOORS = ("compiler/front.py", "compiler/hook.py", "compiler/cli.py", "compiler/__init__.py", "compiler/commands/")
 
@@ -32,7 +32,7 @@ LIBRARIES = {
     "sympy": ("compiler/planning/cost.py",),
     "opt_einsum": ("compiler/planning/order.py",),
     "click": ("compiler/cli.py", "compiler/commands/"),
-    "rich": ("compiler/commands/", "backends/triton/progress.py"),
+    "rich": ("compiler/commands/", "compiler/generate.py", "backends/triton/progress.py"),
     "safetensors": ("compiler/commands/",),
     "torch": ("backends/",),
     "triton": ("backends/",),
