@@ -17,7 +17,7 @@ from einc import pipeline
 from einc.choices import PLAIN, Choices, Row
 from einc.errors import EincError, Help, Problem, Report
 from einc.plan import Module, Shell
-from einc.terms import TypedProgram
+from einc.terms import Program, TypedProgram
 from einc.weights import entries, mapped
 
 
@@ -73,7 +73,7 @@ def plan(program: TypedProgram, choices: Choices = PLAIN) -> Module:
     return made
 
 
-def shell(program: TypedProgram) -> Shell:
+def shell(program: Program) -> Shell:
     """What a class around the function needs to know, so that it holds the weights."""
     made: Shell = import_module("einc.planning").shell(program)
     return made

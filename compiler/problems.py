@@ -261,7 +261,10 @@ class WrongArguments(Problem):
     code = "E0216"
     title = "arguments that do not fit"
     example = "index t : time(T)\ninput x_t\ny_t = softcap(x_t)"
-    explanation = "A call gives one argument for each parameter. A parameter with an index needs an argument that has one to give."
+    explanation = (
+        "A call gives one argument for each parameter. A parameter with an index needs an argument that has one to give. What is "
+        "hashed, such as the seed of a dropout, is a whole number."
+    )
 
 
 # E03xx: balance of indices

@@ -12,6 +12,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from helpers import Arrays, Tiles, cut, distance, meaning, plan_of, source_of, typed
 from programs import FILES
 from torch.nn import functional
@@ -19,6 +20,7 @@ from triton_modes import interpreted, tiled
 
 from einc import front
 from einc.backends.torch.load import load
+from einc.cli import main
 from einc.errors import Report, Source, render
 from einc.mixing import chance, hashed
 from einc.pipeline import check
@@ -229,6 +231,13 @@ def test_the_mean_over_seeds_is_what_is_not_dropped() -> None:
         total, square = total + y / 400, square + y**2 / 400
     spread = ((square - total**2) / 400).sqrt()
     assert ((total - calm).abs() < 4.5 * spread).all()
+
+
+def test_random_data_drop_some_and_not_all() -> None:
+    """`einc run` takes a rate for what chance is compared with."""
+    sizes = "B=1,T=5,H=1,d_model=3,d_k=2"
+    done = CliRunner().invoke(main, ["run", "attention_dropout", "--sizes", sizes, "--verify", "--repeat", "1"])
+    assert done.exit_code == 0 and "ok" in done.output and "relative 0.00e+00" not in done.output
 
 
 # what is said of it

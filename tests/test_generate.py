@@ -88,6 +88,12 @@ def test_a_seed_settles_every_token(model: Any) -> None:
     assert not torch.equal(drawn(ids, 9, 8), whole) and not torch.equal(first, second)
 
 
+def test_of_equal_logits_the_smaller_tokens_come_first() -> None:
+    ids = torch.zeros(50, 1, dtype=torch.long)
+    drawn = einc.generate(lambda x: torch.zeros(*x.shape, VOCABULARY), ids, 1, temperature=1.0, top_k=3)
+    assert set(drawn[:, 1].tolist()) == {0, 1, 2}
+
+
 def test_logits_that_are_infinite(model: Any) -> None:
     only = torch.full((VOCABULARY,), -torch.inf)
     only[9] = 3.0

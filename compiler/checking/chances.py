@@ -2,7 +2,7 @@
 
 Nothing else goes into it: no tile, no order of work, no state. Two calls differ by the name of what they stand in, so that
 lines may change their order and others may be added. Batch and request indices have no values in the language, but here
-their number may serve: nobody can read a position off it.
+their number may serve: nobody can read a position off it. A composite index counts as it is written, as one index or as two.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from einc import front
 from einc.commands.common import failure
 from einc.commands.sizes import extent
 from einc.errors import EincError, Problem
@@ -47,7 +48,7 @@ def exact(tensor: Array) -> np.ndarray[Any, Any]:
 def randoms(program: Program, sizes: Mapping[str, int], dtype: str, seed: int) -> dict[str, Array]:
     """A random tensor for each input, normal; weights so that what they make has a spread near 1."""
     generator = np.random.default_rng(seed)
-    torch = framework()
+    torch, rates = framework(), front.shell(program).rates
     out = {}
     for tensor in program.inputs():
         if any(slot.set.by for slot in tensor.slots):
@@ -57,14 +58,14 @@ def randoms(program: Program, sizes: Mapping[str, int], dtype: str, seed: int) -
             low, high = _range(program, tensor, sizes)
             out[tensor.key] = torch.from_numpy(np.asarray(generator.integers(low, max(low, high) + 1, shape)))
         else:
-            out[tensor.key] = torch.from_numpy(_normal(generator, tensor, shape)).to(getattr(torch, dtype))
+            out[tensor.key] = torch.from_numpy(_normal(generator, tensor, shape, tensor.key in rates)).to(getattr(torch, dtype))
     return out
 
 
-def _normal(generator: np.random.Generator, tensor: Tensor, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+def _normal(generator: np.random.Generator, tensor: Tensor, shape: tuple[int, ...], rate: bool) -> np.ndarray[Any, Any]:
     if not shape:
-        # A scalar is a scale, a base or a small constant; near 1 and positive suits most of them.
-        return np.asarray(generator.uniform(0.5, 1.5))
+        # A scalar is a scale, a base or a small constant; near 1 and positive suits most of them. A rate is a part of 1.
+        return np.asarray(generator.uniform(0.5, 1.5) / (3 if rate else 1))
     values = generator.standard_normal(shape)
     if tensor.role != "weight":
         return values
