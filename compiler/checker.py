@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 from einc import syntax as s
 from einc.checking.assemble import assemble, outputs
@@ -14,13 +15,14 @@ from einc.checking.audit import audit
 from einc.checking.claims import claims
 from einc.checking.declare import declare
 from einc.checking.elaborate import Work
+from einc.checking.layers import layers
 from einc.checking.loops import unfold
 from einc.checking.members import declare_sets
 from einc.checking.recurs import recurrences
-from einc.checking.scope import Scope
+from einc.checking.scope import Called, Scope
 from einc.checking.sets import check_extents
 from einc.checking.signatures import collect
-from einc.errors import Help, Report, Source, Span
+from einc.errors import Help, Report, Silent, Source, Span
 from einc.problems import CannotUse, TooDeep
 from einc.terms import TypedProgram
 
@@ -31,27 +33,35 @@ Parse = Callable[[Source, Report], s.SyntaxTree]
 _RECURSION = 6_000
 
 
-def check(tree: s.SyntaxTree, prelude: s.SyntaxTree, report: Report, find: Find, parse: Parse) -> TypedProgram | None:
-    """The program that the text means; None where it has errors, all of which are in the report.
+@dataclass(frozen=True)
+class Specs:
+    """Where specs come from: `find(source, name, report)` gives a text, `parse` its tree; `prove` reports what is unsound."""
 
-    `find(source, name, report)` gives the text of a used spec, `parse` its tree.
-    """
+    prelude: s.SyntaxTree
+    find: Find
+    parse: Parse
+    prove: Callable[[TypedProgram, Report], None]
+
+
+def check(tree: s.SyntaxTree, specs: Specs, report: Report) -> TypedProgram | None:
+    """The program that the text means; None where it has errors, all of which are in the report."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
     try:
-        return _checked(tree, prelude, report, find, parse)
+        made = _checked(tree, specs, report, (tree.source.name,))
+        return None if made is None else made.program
     except RecursionError:
         report.add(TooDeep("an expression is nested too deeply", Span(tree.source, 0, 0),
                            helps=(Help("name its parts in equations of their own"),)))
         return None
 
 
-def _checked(tree: s.SyntaxTree, prelude: s.SyntaxTree, report: Report, find: Find, parse: Parse) -> TypedProgram | None:
-    scope = Scope(report)
+def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...]) -> Called | None:
+    scope = Scope(report, library=_Library(specs, report, chain))
     # Definitions come first, since a name means an application or a product by them.
-    declare(scope, prelude.statements)
+    declare(scope, specs.prelude.statements)
     scope.prelude = frozenset(scope.functions)
     scope.lost |= tree.lost
-    statements = list(_used(scope, tree, find, parse, (tree.source.name,), set()))
+    statements = list(_used(scope, tree, specs.find, specs.parse, (tree.source.name,), set()))
     declare(scope, statements)
     check_extents(scope)
     # Signatures before bodies, since the order of lines means nothing.
@@ -60,15 +70,52 @@ def _checked(tree: s.SyntaxTree, prelude: s.SyntaxTree, report: Report, find: Fi
     declare_sets(scope, work.collected, lines)
     work.everything()
     recurs = recurrences(work)
+    repeated = layers(work)
     claims(work, statements)
-    chosen = outputs(work, recurs)
+    chosen = outputs(work, recurs, repeated)
     if report.errors:
         return None
     # Ranges, causality and isolation are facts about the whole program.
-    made = assemble(work, tree.source, chosen, recurs)
+    made = assemble(work, tree.source, chosen, recurs, repeated)
     if made is not None:
         audit(*made, report)
-    return None if report.errors or made is None else made[0]
+    return None if report.errors or made is None else Called(made[0], made[1].folds)
+
+
+@dataclass
+class _Library:
+    """The specs that a text calls, each checked once; `chain` are the files on the way to it."""
+
+    specs: Specs
+    report: Report
+    chain: tuple[str, ...]
+    known: dict[str, Called | None] = field(default_factory=dict)
+
+    def __call__(self, name: str, span: Span) -> Called:
+        told = len(self.report.errors)
+        found = self.specs.find(span.source, name, self.report)
+        if len(self.report.errors) > told:
+            raise Silent("told by the reader")
+        if found is None:
+            raise CannotUse(f"there is no spec `{name}`", span, notes=("looked beside this file and among the specs of einc",))
+        if found.name in self.chain:
+            circle = " → ".join([*self.chain[self.chain.index(found.name):], found.name])
+            raise CannotUse(f"`{name}` calls itself: {circle}", span, helps=(Help("remove one of the calls"),))
+        if found.name not in self.known:
+            self.known[found.name] = self._read(found)
+        called = self.known[found.name]
+        if called is None:
+            raise Silent("told with the spec")
+        return called
+
+    def _read(self, source: Source) -> Called | None:
+        report = Report()
+        made = _checked(self.specs.parse(source, report), self.specs, report, (*self.chain, source.name))
+        if made is not None:
+            self.specs.prove(made.program, report)
+        for problem in report.problems:
+            self.report.add(problem)
+        return None if report.errors else made
 
 
 def _used(scope: Scope, tree: s.SyntaxTree, find: Find, parse: Parse, chain: tuple[str, ...],

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 CLASSES = ("time", "request", "batch", "feature", "latent", "head", "expert", "vocab")
+LAYER = "layer"  # the class of what counts rounds: no file declares such an index, a `for` brings it
 SUMMED = frozenset({"feature", "latent", "head", "expert", "vocab"})
 WITHOUT_NUMBERS = frozenset({"request", "batch"})
 

@@ -27,7 +27,7 @@ from einc.indices import Index, IndexSet
 from einc.mixing import chance, hashed
 from einc.primitives import HASHES, PRIMITIVES
 from einc.problems import WrongData, WrongType
-from einc.rounds import Cut, needs, run, thirds
+from einc.rounds import Cut, Turns, needs, run, steps, thirds
 from einc.sizes import at, solve_sizes
 from einc.terms import (
     Apply,
@@ -64,10 +64,9 @@ def interpret(program: Program, arrays: Mapping[str, Array], sizes: Mapping[str,
     WrongData where the arrays do not fit each other or a read leaves its range; WrongType for a wrong element type.
     """
     given = {key: np.asarray(array) for key, array in arrays.items()}
-    known = solve_sizes(program, {key: array.shape for key, array in given.items()}, sizes or {})
-    machine = _Machine(program, known, {t.key: _typed(t, given[t.key]) for t in program.inputs()})
-    by_target: dict[str, Equation | Recur] = {e.target: e for e in program.equations}
-    by_target |= {key: recur for recur in program.recurs for key in recur.targets}
+    solved = solve_sizes(program, {key: array.shape for key, array in given.items()}, sizes or {})
+    machine = _Machine(program, solved, {t.key: _typed(t, given[t.key]) for t in program.inputs()})
+    by_target = steps(program)
     read = {key: needs(step) for key, step in by_target.items()}
     order = [key for key in TopologicalSorter(read).static_order() if key in by_target]
     last = {key: at for at, target in enumerate(order) for key in read[target]}
@@ -79,6 +78,8 @@ def interpret(program: Program, arrays: Mapping[str, Array], sizes: Mapping[str,
                     machine.values[target] = machine.solve(equation)
                 case Recur() as recur if target not in machine.values:
                     _rounds(machine, recur, cut)
+                case Turns() as turns if target not in machine.values:
+                    turns.run(machine.values, machine.solve, machine.extent)
             for key in [k for k in machine.values if last.get(k, at) <= at and k not in kept]:
                 del machine.values[key]
     return {name: machine.values[tensor].copy() for name, tensor in program.outputs}

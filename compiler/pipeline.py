@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from einc.checker import Specs
 from einc.checker import check as check_tree
 from einc.errors import Help, Report, Source, Span
 from einc.normalise import normalise
@@ -87,11 +88,17 @@ def check(source: Source, report: Report, *, strict: bool = False, proved: bool 
     tree = syntax(source, report)
     if not tree.statements and not report.errors:
         report.add(NotText("there is no statement in it", Span(source, 0, 0), helps=(Help("write declarations and equations"),)))
-    program = check_tree(tree, _prelude(), report, find, syntax)
-    for recur in program.recurs if program is not None and proved else ():
+    program = check_tree(tree, Specs(_prelude(), find, syntax, _prove), report)
+    if program is not None and proved:
+        _prove(program, report)
+    return None if report.errors or (strict and report.warnings) else program
+
+
+def _prove(program: TypedProgram, report: Report) -> None:
+    """Reports rounds whose result may depend on how their domain is cut."""
+    for recur in program.recurs:
         for found in unproved(recur):
             report.add(found.problem())
-    return None if report.errors or (strict and report.warnings) else program
 
 
 def normal(program: TypedProgram) -> NormalProgram:

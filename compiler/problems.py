@@ -233,7 +233,10 @@ class CannotUse(Problem):
     code = "E0212"
     title = "a spec that cannot be used"
     example = 'use "no_such_spec"'
-    explanation = "`use` looks beside the file, then among the specs that come with einc. Specs may not use each other in a circle."
+    explanation = (
+        "`use`, and a call, look beside the file, then among the specs that come with einc. Specs may not use or call each other "
+        "in a circle."
+    )
 
 
 class OverridesNothing(Problem):
@@ -264,6 +267,31 @@ class WrongArguments(Problem):
     explanation = (
         "A call gives one argument for each parameter. A parameter with an index needs an argument that has one to give. What is "
         "hashed, such as the seed of a dropout, is a whole number."
+    )
+
+
+class CannotCall(Problem):
+    code = "E0217"
+    title = "a spec that cannot be called here"
+    example = "index t : time(T)\nindex f : feature(D)\ninput x_t^f\ndef g(a) = attention(X = a)\noutput y_t^f = g(x_t^f)"
+    explanation = (
+        "`attention(X = H_t^f)` is the only output of the spec `attention`. Its names are its own, its inputs are given by their "
+        "Python names, and what the call does not give is asked of the caller. Indices of an argument that the spec does not have "
+        "pass through."
+    )
+
+
+class AskedTwice(Problem):
+    code = "E0218"
+    title = "one name is asked of the caller twice"
+    example = (
+        "index t : time(T)\nindex f : feature(d_model)\ninput X_t^f\nY_t^f = attention(X = X_t^f)\n"
+        "output Z_t^f = attention(X = Y_t^f)"
+    )
+    explanation = (
+        "What a call of a spec does not give is asked of the caller under the same Python name. Where another call asks for that "
+        "name too, or an input has it, two readings are possible: one tensor for both, or one for each. Declare what is meant "
+        "and give it: `attention(X = Y_t^f, W_Q = W_{Q h f}^d)`."
     )
 
 

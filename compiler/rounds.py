@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from einc.domains import negation
 from einc.folds import FOLDS
-from einc.indices import Index
+from einc.indices import Index, IndexSet
 from einc.terms import (
     ONE,
     TRUE,
@@ -23,8 +23,10 @@ from einc.terms import (
     Equation,
     Fold,
     Position,
+    Program,
     Read,
     Recur,
+    Repeat,
     Term,
     Where,
     both,
@@ -201,8 +203,42 @@ def thirds(extent: int) -> Sequence[Sequence[int]]:
     return [range(start, extent, 3) for start in (1, 0, 2)]
 
 
-def needs(step: Equation | Recur) -> set[str]:
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Rounds in order, with what is made in each."""
+
+    repeat: Repeat
+    body: tuple[Equation, ...]
+
+    def run(self, values: Values, solve: Callable[[Equation], Any], extent: Callable[[IndexSet], int]) -> None:
+        """The states after the last round; what a round makes is gone."""
+        index, states = self.repeat.index, self.repeat.states
+        values.update({state: values[first] for state, first, _ in states})
+        for place in range(extent(index.set)):
+            here = {index: Const(Fraction(place + index.set.start))}
+            for e in self.body:
+                values[e.target] = solve(replace(e, domain=substitute(e.domain, here), body=substitute(e.body, here)))
+            values.update({state: values[following] for state, _, following in states})
+        for key in values.keys() & set(self.repeat.inside):
+            del values[key]
+
+
+def steps(program: Program) -> dict[str, Equation | Recur | Turns]:
+    """What gives each tensor its value: its equation, or the rounds that it is a state of."""
+    inner = {key for repeat in program.repeats for key in repeat.inside}
+    out: dict[str, Equation | Recur | Turns] = {e.target: e for e in program.equations if e.target not in inner}
+    out |= {key: recur for recur in program.recurs for key in recur.targets}
+    for repeat in program.repeats:
+        turns = Turns(repeat, tuple(e for e in program.equations if e.target in repeat.inside))
+        out |= {state: turns for state, _, _ in repeat.states}
+    return out
+
+
+def needs(step: Equation | Recur | Turns) -> set[str]:
     """The tensors that must be there before."""
+    if isinstance(step, Turns):
+        made = {*step.repeat.inside, *(state for state, _, _ in step.repeat.states)}
+        return {first for _, first, _ in step.repeat.states}.union(*map(needs, step.body)) - made
     if isinstance(step, Equation):
         return {r.tensor for t in (step.domain, step.body) for r in reads(t)}
     found = {r.tensor for r in reads(step.domain)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from einc.indices import WITHOUT_NUMBERS, Index, IndexSet, number
+from einc.indices import LAYER, WITHOUT_NUMBERS, Index, IndexSet, number
 from einc.spelling import GREEK
 from einc.syntax import Statement, SyntaxTree
 from einc.terms import (
@@ -21,6 +21,7 @@ from einc.terms import (
     Program,
     Read,
     Recur,
+    Repeat,
     Size,
     Slot,
     Tensor,
@@ -63,18 +64,23 @@ def _program(program: Program, explicit: bool) -> str:
     lines += [f"dim {name}" for name in _free_sizes(program, indices)]
     lines += [f"dim {name} = {value}" for name, value in program.sizes.items()]
     lines.append("")
-    for tensor in program.inputs():
-        lines.append(f"{tensor.role} {writer.declared(tensor)}{' : int' if tensor.integer else ''}")
+    lines += [writer.asked(tensor) for tensor in program.inputs() if _counting(tensor) is None]
     lines.append("")
     lines += [line for step in _steps(program) for line in writer.step(step)]
     lines += [f"output {writer.declared(program.tensors[key])} : all" for _, key in program.outputs]
     return "\n".join(lines) + "\n"
 
 
-def _steps(program: Program) -> list[Equation | Recur]:
+def _steps(program: Program) -> list[Equation | Recur | Repeat]:
     """The equations as they are written: those that stand for rounds once, as rounds, where the first of them is."""
-    by = {key: recur for recur in program.recurs for key in recur.targets}
+    by: dict[str, Recur | Repeat] = {key: recur for recur in program.recurs for key in recur.targets}
+    by |= {key: repeat for repeat in program.repeats for key in repeat.inside}
     return list(dict.fromkeys(by.get(e.target, e) for e in program.equations))
+
+
+def _counting(tensor: Tensor) -> Index | None:
+    """What counts the rounds, where the tensor has a slot for it."""
+    return next((Index(slot.name, slot.set) for slot in tensor.slots if slot.set.cls == LAYER), None)
 
 
 def _indices(program: Program) -> dict[str, IndexSet]:
@@ -82,12 +88,14 @@ def _indices(program: Program) -> dict[str, IndexSet]:
     found: dict[str, IndexSet] = {}
     for tensor in program.tensors.values():
         for slot in tensor.slots:
-            if _is_letter(slot.name):
+            if _is_letter(slot.name) and slot.set.cls != LAYER:
                 found.setdefault(slot.name.rstrip("'"), slot.set)
-    for step in _steps(program):
-        equations = (step,) if isinstance(step, Equation) else (*step.starts, *step.inside, *step.updates)
-        own = () if isinstance(step, Equation) else (*step.fixed, step.index)
-        for index in (*own, *(i for e in equations for i in _mentioned(e))):
+    for recur in program.recurs:
+        equations = (*recur.starts, *recur.inside, *recur.updates)
+        for index in (*recur.fixed, recur.index, *(i for e in equations for i in _mentioned(e))):
+            found.setdefault(index.name.rstrip("'"), index.set)
+    for index in (i for e in program.equations for i in _mentioned(e)):
+        if index.set.cls != LAYER:
             found.setdefault(index.name.rstrip("'"), index.set)
     for parts in program.sums.values():
         for part in parts:
@@ -105,6 +113,7 @@ _LETTERS = [*"defghijklmnopqrstuvwxyz", *(a + b for a in "defghijklm" for b in "
 def _free_sizes(program: Program, indices: dict[str, IndexSet]) -> list[str]:
     """Sizes that no index declares."""
     declared = {name for set_ in indices.values() for name in set_.extent.sizes} | set(program.sizes)
+    declared |= {name for repeat in program.repeats for name in repeat.index.set.extent.sizes}
     terms = (t for e in program.equations for root in (*e.axes, e.domain, e.body) for t in walk(root))
     used = dict.fromkeys(name for t in terms if isinstance(t, Size) for name in sorted(t.extent.sizes))
     return [name for name in used if name not in declared]
@@ -178,10 +187,15 @@ class _Writer:
         tensor = self.program.tensors[equation.target]
         return replace(self, labels=self._on_both_levels(equation))._equation(tensor, equation, sign)
 
-    def step(self, step: Equation | Recur) -> list[str]:
+    def asked(self, tensor: Tensor) -> str:
+        return f"{tensor.role} {self.declared(tensor)}{' : int' if tensor.integer else ''}"
+
+    def step(self, step: Equation | Recur | Repeat) -> list[str]:
         """An equation, or rounds: what the states start with, and the block."""
         if isinstance(step, Equation):
             return [self.equation(step)]
+        if isinstance(step, Repeat):
+            return self._repeat(step)
         lines = [self.equation(e) for e in step.starts]
         if step.fixed:
             lines.append(f"for {', '.join(i.name for i in step.fixed)}:")
@@ -195,6 +209,21 @@ class _Writer:
             lines.append(f"{pad}for {', '.join(said or [whole])}:")
         lines += [f"{pad}    {self.equation(e)}" for e in step.inside]
         return lines + [f"{pad}    {self.equation(e, '←')}" for e in step.updates]
+
+    def _repeat(self, repeat: Repeat) -> list[str]:
+        """Rounds in order, with the inputs of which each takes its own part."""
+        tensors, over = self.program.tensors, repeat.index.set
+
+        def copied(left: str, right: str, sign: str) -> str:
+            scripts = _scripts([(slot, slot.name) for slot in tensors[left].slots])
+            return f"{self.name(tensors[left])}{scripts} {sign} {self.name(tensors[right])}{scripts}"
+
+        lines = [copied(state, first, "=") for state, first, _ in repeat.states]
+        lines.append(f"for {repeat.index.name} ∈ {over.start}..{over.extent + number(over.start - 1)}:")
+        block = [self.asked(t) for t in self.program.inputs() if _counting(t) == repeat.index]
+        block += [self.equation(e) for e in self.program.equations if e.target in repeat.inside]
+        block += [copied(state, following, "←") for state, _, following in repeat.states]
+        return lines + [f"    {line}" for line in block]
 
     def _on_both_levels(self, equation: Equation) -> frozenset[Index]:
         levels: dict[Index, set[str]] = {i: set() for i in equation.indices if i.set.summed}

@@ -60,6 +60,7 @@ def _sets(program: Program) -> Iterator[IndexSet]:
     """The sets that the tensors and the equations run over."""
     used = {t.key for t in program.inputs()} | {e.target for e in program.equations}
     yield from (slot.set for key in sorted(used) for slot in program.tensors[key].slots)
+    yield from (repeat.index.set for repeat in program.repeats)
     for term in _terms(program):
         yield from (index.set for index in bound_indices(term))
         match term:

@@ -197,6 +197,18 @@ class Recur:
 
 
 @dataclass(frozen=True, slots=True)
+class Repeat:
+    """Rounds in order, one for each value of `index`, which stands free in the equations of a round, those of `inside`.
+
+    A state, which has no equation, is (its tensor, its value before the first round, what a round makes the next one).
+    """
+
+    index: Index
+    states: tuple[tuple[str, str, str], ...]
+    inside: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """What typed and normal programs have in common: `sizes` are fixed by a `dim`, `source` names the file.
 
@@ -213,11 +225,12 @@ class Program:
     sums: Mapping[IndexSet, tuple[Index, ...]] = field(default_factory=dict)  # direct sums and their parts
     source: str = ""
     recurs: tuple[Recur, ...] = ()
+    repeats: tuple[Repeat, ...] = ()  # in an order in which each finds what it reads
 
     def inputs(self) -> tuple[Tensor, ...]:
         """The tensors asked of the caller, those that some equation reads, in the order declared."""
         read = {r.tensor for e in self.equations for t in (e.domain, e.body) for r in reads(t)}
-        read |= {tensor for _, tensor in self.outputs}
+        read |= {tensor for _, tensor in self.outputs} | {first for r in self.repeats for _, first, _ in r.states}
         return tuple(t for t in self.tensors.values() if t.role != "local" and t.key in read)
 
     def block_of(self, condition: Term) -> tuple[Term, Tensor] | None:

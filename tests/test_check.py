@@ -366,7 +366,7 @@ def test_what_binds_how(one: str, other: str) -> None:
     ("2 (x_t ⊕ z_t)", "E0604"),
     ("1..T", "E0110"), ("(x_t, z_t)", "E0202"), ("(x_t)_t", "E0107"), ("exp(x_t, z_t)", "E0216"), ("floor()", "E0216"),
     ("max(x_t)", "E0216"),
-    ("softcap(x_t)", "E0216"), ("relu_{t}(x_t)", "E0216"), ("x_t @ 2", "E0112"), ("spec(X = x_t)", "E0116"), ("δ_t", "E0204"),
+    ("softcap(x_t)", "E0216"), ("relu_{t}(x_t)", "E0216"), ("x_t @ 2", "E0112"), ("spec(X = x_t)", "E0212"), ("δ_t", "E0204"),
     ("δ_t^f", "E0401"),
     ("ε_t^s x_s", "E0401"), ("topk_{s}(x_s, 2)", "E0701"),
     ("topk_{s ≤ t}(x_s)", "E0216"), ("topk(x_t, 2)", "E0106"), ("topk", "E0111"),

@@ -445,7 +445,7 @@ BAD = {
     "z = 0\nz ← z + Σ_{s in 1..T} x_s\noutput z": "E0705",
     "for s in 1..T:\n    z ← z + x_s\noutput z": "E0702",
     "for s in 1..T:\n    z = 0\n    z ← z + x_s\noutput z": "E0702",
-    "z = 0\nfor i in 1..N:\n    z ← z + x_s\noutput z": "E0215",
+    "z = 0\nfor i in 1..T:\n    z ← z + x_s\noutput z": "E0215",
     "z = 0\nfor i:\n    z ← z + x_s\noutput z": "E0118",
     "z = 0\nfor B ⊆ {s ≤ t}:\n    z ← z + Σ_{s ∈ B} x_s\noutput z": "E0118",
     "m_s = max(m_{s-2}, x_s)\noutput m_s": "E0406",

@@ -11,8 +11,24 @@ from einc.checking.elaborate import Work
 from einc.checking.scope import Signature
 from einc.errors import Help, Label, Source, Span
 from einc.indices import IndexSet
-from einc.problems import OnePythonName, Undeclared
-from einc.terms import Equation, Fold, Join, Pack, Part, Position, Read, Recur, Tensor, Term, TypedProgram, reads, transform, walk
+from einc.problems import AskedTwice, OnePythonName, Undeclared
+from einc.terms import (
+    Equation,
+    Fold,
+    Join,
+    Pack,
+    Part,
+    Position,
+    Read,
+    Recur,
+    Repeat,
+    Tensor,
+    Term,
+    TypedProgram,
+    reads,
+    transform,
+    walk,
+)
 
 
 def stem(source: Source) -> str:
@@ -23,14 +39,16 @@ def stem(source: Source) -> str:
     return made + "_" * keyword.iskeyword(made)
 
 
-def outputs(work: Work, recurs: list[Recur]) -> list[Signature]:
+def outputs(work: Work, recurs: list[Recur], repeats: list[Repeat]) -> list[Signature]:
     """The declared outputs, else what is defined and never read; what a round makes anew is none."""
     chosen = work.collected.outputs
     if not chosen:
         updates = (e for recur in recurs for e in recur.updates)
         everything = [*work.equations.values(), *work.made.equations, *updates]
-        read = {r.tensor for e in everything for r in [*reads(e.body), *reads(e.domain)] if r.tensor != e.target}
-        read |= {e.target for recur in recurs for e in recur.inside}
+        own = {key: {s for s, _, _ in repeat.states} for repeat in repeats for key in repeat.inside}
+        read = {r.tensor for e in everything for r in [*reads(e.body), *reads(e.domain)]
+                if r.tensor != e.target and r.tensor not in own.get(e.target, ())}
+        read |= {e.target for recur in recurs for e in recur.inside} | own.keys()
         chosen = [x for x in work.collected.order if x.key not in read]
     lost = work.scope.lost
     for signature in chosen:
@@ -41,21 +59,25 @@ def outputs(work: Work, recurs: list[Recur]) -> list[Signature]:
     return chosen
 
 
-def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[Recur]) -> tuple[TypedProgram, Text] | None:
+def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[Recur],
+             repeats: list[Repeat]) -> tuple[TypedProgram, Text] | None:
     """The program, and what the audit needs to know of its text; None where two tensors want one name."""
     everything = {e.target: work.closed.get(e.target, e) for e in [*work.made.equations, *work.equations.values()]}
-    live = _live(everything, recurs, [x.key for x in chosen])
+    live = _live(everything, recurs, repeats, [x.key for x in chosen])
     names = _python_names(work, live, chosen)
     if names is None:
         return None
     tensors = {t.key: t for t in _tensors(work, live, names)}
-    equations = tuple(_renamed(everything[key], names) for key in _sorted(everything, set(live)))
+    repeats = [repeat for r in repeats if (repeat := _needed(r, live)) is not None]
+    order = list(_sorted(everything, set(live), repeats))
+    equations = tuple(_renamed(everything[key], names) for key in order if isinstance(key, str))
     used = set(_sets(tensors, equations))
     program = TypedProgram(
         stem(source), tensors, equations, tuple((names[x.key], names[x.key]) for x in chosen), dict(work.scope.fixed),
         {into: parts for into, parts in work.scope.splits.items() if {into, *parts} <= used},
         {into: parts for into, parts in work.scope.sums.items() if into in used}, source.name,
-        tuple(_living(recur, live, names) for recur in recurs if any(e.target in live for e in recur.updates)))
+        tuple(_living(recur, live, names) for recur in recurs if any(e.target in live for e in recur.updates)),
+        tuple(_named(key, names) for key in order if isinstance(key, Repeat)))
     return program, Text(work, names, chosen)
 
 
@@ -65,12 +87,14 @@ def _tensors(work: Work, live: dict[str, None], names: dict[str, str]) -> Iterat
             yield Tensor(names[x.key], x.name.written(work.scope.indices), x.slots, x.role, x.integer, x.span)
     for made in work.made.tensors:
         if made.key in live:
-            yield replace(made, key=names[made.key], text=names[made.key])
+            yield replace(made, key=names[made.key], text=names[made.key] if made.text == made.key else made.text)
 
 
 def _python_names(work: Work, live: dict[str, None], chosen: list[Signature]) -> dict[str, str] | None:
     signatures = {x.key: x for x in work.scope.signatures}
-    names: dict[str, str] = {}
+    names = _asked(work, live)
+    if names is None:
+        return None
     taken: dict[str, Signature] = {}
     for signature in (x for x in work.scope.signatures if x.key in live and (x.role != "local" or x in chosen)):
         python = _identifier(signature.alias or signature.name.python)
@@ -81,7 +105,7 @@ def _python_names(work: Work, live: dict[str, None], chosen: list[Signature]) ->
                                           Label(other.span, "declared here"),
                                           helps=(Help(f"say `as`: `{signature.span.text} as {python}2`"),)))
             return None
-        while python in taken:
+        while python in taken or python in names.values():
             python += "_out"
         taken[python] = signature
         names[signature.key] = python
@@ -95,6 +119,24 @@ def _python_names(work: Work, live: dict[str, None], chosen: list[Signature]) ->
             used.add(python)
             names[key] = python
     return names
+
+
+def _asked(work: Work, live: dict[str, None]) -> dict[str, str] | None:
+    """The names that calls of specs ask of the caller, each asked once; None where one is asked twice."""
+    given = {_identifier(x.alias or x.name.python): x.span for x in work.scope.signatures if x.role != "local" and x.key in live}
+    names = {key: python for key, (python, _) in work.made.asked.items() if key in live}
+    twice: dict[Span, list[str]] = {}
+    for key, python in names.items():
+        span = work.made.asked[key][1]
+        if python in given:
+            twice.setdefault(span, []).append(python)
+        given.setdefault(python, span)
+    for span, found in twice.items():
+        listed = ", ".join(f"`{x}`" for x in found)
+        work.report.add(AskedTwice(f"{listed}: asked by this call, and of another place too", span, "asks here",
+                                   Label(given[found[0]], "here too"), notes=("it could be one tensor for both, or one for each",),
+                                   helps=(Help(f"declare what is meant, and give it: `{found[0]} = …`"),)))
+    return None if twice else names
 
 
 def _identifier(name: str) -> str:
@@ -128,13 +170,26 @@ def _living(recur: Recur, live: dict[str, None], names: dict[str, str]) -> Recur
                    member=names.get(recur.member, recur.member))
 
 
-def _live(equations: dict[str, Equation], recurs: list[Recur], wanted: list[str]) -> dict[str, None]:
+def _needed(repeat: Repeat, live: dict[str, None]) -> Repeat | None:
+    """The part of the rounds that the outputs need."""
+    states = tuple(state for state in repeat.states if state[0] in live)
+    return replace(repeat, states=states, inside=tuple(k for k in repeat.inside if k in live)) if states else None
+
+
+def _named(repeat: Repeat, names: dict[str, str]) -> Repeat:
+    states = tuple((names[a], names[b], names[c]) for a, b, c in repeat.states)
+    return replace(repeat, states=states, inside=tuple(names[key] for key in repeat.inside))
+
+
+def _live(equations: dict[str, Equation], recurs: list[Recur], repeats: list[Repeat], wanted: list[str]) -> dict[str, None]:
     """The keys that the outputs need; of a recurrence also what only a round reads."""
     rounds: dict[str, list[Read]] = {}
     for recur in recurs:
         for e in (*recur.starts, *recur.inside, *recur.updates):
             inner = [*reads(e.body), *reads(e.domain), *reads(recur.domain)]
             rounds.setdefault(e.target, []).extend(inner + ([Read(recur.member, ())] if recur.member else []))
+    for repeat in repeats:
+        rounds.update({state: [Read(first, ()), Read(following, ())] for state, first, following in repeat.states})
     seen: dict[str, None] = {}
     stack = list(reversed(wanted))
     while stack:
@@ -147,22 +202,30 @@ def _live(equations: dict[str, Equation], recurs: list[Recur], wanted: list[str]
     return seen
 
 
-def _sorted(equations: dict[str, Equation], live: set[str]) -> list[str]:
-    """The live equations, each after what it reads, otherwise in the order they were made."""
-    out: list[str] = []
-    done: set[str] = set()
-    for key in equations:
-        stack = [(key, False)] if key in live else []
+def _sorted(equations: dict[str, Equation], live: set[str], repeats: list[Repeat]) -> Iterator[str | Repeat]:
+    """The live equations and rounds, each after what it reads, otherwise in the order they were made."""
+    owners = {state: repeat for repeat in repeats for state, _, _ in repeat.states}
+    within = {key: repeat for repeat in repeats for key in repeat.inside}
+
+    def before(here: str | Repeat) -> list[str | Repeat]:
+        if isinstance(here, Repeat):
+            return [*here.inside, *(first for _, first, _ in here.states)]
+        inner = [r.tensor for t in (equations[here].domain, equations[here].body) for r in reads(t)]
+        mine = within.get(here)
+        first = {state: first for state, first, _ in mine.states} if mine is not None else {}
+        return [first[k] if k in first else owners.get(k, k) for k in inner]
+
+    done: set[str | Repeat] = set()
+    for key in [*equations, *repeats]:
+        stack = [(key, False)] if isinstance(key, Repeat) or key in live else []
         while stack:
             here, ready = stack.pop()
             if ready:
-                out.append(here)
-            elif here in equations and here not in done:
+                yield here
+            elif here not in done and (isinstance(here, Repeat) or here in equations):
                 done.add(here)
                 stack.append((here, True))
-                inner = [r.tensor for t in (equations[here].domain, equations[here].body) for r in reads(t)]
-                stack.extend((k, False) for k in reversed(inner))
-    return out
+                stack.extend((k, False) for k in reversed(before(here)))
 
 
 def _rename_term(term: Term, names: dict[str, str]) -> Term:
@@ -199,7 +262,8 @@ class Text:
     @cached_property
     def spans(self) -> dict[str, Span]:
         """Where each tensor stands in the text."""
-        return {self.names[x.key]: x.span for x in self.work.scope.signatures if x.key in self.names}
+        made = {self.names[t.key]: t.span for t in self.work.made.tensors if t.key in self.names and t.span is not None}
+        return made | {self.names[x.key]: x.span for x in self.work.scope.signatures if x.key in self.names}
 
     @cached_property
     def masks(self) -> dict[str, Span]:

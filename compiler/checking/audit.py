@@ -60,7 +60,7 @@ def audit(program: TypedProgram, text: Text, report: Report) -> None:
     _masks(program, text, report)
     _keywords(program, text, report)
     for _, key in program.outputs:
-        equation = program.equation(key)
+        equation = _made_by(program, key)
         if equation is not None and equation.domain != TRUE and key not in text.meant:
             report.add(PartialOutput(f"the output `{key}` does not exist everywhere", spans.get(key),
                                      helps=(Help("reduce over the restricted index, or multiply by an indicator `1[…]`"),)))
@@ -148,6 +148,27 @@ def _flows(program: TypedProgram, text: Text, places: Mapping[Term, Span], spans
     """A tensor leaks, in a time set, if it depends on positions beyond those of its own indices; likewise for requests."""
     leaks: dict[str, dict[IndexSet, _Leak]] = {}
     folds = text.folds
+    rounds, known = [x for repeat in program.repeats for x in repeat.states], -1
+    # What a round leaks into a state leaks into the next round.
+    while known < (known := sum(map(len, leaks.values()))):
+        for state, first, following in rounds:
+            leaks[state] = {**leaks.get(first, {}), **leaks.get(following, {})}
+        _flow(program, folds, places, spans, leaks)
+    for _, key in program.outputs:
+        carried = {i.set: i for i in (_made_by(program, key) or Equation("", (), TRUE, Const(0.0))).indices}
+        for into, leak in leaks.get(key, {}).items():
+            if into in carried and key not in text.meant:
+                report.add(_leaking(key, carried[into], leak))
+
+
+def _made_by(program: TypedProgram, key: str) -> Equation | None:
+    """The equation of a tensor; of a state, that of its next value."""
+    return program.equation(next((c for repeat in program.repeats for a, _, c in repeat.states if a == key), key))
+
+
+def _flow(program: TypedProgram, folds: frozenset[Term], places: Mapping[Term, Span], spans: Mapping[str, Span],
+          leaks: dict[str, dict[IndexSet, _Leak]]) -> None:
+    """What each equation leaks, from what it reads leaks, and from where it reads."""
     for equation in program.equations:
         mine: dict[IndexSet, _Leak] = {}
         for at in _all(equation):
@@ -164,11 +185,6 @@ def _flows(program: TypedProgram, text: Text, places: Mapping[Term, Span], spans
                 mine[slot.set] = _Leak(place, at.read.tensor)
         if mine:
             leaks[equation.target] = mine
-    for _, key in program.outputs:
-        carried = {i.set: i for i in (program.equation(key) or Equation("", (), TRUE, Const(0.0))).indices}
-        for into, leak in leaks.get(key, {}).items():
-            if into in carried and key not in text.meant:
-                report.add(_leaking(key, carried[into], leak))
 
 
 def _within(equation: Equation, into: IndexSet, sub: Term, given: Term, rule: str) -> bool:

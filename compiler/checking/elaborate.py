@@ -75,7 +75,8 @@ class Work:
         self._keys()
         for rounds, fixed in self.collected.rounds.items():
             with self.scope.telling():
-                self._rounds(rounds, fixed)
+                if not rounds.layers:
+                    self._rounds(rounds, fixed)
         for signature in (*self.collected.order, *(x for x in self.scope.signatures if x.members)):
             self._settled(signature)
         for entry in self.collected.updates:
@@ -211,7 +212,8 @@ class Work:
         if signature.integer and not letters:
             self.scope.scalars.add(signature.name.base)
         terms = tuple(_axis(axis, self.scope) for axis in entry.left.axes)
-        self.equations[id(signature)] = Equation(signature.key, terms, domain, result.term, " ".join(entry.span.text.split()))
+        body = made.opened(result.term)
+        self.equations[id(signature)] = Equation(signature.key, terms, domain, body, " ".join(entry.span.text.split()))
 
     def _evaluated(self, entry: Entry, made: Made, report: Report) -> tuple[Value, Term]:
         """What the right side means, and where the equation holds."""
@@ -220,7 +222,7 @@ class Work:
         if rounds is not None:
             if rounds.index is None:
                 raise Silent("told with the rounds")
-            if not rounds.block and any(x.loop.rounds is rounds for x in self.collected.updates):
+            if rounds.layers or (not rounds.block and any(x.loop.rounds is rounds for x in self.collected.updates)):
                 left |= {rounds.index}
         context = self._context(signature.key, left, made, report, entry.loop)
         said = restriction(replace(context, held=context.held), entry.restrictions)

@@ -10,6 +10,7 @@ from einc.checking.names import Name, head, index_name, size_name
 from einc.checking.ordering import place
 from einc.checking.predicates import binder, is_condition, predicate
 from einc.checking.rules import closed
+from einc.checking.spec_calls import is_spec_call, spec_call, spec_name
 from einc.checking.tensors import map_value, read
 from einc.checking.values import Context, Occurrence, Value, literal, merged, multiplied, once
 from einc.domains import proves
@@ -27,7 +28,6 @@ from einc.problems import (
     NeedsArguments,
     NoNumber,
     NotApplicable,
-    NotYet,
     PartialOutput,
     RelationAsValue,
     TooDeep,
@@ -234,7 +234,8 @@ def _applied(context: Context, factors: tuple[s.Expression, ...], operators: tup
             return _powered(context, call(context, name[0], name[1], group, span), power), at + 2
         if (called := index_name(factor)) in context.scope.maps:
             return _powered(context, map_value(context, called, group.items, span), power), at + 2
-        _refuse_spec(context, factor, group, span)
+        if (found := _spec(context, factor, group, span)) is not None:
+            return _powered(context, found, power), at + 2
     if name is not None and is_function(context, name[0]) and not _is_parameter(context, factor):
         raise NeedsArguments(f"`{factor.span.text}` is a function and needs its argument in parentheses", factor.span,
                              helps=(Help(f"write `{factor.span.text}(…)`"),))
@@ -256,14 +257,15 @@ def _indicator(context: Context, group: s.Group, span: Span) -> Value:
     return Value(Where(condition, ONE), TRUE, free, integer=True)
 
 
-def _refuse_spec(context: Context, factor: s.Expression, group: s.Group, span: Span) -> None:
+def _spec(context: Context, factor: s.Expression, group: s.Group, span: Span) -> Value | None:
     """`spec(X = …)`: arguments by name are those of a spec."""
-    if not group.items or any(isinstance(x, s.Relation) and x.operators[0] in ("=", ":=") for x in group.items):
-        found = head(factor)
-        if found is not None and (found[0].base in context.scope.lost or found[0].python in context.scope.lost):
-            raise Silent("told with its declaration")
-        raise NotYet(f"`{span.text}` calls a spec, which this release does not compile", span,
-                     helps=(Help("`use` the spec, and override what differs"),))
+    name = spec_name(factor)
+    if name is None or not is_spec_call(group):
+        return None
+    found = head(factor)
+    if found is not None and (found[0].base in context.scope.lost or found[0].python in context.scope.lost):
+        raise Silent("told with its declaration")
+    return spec_call(context, name, group, span)
 
 
 def _is_parameter(context: Context, node: s.Expression) -> bool:

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator
 
 from einc import syntax as s
 from einc.checking.declare import defined_in
-from einc.checking.names import index_name
+from einc.checking.names import index_name, size_name
 from einc.checking.scope import OPEN, Loop, Rounds, Scope
 from einc.checking.scripts import Vocabulary
+from einc.checking.sets import extent_of
 from einc.errors import Help
-from einc.indices import Index
+from einc.indices import LAYER, Index, IndexSet, number
 from einc.problems import BadLoop, UnknownIndex
 
 Lines = list[tuple[s.Statement, Loop]]
@@ -22,6 +23,7 @@ _INSIDE = ("", "output", "mask", "set", "for")
 _SPELLINGS = (
     Help("write `for t, h:` to fix indices"),
     Help("write `for B ⊆ {s ≤ t}:` for rounds over blocks, `for s in 1..t:` for one element a round"),
+    Help("write `for ℓ in 1..N:` for N rounds of whatever stands below, a layer each"),
 )
 
 
@@ -36,14 +38,16 @@ def unfold(scope: Scope, statements: Iterable[s.Statement], around: Loop = OPEN)
         with scope.telling(statement):
             loop = _loop(scope, statement, around)
             for line in statement.block:
-                _allowed(line)
+                _allowed(line, loop)
             out += unfold(scope, statement.block, loop)
         if len(scope.report.problems) > before:
             scope.lost.update(defined_in(statement))
     return out
 
 
-def _allowed(line: s.Statement) -> None:
+def _allowed(line: s.Statement, loop: Loop) -> None:
+    if line.keyword in ("input", "weight") and loop.layer:
+        return
     if line.keyword not in _INSIDE or line.override:
         word = "override" if line.override else line.keyword
         raise BadLoop(f"`{word}` stands in a `for`", line.span, notes=("in a block stand equations, updates and masks",),
@@ -70,6 +74,9 @@ def _loop(scope: Scope, statement: s.Statement, around: Loop) -> Loop:
                 raise BadLoop(f"`{block}` has a meaning already, so it cannot name the blocks", name.span,
                               helps=(Help("choose another letter"),))
             return Loop(around.fixed, Rounds(block, (*_conditions(domain), *more), statement.span))
+    counted = _counted(scope, clauses)
+    if counted is not None:
+        return Loop(around.fixed, Rounds("", tuple(clauses), statement.span, index=counted, layers=True))
     for clause, index in zip(clauses, fixed, strict=True):
         if isinstance(clause, s.Relation) and clause.operators[0] == "in" and _unknown(scope, clause.operands[0]):
             place = clause.operands[0].span
@@ -80,6 +87,26 @@ def _loop(scope: Scope, statement: s.Statement, around: Loop) -> Loop:
         if isinstance(clause, s.Relation) and "subset" in clause.operators:
             raise BadLoop(f"`{clause.span.text}` names no blocks", clause.span, helps=_SPELLINGS)
     return Loop(around.fixed, Rounds("", tuple(clauses), statement.span))
+
+
+def _counted(scope: Scope, clauses: list[s.Expression]) -> Index | None:
+    """The index of `ℓ in 1..N`, where ℓ is no declared index and no declared index runs over so many: it counts the rounds."""
+    match clauses:
+        case [s.Relation((name, s.Range(low, high)), ("in",))] if _unknown(scope, name):
+            pass
+        case _:
+            return None
+    if size_name(high) is not None and _index(scope, high) is not None and size_name(high) not in scope.sizes:
+        return None
+    first, last = extent_of(low).constant, extent_of(high)
+    letter = index_name(name) or ""
+    if first not in (0, 1) or any(i.set.extent == last for i in scope.indices.values()):
+        return None
+    if letter in scope.sizes or letter in scope.reserved:
+        raise BadLoop(f"`{letter}` has a meaning already, so it cannot count the rounds", name.span,
+                      helps=(Help("choose another letter"),))
+    scope.extent_names(last, high.span)
+    return Index(letter, IndexSet(LAYER, last + number(1 - int(first)), int(first)))
 
 
 def _unknown(scope: Scope, node: s.Expression) -> bool:

@@ -18,6 +18,8 @@ def recurrences(work: Work) -> list[Recur]:
     out: list[Recur] = []
     owners: dict[str, Recur] = {}
     for rounds, fixed in work.collected.rounds.items():
+        if rounds.layers:
+            continue
         with work.scope.telling():
             recur = _recurrence(work, rounds, fixed)
             if recur is not None:

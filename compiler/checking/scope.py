@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from einc import syntax as s
 from einc.checking.names import Name
@@ -13,7 +13,7 @@ from einc.errors import Problem, Report, Span
 from einc.folds import FOLDS
 from einc.indices import Extent, Index, IndexSet
 from einc.primitives import PRIMITIVES
-from einc.terms import TRUE, Slot, Term
+from einc.terms import TRUE, Slot, Term, TypedProgram
 
 UNIFORM = "uniform"  # what it means depends on the indices of its argument, so no row and no definition says it
 CALLABLE = frozenset({UNIFORM, *(row.name for row in PRIMITIVES.values() if row.callable)})
@@ -64,7 +64,10 @@ class Members:
 
 @dataclass(eq=False)
 class Rounds:
-    """`for B ⊆ {s ≤ t}:`, or for one element a round: the name of the block, or none; `index` and `domain` come when it is read."""
+    """`for B ⊆ {s ≤ t}:`, or for one element a round: the name of the block, or none; `index` and `domain` come when it is read.
+
+    `layers`: `for ℓ in 1..N:`, rounds in order of whatever stands in the block, counted by an index that is theirs alone.
+    """
 
     block: str
     conditions: tuple[s.Expression, ...]
@@ -72,6 +75,7 @@ class Rounds:
     key: str = ""
     index: Index | None = None
     domain: Term = TRUE
+    layers: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +84,11 @@ class Loop:
 
     fixed: tuple[Index, ...] = ()
     rounds: Rounds | None = None
+
+    @property
+    def layer(self) -> tuple[Index, ...]:
+        """The index that counts the rounds, which what is asked for in them carries: none or one."""
+        return (self.rounds.index,) if self.rounds is not None and self.rounds.layers and self.rounds.index is not None else ()
 
 
 OPEN = Loop()  # nothing stands around
@@ -129,6 +138,20 @@ class Function:
         return self.own or tuple(dict.fromkeys(x for p in self.params for x, _ in p.letters))
 
 
+@dataclass(frozen=True)
+class Called:
+    """A spec that is called: what it means, and its folds over whole lines that were meant."""
+
+    program: TypedProgram
+    meant: frozenset[Term]
+
+
+class Library(Protocol):
+    """Finds a spec by the name that a call gives it. Problem where there is none."""
+
+    def __call__(self, name: str, span: Span) -> Called: ...
+
+
 @dataclass
 class Scope:
     """All that is declared. Filled by `declare` and `collect`, then only read.
@@ -152,6 +175,8 @@ class Scope:
     by_name: dict[Name, list[Signature]] = field(default_factory=dict)
     by_stem: dict[Name, list[Signature]] = field(default_factory=dict)
     stem_labels: dict[Name, frozenset[str]] = field(default_factory=dict)
+    library: Library | None = None
+    letters: dict[str, IndexSet] = field(default_factory=dict)  # the letters that called specs brought along
 
     def add(self, signature: Signature) -> None:
         stem = signature.name.stem

@@ -17,6 +17,7 @@ from einc.problems import (
     AmbiguousScript,
     AssignsInput,
     BadDeclaration,
+    BadLoop,
     BadScript,
     DefinedTwice,
     OverridesNothing,
@@ -77,11 +78,11 @@ def collect(scope: Scope, statements: Iterable[tuple[s.Statement, Loop]]) -> Col
     ordered = list(statements)
     found.rounds = {loop.rounds: loop.fixed for _, loop in ordered if loop.rounds is not None}
     outputs = [x.span.source for x, _ in ordered if x.keyword == "output"]
-    for statement, _ in ordered:
+    for statement, loop in ordered:
         if statement.keyword in ("input", "weight"):
             for clause in statement.clauses:
                 with scope.telling(statement, _stem(clause.body)):
-                    _declared(scope, statement, clause, "input" if statement.keyword == "input" else "weight")
+                    _declared(scope, statement, clause, "input" if statement.keyword == "input" else "weight", loop)
     for statement, loop in ordered:
         if statement.keyword in ("", "output"):
             with scope.telling(statement, _stems(statement)):
@@ -113,14 +114,19 @@ def left_side(scope: Scope, node: s.Expression, role: Role, declare: bool = True
     stem, scripts = found
     if (stem.python in scope.reserved or stem.python in scope.functions) and not stem.labels:
         raise Reserved(f"`{stem.python}` is a function", node.span, helps=(Help("choose another name"),))
-    known = readings(scripts, Vocabulary(scope.indices, scope.labels(stem), frozenset(scope.maps)))
+    if role != "local":
+        loop = Loop(loop.layer, loop.rounds)
+    known = readings(scripts, Vocabulary(_indices(scope, loop), scope.labels(stem), frozenset(scope.maps)))
     known = [r for r in known if all(i.kind != "expression" for i in r)]
     if len(known) > 1:
         raise _ambiguous(node, known)
     existing = _existing(scope, stem, known[0], loop, node.span) if known else None
     if existing is not None:
         return existing
-    name, items = _declaring(scope, stem, scripts, node)
+    name, items = _declaring(scope, stem, scripts, node, _indices(scope, loop))
+    if role == "local" and any(i.index in loop.layer for i in items if i.index is not None):
+        raise BadLoop(f"`{loop.layer[0]}` counts the rounds, and what a round makes is gone after it", node.span,
+                      helps=(Help(f"leave `{loop.layer[0]}` out on the left"),))
     written, items = items, carrying(items, loop.fixed, node.span)
     slots = tuple(_slot(scope, item) for item in items)
     axes = tuple(_axis(item) for item in items)
@@ -135,6 +141,11 @@ def left_side(scope: Scope, node: s.Expression, role: Role, declare: bool = True
         if declare:
             scope.add(signature)
     return Left(signature, axes, _carried(items, written))
+
+
+def _indices(scope: Scope, loop: Loop) -> dict[str, Index]:
+    """The indices that a line may speak of."""
+    return {**scope.indices, **{i.name: i for i in loop.layer}}
 
 
 def _carried(items: Reading, written: Reading) -> frozenset[Index]:
@@ -158,8 +169,9 @@ def _existing(scope: Scope, stem: Name, reading: Reading, loop: Loop, span: Span
     return None
 
 
-def _declaring(scope: Scope, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> tuple[Name, tuple[Item, ...]]:
-    found = readings(scripts, Vocabulary(scope.indices, None, frozenset(scope.maps)))
+def _declaring(scope: Scope, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression,
+               indices: dict[str, Index]) -> tuple[Name, tuple[Item, ...]]:
+    found = readings(scripts, Vocabulary(indices, None, frozenset(scope.maps)))
     plain = [r for r in found if all(i.kind != "expression" for i in r)]
     if not plain:
         if any(c in scope.lost for script in scripts for c in script.span.text):
@@ -224,12 +236,13 @@ def _axis(item: Item) -> tuple[Index, ...]:
 # declarations
 
 
-def _declared(scope: Scope, statement: s.Statement, clause: s.Clause, role: Literal["input", "weight"]) -> None:
+def _declared(scope: Scope, statement: s.Statement, clause: s.Clause, role: Literal["input", "weight"],
+              loop: Loop) -> None:
     if isinstance(clause.body, s.Relation):
         raise BadDeclaration(f"{_a(role)} is given by the caller, so it has no equation", clause.span,
                              helps=(Help(f"leave out `{role}`, or what follows the name"),))
     known = len(scope.signatures)
-    left = left_side(scope, clause.body, role)
+    left = left_side(scope, clause.body, role, loop=loop)
     signature = left.signature
     if len(scope.signatures) == known:
         before, here = signature.span, clause.body.span

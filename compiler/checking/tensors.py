@@ -108,7 +108,7 @@ def _matches(context: Context, stem: Name, scripts: tuple[s.Script, ...], span: 
 def _carried(context: Context, signature: Signature, items: tuple[Item, ...], span: Span) -> tuple[Item, ...] | None:
     """The items of a use that leaves out indices that its block fixes, with these in their slots."""
     written = {x.index for item in items for x in (item, *item.parts)}
-    missing = {i: Item("index", i.name, slot_of(i).level, span, i) for i in context.loop.fixed
+    missing = {i: Item("index", i.name, slot_of(i).level, span, i) for i in (*context.loop.layer, *context.loop.fixed)
                if i in signature.carried and i not in written}
     ordered = match_slots(context.scope, signature.slots, carrying(items, missing, span))
     if ordered is not None or not missing.keys() <= set(signature.letters):

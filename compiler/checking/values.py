@@ -22,6 +22,7 @@ from einc.terms import (
     Fold,
     Position,
     Read,
+    Repeat,
     Size,
     Slot,
     Tensor,
@@ -30,6 +31,8 @@ from einc.terms import (
     both,
     conjuncts,
     free_indices,
+    reads,
+    substitute,
     walk,
 )
 
@@ -92,6 +95,8 @@ class Made:
     bound: set[Index] = field(default_factory=set)  # what some binder or definition of the equation runs over
     calls: list[None] = field(default_factory=list)  # one for each application of a definition
     ranks: dict[str, IndexSet] = field(default_factory=dict)  # the letters of places in sets
+    asked: dict[str, tuple[str, Span]] = field(default_factory=dict)  # what calls of specs ask for: its Python name, and the call
+    repeats: list[Repeat] = field(default_factory=list)  # those of called specs
 
     def fresh(self, stem: str) -> str:
         """A key that nothing has yet."""
@@ -110,6 +115,20 @@ class Made:
     def take(self, other: Made) -> None:
         self.tensors += other.tensors
         self.equations += other.equations
+        self.asked |= other.asked
+        self.repeats += other.repeats
+
+    def opened(self, term: Term) -> Term:
+        """What a read means that is the only one of an equation made here, which then is dropped: it needs no second name."""
+        match term:
+            case Read(key, subs) if all(isinstance(sub, Position) for sub in subs) and len(set(subs)) == len(subs):
+                found = next((e for e in self.equations if e.target == key and e.domain == TRUE), None)
+                states = {x for repeat in self.repeats for state in repeat.states for x in state}
+                others = {r.tensor for e in self.equations for t in (e.domain, e.body) for r in reads(t)}
+                if found is not None and key not in others | states and all(isinstance(axis, Position) for axis in found.axes):
+                    self.equations.remove(found)
+                    return substitute(found.body, dict(zip(found.indices, subs, strict=True)))
+        return term
 
     def drop(self) -> None:
         self.taken.difference_update(self.keys)
@@ -143,7 +162,9 @@ class Context:
 
     @property
     def indices(self) -> Mapping[str, Index]:
-        return self.scope.indices if self.letters is None else self.letters
+        if self.letters is not None:
+            return self.letters
+        return {**self.scope.indices, **{i.name: i for i in self.loop.layer}} if self.loop.layer else self.scope.indices
 
     def vocabulary(self, labels: frozenset[str] | None) -> Vocabulary:
         scalars: Set[str]
@@ -166,7 +187,7 @@ class Context:
         plain = isinstance(value.term, Const | Position | Size | Read)
         if plain and not any(isinstance(x, Fold) for x in walk(value.term)):
             return value
-        free = free_indices(value.term)
+        free = free_indices(value.term).difference(self.loop.layer)
         indices = tuple(dict.fromkeys([*(i for i in order if i in free), *sorted(free, key=_order)]))
         key = self.made.fresh(f"{self.owner}_{stem}")
         slots = tuple(Slot(i.set, "lower", i.name) for i in indices)
