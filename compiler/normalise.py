@@ -11,14 +11,17 @@ Non-goals: order of contractions, what is stored, anything about cost.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from graphlib import TopologicalSorter
 
 from einc.chosen import at_chosen
 from einc.domains import negation
 from einc.folds import FOLDS
 from einc.gating import appearance, axis_order, inline_gates
 from einc.indices import Index, IndexSet, number
+from einc.repeats import outside, part, read_by, round_of
 from einc.simplify import factors, simplify
 from einc.terms import (
     ONE,
@@ -32,7 +35,9 @@ from einc.terms import (
     Pack,
     Part,
     Position,
+    Program,
     Read,
+    Repeat,
     Size,
     Tensor,
     Term,
@@ -56,19 +61,69 @@ _COSTLY = frozenset({"exp", "log", "sqrt", "sin", "cos", "tanh", "erf", "pow", "
 
 def normalise(program: TypedProgram) -> NormalProgram:
     """The same program in normal form."""
-    inlined = inline_gates(at_chosen(program))
+    if program.repeats:
+        return _with_rounds(program)
+    equations, known = _flat(program, dict(program.tensors))
+    keys = {e.target for e in equations}
+    tensors = {k: t for k, t in known.items() if t.role != "local" or k in keys}
+    return NormalProgram(
+        program.name, tensors, tuple(equations), program.outputs, program.sizes, program.splits, program.sums, program.source
+    )
+
+
+def _with_rounds(program: TypedProgram) -> NormalProgram:
+    """The equations of each of the rounds, then all others; what is the same in every round is made before the first."""
+    tensors, repeats = dict(program.tensors), list[Repeat]()
+    rounds, once = list[Equation](), list[Equation]()
+    for repeat in program.repeats:
+        one = round_of(replace(program, tensors=tensors), repeat, own=True)
+        equations, known = _flat(one.program, {**tensors, **one.program.tensors})
+        tensors |= {k: t for k, t in known.items() if k not in tensors and k != one.counter}
+        early = one.once(equations)
+        later = [one.restored(e) for e in equations if e not in early]
+        once += early
+        rounds += later
+        repeats.append(replace(repeat, inside=tuple(e.target for e in later)))
+    read = {k for e in (*rounds, *once) for k in read_by(e)} | {first for repeat in repeats for _, first, _ in repeat.states}
+    plain = outside(program)
+    wanted = [key for key in (e.target for e in plain) if key in read or key in {k for _, k in program.outputs}]
+    stretch = part(program, plain, wanted, tensors)
+    equations, known = _flat(stretch, {**tensors, **stretch.tensors})
+    everything = {e.target: e for e in (*equations, *once, *rounds)}
+    kept = {*everything, *(state for repeat in repeats for state, _, _ in repeat.states)}
+    tensors |= {k: t for k, t in known.items() if k not in tensors}
+    tensors = {k: program.tensors.get(k, t) for k, t in tensors.items() if t.role != "local" or k in kept}
+    ordered = tuple(everything[k] for k in _in_order(everything, repeats))
+    return NormalProgram(
+        program.name, tensors, ordered, program.outputs, program.sizes, program.splits, program.sums, program.source,
+        repeats=tuple(repeats),
+    )  # fmt: skip
+
+
+def _in_order(equations: dict[str, Equation], repeats: list[Repeat]) -> Iterable[str]:
+    """Each equation after what it reads; what reads the states of finished rounds after all of these rounds."""
+    within = {key: repeat for repeat in repeats for key in repeat.inside}
+    owner = {state: repeat for repeat in repeats for state, _, _ in repeat.states}
+    place = {key: n for n, key in enumerate(equations)}
+    before: dict[str, list[str]] = {}
+    for key, equation in equations.items():
+        found = read_by(equation) | {first for _, first, _ in (within[key].states if key in within else ())}
+        for repeat in (owner[k] for k in read_by(equation) if k in owner and owner[k] is not within.get(key)):
+            found |= {*repeat.inside, *(k for _, first, following in repeat.states for k in (first, following))}
+        before[key] = sorted(found & equations.keys(), key=place.__getitem__)
+    return TopologicalSorter(before).static_order()
+
+
+def _flat(program: Program, tensors: dict[str, Tensor]) -> tuple[list[Equation], dict[str, Tensor]]:
+    """The equations in normal form that the outputs need, and all tensors."""
+    inlined = inline_gates(at_chosen(replace(program, tensors=tensors)))
     work = _Flat(dict(inlined.tensors))
     for equation in inlined.equations:
         work.add(equation)
     equations = needed(work.equations, [key for _, key in program.outputs])
-    keys = {e.target for e in equations}
-    tensors = {k: t for k, t in work.tensors.items() if t.role != "local" or k in keys}
-    out = NormalProgram(
-        program.name, tensors, tuple(equations), program.outputs, program.sizes, program.splits, program.sums, program.source
-    )
-    broken = next((e for e in out.equations if not is_normal(e)), None)
+    broken = next((e for e in equations if not is_normal(e)), None)
     assert broken is None, f"not normal: {broken}"
-    return out
+    return equations, work.tensors
 
 
 def is_normal(equation: Equation) -> bool:

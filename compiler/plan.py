@@ -2,7 +2,7 @@
 
 Module  inputs, outputs, buffers, steps
 Shell   what a class around the module's function holds: how its weights begin, which scalars speak of chance
-Step    Contract | Kernel | Concat | Runs | Choose
+Step    Contract | Kernel | Concat | Runs | Call | Pick | Grouped | Choose | Repeat
 Kernel  axes, lets, stores: a tile of every grid axis at a time, the other axes whole
 Let     one value: its axes, its kind, and the one operation that makes it
 """
@@ -431,13 +431,35 @@ class Choose:
     options: tuple[Option, ...]
 
 
-Step = Leaf | Choose
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The body once for each value of the index, in order: a function of its own that is called in a loop.
+
+    `given` are (input of the body, buffer, the axis of which each round takes its own place); `counter` is the input that is the
+    value itself, or empty. A state is (buffer, buffer of its first value, what the body makes the next); `sizes` are handed on.
+    """
+
+    index: Index
+    body: Module
+    given: tuple[tuple[str, str, int | None], ...]
+    counter: str
+    states: tuple[tuple[str, str, str], ...]
+    sizes: tuple[tuple[str, str], ...]
+
+
+Step = Leaf | Choose | Repeat
 
 
 def leaves(steps: Iterable[Step]) -> Iterator[Leaf]:
-    """The steps, and those of every option."""
+    """The steps, and those of every option; what rounds do is not among them."""
     for step in steps:
-        yield from (s for o in step.options for s in o.steps) if isinstance(step, Choose) else (step,)
+        match step:
+            case Choose():
+                yield from (s for o in step.options for s in o.steps)
+            case Repeat():
+                pass
+            case _:
+                yield step
 
 
 @dataclass(frozen=True, slots=True)

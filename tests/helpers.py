@@ -79,15 +79,22 @@ def module_of(case: Case, tiles: Tiles | None = None) -> Function:
 
 
 def cut(source: str, tiles: Tiles) -> str:
-    """The emitted text with the steps of its loops as given, whatever the sizes."""
-    body, *helpers = source.split("\n\n\ndef _")
-    loops = re.findall(r"^ *for [\w, ]+ in (?:range|_pieces)\(.*, (\w+)\):$", body, flags=re.MULTILINE)
+    """The emitted text with the steps of its loops as given, whatever the sizes; rounds in order have none."""
+    body, *rest = source.split("\n\n\ndef _")
+    rounds = [part for part in rest if part.startswith("round")]
+    helpers = rest[len(rounds):]
+    return "\n\n\ndef _".join([*(_cut(part, tiles) for part in (body, *rounds)), *helpers])
+
+
+def _cut(body: str, tiles: Tiles) -> str:
+    loops = re.findall(r"^ *for [\w, ]+ in (?:range\(.*,|_pieces\().*, (\w+)\):$", body, flags=re.MULTILINE)
     for step in dict.fromkeys(loops):
         length = tiles[not step.startswith("rows")]
         body, found = re.subn(rf"^( *){step} = .*$", rf"\g<1>{step} = {length}", body, flags=re.MULTILINE)
         assert found == 1, f"{step} is not set in one place"
-    assert len(re.findall(r"^ *for ", body, flags=re.MULTILINE)) == len(loops), "a loop without a step: see `cut`"
-    return "\n\n\ndef _".join([body, *helpers])
+    counted = re.findall(r"^ *for \w+ in range\(\d+, [^,]*\):$", body, flags=re.MULTILINE)
+    assert len(re.findall(r"^ *for ", body, flags=re.MULTILINE)) == len(loops) + len(counted), "a loop without a step: see `cut`"
+    return body
 
 
 # data

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import dedent
 
 SPECS = Path(__file__).parent.parent / "specs"
 
@@ -579,6 +580,47 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         input x_t^f
         output y_t = min_{s < t} Σ_f (x_t^f - x_s^f)^2
     """, {"T": 9, "D": 3}, {}),
+    # calls of specs, rounds in order
+    "call": ("""
+        index n : batch(B)
+        index t : time(T)
+        index f : feature(D)
+        input x_{n t}^f
+        weight u_f^g
+        index g : feature(D)
+        output y_{n t}^f = attention(X = x_{n t}^g u_g^f) + x_{n t}^f
+    """, {"B": 2, "T": 7, "D": 5, "d_model": 5, "H": 2, "d_k": 4}, {}),
+    "rounds": ("""
+        index t, s : time(T)
+        index f, g : feature(D)
+        use "rope"
+        input x_t^f, c_t
+        h_t^f = x_t^f + 1
+        k_t = c_t
+        for ℓ in 1..N:
+            weight W_{1 f}^d, W_{2 d}^g, m
+            mask L_{t s} : s ≤ t
+            q_t^k = h_t^f W_{1 f}^d R_t_d^k
+            L_{t s} = m q_t^k q_{s k} + k_s
+            h_t^g ← h_t^g + Σ_s softmax_s(L_{t s}) q_s^d W_{2 d}^g
+            k_t ← (h_t^f c_t h_{t f} - ℓ) / √ℓ
+        output h_t^f
+        output z_t = k_t + 1
+    """, {"T": 7, "D": 5, "d_k": 4, "N": 3}, {}),
+    "rounds_of_numbers": ("""
+        index t, s : time(T)
+        index f : feature(D)
+        input x_t^f
+        input n_t : int
+        h_t^f = x_t^f
+        for i in 0..N-1:
+            h_t^f ← Σ_{s ∈ (t - i n_t - 1, t]} h_s^f 2^{s - t}
+        k^f = max_t h_t^f
+        for i in 1..M:
+            k^f ← k^f / 2 + i
+        output y_t^f = h_t^f
+        output k^f
+    """, {"T": 7, "D": 3, "N": 4, "M": 2}, {"n": ("0", "2")}),
 }
 
 TEXTS |= {
@@ -611,8 +653,13 @@ TEXTS |= {
     """, {"T": 9, "B": 2, "D": 3}, {"seed": ("0", "7"), "id": ("0", "9")}),
 }
 
-INLINE = [Case(name, "\n".join(line.strip() for line in text.strip().splitlines()), sizes, ranges)
-          for name, (text, sizes, ranges) in TEXTS.items()]
+
+def _flush(text: str) -> str:
+    """The text from the margin on; only what stands in a block is indented."""
+    return dedent(text).strip() if "for " in text else "\n".join(line.strip() for line in text.strip().splitlines())
+
+
+INLINE = [Case(name, _flush(text), sizes, ranges) for name, (text, sizes, ranges) in TEXTS.items()]
 
 SPEC_SIZES: dict[str, dict[str, int]] = {
     "attention": MODEL,
@@ -661,6 +708,8 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "preblock_relu": {**MODEL, "d_ff": 11},
     "preblock_silu": {**MODEL, "d_ff": 11},
     "swiglu_block": {**MODEL, "d_ff": 11, "H": 5, "G": 2},
+    "decoder_lm": {**MODEL, "B": 2, "d_k": 5, "d_ff": 11, "N": 2, "V": 13},
+    "llama_lm": {**MODEL, "B": 2, "H": 6, "G": 2, "d_ff": 11, "N": 2, "V": 13},
     "gpt2_block": {**MODEL, "B": 2, "d_k": 5, "d_ff": 11},
     "attention_dropout": {**MODEL, "B": 2, "d_k": 5},
     "requests": {"R": 3, "T": 7, "H": 2, "d_k": 5},
@@ -704,6 +753,7 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
 }
 SPEC_RANGES = {
     "attention_dropout": {"seed": ("0", "7")},
+    **{name: {"w": ("0", "V-1")} for name in ("decoder_lm", "llama_lm")},
     "mtp": {"w": ("0", "V-1")},
     **{name: {"w": ("1", "V")} for name in ("linear_cross_entropy", "z_loss", "focal")},
     "documents": {"doc": ("1", "3")},

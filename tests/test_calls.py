@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import einc
 from einc import pipeline
@@ -37,7 +38,11 @@ def room(tmp_path: Path) -> Path:
 def meant(room: Path, text: str, **arrays: Any) -> Arrays:
     spec(room, "main", HEAD + text)
     sizes = {key: arrays.pop(key) for key in list(arrays) if isinstance(arrays[key], int)}
-    return einc.interpret(room / "main.ein", arrays, sizes)
+    found = einc.interpret(room / "main.ein", arrays, sizes)
+    made = einc.compile(room / "main.ein")(**{k: torch.from_numpy(a) for k, a in arrays.items()}, **sizes)
+    (name,) = found
+    assert np.allclose(found[name], made.numpy(), rtol=1e-12, atol=1e-12), "the compiled module says something else"
+    return found
 
 
 def wrong(room: Path, text: str) -> list[str]:

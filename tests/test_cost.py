@@ -19,7 +19,8 @@ from einc.planning.table import table
 from einc.terms import Apply, Position, Size, Term, both, const
 
 OPEN = ("T", "S", "U", "V")
-SQUARE = {"attention", "alibi", "gqa", "llama_attention", "sdpa", "causal", "documents", "prefix_lm", "softcap",
+SQUARE = {"decoder_lm", "llama_lm",
+          "attention", "alibi", "gqa", "llama_attention", "sdpa", "causal", "documents", "prefix_lm", "softcap",
           "attention_backward", "argmax_payload", "min_plus", "variance", "two_domains", "mla", "shared_logits",
           "blocks_before", "online_softmax", "preblock", "preblock_relu", "preblock_silu", "swiglu_block", "gpt2_block", "requests",
           "partial_rotary", "alibi_any_heads", "mla_rope", "deepseek_attention", "qk_norm", "sigmoid", "softmax1",

@@ -20,8 +20,8 @@ HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.gramm
 ORDER = [
     "errors", "problems", "syntax", "primitives", "folds", "mixing", "spelling", "tokens", "lines", "parse", "indices", "terms",
     "domains", "rounds", "checking", "checker", "sizes", "weights", "generate", "blocks", "interpret", "show", "tex", "rewrites",
-    "simplify", "finishing", "forms", "proof", "gating", "chosen", "normalise", "choices", "plan", "planning", "pipeline", "front",
-    "hook", "commands", "cli", "__main__",
+    "simplify", "finishing", "forms", "proof", "gating", "repeats", "chosen", "normalise", "choices", "plan", "planning",
+    "pipeline", "front", "hook", "commands", "cli", "__main__",
 ]
 DOORS = ("compiler/front.py", "compiler/hook.py", "compiler/cli.py", "compiler/__init__.py", "compiler/commands/")
 

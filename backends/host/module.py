@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -11,8 +12,8 @@ from einc.backends.host.chosen import grouped, pick
 from einc.backends.host.inputs import HELPERS, read_sizes
 from einc.backends.host.naming import Named, entry_name, named, tuple_name
 from einc.backends.host.shell import write_shell
-from einc.backends.writer import Names, Writer, lettered, sized
-from einc.indices import IndexSet
+from einc.backends.writer import Names, Writer, folded, lettered, sized
+from einc.indices import IndexSet, number
 from einc.plan import (
     Call,
     Choose,
@@ -24,6 +25,7 @@ from einc.plan import (
     Module,
     Packed,
     Pick,
+    Repeat,
     Runs,
     Shell,
     Step,
@@ -42,6 +44,7 @@ class Page:
     names: Names
     helpers: set[str]
     places: dict[tuple[str, IndexSet], str] = field(default_factory=dict)
+    functions: list[str] = field(default_factory=list)
 
 
 class Dialect(Protocol):
@@ -72,17 +75,10 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
     module = naming.module
     page = Page(module, body, Names(set(naming.taken)), helpers)
     asked = read_sizes(naming, body, helpers, dialect.types(module))
-    counted: set[str] = set()
-    for step in module.steps:
-        body()
-        _counts(step, body, counted)
-        if isinstance(step, Choose):
-            _choose(step, page, dialect)
-        else:
-            _step(step, page, dialect)
+    _steps(page, dialect)
     body()
     body(f"return {_result(module)}")
-    definitions = dialect.definitions()
+    definitions = [*page.functions, *dialect.definitions()]
     known = {**HELPERS, **chosen.HELPERS, **dialect.helpers}
     told = "\n".join([body.text, *definitions])
     helpers |= {name for name in ("_over", "_number") if f"{name}(" in told}
@@ -98,6 +94,67 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
             out()
             out.lines += text.rstrip().split("\n")
     return out.text
+
+
+def _steps(page: Page, dialect: Dialect) -> None:
+    counted: set[str] = set()
+    for step in page.module.steps:
+        page.body()
+        _counts(step, page.body, counted)
+        match step:
+            case Choose():
+                _choose(step, page, dialect)
+            case Repeat():
+                _repeat(step, page, dialect)
+            case _:
+                _step(step, page, dialect)
+
+
+def _repeat(step: Repeat, page: Page, dialect: Dialect) -> None:
+    """A loop that calls the body, which stands after the entry as a function of its own."""
+    body, over = page.body, step.index.set
+    name = page.names.fresh("_round")
+    place = page.names.fresh(step.index.name)
+    for state, first, _ in step.states:
+        body(f"{state} = {first}")
+    body.open(f"for {place} in range({over.start}, {sized(over.extent + number(over.start))}):")
+    at = f"{place} - {over.start}" if over.start else place
+    values: dict[str, str] = {}
+    for key, buffer, axis in step.given:
+        values[key] = buffer if axis is None else f"{buffer}[{at}]" if axis == 0 else f"{buffer}.select({axis}, {at})"
+    if step.counter:
+        values[step.counter] = f"torch.tensor({place}, device=device)"
+    tensors, sizes = _round(step, name, page, dialect)
+    given = [f"{mine}={values[key]}" for key, mine in tensors.items()]
+    given += [f"{mine}={dict(step.sizes)[key]}" for key, mine in sizes.items()]
+    states = ", ".join(state for state, _, _ in step.states)
+    body.lines += folded(f"{'    ' * body.depth}{states} = {name}({', '.join([*given, 'device=device', 'dtype=dtype'])})")
+    body.close()
+
+
+def _round(step: Repeat, name: str, page: Page, dialect: Dialect) -> tuple[dict[str, str], dict[str, str]]:
+    """Writes the function of one round; its tensors and its sizes by what the plan calls them."""
+    naming = named(step.body)
+    module, body = naming.module, Writer(depth=1)
+    own = Page(module, body, Names(set(naming.taken) | page.names.taken), page.helpers)
+    inner = dict(zip((t.key for t in step.body.inputs), (t.key for t in module.inputs), strict=True))
+    sizes = {old: new for new, old in naming.declared.items() if old in step.body.sizes}
+    out = Writer(["", ""])
+    head = f"def {name}({', '.join(['*', *inner.values(), *sizes.values(), 'device', 'dtype'])}):"
+    out.lines += folded(head)
+    out.lines.append(f'    """One round: {", ".join(state for state, _, _ in step.states)}."""')
+    for line in dialect.types(module):
+        body(line)
+    _steps(own, dialect)
+    results = dict(step.body.outputs)
+    made = dict(zip(results, (key for _, key in module.outputs), strict=True))
+    body()
+    body(f"return {', '.join(made[following] for _, _, following in step.states)}")
+    page.names.taken.update(own.names.taken)
+    words = set(re.findall(r"\w+", "\n".join(body.lines)))
+    out.lines += [f"    {key} = {value}" for key, value in module.fixed.items() if key in words]
+    page.functions += [*out.lines, *body.lines, *own.functions]
+    return inner, sizes
 
 
 def _head(naming: Named, dialect: Dialect, out: Writer, text: str) -> None:

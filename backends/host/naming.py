@@ -26,6 +26,7 @@ from einc.plan import (
     Load,
     Module,
     Pick,
+    Repeat,
     Runs,
     Select,
     Step,
@@ -110,6 +111,10 @@ def _buffer(buffer: Buffer, names: Mapping[str, str]) -> Buffer:
 
 
 def _step(step: Step, names: Mapping[str, str], sizes: Mapping[str, str]) -> Step:
+    if isinstance(step, Repeat):
+        given = tuple((key, names[buffer], axis) for key, buffer, axis in step.given)
+        states = tuple((names[state], names[first], key) for state, first, key in step.states)
+        return replace(step, given=given, states=states)
     if not isinstance(step, Choose):
         return _leaf(step, names, sizes)
     made = (replace(o, steps=tuple(_leaf(s, names, sizes) for s in o.steps)) for o in step.options)
@@ -170,6 +175,9 @@ def _sized(value: Any, names: Mapping[str, str]) -> Any:
     match value:
         case Extent(terms):
             return Extent(tuple(sorted((tuple(sorted((names.get(n, n), p) for n, p in mono)), c) for mono, c in terms)))
+        case Repeat():
+            # The body is a function with names of its own.
+            return replace(value, index=_sized(value.index, names), sizes=tuple((a, names.get(b, b)) for a, b in value.sizes))
         case tuple():
             return tuple(_sized(item, names) for item in value)
         case dict():

@@ -108,7 +108,7 @@ class _Call:
             self.context.scope.extent_names(extent, node.span)
             self.sizes[wanted] = extent
         else:
-            near = nearest(wanted, [*inputs, *self._extents()])
+            near = nearest(wanted, list(inputs))
             listed = ", ".join(f"`{key}`" for key in inputs)
             raise WrongArguments(f"`{wanted}` is no input of `{self.name}`", left.span, notes=(f"its inputs are {listed}",),
                                  helps=(Help(f"write `{near}`" if near else "leave it out"),))

@@ -76,7 +76,7 @@ class Copy:
         states = {state for repeat in program.repeats for state, _, _ in repeat.states}
         locals_ = [t for t in program.tensors.values() if t.key in states or program.equation(t.key) is not None]
         for tensor in (*inputs, *locals_):
-            wanted = tensor.key if tensor.key not in self.made.taken else f"{self.name}_{tensor.key}"
+            wanted = tensor.key if tensor.key not in self.made.taken else f"{tensor.key}_{self.name}"
             self.keys[tensor.key] = self.made.fresh(wanted)
         for tensor in inputs:
             slots = (*map(slot_of, self.layer), *map(self._slot, tensor.slots))

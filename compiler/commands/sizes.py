@@ -8,7 +8,7 @@ from einc.commands.common import failure
 from einc.indices import Extent, IndexSet
 from einc.terms import Fold, Pack, Part, Position, Program, Size, Term, walk
 
-DEFAULTS = {"time": 256, "batch": 2, "request": 3, "head": 8, "latent": 32, "expert": 4, "vocab": 512, "feature": 64}
+DEFAULTS = {"time": 256, "batch": 2, "request": 3, "head": 8, "latent": 32, "expert": 4, "vocab": 512, "feature": 64, "layer": 2}
 SECOND_HEAD = 2
 OTHER = 16
 
@@ -34,7 +34,7 @@ def _term_sets(program: Program) -> Iterator[IndexSet]:
 def sets(program: Program) -> list[IndexSet]:
     """Every set that is read or run over, once; those of what the caller gives first, in the order declared."""
     given = [slot.set for tensor in program.inputs() for slot in tensor.slots]
-    return list(dict.fromkeys([*given, *_term_sets(program)]))
+    return list(dict.fromkeys([*given, *(repeat.index.set for repeat in program.repeats), *_term_sets(program)]))
 
 
 def names(program: Program) -> list[str]:

@@ -7,7 +7,23 @@ from dataclasses import dataclass
 from functools import reduce
 
 from einc.indices import Extent, IndexSet, number
-from einc.plan import Buffer, Call, Choose, Concat, Contract, Grouped, Kernel, Leaf, Load, Module, Option, Pick, Runs, Step
+from einc.plan import (
+    Buffer,
+    Call,
+    Choose,
+    Concat,
+    Contract,
+    Grouped,
+    Kernel,
+    Leaf,
+    Load,
+    Module,
+    Option,
+    Pick,
+    Repeat,
+    Runs,
+    Step,
+)
 from einc.planning.cost import BALANCE
 
 _ENOUGH = 1.1  # a plan that costs so much more than the best is not worth another text
@@ -120,6 +136,8 @@ def taken(module: Module, sizes: Mapping[str, int]) -> tuple[Leaf, ...]:
         if isinstance(step, Choose):
             option = min(step.options, key=lambda option: price(step, option, known))
             out += option.steps
+        elif isinstance(step, Repeat):
+            out += taken(step.body, known) * int(step.index.set.extent.at(known))
         else:
             out.append(step)
     return tuple(out)

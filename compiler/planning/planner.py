@@ -37,6 +37,7 @@ from einc.planning.loose import loosened
 from einc.planning.passes import Streamed
 from einc.planning.prefix import alone
 from einc.planning.ranges import reach
+from einc.planning.repeated import repeated
 from einc.planning.runs import Run, paired, shared
 from einc.planning.scans import Scanning, exactly
 from einc.planning.storage import buffers_of, indices_of, sets_of, sizes_of, with_parts, without_copies
@@ -85,6 +86,8 @@ def _module(
     candidates: Callable[[NormalProgram], list[Candidate]],
 ) -> Module:
     asked = program.inputs() if inputs is None else inputs
+    if program.repeats:
+        return repeated(program, asked, lambda piece, given: _module(piece, given, choices, candidates))
     program = with_parts(peeled(program))
     steps, cuts = chosen([_cut_up(c, choices) for c in candidates(program)], samples(program))
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)

@@ -10,6 +10,7 @@ from einc.planning.fuse import groups
 from einc.planning.passes import Streamed
 from einc.planning.stream import stream
 from einc.planning.virtual import peeled
+from einc.repeats import round_of, stretches
 from einc.rewrites import ALL
 from einc.show import text
 from einc.simplify import simplify
@@ -71,6 +72,9 @@ class Recurrence:
 
 def recurrences(program: NormalProgram) -> list[Recurrence]:
     """One for each pass of the program; where the folds do not come apart, only the note that says why."""
+    if program.repeats:
+        pieces = [*stretches(program), *(round_of(program, repeat).program for repeat in program.repeats)]
+        return [found for piece in pieces for found in recurrences(piece)]
     program = peeled(program)
     out = []
     for group in groups(program):

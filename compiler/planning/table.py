@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from einc.indices import Extent, number
-from einc.plan import Call, Choose, Concat, Contract, Grouped, Kernel, Leaf, Module, Pick, Runs, Step, leaves
+from einc.plan import Call, Choose, Concat, Contract, Grouped, Kernel, Leaf, Module, Pick, Repeat, Runs, Step, leaves
 from einc.planning.choose import price
 from einc.planning.cost import size_of
 
@@ -61,6 +61,8 @@ def _block(step: Step, known: Mapping[str, int]) -> list[str]:
     """A step's lines, an empty one last."""
     if isinstance(step, Choose):
         return _choice(step, known)
+    if isinstance(step, Repeat):
+        return _rounds(step, known)
     lines = [_title(step), *(f"| {t}" for t in _texts(step))]
     cost = step.cost
     figures = [("flops", cost.flops), ("read", cost.read), ("written", cost.written)] + (
@@ -72,6 +74,35 @@ def _block(step: Step, known: Mapping[str, int]) -> list[str]:
         if moved:
             lines.append(f"intensity {float(cost.flops.at(known) / moved):.1f} flops per byte")
     return [*lines, ""]
+
+
+def _rounds(step: Repeat, known: Mapping[str, int]) -> list[str]:
+    """How often, the steps of one round, and what all rounds cost."""
+    over, states = step.index.set, ", ".join(state for state, _, _ in step.states)
+    count, last = over.extent, over.extent + number(over.start - 1)
+    lines = [f"for {step.index.name} in {over.start}..{last}: {states} after each round", ""]
+    for inner in step.body.steps:
+        lines += [f"   {line}".rstrip() for line in _block(inner, known)]
+    costs = [s.cost for s in _some(step.body.steps, known)]
+    flops, read = sum((c.flops for c in costs), number(0)) * count, sum((c.read for c in costs), number(0)) * count
+    written = sum((c.written for c in costs), number(0)) * count
+    figures = (("flops", flops), ("read", read), ("written", written))
+    total = "   ".join(f"{name} {_figure(value, known, name != 'flops')}" for name, value in figures)
+    return [*lines, f"all rounds: {total}", ""]
+
+
+def _some(steps: tuple[Step, ...], known: Mapping[str, int]) -> list[Leaf]:
+    """The steps of one way: the one that is taken, where the sizes say it, else the first."""
+    out: list[Leaf] = []
+    for step in steps:
+        match step:
+            case Choose(_, options):
+                out += options[_taken(step, known) or 0].steps
+            case Repeat():
+                pass  # rounds stand in no rounds
+            case _:
+                out.append(step)
+    return out
 
 
 def _choice(step: Choose, known: Mapping[str, int]) -> list[str]:
