@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 import torch
 from helpers import arrays, assert_close, called, extent, meaning, plan_of, tensors, typed_of
-from programs import FILES, Case
+from programs import FILES, MODELS, Case
 from test_backends import case
 from triton_modes import interpreted, tiled
 
@@ -60,7 +60,8 @@ BROKEN = ["paged_window", "fire"]
 
 def specs() -> list[pytest.param]:
     marks = {name: pytest.mark.xfail(strict=True, reason=SPILLS) for name in BROKEN}
-    return [pytest.param(one, id=one.name, marks=[marks[one.name]] if one.name in marks else []) for one in FILES]
+    return [pytest.param(one, id=one.name, marks=[marks[one.name]] if one.name in marks else [])
+            for one in FILES if one.name not in MODELS]
 
 
 def suits(launch: Launch, made: Binary) -> None:

@@ -41,7 +41,7 @@ def zoo() -> SimpleNamespace:
     sys.modules.setdefault("fla", None)  # type: ignore[arg-type]
     transformers = importlib.import_module("transformers")
     models = ("Llama", "Mistral", "Bloom", "GPTNeoX", "GPT2", "Bart")
-    classes = [f"{name}{kind}" for name in models for kind in ("Model", "Config")]
+    classes = [*(f"{name}{kind}" for name in models for kind in ("Model", "Config")), "GPT2LMHeadModel", "LlamaForCausalLM"]
     files = {"gptj": module("gptj"), "llama": module("llama"), "deepseek": module("deepseek_v3"), "bloom": module("bloom")}
     return SimpleNamespace(**files, **{name: getattr(transformers, name) for name in classes})
 
@@ -240,11 +240,52 @@ def gpt2(zoo: SimpleNamespace) -> Trial:
     with torch.no_grad():
         layer.attn.c_attn.weight *= 3**0.5
     given, output = captured(model, layer, input_ids=ids(2), use_cache=False)
+    return Trial({"H": given_to(given), **block(layer)}, {"H_out": output})
+
+
+def block(layer: Any) -> Tensors:
+    """The parameters of a layer of GPT-2."""
     named = {"gamma_1": layer.ln_1.weight, "beta_1": layer.ln_1.bias, "gamma_2": layer.ln_2.weight, "beta_2": layer.ln_2.bias,
              "W_qkv": layer.attn.c_attn.weight, "b_qkv": layer.attn.c_attn.bias, "b_O": layer.attn.c_proj.bias,
              "W_O": layer.attn.c_proj.weight.unflatten(0, (HEADS, HEAD)), "W_1": layer.mlp.c_fc.weight,
              "b_1": layer.mlp.c_fc.bias, "W_2": layer.mlp.c_proj.weight, "b_2": layer.mlp.c_proj.bias}
-    return Trial({"H": given_to(given), **{key: x.detach() for key, x in named.items()}}, {"H_out": output})
+    return {key: x.detach() for key, x in named.items()}
+
+
+def stacked(layers: list[Tensors]) -> Tensors:
+    """The same parameters of all layers, the layer as their first axis."""
+    return {key: torch.stack([one[key] for one in layers]) for key in layers[0]}
+
+
+def gpt2_lm(zoo: SimpleNamespace) -> Trial:
+    """A whole GPT-2: its logits for two sequences."""
+    config = zoo.GPT2Config(vocab_size=50, n_positions=STEPS, n_embd=HEADS * HEAD, n_layer=3, n_head=HEADS, n_inner=32,
+                            attn_implementation="sdpa")
+    model = spiced(zoo.GPT2LMHeadModel(config).double(), biases=0.3)
+    body, tokens = model.transformer, ids(2)
+    with torch.no_grad():
+        for layer in body.h:
+            layer.attn.c_attn.weight *= 3**0.5
+        logits = model(input_ids=tokens, use_cache=False).logits
+    ends = {"E": body.wte.weight, "P": body.wpe.weight, "gamma": body.ln_f.weight, "beta": body.ln_f.bias}
+    inputs = {"w": tokens, **{key: x.detach() for key, x in ends.items()}, **stacked([block(x) for x in body.h])}
+    return Trial(inputs, {"O": logits})
+
+
+def llama_lm(zoo: SimpleNamespace) -> Trial:
+    """A whole Llama: its logits for two sequences."""
+    config = zoo.LlamaConfig(
+        vocab_size=50, hidden_size=WIDTH, intermediate_size=32, num_hidden_layers=3, num_attention_heads=HEADS,
+        num_key_value_heads=KEYS, head_dim=HEAD, attn_implementation="sdpa")
+    model, tokens = spiced(zoo.LlamaForCausalLM(config).double()), ids(2)
+    with torch.no_grad():
+        logits = model(input_ids=tokens, use_cache=False).logits
+    layers = [{"gamma_1": x.input_layernorm.weight, "gamma_2": x.post_attention_layernorm.weight,
+               **weights(x.self_attn, paired=False), "W_1": x.mlp.gate_proj.weight.T, "W_2": x.mlp.up_proj.weight.T,
+               "W_3": x.mlp.down_proj.weight.T} for x in model.model.layers]
+    ends = {"E": model.model.embed_tokens.weight, "gamma": model.model.norm.weight, "W_lm": model.lm_head.weight.T}
+    inputs = {"w": tokens, **{key: x.detach() for key, x in {**ends, **stacked(layers)}.items()}}
+    return Trial(inputs, {"O": logits})
 
 
 def gpt2_attention(zoo: SimpleNamespace) -> Trial:
@@ -567,6 +608,8 @@ PAPERS: dict[str, Callable[[SimpleNamespace], Trial]] = {
     "swiglu_block": swiglu,
     "gpt2_block": gpt2,
     "attention_dropout": gpt2_attention,
+    "decoder_lm": gpt2_lm,
+    "llama_lm": llama_lm,
     "requests": requested,
     "partial_rotary": partial,
     "yarn": lambda zoo: scaled(zoo, 2.5),

@@ -13,7 +13,7 @@ import pytest
 import torch
 from helpers import Arrays, arrays, assert_close, called, distance, each, meaning, module_of, plan_of, tensors, typed, typed_of
 from hypothesis import given, note, settings
-from programs import CASES, FILES, Case
+from programs import CASES, FILES, MODELS, Case
 from random_programs import cascades, contractions
 from test_backends import (
     EAGER,
@@ -44,6 +44,7 @@ NEAR = 1e-9  # sums in another order, and exponentials by powers of two
 SMALL = {"_PRODUCTS": (16, 16, 4, 1), "_SUMS": (4, 4, 4, 1), "_POINTS": (32, 1, 4, 1)}
 UNEVEN = {"_PRODUCTS": (32, 16, 4, 1), "_SUMS": (2, 8, 4, 1), "_POINTS": (16, 1, 4, 1)}
 BROKEN: dict[str, str] = {}
+LAYERS = [one for one in FILES if one.name not in MODELS]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -82,7 +83,7 @@ def test_kernels_mean_what_the_interpreter_says(case: Case) -> None:
                 assert_close(called(function, program, tensors(inputs), sizes), want, NEAR)
 
 
-@each(CASES, BROKEN)
+@each([one for one in CASES if one.name not in MODELS], BROKEN)
 def test_any_strides_will_do_and_inputs_stay(case: Case) -> None:
     program = typed_of(case)
     usual = tensors(arrays(program, case.sizes, case.ranges))
@@ -94,7 +95,7 @@ def test_any_strides_will_do_and_inputs_stay(case: Case) -> None:
     assert all(torch.equal(inputs[key], before[key]) for key in inputs)
 
 
-@each(FILES[::3], {})
+@each(LAYERS[::3], {})
 def test_no_result_shares_memory(case: Case) -> None:
     program = typed_of(case)
     inputs = overlapping(tensors(arrays(program, case.sizes, case.ranges)))
@@ -107,9 +108,9 @@ def test_no_result_shares_memory(case: Case) -> None:
 
 
 @pytest.mark.parametrize(("case", "dtype"), [
-    *(pytest.param(one, torch.bfloat16, id=f"{one.name}-bfloat16") for one in FILES),
-    *(pytest.param(one, torch.float32, id=f"{one.name}-float32") for one in FILES[::2]),
-    *(pytest.param(one, torch.float16, id=f"{one.name}-float16") for one in FILES[1::2]),
+    *(pytest.param(one, torch.bfloat16, id=f"{one.name}-bfloat16") for one in LAYERS),
+    *(pytest.param(one, torch.float32, id=f"{one.name}-float32") for one in LAYERS[::2]),
+    *(pytest.param(one, torch.float16, id=f"{one.name}-float16") for one in LAYERS[1::2]),
 ])
 def test_a_narrower_type_is_as_near_as_with_torch(case: Case, dtype: torch.dtype) -> None:
     """In the type of the data, and not much farther from the meaning than what torch's own operations reach in it."""
@@ -126,7 +127,7 @@ def test_a_narrower_type_is_as_near_as_with_torch(case: Case, dtype: torch.dtype
         assert far <= max(3 * allowed, least), (key, far, allowed)
 
 
-@each(FILES[::3], {})
+@each(LAYERS[::3], {})
 def test_narrow_products_are_as_near(case: Case) -> None:
     module = front.plan(typed_of(case), Choices(narrow=True))
     function = tiled(front.emit(module, "triton"), module.name, choice(SMALL))
