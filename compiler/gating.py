@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from einc.indices import Index
 from einc.simplify import factors, simplify
 from einc.terms import (
@@ -9,6 +11,7 @@ from einc.terms import (
     Apply,
     Equation,
     Fold,
+    Join,
     Pack,
     Position,
     Program,
@@ -32,7 +35,7 @@ def inline_gates(program: Program) -> Program:
     gated = {e.target: e for e in program.equations if _is_gate(e)}
     tensors = dict(program.tensors)
     out: list[Equation] = []
-    for equation in program.equations:
+    for equation in [e for one in program.equations for e in _parts(one, gated, tensors)]:
         for _ in range(len(gated) + 1):
             inner = next((r for r in reads(equation.body) if r.tensor in gated and r.tensor != equation.target), None)
             if inner is None:
@@ -42,6 +45,33 @@ def inline_gates(program: Program) -> Program:
             equation = _inlined(equation, gated, program)
         out.append(Equation(equation.target, equation.axes, equation.domain, simplify(equation.body), equation.source))
     return Program(program.name, tensors, tuple(out), program.outputs, program.sizes, program.splits, program.sums, program.source)
+
+
+def _parts(equation: Equation, gated: dict[str, Equation], tensors: dict[str, Tensor]) -> list[Equation]:
+    """A part of a direct sum that reads a gate is an equation of its own, in which its index can be split."""
+    if not isinstance(equation.body, Join):
+        return [equation]
+    whole, slots = equation.body.index, tensors[equation.target].slots
+    out: list[Equation] = []
+    parts: list[tuple[Index, Term]] = []
+    for index, part in equation.body.parts:
+        if any(r.tensor in gated for r in reads(part)):
+            key = _fresh(f"{equation.target}_part", tensors)
+            axes = tuple(Position(index) if axis == Position(whole) else axis for axis in equation.axes)
+            own = (replace(x, set=index.set, name=index.name) if axis == Position(whole) else x
+                   for x, axis in zip(slots, equation.axes, strict=True))
+            tensors[key] = Tensor(key, key, tuple(own), "local")
+            out.append(Equation(key, axes, equation.domain, part))
+            part = Read(key, axes)
+        parts.append((index, part))
+    return [*out, replace(equation, body=Join(whole, tuple(parts)))]
+
+
+def _fresh(stem: str, tensors: dict[str, Tensor]) -> str:
+    key, n = stem, 2
+    while key in tensors:
+        key, n = f"{stem}{n}", n + 1
+    return key
 
 
 def _apart(equation: Equation, gated: dict[str, Equation], tensors: dict[str, Tensor]) -> tuple[Equation, list[Equation]]:
@@ -60,9 +90,7 @@ def _apart(equation: Equation, gated: dict[str, Equation], tensors: dict[str, Te
         if not gates or not first or any(free_indices(g) & set(first) for g in conjuncts(domain)):
             return term
         inner = Fold("sum", first, TRUE, rest[0] if len(rest) == 1 else Apply("mul", rest))
-        key, n = f"{equation.target}_sum", 2
-        while key in tensors:
-            key, n = f"{equation.target}_sum{n}", n + 1
+        key = _fresh(f"{equation.target}_sum", tensors)
         indices = tuple(sorted(appearance(inner, TRUE), key=axis_order))
         tensors[key] = Tensor(key, key, tuple(slot_of(i) for i in indices), "local")
         apart.append(Equation(key, tuple(map(Position, indices)), TRUE, inner))
