@@ -105,7 +105,15 @@ def _entry(node: s.Expression, level: Level, words: Vocabulary) -> list[Reading]
             continue
         options.append(_one(factor, level, words))
         at += 1
-    return _each(options, node.span)
+    return [*_each(options, node.span), *_multiple(node, level, words)]
+
+
+def _multiple(node: s.Product, level: Level, words: Vocabulary) -> list[Reading]:
+    """`2 g` between commas may be one number; where 2 is a label it is none."""
+    first = node.factors[0]
+    if not isinstance(first, s.Number) or words.labels is None or first.text in words.labels:
+        return []
+    return [(Item("expression", node.span.text, level, node.span, expression=node),)]
 
 
 def _one(node: s.Expression, level: Level, words: Vocabulary) -> list[Reading]:
