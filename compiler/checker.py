@@ -18,6 +18,7 @@ from einc.checking.elaborate import Work
 from einc.checking.layers import layers
 from einc.checking.loops import unfold
 from einc.checking.members import declare_sets
+from einc.checking.packing import packed
 from einc.checking.recurs import recurrences
 from einc.checking.scope import Called, Scope
 from einc.checking.sets import check_extents
@@ -79,7 +80,7 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
     made = assemble(work, tree.source, chosen, recurs, repeated)
     if made is not None:
         audit(*made, report)
-    return None if report.errors or made is None else Called(made[0], made[1].folds)
+    return None if report.errors or made is None else Called(packed(made[0], made[1].ragged), made[1].folds)
 
 
 @dataclass

@@ -125,13 +125,33 @@ def _show(extent: Extent) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Packed:
+    """What is known of one axis for the positions of all requests: tensors by their keys, and the letter of a request.
+
+    For each element its `request` and its `offset` (its number less its position there); for each request its `start`,
+    the offset of its elements.
+    """
+
+    lengths: str
+    requests: IndexSet
+    letter: str
+    request: str
+    offset: str
+    start: str
+
+
+@dataclass(frozen=True, slots=True)
 class IndexSet:
-    """One class and one extent are one set; values run from `start`. `by` names the request index of a ragged set."""
+    """One class and one extent are one set; values run from `start`.
+
+    `by` names the request index of a ragged set; `packed` says that the elements are the positions of all requests, in turn.
+    """
 
     cls: str
     extent: Extent
     start: int = 1
     by: str = ""
+    packed: Packed | None = None
 
     def __str__(self) -> str:
         if self.start != 1:

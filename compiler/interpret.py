@@ -4,7 +4,7 @@ A value is computed at every point, also where it does not exist; what exists is
 select, never a product, takes the rest away. So a point outside a domain neither raises nor spoils its neighbours.
 
 0 / 0 is 0 (a row whose domain is empty is 0); everything else is IEEE. Integers and positions are exact, and so are rational
-arguments of floor, ceil, comparisons and subscripts. Non-goals: speed, ragged sets.
+arguments of floor, ceil, comparisons and subscripts. Non-goal: speed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from einc.mixing import chance, hashed
 from einc.primitives import HASHES, PRIMITIVES
 from einc.problems import WrongData, WrongType
 from einc.rounds import Cut, Turns, needs, run, steps, thirds
-from einc.sizes import at, solve_sizes
+from einc.sizes import at, packed, solve_sizes
 from einc.terms import (
     Apply,
     Const,
@@ -64,8 +64,10 @@ def interpret(program: Program, arrays: Mapping[str, Array], sizes: Mapping[str,
     WrongData where the arrays do not fit each other or a read leaves its range; WrongType for a wrong element type.
     """
     given = {key: np.asarray(array) for key, array in arrays.items()}
-    solved = solve_sizes(program, {key: array.shape for key, array in given.items()}, sizes or {})
+    sums, derived = packed(program, given)
+    solved = solve_sizes(program, {key: array.shape for key, array in given.items()}, {**(sizes or {}), **sums})
     machine = _Machine(program, solved, {t.key: _typed(t, given[t.key]) for t in program.inputs()})
+    machine.values.update({key: np.array(found, dtype=np.int64) for key, found in derived.items()})
     by_target = steps(program)
     read = {key: needs(step) for key, step in by_target.items()}
     order = [key for key in TopologicalSorter(read).static_order() if key in by_target]

@@ -10,7 +10,7 @@ Let     one value: its axes, its kind, and the one operation that makes it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
 from einc.indices import Extent, Index, IndexSet, number
@@ -28,7 +28,7 @@ class Buffer:
     axes: tuple[str, ...]
     sets: tuple[IndexSet, ...]
     kind: Kind
-    role: Literal["input", "weight", "local", "output"]
+    role: Literal["input", "weight", "local", "output", "derived"]
 
 
 # Subscripts of a load: an axis, the parts of a composite, a part of a direct sum, or a computed whole number.
@@ -463,6 +463,28 @@ def leaves(steps: Iterable[Step]) -> Iterator[Leaf]:
 
 
 @dataclass(frozen=True, slots=True)
+class Lengths:
+    """The input that holds how long the pieces of an axis are, what that axis is long, and the buffers that follow from it.
+
+    For each element of the axis its piece, in numbers from `first`, and its offset, the sum of the lengths before; for each
+    piece its start, which is the same. A name is empty where nothing reads it.
+    """
+
+    given: str
+    pieces: Extent
+    total: Extent
+    first: int
+    piece: str
+    offset: str
+    start: str
+
+    def named(self, names: Mapping[str, str]) -> Lengths:
+        """With other names for tensors."""
+        piece, offset, start = (names.get(key, "") for key in (self.piece, self.offset, self.start))
+        return replace(self, given=names[self.given], piece=piece, offset=offset, start=start)
+
+
+@dataclass(frozen=True, slots=True)
 class Module:
     """A whole program. `sizes` are read from the inputs or given at the call; `fixed` are set at compile time."""
 
@@ -476,6 +498,7 @@ class Module:
     sizes: frozenset[str]
     sets: tuple[IndexSet, ...]  # every set in use, so that extents can be checked to be whole
     keys: tuple[tuple[str, IndexSet], ...]  # integer inputs whose elements stand in a slot, and the slot's set
+    lengths: tuple[Lengths, ...] = ()  # of axes that hold pieces of different lengths
 
 
 @dataclass(frozen=True, slots=True)

@@ -425,6 +425,16 @@ class NoNumber(Problem):
     )
 
 
+class NoRequest(Problem):
+    code = "E0408"
+    title = "a position whose request is not told"
+    example = "index r : request(R)\nindex t : time(T_r)\ninput x_t\noutput y_{r t} = x_t"
+    explanation = (
+        "With `index t : time(T_r)` every request r has its own positions 1, …, T_r, so a position stands after its request: "
+        "`x_{r t}`. In an equation one letter belongs to one request; a second one is primed, `K_{r' s'}`."
+    )
+
+
 # E05xx: domains, causality, isolation
 
 

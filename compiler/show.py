@@ -33,6 +33,7 @@ from einc.terms import (
     reads,
     walk,
 )
+from einc.unpacking import Unpacking, unpacked
 
 _SUM, _PRODUCT, _POWER, _ATOM = 1, 2, 3, 4
 _INFIX = {"le": "≤", "lt": "<", "eq": "=", "ne": "≠"}
@@ -47,7 +48,7 @@ def show(value: Program | SyntaxTree, explicit: bool = False) -> str:
     """
     if isinstance(value, SyntaxTree):
         return "\n".join(_statement(s, 0) for s in value.statements) + "\n"
-    return _program(value, explicit)
+    return _program(unpacked(value), value.inputs(), explicit)
 
 
 def _statement(statement: Statement, depth: int) -> str:
@@ -57,14 +58,14 @@ def _statement(statement: Statement, depth: int) -> str:
     return "\n".join([*lines, *(_statement(inner, depth + 1) for inner in statement.block)])
 
 
-def _program(program: Program, explicit: bool) -> str:
+def _program(program: Program, inputs: tuple[Tensor, ...], explicit: bool) -> str:
     indices = _indices(program)
     writer = _Writer(program, frozenset(indices), explicit)
     lines = [f"index {name} : {set_}{writer.structure(indices, set_)}" for name, set_ in indices.items()]
     lines += [f"dim {name}" for name in _free_sizes(program, indices)]
     lines += [f"dim {name} = {value}" for name, value in program.sizes.items()]
     lines.append("")
-    lines += [writer.asked(tensor) for tensor in program.inputs() if _counting(tensor) is None]
+    lines += [writer.asked(tensor) for tensor in (program.tensors[t.key] for t in inputs) if _counting(tensor) is None]
     lines.append("")
     lines += [line for step in _steps(program) for line in writer.step(step)]
     lines += [f"output {writer.declared(program.tensors[key])} : all" for _, key in program.outputs]
@@ -149,12 +150,14 @@ def display(tensor: Tensor, letters: frozenset[str] = frozenset()) -> str:
 
 def equation_text(program: Program, equation: Equation) -> str:
     """One equation, every sum with its domain."""
-    return _Writer(program).equation(equation)
+    view = Unpacking(program)
+    return _Writer(view.told).equation(view.equation(equation))
 
 
 def text(program: Program, term: Term, level: int = 0) -> str:
     """A term in the language; parenthesised where it binds looser than `level`."""
-    return _Writer(program).text(term, level)
+    view = Unpacking(program)
+    return _Writer(view.told).text(view.term(term), level)
 
 
 @dataclass(frozen=True, slots=True)

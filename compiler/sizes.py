@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import reduce
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 from einc.indices import Extent, IndexSet, number, size
 from einc.problems import NotYet, WrongData
@@ -18,11 +18,16 @@ def solve_sizes(program: Program, shapes: Mapping[str, tuple[int, ...]], sizes: 
     axes = _axes(program, shapes)
     known, origin = dict(program.sizes), dict.fromkeys(program.sizes, "fixed by the spec")
     names = known.keys() | {name for extent in _extents(program) for name in extent.sizes}
+    extents = {name for one in _sets(program) for name in one.extent.sizes}
     for name, value in sizes.items():
+        if name in program.idle:
+            raise WrongData(f"the size `{name}` is declared, but nothing that is returned depends on it: leave it out")
         if name not in names:
             raise WrongData(f"`{name}` is no size of the program: its sizes are {_listed(sorted(names))}")
         if isinstance(value, bool) or not isinstance(value, SupportsIndex) or value < 0:
             raise WrongData(f"the size `{name}` is given as {value}: a size is a whole number, 0 or more")
+        if value == 0 and name not in extents:  # proofs take this for granted, so that no back end tries a row without a point
+            raise WrongData(f"the size `{name}` is given as 0: one that no index runs over is 1 or more")
         if known.setdefault(name, int(value)) != value:
             raise WrongData(f"the size `{name}` is given as {value}, but the spec fixes it to {known[name]}")
         origin.setdefault(name, "given as an argument")
@@ -54,6 +59,32 @@ def _axes(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> list[tuple
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names) or "none"
+
+
+def packed(program: Program, arrays: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, list[int]]]:
+    """The extents of axes that hold the positions of all requests, and what follows from the lengths; WrongData if they lie."""
+    sizes: dict[str, int] = {}
+    made: dict[str, list[int]] = {}
+    for over in dict.fromkeys(s for s in _sets(program) if s.packed is not None):
+        assert over.packed is not None
+        found = arrays.get(over.packed.lengths)
+        if found is None or len(found.shape) != 1 or found.dtype.kind not in "iu":
+            continue  # told with the other inputs
+        lengths = [int(n) for n in found]
+        if min(lengths, default=0) < 0:
+            raise WrongData(f"`{over.packed.lengths}` holds {min(lengths)}: a length is a whole number, 0 or more")
+        total, (name,) = sum(lengths), over.extent.sizes
+        for tensor in program.inputs():
+            for n, slot in enumerate(tensor.slots):
+                shape = arrays[tensor.key].shape if tensor.key in arrays else ()
+                if slot.set == over and len(shape) == len(tensor.slots) and shape[n] != total:
+                    raise WrongData(f"`{over.packed.lengths}` adds up to {total}, but `{tensor.key}` holds {shape[n]} positions",
+                                    tensor.span)
+        starts = [sum(lengths[:n]) for n in range(len(lengths))]
+        sizes[name], made[over.packed.start] = total, starts
+        made[over.packed.request] = [n + over.packed.requests.start for n, length in enumerate(lengths) for _ in range(length)]
+        made[over.packed.offset] = [start for start, length in zip(starts, lengths, strict=True) for _ in range(length)]
+    return sizes, made
 
 
 def _sets(program: Program) -> Iterator[IndexSet]:

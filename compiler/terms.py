@@ -130,7 +130,7 @@ class Tensor:
     key: str
     text: str
     slots: tuple[Slot, ...]
-    role: Literal["input", "weight", "local"]
+    role: Literal["input", "weight", "local", "derived"]  # what is derived follows from the lengths of requests
     integer: bool = False
     span: Span | None = None
 
@@ -226,12 +226,16 @@ class Program:
     source: str = ""
     recurs: tuple[Recur, ...] = ()
     repeats: tuple[Repeat, ...] = ()  # in an order in which each finds what it reads
+    idle: frozenset[str] = frozenset()  # sizes that the text declares and no output depends on
 
     def inputs(self) -> tuple[Tensor, ...]:
         """The tensors asked of the caller, those that some equation reads, in the order declared."""
         read = {r.tensor for e in self.equations for t in (e.domain, e.body) for r in reads(t)}
         read |= {tensor for _, tensor in self.outputs} | {first for r in self.repeats for _, first, _ in r.states}
-        return tuple(t for t in self.tensors.values() if t.role != "local" and t.key in read)
+        known = read | {e.target for e in self.equations}
+        slots = [s for t in self.tensors.values() if t.key in known for s in t.slots]
+        read |= {s.set.packed.lengths for s in slots if s.set.packed is not None}
+        return tuple(t for t in self.tensors.values() if t.role in ("input", "weight") and t.key in read)
 
     def block_of(self, condition: Term) -> tuple[Term, Tensor] | None:
         """The element and the block of `s ∈ B`."""

@@ -116,12 +116,21 @@ def arrays(program: Program, sizes: Mapping[str, int], ranges: Mapping[str, tupl
     out: Arrays = {}
     for tensor in program.inputs():
         shape = [extent(slot.set.extent, sizes) for slot in tensor.slots]
-        if tensor.integer:
+        packed = (slot.set for given in program.inputs() for slot in given.slots if slot.set.packed is not None)
+        total = next((over.extent for over in packed if over.packed and over.packed.lengths == tensor.key), None)
+        if total is not None:
+            out[tensor.key] = lengths(shape[0], extent(total, sizes), random)
+        elif tensor.integer:
             low, high = (value(end, sizes) for end in ranges[tensor.key])
             out[tensor.key] = np.asarray(random.integers(low, max(low, high) + 1, shape))
         else:
             out[tensor.key] = np.asarray(random.standard_normal(shape))
     return out
+
+
+def lengths(pieces: int, total: int, random: np.random.Generator) -> Array:
+    """So many lengths with the sum, some of them 0."""
+    return np.diff(np.sort(random.integers(0, total + 1, pieces - 1)), prepend=0, append=total)
 
 
 def tensors(given: Mapping[str, Array], dtype: torch.dtype = torch.float64) -> dict[str, torch.Tensor]:

@@ -30,7 +30,7 @@ class Case:
             return out
         if self.name.startswith("rounds"):
             out += [{**self.sizes, "N": n} for n in (0, 1)]
-        for name in ("T", "U", "S", "V"):
+        for name in ("T", "U", "S", "V", "T_sum"):
             out += [{**self.sizes, name: n} for n in (0, 1, 37) if name in self.sizes and (n or name == "T" or not self.ranges)]
         ones = {name: 1 for name, size in self.sizes.items() if name in ("H", "B", "T", "W", "d_model")}
         return [*out, {**self.sizes, **ones}] if len(ones) > 1 else out
@@ -579,6 +579,23 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         output y_t = x_t + floor(t / (n_t - 7)) + mod(t, n_t - 7) + floor(t / (-3)) + mod(t - 4, n_t)
         output z_t = Σ_{s ≤ t, mod(s, n_t - 7) = mod(t, n_t - 7)} x_s
     """, TIME, {"n": ("1", "5")}),
+    "packed_sums": ("""
+        index r : request(R)
+        index t, s : time(T_r)
+        input x_{r t}, m_r
+        output y_{r t} = m_r (x_{r t} - 1/T_r Σ_s x_{r s}) : all
+        output z_r = max_t x_{r t}
+        output u = Σ_r m_r Σ_t t x_{r t}
+    """, {"T_sum": 11, "R": 4}, {}),
+    "packed_shift": ("""
+        index r : request(R)
+        index t, s : time(T_r)
+        input x_{r t}
+        mask w_{r t s} : s ∈ (t - 3, t]
+        w_{r t s} = x_{r t} x_{r s} - (t - s)
+        z_{r t} = 1[t ≥ 2] x_{r, t-1}
+        output y_{r t} = Σ_s softmax_s(w_{r t s}) x_{r s} + z_{r t} x_{r t} + sin(t)
+    """, {"T_sum": 11, "R": 4}, {}),
     "distances": ("""
         index t, s : time(T)
         index f : feature(D)
@@ -717,6 +734,7 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "llama_lm": {"B": 2, "T": 5, "d_model": 6, "H": 4, "G": 2, "d_k": 2, "d_ff": 7, "N": 2, "V": 5},
     "gpt2_block": {**MODEL, "B": 2, "d_k": 5, "d_ff": 11},
     "attention_dropout": {**MODEL, "B": 2, "d_k": 5},
+    "requests_packed": {"R": 4, "T_sum": 11, "H": 2, "d_k": 5},
     "requests": {"R": 3, "T": 7, "H": 2, "d_k": 5},
     "partial_rotary": {**MODEL, "d_c": 3},
     "yarn": {"T": 7, "d_k": 6},

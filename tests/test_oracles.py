@@ -349,6 +349,15 @@ def requested(_: SimpleNamespace) -> Trial:
     return Trial({"Q": q, "K": k, "V": v}, {"Y": torch.stack(alone).transpose(1, 2)})
 
 
+def packed(_: SimpleNamespace) -> Trial:
+    """Each request alone, one after the other; some have no positions."""
+    lengths = [STEPS // 3, 0, STEPS - 2 * (STEPS // 3), STEPS // 3, 0]
+    q, k, v = (normal(STEPS, 3, HEAD, seed=n) for n in range(3))
+    alone = [functional.scaled_dot_product_attention(*(x.transpose(0, 1) for x in one), is_causal=True).transpose(0, 1)
+             for one in zip(*(x.split(lengths) for x in (q, k, v)), strict=True)]
+    return Trial({"Q": q, "K": k, "V": v, "T": torch.tensor(lengths)}, {"Y": torch.cat(alone)})
+
+
 def several_tokens(_: SimpleNamespace) -> Trial:
     """Heads one after the other; those for which no token is left count as 0."""
     x, w = normal(STEPS, 5), normal(3, 5, 9)
@@ -611,6 +620,7 @@ PAPERS: dict[str, Callable[[SimpleNamespace], Trial]] = {
     "decoder_lm": gpt2_lm,
     "llama_lm": llama_lm,
     "requests": requested,
+    "requests_packed": packed,
     "partial_rotary": partial,
     "yarn": lambda zoo: scaled(zoo, 2.5),
     "yarn_dynamic": lambda zoo: with_sizes(scaled(zoo, max(STEPS / 7, 1.0), given=False), L=7),

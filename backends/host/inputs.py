@@ -5,7 +5,7 @@ from __future__ import annotations
 from einc.backends.host.naming import Named
 from einc.backends.writer import Writer, sized
 from einc.indices import Extent, number, size
-from einc.plan import Module
+from einc.plan import Lengths, Module
 from einc.terms import Tensor
 
 
@@ -45,6 +45,11 @@ def read_sizes(names: Named, body: Writer, helpers: set[str], types: list[str]) 
             body(f'{left}_shape("{names.public[tensor.key]}", {tensor.key}, {len(tensor.slots)})')
     for tensor, n, extent in pending:
         _solve(tensor, n, extent, known, body)
+    for one in module.lengths:
+        (name,) = one.total.sizes
+        if name not in known:
+            body(f"{name} = int({one.given}.sum())")
+            known[name] = name
     _device(module, body, types)
     asked = sorted(module.sizes - known.keys())
     for name in asked:
@@ -88,10 +93,26 @@ def _checks(names: Named, body: Writer, helpers: set[str]) -> None:
     for tensor in module.inputs:
         if tensor.integer:
             body(f"{tensor.key} = {tensor.key}.long()")
+    for one in module.lengths:
+        _pieces(names, one, body, helpers)
     for name, set_ in module.keys:
         helpers.add("_within")
         last = sized(set_.extent + number(set_.start - 1))
         body(f'_within("{names.public[name]}", {name}, {set_.start}, {last})')
+
+
+def _pieces(names: Named, one: Lengths, body: Writer, helpers: set[str]) -> None:
+    """What follows from the lengths of the pieces of an axis."""
+    helpers.add("_add_up")
+    total, starts = sized(one.total), f"{one.given}.cumsum(0) - {one.given}"
+    body(f'_add_up("{names.public[one.given]}", {one.given}, {total})')
+    if one.start:
+        body(f"{one.start} = {starts}")
+        starts = one.start
+    pieces = f"torch.arange({one.first}, {sized(one.pieces + number(one.first))}, device=device)"
+    for name, of in ((one.offset, starts), (one.piece, pieces)):
+        if name:
+            body(f"{name} = torch.repeat_interleave({of}, {one.given}, output_size={total})")
 
 
 def _shape(extents: list[Extent]) -> str:
@@ -133,6 +154,14 @@ def _within(name, x, low, high):
     """Elements that stand as positions must be positions."""
     if x.numel() and not (low <= int(x.min()) and int(x.max()) <= high):
         raise IndexError(f"{name} holds values from {int(x.min())} to {int(x.max())}, {low} to {high} are expected")
+''',
+    "_add_up": '''
+def _add_up(name, lengths, total):
+    """The lengths of the pieces of an axis."""
+    if lengths.numel() and int(lengths.min()) < 0:
+        raise ValueError(f"{name} holds {int(lengths.min())}, lengths from 0 are expected")
+    if int(lengths.sum()) != total:
+        raise ValueError(f"{name} adds up to {int(lengths.sum())}, but the axes that it divides have {total} elements")
 ''',
     "_over": '''
 def _over(x, n):

@@ -99,6 +99,7 @@ def named(module: Module) -> Named:
         fixed={sizes[name]: n for name, n in made.fixed.items()},
         sizes=frozenset(sizes[name] for name in made.sizes),
         keys=tuple((tensors[key], set_) for key, set_ in made.keys),
+        lengths=tuple(one.named(tensors) for one in made.lengths),
     )
     outputs = tuple(identifier(name) for name, _ in made.outputs)
     return Named(

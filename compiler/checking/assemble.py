@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from einc.checking.elaborate import Work
+from einc.checking.ragged import Ragged, lengths_of
 from einc.checking.scope import Signature
 from einc.errors import Help, Label, Source, Span
 from einc.indices import IndexSet
@@ -22,6 +23,7 @@ from einc.terms import (
     Read,
     Recur,
     Repeat,
+    Size,
     Tensor,
     Term,
     TypedProgram,
@@ -64,6 +66,7 @@ def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[R
     """The program, and what the audit needs to know of its text; None where two tensors want one name."""
     everything = {e.target: work.closed.get(e.target, e) for e in [*work.made.equations, *work.equations.values()]}
     live = _live(everything, recurs, repeats, [x.key for x in chosen])
+    live |= dict.fromkeys(lengths_of(work.scope, (e for key, e in everything.items() if key in live), live).values())
     names = _python_names(work, live, chosen)
     if names is None:
         return None
@@ -72,13 +75,18 @@ def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[R
     order = list(_sorted(everything, set(live), repeats))
     equations = tuple(_renamed(everything[key], names) for key in order if isinstance(key, str))
     used = set(_sets(tensors, equations))
+    numbers = (t.extent for e in equations for root in (e.domain, e.body) for t in walk(root) if isinstance(t, Size))
+    speaks = {name for extent in (*(over.extent for over in used), *numbers) for name in extent.sizes}
     program = TypedProgram(
         stem(source), tensors, equations, tuple((names[x.key], names[x.key]) for x in chosen), dict(work.scope.fixed),
         {into: parts for into, parts in work.scope.splits.items() if {into, *parts} <= used},
         {into: parts for into, parts in work.scope.sums.items() if into in used}, source.name,
         tuple(_living(recur, live, names) for recur in recurs if any(e.target in live for e in recur.updates)),
-        tuple(_named(key, names) for key in order if isinstance(key, Repeat)))
-    return program, Text(work, names, chosen)
+        tuple(_named(key, names) for key in order if isinstance(key, Repeat)),
+        frozenset(work.scope.dims - work.scope.fixed.keys() - speaks))
+    text = Text(work, names, chosen)
+    text.ragged.refused([x for x in chosen if x.role == "local"], program.recurs, program.repeats, work.report)
+    return program, text
 
 
 def _tensors(work: Work, live: dict[str, None], names: dict[str, str]) -> Iterator[Tensor]:
@@ -249,6 +257,13 @@ class Text:
     def meant(self) -> frozenset[str]:
         """Outputs declared `: all`."""
         return frozenset(self.names[x.key] for x in self.signatures if x.total)
+
+    @cached_property
+    def ragged(self) -> Ragged:
+        """The requests of positions."""
+        lengths = lengths_of(self.work.scope, (), self.names)
+        return Ragged({over: self.names[key] for over, key in lengths.items()},
+                      {self.names[key]: found for key, found in self.work.owners.items() if key in self.names})
 
     @cached_property
     def folds(self) -> frozenset[Term]:

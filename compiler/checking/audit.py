@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from einc.checking.ragged import Ragged
 from einc.domains import proves
 from einc.errors import Help, Report, Span
 from einc.indices import Index, IndexSet, number
@@ -45,6 +46,8 @@ class Text(Protocol):
     @property
     def folds(self) -> frozenset[Term]: ...
     @property
+    def ragged(self) -> Ragged: ...
+    @property
     def places(self) -> dict[Term, Span]: ...
     @property
     def spans(self) -> dict[str, Span]: ...
@@ -55,7 +58,7 @@ class Text(Protocol):
 def audit(program: TypedProgram, text: Text, report: Report) -> None:
     """Every problem that needs the whole program."""
     places, spans = text.places, text.spans
-    _ranges(program, places, spans, report)
+    _ranges(program, text.ragged, places, spans, report)
     _flows(program, text, places, spans, report)
     _masks(program, text, report)
     _keywords(program, text, report)
@@ -88,6 +91,8 @@ def seen(term: Term, given: Term, folds: tuple[Fold, ...] = ()) -> Iterator[Seen
             yield from seen(condition, both(given, _unread(condition)), folds)
             yield from seen(then, both(given, condition), folds)
             return
+        case Apply("and"):
+            given = both(given, _unread(term))
     for kid in children(term):
         yield from seen(kid, given, folds)
 
@@ -102,12 +107,18 @@ def _unread(condition: Term) -> Term:
     return both(*(c for c in conjuncts(condition) if not any(True for _ in reads(c))))
 
 
-def _ranges(program: TypedProgram, places: Mapping[Term, Span], spans: Mapping[str, Span], report: Report) -> None:
+def _ranges(program: TypedProgram, ragged: Ragged, places: Mapping[Term, Span], spans: Mapping[str, Span],
+            report: Report) -> None:
     for equation in program.equations:
         for at in _all(equation):
             slots = program.tensors[at.read.tensor].slots
-            for slot, sub in zip(slots, at.read.subs, strict=True):
-                bad = _outside(sub, slot.set, at.given, program.sizes)
+            for n, (slot, sub) in enumerate(zip(slots, at.read.subs, strict=True)):
+                around = (*equation.indices, *(i for f in at.folds for i in f.bound))
+                own = ragged.within(equation.target, n, slots, at.read.subs, at.given, around)
+                if own is None:
+                    bad = _outside(sub, slot.set, at.given, program.sizes)
+                else:  # what leaves one request would be in the next, where no back end could tell
+                    bad = "" if isinstance(sub, Position) else _beyond(sub, slot.set, *own, program.sizes)
                 if bad:
                     span = places.get(at.read) or spans.get(equation.target)
                     report.add(OutOfRange(f"the index expression in slot `{slot.name}` may {bad}", span, helps=(
@@ -133,6 +144,13 @@ def _outside(sub: Term, into: IndexSet, given: Term, sizes: Mapping[str, int]) -
     if not proves(given, Apply("le", (sub, Size(into.extent + number(into.start - 1)))), sizes):
         return f"pass {into.extent + number(into.start - 1)}"
     return ""
+
+
+def _beyond(sub: Term, into: IndexSet, last: Term, given: Term, sizes: Mapping[str, int]) -> str:
+    """How the subscript may leave the positions of its request; empty where it provably does not."""
+    if not proves(given, Apply("le", (const(into.start), sub)), sizes):
+        return f"fall below {into.start}"
+    return "" if proves(given, Apply("le", (sub, last)), sizes) else f"pass {into.extent}"
 
 
 @dataclass(frozen=True)

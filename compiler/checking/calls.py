@@ -98,10 +98,19 @@ class _Call:
         function = self.function
         if len(function.letters) != len(found.bound):
             raise WrongArguments(f"`{function.name}` runs over {len(function.letters)} index, its script names {len(found.bound)}",
-                                 scripts[0].span, notes=(f"it is defined as `{function.span.text}`",))
+                                 scripts[0].span, notes=(f"it is defined as `{function.span.text}`",),
+                                 helps=self._composite(found.bound))
         self.own = dict(zip(function.letters, found.bound, strict=True))
         self.restriction = found.domain
         self.said = frozenset(found.bound) if found.said else frozenset()
+
+    def _composite(self, named: tuple[Index, ...]) -> tuple[Help, ...]:
+        """The index to name where the script names the parts of a composite."""
+        scope, sets = self.context.scope, tuple(i.set for i in named)
+        over = next((x for x, parts in scope.splits.items() if parts == sets), None)
+        letters = [name for name, i in scope.indices.items() if i.set == over]
+        said = "name the composite whose parts they are, here and in the argument: "
+        return (Help(f"{said}`{self.function.name}_{{{letters[-1]}}}(…)`"),) if letters else ()
 
     def _argument(self, letters: tuple[tuple[str, str], ...], node: s.Expression) -> Value:
         """The argument's value; where the call has no script, its one upper index is the definition's own."""

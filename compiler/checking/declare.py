@@ -117,6 +117,7 @@ def _dim(scope: Scope, statement: s.Statement) -> None:
                                  helps=(Help("write `dim W`, or `dim d_k = 64`"),))
         free_name(scope, name, body.span)
         scope.sizes.setdefault(name, body.span)
+        scope.dims.add(name)
         if value is not None:
             fixed = extent_of(value).constant
             if fixed is None or fixed.denominator != 1 or fixed < 0:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from einc import syntax as s
 from einc.checking.expressions import value
 from einc.checking.names import Name, head, index_name
 from einc.checking.ordering import choose
 from einc.checking.predicates import predicate, restriction
+from einc.checking.ragged import mentioned
 from einc.checking.scope import OPEN, Function, Loop, Map, Rounds, Scope, Signature
 from einc.checking.signatures import Collected, Entry, left_side
+from einc.checking.slots import standing
 from einc.checking.values import Context, Made, Parameter, Value
 from einc.domains import proves
 from einc.errors import Help, Label, Problem, Report, Silent, Span
@@ -44,6 +48,7 @@ from einc.terms import (
 )
 
 _MAX_CHAIN = 30
+_NONE: Mapping[Index, Index] = MappingProxyType({})
 
 
 class _Deeper(Exception):  # noqa: N818, it is no error
@@ -68,6 +73,7 @@ class Work:
     waiting: set[int] = field(default_factory=set)
     inner: dict[Rounds, list[Equation]] = field(default_factory=dict)  # what stands in a block of rounds
     updates: dict[Rounds, list[Equation]] = field(default_factory=dict)
+    owners: dict[str, dict[Index, Index]] = field(default_factory=dict)  # the requests of positions, by target
     closed: dict[str, Equation] = field(default_factory=dict)  # one round over the whole domain, by target
 
     def everything(self) -> None:
@@ -99,6 +105,7 @@ class Work:
                 stem = f"{stem}_{Name(letters).python}" if letters else stem
             signature.key = self.made.fresh(stem)
             signature.letters = tuple(Index(x.name, x.set) for x in signature.slots)
+            signature.axes = tuple((x,) for x in signature.letters)
 
     def _settled(self, signature: Signature) -> None:
         """Reads the equation of a signature; a long chain of equations costs no deep stack."""
@@ -137,6 +144,7 @@ class Work:
             for found in report.problems:
                 self.report.add(found)
         self.made.take(made)
+        self.owners.update(dict.fromkeys([signature.key, *(e.target for e in made.equations)], made.owners.known))
         if entry is not None and entry.loop.rounds is not None:
             self._inside(entry.loop.rounds, made, self.equations.get(key))
         self.open.pop(key)
@@ -171,12 +179,12 @@ class Work:
             _started(entry, start)
             self._settled(signature)
             result, domain = self._evaluated(entry, made, report)
-            by = dict(zip(signature.letters, map(Position, entry.left.letters), strict=True))
+            terms = tuple(_axis(axis, self.scope) for axis in entry.left.axes)
+            by = standing(signature.axes, terms, self.scope.splits, tuple(x.set for x in signature.slots))
             given = TRUE if signature.domain is None else substitute(signature.domain, by)
             if not proves(given, domain):
                 raise PartialOutput(f"the next value of `{signature.text}` does not exist where the last one did", entry.span,
                                     helps=(Help("restrict the rounds instead, or fold over the block"),))
-            terms = tuple(_axis(axis, self.scope) for axis in entry.left.axes)
             equation = Equation(signature.key, terms, domain, result.term, " ".join(entry.span.text.split()))
             self.updates.setdefault(rounds, []).append(equation)
         except Problem as problem:
@@ -196,16 +204,16 @@ class Work:
             self._equation(entry, made, report)
             return
         context = self._context(signature.key, frozenset(signature.letters), made, report)
-        domain = _said(_masks(signature, signature.letters, context))
+        domain = _said(_masks(signature, tuple(map(Position, signature.letters)), context))
         signature.domain = None if domain == TRUE else domain
 
     def _equation(self, entry: Entry, made: Made, report: Report) -> None:
         signature, letters = entry.left.signature, entry.left.letters
         result, domain = self._evaluated(entry, made, report)
-        plain = both(*(c for c in conjuncts(domain) if free_indices(c) <= set(letters)))
-        signature.letters = letters
+        plain = both(*(c for c in conjuncts(domain) if free_indices(c) <= {i for axis in entry.left.axes for i in axis}))
+        signature.letters, signature.axes = letters, entry.left.axes
         signature.domain = None if plain == TRUE else plain
-        signature.stated = frozenset(n for n, x in enumerate(letters) if x in result.stated)
+        signature.stated = frozenset(n for n, axis in enumerate(entry.left.axes) if result.stated.intersection(axis))
         signature.lines = {n: result.lines[x] for n, x in enumerate(letters) if x in result.lines}
         # A state starts with a whole number more often than it stays one.
         signature.integer = result.whole and not any(x.left.signature is signature for x in self.collected.updates)
@@ -217,7 +225,8 @@ class Work:
 
     def _evaluated(self, entry: Entry, made: Made, report: Report) -> tuple[Value, Term]:
         """What the right side means, and where the equation holds."""
-        signature, letters, rounds = entry.left.signature, entry.left.letters, entry.loop.rounds
+        signature, rounds = entry.left.signature, entry.loop.rounds
+        terms = tuple(_axis(axis, self.scope) for axis in entry.left.axes)
         left = frozenset(i for axis in entry.left.axes for i in axis)
         if rounds is not None:
             if rounds.index is None:
@@ -225,6 +234,7 @@ class Work:
             if rounds.layers or (not rounds.block and any(x.loop.rounds is rounds for x in self.collected.updates)):
                 left |= {rounds.index}
         context = self._context(signature.key, left, made, report, entry.loop)
+        made.owners.told(signature.slots, terms, entry.span)
         said = restriction(replace(context, held=context.held), entry.restrictions)
         context = replace(context, restrictions=tuple(c for c in conjuncts(said) if c != TRUE))
         for relation in entry.withs:
@@ -233,8 +243,9 @@ class Work:
         _restricting(context, left, entry)
         trailing = both(*(r for r in context.restrictions if free_indices(r) <= left))
         given = TRUE if rounds is None or rounds.block else rounds.domain
-        domain = _said(both(result.domain, trailing, _masks(signature, letters, context)), given)
-        _balanced(result, left, entry, domain)
+        domain = _said(both(result.domain, trailing, _masks(signature, terms, context)), given)
+        made.owners.rest(mentioned(result.term, domain), left, entry.span)
+        _balanced(result, left, entry, domain, made.owners.known)
         return result, domain
 
     def _local(self, context: Context, relation: s.Relation) -> Context:
@@ -243,6 +254,7 @@ class Work:
         left = left_side(self.scope, target, "local", declare=False)
         letters = tuple(i for axis in left.axes for i in axis)
         inner = replace(context, left=frozenset(letters))
+        context.made.owners.told(left.signature.slots, tuple(_axis(axis, self.scope) for axis in left.axes), relation.span)
         found = inner.value(body)
         _balanced(found, frozenset(letters), Entry(left, body, (), (), relation.span))
         name = head(target)
@@ -309,16 +321,18 @@ def _started(entry: Entry, start: Entry | None) -> None:
                            Label(start.span, "made here"), helps=(Help("put the equation above the block"),))
 
 
-def _masks(signature: Signature, letters: tuple[Index, ...], context: Context) -> Term:
+def _masks(signature: Signature, terms: tuple[Term, ...], context: Context) -> Term:
     found: list[Term] = []
     for mask in signature.masks:
         if mask.predicate is not None:
-            inner = replace(context, left=frozenset(mask.letters), held=frozenset())
+            own = frozenset(i for axis in mask.axes for i in axis)
+            inner = replace(context, left=own, held=frozenset())
             term = both(*(predicate(inner, c.body) for c in mask.predicate))
-            for index in sorted(free_indices(term) - frozenset(mask.letters), key=lambda i: i.name):
+            for index in sorted(free_indices(term) - own, key=lambda i: i.name):
                 raise UnreadableScript(f"index `{index}` stands in the mask, but not on what it masks", mask.span,
                                        helps=(Help(f"leave `{index}` out, or mask a tensor that has it"),))
-            found.append(substitute(term, dict(zip(mask.letters, map(Position, letters), strict=True))))
+            sets = tuple(x.set for x in signature.slots)
+            found.append(substitute(term, standing(mask.axes, terms, context.scope.splits, sets)))
     return both(*found)
 
 
@@ -350,10 +364,12 @@ def _joined(context: Context, entry: Entry, left: frozenset[Index]) -> Value:
     return Value(Join(whole[0], tuple(made)), domain, stated=frozenset().union(*(v.stated for v in values)) - set(parts))
 
 
-def _balanced(result: Value, left: frozenset[Index], entry: Entry, domain: Term = TRUE) -> None:
-    """Every free index stands on both sides; a number alone needs none."""
+def _balanced(result: Value, left: frozenset[Index], entry: Entry, domain: Term = TRUE,
+              owners: Mapping[Index, Index] = _NONE) -> None:
+    """Every free index stands on both sides; a number alone needs none, and a position stands for its request, too."""
     _on_left(result, left)
     present = free_indices(result.term) | free_indices(result.domain) | free_indices(domain)
+    present |= {owners[i] for i in present if i in owners}
     if present or any(True for _ in reads(result.term)):
         given = entry.left.carried if entry.loop.rounds is None else {*entry.left.carried, entry.loop.rounds.index}
         for index in sorted(left - present - given, key=lambda i: i.name):

@@ -190,7 +190,10 @@ def _in_order(term: Term) -> list[Index]:
 
 
 def _names(context: Context, node: s.Expression) -> list[Index] | None:
-    """The indices of a plain list such as `s` or `s h`; None for a condition."""
+    """The indices of a plain list such as `s`, `s h` or, for a composite, `(y x)`; None for a condition."""
+    match node:
+        case s.Group("(", ")", (s.Product(_, operators) as inner,)) if not any(operators):
+            return _names(context, inner)
     if not isinstance(node, s.Word | s.Scripted | s.Product):
         return None
     found = readings((s.Script("lower", node, "", node.span),), context.vocabulary(frozenset()))

@@ -33,8 +33,9 @@ class Signature:
     total: bool = False  # declared `: all`
     stated: frozenset[int] = frozenset()  # slots about whose domain something was said
     masks: list[Mask] = field(default_factory=list)
-    domain: Term | None = None  # over `letters`
+    domain: Term | None = None
     letters: tuple[Index, ...] = ()
+    axes: tuple[tuple[Index, ...], ...] = ()  # the same, with the parts of composites; `domain` is over these
     lines: dict[int, Term] = field(default_factory=dict)
     carried: frozenset[Index] = frozenset()  # indices that a `for` around its equation gives it, written or not
     members: Members | None = None  # of a set
@@ -44,6 +45,15 @@ class Signature:
         lower = " ".join(x.name for x in self.slots if x.level == "lower")
         upper = " ".join(f"({x.name})" if x.level == "label" else x.name for x in self.slots if x.level != "lower")
         return self.name.text + (f"_{{{lower}}}" if lower else "") + (f"^{{{upper}}}" if upper else "")
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths:
+    """`time(T_r)`: the tensor of the lengths, the index of the requests, and where it was said."""
+
+    name: Name
+    of: Index
+    span: Span
 
 
 @dataclass(eq=False)
@@ -95,9 +105,9 @@ OPEN = Loop()  # nothing stands around
 
 @dataclass(frozen=True)
 class Mask:
-    """`mask L_{t s} : s ≤ t`: the letters of its left side, and the predicate as written (None: all)."""
+    """`mask L_{t s} : s ≤ t`: the indices of its left side, and the predicate as written (None: all)."""
 
-    letters: tuple[Index, ...]
+    axes: tuple[tuple[Index, ...], ...]
     predicate: tuple[s.Clause, ...] | None
     span: Span
 
@@ -164,8 +174,10 @@ class Scope:
     index_spans: dict[str, Span] = field(default_factory=dict)
     splits: dict[IndexSet, tuple[IndexSet, ...]] = field(default_factory=dict)
     sums: dict[IndexSet, tuple[Index, ...]] = field(default_factory=dict)
+    lengths: dict[IndexSet, Lengths] = field(default_factory=dict)  # of each ragged set
     sizes: dict[str, Span] = field(default_factory=dict)
     fixed: dict[str, int] = field(default_factory=dict)
+    dims: set[str] = field(default_factory=set)  # sizes that have a line of their own
     maps: dict[str, Map] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
     signatures: list[Signature] = field(default_factory=list)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from einc import syntax as s
-from einc.checking.names import index_name, size_name
-from einc.checking.scope import Scope
+from einc.checking.names import head, index_name, size_name
+from einc.checking.scope import Lengths, Scope
 from einc.checking.scripts import Vocabulary, readings
 from einc.errors import Help, Silent, Span
 from einc.indices import CLASSES, Extent, Index, IndexSet, number, size
-from einc.problems import BadDeclaration, BadPart, DefinedTwice, NotYet, Reserved, UnknownIndex, WrongData
+from einc.problems import BadDeclaration, BadPart, DefinedTwice, Reserved, UnknownIndex, WrongData
 from einc.spelling import nearest
 
 _MOST_TERMS = 64
@@ -44,20 +44,34 @@ def index_set(scope: Scope, node: s.Expression, structure: s.Expression | None) 
             raise BadDeclaration(f"`{node.span.text}` is no index set", node.span,
                                  helps=(Help("write a class and an extent: `time(T)`"),))
     _class(cls, node.span)
+    if cls == "time" and (found := _ragged(scope, inner)) is not None:
+        return found
     if isinstance(inner, s.Range):
         low = extent(scope, inner.low).constant
         if low not in (0, 1):
             raise BadDeclaration("a range starts at 0 or at 1", inner.low.span,
                                  helps=(Help("shift the positions in the equations"),))
         return IndexSet(cls, _counted(extent(scope, inner.high) + number(1 - low), inner.span), int(low))
-    match inner:
-        case s.Scripted(s.Word(), (), (s.Script("lower", s.Word(r)),
-                                       )) if r in scope.indices and scope.indices[r].set.cls == "request":
-            if all(p.span != inner.span for p in scope.report.problems):
-                scope.report.add(NotYet("ragged extents are read, but this release does not compile them", inner.span,
-                                        notes=("the lengths of requests come with packed batches",)))
-            return IndexSet(cls, extent(scope, inner), by=r)
     return IndexSet(cls, _counted(extent(scope, inner), inner.span))
+
+
+def _ragged(scope: Scope, node: s.Expression) -> IndexSet | None:
+    """`T_r`, r a request: T are the lengths, which the caller gives."""
+    found = head(node)
+    letter = "" if found is None or len(found[1]) != 1 or found[1][0].kind != "lower" else index_name(_inside(found[1][0])) or ""
+    if found is None or letter not in scope.indices or scope.indices[letter].set.cls != "request":
+        return None
+    free_name(scope, found[0].python, node.span)
+    made = IndexSet("time", size(f"{found[0].python}_{letter}"), by=letter)
+    scope.lengths.setdefault(made, Lengths(found[0], scope.indices[letter], node.span))
+    return made
+
+
+def _inside(script: s.Script) -> s.Expression:
+    match script.content:
+        case s.Group("{", "}", (inner,)) | inner if inner is not None:
+            return inner
+    raise AssertionError(script)
 
 
 def _counted(found: Extent, span: Span) -> Extent:
@@ -82,6 +96,9 @@ def extent(scope: Scope, node: s.Expression) -> Extent:
     found = extent_of(node)
     for name in sorted(found.sizes):
         free_name(scope, name, node.span)
+        if any(name == str(of.extent) for of in scope.lengths):
+            raise BadDeclaration(f"`{name}` are lengths, one for each request: an extent is made of single numbers", node.span,
+                                 helps=(Help("the positions of the requests are `time(" + name + ")`, nothing more"),))
     scope.extent_names(found, node.span)
     return found
 
@@ -151,6 +168,7 @@ def _direct_sum(scope: Scope, one: Structure) -> None:
     """`= c ⊕ ρ`: all of the one, then all of the other."""
     index = scope.indices[one.name]
     parts = tuple(declared(scope, p) for p in _parts(one))
+    _even(tuple(p.set for p in parts), one.body.span)
     total = number(0)
     for part in parts:
         total = total + part.set.extent
@@ -180,6 +198,7 @@ def _composite(scope: Scope, one: Structure) -> None:
         raise BadDeclaration(f"`{node.span.text}` is no pair of declared indices", node.span,
                              helps=(Help("a composite is written `= (i a)`, a direct sum `= c ⊕ ρ`"),))
     parts = tuple(i.index.set for i in found[0] if i.index is not None)
+    _even((*parts, index.set), node.span)
     if scope.splits.get(index.set, parts) != parts:
         raise DefinedTwice(f"the set of `{one.name}` is split in two ways", node.span,
                            notes=(f"`{index.set}` is split into {' and '.join(map(str, scope.splits[index.set]))}",))
@@ -191,6 +210,13 @@ def _composite(scope: Scope, one: Structure) -> None:
         raise WrongData(f"`{index.set.extent}` is not the product of its parts, `{made}`", node.span,
                         helps=(Help(f"parts of extents whose product is `{index.set.extent}` make a composite"),))
     scope.splits[index.set] = parts
+
+
+def _even(sets: tuple[IndexSet, ...], span: Span) -> None:
+    """Refuses what is made of sets that are longer for one request than for another."""
+    if any(x.by for x in sets):
+        raise BadDeclaration("positions of requests make no composite and no direct sum", span,
+                             helps=(Help("write the two indices side by side: `X_{r t}`"),))
 
 
 def _letters_of(node: s.Expression) -> Iterator[str]:

@@ -8,9 +8,10 @@ from typing import Literal
 
 from einc import syntax as s
 from einc.checking.names import ACCENT_LABELS, Name, head, index_name
+from einc.checking.ragged import counted, counts, settled
 from einc.checking.scope import OPEN, Loop, Mask, Rounds, Scope, Signature
 from einc.checking.scripts import Item, Reading, Vocabulary, carrying, labelled, readings
-from einc.checking.slots import match_slots
+from einc.checking.slots import match_slots, packed_set
 from einc.errors import Help, Label, Silent, Span
 from einc.indices import Index, IndexSet
 from einc.problems import (
@@ -83,6 +84,7 @@ def collect(scope: Scope, statements: Iterable[tuple[s.Statement, Loop]]) -> Col
             for clause in statement.clauses:
                 with scope.telling(statement, _stem(clause.body)):
                     _declared(scope, statement, clause, "input" if statement.keyword == "input" else "weight", loop)
+    counted(scope)
     for statement, loop in ordered:
         if statement.keyword in ("", "output"):
             with scope.telling(statement, _stems(statement)):
@@ -91,6 +93,7 @@ def collect(scope: Scope, statements: Iterable[tuple[s.Statement, Loop]]) -> Col
         if statement.keyword == "mask":
             with scope.telling(statement):
                 _mask(scope, statement, loop)
+    settled(scope)
     return found
 
 
@@ -161,8 +164,8 @@ def _existing(scope: Scope, stem: Name, reading: Reading, loop: Loop, span: Span
         if ordered is None:
             continue
         axes = tuple(_axis(i) for i in ordered)
-        whole = all(i.kind != "index" or (i.index is not None and i.index.set == x.set) for i,
-                    x in zip(ordered, signature.slots, strict=True))
+        whole = all((packed_set(scope, x.set, i) if i.kind == "pack" else i.index and i.index.set) == x.set
+                    for i, x in zip(ordered, signature.slots, strict=True))
         flat = [i for axis in axes for i in axis]
         if whole and len(set(flat)) == len(flat):
             return Left(signature, axes, _carried(items, written))
@@ -342,9 +345,10 @@ def _is_equation(scope: Scope, clause: s.Clause, body: s.Relation, first: bool) 
 def _define(scope: Scope, found: Collected, entry: Entry, override: bool) -> None:
     signature = entry.left.signature
     if signature.role != "local":
-        raise AssignsInput(f"`{signature.text}` is declared as {_a(signature.role)}",
-                           entry.span, "", Label(signature.span, "declared here"),
-                           helps=(Help("give one of the two another name"),))
+        _replaced(scope, entry, override)
+        found.order.append(signature)
+        found.entries[id(signature)] = entry
+        return
     if entry.update:
         _update(scope, found, entry)
         return
@@ -360,6 +364,18 @@ def _define(scope: Scope, found: Collected, entry: Entry, override: bool) -> Non
     if before is None:
         found.order.append(signature)
     found.entries[id(signature)] = entry
+
+
+def _replaced(scope: Scope, entry: Entry, override: bool) -> None:
+    """`override X_t^f = …` for what a used spec is given: it is made here, and the caller is not asked for it."""
+    signature = entry.left.signature
+    used = signature.span.source != entry.span.source and not entry.update and not counts(scope, signature)
+    if not (override and used):
+        raise AssignsInput(f"`{signature.text}` is declared as {_a(signature.role)}",
+                           entry.span, "", Label(signature.span, "declared here"),
+                           helps=(*((Help("say `override`, and the equation stands for it"),) if used else ()),
+                                  Help("give one of the two another name")))
+    signature.role = "local"
 
 
 def _update(scope: Scope, found: Collected, entry: Entry) -> None:
@@ -393,4 +409,4 @@ def _mask(scope: Scope, statement: s.Statement, loop: Loop) -> None:
             signature.masks.clear()
             signature.total = False
         signature.total = signature.total or total
-        signature.masks.append(Mask(left.letters, None if total else statement.tail, statement.span))
+        signature.masks.append(Mask(left.axes, None if total else statement.tail, statement.span))

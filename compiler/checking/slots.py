@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import reduce
+
 from einc import syntax as s
 from einc.checking.scope import Scope
 from einc.checking.scripts import Item
-from einc.terms import Slot
+from einc.indices import Extent, Index, IndexSet, number
+from einc.terms import Apply, Pack, Size, Slot, Term, const
 
 
 def match_slots(scope: Scope, slots: tuple[Slot, ...], items: tuple[Item, ...]) -> tuple[Item, ...] | None:
@@ -28,13 +32,49 @@ def fits(scope: Scope, slot: Slot, item: Item) -> bool:
             parts = scope.sums.get(slot.set, ())
             return item.index.set == slot.set or any(p.set == item.index.set for p in parts)
         case "pack":
-            sets = scope.splits.get(slot.set, ())
-            pairs = zip(item.parts, sets, strict=False)
-            return len(sets) == len(item.parts) and all(p.index is None or p.index.set == x for p, x in pairs)
+            return packed_set(scope, slot.set, item) is not None
         case "expression":
             called = _called_map(item)
             return called not in scope.maps or scope.maps[called].target.set == slot.set
     return False
+
+
+def packed_set(scope: Scope, over: IndexSet, item: Item) -> IndexSet | None:
+    """The composite that indices in parentheses are an element of: the slot's set, or the one part of a direct sum."""
+    def made(into: IndexSet) -> bool:
+        sets = scope.splits.get(into, ())
+        pairs = zip(item.parts, sets, strict=False)
+        return len(sets) == len(item.parts) and all(p.index is None or p.index.set == x for p, x in pairs)
+
+    found = [x for x in (over, *(p.set for p in scope.sums.get(over, ()))) if made(x)]
+    return found[0] if len(found) == 1 else None
+
+
+def standing(axes: tuple[tuple[Index, ...], ...], subs: tuple[Term, ...], splits: Mapping[IndexSet, tuple[IndexSet, ...]],
+             sets: tuple[IndexSet, ...]) -> dict[Index, Term]:
+    """What stands for the indices of some axes where these are read at `subs`; of a composite, also for its parts."""
+    by: dict[Index, Term] = {}
+    for axis, sub, over in zip(axes, subs, sets, strict=True):
+        match sub:
+            case _ if len(axis) == 1:
+                by[axis[0]] = sub
+            case Pack(parts):
+                by.update(zip(axis, parts, strict=True))
+            case _:
+                by.update(zip(axis, _parts(sub, over, splits[over]), strict=True))
+    return by
+
+
+def _parts(sub: Term, over: IndexSet, sets: tuple[IndexSet, ...]) -> list[Term]:
+    """The parts of an element of a composite, by division."""
+    place = Apply("sub", (sub, const(over.start)))
+    out: list[Term] = []
+    for n, part in enumerate(sets):
+        stride = reduce(Extent.__mul__, (x.extent for x in sets[n + 1 :]), number(1))
+        found: Term = place if n == len(sets) - 1 else Apply("floor", (Apply("div", (place, Size(stride))),))
+        found = Apply("mod", (found, Size(part.extent))) if n else found
+        out.append(Apply("add", (found, const(part.start))) if part.start else found)
+    return out
 
 
 def _called_map(item: Item) -> str | None:

@@ -10,7 +10,7 @@ from einc.checking.misses import unmatched
 from einc.checking.names import Name, head
 from einc.checking.scope import Signature
 from einc.checking.scripts import Item, Level, carrying, labelled, readings
-from einc.checking.slots import match_slots
+from einc.checking.slots import match_slots, packed_set, standing
 from einc.checking.values import Context, Occurrence, Parameter, Value, literal, merged, once
 from einc.errors import Help, Problem, Silent, Span
 from einc.indices import Index, IndexSet, number
@@ -143,6 +143,8 @@ def _parameter(context: Context, param: Parameter, items: tuple[Item, ...]) -> V
         value = subscript(context, Slot(slot.set, "lower", slot.name), item)
         by[slot] = value.term
         values.append(value)
+    if items:
+        context.made.owners.moved(by, items[0].span)
     inner = param.value
     domain = substitute(inner.domain, by)
     lines = {i.index: substitute(d, by) for x, d in inner.lines.items() if isinstance(i := by.get(x, Position(x)), Position)}
@@ -182,7 +184,8 @@ def _tensor(context: Context, signature: Signature, items: tuple[Item, ...], spa
     context.demand(signature, span)
     values = [subscript(context, slot, item) for slot, item in zip(signature.slots, items, strict=True)]
     subs = tuple(v.term for v in values)
-    by = dict(zip(signature.letters, subs, strict=True))
+    context.made.owners.told(signature.slots, subs, span)
+    by = standing(signature.axes, subs, context.scope.splits, tuple(x.set for x in signature.slots))
     domain = TRUE if signature.domain is None else substitute(signature.domain, by)
     term = Read(signature.key, subs)
     context.made.places.setdefault(term, span)
@@ -200,9 +203,11 @@ def subscript(context: Context, slot: Slot, item: Item) -> Value:
         case "index" if item.index is not None:
             return Value(_in_set(context, slot.set, item.index), free={item.index: (Occurrence(item.level, item.span),)})
         case "pack":
-            sets = context.scope.splits[slot.set]
+            into = packed_set(context.scope, slot.set, item)
+            assert into is not None
+            sets = context.scope.splits[into]
             inner = [subscript(context, Slot(x, slot.level, ""), part) for x, part in zip(sets, item.parts, strict=True)]
-            return merged(inner, Pack(tuple(v.term for v in inner), sets, slot.set), TRUE)
+            return merged(inner, _within(context, slot.set, into, Pack(tuple(v.term for v in inner), sets, into)), TRUE)
     assert item.expression is not None
     value = once(context.value(item.expression))
     if not value.integer:
@@ -212,12 +217,17 @@ def subscript(context: Context, slot: Slot, item: Item) -> Value:
 
 
 def _in_set(context: Context, into: IndexSet, index: Index) -> Term:
-    if index.set == into:
-        return Position(index)
+    return _within(context, into, index.set, Position(index))
+
+
+def _within(context: Context, into: IndexSet, over: IndexSet, item: Term) -> Term:
+    """An element of a set, or of a part of it, as one of the set."""
+    if over == into:
+        return item
     before = number(0)
     for part in context.scope.sums[into]:
-        if part.set == index.set:
-            return Part(Position(index), part.set, before, into)
+        if part.set == over:
+            return Part(item, part.set, before, into)
         before = before + part.set.extent
     raise AssertionError("match_slots lets only parts through")
 

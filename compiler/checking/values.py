@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from einc import syntax as s
 from einc.checking.names import Name
+from einc.checking.ragged import Owners
 from einc.checking.scope import OPEN, Loop, Scope, Signature
 from einc.checking.scripts import Level, Vocabulary
 from einc.domains import negation, proves
@@ -93,6 +94,7 @@ class Made:
     taken: set[str] = field(default_factory=set)
     keys: list[str] = field(default_factory=list)
     bound: set[Index] = field(default_factory=set)  # what some binder or definition of the equation runs over
+    owners: Owners = field(default_factory=lambda: Owners({}))  # the requests of the equation's positions
     calls: list[None] = field(default_factory=list)  # one for each application of a definition
     ranks: dict[str, IndexSet] = field(default_factory=dict)  # the letters of places in sets
     asked: dict[str, tuple[str, Span]] = field(default_factory=dict)  # what calls of specs ask for: its Python name, and the call
@@ -188,7 +190,10 @@ class Context:
         if plain and not any(isinstance(x, Fold) for x in walk(value.term)):
             return value
         free = free_indices(value.term).difference(self.loop.layer)
-        indices = tuple(dict.fromkeys([*(i for i in order if i in free), *sorted(free, key=_order)]))
+        indices = tuple(dict.fromkeys([*(i for i in order if i in free), *sorted(free, key=by_class)]))
+        owners, span = self.made.owners, next((o[0].span for o in value.free.values()), None)
+        owners.rest(indices, {*indices, *(self.left or ()), *self.held}, span)
+        indices = owners.arranged(indices)
         key = self.made.fresh(f"{self.owner}_{stem}")
         slots = tuple(Slot(i.set, "lower", i.name) for i in indices)
         self.made.tensors.append(Tensor(key, key, slots, "local", value.whole))
@@ -198,9 +203,10 @@ class Context:
         return replace(value, term=Read(key, axes), integer=value.whole)
 
 
-def _order(index: Index) -> tuple[int, str]:
-    order = ("batch", "request", "time", "head", "expert", "latent", "feature", "vocab")
-    return order.index(index.set.cls), index.name
+def by_class(index: Index) -> tuple[int, str]:
+    """Where an index stands among the slots of a helper."""
+    classes = ("batch", "request", "time", "head", "expert", "latent", "feature", "vocab")
+    return classes.index(index.set.cls), index.name
 
 
 def gather(values: Iterable[Value]) -> dict[Index, tuple[Occurrence, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 
 import click
@@ -69,9 +69,11 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, 
     return out
 
 
-def known_sizes(sizes: Mapping[str, int], names: list[str], fixed: Mapping[str, int]) -> None:
-    """Refuse a size that the spec does not have, or that it fixes itself at another value."""
+def known_sizes(sizes: Mapping[str, int], names: list[str], fixed: Mapping[str, int], idle: Container[str] = ()) -> None:
+    """Refuse a size that the spec does not have, or that it fixes itself at another value, or that nothing depends on."""
     for name, value in sizes.items():
+        if name in idle:
+            raise failure(f"`{name}` is declared, but nothing that is returned depends on it", "leave it out")
         if name in fixed and fixed[name] != value:
             raise failure(f"`{name}` is fixed at {fixed[name]} by the spec, so it cannot be {value}")
         if name not in fixed and name not in names:

@@ -57,11 +57,11 @@ def command(*, file: str, output: str | None, backend: str, strict: bool, narrow
     plan = front.plan(program, front.choices(narrow, own))
     text = front.emit(plan, backend, front.shell(program) if module else None)
     if target is not None:
-        known_sizes(sizes, names(program), program.sizes)
+        known_sizes(sizes, names(program), program.sizes, program.idle)
         write(plan, text, backend, target, kind, default(program, sizes), dtype or "bfloat16", output)
         return
     if tuned:
-        known_sizes(sizes, names(program), program.sizes)
+        known_sizes(sizes, names(program), program.sizes, program.idle)
         text = _tuned(file, program, plan, text, backend, sizes, data_file, dtype, seed)
     if output is None:
         click.echo(text, nl=not text.endswith("\n"))

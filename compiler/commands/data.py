@@ -17,8 +17,9 @@ from safetensors import SafetensorError, safe_open
 
 from einc import front
 from einc.commands.common import failure
-from einc.commands.sizes import extent
+from einc.commands.sizes import extent, sets
 from einc.errors import EincError, Problem
+from einc.indices import Extent
 from einc.terms import Apply, Position, Program, Read, Tensor, Term, walk
 
 SUFFIXES = (".npz", ".safetensors")
@@ -51,15 +52,21 @@ def randoms(program: Program, sizes: Mapping[str, int], dtype: str, seed: int) -
     torch, rates = framework(), front.shell(program).rates
     out = {}
     for tensor in program.inputs():
-        if any(slot.set.by for slot in tensor.slots):
-            raise failure(f"`{tensor.key}` is ragged, so there is no random one", "give it with --data")
         shape = tuple(extent(slot.set.extent, sizes) for slot in tensor.slots)
-        if tensor.integer:
+        if (total := _divided(program, tensor)) is not None:
+            ends = np.sort(generator.integers(0, extent(total, sizes) + 1, max(shape[0] - 1, 0)))
+            out[tensor.key] = torch.from_numpy(np.diff(ends, prepend=0, append=extent(total, sizes)))
+        elif tensor.integer:
             low, high = _range(program, tensor, sizes)
             out[tensor.key] = torch.from_numpy(np.asarray(generator.integers(low, max(low, high) + 1, shape)))
         else:
             out[tensor.key] = torch.from_numpy(_normal(generator, tensor, shape, tensor.key in rates)).to(getattr(torch, dtype))
     return out
+
+
+def _divided(program: Program, tensor: Tensor) -> Extent | None:
+    """The extent that the lengths in a tensor add up to."""
+    return next((x.extent for x in sets(program) if x.packed is not None and x.packed.lengths == tensor.key), None)
 
 
 def _normal(generator: np.random.Generator, tensor: Tensor, shape: tuple[int, ...], rate: bool) -> np.ndarray[Any, Any]:

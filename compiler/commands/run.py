@@ -58,7 +58,7 @@ def command(ctx: click.Context, *, file: str, sizes: dict[str, int], data_file: 
         data.check_output(output)
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     program = typed(file)
-    known_sizes(sizes, names(program), program.sizes)
+    known_sizes(sizes, names(program), program.sizes, program.idle)
     if (map_name or prefix) and data_file is None:
         raise failure("--map and --prefix are for --data, which they read weights from")
     inputs, numbers = gather(program, sizes, data_file, dtype, seed, map_name, prefix)

@@ -42,7 +42,7 @@ def command(ctx: click.Context, *, file: str, stage: str, explicit: bool, full: 
         tell(report)
         ctx.exit(1 if report.errors else 0)
     program = typed(file)
-    known_sizes(sizes, names(program), program.sizes)
+    known_sizes(sizes, names(program), program.sizes, program.idle)
     if stage == "typed":
         click.echo(show(program, explicit=explicit))
         return

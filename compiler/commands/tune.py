@@ -35,7 +35,7 @@ def command(*, file: str, sizes: dict[str, int], dtype: str | None, data_file: s
             narrow: bool, own: bool) -> None:
     """Time the kernels of the spec FILE with several tiles on the GPU and keep the fastest; what is kept is not timed again."""
     program = typed(file)
-    known_sizes(sizes, names(program), program.sizes)
+    known_sizes(sizes, names(program), program.sizes, program.idle)
     tuner = front.tuner(backend)
     tuner.device()
     plan = front.plan(program, front.choices(narrow, own))

@@ -40,7 +40,7 @@ from einc.planning.ranges import reach
 from einc.planning.repeated import repeated
 from einc.planning.runs import Run, paired, shared
 from einc.planning.scans import Scanning, exactly
-from einc.planning.storage import buffers_of, indices_of, sets_of, sizes_of, with_parts, without_copies
+from einc.planning.storage import buffers_of, indices_of, lengths_of, sets_of, sizes_of, with_parts, without_copies
 from einc.planning.stream import stream
 from einc.planning.virtual import OPEN, peeled
 from einc.show import equation_text
@@ -92,17 +92,19 @@ def _module(
     steps, cuts = chosen([_cut_up(c, choices) for c in candidates(program)], samples(program))
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
     sizes |= frozenset(n for e in program.equations for n in sizes_of(e)) - program.sizes.keys()
+    buffers, sets = {k: v for cut in cuts for k, v in cut.buffers.items()}, sets_of(program)
     return Module(
         program.name,
         program.source or program.name,
         asked,
         program.outputs,
-        {k: v for cut in cuts for k, v in cut.buffers.items()},
+        buffers,
         steps,
         dict(program.sizes),
         sizes - program.sizes.keys(),
-        sets_of(program),
+        sets,
         tuple(dict.fromkeys(k for cut in cuts for k in cut.keys)),
+        lengths_of(sets, buffers),
     )
 
 

@@ -40,7 +40,8 @@ from einc.terms import (
     transform,
     walk,
 )
-from einc.tex import conditions, subscripted, tex
+from einc.tex import conditions, tex
+from einc.unpacking import Unpacking
 
 _BLOCK = "·B"
 # The letters of the papers, and others where the program has these.
@@ -279,7 +280,7 @@ def as_text(found: Recurrence) -> str:
     domain = ", ".join(text(program, c) for c in conjuncts(found.domain)) if found.domain != TRUE else found.index.name
     lines, pad = [], ""
     if found.fixed:
-        lines.append(f"for {', '.join(i.name for i in found.fixed)}:")
+        lines.append(f"for {', '.join(i.name for i in Unpacking(program).fixed(found.fixed))}:")
         pad = "    "
     lines += [f"{pad}{line_text(program, x)}" for x in found.start]
     lines.append(f"{pad}for {program.tensors[_BLOCK].text} ⊆ {{{domain}}}:")
@@ -311,17 +312,17 @@ def as_tex(found: Recurrence) -> str:
     """The recurrence as an aligned display."""
     if found.note:
         return f"% {found.note}\n"
-    program = found.program
-    name, said = tex(program, Position(found.index)), conditions(program, found.domain) if found.domain != TRUE else ""
+    view = Unpacking(found.program)
+    program, around = view.told, view.fixed(found.fixed)
+    name, said = tex(program, Position(found.index)), conditions(program, view.term(found.domain)) if found.domain != TRUE else ""
 
     def line(x: Line) -> str:
         sign = {"←": r"\leftarrow"}.get(x.sign, x.sign)
-        left = subscripted(program, program.tensors[x.left.tensor], x.left.subs)
-        right = tex(program, x.right)
+        left, right = tex(program, view.term(x.left)), tex(program, view.term(x.right))
         return rf"  {left} &{sign} {right}"
 
     rows = [line(x) for x in [*found.start, *found.block, *(x for x in found.finish if not _itself(program, x))]]
     block = rf"{program.tensors[_BLOCK].text} \subseteq \{{{said or name}\}}"
-    fixed = f"for fixed ({', '.join(tex(program, Position(i)) for i in found.fixed)}), " if found.fixed else ""
+    fixed = f"for fixed ({', '.join(tex(program, Position(i)) for i in around)}), " if around else ""
     head = f"% {fixed}over blocks {block}"
     return head + "\n\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}\n"

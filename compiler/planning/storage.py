@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
 from einc.indices import Index, IndexSet
-from einc.plan import Along, Buffer, Concat, Kernel, Kind, Leaf, Load
+from einc.plan import Along, Buffer, Concat, Kernel, Kind, Leaf, Lengths, Load
 from einc.planning.prefix import running_sum
 from einc.show import equation_text
 from einc.terms import (
@@ -98,6 +98,16 @@ def buffers_of(program: Program) -> dict[str, Buffer]:
         for t in program.tensors.values()
         if t.key in kinds
     }
+
+
+def lengths_of(sets: Iterable[IndexSet], buffers: Container[str]) -> tuple[Lengths, ...]:
+    """What is known of the packed ones among the sets; of that, what is stored."""
+    out = []
+    for over in sets:
+        if (of := over.packed) is not None:
+            names = (name if name in buffers else "" for name in (of.request, of.offset, of.start))
+            out.append(Lengths(of.lengths, of.requests.extent, over.extent, of.requests.start, *names))
+    return tuple(out)
 
 
 def indices_of(equation: Equation) -> list[Index]:
