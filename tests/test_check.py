@@ -713,11 +713,7 @@ def test_a_program_is_named_by_its_file(name: str, stem: str) -> None:
 # show
 
 
-# A gate that a diagonal read has made trivial, r = r, is shown and not read again.
-ONCE = [pytest.param(f, id=f.stem, marks=[pytest.mark.xfail(strict=True)] if f.stem == "requests" else []) for f in SPECS]
-
-
-@pytest.mark.parametrize("file", ONCE)
+@pytest.mark.parametrize("file", SPECS, ids=lambda file: file.stem)
 @pytest.mark.parametrize("explicit", [False, True])
 def test_a_shipped_spec_parses_back(file: Path, explicit: bool) -> None:
     report = Report()

@@ -321,10 +321,7 @@ def found_in(case: Case) -> list[Recurrence]:
 OPEN_TEXTS = {
     "shared_logits": "a helper whose labels are index letters is told without quotes",
     "norm_projection": "the block form of a mean that moves is not proved yet",
-    "kerple": "a table read at t - u: that u is not beyond t stands in the sum, not where the logit is told",
-    "t5_bias": "a table read at t - u: that u is not beyond t stands in the sum, not where the logit is told",
     "requests_packed": "rounds over the positions of requests are not compiled yet",
-    "tanh_gate": "the spec has an α of its own, and the factor of a round is told as α",
 }
 
 

@@ -27,7 +27,6 @@ SHOWN_TYPED: dict[str, str] = {}
 SHOWN_NORMAL = {
     **UNFOLDED,
     "shift_restricted": "E0601: see NORMAL",
-    "mask_empty requests": "E0507: two restrictions, of which one implies the other",
 }
 SHOWN = pytest.mark.parametrize("explicit", [False, True], ids=["plain", "explicit"])
 

@@ -35,7 +35,23 @@ from einc.problems import (
     TwoMeanings,
     Unbound,
 )
-from einc.terms import ONE, TRUE, Apply, Const, Fold, Position, Size, Term, Where, both, canonical, const, free_indices, walk
+from einc.terms import (
+    ONE,
+    TRUE,
+    Apply,
+    Const,
+    Fold,
+    Position,
+    Size,
+    Term,
+    Where,
+    both,
+    canonical,
+    conjuncts,
+    const,
+    free_indices,
+    walk,
+)
 
 MAX_TERMS = 500
 MAX_BINDERS = 40
@@ -89,13 +105,23 @@ def _negated(inner: Value) -> Value:
 
 def _common_domain(values: list[Value], terms: tuple[s.Expression, ...]) -> Term:
     """An unrestricted addend takes the other's restriction; two different ones have two readings."""
-    restricted = [(v.domain, t) for v, t in zip(values, terms, strict=True) if v.domain != TRUE]
-    for domain, term in restricted[1:]:
-        first = restricted[0][0]
-        if canonical(domain) != canonical(first) and not (proves(domain, first) and proves(first, domain)):
+    restricted = [(v, t) for v, t in zip(values, terms, strict=True) if v.domain != TRUE]
+    common = restricted[0][0].domain if restricted else TRUE
+    for value_, term in restricted[1:]:
+        first, domain = restricted[0][0], value_.domain
+        if canonical(domain) == canonical(common) or (proves(domain, common) and proves(common, domain)):
+            continue
+        if not (_along_others(first, domain) and _along_others(value_, common)):
             raise PartialOutput("two different restrictions in one sum", restricted[0][1].span, "exists in one domain",
                                 Label(term.span, "and this in another"), helps=(Help("write two sums, or one mask"),))
-    return restricted[0][0] if restricted else TRUE
+        common = both(common, domain)
+    return common
+
+
+def _along_others(value_: Value, domain: Term) -> bool:
+    """Whether another domain restricts the value only along indices on which it does not depend, where it says nothing itself."""
+    own = free_indices(value_.term) | free_indices(value_.domain)
+    return all(proves(value_.domain, c) or not free_indices(c) <= own for c in conjuncts(domain))
 
 
 # products

@@ -27,6 +27,7 @@ from einc.terms import (
     Term,
     Where,
     both,
+    conjuncts,
     const,
     free_indices,
     slot_of,
@@ -193,8 +194,13 @@ def _tensor(context: Context, signature: Signature, items: tuple[Item, ...], spa
     stated = free_indices(domain).union(*(free_indices(subs[n]) for n in slots))
     lines = {sub.index: substitute(signature.lines[n], by) for n,
              sub in enumerate(subs) if n in signature.lines and isinstance(sub, Position)}
-    out = merged(values, term, both(domain))
+    out = merged(values, term, both(*(c for c in conjuncts(domain) if not _same(c))))
     return replace(out, stated=frozenset(stated), lines=lines, integer=signature.integer)
+
+
+def _same(condition: Term) -> bool:
+    """Whether it says that an index is itself, as of `r = r'` is left where both are read at r."""
+    return isinstance(condition, Apply) and condition.op == "eq" and condition.args[0] == condition.args[1]
 
 
 def subscript(context: Context, slot: Slot, item: Item) -> Value:

@@ -50,11 +50,12 @@ _LETTERS = {"m": "mμ", "z": "zζ", "N": "NU", "a": "ac", "r": "rR", "w": "wυ",
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a recurrence: `left sign right`, a tensor of the recurrence on the left."""
+    """One line of a recurrence: `left sign right`, a tensor of the recurrence on the left; where it holds, if that has to be said."""
 
     left: Read
     sign: str
     right: Term
+    domain: Term = TRUE
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ class _Telling:
         terms = (t for e in passed.equations for root in (e.domain, e.body) for t in walk(root))
         self.sizes = {n for slot in slots for n in slot.set.extent.sizes} | set(program.sizes)
         self.sizes |= {n for t in terms if isinstance(t, Size) for n in t.extent.sizes}
+        used |= {t.key for t in program.inputs()}
         self.taken = {self.tensors[t].text for t in used if t in self.tensors} | self.sizes | {slot.name for slot in slots}
         self.program = program
         self.letters = self._letters()
@@ -174,7 +176,10 @@ class _Telling:
         lines = []
         for equation in self.passed.equations:
             if equation.target in self.virtual and not (used.count(equation.target) == 1 and isinstance(equation.body, Fold)):
-                lines.append(Line(self._own(equation), "=", self._term(equation.body, True)))
+                body = self._term(equation.body, True)
+                # What an index expression reads is there where the block is, and the line has to say so for itself.
+                away = any(not isinstance(sub, Position) for r in reads(body) for sub in r.subs)
+                lines.append(Line(self._own(equation), "=", body, equation.domain if away else TRUE))
         return lines
 
     def _updates(self) -> list[Line]:
@@ -305,7 +310,8 @@ def _itself(program: Program, line: Line) -> bool:
 
 def line_text(program: Program, line: Line) -> str:
     """One line as source of the language."""
-    return f"{text(program, line.left)} {line.sign} {text(program, line.right)}"
+    domain = "".join(f", {text(program, c)}" for c in conjuncts(line.domain) if c != TRUE)
+    return f"{text(program, line.left)} {line.sign} {text(program, line.right)}{domain}"
 
 
 def as_tex(found: Recurrence) -> str:
@@ -319,7 +325,8 @@ def as_tex(found: Recurrence) -> str:
     def line(x: Line) -> str:
         sign = {"←": r"\leftarrow"}.get(x.sign, x.sign)
         left, right = tex(program, view.term(x.left)), tex(program, view.term(x.right))
-        return rf"  {left} &{sign} {right}"
+        where = rf",\quad {conditions(program, view.term(x.domain))}" if x.domain != TRUE else ""
+        return rf"  {left} &{sign} {right}{where}"
 
     rows = [line(x) for x in [*found.start, *found.block, *(x for x in found.finish if not _itself(program, x))]]
     block = rf"{program.tensors[_BLOCK].text} \subseteq \{{{said or name}\}}"

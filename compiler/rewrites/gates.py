@@ -23,6 +23,28 @@ from einc.terms import (
 )
 
 
+def _itself(term: Term) -> Term | None:
+    match term:
+        case Where(condition, then) if (rest := _without_itself(condition)) != condition:
+            return Where(rest, then)
+        case Fold(op, bound, domain, body) if (rest := _without_itself(domain)) != domain:
+            return Fold(op, bound, rest, body)
+    return None
+
+
+def _without_itself(condition: Term) -> Term:
+    """The condition without saying of positions that they are themselves."""
+
+    def said(atom: Term) -> bool:
+        match atom:
+            case Apply("eq", (Position() as a, b)):
+                return a != b
+        return True
+
+    atoms = conjuncts(condition)
+    return condition if all(map(said, atoms)) else both(*filter(said, atoms))
+
+
 def _where(term: Term) -> Term | None:
     match term:
         case Where(condition, then) if condition == TRUE:
@@ -119,6 +141,13 @@ def _distribute(term: Term) -> Term | None:
 
 
 RULES = (
+    Rule(
+        "itself",
+        "𝟙[i = i, p] x = 𝟙[p] x",
+        "floats",
+        _itself,
+        (Where(both(eq(i, i), le(i, j)), w), Fold("sum", (I,), both(eq(i, i), le(i, j)), w)),
+    ),
     Rule(
         "where",
         "𝟙[p] 𝟙[q] x = 𝟙[p, q] x, (𝟙[p] x) y = 𝟙[p] x y",
