@@ -579,6 +579,39 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         output y_t = x_t + floor(t / (n_t - 7)) + mod(t, n_t - 7) + floor(t / (-3)) + mod(t - 4, n_t)
         output z_t = Σ_{s ≤ t, mod(s, n_t - 7) = mod(t, n_t - 7)} x_s
     """, TIME, {"n": ("1", "5")}),
+    "turned_part": ("""
+        index t : time(T)
+        index c : feature(C)
+        index i, j : feature(d / 2)
+        index a, b : feature(2)
+        index x, y : feature(d) = (i a)
+        index e : feature = x ⊕ c
+        input q_t^x, p_t^c, k_t^e
+        θ_i = 100^{-2 (i - 1) / d}
+        R_{t (i a)}^{(j b)} = δ_i^j (cos(t θ_i) δ_a^b + sin(t θ_i) ε_a^b)
+        output z_t^e = q_t^y R_t_y^x ⊕ p_t^c
+        output u_t^y = k_t^x R_t_x^y
+    """, {"T": 7, "C": 3, "d": 6}, {}),
+    "every_other": ("""
+        index n : batch(B)
+        index t : time(T)
+        index g : head(G)
+        index h : head(2 G)
+        input x_{n h t}, m_g
+        output y_{n g t} = m_g x_{n, 2 g, t} - x_{n, 2 g - 1, t}
+    """, {"T": 5, "B": 2, "G": 3}, {}),
+    "mask_of_parts": ("""
+        index y, v : time(M)
+        index x, u : time(C)
+        index t, s : time(M C) = (y x)
+        index d : feature(D)
+        dim W
+        input q_t^d, k_s^d, v_s^d
+        mask L_{(y x) (v u)} : abs(y - v) ≤ W, abs(x - u) ≤ W
+        L_{(y x) (v u)} = q_{(y x)}^d k_{(v u) d}
+        output z_t^d = Σ_s softmax_s(L_{t s}) v_s^d : all
+        output w_{(y x)} = Σ_s L_{(y x) s} : all
+    """, {"M": 3, "C": 4, "D": 2, "W": 1}, {}),
     "packed_sums": ("""
         index r : request(R)
         index t, s : time(T_r)

@@ -574,6 +574,8 @@ MASKED = "input L_{t s}, M_{t s}, x_s\nmask L_{t s} : s ≤ t\n"
     ("mask L_{t s} : t < 2 u\noutput y_t = Σ_s softmax_s(L_{t s}) x_s", "E0204"),
     ("output y_t = Σ_s softmax_s(1[s < t] L_{t s}) x_s", "E0505"), ("output y_t = max_s 1[s < t] L_{t s}", "E0505"),
     ("output y_t = max_s (1[s < t] + L_{t s})", "E0505"), ("output y_t = Σ_s 1[s < t] L_{t s}", "E0508"),
+    ("mask M_{t s} : s ≤ t, t > 4\nm_t = max_s M_{t s}, t > 4\noutput y_t = Σ_s (M_{t s} - m_t) x_s", None),
+    ("m_t = x_t, t > 4\noutput y_t = Σ_s (L_{t s} - m_t) x_s", "E0507"),
     ("output y_t = Σ_{s ≤ t, u > s} x_s", "E0506"), ("output y_t = Σ_s softmax_{s, s ≤ u}(L_{t s}) x_s", "E0506"),
 ])
 def test_domains_are_types(text: str, code: str | None) -> None:
@@ -640,6 +642,28 @@ def test_isolation(text: str, code: str | None) -> None:
     assert codes(f"input x_r^f\n{text}") == ([] if code is None else [code])
 
 
+@pytest.mark.parametrize(("domain", "code"), [
+    ("(s ≤ t and n_s = n_t) or s = 1 and t ≥ 1", None), ("s ≤ t and n_s = n_t or s = 1", None), ("s ≤ t or n_s = n_t", "E0501"),
+    ("s ≤ t and n_s = n_t or s = 2", "E0501"), ("n_s = n_t and (s < t or s = t)", None),
+])
+def test_a_condition_within_or_is_read_under_those_beside_it(domain: str, code: str | None) -> None:
+    text = f"input x_t\ninput n_t : int\noutput y_t = Σ_{{s, {domain}}} x_s"
+    assert codes(text) == ([] if code is None else [code])
+
+
+def test_a_function_of_one_index_names_the_composite() -> None:
+    text = """index y, v : time(M)
+index x, u : time(C)
+index t, s : time(M C) = (y x)
+input L_{t s}
+mask L_{(y x) (v u)} : y = v
+output A_{(y x)} = Σ_s softmax_{v u}(L_{(y x) (v u)}) : all"""
+    report = Report()
+    pipeline.check(Source("<text>", text), report)
+    (problem,) = report.sorted()
+    assert problem.code == "E0216" and "softmax_{s}" in problem.helps[0].text
+
+
 # §6: use and override
 
 
@@ -672,6 +696,9 @@ output y_t = Σ_s A_{t s} x_s
     ('use "missing"', ["E0212"]),
     ('use "base"\noverride mask L_{t s} : all', []),
     ('use "base"\nmask L_{t s} : s > t - 4', []),
+    ('use "base"\ninput z_t\noverride x_t = 2 z_t', []),
+    ('use "base"\ninput z_t\nx_t = 2 z_t', ["E0405"]),
+    ('use "base"\ninput z_t\noverride z_t = x_t', ["E0405"]),
 ])
 def test_use_makes_the_lines_of_a_spec_yours(tmp_path: Path, top: str, wanted: list[str]) -> None:
     assert used(tmp_path, base=BASE, other='use "base"\n', top=top) == wanted
@@ -690,6 +717,12 @@ def test_your_output_replaces_theirs(tmp_path: Path) -> None:
     assert [name for name, _ in made.outputs] == ["z"]
     assert made.name == "top"
     assert made.source.endswith("top.ein")
+
+
+def test_an_input_that_is_overridden_is_not_asked_for(tmp_path: Path) -> None:
+    made = program(tmp_path, base=BASE, top='use "base"\ninput z_t\noverride L_{t s} = z_t z_s\noverride x_t = 2 z_t')
+    assert [t.key for t in made.inputs()] == ["z"]
+    assert any("s ≤ t" in equation_text(made, e) for e in made.equations if e.target == "L")
 
 
 def test_an_override_leaves_the_mask(tmp_path: Path) -> None:

@@ -13,10 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import typed_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import CASES
 
-from einc.errors import Problem
+from einc import pipeline
+from einc.errors import Problem, Report, Source
 from einc.indices import Extent, Index, IndexSet, number, size
 from einc.interpret import interpret
 from einc.problems import NotYet, WrongData, WrongType
@@ -667,6 +670,32 @@ def test_an_array_too_large_is_refused() -> None:
     made = program([tensor("x", t), tensor("z", g)], defines("y", (t, g), op("add", read("x", t), read("z", g))))
     arrays = {"x": random(40000), "z": random(40000)}
     refused(made, arrays, r"the interpreter would need 12 GB for an array over \(t, g\): use smaller sizes")
+
+
+def test_sizes_that_nothing_runs_over() -> None:
+    """They are 1 or more, for back ends take that for granted; one that nothing depends on is told."""
+    text = "index t, s : time(T)\ninput x_t\ndim W, V\noutput y_t = Σ_{s ∈ (t - W, t]} x_s"
+    report = Report()
+    made = pipeline.check(Source("<text>", text), report)
+    assert made is not None
+    assert interpret(made, {"x": random(3)}, {"W": 1})["y"].shape == (3,)
+    with pytest.raises(WrongData, match="1 or more"):
+        interpret(made, {"x": random(3)}, {"W": 0})
+    with pytest.raises(WrongData, match="nothing that is returned depends on it"):
+        interpret(made, {"x": random(3)}, {"W": 1, "V": 2})
+
+
+def test_a_mask_of_the_parts_of_a_composite() -> None:
+    """Neighbours in a picture of 3 rows of 4, by rows and columns or by places."""
+    made = typed_of(next(case for case in CASES if case.name == "mask_of_parts"))
+    rows, columns = np.divmod(np.arange(12), 4)
+    near = (abs(rows[:, None] - rows) <= 1) & (abs(columns[:, None] - columns) <= 1)
+    q, k, v = (random(12, 2) for _ in range(3))
+    scores = q @ k.T
+    weights = np.where(near, np.exp(scores), 0)
+    got = interpret(made, {"q": q, "k": k, "v": v}, {"M": 3, "C": 4, "W": 1})
+    assert np.allclose(got["z"], weights / weights.sum(1, keepdims=True) @ v)
+    assert np.allclose(got["w"], np.where(near, scores, 0).sum(1).reshape(got["w"].shape))
 
 
 def test_ragged_sets_are_not_interpreted() -> None:

@@ -339,19 +339,26 @@ def _store(module: Module, kernel: Kernel, store: Store, body: Writer, scribe: S
     text = code.at(9)
     if let.axes != flat:
         text = f"{text}.permute({', '.join(str(let.axes.index(a)) for a in flat)})"
-    for dim, axes in enumerate(store.axes):
-        if len(axes) > 1:
+    cut = [len(axes) > 1 and scribe.inside and any(a in scribe.ranges for a in axes) for axes in store.axes]
+    target, dim = identifier(store.buffer), 0
+    for axes, apart in zip(store.axes, cut, strict=True):
+        if apart:  # a tile of one of its parts: the buffer is split, not the value made flat
+            target += f".unflatten({dim}, ({', '.join(sized(kernel.axis(a).set.extent) for a in axes)}))"
+        elif len(axes) > 1:
             text += f".flatten({dim}, {dim + len(axes) - 1})"
+        dim += len(axes) if apart else 1
     buffer = module.buffers[store.buffer]
     scribe.owned.stored(store.buffer)
     if scribe.inside:
         if not store.axes:
-            body(f"{identifier(store.buffer)}.copy_({text})")
+            body(f"{target}.copy_({text})")
             return
-        slices = [":".join(scribe.ranges[a[0]]) if len(a) == 1 and a[0] in scribe.ranges else ":" for a in store.axes]
+        pairs = zip(store.axes, cut, strict=True)
+        places = [place for axes, apart in pairs for place in (axes if apart or len(axes) == 1 else ("",))]
+        slices = [":".join(scribe.ranges[p]) if p in scribe.ranges else ":" for p in places]
         while slices and slices[-1] == ":":
             slices.pop()
-        body(f"{identifier(store.buffer)}[{', '.join(slices) or '...'}] = {text}")
+        body(f"{target}[{', '.join(slices) or '...'}] = {text}")
         return
     if let.text:
         body(f"# {let.text}")

@@ -60,8 +60,20 @@ def randoms(program: Program, sizes: Mapping[str, int], dtype: str, seed: int) -
             low, high = _range(program, tensor, sizes)
             out[tensor.key] = torch.from_numpy(np.asarray(generator.integers(low, max(low, high) + 1, shape)))
         else:
-            out[tensor.key] = torch.from_numpy(_normal(generator, tensor, shape, tensor.key in rates)).to(getattr(torch, dtype))
+            fades, rate = _fades(program, tensor), tensor.key in rates
+            values = generator.uniform(0.5, 1, shape) if fades else _normal(generator, tensor, shape, rate)
+            out[tensor.key] = torch.from_numpy(np.asarray(values)).to(getattr(torch, dtype))
     return out
+
+
+def _fades(program: Program, tensor: Tensor) -> bool:
+    """Whether the tensor is raised to a power that grows along an axis: beyond 1 nothing could hold it."""
+    for equation in program.equations:
+        for term in walk(equation.body):
+            match term:
+                case Apply("pow", (Read(key), power)) if key == tensor.key and any(isinstance(t, Position) for t in walk(power)):
+                    return True
+    return False
 
 
 def _divided(program: Program, tensor: Tensor) -> Extent | None:

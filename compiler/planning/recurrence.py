@@ -50,7 +50,7 @@ _LETTERS = {"m": "mμ", "z": "zζ", "N": "NU", "a": "ac", "r": "rR", "w": "wυ",
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a recurrence: `left sign right`, a tensor of the recurrence on the left; where it holds, if that has to be said."""
+    """One line of a recurrence: `left sign right`, a tensor of the recurrence on the left, and where it holds if that is said."""
 
     left: Read
     sign: str
