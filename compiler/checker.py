@@ -17,7 +17,7 @@ from einc.checking.declare import declare
 from einc.checking.elaborate import Work
 from einc.checking.layers import layers
 from einc.checking.loops import unfold
-from einc.checking.members import declare_sets
+from einc.checking.members import declare_masks, declare_sets
 from einc.checking.packing import packed
 from einc.checking.recurs import recurrences
 from einc.checking.scope import Called, Scope
@@ -69,6 +69,7 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
     lines = unfold(scope, statements)
     work = Work(scope, collect(scope, lines), report)
     declare_sets(scope, work.collected, lines)
+    declare_masks(scope, lines)
     work.everything()
     recurs = recurrences(work)
     repeated = layers(work)

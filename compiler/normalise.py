@@ -22,7 +22,7 @@ from einc.folds import FOLDS
 from einc.gating import appearance, axis_order, inline_gates
 from einc.indices import Index, IndexSet, number
 from einc.repeats import outside, part, read_by, round_of
-from einc.simplify import factors, simplify
+from einc.simplify import factors, picked, simplify
 from einc.terms import (
     ONE,
     TRUE,
@@ -158,8 +158,8 @@ class _Flat:
             body = Join(body.index, tuple((i, self.pointwise(p, equation.domain, equation.target)) for i, p in body.parts))
         elif isinstance(body, Fold):
             body = self.folded(body, equation.domain, equation.target)
-        elif equation.picked is not None and _by_rank(*equation.picked, equation.indices):
-            body = self._picked(*equation.picked, equation.target)
+        elif (found := picked(equation)) is not None and _by_rank(*found, equation.indices):
+            body = self._picked(*found, equation.target)
         else:
             body = self.pointwise(body, equation.domain, equation.target)
         if not (isinstance(body, Fold | Join) or _is_pick(body)):

@@ -139,8 +139,8 @@ class BadLoop(Problem):
     example = "index t, s : time(T)\ninput x_s\nz = 0\nfor B ⊆ {s ≤ t}:\n    z ← z + Σ_{s ∈ B} x_s\noutput z"
     explanation = (
         "`for t, h:` fixes indices. `for B ⊆ {s ≤ t}:` runs rounds over blocks of a domain, `for s in 1..t:` over its elements in "
-        "order; both take one index piece by piece, so every other index in the domain is fixed around them. `for ℓ in 1..N:`, with "
-        "an ℓ that nothing declares, runs N rounds of whatever stands below, a layer each."
+        "order; both take one index piece by piece, so every other index in the domain is fixed around them. `for ℓ in 1..N:`, "
+        "with an ℓ that nothing declares, runs N rounds of whatever stands below, a layer each."
     )
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from einc.indices import Index
 from einc.rewrites import RULES
 from einc.rewrites.rule import Rule
 from einc.terms import (
     ONE,
     Apply,
+    Equation,
+    Fold,
+    Position,
     Term,
     children,
     rebuild,
@@ -20,6 +24,14 @@ def product(parts: tuple[Term, ...]) -> Term:
     """The product of factors, as short as it is written by hand."""
     kept = tuple(p for p in parts if p != ONE)
     return ONE if not kept else kept[0] if len(kept) == 1 else Apply("mul", kept)
+
+
+def picked(equation: Equation) -> tuple[Fold, Index] | None:
+    """The ordered fold and the rank, of an equation that picks points by rank."""
+    match equation.body:
+        case Apply("pick", (Fold() as ordered, Position(rank))):
+            return ordered, rank
+    return None
 
 
 def factors(body: Term) -> tuple[Term, ...]:

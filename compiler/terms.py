@@ -147,24 +147,7 @@ class Equation:
 
     @property
     def indices(self) -> tuple[Index, ...]:
-        return tuple(i for axis in self.axes for i in _axis_indices(axis))
-
-    @property
-    def picked(self) -> tuple[Fold, Index] | None:
-        """The ordered fold and the rank, of an equation that picks points by rank."""
-        match self.body:
-            case Apply("pick", (Fold() as ordered, Position(rank))):
-                return ordered, rank
-        return None
-
-
-def _axis_indices(axis: Term) -> tuple[Index, ...]:
-    match axis:
-        case Position(index):
-            return (index,)
-        case Pack(parts):
-            return tuple(i for part in parts for i in _axis_indices(part))
-    raise AssertionError(axis)
+        return tuple(x.index for axis in self.axes for x in walk(axis) if isinstance(x, Position))
 
 
 @dataclass(frozen=True, slots=True)

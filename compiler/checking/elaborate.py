@@ -196,9 +196,8 @@ class Work:
         self._inside(rounds, made, None)
 
     def _read(self, signature: Signature, entry: Entry | None, made: Made, report: Report) -> None:
-        if signature.members is not None:
-            context = self._context(signature.key, frozenset(signature.letters), made, report, signature.members.loop)
-            choose(context, signature, signature.members)
+        if (members := signature.members) is not None:
+            choose(self._context(signature.key, frozenset(signature.letters), made, report, members.loop), signature, members)
             return
         if entry is not None:
             self._equation(entry, made, report)

@@ -1,4 +1,4 @@
-"""`set S_t = topk_{s ≤ t}(I_{t s}, n)` -> a signature that stands after `∈`. What it holds is read in `ordering`."""
+"""Lines about what signatures hold: sets, which stand after `∈` and are read in `ordering`, and masks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from einc import syntax as s
 from einc.checking.declare import defined_in
-from einc.checking.scope import Loop, Members, Scope
+from einc.checking.scope import Loop, Mask, Members, Scope
 from einc.checking.sets import extent, extent_of
-from einc.checking.signatures import Collected, left_side
-from einc.errors import Help, Label
+from einc.checking.signatures import Collected, left_side, stem_of
+from einc.errors import Help, Label, Silent
 from einc.problems import BadDeclaration, DefinedTwice, OverridesNothing
 
 
@@ -19,6 +19,14 @@ def declare_sets(scope: Scope, found: Collected, statements: Iterable[tuple[s.St
         if statement.keyword == "set":
             with scope.telling(statement, tuple(defined_in(statement))):
                 _set(scope, found, statement, loop)
+
+
+def declare_masks(scope: Scope, statements: Iterable[tuple[s.Statement, Loop]]) -> None:
+    """Every mask, told to the tensor that it restricts."""
+    for statement, loop in statements:
+        if statement.keyword == "mask":
+            with scope.telling(statement):
+                _mask(scope, statement, loop)
 
 
 def _set(scope: Scope, found: Collected, statement: s.Statement, loop: Loop) -> None:
@@ -43,3 +51,23 @@ def _set(scope: Scope, found: Collected, statement: s.Statement, loop: Loop) -> 
         raise BadDeclaration(f"`{count.span.text}` is an input, and how many a set holds is a size", count.span,
                              helps=(Help(f"declare it: `dim {count.span.text}`"),))
     signature.members = Members(written, extent(scope, count), loop, statement.span)
+
+
+def _mask(scope: Scope, statement: s.Statement, loop: Loop) -> None:
+    if not statement.tail:
+        raise BadDeclaration("a mask says where a tensor exists", statement.span,
+                             helps=(Help("write `mask L_{t s} : s ≤ t`, or `: all`"),))
+    for clause in statement.clauses:
+        left = left_side(scope, clause.body, "local", declare=False, loop=loop)
+        signature = left.signature
+        if signature not in scope.exactly(signature.name):
+            if any(x in scope.lost for x in stem_of(clause.body)):
+                raise Silent("told with the tensor")
+            raise OverridesNothing(f"nothing defines `{clause.body.span.text}`, so a mask has nothing to restrict", clause.span,
+                                   helps=(Help("declare or define it with these indices"),))
+        total = len(statement.tail) == 1 and isinstance(statement.tail[0].body, s.Word) and statement.tail[0].body.text == "all"
+        if statement.override:
+            signature.masks.clear()
+            signature.total = False
+        signature.total = signature.total or total
+        signature.masks.append(Mask(left.axes, None if total else statement.tail, statement.span))

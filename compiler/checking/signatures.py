@@ -9,7 +9,7 @@ from typing import Literal
 from einc import syntax as s
 from einc.checking.names import ACCENT_LABELS, Name, head, index_name
 from einc.checking.ragged import counted, counts, settled
-from einc.checking.scope import OPEN, Loop, Mask, Rounds, Scope, Signature
+from einc.checking.scope import OPEN, Loop, Rounds, Scope, Signature
 from einc.checking.scripts import Item, Reading, Vocabulary, carrying, labelled, readings
 from einc.checking.slots import match_slots, packed_set
 from einc.errors import Help, Label, Silent, Span
@@ -82,28 +82,24 @@ def collect(scope: Scope, statements: Iterable[tuple[s.Statement, Loop]]) -> Col
     for statement, loop in ordered:
         if statement.keyword in ("input", "weight"):
             for clause in statement.clauses:
-                with scope.telling(statement, _stem(clause.body)):
+                with scope.telling(statement, stem_of(clause.body)):
                     _declared(scope, statement, clause, "input" if statement.keyword == "input" else "weight", loop)
     counted(scope)
     for statement, loop in ordered:
         if statement.keyword in ("", "output"):
             with scope.telling(statement, _stems(statement)):
                 _defined(scope, found, statement, loop, bool(outputs) and statement.span.source == outputs[-1])
-    for statement, loop in ordered:
-        if statement.keyword == "mask":
-            with scope.telling(statement):
-                _mask(scope, statement, loop)
     settled(scope)
     return found
 
 
-def _stem(node: s.Expression) -> tuple[str, ...]:
+def stem_of(node: s.Expression) -> tuple[str, ...]:
     found = head(node.operands[0] if isinstance(node, s.Relation) else node)
     return () if found is None else (found[0].base, found[0].stem.python)
 
 
 def _stems(statement: s.Statement) -> tuple[str, ...]:
-    return tuple(x for clause in statement.clauses[:1] for x in _stem(clause.body))
+    return tuple(x for clause in statement.clauses[:1] for x in stem_of(clause.body))
 
 
 # left sides
@@ -390,23 +386,3 @@ def _update(scope: Scope, found: Collected, entry: Entry) -> None:
         raise DefinedTwice(f"`{signature.text}` is updated in two blocks of rounds", entry.span, "again here",
                            Label(before.span, "updated here"), helps=(Help("give the second its own name and start"),))
     found.updates.append(entry)
-
-
-def _mask(scope: Scope, statement: s.Statement, loop: Loop) -> None:
-    if not statement.tail:
-        raise BadDeclaration("a mask says where a tensor exists", statement.span,
-                             helps=(Help("write `mask L_{t s} : s ≤ t`, or `: all`"),))
-    for clause in statement.clauses:
-        left = left_side(scope, clause.body, "local", declare=False, loop=loop)
-        signature = left.signature
-        if signature not in scope.exactly(signature.name):
-            if any(x in scope.lost for x in _stem(clause.body)):
-                raise Silent("told with the tensor")
-            raise OverridesNothing(f"nothing defines `{clause.body.span.text}`, so a mask has nothing to restrict", clause.span,
-                                   helps=(Help("declare or define it with these indices"),))
-        total = len(statement.tail) == 1 and isinstance(statement.tail[0].body, s.Word) and statement.tail[0].body.text == "all"
-        if statement.override:
-            signature.masks.clear()
-            signature.total = False
-        signature.total = signature.total or total
-        signature.masks.append(Mask(left.axes, None if total else statement.tail, statement.span))

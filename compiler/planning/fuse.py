@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from einc.indices import Index
 from einc.planning.stream import stream
 from einc.planning.virtual import OPEN, folded_away, open_of, plain_subs, unstored
+from einc.simplify import picked
 from einc.terms import (
     Apply,
     Const,
@@ -194,7 +195,7 @@ def _finish(program: NormalProgram, virtual: frozenset[str], parent: dict[str, s
     equations = {e.target: e for e in program.equations}
     heads = {root(v) for v in virtual}
     for equation in program.equations:
-        if isinstance(equation.body, Fold | Join) or equation.picked is not None:
+        if isinstance(equation.body, Fold | Join) or picked(equation) is not None:
             continue
         if root(equation.target) != equation.target or equation.target in heads:
             continue

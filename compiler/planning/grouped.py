@@ -13,7 +13,7 @@ from einc.indices import Extent, number
 from einc.plan import Buffer, Cost, Grouped, Pick
 from einc.planning.cost import size_of, volume
 from einc.show import equation_text
-from einc.simplify import factors, product
+from einc.simplify import factors, picked, product
 from einc.terms import TRUE, Equation, Fold, NormalProgram, Position, Read, Term, free_indices, reads, substitute
 
 
@@ -103,9 +103,8 @@ def grouped(program: NormalProgram, equation: Equation, buffers: Mapping[str, Bu
 def _rank(program: NormalProgram, name: Read) -> Extent | None:
     """How many elements each row names, of a set; None where the names are data."""
     equation = program.equation(name.tensor)
-    if equation is None or equation.picked is None:
-        return None
-    return equation.picked[1].set.extent
+    found = None if equation is None else picked(equation)
+    return None if found is None else found[1].set.extent
 
 
 def _letters(read: Read) -> tuple[str, ...]:
@@ -114,7 +113,7 @@ def _letters(read: Read) -> tuple[str, ...]:
 
 def pick(program: NormalProgram, equation: Equation, buffers: Mapping[str, Buffer]) -> Pick | None:
     """The elements by rank; None where the equation is something else."""
-    ordered = equation.picked
+    ordered = picked(equation)
     if ordered is None:
         return None
     fold, rank = ordered

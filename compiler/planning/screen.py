@@ -6,16 +6,16 @@ Non-goals: equations and whole formulas, which are the table's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 from textwrap import wrap
 
 from einc.indices import Extent, Monomial, number, size
-from einc.plan import Call, Choose, Concat, Contract, Cost, Grouped, Kernel, Leaf, Load, Module, Pick, Runs, leaves
+from einc.plan import Call, Choose, Concat, Contract, Cost, Grouped, Kernel, Leaf, Load, Module, Pick, Repeat, Runs, leaves
 from einc.planning.choose import price
 from einc.planning.cost import nominal
-from einc.planning.table import human, is_known, memory, taken_way
+from einc.planning.table import human, is_known, memory, some_way, taken_way
 
 WIDTH = 120
 _GAP = "  "
@@ -105,6 +105,9 @@ def screen(module: Module, sizes: Mapping[str, int] | None = None) -> str:
 def _rows(module: Module, known: Mapping[str, int]) -> list[_Row]:
     rows: list[_Row] = []
     for n, step in enumerate(module.steps, 1):
+        if isinstance(step, Repeat):
+            rows += _rounds(str(n), step, known)
+            continue
         if not isinstance(step, Choose):
             rows.append(_row(str(n), step))
             continue
@@ -116,6 +119,20 @@ def _rows(module: Module, known: Mapping[str, int]) -> list[_Row]:
             rows.append(_Row((letter, "way", said), _sum(option.steps), (option.label,) * (way is not None)))
             rows += [_row(f"{letter}{k}", s) for k, s in enumerate(option.steps, 1)] if way in (None, at) else []
     return rows
+
+
+def _rounds(name: str, step: Repeat, known: Mapping[str, int]) -> list[_Row]:
+    """What all rounds cost together, and the steps of one."""
+    over, states = step.index.set, _names(state for state, _, _ in step.states)
+    last = over.extent + number(over.start - 1)
+    head = _Row((name, "rounds", f"{states} for {step.index.name} in {over.start}..{last}"), _all_rounds(step, known))
+    inner = (replace(row, texts=(f"{name}.{row.texts[0]}", *row.texts[1:])) for row in _rows(step.body, known))
+    return [head, *inner]
+
+
+def _all_rounds(step: Repeat, known: Mapping[str, int]) -> Cost:
+    one, count = _sum(some_way(step.body.steps, known)), step.index.set.extent
+    return Cost(one.flops * count, one.read * count, one.written * count, one.held)
 
 
 def _row(name: str, step: Leaf) -> _Row:
@@ -160,24 +177,30 @@ def _pass(kernel: Kernel) -> tuple[str, ...]:
 
 
 def _sum(steps: Iterable[Leaf]) -> Cost:
+    return _added(step.cost for step in steps)
+
+
+def _added(costs: Iterable[Cost]) -> Cost:
     total = Cost(number(0), number(0), number(0), number(0))
-    for cost in (step.cost for step in steps):
+    for cost in costs:
         total = Cost(total.flops + cost.flops, total.read + cost.read, total.written + cost.written, total.held)
     return total
 
 
 def _total(module: Module, known: Mapping[str, int]) -> _Row:
     """Of all steps; of a choice that the sizes do not make, none."""
-    steps: list[Leaf] = []
+    costs: list[Cost] = []
     beside = []
     for n, step in enumerate(module.steps, 1):
-        if not isinstance(step, Choose):
-            steps.append(step)
+        if isinstance(step, Repeat):
+            costs.append(_all_rounds(step, known))
+        elif not isinstance(step, Choose):
+            costs.append(step.cost)
         elif (way := taken_way(step, known)) is not None:
-            steps += step.options[way].steps
+            costs += [s.cost for s in step.options[way].steps]
         else:
             beside.append(f" beside step {n}")
-    return _Row(("", "total", "".join(beside)), _sum(steps) if steps else None)
+    return _Row(("", "total", "".join(beside)), _added(costs) if costs else None)
 
 
 # lines

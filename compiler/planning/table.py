@@ -83,7 +83,7 @@ def _rounds(step: Repeat, known: Mapping[str, int]) -> list[str]:
     lines = [f"for {step.index.name} in {over.start}..{last}: {states} after each round", ""]
     for inner in step.body.steps:
         lines += [f"   {line}".rstrip() for line in _block(inner, known)]
-    costs = [s.cost for s in _some(step.body.steps, known)]
+    costs = [s.cost for s in some_way(step.body.steps, known)]
     flops, read = sum((c.flops for c in costs), number(0)) * count, sum((c.read for c in costs), number(0)) * count
     written = sum((c.written for c in costs), number(0)) * count
     figures = (("flops", flops), ("read", read), ("written", written))
@@ -91,13 +91,13 @@ def _rounds(step: Repeat, known: Mapping[str, int]) -> list[str]:
     return [*lines, f"all rounds: {total}", ""]
 
 
-def _some(steps: tuple[Step, ...], known: Mapping[str, int]) -> list[Leaf]:
+def some_way(steps: tuple[Step, ...], known: Mapping[str, int]) -> list[Leaf]:
     """The steps of one way: the one that is taken, where the sizes say it, else the first."""
     out: list[Leaf] = []
     for step in steps:
         match step:
             case Choose(_, options):
-                out += options[_taken(step, known) or 0].steps
+                out += options[taken_way(step, known) or 0].steps
             case Repeat():
                 pass  # rounds stand in no rounds
             case _:

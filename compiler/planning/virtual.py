@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from einc.indices import Index
 from einc.normalise import normalise
+from einc.simplify import picked
 from einc.terms import (
     Equation,
     Fold,
@@ -72,8 +73,8 @@ def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> f
     """Values to compute inside their readers; those read in any other way than at plain positions are stored."""
     equations = {e.target: e for e in program.equations}
     found: set[str] = set()
-    refused = kept | {r.tensor for e in program.equations if e.picked for r in reads(e.body)}
-    refused |= {e.target for e in program.equations if e.picked}
+    refused = kept | {r.tensor for e in program.equations if picked(e) for r in reads(e.body)}
+    refused |= {e.target for e in program.equations if picked(e)}
     for equation in program.equations:
         for read in [*reads(equation.body), *reads(equation.domain)]:
             if read.tensor in equations and not plain_subs(read) and not lenient:
