@@ -20,7 +20,7 @@ from einc.chosen import at_chosen
 from einc.domains import negation
 from einc.folds import FOLDS
 from einc.gating import appearance, axis_order, inline_gates
-from einc.indices import Index, IndexSet, number
+from einc.indices import OPEN, Index, IndexSet, number
 from einc.repeats import outside, part, read_by, round_of
 from einc.simplify import factors, picked, simplify
 from einc.terms import (
@@ -264,7 +264,7 @@ class _Flat:
                 return term
             by = dict(zip(equation.indices, term.subs, strict=True))
             opened = substitute(equation.body, by)
-            return opened if any(_leaves(f, fold.bound) for f in _quotient_factors(opened)) else term
+            return opened if _worth(_quotient_factors(opened), fold, free_indices(term)) else term
 
         body = fold.body
         parts = tuple(change(p) for p in _quotient_factors(body)) if _is_product(body) else (change(body),)
@@ -314,6 +314,19 @@ def _leaves(factor: Term, bound: tuple[Index, ...]) -> bool:
     """Whether it gains something to have the factor outside of the sum: what is one number for all rows leaves later, too."""
     free = free_indices(factor)
     return not free & set(bound) and (bool(free) or not any(True for _ in reads(factor)))
+
+
+def _worth(inner: tuple[Term, ...], fold: Fold, letters: frozenset[Index]) -> bool:
+    """Whether a sum takes these factors in place of their product, a value with these letters, because some of them leave it.
+
+    A sum over the data's own extent becomes one pass that way, and one whose result runs over more of the data is scaled in
+    tiles. Any other is a product of matrices whose operand is formed once: only numbers leave it.
+    """
+    leaving = [f for f in inner if _leaves(f, fold.bound)]
+    data = {i for i in free_indices(fold) if i.set.cls in OPEN}
+    if any(i.set.cls in OPEN for i in fold.bound) or not data <= letters:
+        return bool(leaving)
+    return len(inner) - len(leaving) == 1 and bool(leaving) and not any(free_indices(f) for f in leaving)
 
 
 def _is_pick(term: Term) -> bool:

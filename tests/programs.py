@@ -237,6 +237,40 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         output z_t^b = x_t^{{(i b)}} u_i
         output w_t = x_t^f W_f^c v_c
     """, {**PARTS, "C": 4}, {}),
+    # rows that are needed again after a fold along them
+    "row_weights": ("""index t : time(T)
+        index x : expert(E)
+        index f : feature(F)
+        input G_t^x
+        weight W_x^f
+        p_t^x = softmax_x(G_t^x)
+        output y_t^f = p_t^x W_x^f
+        output z_t = max_x p_t^x
+    """, {"T": 5, "E": 4, "F": 3}, {}),
+    "row_twice": ("""index t, s : time(T)
+        index f : feature(F)
+        input x_t^f, r_t^f
+        weight g^f
+        h_t^f = x_t^f + r_t^f
+        output y_t^f = g^f LN(RMSNorm(h_t^f)) + h_t^f
+        c_{t s} = h_t^f h_{s f}
+        output c_{t s} : all
+    """, {"T": 5, "F": 7}, {}),
+    "row_and_product": ("""index t, s : time(T)
+        index f : feature(F)
+        input x_t^f, M_{t s}
+        s_t = Σ_f (x_t^f)^2
+        c_t = Σ_{s ∈ 1..T} M_{t s} s_s
+        y_t^f = x_t^f s_t / (1 + c_t^2)
+        output y_t^f : all
+    """, {"T": 5, "F": 7}, {}),
+    "row_elsewhere": ("""index t, s : time(T)
+        index f : feature(F)
+        input x_t^f
+        s_t = Σ_f exp(x_t^f)
+        y_{t s}^f = x_t^f exp(x_s^f) / s_s
+        output y_{t s}^f : all
+    """, {"T": 5, "F": 7}, {}),
     # masks
     "mask_causal": (_masked("s ≤ t"), HEADS, {}),
     "mask_strict": (_masked("s < t"), HEADS, {}),

@@ -319,7 +319,6 @@ def found_in(case: Case) -> list[Recurrence]:
 
 
 OPEN_TEXTS = {
-    "shared_logits": "a helper whose labels are index letters is told without quotes",
     "norm_projection": "the block form of a mean that moves is not proved yet",
     "requests_packed": "rounds over the positions of requests are not compiled yet",
 }

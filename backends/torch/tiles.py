@@ -17,6 +17,7 @@ from einc.indices import Extent, number
 from einc.plan import Axis, Before, Dot, Kernel, Let, Load, Module, Place, Scalar, Select, Store, arguments
 
 _TILE = 21  # log2 of the elements that a tile's largest value may have
+_PASSED = 18  # and of one that is only gone over point by point and summed, where the pages of each new value cost most
 
 
 def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> None:
@@ -111,7 +112,8 @@ def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scrib
         body(f"{rows} = {grid.length}")
         return rows
     if stream is None:
-        body(f"{rows} = max(16, min({extent}, 2**{_TILE} // max(1, {sized(_row(kernel, grid, ()), tight=True)})))")
+        most = _TILE if any(isinstance(let.op, Dot) and len(let.op.args) > 1 for let in kernel.lets) else _PASSED
+        body(f"{rows} = max(16, min({extent}, 2**{most} // max(1, {sized(_row(kernel, grid, ()), tight=True)})))")
         return rows
     outer = sized(_row(kernel, grid, (stream.name,)), tight=True)
     columns = scribe.names.fresh("columns")

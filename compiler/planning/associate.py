@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 
-from einc.indices import Index, IndexSet, size
+from einc.indices import OPEN, Index, IndexSet, size
 from einc.normalise import needed
 from einc.planning.cost import BALANCE, nominal
 from einc.planning.networks import Network, definitions, networks, opened
 from einc.planning.order import pairs, path
 from einc.planning.orders import Order, orders
-from einc.planning.virtual import OPEN, unstored
+from einc.planning.virtual import unstored
 from einc.simplify import factors
 from einc.terms import (
     Equation,

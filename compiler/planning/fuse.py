@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from einc.indices import Index
+from einc.indices import OPEN, Index
+from einc.planning.rows import relettered, rows
 from einc.planning.stream import stream
-from einc.planning.virtual import OPEN, folded_away, open_of, plain_subs, unstored
+from einc.planning.virtual import folded_away, open_of, plain_subs, unstored
 from einc.simplify import picked
 from einc.terms import (
     Apply,
@@ -22,7 +23,6 @@ from einc.terms import (
     bound_indices,
     free_indices,
     reads,
-    substitute,
     walk,
 )
 
@@ -36,6 +36,7 @@ class Group:
 
     equations: tuple[Equation, ...]
     virtual: frozenset[str]
+    along: Index | None = None  # of rows that stay whole in a tile
 
 
 def groups(program: NormalProgram) -> list[Group]:
@@ -56,7 +57,21 @@ def groups(program: NormalProgram) -> list[Group]:
         unified = _unified(members, virtual, barred)
         assert unified is not None
         out += _split(unified, virtual & {e.target for e in members})
-    return _ordered(_apart(out))
+    return _ordered(_in_rows(program, _apart(out)))
+
+
+def _in_rows(program: NormalProgram, made: list[Group]) -> list[Group]:
+    """Groups of one equation each that share rows as one group."""
+    alone = frozenset(g.equations[0].target for g in made if len(g.equations) == 1 and not g.virtual)
+    out = []
+    outputs = frozenset(key for _, key in program.outputs)
+    for found in rows(program.equations, alone, outputs):
+        mine = {e.target for e in found.equations}
+        read = outputs.union(*(_read(e) for e in program.equations if e.target not in mine))
+        virtual = frozenset(e.target for e in found.equations if found.along in e.indices and e.target not in read)
+        out.append(Group(found.equations, virtual, found.along))
+    shared = {e.target for g in out for e in g.equations}
+    return [*(g for g in made if g.equations[0].target not in shared or g.virtual), *out]
 
 
 def _split(members: list[Equation], virtual: frozenset[str]) -> list[Group]:
@@ -267,23 +282,12 @@ def _unified(members: list[Equation], virtual: frozenset[str], barred: Pairs) ->
             if names[node] in by.values():
                 return None
             by[index] = names[node]
-        out.append(_renamed(equation, by))
+        out.append(relettered(equation, by))
     return out
 
 
 def _every(equation: Equation) -> list[Index]:
     return list(dict.fromkeys([*equation.indices, *bound_indices(equation.body)]))
-
-
-def _renamed(equation: Equation, by: dict[Index, Index]) -> Equation:
-    terms = {old: Position(new) for old, new in by.items()}
-    axes = tuple(substitute(a, terms) for a in equation.axes)
-    body = equation.body
-    if isinstance(body, Fold):
-        body = Fold(body.op, tuple(by[b] for b in body.bound), substitute(body.domain, terms), substitute(body.body, terms))
-    else:
-        body = substitute(body, terms)
-    return Equation(equation.target, axes, substitute(equation.domain, terms), body, equation.source)
 
 
 def _ordered(made: list[Group]) -> list[Group]:

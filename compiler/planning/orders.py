@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from einc.gating import axis_order
-from einc.indices import Index
+from einc.indices import OPEN, Index
 from einc.planning.networks import Network, Scale, indices_of
-from einc.planning.virtual import OPEN
 from einc.terms import TRUE, Apply, Equation, Fold, Position, Read, Term, conjuncts, free_indices
 
 Order = tuple[Equation, ...]

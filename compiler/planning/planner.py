@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from einc.choices import PLAIN, Choices
-from einc.indices import Index, IndexSet, number
+from einc.indices import OPEN, Index, IndexSet, number
 from einc.plan import (
     Axis,
     Before,
@@ -42,7 +42,7 @@ from einc.planning.runs import Run, paired, shared
 from einc.planning.scans import Scanning, exactly
 from einc.planning.storage import buffers_of, indices_of, lengths_of, sets_of, sizes_of, with_parts, without_copies
 from einc.planning.stream import stream
-from einc.planning.virtual import OPEN, peeled
+from einc.planning.virtual import peeled
 from einc.show import equation_text
 from einc.simplify import factors
 from einc.terms import (
@@ -178,7 +178,7 @@ def _along_runs(buffer: Buffer, run: Run) -> Buffer:
 
 def _tiled(group: Group) -> bool:
     runs_on = alone(group.equations)
-    return bool(group.virtual) or any(_cut(e) for e in group.equations if e.target not in runs_on)
+    return bool(group.virtual) or group.along is not None or any(_cut(e) for e in group.equations if e.target not in runs_on)
 
 
 def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
@@ -187,7 +187,7 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
     passed, texts = _passed(program, group, kept, runs)
     made = frozenset([*(e.target for e in passed.equations), *passed.before]) - {e.target for e in group.equations}
     prefixes, chunks = alone(group.equations) if not cut else {}, passed.chunks
-    group = Group(passed.equations, group.virtual)
+    group = replace(group, equations=passed.equations)
     indices = list(dict.fromkeys(i for e in group.equations for i in indices_of(e)))
     grid = chunks.found.along if chunks else _grid(group, indices, kept) if cut else None
     folded = [i for i in indices if any(isinstance(e.body, Fold) and i in e.body.bound for e in group.equations)]
@@ -244,7 +244,7 @@ def _kept(program: NormalProgram, group: Group, made: list[Group]) -> frozenset[
 def _passed(program: NormalProgram, group: Group, kept: frozenset[str], runs: dict[str, Run]) -> tuple[Streamed, dict[str, str]]:
     """The equations of the pass that the group makes, and their texts."""
     passed, taken = Streamed(group.equations, None, ()), frozenset(program.tensors)
-    if _tiled(group):  # in tiles that carry a state, or in one pass over what is folded
+    if group.along is None and _tiled(group):  # in tiles that carry a state, or in one pass over what is folded
         inside = None if _infinite(program, group) else chunked(group.equations, group.virtual, taken)
         passed = inside or stream(group.equations, group.virtual, kept, taken)
     texts = _texts(program, passed)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from einc.indices import Index
+from einc.indices import OPEN, Index
 from einc.normalise import normalise
 from einc.simplify import picked
 from einc.terms import (
@@ -29,7 +29,6 @@ from einc.terms import (
     transform,
 )
 
-OPEN = frozenset({"time", "request", "batch", "vocab"})
 _PLACES = frozenset({"time", "vocab"})
 
 
