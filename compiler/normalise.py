@@ -158,11 +158,11 @@ class _Flat:
             body = Join(body.index, tuple((i, self.pointwise(p, equation.domain, equation.target)) for i, p in body.parts))
         elif isinstance(body, Fold):
             body = self.folded(body, equation.domain, equation.target)
-        elif (found := picked(equation)) is not None and _by_rank(*found, equation.indices):
+        elif (found := picked(equation)) is not None:
             body = self._picked(*found, equation.target)
         else:
             body = self.pointwise(body, equation.domain, equation.target)
-        if not (isinstance(body, Fold | Join) or _is_pick(body)):
+        if not (isinstance(body, Fold | Join) or (isinstance(body, Apply) and body.op == "pick")):
             body = self._hoisted(body, frozenset(equation.indices), equation.domain, equation.target)
         self._record(Equation(equation.target, equation.axes, equation.domain, body, equation.source))
 
@@ -327,15 +327,6 @@ def _worth(inner: tuple[Term, ...], fold: Fold, letters: frozenset[Index]) -> bo
     if any(i.set.cls in OPEN for i in fold.bound) or not data <= letters:
         return bool(leaving)
     return len(inner) - len(leaving) == 1 and bool(leaving) and not any(free_indices(f) for f in leaving)
-
-
-def _is_pick(term: Term) -> bool:
-    return isinstance(term, Apply) and term.op == "pick"
-
-
-def _by_rank(ordered: Fold, rank: Index, indices: tuple[Index, ...]) -> bool:
-    """Whether an equation has an element for each rank, counted from 1."""
-    return rank in indices and rank.set.start == 1 and rank not in free_indices(ordered)
 
 
 def _is_product(term: Term) -> bool:

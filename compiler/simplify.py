@@ -13,6 +13,7 @@ from einc.terms import (
     Position,
     Term,
     children,
+    free_indices,
     rebuild,
     transform,
 )
@@ -27,10 +28,10 @@ def product(parts: tuple[Term, ...]) -> Term:
 
 
 def picked(equation: Equation) -> tuple[Fold, Index] | None:
-    """The ordered fold and the rank, of an equation that picks points by rank."""
+    """The ordered fold and the rank, of an equation that has a point for each rank, counted from 1."""
     match equation.body:
-        case Apply("pick", (Fold() as ordered, Position(rank))):
-            return ordered, rank
+        case Apply("pick", (Fold() as ordered, Position(rank))) if rank in equation.indices and rank.set.start == 1:
+            return None if rank in free_indices(ordered) else (ordered, rank)
     return None
 
 
