@@ -80,7 +80,7 @@ def recurrences(program: NormalProgram) -> list[Recurrence]:
     program = peeled(program)
     out = []
     for group in groups(program):
-        if not group.virtual:
+        if not group.virtual or group.along is not None:
             continue
         mine = {e.target for e in group.equations}
         kept = {r.tensor for e in program.equations if e.target not in mine for r in [*reads(e.body), *reads(e.domain)]}
