@@ -702,12 +702,13 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         input x_t^f
         input n_t : int
         h_t^f = x_t^f
+        m_t = min(n_t + 1, t)
         for i in 0..N-1:
-            h_t^f ← Σ_{s ∈ (t - i n_t - 1, t]} h_s^f 2^{s - t}
+            h_t^f ← Σ_{s ∈ (t - i n_t - 1, t]} h_s^f 2^{s - t} + x_{m_t}^f
         k^f = max_t h_t^f
         for i in 1..M:
             k^f ← k^f / 2 + i
-        output y_t^f = h_t^f
+        output y_t^f = h_t^f : all
         output k^f
     """, {"T": 7, "D": 3, "N": 4, "M": 2}, {"n": ("0", "2")}),
 }

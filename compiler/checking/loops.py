@@ -102,7 +102,7 @@ def _counted(scope: Scope, clauses: list[s.Expression]) -> Index | None:
     letter = index_name(name) or ""
     if first not in (0, 1) or any(i.set.extent == last for i in scope.indices.values()):
         return None
-    if letter in scope.sizes or letter in scope.reserved:
+    if letter in scope.sizes.keys() | last.sizes or letter in scope.reserved:
         raise BadLoop(f"`{letter}` has a meaning already, so it cannot count the rounds", name.span,
                       helps=(Help("choose another letter"),))
     scope.extent_names(last, high.span)

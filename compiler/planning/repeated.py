@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
+from dataclasses import replace
 from itertools import zip_longest
 
 from einc.indices import IndexSet
-from einc.plan import Buffer, Module, Repeat, Step
+from einc.plan import Buffer, Call, Choose, Computed, Kernel, Leaf, Let, Load, Module, Packed, Repeat, Runs, Step, Subscript, Within
 from einc.planning.storage import sets_of, sizes_of
 from einc.repeats import round_of, stretches
 from einc.terms import NormalProgram, Tensor
@@ -18,34 +19,34 @@ Plan = Callable[[NormalProgram, tuple[Tensor, ...]], Module]
 def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> Module:
     """The stretches between rounds one after the other, each round planned once."""
     steps: list[Step] = []
-    buffers = {t.key: _buffer(t) for t in asked}
+    buffers, checked = {t.key: _buffer(t) for t in asked}, {t.key for t in asked}
     keys: list[tuple[str, IndexSet]] = []
     for piece, repeat in zip_longest(stretches(program), program.repeats):
         if piece.equations:
             made = plan(piece, piece.inputs())
-            steps += made.steps
+            steps += [_clamped(step, {key for key, _ in made.keys} - checked) for step in made.steps]
             keys += made.keys
             buffers |= {k: v for k, v in made.buffers.items() if k not in buffers}
         if repeat is not None:
-            step = _round(program, repeat, plan)
+            step = _round(program, repeat, plan, checked)
             steps.append(step)
-            outer = {inner: name for inner, name, _ in step.given}
-            keys += [(outer[key], over) for key, over in step.body.keys if key in outer]
+            keys += step.body.keys
             buffers |= {state: _buffer(program.tensors[state]) for state, _, _ in step.states}
-    given = {t.key for t in asked}
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
     sizes |= {n for e in program.equations for n in sizes_of(e)}
     sizes |= {n for repeat in program.repeats for n in repeat.index.set.extent.sizes}
     sets = dict.fromkeys([*sets_of(program), *(repeat.index.set for repeat in program.repeats)])
     return Module(
         program.name, program.source or program.name, asked, program.outputs, buffers, tuple(steps), dict(program.sizes),
-        sizes - program.sizes.keys(), tuple(sets), tuple(dict.fromkeys(k for k in keys if k[0] in given)),
+        sizes - program.sizes.keys(), tuple(sets), tuple(dict.fromkeys(k for k in keys if k[0] in checked)),
     )  # fmt: skip
 
 
-def _round(program: NormalProgram, repeat: Rounds, plan: Plan) -> Repeat:
+def _round(program: NormalProgram, repeat: Rounds, plan: Plan, checked: Set[str]) -> Repeat:
     one = round_of(program, repeat)
     body = plan(one.program, one.program.inputs())
+    made = {key for key, _ in body.keys} - checked
+    body = replace(body, steps=tuple(_clamped(step, made) for step in body.steps))
     asked = [t.key for t in body.inputs if t.key != one.counter]
     given = tuple((key, key, one.taken.get(key)) for key in asked)
     sizes = tuple((name, name) for name in sorted(body.sizes))
@@ -56,3 +57,41 @@ def _round(program: NormalProgram, repeat: Rounds, plan: Plan) -> Repeat:
 def _buffer(tensor: Tensor) -> Buffer:
     axes, sets = tuple(s.name for s in tensor.slots), tuple(s.set for s in tensor.slots)
     return Buffer(tensor.key, axes, sets, "integer" if tensor.integer else "real", tensor.role)
+
+
+def _clamped(step: Step, made: Set[str]) -> Step:
+    """The step where whole numbers that the program made itself stand in slots: unlike a caller's, nobody checks them."""
+    match step:
+        case Choose(_, options):
+            return replace(step, options=tuple(replace(o, steps=tuple(_leaf(s, made) for s in o.steps)) for o in options))
+        case Repeat():
+            return step
+    return _leaf(step, made)
+
+
+def _leaf(step: Leaf, made: Set[str]) -> Leaf:
+    match step:
+        case Kernel():
+            return _kernel(step, made)
+        case Call(kernel) | Runs(kernel):
+            return replace(step, kernel=_kernel(kernel, made))
+    return step
+
+
+def _kernel(kernel: Kernel, made: Set[str]) -> Kernel:
+    doubtful = {let.name for let in kernel.lets if isinstance(let.op, Load) and let.op.buffer in made}
+    return replace(kernel, lets=tuple(_within_reach(let, doubtful) for let in kernel.lets)) if doubtful else kernel
+
+
+def _within_reach(let: Let, doubtful: Set[str]) -> Let:
+    def changed(sub: Subscript) -> Subscript:
+        match sub:
+            case Computed(value) if value in doubtful:
+                return replace(sub, safe=False)
+            case Packed(parts):
+                return replace(sub, parts=tuple(map(changed, parts)))
+            case Within(item):
+                return replace(sub, item=changed(item))
+        return sub
+
+    return replace(let, op=replace(let.op, subs=tuple(map(changed, let.op.subs)))) if isinstance(let.op, Load) else let
