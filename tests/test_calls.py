@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import torch
 import einc
 from einc import pipeline
 from einc.errors import Report, render
+from einc.plan import Repeat
+from einc.planning.choose import taken
+from einc.planning.table import table
 from einc.show import show
 
 Arrays = dict[str, Any]
@@ -218,3 +222,26 @@ def test_what_is_shown_parses_back(room: Path) -> None:
     assert program is not None
     spec(room, "again", show(program))
     assert np.allclose(einc.interpret(room / "again.ein", {"a": a, "v": v, "w": w})["b"], found["b"])
+
+
+def test_the_plan_counts_every_round(room: Path) -> None:
+    """One function for the body, its steps printed once, and what all rounds cost."""
+    spec(room, "main", HEAD + LAYERS.format("scale(x = h_t^f v_f^p)"))
+    made = einc.compile(room / "main.ein")
+    (rounds,) = (step for step in made.plan.steps if isinstance(step, Repeat))
+    sizes = {"T": 5, "D": 3}
+    flops = [sum(step.cost.flops.at({**sizes, "N": n}) for step in taken(made.plan, {**sizes, "N": n})) for n in (0, 1, 4)]
+    assert flops[2] - flops[0] == 4 * (flops[1] - flops[0]) > 0
+    shown = table(made.plan, {**sizes, "N": 4})
+    assert shown.count("for ℓ in 1..N: h after each round") == 1
+    assert re.search(rf"all rounds: flops [^=]* = {flops[2] - flops[0]} ", shown)
+    assert made.source.count("def _round(") == 1
+    assert rounds.body.steps
+
+
+def test_a_call_costs_what_the_lines_cost(room: Path) -> None:
+    """A called spec is no wall: the plan has the kernels of a spec that has its lines."""
+    spec(room, "used", 'use "attention"\noutput B_t^f = 3 A_t^f\n')
+    spec(room, "called", "index t : time(T)\nindex f : feature(d_model)\ninput H_t^f\noutput B_t^f = 3 attention(X = H_t^f)\n")
+    used, called = (einc.compile(room / f"{name}.ein").plan for name in ("used", "called"))
+    assert [type(step) for step in used.steps] == [type(step) for step in called.steps]
