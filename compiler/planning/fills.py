@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from einc.indices import Extent
 from einc.planning.ranges import nonempty
 from einc.planning.signs import POSITIVE, UNKNOWN, sign
 from einc.terms import Apply, Const, Equation, Fold, Join, Pack, Part, Position, Read, Size, Term, Truth, Where, free_indices
@@ -75,9 +76,17 @@ def _finite_at(term: Term, equations: Mapping[str, Equation], known: dict[str, b
         case Fold(op, bound, domain, body):
             empty = op in ("max", "min") and not nonempty(domain, bound, tuple(free_indices(term)))
             return not empty and _finite_at(body, equations, known)
+        case Apply("div", (above, Size(extent))) if _empty_with(above, extent, equations):
+            return _finite_at(above, equations, known)
         case Apply(op, args) if all(_finite_at(a, equations, known) for a in args):
             return _stays_finite(op, args, equations)
     return False
+
+
+def _empty_with(term: Term, extent: Extent, equations: Mapping[str, Equation]) -> bool:
+    """Whether a term is a sum over an index of this extent, so that it is 0 where the extent is: a mean is then 0 / 0."""
+    body = equations[term.tensor].body if isinstance(term, Read) and term.tensor in equations else term
+    return isinstance(body, Fold) and body.op == "sum" and any(i.set.extent == extent for i in body.bound)
 
 
 def _stays_finite(op: str, args: tuple[Term, ...], equations: Mapping[str, Equation]) -> bool:

@@ -43,8 +43,8 @@ def _sign(term: Term, equations: Mapping[str, Equation], known: dict[str, int]) 
             return min(signs) if UNKNOWN not in signs else NONNEGATIVE if pairs else UNKNOWN
         case Apply("div", (above, below)) if _sign(below, equations, known) == POSITIVE:
             return _sign(above, equations, known)
-        case Apply("div", args) if all(_sign(a, equations, known) for a in args):
-            return NONNEGATIVE  # by a size, which may be 0
+        case Apply("div", args) if UNKNOWN not in [_sign(a, equations, known) for a in args]:
+            return NONNEGATIVE  # 0 / 0 is 0
         case Apply("pow", (base, Const(Fraction() as power))) if power.denominator == 1 and power % 2 == 0:
             return max(NONNEGATIVE, _sign(base, equations, known))
         case Apply("pow" | "sqrt", (base, *_)):
