@@ -125,7 +125,8 @@ def survey(module: Emitted, tensors: Mapping[str, Any], tiles: Mapping[Key, Tile
         first: Tile = default(name, shapes, rows, columns, *rest, **bounds)
         around = candidates(module.space["_fitting"], first, shapes, rows, columns, *rest, **bounds)
         trial = Trial(key, tiles.get(key, first), around, rest[0], [])
-        current[:] = [trials.setdefault(key, trial)]
+        # One start says enough of a kernel that rounds start again and again, and holds the memory of one.
+        current[:] = [] if key in trials else [trials.setdefault(key, trial)]
         return trial.tile
 
     def start(name: str, grid: Any, values: tuple[Any, ...], constants: Mapping[str, Any]) -> None:
