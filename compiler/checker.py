@@ -79,7 +79,7 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
         return None
     # Ranges, causality and isolation are facts about the whole program.
     made = assemble(work, tree.source, chosen, recurs, repeated)
-    if made is not None:
+    if made is not None and not report.errors:
         audit(*made, report)
     return None if report.errors or made is None else Called(packed(made[0], made[1].ragged), made[1].folds)
 

@@ -325,7 +325,9 @@ class _Writer:
         for n, arg in enumerate(args):
             greedy = isinstance(arg, Fold | Where) and n < len(args) - 1
             parts.append(self.text(arg, _ATOM if greedy else _POWER))
-        return " ".join(p if n == 0 or not p[0].isdigit() else f"* {p}" for n, p in enumerate(parts))
+        # A number right after a factor would be a power's, a parenthesis after an index an application.
+        apart = [n > 0 and (p[0].isdigit() or (p[0] == "(" and isinstance(args[n - 1], Position))) for n, p in enumerate(parts)]
+        return " ".join(f"* {p}" if star else p for p, star in zip(parts, apart, strict=True))
 
 
 def _scripts(slots: list[tuple[Slot, str]]) -> str:

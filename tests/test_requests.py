@@ -64,7 +64,8 @@ PROGRAMS: dict[str, tuple[str, Alone]] = {
     "by a domain": ("""
         output z_{r t} = Σ_{r', s, r' = r, s ≤ t} x_{r t}^d x_{r' s d} y_{r' s}
     """, lambda x, y, m: (x @ x.T).tril() @ y),
-    "positions": ("output z_{r t} = t y_{r t} + sin(t m_r)", lambda x, y, m: steps(y) * y + torch.sin(steps(y) * m)),
+    "positions": ("output z_{r t} = t * (y_{r t} + m_r) + sin(t m_r)",
+                  lambda x, y, m: steps(y) * (y + m) + torch.sin(steps(y) * m)),
     "before": ("output z_{r t} = 1[t ≥ 2] y_{r, t-1}", lambda x, y, m: before(y)),
     "restricted": ("""
         w_{r t} = y_{r, t-1} y_{r t}, t ≥ 2
@@ -221,6 +222,9 @@ def problems(body: str) -> list[tuple[str, str]]:
     ("output z_{r t} = y_{r, t+1} : all", "E0601", "pass T_r"),
     ("output z_r = y_{r 1}", "E0601", "pass T_r"),
     ("input w_{r t} : int\noutput z_{r t} = y_{r, w_{r t}} : all", "E0601", ""),
+    ("output z_r = 1[T_r ≥ max_t 1] y_{r, T_r}", "E0601", "fall below 1"),
+    ("output z = Σ_s Σ_r y_{r s}", "E0408", "around it"),
+    ("output z = Σ_s Σ_r m_r", "E0408", ""),
     ("T_r = 3\noutput z_{r t} = y_{r t}", "E0405", ""),
     ("input T_r\noutput z_{r t} = y_{r t}", "E0404", ": int"),
     ("index u : time(T_r / 2)\noutput z_{r t} = y_{r t}", "E0210", "time(T_r)"),

@@ -13,7 +13,7 @@ from einc.checking.ragged import Ragged
 from einc.domains import proves
 from einc.errors import Help, Report, Span
 from einc.indices import Index, IndexSet, number
-from einc.problems import CrossesRequests, CutDomain, OnePythonName, OutOfRange, PartialOutput, ReadsFuture
+from einc.problems import CrossesRequests, CutDomain, NoRequest, OnePythonName, OutOfRange, PartialOutput, ReadsFuture
 from einc.terms import (
     TRUE,
     Apply,
@@ -110,6 +110,9 @@ def _unread(condition: Term) -> Term:
 def _ranges(program: TypedProgram, ragged: Ragged, places: Mapping[Term, Span], spans: Mapping[str, Span],
             report: Report) -> None:
     for equation in program.equations:
+        if (stray := ragged.stray(equation)) is not None:
+            report.add(NoRequest(f"`{stray}` is a position of a request that is no index here", spans.get(equation.target),
+                                 helps=(Help(f"bind the request with it or around it: `Σ_{{{stray.set.by} {stray}}}`"),)))
         for at in _all(equation):
             slots = program.tensors[at.read.tensor].slots
             for n, (slot, sub) in enumerate(zip(slots, at.read.subs, strict=True)):

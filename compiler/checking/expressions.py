@@ -205,6 +205,7 @@ def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.E
             raise BoundTwice(f"index `{index}` is bound already around this", operator.span,
                              helps=(Help(f"write `{index}'` for the inner one"),))
     context.made.bound.update(under.bound)
+    context.made.owners.bound(under.bound, operator.span)
     inner_context = context.holding(*under.bound)
     inner = closed(inner_context, _product(inner_context, rest, ("", *operators[1:])), rest[0].span.to(rest[-1].span))
     if fold in ("max", "min"):

@@ -172,7 +172,7 @@ class _Packing:
     def _said(self, domain: Term) -> Iterable[Term]:
         """The domain without what the lengths say anyway."""
         for atom in conjuncts(domain):
-            here = [i for i in mentioned(atom) if i in self.owners and i.set in self.sets]
+            here = [i for i in sorted(free_indices(atom), key=lambda i: i.name) if i in self.owners and i.set in self.sets]
             lengths = {of.packed.lengths for of in self.sets.values() if of.packed is not None}
             known = [Apply("le", (Position(i), Read(of.packed.lengths, (Position(self.owners[i]),)))) for i in here
                      if (of := self.sets[i.set]).packed is not None]

@@ -9,7 +9,22 @@ from einc.checking.scope import Scope, Signature
 from einc.errors import Help, Report, Silent, Span
 from einc.indices import Index, IndexSet
 from einc.problems import NoRequest, NotYet, WrongType
-from einc.terms import Apply, Equation, Fold, Position, Read, Recur, Repeat, Slot, Term, both, children, walk
+from einc.terms import (
+    Apply,
+    Equation,
+    Fold,
+    Position,
+    Read,
+    Recur,
+    Repeat,
+    Slot,
+    Term,
+    both,
+    bound_indices,
+    children,
+    free_indices,
+    walk,
+)
 
 
 def place_of(slots: tuple[Slot, ...], at: int) -> int | None:
@@ -89,6 +104,13 @@ class Owners:
             raise NoRequest(f"`{index}` is a position of request `{before}`, and here of `{request}`", span,
                             helps=(Help(f"write `{index}'` for one of the two"),))
 
+    def bound(self, indices: tuple[Index, ...], span: Span) -> None:
+        """In what a big operator runs over, a position belongs to the request nearest before it, too."""
+        for at, index in enumerate(indices):
+            before = next((i for i in reversed(indices[:at]) if i.set.cls == "request"), None)
+            if index.set.by and before is not None:
+                self.one(index, before, span)
+
     def moved(self, by: Mapping[Index, Term], span: Span) -> None:
         """What stands at the places of positions belongs to what stands at the places of their requests."""
         for place, sub in by.items():
@@ -161,6 +183,18 @@ class Ragged:
                                   next((span for _, span in recur.places.values()), None),
                                   helps=(Help("write the sums without rounds: the pass is found"),)))
 
+    def stray(self, equation: Equation) -> Index | None:
+        """A position that an equation speaks of where its request is none of the indices around."""
+        owners = self.owners.get(equation.target, {})
+
+        def found(term: Term, around: frozenset[Index]) -> Index | None:
+            around = around.union(bound_indices(term))
+            lost = [i for i in bound_indices(term) if i.set in self.lengths and owners.get(i) not in around]
+            inner = (found(kid, around) for kid in (() if lost else children(term)))
+            return lost[0] if lost else next((x for x in inner if x is not None), None)
+
+        return found(equation.body, frozenset(equation.indices))
+
     def within(self, target: str, at: int, slots: tuple[Slot, ...], subs: tuple[Term, ...], given: Term,
                around: Iterable[Index]) -> tuple[Term, Term] | None:
         """The last position that a slot has, and what is known of the positions around; None where all requests are alike."""
@@ -169,7 +203,8 @@ class Ragged:
         if key is None or by is None:
             return None
         owners = self.owners.get(target, {})
-        here = [i for i in (*around, *mentioned(given, *subs)) if i in owners and i.set in self.lengths]
+        free = sorted(free_indices(given).union(*map(free_indices, subs)), key=lambda i: i.name)
+        here = [i for i in (*around, *free) if i in owners and i.set in self.lengths]
         known = [Apply("le", (Position(i), Read(self.lengths[i.set], (Position(owners[i]),)))) for i in here]
         return Read(key, (subs[by],)), both(given, *known)
 

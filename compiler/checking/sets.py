@@ -62,8 +62,11 @@ def _ragged(scope: Scope, node: s.Expression) -> IndexSet | None:
     if found is None or letter not in scope.indices or scope.indices[letter].set.cls != "request":
         return None
     free_name(scope, found[0].python, node.span)
+    same = (x for x, of in scope.lengths.items() if of.name == found[0] and of.of.set == scope.indices[letter].set)
+    if (known := next(same, None)) is not None:
+        return known
     made = IndexSet("time", size(f"{found[0].python}_{letter}"), by=letter)
-    scope.lengths.setdefault(made, Lengths(found[0], scope.indices[letter], node.span))
+    scope.lengths[made] = Lengths(found[0], scope.indices[letter], node.span)
     return made
 
 
