@@ -276,7 +276,7 @@ class _Flat:
 
     def named(self, term: Term, given: Term, stem: str, force: bool = False, last: tuple[Index, ...] = ()) -> Term:
         """A read of the equation with this body: one that stands already, or a new one, with the `last` axes where rows lie."""
-        if _plain(term) or (isinstance(term, Const | Position | Size) and not force):
+        if (_plain(term) and not (force and _packed(term))) or (isinstance(term, Const | Position | Size) and not force):
             return term
         order = appearance(term, TRUE)
         domain = both(*(c for c in conjuncts(given) if free_indices(c) <= set(order)))
@@ -352,6 +352,11 @@ def _plain(term: Term) -> bool:
         return False
     letters = [i for sub in term.subs for i in _letters(sub)]
     return len(set(letters)) == len(letters) and all(_is_position(sub) for sub in term.subs)
+
+
+def _packed(term: Term) -> bool:
+    """A read of pairs or parts of slots, which is no array of its own."""
+    return isinstance(term, Read) and not all(isinstance(sub, Position) for sub in term.subs)
 
 
 def _is_position(sub: Term) -> bool:
