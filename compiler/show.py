@@ -68,6 +68,7 @@ def _program(program: Program, inputs: tuple[Tensor, ...], explicit: bool) -> st
     lines += [writer.asked(tensor) for tensor in (program.tensors[t.key] for t in inputs) if _counting(tensor) is None]
     lines.append("")
     lines += [line for step in _steps(program) for line in writer.step(step)]
+    lines += [f"mask {writer.text(read)} : all" for read in _ordered(program)]
     lines += [f"output {writer.declared(program.tensors[key])} : all" for _, key in program.outputs]
     return "\n".join(lines) + "\n"
 
@@ -132,6 +133,25 @@ def _mentioned(equation: Equation) -> list[Index]:
                 case Join(index, parts):
                     out += [index, *(i for i, _ in parts)]
     return list(dict.fromkeys(out))
+
+
+def _written(sub: Term) -> list[Index]:
+    """The indices that stand in a slot as they are, alone or in pairs."""
+    match sub:
+        case Position(index):
+            return [index]
+        case Pack(items) | Part(Pack(items)):
+            return [i for item in items for i in _written(item)]
+        case Part(item):
+            return _written(item)
+    return []
+
+
+def _ordered(program: Program) -> list[Read]:
+    """What is ordered as a whole: text has to say that all of it is meant."""
+    folds = [t for e in program.equations for t in walk(e.body) if isinstance(t, Fold) and t.op == "topk" and t.domain == TRUE]
+    found = [f.body for f in folds if isinstance(f.body, Read) and f.bound[0].set.cls in ("time", "request")]
+    return [r for r in dict.fromkeys(found) if all(isinstance(s, Position) for s in r.subs)]
 
 
 def _is_letter(text: str) -> bool:
@@ -232,8 +252,8 @@ class _Writer:
         levels: dict[Index, set[str]] = {i: set() for i in equation.indices if i.set.summed}
         for read in reads(equation.body) if levels else ():
             for slot, sub in zip(self.program.tensors[read.tensor].slots, read.subs, strict=True):
-                if isinstance(sub, Position) and sub.index in levels:
-                    levels[sub.index].add(slot.level)
+                for index in _written(sub):
+                    levels.get(index, set()).add(slot.level)
         return frozenset(i for i, found in levels.items() if {"lower", "upper"} <= found)
 
     def _equation(self, tensor: Tensor, equation: Equation, sign: str) -> str:

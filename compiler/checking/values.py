@@ -194,7 +194,7 @@ class Context:
         owners, span = self.made.owners, next((o[0].span for o in value.free.values()), None)
         owners.rest(indices, {*indices, *(self.left or ()), *self.held}, span)
         indices = owners.arranged(indices)
-        key = self.made.fresh(f"{self.owner}_{stem}")
+        key = self.made.fresh(f"{self.owner}_of_{stem}" if stem in self.indices else f"{self.owner}_{stem}")  # no letter as a label
         slots = tuple(Slot(i.set, "lower", i.name) for i in indices)
         self.made.tensors.append(Tensor(key, key, slots, "local", value.whole))
         axes = tuple(Position(i) for i in indices)
