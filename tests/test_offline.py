@@ -19,7 +19,7 @@ from einc.backends.triton.offline import TARGETS, Binary, Launch, built, compile
 TARGET = TARGETS["sm_90"]
 SIZES = {"T": 2048, "T_sum": 2048, "S": 2048, "U": 2048, "N": 2048, "V": 4096, "W": 256, "P": 512, "H": 8, "G": 2, "B": 2,
          "R": 2, "C": 1024, "M": 128, "E": 16, "L": 512, "n": 4, "d_model": 512, "d_ff": 1408, "d_c": 64, "d_h": 64, "r": 512,
-         "r_Q": 384, "w": 32}
+         "r_Q": 384, "w": 32, "d_s": 1408, "H_I": 64, "d_I": 128, "d_x": 64, "m": 4}
 WIDTHS = ("d", "d_k", "d_v", "D")
 
 
