@@ -42,7 +42,8 @@ def zoo() -> SimpleNamespace:
     transformers = importlib.import_module("transformers")
     models = ("Llama", "Mistral", "Bloom", "GPTNeoX", "GPT2", "Bart")
     classes = [*(f"{name}{kind}" for name in models for kind in ("Model", "Config")), "GPT2LMHeadModel", "LlamaForCausalLM"]
-    files = {"gptj": module("gptj"), "llama": module("llama"), "deepseek": module("deepseek_v3"), "bloom": module("bloom")}
+    files = {"gptj": module("gptj"), "llama": module("llama"), "deepseek": module("deepseek_v3"), "bloom": module("bloom"),
+             "sparse": module("deepseek_v32"), "mixtral": module("mixtral")}
     return SimpleNamespace(**files, **{name: getattr(transformers, name) for name in classes})
 
 
@@ -58,6 +59,7 @@ def doubled() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "float", torch.float64)
         patch.setattr(torch, "float32", torch.float64)
+        patch.setattr(torch.Tensor, "float", torch.Tensor.double)
         yield
     torch.set_default_dtype(usual)
 
@@ -175,6 +177,136 @@ def rotation(zoo: SimpleNamespace, halves: bool = False, **rope: Any) -> Trial:
         return Trial({}, {"R": turned[0].transpose(0, 1)}, {"T": STEPS, "d_k": HEAD})
     turned = zoo.gptj.apply_rotary_pos_emb(units.transpose(1, 2), *(x[..., : HEAD // 2] for x in (sin, cos)))
     return Trial({}, {"R": turned[0]}, {"T": STEPS, "d_k": HEAD})
+
+
+# experts, and chosen positions
+
+
+def experts(part: Any, gate: torch.Tensor) -> Tensors:
+    """The matrices of gated experts, as MixtralExperts and DeepseekV3Experts hold them, and of their router."""
+    up, down = part.gate_up_proj.detach(), part.down_proj.detach()
+    first, third = up.mT.chunk(2, -1)
+    return {"W_gate": gate.detach().T, "W_1": first, "W_3": third, "W_2": down.mT}
+
+
+def mixture(zoo: SimpleNamespace) -> Trial:
+    """Experts and router as lists: position by position, the largest first."""
+    x, w = normal(STEPS, WIDTH), {"W_gate": normal(WIDTH, 7) / WIDTH**0.5, "b": normal(7), "W_1": normal(7, WIDTH, 13) / 4,
+                                  "W_2": normal(7, 13, WIDTH)}
+    rows = []
+    for row in x:
+        best, places = torch.topk(row @ w["W_gate"] + w["b"], 3)
+        parts = [functional.gelu(row @ w["W_1"][i]) @ w["W_2"][i] for i in places.tolist()]
+        rows.append(functional.softmax(best, -1) @ torch.stack(parts))
+    return Trial({"H_prime2": x, **w}, {"F": torch.stack(rows)}, {"n": 3})
+
+
+def mixtral(zoo: SimpleNamespace) -> tuple[Any, torch.Tensor, Tensors]:
+    """The experts of a Mixtral, what they get, and their matrices."""
+    config = zoo.mixtral.MixtralConfig(hidden_size=WIDTH, intermediate_size=13, num_local_experts=7, num_experts_per_tok=3)
+    part, x = spiced(zoo.mixtral.MixtralSparseMoeBlock(config).double()), normal(STEPS, WIDTH)
+    return part, x, {"H_prime2": x, **experts(part.experts, part.gate.weight)}
+
+
+def swiglu_experts(zoo: SimpleNamespace) -> Trial:
+    part, x, inputs = mixtral(zoo)
+    return Trial(inputs, {"F": part(x[None])[0].detach()}, {"n": 3})
+
+
+def shared_expert(zoo: SimpleNamespace) -> Trial:
+    """The feed-forward of a Llama beside the experts of a Mixtral."""
+    part, x, inputs = mixtral(zoo)
+    config = zoo.LlamaConfig(hidden_size=WIDTH, intermediate_size=9, num_attention_heads=HEADS)
+    beside = spiced(zoo.llama.LlamaMLP(config).double(), seed=1)
+    return Trial({**inputs, **shared_matrices(beside)}, {"F": (part(x[None])[0] + beside(x)).detach()}, {"n": 3})
+
+
+def shared_matrices(mlp: Any) -> Tensors:
+    return {f"W_{n}_s": getattr(mlp, f"{name}_proj").weight.detach().T for n, name in ((1, "gate"), (2, "down"), (3, "up"))}
+
+
+def grouped_experts(zoo: SimpleNamespace) -> Trial:
+    """DeepSeek-V3: 2 of 4 groups of 3 experts, of which 4."""
+    config = zoo.deepseek.DeepseekV3Config(
+        hidden_size=WIDTH, moe_intermediate_size=13, num_local_experts=12, n_routed_experts=12, num_experts_per_tok=4, n_group=4,
+        topk_group=2, n_shared_experts=2, routed_scaling_factor=2.5, norm_topk_prob=True)
+    part, x = spiced(zoo.deepseek.DeepseekV3MoE(config).double()), normal(STEPS, WIDTH)
+    bias = part.gate.e_score_correction_bias.copy_(0.3 * normal(12)).detach()
+    inputs = {"H_prime2": x, **experts(part.experts, part.gate.weight), **shared_matrices(part.shared_experts), "b": bias,
+              "alpha": torch.tensor(2.5, dtype=torch.float64)}
+    return Trial(inputs, {"F": part(x[None])[0].detach()}, {"n": 4, "m": 2, "N": 4})
+
+
+def balance(zoo: SimpleNamespace) -> Trial:
+    _part, x, inputs = mixtral(zoo)
+    want = zoo.mixtral.load_balancing_loss_func((x @ inputs["W_gate"],), 7, 3)
+    return Trial({name: inputs[name] for name in ("H_prime2", "W_gate")}, {"L_cal": want}, {"n": 3})
+
+
+def indexing(zoo: SimpleNamespace, queries: int) -> Any:
+    """The indexer of a DeepSeek-V3.2 whose features turn for nobody, without a norm of its keys."""
+    config = zoo.sparse.DeepseekV32Config(
+        hidden_size=WIDTH, q_lora_rank=queries, index_n_heads=16, index_head_dim=HEAD, index_topk=4, qk_rope_head_dim=0)
+    part = spiced(zoo.sparse.DeepseekV32Indexer(config, 0).double())
+    part.k_norm = nn.Identity()
+    return part
+
+
+def future() -> torch.Tensor:
+    return torch.zeros(1, STEPS, STEPS).masked_fill(torch.ones(STEPS, STEPS).triu(1).bool(), -torch.inf)
+
+
+def found_by(part: Any, x: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
+    """The matrices of an indexer, and what it finds of what is past."""
+    none = normal(1, STEPS, 0)
+    places = part(x[None], x[None], (none, none), future(), None).long()
+    chosen = torch.zeros(STEPS, STEPS).scatter(1, places[0], 1).tril()
+    turn = torch.linalg.qr(normal(HEAD, HEAD))[0]
+    return {"W_Q_I": heads(part.wq_b.weight), "W_K_I": part.wk.weight.detach().T, "W_I": part.weights_proj.weight.detach(),
+            "U": turn}, chosen
+
+
+def indexer(zoo: SimpleNamespace) -> Trial:
+    x = normal(STEPS, WIDTH)
+    inputs, chosen = found_by(indexing(zoo, WIDTH), x)
+    return Trial({"X": x, **inputs}, {"S": chosen}, {"n": 4})
+
+
+def sparse(zoo: SimpleNamespace) -> Trial:
+    """The attention of a Llama given what an indexer finds as its mask."""
+    model = decoder(zoo, "Llama", HEADS)
+    part, x = model.layers[0].self_attn, normal(STEPS, WIDTH)
+    inputs, chosen = found_by(indexing(zoo, WIDTH), x)
+    mask = torch.zeros(STEPS, STEPS).masked_fill(chosen == 0, -torch.inf)
+    with torch.no_grad():
+        output, *_ = part(x[None], model.rotary_emb(x[None], torch.arange(STEPS)[None]), mask[None, None])
+    return Trial({"X": x, **inputs, **weights(part, paired=True)}, {"A": output[0]}, {"n": 4})
+
+
+def deepseek_sparse(zoo: SimpleNamespace, count: int = 4) -> Trial:
+    """The whole of it; the indexer of transformers turns halves, which are laid in pairs here."""
+    turned, narrow = 6, 7
+    config = zoo.sparse.DeepseekV32Config(
+        hidden_size=WIDTH, num_attention_heads=HEADS, num_key_value_heads=HEADS, q_lora_rank=narrow, kv_lora_rank=5,
+        qk_nope_head_dim=HEAD, qk_rope_head_dim=turned, v_head_dim=HEAD, attn_implementation="sdpa", index_n_heads=16,
+        index_head_dim=turned + 4, index_topk=count)
+    part = spiced(zoo.sparse.DeepseekV32Attention(config, 0).double(), biases=0.3)
+    part.indexer.k_norm.eps = 1e-5
+    x = normal(STEPS, WIDTH)
+    angles = zoo.sparse.DeepseekV32RotaryEmbedding(config)(x, torch.arange(STEPS)[None])
+    with torch.no_grad():
+        output, *_ = part(hidden_states=x[None], position_embeddings=angles, attention_mask=future()[None])
+
+    def pairs(weight: torch.Tensor) -> torch.Tensor:
+        return torch.cat([paired(weight[..., :turned]), weight[..., turned:]], -1)
+
+    own = part.indexer
+    inputs = {"X": x, **latent_matrices(part, turned), "gamma_Q": part.q_a_layernorm.weight.detach(),
+              "gamma_KV": part.kv_a_layernorm.weight.detach(),
+              "W_Q_I": pairs(own.wq_b.weight.detach().unflatten(0, (16, -1)).transpose(1, 2)),
+              "W_K_I": pairs(own.wk.weight.detach().T), "W_I": own.weights_proj.weight.detach(),
+              "gamma_I": pairs(own.k_norm.weight.detach()), "beta_I": pairs(own.k_norm.bias.detach())}
+    return Trial(inputs, {"A": output[0]}, {"n": count})
 
 
 # the systems of the papers: whole layers, and positions
@@ -316,12 +448,17 @@ def decoupled(zoo: SimpleNamespace, norms: bool) -> Trial:
     angles = zoo.deepseek.DeepseekV3RotaryEmbedding(config)(x, torch.arange(STEPS)[None])
     with torch.no_grad():
         output, *_ = part(hidden_states=x[None], position_embeddings=angles, attention_mask=None)
+    inputs = {"X": x, **scales, **latent_matrices(part, turned)}
+    return Trial(inputs, {"A": output[0]})
+
+
+def latent_matrices(part: Any, turned: int) -> Tensors:
+    """The projections of latent attention whose last features of queries turn."""
     q = part.q_b_proj.weight.detach().unflatten(0, (HEADS, -1)).transpose(1, 2)
     down, key = part.kv_a_proj_with_mqa.weight.detach().T.split((5, turned), -1)
     keys, values = part.kv_b_proj.weight.detach().unflatten(0, (HEADS, 2, HEAD)).transpose(2, 3).unbind(1)
-    inputs = {"X": x, **scales, "W_DQ": part.q_a_proj.weight.detach().T, "W_UQ": q[..., :HEAD], "W_QR": q[..., HEAD:], "W_D": down,
-              "W_UK": keys, "W_UV": values, "W_KR": key, "W_O": part.o_proj.weight.detach().T.unflatten(0, (HEADS, HEAD))}
-    return Trial(inputs, {"A": output[0]})
+    return {"W_DQ": part.q_a_proj.weight.detach().T, "W_UQ": q[..., :HEAD], "W_QR": q[..., HEAD:], "W_D": down, "W_UK": keys,
+            "W_UV": values, "W_KR": key, "W_O": part.o_proj.weight.detach().T.unflatten(0, (HEADS, HEAD))}
 
 
 def crossed(zoo: SimpleNamespace) -> Trial:
@@ -632,6 +769,14 @@ PAPERS: dict[str, Callable[[SimpleNamespace], Trial]] = {
     "mla_rope": lambda zoo: decoupled(zoo, norms=False),
     "deepseek_attention": lambda zoo: decoupled(zoo, norms=True),
     "paged_window": pages,
+    "moe": mixture,
+    "moe_swiglu": swiglu_experts,
+    "moe_shared": shared_expert,
+    "moe_balance": balance,
+    "deepseek_moe": grouped_experts,
+    "indexer": indexer,
+    "sparse_attention": sparse,
+    "deepseek_sparse": deepseek_sparse,
 }
 ORACLES |= PAPERS
 

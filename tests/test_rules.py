@@ -405,7 +405,10 @@ def shape(program: NormalProgram) -> tuple[object, ...]:
     return (kinds, *(canonical(ordered(opened(program, e.body)), e.indices) for e in results))
 
 
-@pytest.mark.parametrize("case", FILES, ids=lambda case: case.name)
+LONG = ("deepseek_sparse", "deepseek_moe")  # in another order of the rules their texts take seconds to compare
+
+
+@pytest.mark.parametrize("case", [c for c in FILES if c.name not in LONG], ids=lambda case: case.name)
 def test_the_order_of_the_rules_does_not_matter(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = normal_of(case)
     sizes = case.sizes
