@@ -151,7 +151,7 @@ def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes:
         raise RuntimeError("Triton's interpreter is on, which compiles nothing: unset TRITON_INTERPRET")
     function = load(source, entry)
     space: dict[str, Any] = inspect.unwrap(function).__globals__
-    answers = {"_room": lambda _: target.shared, "_precision": lambda _: target.precision}
+    answers: dict[str, Any] = {"_room": lambda _: target.shared, "_precision": lambda _: target.precision}
     answers |= dict.fromkeys(("_within", "_add_up", "_ready"), _nothing)
     answers |= {"_parts": lambda *_: parts, "_numbers": lambda _: target.numbers, "_groups": _even}
     space.update({name: answer for name, answer in answers.items() if name in space})
