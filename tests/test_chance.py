@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -18,6 +19,7 @@ from programs import FILES
 from torch.nn import functional
 from triton_modes import interpreted, tiled
 
+import einc
 from einc import front
 from einc.backends.torch.load import load
 from einc.cli import main
@@ -256,3 +258,25 @@ def test_lessons(wrong: str, said: str) -> None:
     text = f"index t : time(T)\nindex n : batch(B)\ninput x_t, p\n{wrong}"
     assert check(Source("a.ein", text), report) is None
     assert said in "\n".join(map(render, report.problems))
+
+
+def test_chance_in_a_called_spec_is_other_in_each_call_round_and_batch(tmp_path: Path) -> None:
+    (tmp_path / "drop.ein").write_text(
+        "index t : time(T)\ninput x_t, p\ninput seed : int\noutput y_t = dropout(x_t, p, seed)\n", encoding="utf-8")
+    call = "drop(x = {}, p = p, seed = seed)"
+    (tmp_path / "calls.ein").write_text(
+        "index n : batch(B)\nindex t : time(T)\ninput x_{n t}, p\ninput seed : int\nh_{n t} = x_{n t}\n"
+        f"for ℓ in 1..2:\n    h_{{n t}} ← h_{{n t}} + {call.format('h_{n t}')}\n"
+        f"output a_{{n t}} = {call.format('x_{n t}')}\noutput b_{{n t}} = {call.format('x_{n t}')}\noutput h_{{n t}}\n",
+        encoding="utf-8")
+    given = {"x": np.ones((2, 64)), "p": np.array(0.5), "seed": np.array(3)}
+    found = einc.interpret(tmp_path / "calls.ein", given)
+    kept = [found["a"][0] > 0, found["a"][1] > 0, found["b"][0] > 0, found["h"][0] > 2, found["h"][0] % 3 == 0]
+    for at, one in enumerate(kept):
+        assert 16 < one.sum() < 48 or at == 3
+        assert not any((one == other).all() for other in kept[at + 1:])
+    assert set(np.unique(found["h"])) == {1.0, 3.0, 9.0}, "the two rounds do not drop the same"
+    module = einc.compile(tmp_path / "calls.ein")
+    made = module(**{key: torch.from_numpy(value) for key, value in given.items()})
+    for name, value in found.items():
+        np.testing.assert_array_equal(getattr(made, name), value)

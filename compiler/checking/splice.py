@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from zlib import crc32
 
 from einc.checking.scope import Called, Scope
 from einc.checking.values import Made
@@ -14,6 +15,7 @@ from einc.errors import Span
 from einc.indices import Extent, Index, IndexSet
 from einc.spelling import GREEK
 from einc.terms import (
+    Apply,
     Equation,
     Fold,
     Join,
@@ -28,6 +30,7 @@ from einc.terms import (
     Term,
     TypedProgram,
     children,
+    const,
     reads,
     rebuild,
     slot_of,
@@ -62,6 +65,7 @@ class Copy:
     letters: dict[str, str] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     extra: dict[str, tuple[Index, ...]] = field(default_factory=dict)
+    here: tuple[Index, ...] = ()  # what the equation that is being copied carries
 
     @property
     def program(self) -> TypedProgram:
@@ -119,10 +123,19 @@ class Copy:
                 made = Fold(op, tuple(map(self.index, bound)), *kids)
                 self.made.places.setdefault(made, self.span)
                 return made
+            case Apply("chance"):
+                return Apply("chance", (self._apart(kids[0]), kids[1]))
             case Join(index, parts):
                 pairs = zip(parts, kids, strict=True)
                 return Join(self.index(index), tuple((self.index(i), kid) for (i, _), kid in pairs))
         return rebuild(term, kids)
+
+    def _apart(self, seed: Term) -> Term:
+        """What chance is made of, other in each call, in each round and for each index that passes through."""
+        call = const(crc32(" ".join(self.keys.values()).encode()) >> 1)
+        for number in (call, *map(Position, (*self.layer, *self.here))):
+            seed = Apply("hash", (seed, number))
+        return seed
 
     def _read(self, tensor: str, subs: tuple[Term, ...]) -> Term:
         if tensor in self.given:
@@ -148,11 +161,12 @@ class Copy:
         return Tensor(key, text, slots, "local", tensor.integer, self.span)
 
     def _equation(self, equation: Equation) -> Equation:
-        axes = (*map(Position, self.extra[equation.target]), *map(self.term, equation.axes))
+        self.here = self.extra[equation.target]
+        axes = (*map(Position, self.here), *map(self.term, equation.axes))
         return Equation(self.keys[equation.target], axes, self.term(equation.domain), self.term(equation.body), equation.source)
 
     def _pass_through(self) -> None:
-        """Each tensor carries the indices that pass through what it is made of."""
+        """Each tensor carries the indices that pass through what it is made of; chance, all that pass through the call."""
         program = self.program
         into: dict[str, set[str]] = {e.target: {r.tensor for t in (e.domain, e.body) for r in reads(t)} for e in program.equations}
         for repeat in program.repeats:
@@ -160,6 +174,9 @@ class Copy:
                 for key in state:
                     into.setdefault(key, set()).update(state)
         found = {key: dict.fromkeys(given.extra) for key, given in self.given.items()}
+        everything = dict.fromkeys(i for given in self.given.values() for i in given.extra)
+        chance = (e.target for e in program.equations for x in walk(e.body) if isinstance(x, Apply) and x.op == "chance")
+        found |= {key: dict(everything) for key in chance}
         grown = True
         while grown:
             before = sum(map(len, found.values()))
