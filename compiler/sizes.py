@@ -18,7 +18,6 @@ def solve_sizes(program: Program, shapes: Mapping[str, tuple[int, ...]], sizes: 
     axes = _axes(program, shapes)
     known, origin = dict(program.sizes), dict.fromkeys(program.sizes, "fixed by the spec")
     names = known.keys() | {name for extent in _extents(program) for name in extent.sizes}
-    extents = {name for one in _sets(program) for name in one.extent.sizes}
     for name, value in sizes.items():
         if name in program.idle:
             raise WrongData(f"the size `{name}` is declared, but nothing that is returned depends on it: leave it out")
@@ -26,8 +25,6 @@ def solve_sizes(program: Program, shapes: Mapping[str, tuple[int, ...]], sizes: 
             raise WrongData(f"`{name}` is no size of the program: its sizes are {_listed(sorted(names))}")
         if isinstance(value, bool) or not isinstance(value, SupportsIndex) or value < 0:
             raise WrongData(f"the size `{name}` is given as {value}: a size is a whole number, 0 or more")
-        if value == 0 and name not in extents:  # proofs take this for granted, so that no back end tries a row without a point
-            raise WrongData(f"the size `{name}` is given as 0: one that no index runs over is 1 or more")
         if known.setdefault(name, int(value)) != value:
             raise WrongData(f"the size `{name}` is given as {value}, but the spec fixes it to {known[name]}")
         origin.setdefault(name, "given as an argument")
