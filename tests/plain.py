@@ -242,6 +242,27 @@ def distillation() -> Trial:
     return Trial({"x": x, "y": y, "tau": tau}, {"L_cal": tau**2 * torch.distributions.kl_divergence(p, q)})
 
 
+# chosen sets
+
+
+def places(scores: Tensor, count: int) -> Tensor:
+    """1 where the largest of the last axis stand."""
+    return torch.zeros_like(scores).scatter(-1, scores.topk(count, -1).indices, 1).bool()
+
+
+def top_keys() -> Trial:
+    x = qkv()
+    chosen = places(logits(x).masked_fill(~PAST, -torch.inf), 3) & PAST
+    return Trial(x, {"Y": weighted(logits(x), x["V"], chosen)}, {"n": 3})
+
+
+def memory_layer() -> Trial:
+    x, down, keys, values = normal(STEPS, WIDTH), normal(WIDTH, HEAD) / WIDTH**0.5, normal(9, HEAD), normal(9, WIDTH)
+    best, at = (x @ down @ keys.T).topk(3)
+    want = functional.embedding_bag(at, values, per_sample_weights=functional.softmax(best, -1), mode="sum")
+    return Trial({"X": x, "W": down, "K": keys, "M": values}, {"Y": want}, {"n": 3})
+
+
 PLAIN: dict[str, Callable[[], Trial]] = {
     "qk_norm": qk_norm,
     "cosine": cosine,
@@ -271,4 +292,6 @@ PLAIN: dict[str, Callable[[], Trial]] = {
     "focal": focal,
     "clip_loss": clip_loss,
     "distillation": distillation,
+    "top_keys": top_keys,
+    "memory_layer": memory_layer,
 }

@@ -27,8 +27,8 @@ SQUARE = {"decoder_lm", "llama_lm",
           "partial_rotary", "alibi_any_heads", "mla_rope", "deepseek_attention", "qk_norm", "sigmoid", "softmax1",
           "relu_squared", "log_n", "cosine", "kerple", "head_windows", "entropy_penalty", "differential", "relative_table",
           "t5_bias", "local_global", "clip_loss", "fire", "attention_dropout",
-          "indexer", "sparse_attention", "deepseek_sparse"}
-STORED = {"sparse_attention", "deepseek_sparse"}  # what is compared stands whole, so that it can be ordered
+          "indexer", "sparse_attention", "deepseek_sparse", "top_keys"}
+STORED = {"top_keys", "sparse_attention", "deepseek_sparse"}  # what is compared stands whole, so that it can be ordered
 LONG = 2**24
 
 
