@@ -128,8 +128,8 @@ output w_{b t} = 𝟙[t ∈ S_{b t}]
     assert_close(run(text, given, {"n": 2}), {"y": y, "z": y[:, [0, 0, 1, 2, 3]], "w": w})
 
 
-def test_a_block_and_an_overridden_set() -> None:
-    """`for` gives a set the index; `override set` leaves what is folded over it."""
+def test_a_block_gives_a_set_its_index() -> None:
+    """What is defined under `for t` carries t, sets too."""
     block = HEAD + "input I_{t s}, v_s\nfor t:\n    set S = topk_{s ≤ t}(I_{t s}, n)\n    y = Σ_{s ∈ S} v_s\noutput y_t\n"
     random = np.random.default_rng(0)
     given = {"I": random.standard_normal((5, 5)), "v": random.standard_normal(5)}
