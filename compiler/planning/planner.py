@@ -44,7 +44,7 @@ from einc.planning.storage import buffers_of, indices_of, lengths_of, sets_of, s
 from einc.planning.stream import stream
 from einc.planning.virtual import peeled
 from einc.show import equation_text
-from einc.simplify import factors
+from einc.simplify import factors, picked
 from einc.terms import (
     TRUE,
     Equation,
@@ -194,7 +194,9 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
     order = _axis_order(group, indices, grid, folded, cut)
     inner = {**whole.equations, **{e.target: e for e in group.equations}}
     streamed = passed.index if passed.carries else None
-    stored = {k: b.sets for k, b in buffers.items() if b.kind == "integer" and k not in {e.target for e in group.equations}}
+    # What is picked comes in the order of ranks, in which a search for positions finds nothing.
+    unsorted = {e.target for e in (*group.equations, *(x for x in program.equations if picked(x)))}
+    stored = {k: b.sets for k, b in buffers.items() if b.kind == "integer" and k not in unsorted}
     work = Scanning(
         inner,
         buffers,
