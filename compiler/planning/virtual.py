@@ -125,8 +125,9 @@ def folded_away(by: dict[str, Equation], virtual: frozenset[str]) -> dict[str, s
         lost = bound | out.get(equation.target, set())
         for read in reads(equation.body):
             if read.tensor in virtual and plain_subs(read):
-                places = zip(by[read.tensor].indices, read.subs, strict=True)
-                out.setdefault(read.tensor, set()).update(i for i, s in places if isinstance(s, Position) and s.index in lost)
+                places = zip(by[read.tensor].axes, read.subs, strict=True)
+                pairs = ((a.index, s.index) for a, s in places if isinstance(a, Position) and isinstance(s, Position))
+                out.setdefault(read.tensor, set()).update(mine for mine, here in pairs if here in lost)
     return out
 
 
