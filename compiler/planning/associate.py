@@ -112,10 +112,11 @@ def _spread(names: list[str]) -> Iterator[dict[str, int]]:
 
 
 def _wide(program: NormalProgram) -> set[IndexSet]:
-    """Features that stand with heads and also without them: what all heads share is as wide as all of them."""
+    """Features that stand with heads, and in data without them: what a position has for all heads is as wide as all of them."""
     given = [{s.set for s in t.slots} for t in program.inputs()]
     headed = {x for sets in given if any(s.cls == "head" for s in sets) for x in sets if x.cls == "feature"}
-    return {x for sets in given if not any(s.cls == "head" for s in sets) for x in sets} & headed
+    shared = [sets for sets in given if not any(s.cls == "head" for s in sets) and any(s.cls in OPEN for s in sets)]
+    return {x for sets in shared for x in sets} & headed
 
 
 @dataclass
