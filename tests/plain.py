@@ -256,6 +256,16 @@ def top_keys() -> Trial:
     return Trial(x, {"Y": weighted(logits(x), x["V"], chosen)}, {"n": 3})
 
 
+def expert_choice() -> Trial:
+    """Expert by expert, which adds its share at the positions that it takes."""
+    x, gate, up, down = normal(STEPS, WIDTH), normal(WIDTH, 5) / 4, normal(5, WIDTH, 13) / 4, normal(5, 13, WIDTH)
+    share, want = torch.softmax(x @ gate, -1), torch.zeros(STEPS, WIDTH, dtype=torch.float64)
+    for n in range(5):
+        weights, taken = share[:, n].topk(4)
+        want[taken] += weights[:, None] * (functional.gelu(x[taken] @ up[n]) @ down[n])
+    return Trial({"X": x, "W_gate": gate, "W_1": up, "W_2": down}, {"F": want}, {"n": 4})
+
+
 def memory_layer() -> Trial:
     x, down, keys, values = normal(STEPS, WIDTH), normal(WIDTH, HEAD) / WIDTH**0.5, normal(9, HEAD), normal(9, WIDTH)
     best, at = (x @ down @ keys.T).topk(3)
@@ -294,4 +304,5 @@ PLAIN: dict[str, Callable[[], Trial]] = {
     "distillation": distillation,
     "top_keys": top_keys,
     "memory_layer": memory_layer,
+    "expert_choice": expert_choice,
 }

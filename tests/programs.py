@@ -846,6 +846,7 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "moe_balance": {"T": 7, "d_model": 5, "E": 7, "n": 3},
     "deepseek_moe": {"T": 7, "d_model": 5, "d_ff": 6, "d_s": 4, "E": 9, "N": 3, "n": 4, "m": 2},
     "top_keys": {"B": 2, "H": 3, "T": 7, "d_k": 5, "n": 3},
+    "expert_choice": {"T": 7, "d_model": 5, "d_ff": 6, "E": 3, "n": 3},
     "memory_layer": {"T": 7, "d_model": 5, "d_k": 3, "M": 9, "n": 3},
     "indexer": {"T": 9, "d_model": 7, "H_I": 3, "d_I": 5, "n": 4},
     "sparse_attention": {**MODEL, "H_I": 3, "d_I": 5, "n": 4},

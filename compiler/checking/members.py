@@ -47,7 +47,8 @@ def _set(scope: Scope, found: Collected, statement: s.Statement, loop: Loop) -> 
     if before is None and statement.override:
         raise OverridesNothing(f"there is no set `{signature.text}` to override", statement.span,
                                helps=(Help("remove `override`, or `use` the spec that defines it"),))
-    if any(name in scope.scalars and name not in scope.sizes for name in extent_of(count).sizes):
+    asked = {x.name.base for x in scope.signatures if x.role != "local" and not x.slots}
+    if extent_of(count).sizes & asked:
         raise BadDeclaration(f"`{count.span.text}` is an input, and how many a set holds is a size", count.span,
                              helps=(Help(f"declare it: `dim {count.span.text}`"),))
     signature.members = Members(written, extent(scope, count), loop, statement.span)
