@@ -798,7 +798,7 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "preblock_relu": {**MODEL, "d_ff": 11},
     "preblock_silu": {**MODEL, "d_ff": 11},
     "swiglu_block": {**MODEL, "d_ff": 11, "H": 5, "G": 2},
-    "decoder_lm": {"B": 2, "T": 5, "d_model": 6, "H": 2, "d_k": 3, "d_ff": 7, "N": 2, "V": 5},
+    "decoder_lm": {"B": 2, "T": 5, "d_model": 6, "H": 2, "d_k": 3, "d_ff": 7, "N": 2, "V": 5, "C": 4},
     "llama_lm": {"B": 2, "T": 5, "d_model": 6, "H": 4, "G": 2, "d_k": 2, "d_ff": 7, "N": 2, "V": 5},
     "gpt2_block": {**MODEL, "B": 2, "d_k": 5, "d_ff": 11},
     "attention_dropout": {**MODEL, "B": 2, "d_k": 5},

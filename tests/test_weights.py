@@ -50,7 +50,22 @@ def llama_layer(zoo: Any, part: str) -> tuple[Any, torch.Tensor, torch.Tensor]:
 
 def test_every_map_is_of_a_spec_and_every_map_is_tried() -> None:
     assert set(MAPS) <= {case.name for case in FILES}
-    assert set(MAPS) == {"gpt2_block", "attention_dropout", "llama_attention", "swiglu_block"}
+    assert set(MAPS) == {"gpt2_block", "attention_dropout", "llama_attention", "swiglu_block", "decoder_lm", "llama_lm"}
+
+
+@pytest.mark.parametrize("name", ["decoder_lm", "llama_lm"])
+def test_a_whole_model_goes_on_as_its_own_does(zoo: Any, name: str) -> None:
+    """Every layer's weights by one map, and the tokens that transformers takes."""
+    if name == "decoder_lm":
+        model = zoo.GPT2LMHeadModel(zoo.GPT2Config(vocab_size=50, n_positions=16, n_embd=24, n_layer=2, n_head=HEADS, n_inner=32))
+    else:
+        model = zoo.LlamaForCausalLM(zoo.LlamaConfig(
+            vocab_size=50, hidden_size=24, intermediate_size=32, num_hidden_layers=2, num_attention_heads=HEADS,
+            num_key_value_heads=1, head_dim=8))
+    model, tokens = spiced(model.double()), ids(2)[:, :5]
+    made, weights = einc.compile(name), einc.load_weights(name, model.state_dict(), H=HEADS, G=1)
+    want = model.generate(tokens, max_new_tokens=6, do_sample=False, pad_token_id=0, eos_token_id=None)
+    assert einc.generate(lambda one: made(w=one, **weights), tokens, 6).tolist() == want.tolist()
 
 
 @pytest.mark.parametrize("name", ["gpt2_block", "attention_dropout"])
