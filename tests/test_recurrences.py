@@ -321,7 +321,6 @@ def found_in(case: Case) -> list[Recurrence]:
 OPEN_TEXTS = {
     "norm_projection": "the block form of a mean that moves is not proved yet",
     "requests_packed": "rounds over the positions of requests are not compiled yet",
-    "top_keys": "that a rank has an element stands in the sum, not where it is read",
 }
 
 

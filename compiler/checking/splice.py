@@ -133,7 +133,8 @@ class Copy:
     def _apart(self, seed: Term) -> Term:
         """What chance is made of, other in each call, in each round and for each index that passes through."""
         call = const(crc32(" ".join(self.keys.values()).encode()) >> 1)
-        for number in (call, *map(Position, (*self.layer, *self.here))):
+        numbers: list[Term] = [call, *map(Position, (*self.layer, *self.here))]
+        for number in numbers:
             seed = Apply("hash", (seed, number))
         return seed
 
