@@ -231,6 +231,7 @@ def problems(body: str) -> list[tuple[str, str]]:
     ("index u : time(0..T_r-1)\noutput z_{r t} = y_{r t}", "E0210", "time(T_r)"),
     ("index u : time(T_r) = (t d)\noutput z_{r t} = y_{r t}", "E0210", "side by side"),
     ("for r, t:\n    c = 0\n    for B ⊆ {s ≤ t}:\n        c ← c + Σ_{s ∈ B} y_{r s}\noutput c_{r t}", "E0116", ""),
+    ("output z_{r t} = attention(X = y_{r t})", "E0116", ""),
 ])
 def test_slips_are_told(body: str, code: str, said: str) -> None:
     found = problems(body)

@@ -225,3 +225,33 @@ def test_errors(lines: str, code: str, said: str) -> None:
     text = "\n".join(map(render, report.sorted()))
     assert f"error[{code}" in text, text
     assert said in text
+
+
+LAYERS = """index t, s : time(T)
+index d, e, g : feature(D)
+dim n
+input X_t^d
+H_t^d = X_t^d
+for ℓ in 1..N:
+    weight W_{Q e}^d
+    Q_t^d = H_t^e W_{Q e}^d
+    L_{t s} = Q_t^g H_{s g}
+    set S_t = topk_{s ≤ t}(L_{t s}, n)
+    H_t^d ← H_t^d + Σ_{s ∈ S_t} softmax_{s ∈ S_t}(L_{t s}) H_s^d
+output Y_t^d = H_t^d
+"""
+
+
+def test_a_layer_chooses_anew() -> None:
+    """Layer by layer in plain numpy."""
+    random = np.random.default_rng(2)
+    given = {"X": random.normal(size=(6, 3)), "W_Q": random.normal(size=(2, 3, 3))}
+    want = given["X"]
+    for weight in given["W_Q"]:
+        scores, before = want @ weight @ want.T, want
+        want = before.copy()
+        for t, row in enumerate(scores):
+            kept = largest(row[: t + 1], 2)
+            shares = np.exp(row[kept] - row[kept].max())
+            want[t] += shares / shares.sum() @ before[kept]
+    np.testing.assert_allclose(run(LAYERS, given, {"n": 2})["Y"], want, rtol=1e-9)

@@ -140,13 +140,13 @@ class Work:
         except _Deeper:
             made.drop()
             raise
-        if entry is None or not entry.broken:
-            for found in report.problems:
-                self.report.add(found)
+        for found in report.problems if entry is None or not entry.broken else ():
+            self.report.add(found)
         self.made.take(made)
         self.owners.update(dict.fromkeys([signature.key, *(e.target for e in made.equations)], made.owners.known))
-        if entry is not None and entry.loop.rounds is not None:
-            self._inside(entry.loop.rounds, made, self.equations.get(key))
+        loop = entry.loop if entry is not None else signature.members.loop if signature.members is not None else OPEN
+        if loop.rounds is not None:
+            self._inside(loop.rounds, made, self.equations.get(key))
         self.open.pop(key)
         self.done.add(key)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from einc import syntax as s
-from einc.checking.names import size_name
+from einc.checking.names import head, size_name
 from einc.checking.scope import Called
 from einc.checking.sets import extent_of
 from einc.checking.splice import Copy, Given, mentioned
@@ -102,6 +102,9 @@ class _Call:
         left, node = item.operands
         wanted = size_name(left) or (left.text if isinstance(left, s.Word) else left.span.text)
         inputs = {t.key: t for t in self.called.program.inputs()}
+        declared = head(left)
+        if wanted not in inputs and declared is not None and declared[0].python in inputs:
+            wanted = declared[0].python  # `H'' = …` for what Python calls H_prime2
         if wanted in self.given or wanted in self.values or wanted in self.sizes:
             raise DefinedTwice(f"`{wanted}` is given twice", left.span, helps=(Help("leave out one of the two"),))
         if wanted in inputs:
@@ -130,6 +133,9 @@ class _Call:
 
     def _tensor(self, tensor: Tensor, node: s.Expression) -> None:
         value = self._placed(once(self.context.value(node)), node)
+        if any(index.set.by for index in value.free):
+            raise NotYet(f"`{self.name}` is called on positions of requests, which this release does not compile", node.span,
+                         helps=(Help(f"build on its lines instead: `use \"{self.name}\"`"),))
         if value.domain != TRUE:
             raise PartialOutput(f"what `{tensor.key}` is given does not exist everywhere", node.span,
                                 helps=(Help("reduce over the restricted index, or multiply by an indicator `1[…]`"),))
