@@ -10,9 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from einc.domains import proves
+from einc.folds import FOLDS
 from einc.indices import Index
+from einc.simplify import picked
+from einc.spelling import unused
 from einc.terms import (
     ONE,
+    TRUE,
     Apply,
     Equation,
     Fold,
@@ -65,29 +69,32 @@ def at_chosen(program: Program) -> Program:
     by = {e.target: e for e in program.equations}
     work = _Work(sets, {s.chosen: s for s in sets.values()}, by, dict(program.tensors))
     found = work.needed([key for _, key in program.outputs])
-    return Program(program.name, work.tensors, tuple(found), program.outputs, program.sizes, program.splits, program.sums,
-                   program.source)
+    return replace(program, tensors=work.tensors, equations=tuple(found))
 
 
 def _sets(program: Program) -> dict[str, _Set]:
-    """The sets by the tensors that are 1 on their elements: M_s = Σ_r 𝟙[S_r = s] for an S that picks by rank."""
+    """The sets by the tensors that are 1 on their elements: M_s = Σ_r 𝟙[S_r = s] over all ranks, for an S that picks by rank."""
     by = {e.target: e for e in program.equations}
     out: dict[str, _Set] = {}
     for equation in program.equations:
         match equation.body:
-            case Fold("sum", (rank,), _, Where(Apply("eq", (Read(chosen, (*_, Position(last))), Position(element))), _)) if (
-                last == rank and chosen in by
-            ):
-                picked = by[chosen].body
-            case _:
-                continue
-        match picked:
-            case Apply("pick", (Fold(_, (candidate,), domain), Position())):
-                letters = equation.indices[:-1]
-                names = dict(zip(by[chosen].indices[:-1], map(Position, letters), strict=True))
-                given = substitute(domain, {**names, candidate: Position(element)})
-                out[equation.target] = _Set(chosen, letters, rank, element, given)
+            case Fold("sum", (rank,), domain, Where(Apply("eq", (Read(chosen, subs), item)), then)) if chosen in by:
+                *owners, last = equation.axes
+                plain = all(isinstance(a, Position) for a in equation.axes) and {equation.domain, domain} == {TRUE}
+                if plain and then == ONE and item == last and subs == (*owners, Position(rank)):
+                    found = _set(by[chosen], equation.indices, rank)
+                    out |= {} if found is None else {equation.target: found}
     return out
+
+
+def _set(equation: Equation, letters: tuple[Index, ...], rank: Index) -> _Set | None:
+    """The set whose elements an equation picks, the rank its last axis; each rank has another element."""
+    ordered = picked(equation)
+    if ordered is None or equation.axes[-1] != Position(ordered[1]) or not all(isinstance(a, Position) for a in equation.axes):
+        return None
+    (candidate,) = ordered[0].bound
+    names = dict(zip((*equation.indices[:-1], candidate), map(Position, letters), strict=True))
+    return _Set(equation.target, letters[:-1], rank, letters[-1], substitute(ordered[0].domain, names))
 
 
 @dataclass
@@ -121,7 +128,6 @@ class _Work:
 
     def _whole(self, outputs: list[str]) -> frozenset[str]:
         """What is read at other places than chosen ones too: it is stored, so that chosen elements are read from it."""
-        found: set[str] = set()
         seen: set[str] = set()
         stack = list(outputs)
         while stack:
@@ -130,12 +136,8 @@ class _Work:
                 continue
             seen.add(key)
             equation = self._by_rank(key)
-            for term in (equation.domain, equation.body):
-                moved = self._moved(term, frozenset())
-                stack += [r.tensor for r in reads(moved)]
-        names = set(self.made.values())
-        found = {k for k in seen if k not in names}
-        return frozenset(found)
+            stack += [r.tensor for term in (equation.domain, equation.body) for r in reads(self._moved(term, frozenset()))]
+        return frozenset(seen.difference(self.made.values()))
 
     def _by_rank(self, key: str) -> Equation:
         if key not in self.ranked:
@@ -158,7 +160,7 @@ class _Work:
 
     def _member(self, fold: Fold) -> Fold | None:
         """The fold over the ranks of a set that it runs over; None where there is none. What is ordered keeps its elements."""
-        for condition in conjuncts(fold.domain) if fold.op != "topk" else ():
+        for condition in () if FOLDS[fold.op].ordered else conjuncts(fold.domain):
             found = self._asked(condition)
             if found is None:
                 continue
@@ -232,10 +234,7 @@ class _Work:
         order = tuple(dict.fromkeys(i for s in read.subs for i in _own(s)))
         key = (read.tensor, tuple(canonical(s, order) for s in read.subs))
         if key not in self.made:
-            name, n = f"{read.tensor}_at", 2
-            while name in self.tensors:
-                name, n = f"{read.tensor}_at{n}", n + 1
-            self.made[key] = name
+            name = self.made[key] = unused(f"{read.tensor}_at", self.tensors)
             old = self.tensors[read.tensor]
             slots = {s.index: x for s, x in zip(read.subs, old.slots, strict=True) if isinstance(s, Position)}
             given = tuple(replace(slots[i], name=i.name) if i in slots else slot_of(i) for i in order)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from einc.indices import Index
 from einc.simplify import factors, simplify
+from einc.spelling import unused
 from einc.terms import (
     TRUE,
     Apply,
@@ -56,7 +57,7 @@ def _parts(equation: Equation, gated: dict[str, Equation], tensors: dict[str, Te
     parts: list[tuple[Index, Term]] = []
     for index, part in equation.body.parts:
         if any(r.tensor in gated for r in reads(part)):
-            key = _fresh(f"{equation.target}_part", tensors)
+            key = unused(f"{equation.target}_part", tensors)
             axes = tuple(Position(index) if axis == Position(whole) else axis for axis in equation.axes)
             own = (replace(x, set=index.set, name=index.name) if axis == Position(whole) else x
                    for x, axis in zip(slots, equation.axes, strict=True))
@@ -65,13 +66,6 @@ def _parts(equation: Equation, gated: dict[str, Equation], tensors: dict[str, Te
             part = Read(key, axes)
         parts.append((index, part))
     return [*out, replace(equation, body=Join(whole, tuple(parts)))]
-
-
-def _fresh(stem: str, tensors: dict[str, Tensor]) -> str:
-    key, n = stem, 2
-    while key in tensors:
-        key, n = f"{stem}{n}", n + 1
-    return key
 
 
 def _apart(equation: Equation, gated: dict[str, Equation], tensors: dict[str, Tensor]) -> tuple[Equation, list[Equation]]:
@@ -90,7 +84,7 @@ def _apart(equation: Equation, gated: dict[str, Equation], tensors: dict[str, Te
         if not gates or not first or any(free_indices(g) & set(first) for g in conjuncts(domain)):
             return term
         inner = Fold("sum", first, TRUE, rest[0] if len(rest) == 1 else Apply("mul", rest))
-        key = _fresh(f"{equation.target}_sum", tensors)
+        key = unused(f"{equation.target}_sum", tensors)
         indices = tuple(sorted(appearance(inner, TRUE), key=axis_order))
         tensors[key] = Tensor(key, key, tuple(slot_of(i) for i in indices), "local")
         apart.append(Equation(key, tuple(map(Position, indices)), TRUE, inner))

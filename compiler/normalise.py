@@ -23,6 +23,7 @@ from einc.gating import appearance, axis_order, inline_gates
 from einc.indices import OPEN, Index, IndexSet, number
 from einc.repeats import outside, part, read_by, round_of
 from einc.simplify import factors, picked, simplify
+from einc.spelling import unused
 from einc.terms import (
     ONE,
     TRUE,
@@ -184,7 +185,7 @@ class _Flat:
         index = Index("rank", IndexSet(element.set.cls, most))
         picked = self._picked(ordered, index, owner)
         order = (*sorted(free_indices(picked) - {index}, key=axis_order), index)
-        target = self._fresh(f"{owner}_chosen")
+        target = unused(f"{owner}_chosen", self.tensors)
         self.tensors[target] = Tensor(target, target, tuple(slot_of(i) for i in order), "local", True)
         self._record(Equation(target, tuple(map(Position, order)), TRUE, picked))
         place = self.pointwise(rank, given, owner)
@@ -192,12 +193,6 @@ class _Flat:
         read = Read(target, (*map(Position, order[:-1]), place))
         return read if isinstance(rank, Const) else Apply("add", (
             Where(here, read), Where(negation(here), const(element.set.start - 1))))
-
-    def _fresh(self, stem: str) -> str:
-        target, n = stem, 2
-        while target in self.tensors:
-            target, n = f"{stem}{n}", n + 1
-        return target
 
     def _record(self, equation: Equation) -> None:
         self.equations[equation.target] = equation
@@ -285,7 +280,7 @@ class _Flat:
         if found is not None:
             target, places = found
             return Read(target, tuple(Position(order[n]) for n in places))
-        target = self._fresh(stem)
+        target = unused(stem, self.tensors)
         indices = tuple(sorted(order, key=lambda i: (i in last, axis_order(i))))
         self.tensors[target] = Tensor(target, target, tuple(slot_of(i) for i in indices), "local")
         self._record(Equation(target, tuple(map(Position, indices)), domain, term))

@@ -255,3 +255,22 @@ def test_a_layer_chooses_anew() -> None:
             shares = np.exp(row[kept] - row[kept].max())
             want[t] += shares / shares.sum() @ before[kept]
     np.testing.assert_allclose(run(LAYERS, given, {"n": 2})["Y"], want, rtol=1e-9)
+
+
+# what is no set, though it looks like one
+
+MEMBERS = HEAD + """index r : expert(n)
+input I_{t s}, v_s
+S_{t r} = topk_{s ≤ %s}(I_{t s}, r)
+M_{t s} = Σ_{%s} 1[S_{t r} = s] %s
+output y_t = Σ_{1 = M_{t s}} v_s : all
+output z_t = Σ_s M_{t s} v_s : all
+"""
+
+
+@pytest.mark.parametrize(("most", "ranks", "then"), [("min(t, r)", "r", ""), ("t", "r", "2"), ("t", "r > 1", "")],
+                         ids=["candidates by rank", "twice", "without the first"])
+def test_membership_that_is_no_set(most: str, ranks: str, then: str) -> None:
+    """What counts chosen elements otherwise than once each, over all ranks, is summed as it is written."""
+    rng = np.random.default_rng(5)
+    run(MEMBERS % (most, ranks, then), {"I": rng.normal(size=(6, 6)), "v": rng.normal(size=6)}, sized(6, 3))

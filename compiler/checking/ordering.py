@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from string import ascii_lowercase
 
 from einc import syntax as s
 from einc.checking.names import head
@@ -108,8 +109,6 @@ def _stored(context: Context, signature: Signature, members: Members, ordered: F
 
 def _letter(context: Context, set_: IndexSet) -> str:
     """A letter for the ranks of a set, one for each number of elements."""
-    name, n = "rank", 0
-    while (found := context.indices.get(name)) is not None or context.made.ranks.setdefault(name, set_) != set_:
-        del found
-        name, n = f"rank{chr(ord('a') + n)}", n + 1
-    return name
+    names = ("rank", *(f"rank{letter}" for letter in ascii_lowercase))
+    free = (x for x in names if x not in context.indices and context.made.ranks.get(x, set_) == set_)
+    return next(x for x in free if context.made.ranks.setdefault(x, set_) == set_)

@@ -15,6 +15,7 @@ from einc.checking.ragged import Owners, Ragged, mentioned, place_of
 from einc.checking.values import by_class
 from einc.domains import Linear, linear, proves
 from einc.indices import Extent, Index, IndexSet, Packed, size
+from einc.spelling import unused
 from einc.terms import (
     ONE,
     TRUE,
@@ -243,9 +244,7 @@ class _Packing:
             return None
         work = replace(self, owners=owners)
         indices = Owners(dict(owners)).arranged(tuple(sorted(free, key=by_class)))
-        key, n = f"{self.target}_{fold.op}", 2
-        while key in self.taken or key in self.tensors:
-            key, n = f"{self.target}_{fold.op}{n}", n + 1
+        key = unused(f"{self.target}_{fold.op}", {*self.taken, *self.tensors})
         self.tensors[key] = Tensor(key, key, tuple(slot_of(i) for i in indices), "local")
         axes = tuple(map(Position, indices))
         self.apart.append(work.equation(Equation(key, axes, TRUE, substitute(fold, same))))

@@ -14,6 +14,7 @@ from einc.checking.scripts import Level, Vocabulary
 from einc.domains import negation, proves
 from einc.errors import Report, Span
 from einc.indices import Index, IndexSet
+from einc.spelling import unused
 from einc.terms import (
     ONE,
     TRUE,
@@ -102,9 +103,7 @@ class Made:
 
     def fresh(self, stem: str) -> str:
         """A key that nothing has yet."""
-        key, n = stem, 2
-        while key in self.taken:
-            key, n = f"{stem}{n}", n + 1
+        key = unused(stem, self.taken)
         self.taken.add(key)
         self.keys.append(key)
         return key

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from einc.indices import Index
 from einc.planning.passes import Carry
+from einc.spelling import unused
 from einc.terms import ONE, TRUE, Equation, Fold, Position, Read, Term, canonical, free_indices, reads
 
 
@@ -51,10 +52,7 @@ class Basis:
         return target
 
     def _fresh(self, stem: str) -> str:
-        target, n = stem, 2
-        while target in self.out or target in self.taken:
-            target, n = f"{stem}{n}", n + 1
-        return target
+        return unused(stem, {*self.out, *self.taken})
 
     def _basis(self, target: str, equation: Equation, fold: Fold) -> None:
         self.known.setdefault(key_of(fold), target)

@@ -23,6 +23,7 @@ from einc.planning.signs import POSITIVE, sign
 from einc.planning.stream import exponent, spelled
 from einc.rewrites import ALL
 from einc.simplify import product, simplify
+from einc.spelling import unused
 from einc.terms import (
     ONE,
     TRUE,
@@ -95,11 +96,8 @@ class _Chunks:
         return self.found.over in free_indices(term)
 
     def _fresh(self, stem: str) -> str:
-        name, n = stem, 2
-        taken = {*self.taken, *self.by, *self.carried, *self.before, *(e.target for made in self.totals.values() for e in made)}
-        while name in taken:
-            name, n = f"{stem}{n}", n + 1
-        return name
+        made = (e.target for found in self.totals.values() for e in found)
+        return unused(stem, {*self.taken, *self.by, *self.carried, *self.before, *made})
 
     def fold(self, equation: Equation, rest: Term) -> None:
         fold = equation.body

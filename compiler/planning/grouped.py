@@ -34,8 +34,7 @@ def with_matrices(program: NormalProgram) -> NormalProgram:
                 equation = replace(equation, body=body)
         out.append(equation)
     kept = {key for _, key in program.outputs} | {r.tensor for e in out for t in (e.domain, e.body) for r in reads(t)}
-    return NormalProgram(program.name, program.tensors, tuple(e for e in out if e.target in kept), program.outputs, program.sizes,
-                         program.splits, program.sums, program.source)
+    return replace(program, equations=tuple(e for e in out if e.target in kept))
 
 
 def _put(inner: Equation, read: Term) -> Read:
