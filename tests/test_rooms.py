@@ -21,7 +21,7 @@ ORDER = [
     "errors", "problems", "syntax", "primitives", "folds", "mixing", "spelling", "tokens", "lines", "parse", "indices", "terms",
     "domains", "rounds", "checking", "checker", "sizes", "weights", "generate", "blocks", "interpret", "unpacking", "show", "tex",
     "rewrites", "simplify", "finishing", "forms", "proof", "gating", "repeats", "chosen", "normalise", "choices", "plan",
-    "planning", "pipeline", "front", "hook", "commands", "cli", "__main__",
+    "planning", "documents", "pipeline", "front", "hook", "commands", "cli", "__main__",
 ]
 DOORS = ("compiler/front.py", "compiler/hook.py", "compiler/cli.py", "compiler/__init__.py", "compiler/commands/")
 
@@ -34,6 +34,10 @@ LIBRARIES = {
     "click": ("compiler/cli.py", "compiler/commands/"),
     "rich": ("compiler/commands/", "compiler/generate.py", "backends/triton/progress.py"),
     "safetensors": ("compiler/commands/",),
+    "markdown_it": ("compiler/documents/",),
+    "mdit_py_plugins": ("compiler/documents/",),
+    "pylatexenc": ("compiler/documents/",),
+    "latex2mathml": ("compiler/documents/",),
     "torch": ("backends/",),
     "triton": ("backends/",),
 }

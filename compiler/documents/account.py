@@ -1,0 +1,57 @@
+"""Account: what has become of every equation of a document. Nothing of it is told anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from einc.documents.document import Document
+from einc.errors import Problem, Span
+
+Status = Literal["compiled", "restates", "definition", "skipped"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One equation: a formula may hold several.
+
+    `section` is the place of its heading in the document's; `restates` the number of the entry it is proved equal to;
+    `explicit` its LaTeX with every implied sum written, where it is compiled; `shapes` the shapes of its tensors by their text.
+    """
+
+    number: int
+    span: Span
+    formula: Span
+    display: bool
+    section: int
+    status: Status
+    reason: str = ""
+    restates: int | None = None
+    explicit: str = ""
+    shapes: Mapping[str, str] | None = None
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True)
+class Made:
+    """The program of a section: what it takes and returns, what was inferred, the text of its kernel, what was derived."""
+
+    section: int
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    inferred: tuple[str, ...]
+    kernel: str
+    recurrences: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True)
+class Account:
+    """Every equation of the document with its status, and the programs of its sections."""
+
+    document: Document
+    entries: tuple[Entry, ...]
+    made: tuple[Made, ...]
+    problems: tuple[Problem, ...] = ()

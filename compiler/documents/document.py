@@ -1,0 +1,67 @@
+"""Document: what a paper holds that is mathematics, each piece where it stands in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from einc.errors import Source, Span
+
+Holes = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading: its words without markup, 1 for the highest level."""
+
+    title: str
+    level: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A formula: `span` is what stands between its dollars or in its environment.
+
+    `section` is the place of its heading in the document's, -1 before the first. `holes` are stretches of the file inside the
+    span that are no part of it, such as the `> ` of a quotation. `skip` says why it is not read, where the author said so.
+    """
+
+    span: Span
+    display: bool
+    section: int
+    holes: Holes = ()
+    skip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The text inside an `ein` fence: declarations for the whole document."""
+
+    span: Span
+    section: int
+    holes: Holes = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """A `\\newcommand`: how many arguments it takes and what it stands for, with #1 … #9 in it."""
+
+    arguments: int
+    body: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Document:
+    """A paper, its pieces in the order of the file."""
+
+    source: Source
+    headings: tuple[Heading, ...]
+    formulas: tuple[Formula, ...]
+    fences: tuple[Fence, ...] = ()
+    macros: Mapping[str, Macro] = field(default_factory=dict)
+
+    def title(self, section: int) -> str:
+        """The words of a section's heading, "" before the first."""
+        return self.headings[section].title if section >= 0 else ""
