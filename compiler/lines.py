@@ -20,6 +20,7 @@ _OPENERS = {"LPAR": "(", "LSQB": "[", "LBRACE": "{"}
 _CLOSERS = {"RPAR": ")", "RSQB": "]", "RBRACE": "}"}
 _PARTNERS = {"LPAR": ")", "LSQB": "]", "LBRACE": "}"}
 _BREAKS = ("NEWLINE", "LINEEND")
+_END = Word("LINEEND", "", 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,15 @@ def lines(source: Source, report: Report, functions: frozenset[str] = frozenset(
     return out
 
 
+def formula(source: Source, report: Report, functions: frozenset[str], within: tuple[int, int],
+            skip: tuple[tuple[int, int], ...] = ()) -> list[Line]:
+    """The statements of a formula, which is a part of the text; a line end inside carries no meaning, `\\\\` does."""
+    before = len(report.problems)
+    pieces = _pieces(words(source, report, functions, skip, within))
+    broken = len(report.problems) > before
+    return [Line(tuple(piece), 0, broken, not _balanced(source, piece, report)) for piece in pieces]
+
+
 def _split(source: Source, found: list[Word], report: Report) -> Iterator[tuple[int, list[Word]]]:
     """The pieces, each with the place whose column says how deep it is indented."""
     at = 0
@@ -70,23 +80,31 @@ def _column(source: Source, offset: int) -> int:
 
 
 def _display(source: Source, found: list[Word], at: int, report: Report) -> tuple[int, list[list[Word]]]:
-    """The statements between two `$$`; a line end inside carries no meaning, `\\\\` does."""
+    """The statements between two `$$`."""
     end = next((i for i in range(at + 1, len(found)) if found[i].type == "DISPLAY"), None)
     if end is None:
         report.add(Unclosed("`$$` is not closed", Span(source, found[at].start, found[at].end), "opened here",
                             helps=(Help("close the display with `$$`"),)))
         return at + 1, []
+    return end + 1, _pieces(found[at + 1 : end])
+
+
+def _pieces(found: list[Word]) -> list[list[Word]]:
+    """The words of a formula, cut where a line ends and the next does not go on with an operator."""
     out: list[list[Word]] = []
     piece: list[Word] = []
-    for word in found[at + 1 : end + 1]:
-        if word.type in ("LINEEND", "DISPLAY"):
+    told = [w for w in found if w.type != "NEWLINE"]
+    for word, following in zip([*told, _END], [*told[1:], _END, _END], strict=True):
+        if word.type == "LINEEND" and following.type in _CONTINUED_BY and piece:
+            continue
+        if word.type == "LINEEND":
             while piece and piece[-1].type == "STOP":
                 piece.pop()
             out += [_stops(piece)] if piece else []
             piece = []
-        elif word.type != "NEWLINE":
+        else:
             piece.append(word)
-    return end + 1, out
+    return out
 
 
 def _stops(piece: list[Word]) -> list[Word]:

@@ -17,7 +17,7 @@ from lark.lexer import Lexer
 
 from einc import syntax as s
 from einc.errors import Help, Report, Source, Span
-from einc.lines import Line, lines
+from einc.lines import Line, formula, lines
 from einc.problems import NotText, Unexpected
 from einc.spelling import KEYWORDS
 from einc.tokens import Word
@@ -315,6 +315,13 @@ def parse(source: Source, report: Report, functions: frozenset[str] = frozenset(
         found.append((line.column, known))
         lost += _names(line) if known is None else []
     return s.SyntaxTree(source, tuple(_nest(found, report)), frozenset(lost))
+
+
+def parse_formula(source: Source, report: Report, functions: frozenset[str], within: tuple[int, int],
+                  skip: tuple[tuple[int, int], ...] = ()) -> list[s.Statement]:
+    """The statements of a formula in a larger text, with their places in it; `skip` are ranges inside that are none of it."""
+    found = (_parse_line(source, line, report) for line in formula(source, report, functions, within, skip))
+    return [statement for statement in found if statement is not None]
 
 
 _DEFINED = re.compile(r"^[ \t]*def[ \t]+([A-Za-z]+)", re.M)

@@ -45,11 +45,14 @@ class Word:
 
 
 def words(source: Source, report: Report, functions: frozenset[str] = frozenset(),
-          skip: tuple[tuple[int, int], ...] = ()) -> list[Word]:
-    """Every word of the text. `functions` are names that a macro may spell; `skip` are ranges that are not equations."""
-    lexer = _Lexer(source, report, functions)
-    at, skips = 0, dict(skip)
-    while at < len(source.text):
+          skip: tuple[tuple[int, int], ...] = (), within: tuple[int, int] | None = None) -> list[Word]:
+    """Every word of the text, or of a part of it.
+
+    `functions` are names that a macro may spell; `skip` are ranges that are not equations.
+    """
+    at, end = within or (0, len(source.text))
+    lexer, skips = _Lexer(source, report, functions, end), dict(skip)
+    while at < end:
         if at in skips:
             lexer.put("NEWLINE", "\n", at, at)
             at = skips[at]
@@ -103,6 +106,7 @@ class _Lexer:
     source: Source
     report: Report
     functions: frozenset[str]
+    end: int
     out: list[Word] = field(default_factory=list)
 
     def put(self, type_: str, value: str, start: int, end: int) -> None:
@@ -110,10 +114,10 @@ class _Lexer:
 
     def word(self, at: int) -> int:
         """Reads one word; the place after it."""
-        if self.out and self.out[-1].type == "AS" and (name := _IDENTIFIER.match(self.source.text, at)):
+        if self.out and self.out[-1].type == "AS" and (name := _IDENTIFIER.match(self.source.text, at, self.end)):
             self.put("NAME", name[0], at, name.end())
             return name.end()
-        match = _MASTER.match(self.source.text, at)
+        match = _MASTER.match(self.source.text, at, self.end)
         assert match is not None
         kind = "text" if match["text"] else match.lastgroup or ""
         text, start, end = match[0], at, match.end()
@@ -256,7 +260,7 @@ class _Lexer:
     def _operator(self, text: str, start: int, end: int) -> None:
         if text in "&~":
             return
-        if text in ".,;" and _END_OF_LINE.match(self.source.text, end):
+        if text in ".,;" and _END_OF_LINE.match(self.source.text, end, self.end):
             self.put("STOP", text, start, end)
         elif text in RELATIONS:
             self.put("REL", RELATIONS[text], start, end)
