@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from einc import syntax as s
-from einc.checking.assemble import assemble, outputs
+from einc.checking.assemble import account, assemble, outputs
 from einc.checking.audit import audit
 from einc.checking.claims import claims
+from einc.checking.collect import collect
 from einc.checking.declare import declare
 from einc.checking.elaborate import Work
 from einc.checking.layers import layers
@@ -20,9 +21,8 @@ from einc.checking.loops import unfold
 from einc.checking.members import declare_masks, declare_sets
 from einc.checking.packing import packed
 from einc.checking.recurs import recurrences
-from einc.checking.scope import Called, Scope
+from einc.checking.scope import Account, Called, Scope
 from einc.checking.sets import check_extents
-from einc.checking.signatures import collect
 from einc.errors import Help, Report, Silent, Source, Span
 from einc.problems import CannotUse, TooDeep
 from einc.terms import TypedProgram
@@ -46,18 +46,23 @@ class Specs:
 
 def check(tree: s.SyntaxTree, specs: Specs, report: Report) -> TypedProgram | None:
     """The program that the text means; None where it has errors, all of which are in the report."""
+    return told(tree, specs, report)[0]
+
+
+def told(tree: s.SyntaxTree, specs: Specs, report: Report) -> tuple[TypedProgram | None, Account]:
+    """The program, and what became of the equations where the text is a paper's."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
     try:
         made = _checked(tree, specs, report, (tree.source.name,))
-        return None if made is None else made.program
+        return (None, Account()) if made is None else (made.program, made.account)
     except RecursionError:
         report.add(TooDeep("an expression is nested too deeply", Span(tree.source, 0, 0),
                            helps=(Help("name its parts in equations of their own"),)))
-        return None
+        return None, Account()
 
 
 def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...]) -> Called | None:
-    scope = Scope(report, library=_Library(specs, report, chain))
+    scope = Scope(report, library=_Library(specs, report, chain), infers=tree.own is not None)
     # Definitions come first, since a name means an application or a product by them.
     declare(scope, specs.prelude.statements)
     scope.prelude = frozenset(scope.functions)
@@ -70,18 +75,20 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
     work = Work(scope, collect(scope, lines), report)
     declare_sets(scope, work.collected, lines)
     declare_masks(scope, lines)
-    work.everything()
+    work.everything(tree.own)
     recurs = recurrences(work)
     repeated = layers(work)
     claims(work, statements)
-    chosen = outputs(work, recurs, repeated)
+    chosen = outputs(work, recurs, repeated, tree.own)
     if report.errors:
         return None
     # Ranges, causality and isolation are facts about the whole program.
-    made = assemble(work, tree.source, chosen, recurs, repeated)
+    made = assemble(work, tree, chosen, recurs, repeated)
     if made is not None and not report.errors:
         audit(*made, report)
-    return None if report.errors or made is None else Called(packed(made[0], made[1].ragged), made[1].folds)
+    if report.errors or made is None:
+        return None
+    return Called(packed(made[0], made[1].ragged), made[1].folds, account(work, made[1].names))
 
 
 @dataclass
@@ -130,7 +137,7 @@ def _used(scope: Scope, tree: s.SyntaxTree, find: Find, parse: Parse, chain: tup
         word = statement.clauses[0].body
         assert isinstance(word, s.Word)
         told = len(scope.report.errors)
-        found = find(tree.source, word.text, scope.report)
+        found = find(word.span.source, word.text, scope.report)
         if len(scope.report.errors) > told:
             continue
         if found is None:

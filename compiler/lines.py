@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from einc.errors import Help, Label, Report, Source, Span
 from einc.problems import StrayCloser, TooDeep, Unclosed
@@ -93,8 +94,8 @@ def _pieces(found: list[Word]) -> list[list[Word]]:
     """The words of a formula, cut where a line ends and the next does not go on with an operator."""
     out: list[list[Word]] = []
     piece: list[Word] = []
-    told = [w for w in found if w.type != "NEWLINE"]
-    for word, following in zip([*told, _END], [*told[1:], _END, _END], strict=True):
+    told = [*(w for w in found if w.type != "NEWLINE"), _END, _END]
+    for word, following in pairwise(told):
         if word.type == "LINEEND" and following.type in _CONTINUED_BY and piece:
             continue
         if word.type == "LINEEND":

@@ -139,7 +139,8 @@ class Clause:
 class Statement:
     """One line: a keyword ("" for an equation), its clauses, and what follows a colon.
 
-    `broken`: something in it was reported already, so nothing more is said about it.
+    `broken`: something in it was reported already, so nothing more is said about it. `rank`: of several equations for one
+    signature the one of the highest rank holds, as of those of a paper; without ranks two are an error.
     """
 
     keyword: str
@@ -149,12 +150,19 @@ class Statement:
     span: Span
     block: tuple[Statement, ...] = ()
     broken: bool = False
+    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SyntaxTree:
-    """The statements of a text; `lost` are names in lines that could not be read, which nothing else is blamed for."""
+    """The statements of a text; `lost` are names in lines that could not be read, which nothing else is blamed for.
+
+    `own`: of a paper, the rank from which equations are what is asked for. Of the others only what these need is read, and
+    what nothing declares is given by the caller. `name` is the program's, where it is not the file's.
+    """
 
     source: Source
     statements: tuple[Statement, ...]
     lost: frozenset[str] = frozenset()
+    own: int | None = None
+    name: str = ""

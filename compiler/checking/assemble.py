@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from einc.checking.elaborate import Work
 from einc.checking.ragged import Ragged, lengths_of
-from einc.checking.scope import Signature
+from einc.checking.scope import Account, Signature
 from einc.errors import Help, Label, Source, Span
 from einc.indices import IndexSet
 from einc.problems import AskedTwice, OnePythonName, Undeclared
+from einc.syntax import SyntaxTree
 from einc.terms import (
     Equation,
     Fold,
@@ -41,7 +42,7 @@ def stem(source: Source) -> str:
     return made + "_" * keyword.iskeyword(made)
 
 
-def outputs(work: Work, recurs: list[Recur], repeats: list[Repeat]) -> list[Signature]:
+def outputs(work: Work, recurs: list[Recur], repeats: list[Repeat], rank: int | None = None) -> list[Signature]:
     """The declared outputs, else what is defined and never read; what a round makes anew is none."""
     chosen = work.collected.outputs
     if not chosen:
@@ -51,7 +52,8 @@ def outputs(work: Work, recurs: list[Recur], repeats: list[Repeat]) -> list[Sign
         read = {r.tensor for e in everything for r in [*reads(e.body), *reads(e.domain)]
                 if r.tensor != e.target and r.tensor not in own.get(e.target, ())}
         read |= {e.target for recur in recurs for e in recur.inside} | own.keys()
-        chosen = [x for x in work.collected.order if x.key not in read]
+        order = work.collected.order if rank is None else work.collected.asked(rank)
+        chosen = [x for x in order if x.key not in read]
     lost = work.scope.lost
     for signature in chosen:
         known = id(signature) in work.collected.entries or signature.role != "local"
@@ -61,7 +63,7 @@ def outputs(work: Work, recurs: list[Recur], repeats: list[Repeat]) -> list[Sign
     return chosen
 
 
-def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[Recur],
+def assemble(work: Work, tree: SyntaxTree, chosen: list[Signature], recurs: list[Recur],
              repeats: list[Repeat]) -> tuple[TypedProgram, Text] | None:
     """The program, and what the audit needs to know of its text; None where two tensors want one name."""
     everything = {e.target: work.closed.get(e.target, e) for e in [*work.made.equations, *work.equations.values()]}
@@ -78,9 +80,10 @@ def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[R
     numbers = (t.extent for e in equations for root in (e.domain, e.body) for t in walk(root) if isinstance(t, Size))
     speaks = {name for extent in (*(over.extent for over in used), *numbers) for name in extent.sizes}
     program = TypedProgram(
-        stem(source), tensors, equations, tuple((names[x.key], names[x.key]) for x in chosen), dict(work.scope.fixed),
+        tree.name or stem(tree.source), tensors, equations, tuple((names[x.key], names[x.key]) for x in chosen),
+        dict(work.scope.fixed),
         {into: parts for into, parts in work.scope.splits.items() if {into, *parts} <= used},
-        {into: parts for into, parts in work.scope.sums.items() if into in used}, source.name,
+        {into: parts for into, parts in work.scope.sums.items() if into in used}, tree.source.name,
         tuple(_living(recur, live, names) for recur in recurs if any(e.target in live for e in recur.updates)),
         tuple(_named(key, names) for key in order if isinstance(key, Repeat)),
         frozenset(work.scope.dims - work.scope.fixed.keys() - speaks))
@@ -107,7 +110,9 @@ def _python_names(work: Work, live: dict[str, None], chosen: list[Signature]) ->
     for signature in (x for x in work.scope.signatures if x.key in live and (x.role != "local" or x in chosen)):
         python = _identifier(signature.alias or signature.name.python)
         other = taken.get(python)
-        if other is not None and (other.role == "local") == (signature.role == "local"):
+        if other is not None and signature.inferred:
+            python = _identifier(signature.key)
+        elif other is not None and (other.role == "local") == (signature.role == "local"):
             work.report.add(OnePythonName(f"`{other.text}` and `{signature.text}` are both `{python}` in Python", signature.span,
                                           "",
                                           Label(other.span, "declared here"),
@@ -243,6 +248,17 @@ def _rename_term(term: Term, names: dict[str, str]) -> Term:
 def _renamed(equation: Equation, names: dict[str, str]) -> Equation:
     return Equation(names[equation.target], equation.axes, _rename_term(equation.domain, names), _rename_term(equation.body, names),
                     equation.source)
+
+
+def account(work: Work, names: Mapping[str, str]) -> Account:
+    """What became of the equations of a paper."""
+    found = work.collected
+    kept = {x.span: names[x.left.signature.key] for x in (*found.entries.values(), *found.updates)
+            if x.left.signature.key in names}
+    passed = {x.span: found.entries[id(y)].span if id(y) in found.entries else y.span for x in found.passed
+              for y in [x.left.signature]}
+    inferred = tuple(x.text for x in work.scope.signatures if x.inferred and x.key in names)
+    return Account(kept, passed, found.failed, inferred)
 
 
 @dataclass(frozen=True)

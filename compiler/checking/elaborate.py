@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from einc import syntax as s
+from einc.checking.collect import Collected, Entry
 from einc.checking.expressions import value
 from einc.checking.names import Name, head, index_name
 from einc.checking.ordering import choose
 from einc.checking.predicates import predicate, restriction
 from einc.checking.ragged import mentioned
 from einc.checking.scope import OPEN, Function, Loop, Map, Rounds, Scope, Signature
-from einc.checking.signatures import Collected, Entry, left_side
+from einc.checking.signatures import left_side
 from einc.checking.slots import standing
 from einc.checking.values import Context, Made, Parameter, Value
 from einc.domains import proves
@@ -76,14 +77,15 @@ class Work:
     owners: dict[str, dict[Index, Index]] = field(default_factory=dict)  # the requests of positions, by target
     closed: dict[str, Equation] = field(default_factory=dict)  # one round over the whole domain, by target
 
-    def everything(self) -> None:
-        """Reads every equation, update, map, definition and claim."""
+    def everything(self, own: int | None = None) -> None:
+        """Reads every equation, update, map, definition and claim; of a paper the equations that what is asked for needs."""
         self._keys()
         for rounds, fixed in self.collected.rounds.items():
             with self.scope.telling():
                 if not rounds.layers:
                     self._rounds(rounds, fixed)
-        for signature in (*self.collected.order, *(x for x in self.scope.signatures if x.members)):
+        wanted = self.collected.order if own is None else [*self.collected.outputs, *self.collected.asked(own)]
+        for signature in (*wanted, *(x for x in self.scope.signatures if x.members)):
             self._settled(signature)
         for entry in self.collected.updates:
             self._update(entry)
@@ -103,9 +105,7 @@ class Work:
             if names[stem] > 1:
                 letters = "".join(c for x in signature.slots for c in x.name if c.isalnum())
                 stem = f"{stem}_{Name(letters).python}" if letters else stem
-            signature.key = self.made.fresh(stem)
-            signature.letters = tuple(Index(x.name, x.set) for x in signature.slots)
-            signature.axes = tuple((x,) for x in signature.letters)
+            signature.named(self.made.fresh(stem))
 
     def _settled(self, signature: Signature) -> None:
         """Reads the equation of a signature; a long chain of equations costs no deep stack."""

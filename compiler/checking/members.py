@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from einc import syntax as s
+from einc.checking.collect import Collected
 from einc.checking.declare import defined_in
 from einc.checking.scope import Loop, Mask, Members, Scope
 from einc.checking.sets import extent, extent_of
-from einc.checking.signatures import Collected, left_side, stem_of
+from einc.checking.signatures import left_side, stem_of
 from einc.errors import Help, Label, Silent
 from einc.problems import BadDeclaration, DefinedTwice, OverridesNothing
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -39,6 +39,13 @@ class Signature:
     lines: dict[int, Term] = field(default_factory=dict)
     carried: frozenset[Index] = frozenset()  # indices that a `for` around its equation gives it, written or not
     members: Members | None = None  # of a set
+    inferred: bool = False  # an input that nothing declares
+
+    def named(self, key: str) -> None:
+        """Gives the tensor its key, and its slots a letter each."""
+        self.key = key
+        self.letters = tuple(Index(x.name, x.set) for x in self.slots)
+        self.axes = tuple((x,) for x in self.letters)
 
     @property
     def text(self) -> str:
@@ -149,11 +156,26 @@ class Function:
 
 
 @dataclass(frozen=True)
+class Account:
+    """What became of the equations of a paper, by the places where they stand.
+
+    `kept` are the tensors of the program that they define, `passed` the equations or declarations that hold in place of others,
+    `failed` what is wrong with equations that nothing else needs, `inferred` the inputs that nothing declares.
+    """
+
+    kept: Mapping[Span, str] = field(default_factory=dict)
+    passed: Mapping[Span, Span] = field(default_factory=dict)
+    failed: Mapping[Span, Problem] = field(default_factory=dict)
+    inferred: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Called:
-    """A spec that is called: what it means, and its folds over whole lines that were meant."""
+    """A spec that is called: what it means, its folds over whole lines that were meant, and what became of its equations."""
 
     program: TypedProgram
     meant: frozenset[Term]
+    account: Account
 
 
 class Library(Protocol):
@@ -189,6 +211,7 @@ class Scope:
     stem_labels: dict[Name, frozenset[str]] = field(default_factory=dict)
     library: Library | None = None
     letters: dict[str, IndexSet] = field(default_factory=dict)  # the letters that called specs brought along
+    infers: bool = False  # whether what nothing declares is an input
 
     def add(self, signature: Signature) -> None:
         stem = signature.name.stem

@@ -82,3 +82,14 @@ def _called_map(item: Item) -> str | None:
         case s.Product((s.Word(name), s.Group("(", ")")), _):
             return name
     return None
+
+
+def item_set(scope: Scope, item: Item) -> IndexSet | None:
+    """The set that an item is certainly an element of: an index's, a composite's, or what a map gives."""
+    if item.index is not None:
+        return item.index.set
+    if item.kind == "pack":
+        sets = tuple(p.index.set for p in item.parts if p.index is not None)
+        return next((into for into, parts in scope.splits.items() if parts == sets), None)
+    called = _called_map(item) if item.kind == "expression" else None
+    return scope.maps[called].target.set if called in scope.maps else None

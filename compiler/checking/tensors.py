@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from einc import syntax as s
+from einc.checking.inferred import inferred
 from einc.checking.misses import unmatched
 from einc.checking.names import Name, head
 from einc.checking.scope import Signature
@@ -52,7 +53,7 @@ def read(context: Context, node: s.Expression, ask: bool = False) -> Value | Non
     if not matches and not powered:
         if ask:
             return None
-        raise unmatched(context, stem, scripts, node)
+        matches = [inferred(context, stem, scripts, node)]
     ((target, items),) = matches or powered
     value = _parameter(context, target, items) if isinstance(target, Parameter) else _tensor(context, target, items, node.span)
     masked = "" if isinstance(target, Parameter) else _masked(target)

@@ -108,6 +108,12 @@ class Made:
         self.keys.append(key)
         return key
 
+    def reserved(self, stem: str) -> str:
+        """A key for what stays when an equation is read again."""
+        key = unused(stem, self.taken)
+        self.taken.add(key)
+        return key
+
     def apart(self) -> Made:
         """A place for what one more equation makes: `take` it in, or `drop` it."""
         return Made(places=self.places, meant=self.meant, taken=self.taken, calls=self.calls,
