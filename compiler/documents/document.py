@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from einc.errors import Source, Span
+from einc.errors import Problem, Source, Span
 
 Holes = tuple[tuple[int, int], ...]
 
@@ -54,14 +55,24 @@ class Macro:
 
 @dataclass(frozen=True)
 class Document:
-    """A paper, its pieces in the order of the file."""
+    """A paper, its pieces in the order of the file, and what of it could not be read."""
 
     source: Source
     headings: tuple[Heading, ...]
     formulas: tuple[Formula, ...]
     fences: tuple[Fence, ...] = ()
     macros: Mapping[str, Macro] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
 
     def title(self, section: int) -> str:
         """The words of a section's heading, "" before the first."""
         return self.headings[section].title if section >= 0 else ""
+
+    def text(self, span: Span) -> str:
+        """What stands in a piece of a formula, without its holes."""
+        at = bisect_right(self.formulas, span.start, key=lambda f: f.span.start) - 1
+        holes = self.formulas[at].holes if at >= 0 else ()
+        inside = [(start, end) for start, end in holes if span.start <= start < span.end]
+        starts = [span.start, *(end for _, end in inside)]
+        ends = [*(start for start, _ in inside), span.end]
+        return "".join(self.source.text[a:b] for a, b in zip(starts, ends, strict=True))

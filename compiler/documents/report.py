@@ -1,0 +1,137 @@
+"""Account -> a table for a terminal, and plain data."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, get_args
+
+from einc import errors
+from einc.documents.account import Account, Entry, Made, Status
+from einc.errors import Problem, render, width
+
+COLUMNS = 120
+_NUMBER, _LINE, _STATUS, _EQUATION = 4, 5, 10, 48
+_REASON = COLUMNS - 2 - _NUMBER - _LINE - _STATUS - _EQUATION - 4 * 2
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+
+def as_text(account: Account) -> str:
+    """The equations section by section, then how many there are of each status, what was inferred, and what is wrong."""
+    out = [f"{account.document.source.name}: {_counted(account.entries)}", ""]
+    if account.entries:
+        out.append(_row("#", "line", "status", "equation", "reason"))
+    for section, entries in groupby(account.entries, lambda e: e.section):
+        out += ["", _short(account.document.title(section) or "before the first heading", COLUMNS)]
+        for entry in entries:
+            out += _rows(account, entry)
+    out += ["", f"displays: {_counted([e for e in account.entries if e.display])}",
+            f"inline:   {_counted([e for e in account.entries if not e.display])}"]
+    for made in account.made:
+        out += ["", *_program(account, made)]
+    out += [f"\n{render(problem).rstrip()}" for problem in problems(account)]
+    return "\n".join(line.rstrip() for line in out) + "\n"
+
+
+def problems(account: Account) -> list[Problem]:
+    """Every problem of the account once, those of the document first."""
+    everything = [*account.document.problems, *account.problems]
+    everything += [p for entry in account.entries for p in entry.problems]
+    everything += [p for made in account.made for p in made.problems]
+    return list({(p.code, p.message, p.span): p for p in everything}.values())
+
+
+def counts(entries: tuple[Entry, ...] | list[Entry]) -> dict[Status, int]:
+    found = Counter(entry.status for entry in entries)
+    return {status: found[status] for status in STATUSES}
+
+
+def _counted(entries: tuple[Entry, ...] | list[Entry]) -> str:
+    parts = [f"{n} {status}" for status, n in counts(entries).items() if n]
+    return f"{len(entries)} equation{'' if len(entries) == 1 else 's'}" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def equation(account: Account, entry: Entry) -> str:
+    """The equation on one line, as it was written."""
+    return " ".join("".join(c if c.isprintable() else " " for c in account.document.text(entry.span)).split())
+
+
+def why(account: Account, entry: Entry) -> str:
+    """The reason, or which equation is restated and where that stands."""
+    if entry.restates is None:
+        return entry.reason
+    other = next((e for e in account.entries if e.number == entry.restates), None)
+    where = f" (line {_line(other)})" if other else ""
+    return f"of {entry.restates}{where}" + (f"; {entry.reason}" if entry.reason else "")
+
+
+def _rows(account: Account, entry: Entry) -> Iterator[str]:
+    reasons = textwrap.wrap(" ".join(why(account, entry).split()), _REASON) or [""]
+    yield _row(str(entry.number), str(_line(entry)), entry.status, equation(account, entry), reasons[0])
+    for more in reasons[1:]:
+        yield _row("", "", "", "", more)
+
+
+def _row(number: str, line: str, status: str, text: str, reason: str) -> str:
+    shown = _short(text, _EQUATION)
+    pad = " " * (_EQUATION - width(shown))
+    return f"  {number:>{_NUMBER}}  {line:>{_LINE}}  {status:<{_STATUS}}  {shown}{pad}  {_short(reason, _REASON)}"
+
+
+def _short(text: str, most: int) -> str:
+    """The text, cut where it takes more columns."""
+    if width(text) <= most:
+        return text
+    taken = 0
+    for at, char in enumerate(text):
+        taken += width(char)
+        if taken > most - 1:
+            return text[:at] + "…"
+    return text
+
+
+def _program(account: Account, made: Made) -> list[str]:
+    title = account.document.title(made.section)
+    out = [_short(f"{made.name}" + (f": {title}" if title else ""), COLUMNS)]
+    for word, names in (("takes", made.inputs), ("returns", made.outputs), ("inferred", made.inferred)):
+        if names:
+            lines = textwrap.wrap(", ".join(names), COLUMNS - 12, break_on_hyphens=False)
+            out += [f"  {word if at == 0 else '':<8}  {line}" for at, line in enumerate(lines)]
+    return out
+
+
+def _line(entry: Entry) -> int:
+    return entry.span.source.position(entry.span.start)[0]
+
+
+def as_json(account: Account) -> dict[str, Any]:
+    """The account as plain data."""
+    title = account.document.title
+    return {
+        "document": account.document.source.name,
+        "equations": [_entry(account, entry) for entry in account.entries],
+        "sections": [_made(made, title(made.section)) for made in account.made],
+        "counts": counts(account.entries),
+        "problems": [errors.as_json(p) for p in (*account.document.problems, *account.problems)],
+    }
+
+
+def _entry(account: Account, entry: Entry) -> dict[str, Any]:
+    document = account.document
+    line, column = entry.span.source.position(entry.span.start)
+    return {
+        "number": entry.number, "line": line, "column": column, "section": document.title(entry.section),
+        "display": entry.display, "source": document.text(entry.span), "status": entry.status,
+        "reason": entry.reason, "restates": entry.restates, "explicit": entry.explicit, "shapes": dict(entry.shapes or {}),
+        "problems": [errors.as_json(p) for p in entry.problems],
+    }
+
+
+def _made(made: Made, section: str) -> dict[str, Any]:
+    return {
+        "section": section, "name": made.name, "inputs": list(made.inputs), "outputs": list(made.outputs),
+        "inferred": list(made.inferred), "kernel": made.kernel, "recurrences": list(made.recurrences),
+        "problems": [errors.as_json(p) for p in made.problems],
+    }
