@@ -88,6 +88,7 @@ class Problem(Exception):  # noqa: N818, it is the noun of the whole house
     code: ClassVar[str] = ""
     title: ClassVar[str] = ""
     example: ClassVar[str] = ""
+    example_name: ClassVar[str] = "example.ein"  # a document's ends in .md
     explanation: ClassVar[str] = ""
     severity: ClassVar[str] = "error"
     registry: ClassVar[dict[str, type[Problem]]] = {}

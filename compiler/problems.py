@@ -587,3 +587,44 @@ class CutDependent(Problem):
         "B, must give what one round over both gives. What earlier rounds summed relative to an old reference is rescaled when "
         "the reference changes, `z ← z exp(m - m') + …`. `einc derive` shows both sides."
     )
+
+
+# E08xx: documents
+
+
+_LAYER = "# A layer\n\n```ein\nindex t : time(T)\ninput x_t\n```\n\n"
+
+
+class NotAccounted(Problem):
+    code = "E0801"
+    title = "a display equation that is neither compiled nor skipped"
+    example = _LAYER + "$$ y_t = 2 x_t $$\n\n$$ x \\mapsto y $$\n"
+    example_name = "example.md"
+    explanation = (
+        "Every display equation of a document is compiled, proved to restate another, or skipped with a reason: nothing is passed "
+        "over in silence. Where an equation is for readers alone, `<!-- ein: skip reason -->` before it says so; in TeX a line "
+        "`%! skip reason` does."
+    )
+
+
+class DeclaredOtherwise(Problem):
+    code = "E0802"
+    title = "a symbol declared in two ways for one section"
+    example = _LAYER + "For $t \\in \\{1..N\\}$ the layer is\n\n$$ y_t = 2 x_t $$\n"
+    example_name = "example.md"
+    explanation = (
+        "Papers use a letter again for something else, but within one section it means one thing. What a side file or an `ein` fence "
+        "declares, and what the text itself says of index sets, must agree there; a declaration for one section alone stands below "
+        '`section "…":` in the side file.'
+    )
+
+
+class NotRestated(Problem):
+    code = "E0803"
+    title = "a restated equation that is not equal to the first"
+    example = _LAYER + "$$ y_t = 2 x_t $$\n\nThat is,\n\n$$ y_t = x_t + 2 x_t $$\n"
+    example_name = "example.md"
+    explanation = (
+        "A second equation for one tensor in one section restates the first, and is proved equal to it after normalising. A later "
+        "section may define the tensor anew, as a variant."
+    )

@@ -34,8 +34,14 @@ def page(kind: type[Problem]) -> str:
     out = [f"{kind.code}: {kind.title}", "", *textwrap.wrap(kind.explanation, 100), ""]
     if not kind.example:
         return "\n".join(out).rstrip()
-    report = Report()
-    pipeline.check(Source("example.ein", kind.example), report)
-    said = [render(p).rstrip() for p in report.problems if p.code == kind.code]
-    out += [textwrap.indent(kind.example.rstrip(), "    "), "", "gives", "", textwrap.indent("\n".join(said), "    ")]
+    out.append(textwrap.indent(kind.example.rstrip(), "    "))
+    if said := [render(p).rstrip() for p in told(kind)]:
+        out += ["", "gives", "", textwrap.indent("\n".join(said), "    ")]
     return "\n".join(out)
+
+
+def told(kind: type[Problem]) -> list[Problem]:
+    """What einc says of the example, of this kind alone."""
+    report = Report()
+    pipeline.check(Source(kind.example_name, kind.example), report)
+    return [p for p in report.problems if p.code == kind.code]
