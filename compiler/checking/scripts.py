@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 from einc import syntax as s
@@ -222,3 +223,21 @@ def labelled(name: Name, reading: Reading) -> tuple[Name, tuple[Item, ...]]:
     upper = tuple(i.text for i in reading if i.kind == "label" and i.level != "lower")
     full = Name(name.base, name.accents, name.primes, name.lower + lower, name.upper + upper)
     return full, tuple(i for i in reading if i.kind != "label")
+
+
+def spaced(reading: Reading, words: Vocabulary) -> Help | None:
+    """The edit after which the scripts have this reading alone; None where nothing has to be changed."""
+    items = sorted(reading, key=lambda i: i.span.start)
+    if any(a.span.end > b.span.start for a, b in pairwise(items)):
+        return None
+    whole = items[0].span.to(items[-1].span)
+    text, at = "", whole.start
+    for item in items:
+        gap = whole.source.text[at:item.span.start]
+        ways = {tuple((i.kind, i.text) for i in r) for r in _run(item.text.rstrip("'"), 0, item.level, item.span, words)}
+        if item.kind == "index" and len(ways) > 1:
+            return Help(f"to mean the index `{item.text}`, rename it: other names are spelled so too")
+        quoted = item.kind == "label" and len(ways) > 1 and item.span.text == item.text
+        text += (gap or " " * bool(text)) + (f"\\text{{{item.text}}}" if quoted else item.span.text)
+        at = item.span.end
+    return Help(f"write `{text}`", whole, text, False) if text != whole.text else None

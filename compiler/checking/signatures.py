@@ -8,7 +8,7 @@ from typing import Literal
 from einc import syntax as s
 from einc.checking.names import ACCENT_LABELS, Name, head
 from einc.checking.scope import OPEN, Loop, Scope, Signature
-from einc.checking.scripts import Item, Reading, Vocabulary, carrying, labelled, readings
+from einc.checking.scripts import Item, Reading, Vocabulary, carrying, labelled, readings, spaced
 from einc.checking.slots import match_slots, packed_set
 from einc.errors import Help, Label, Silent, Span
 from einc.indices import Index, IndexSet
@@ -59,10 +59,11 @@ def left_side(scope: Scope, node: s.Expression, role: Role, declare: bool = True
         raise Reserved(f"`{stem.python}` is a function", node.span, helps=(Help("choose another name"),))
     if role != "local":
         loop = Loop(loop.layer, loop.rounds)
-    known = readings(scripts, Vocabulary(_indices(scope, loop), scope.labels(stem), frozenset(scope.maps)))
+    words = Vocabulary(_indices(scope, loop), scope.labels(stem), frozenset(scope.maps))
+    known = readings(scripts, words)
     known = [r for r in known if all(i.kind != "expression" for i in r)]
     if len(known) > 1:
-        raise _ambiguous(node, known)
+        raise _ambiguous(node, known, words)
     existing = _existing(scope, stem, known[0], loop, node.span) if known else None
     if existing is not None:
         return existing
@@ -122,16 +123,18 @@ def _declaring(scope: Scope, stem: Name, scripts: tuple[s.Script, ...], node: s.
         raise UnreadableScript(f"the scripts of `{node.span.text}` are no indices and labels", node.span,
                                notes=(f"the indices are {', '.join(f'`{i}`' for i in scope.indices) or 'none'}",))
     if len(plain) > 1:
-        raise _ambiguous(node, plain)
+        raise _ambiguous(node, plain, Vocabulary(indices, None, frozenset(scope.maps)))
     name, items = labelled(stem, plain[0])
     _bare_label(scope, node)
     return name, items
 
 
-def _ambiguous(node: s.Expression, found: list[Reading]) -> AmbiguousScript:
+def _ambiguous(node: s.Expression, found: list[Reading], words: Vocabulary) -> AmbiguousScript:
     texts = [" ".join(i.text for i in r) for r in found]
+    ways = tuple(help_ for r in found[:6] if (help_ := spaced(r, words)) is not None)
     return AmbiguousScript(f"the scripts of `{node.span.text}` can be read in {len(found)} ways", node.span,
-                           " or ".join(f"`{t}`" for t in texts[:6]), helps=(Help("write spaces, or `\\text{…}` for a label"),))
+                           " or ".join(f"`{t}`" for t in texts[:6]),
+                           helps=ways or (Help("write spaces, or `\\text{…}` for a label"),))
 
 
 def _bare_label(scope: Scope, node: s.Expression) -> None:

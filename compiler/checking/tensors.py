@@ -10,7 +10,7 @@ from einc.checking.inferred import inferred
 from einc.checking.misses import unmatched
 from einc.checking.names import Name, head
 from einc.checking.scope import Signature
-from einc.checking.scripts import Item, Level, carrying, labelled, readings
+from einc.checking.scripts import Item, Level, carrying, labelled, readings, spaced
 from einc.checking.slots import match_slots, packed_set, standing
 from einc.checking.values import Context, Occurrence, Parameter, Value, literal, merged, once
 from einc.errors import Help, Problem, Silent, Span
@@ -49,7 +49,7 @@ def read(context: Context, node: s.Expression, ask: bool = False) -> Value | Non
     matches, power = _matches(context, stem, scripts, node.span), _power(scripts)
     powered = [] if power is None else _matches(context, stem, scripts[:-1], node.span)
     if len(matches) + len(powered) > 1:
-        raise _ambiguous(matches, powered, node.span)
+        raise _ambiguous(context, node, matches, powered)
     if not matches and not powered:
         if ask:
             return None
@@ -124,7 +124,8 @@ def _carried(context: Context, signature: Signature, items: tuple[Item, ...], sp
     return tuple(missing[letter] if letter in missing else next(left) for letter, _ in places)
 
 
-def _ambiguous(matches: list[_Match], powered: list[_Match], span: Span) -> Problem:
+def _ambiguous(context: Context, node: s.Expression, matches: list[_Match], powered: list[_Match]) -> Problem:
+    span = node.span
     if powered:
         return AmbiguousScript(f"the upper number of `{span.text}` can be read as a power or as the value of a slot", span,
                                helps=(Help("write a power in parentheses: `(x_t)^2`"),))
@@ -133,9 +134,20 @@ def _ambiguous(matches: list[_Match], powered: list[_Match], span: Span) -> Prob
         return AmbiguousScript(f"`{span.text}` fits {len(matches)} tensors", span,
                                notes=("they are " + ", ".join(f"`{x.text if isinstance(x, Signature) else x.name.text}`" for x,
                                                               _ in matches),))
+    ways = [help_ for target, items in matches if (help_ := _settled(context, node, target.name, items)) is not None]
     return AmbiguousScript(f"the scripts of `{span.text}` can be read in {len(texts)} ways", span,
                            " or ".join(f"`{t}`" for t in texts),
-                           helps=(Help(f"write spaces: {' or '.join(f'`{{{t}}}`' for t in texts)}"),))
+                           helps=tuple(ways) or (Help(f"write spaces: {' or '.join(f'`{{{t}}}`' for t in texts)}"),))
+
+
+def _settled(context: Context, node: s.Expression, name: Name, items: tuple[Item, ...]) -> Help | None:
+    """The edit after which only this one of several tensors is meant."""
+    found = head(node)
+    assert found is not None
+    stem, scripts = found
+    words = context.vocabulary(name.labels | context.scope.labels(stem))
+    meant = (r for r in readings(scripts, words) if (x := labelled(stem, r))[0] == name and set(x[1]) == set(items))
+    return next((help_ for r in meant if (help_ := spaced(r, words)) is not None), None)
 
 
 def _parameter(context: Context, param: Parameter, items: tuple[Item, ...]) -> Value:
@@ -162,7 +174,7 @@ def member(context: Context, item: Value, of: Span, node: s.Expression) -> Term 
         return None
     sets = [(x, items) for x, items in _matches(context, *found, node.span) if isinstance(x, Signature) and x.members]
     if len(sets) != 1:
-        raise _ambiguous(list(sets), [], node.span) if sets else unmatched(context, *found, node)
+        raise _ambiguous(context, node, list(sets), []) if sets else unmatched(context, *found, node)
     ((signature, items),) = sets
     context.demand(signature, node.span)
     members = signature.members
