@@ -360,6 +360,17 @@ class BoundTwice(Problem):
     explanation = "A binder inside may not take an index that is bound around it. Write `s'` for the inner one."
 
 
+class IdleBinder(Problem):
+    code = "W0310"
+    severity = "warning"
+    title = "a big operator over an index that its body does not have"
+    example = "index t, s : time(T)\ninput x_t\noutput y_t = sum_{s <= t} x_t"
+    explanation = (
+        "A sum of the same thing again and again is a slip more often than it is meant. Of plain numbers it is a count and fine: "
+        "`(sum_{s <= t} 1) x_t`. `--strict` refuses it."
+    )
+
+
 class SameLevel(Problem):
     code = "W0301"
     severity = "warning"

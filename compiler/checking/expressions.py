@@ -24,6 +24,7 @@ from einc.problems import (
     BoundTwice,
     CutDomain,
     DoubleScript,
+    IdleBinder,
     IndicatorFactor,
     NeedsArguments,
     NoNumber,
@@ -50,6 +51,7 @@ from einc.terms import (
     conjuncts,
     const,
     free_indices,
+    reads,
     walk,
 )
 
@@ -212,6 +214,7 @@ def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.E
         refuse_indicator(inner.term, bound, rest[0].span)
     full = both(under.domain, context.restricted(under.bound), inner.domain)
     _not_cut(inner, bound, full, under.said, operator.span)
+    _runs_over(context, bound, inner, operator, rest)
     term = Fold(fold, under.bound, full, inner.term)
     context.made.places.setdefault(term, operator.span)
     if all(not free_indices(full) & {i} for i in bound) and (under.said or inner.stated & bound):
@@ -219,6 +222,19 @@ def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.E
     free = {i: o for i, o in inner.free.items() if i not in bound}
     return Value(term, TRUE, free, inner.stated - bound, {i: d for i, d in inner.lines.items() if i not in bound},
                  inner.bound.union(bound), inner.summed)
+
+
+def _runs_over(context: Context, bound: frozenset[Index], inner: Value, operator: s.Expression,
+               rest: tuple[s.Expression, ...]) -> None:
+    """What a big operator runs over has its index, unless it counts: `Σ_{s ≤ t} 1`."""
+    present = free_indices(inner.term) | free_indices(inner.domain)
+    for index in sorted(bound - present, key=lambda i: i.name):
+        if present or any(True for _ in reads(inner.term)):
+            body = rest[0].span.to(rest[-1].span)
+            context.report.add(IdleBinder(
+                f"`{operator.span.text}` runs over `{index}`, which what stands after it does not have", operator.span, "",
+                Label(body, f"has no `{index}`"),
+                helps=(Help(f"write `{index}` where it is meant, or count on purpose: `({operator.span.text} 1)`"),)))
 
 
 def _not_cut(inner: Value, bound: frozenset[Index], domain: Term, said: bool, span: Span) -> None:
@@ -338,6 +354,8 @@ def _factor(context: Context, node: s.Expression) -> Value:
             if (name := head(node)) is not None and _orders(name[0]):
                 raise NeedsArguments(f"`{node.span.text}` needs its arguments in parentheses", node.span,
                                      helps=(Help("write what is compared, and which place: `topk_{s ≤ t}(x_s, 1)`"),))
+            if _big(node) is not None and not _is_parameter(context, node):
+                return _folded(context, "sum", node, (), ())
             return _named(context, node)
     return once(value(context, node))
 
