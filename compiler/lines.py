@@ -38,10 +38,10 @@ class Line:
 
 
 def lines(source: Source, report: Report, functions: frozenset[str] = frozenset(),
-          skip: tuple[tuple[int, int], ...] = ()) -> list[Line]:
+          skip: tuple[tuple[int, int], ...] = (), within: tuple[int, int] | None = None) -> list[Line]:
     """Every statement of the text; see `tokens.words`."""
     before = len(report.problems)
-    found = words(source, report, functions, skip)
+    found = words(source, report, functions, skip, within)
     bad = sorted(p.span.start for p in report.problems[before:] if p.span is not None)
     out = []
     for start, piece in _split(source, found, report):

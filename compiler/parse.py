@@ -300,12 +300,18 @@ def parse(source: Source, report: Report, functions: frozenset[str] = frozenset(
     if len(source.text) > MAX_CHARACTERS:
         report.add(_too_large(f"the text has {len(source.text):,}", Span(source, 0, 0)))
         return s.SyntaxTree(source, ())
-    skip = tuple(m.span() for m in _PLAN.finditer(source.text))
-    own = frozenset(_DEFINED.findall(source.text))
+    return parse_part(source, report, functions, (0, len(source.text)))
+
+
+def parse_part(source: Source, report: Report, functions: frozenset[str], within: tuple[int, int],
+               holes: tuple[tuple[int, int], ...] = ()) -> s.SyntaxTree:
+    """The statements of a part of a text; `holes` are ranges inside that are none of it."""
+    skip = (*holes, *(m.span() for m in _PLAN.finditer(source.text, *within)))
+    own = frozenset(_DEFINED.findall(source.text, *within))
     found: list[tuple[int, s.Statement | None]] = []
     lost: list[str] = []
     headless: int | None = None  # the column of a block whose head cannot be read: its lines go with it
-    for line in lines(source, report, functions | own, skip):
+    for line in lines(source, report, functions | own, skip, within):
         statement = _parse_line(source, line, report)
         if headless is not None and line.column <= headless:
             headless = None
@@ -344,8 +350,11 @@ def _too_large(what: str, span: Span | None) -> NotText:
                    helps=(Help("split it, and `use` the parts"),))
 
 
-def _nest(found: list[tuple[int, s.Statement | None]], report: Report) -> list[s.Statement]:
-    """Lines deeper than a `for` or `section` belong to it; those that cannot be read only hold its place."""
+def _nest(found: list[tuple[int, s.Statement | None]], report: Report, inside: bool = False) -> list[s.Statement]:
+    """Lines deeper than a `for` or `section` belong to it; those that cannot be read only hold its place.
+
+    Inside of a section a `for` may be empty: its lines are the document's.
+    """
     out: list[s.Statement] = []
     at = 0
     while at < len(found):
@@ -357,8 +366,8 @@ def _nest(found: list[tuple[int, s.Statement | None]], report: Report) -> list[s
             end = at
             while end < len(found) and found[end][0] > column:
                 end += 1
-            block = tuple(_nest(found[at:end], report))
-            if end == at:
+            block = tuple(_nest(found[at:end], report, inside or statement.keyword == "section"))
+            if end == at and not inside:
                 report.add(Unexpected(f"the `{statement.keyword}` has no lines below it", statement.span,
                                       helps=(Help("indent what belongs to it"),)))
             statement = replace(statement, block=block)

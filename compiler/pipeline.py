@@ -7,12 +7,16 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from einc.checker import Specs
-from einc.checker import check as check_tree
+from einc.checker import Specs, told
+from einc.checking.names import index_name
+from einc.checking.scope import Account
+from einc.documents.equations import said
+from einc.documents.reading import read, reads
+from einc.documents.sections import Paper, defined, walk_lines
 from einc.errors import Help, Report, Source, Span
 from einc.normalise import normalise
-from einc.parse import parse, plain, read_bytes
-from einc.problems import NotText
+from einc.parse import parse, parse_part, plain, read_bytes
+from einc.problems import NoSuchSection, NotText
 from einc.proof import unproved
 from einc.syntax import SyntaxTree
 from einc.terms import NormalProgram, TypedProgram
@@ -78,20 +82,61 @@ def syntax(source: Source, report: Report) -> SyntaxTree:
     return parse(source, report, _functions())
 
 
-def check(source: Source, report: Report, *, strict: bool = False, proved: bool = True) -> TypedProgram | None:
+def check(source: Source, report: Report, *, strict: bool = False, proved: bool = True, section: str = "",
+          side: Source | None = None) -> TypedProgram | None:
     """What it means; None where there are errors. `strict` makes every warning an error.
 
     Rounds mean something where their result is `proved` not to depend on how their domain is cut.
+    Of a document one `section` is meant; `side` is a file with the declarations that the document lacks.
     """
     if report.errors:
         return None
+    if reads(source.name):
+        found = _section(paper(source, report, side), section, report)
+        return None if found is None else check_tree(found, report, strict=strict, proved=proved)[0]
     tree = syntax(source, report)
     if not tree.statements and not report.errors:
         report.add(NotText("there is no statement in it", Span(source, 0, 0), helps=(Help("write declarations and equations"),)))
-    program = check_tree(tree, Specs(_prelude(), find, syntax, _prove), report)
+    return check_tree(tree, report, strict=strict, proved=proved)[0]
+
+
+def check_tree(tree: SyntaxTree, report: Report, *, strict: bool = False,
+               proved: bool = True) -> tuple[TypedProgram | None, Account]:
+    """The same for a text that is parsed, and what became of its equations where it is a paper's."""
+    program, account = told(tree, Specs(_prelude(), find, syntax, _prove), report)
     if program is not None and proved:
         _prove(program, report)
-    return None if report.errors or (strict and report.warnings) else program
+    return (None if report.errors or (strict and report.warnings) else program), account
+
+
+def paper(source: Source, report: Report, side: Source | None = None) -> Paper:
+    """A document with what declares its names: its own `ein` fences, and a side file."""
+    document = read(source)
+    for problem in document.problems:
+        report.add(problem)
+    trees = [parse_part(source, report, _functions(), (f.span.start, f.span.end), f.holes) for f in document.fences]
+    trees += [syntax(side, report)] if side is not None and side.text.strip() else []
+    lines = tuple(line for tree in reversed(trees) for line in tree.statements)
+    declared = {index_name(c.body) for line in walk_lines(lines) if line.keyword == "index" for c in line.clauses}
+    functions = _functions() | {n for line in lines if line.keyword == "def" for n in [defined(line)] if n}
+    equations = said(document, functions, {n for n in declared if n is not None})
+    return Paper(document, equations, lines, frozenset().union(*(tree.lost for tree in trees)))
+
+
+def _section(found: Paper, section: str, report: Report) -> SyntaxTree | None:
+    """The tree of the section that is meant: the one named, or the only one."""
+    try:
+        if section:
+            return found.tree(found.find(section))
+        if len(found.sections) == 1:
+            return found.tree(found.sections[0])
+        titles = ", ".join(f"`{found.document.title(n)}`" for n in found.sections)
+        raise NoSuchSection(f"{found.document.source.name} has {len(found.sections)} sections with equations",
+                            notes=(f"they are {titles}",) if titles else (), helps=(
+                                Help('say which is meant: `--section "…"`') if titles else Help("write an equation between `$$`"),))
+    except NoSuchSection as problem:
+        report.add(problem)
+        return None
 
 
 def _prove(program: TypedProgram, report: Report) -> None:

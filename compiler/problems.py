@@ -639,3 +639,14 @@ class NotRestated(Problem):
         "A second equation for one tensor in one section restates the first, and is proved equal to it after normalising. A later "
         "section may define the tensor anew, as a variant."
     )
+
+
+class NoSuchSection(Problem):
+    code = "E0804"
+    title = "a section that the document does not have"
+    example = _LAYER.replace("input x_t\n", 'input x_t\nsection "Another layer":\n    output y_t\n') + "$$ y_t = 2 x_t $$\n"
+    example_name = "example.md"
+    explanation = (
+        '`--section "…"` and a line `section "…":` of a side file name a section by its title, by how the title begins, or by a part '
+        "of it, whatever the case of its letters. It has to be one section."
+    )

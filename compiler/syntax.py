@@ -157,12 +157,12 @@ class Statement:
 class SyntaxTree:
     """The statements of a text; `lost` are names in lines that could not be read, which nothing else is blamed for.
 
-    `own`: of a paper, the rank from which equations are what is asked for. Of the others only what these need is read, and
+    `own`: of a paper, the ranks of the equations that are asked for. Of the others only what these need is read, and
     what nothing declares is given by the caller. `name` is the program's, where it is not the file's.
     """
 
     source: Source
     statements: tuple[Statement, ...]
     lost: frozenset[str] = frozenset()
-    own: int | None = None
+    own: tuple[int, ...] | None = None
     name: str = ""

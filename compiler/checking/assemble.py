@@ -42,7 +42,7 @@ def stem(source: Source) -> str:
     return made + "_" * keyword.iskeyword(made)
 
 
-def outputs(work: Work, recurs: list[Recur], repeats: list[Repeat], rank: int | None = None) -> list[Signature]:
+def outputs(work: Work, recurs: list[Recur], repeats: list[Repeat], ranks: tuple[int, ...] | None = None) -> list[Signature]:
     """The declared outputs, else what is defined and never read; what a round makes anew is none."""
     chosen = work.collected.outputs
     if not chosen:
@@ -52,7 +52,7 @@ def outputs(work: Work, recurs: list[Recur], repeats: list[Repeat], rank: int | 
         read = {r.tensor for e in everything for r in [*reads(e.body), *reads(e.domain)]
                 if r.tensor != e.target and r.tensor not in own.get(e.target, ())}
         read |= {e.target for recur in recurs for e in recur.inside} | own.keys()
-        order = work.collected.order if rank is None else work.collected.asked(rank)
+        order = work.collected.order if ranks is None else work.collected.asked(ranks)
         chosen = [x for x in order if x.key not in read]
     lost = work.scope.lost
     for signature in chosen:

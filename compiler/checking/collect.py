@@ -46,9 +46,9 @@ class Collected:
     passed: list[Entry] = field(default_factory=list)
     failed: dict[Span, Problem] = field(default_factory=dict)
 
-    def asked(self, own: int) -> list[Signature]:
-        """What equations of a rank define."""
-        return [x for x in self.order if (self.entries[id(x)].rank or 0) >= own]
+    def asked(self, ranks: tuple[int, ...]) -> list[Signature]:
+        """What equations of these ranks define."""
+        return [x for x in self.order if self.entries[id(x)].rank in ranks]
 
 
 def collect(scope: Scope, statements: Iterable[tuple[s.Statement, Loop]]) -> Collected:

@@ -77,7 +77,7 @@ class Work:
     owners: dict[str, dict[Index, Index]] = field(default_factory=dict)  # the requests of positions, by target
     closed: dict[str, Equation] = field(default_factory=dict)  # one round over the whole domain, by target
 
-    def everything(self, own: int | None = None) -> None:
+    def everything(self, own: tuple[int, ...] | None = None) -> None:
         """Reads every equation, update, map, definition and claim; of a paper the equations that what is asked for needs."""
         self._keys()
         for rounds, fixed in self.collected.rounds.items():

@@ -228,7 +228,7 @@ def labelled(name: Name, reading: Reading) -> tuple[Name, tuple[Item, ...]]:
 def spaced(reading: Reading, words: Vocabulary) -> Help | None:
     """The edit after which the scripts have this reading alone; None where nothing has to be changed."""
     items = sorted(reading, key=lambda i: i.span.start)
-    if any(a.span.end > b.span.start for a, b in pairwise(items)):
+    if not items or any(a.span.end > b.span.start for a, b in pairwise(items)):
         return None
     whole = items[0].span.to(items[-1].span)
     text, at = "", whole.start

@@ -1,0 +1,161 @@
+"""A document with its declarations -> the syntax tree of each of its sections.
+
+The first equation for a tensor holds everywhere, a later one in its own section; a formula in a line of text defines only what no
+display does. What a side file says of a section comes before both, and what it says of all of them in between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from einc import syntax as s
+from einc.checking.names import head, index_name
+from einc.documents.blocks import placed
+from einc.documents.document import Document
+from einc.documents.equations import Said
+from einc.documents.sentences import index_lines
+from einc.errors import Help
+from einc.problems import NoSuchSection
+
+# Of several equations for one tensor the one with the highest rank holds.
+SIDE_OWN, OWN_DISPLAY, SIDE, DISPLAY, OWN_INLINE, INLINE = 5, 4, 3, 2, 1, 0
+_UNSAFE = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A document, its equations, and the lines of its side file and fences."""
+
+    document: Document
+    said: tuple[Said, ...]
+    lines: tuple[s.Statement, ...] = ()
+    lost: frozenset[str] = frozenset()
+    _homes: dict[int, tuple[s.Statement, ...]] = field(default_factory=dict, init=False, compare=False)
+
+    @cached_property
+    def sections(self) -> tuple[int, ...]:
+        """The sections that say an equation of their own, in the order of the file."""
+        found = {x.formula.section: None for x in self.said if x.statement is not None and not x.indices}
+        return tuple(found)
+
+    @cached_property
+    def homes(self) -> dict[int, tuple[s.Statement, ...]]:
+        """What the side file says of each section. Problem where there is no such section, or more than one."""
+        out: dict[int, tuple[s.Statement, ...]] = {}
+        for line in self.lines:
+            if line.keyword == "section":
+                at = self.find(line.clauses[0].body)
+                out[at] = (*out.get(at, ()), *line.block)
+        return out
+
+    def find(self, name: s.Word | s.Expression | str) -> int:
+        """The section of a title: in full, else by its beginning, else by a part of it. Problem where that is not one."""
+        text = name if isinstance(name, str) else name.text if isinstance(name, s.Word) else ""
+        span = None if isinstance(name, str) else name.span
+        titles = [(n, self.document.title(n).casefold()) for n in range(len(self.document.headings))]
+        wanted = text.casefold().strip()
+        tests = (wanted.__eq__, lambda t: t.startswith(wanted), lambda t: wanted in t)
+        for test in tests:
+            found = [n for n, title in titles if wanted and test(title)]
+            found = [n for n in found if n in self.sections] or found
+            if len(found) == 1:
+                return found[0]
+            if found:
+                listed = ", ".join(f"`{self.document.title(n)}`" for n in found[:6])
+                raise NoSuchSection(f"`{text}` begins the title of {len(found)} sections", span, notes=(f"they are {listed}",),
+                                    helps=(Help("give the whole title of one"),))
+        listed = ", ".join(f"`{self.document.title(n)}`" for n in self.sections if n >= 0)
+        raise NoSuchSection(f"there is no section `{text}`", span, notes=(f"sections with equations are {listed}",) if listed else (),
+                            helps=(Help("give the title of a section, or how it begins"),))
+
+    def tree(self, section: int, beside: Iterable[s.Statement] = ()) -> s.SyntaxTree:
+        """What holds in a section; `beside` are further lines."""
+        home = self.homes.get(section, ())
+        own = [_ranked(x, section) for x in self._equations() if x.formula.section == section]
+        others = [_ranked(x, section) for x in self._equations() if x.formula.section != section and not self._apart(x)]
+        if any(line.keyword == "for" for line in home):
+            mine_alone = {_left(x) for x in own}  # what a round names without indices is not what others name so
+            others = [x for x in others if _left(x) not in mine_alone]
+        side = [_as(line, SIDE) for line in self.lines if line.keyword != "section"]
+        mine = [_as(line, SIDE_OWN) for line in home]
+        words = [line for x, line in index_lines(self.document, self.said) if x.formula.section == section]
+        words += [line for x, line in index_lines(self.document, self.said) if x.formula.section != section]
+        # A letter that the section itself defines as a tensor is no index there.
+        lines = _unlike([*mine, *side, *words], {_left(x) for x in own})
+        if any(line.keyword == "output" for line in mine):
+            lines = [line for line in lines if line.keyword != "output" or line in mine]
+        rank = OWN_DISPLAY if any(x.rank == OWN_DISPLAY for x in own) else OWN_INLINE
+        blocks = [line for line in lines if line.keyword == "for"]
+        rest = [line for line in lines if line.keyword != "for"]
+        statements = (*rest, *placed(blocks, own), *others, *beside)
+        return s.SyntaxTree(self.document.source, statements, self.lost, (rank,), self.name(section))
+
+    def _equations(self) -> Iterator[Said]:
+        return (x for x in self.said if x.statement is not None and not x.indices)
+
+    def _apart(self, said: Said) -> bool:
+        """Whether an equation stands in a section of rounds, where names are its own."""
+        return any(line.keyword == "for" for line in self.homes.get(said.formula.section, ()))
+
+    def name(self, section: int) -> str:
+        """The Python name of a section's program."""
+        title = self.document.title(section) or "paper"
+        made = _UNSAFE.sub("_", title.casefold()).strip("_") or "section"
+        return made if not made[0].isdigit() else f"section_{made}"
+
+
+def _left(line: s.Statement) -> str:
+    """The left side of an equation as it is written."""
+    body = line.clauses[0].body
+    return "".join((body.operands[0] if isinstance(body, s.Relation) else body).span.text.split())
+
+
+def _ranked(said: Said, section: int) -> s.Statement:
+    assert said.statement is not None
+    own = said.formula.section == section
+    rank = (OWN_DISPLAY if own else DISPLAY) if said.formula.display else (OWN_INLINE if own else INLINE)
+    return replace(said.statement, rank=rank)
+
+
+def _as(line: s.Statement, rank: int) -> s.Statement:
+    """A line of a side file: its equations have a rank, and so have those of its blocks."""
+    if line.keyword == "for":
+        return replace(line, block=tuple(_as(x, rank) for x in line.block))
+    return replace(line, rank=rank) if line.keyword == "" else line
+
+
+def _unlike(lines: list[s.Statement], taken: set[str]) -> list[s.Statement]:
+    """The lines, each index declared by the first that names it, and by none where the name is taken."""
+    known = set(taken)
+    out: list[s.Statement] = []
+    for line in lines:
+        if line.keyword != "index":
+            out.append(line)
+            continue
+        names = [index_name(c.body) for c in line.clauses]
+        kept = [n for n, name in enumerate(names) if name is None or name not in known]
+        known |= {name for name in names if name is not None}
+        if len(kept) == len(names):
+            out.append(line)
+        elif kept:
+            tail = line.tail if len(line.tail) == 1 else tuple(line.tail[n] for n in kept)
+            out.append(replace(line, clauses=tuple(line.clauses[n] for n in kept), tail=tail))
+    return out
+
+
+def walk_lines(lines: Iterable[s.Statement]) -> Iterator[s.Statement]:
+    """The lines, and those of their blocks."""
+    for line in lines:
+        yield line
+        yield from walk_lines(line.block)
+
+
+def defined(line: s.Statement) -> str:
+    """The name of the function that a `def` line defines, "" where it has none."""
+    body = line.clauses[0].body
+    left = body.operands[0] if isinstance(body, s.Relation) else body
+    found = head(left.factors[0] if isinstance(left, s.Product) else left)
+    return "" if found is None else found[0].base
