@@ -65,7 +65,10 @@ class _Build(Transformer[Token, Any]):
         return s.Word(str(token), self._place(token), quoted=True)
 
     def braced_word(self, left: Token, token: Token, right: Token) -> s.Word:
-        return s.Word(str(token), self._span(left, right))
+        return s.Word(str(token), self._span(left, right), token.type == "TEXT")
+
+    def braced_accent(self, left: Token, accent: Token, inner: Any, right: Token) -> s.Scripted:
+        return replace(self.accent(accent, inner), span=self._span(left, right))
 
     def number(self, token: Token) -> s.Number:
         return s.Number(str(token), self._place(token))
@@ -93,9 +96,12 @@ class _Build(Transformer[Token, Any]):
     def _only(self, items: tuple[s.Clause, ...]) -> s.Expression:
         return items[0].body if len(items) == 1 else s.Group("(", ")", tuple(c.body for c in items), self._span(*items))
 
-    def accent(self, accent: Token, inner: Any) -> s.Scripted:
-        base = inner if isinstance(inner, s.Word) else self.word(inner)
-        return s.Scripted(base, (str(accent),), (), self._span(accent, base))
+    def accent(self, accent: Token, inner: s.Word | s.Scripted) -> s.Scripted:
+        """An accent over a name; the one nearest to the letter stands first."""
+        span = self._span(accent, inner)
+        if isinstance(inner, s.Scripted):
+            return s.Scripted(inner.base, (*inner.accents, str(accent)), (), span)
+        return s.Scripted(inner, (str(accent),), (), span)
 
     # scripts
 

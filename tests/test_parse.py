@@ -298,3 +298,12 @@ def test_words_grow_with_the_text() -> None:
                          [("output A_t^f as attn", "attn"), ("input x_t as W_Q_x2", "W_Q_x2"), ("input x_t", None)])
 def test_as_takes_a_python_name(text: str, alias: str | None) -> None:
     assert parsed(text).statements[0].clauses[0].alias == alias
+
+
+@pytest.mark.parametrize("text", [r"\widehat{\mathcal L}_t = 1", r"\widehat\mathcal{L}_t = 1", r"\widehat{\mathcal{L}}_t = 1"])
+def test_accents_stand_over_each_other(text: str) -> None:
+    body = parsed(text).statements[0].clauses[0].body
+    assert isinstance(body, s.Relation)
+    assert isinstance(body.operands[0], s.Scripted)
+    assert body.operands[0].accents == ("cal", "hat")
+    assert body.operands[0].span.text == text.removesuffix(" = 1")

@@ -136,7 +136,7 @@ def _one(node: s.Expression, level: Level, words: Vocabulary) -> list[Reading]:
             return _parenthesis(inner, level, span, words)
         case s.Group("(", ")", items, span) if items:
             found = _each((_one(item, level, words) for item in items), span)
-            return [(Item("pack", span.text, level, span, parts=reading),) for reading in found]
+            return [(Item("pack", _packed(reading), level, span, parts=reading),) for reading in found]
     return [(Item("expression", node.span.text, level, node.span, expression=node),)]
 
 
@@ -154,10 +154,15 @@ def _parenthesis(inner: s.Expression, level: Level, span: Span, words: Vocabular
             only = reading[0]
             out.append((Item("index", only.text, "label", span, only.index),))
         elif len(reading) > 1 and all(i.kind in ("index", "expression") for i in reading):
-            out.append((Item("pack", span.text, level, span, parts=reading),))
+            out.append((Item("pack", _packed(reading), level, span, parts=reading),))
         else:
             out.append((Item("expression", span.text, level, span, expression=inner),))
     return out
+
+
+def _packed(parts: Reading) -> str:
+    """One text for a pair however it is spelled: it becomes the name of a slot."""
+    return f"({' '.join(x.text for x in parts)})"
 
 
 def _word(text: str, primes: int, level: Level, span: Span, words: Vocabulary) -> list[Reading]:
