@@ -16,6 +16,7 @@ from einc.terms import Apply, Const, Pack, Part, Position, Size, Term, Truth, bo
 
 _DEPTH = 7
 _STEPS = 4_000
+_FEW = 30  # conditions that exclude each other do so in few steps
 _CASES = 3
 _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
@@ -136,8 +137,8 @@ def _some(form: Linear | None) -> list[Linear]:
 class _Search:
     """Whether forms are ≥ 0 (or > 0), from the facts and from what their atoms are; gives up after so many steps."""
 
-    def __init__(self, given: list[Linear], sizes: Mapping[str, int]) -> None:
-        self.given, self.sizes, self.steps = given, sizes, _STEPS
+    def __init__(self, given: list[Linear], sizes: Mapping[str, int], steps: int = _STEPS) -> None:
+        self.given, self.sizes, self.steps = given, sizes, steps
 
     def nonnegative(self, goal: Linear, strict: bool = False, depth: int = _DEPTH) -> bool:
         """Whether `goal ≥ 0` (strict: `> 0`) follows."""
@@ -232,6 +233,31 @@ def proves(given: Term, goal: Term, sizes: Mapping[str, int] = _NO_SIZES, cases:
         return all(proves(Apply("and", (*rest, *conjuncts(option))), goal, sizes, cases - 1) for option in either.args)
     search = _Search(facts(given), sizes)
     return all(_proves_atom(search, set(known), atom, sizes) for atom in conjuncts(goal))
+
+
+def empty(domain: Term, sizes: Mapping[str, int] = _NO_SIZES, cases: int = _CASES) -> bool:
+    """Whether no point at all is in the domain, for sizes of which some may be known. Sound, not complete."""
+    known = conjuncts(domain)
+    either = next((a for a in known if isinstance(a, Apply) and a.op == "or"), None) if cases else None
+    if either is not None:
+        rest = both(*(a for a in known if a is not either))
+        return all(empty(both(rest, option), sizes, cases - 1) for option in either.args)
+    if Truth(False) in known:
+        return True
+    for n, atom in enumerate(known):
+        rest = both(*known[:n], *known[n + 1:])
+        match atom:
+            case Apply("le" | "lt", (a, b)):
+                against: tuple[Term, ...] = (negation(atom),)
+            case Apply("eq", (a, b)):
+                against = (Apply("lt", (a, b)), Apply("lt", (b, a)))
+            case Apply("ne", pair):
+                against = (Apply("eq", pair),)
+            case _:
+                against = ()
+        if any(_proves_atom(_Search(facts(rest), sizes, _FEW), set(conjuncts(rest)), x, sizes) for x in against):
+            return True
+    return False
 
 
 def _proves_atom(search: _Search, known: set[Term], goal: Term, sizes: Mapping[str, int]) -> bool:

@@ -476,6 +476,16 @@ class NoDomain(Problem):
     )
 
 
+class EmptyDomain(Problem):
+    code = "E0504"
+    title = "a domain without a point"
+    example = "index t, s : time(T)\ninput x_s\noutput y_t = sum_{s <= t, s > t} x_s"
+    explanation = (
+        "What runs over no point whatever the sizes are is a slip: two conditions that exclude each other, a mask against a sum's "
+        "own domain, an interval whose ends are the same. A row that happens to be empty is fine and gives 0."
+    )
+
+
 class IndicatorFactor(Problem):
     code = "E0505"
     title = "an indicator where a domain was meant"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from einc.checking.emptiness import emptiness
 from einc.checking.ragged import Ragged
 from einc.domains import proves
 from einc.errors import Help, Report, Span
@@ -62,6 +63,7 @@ def audit(program: TypedProgram, text: Text, report: Report) -> None:
     _flows(program, text, places, spans, report)
     _masks(program, text, report)
     _keywords(program, text, report)
+    emptiness(program.equations, program.sizes, places, spans, text.masks, report)
     for _, key in program.outputs:
         equation = _made_by(program, key)
         if equation is not None and equation.domain != TRUE and key not in text.meant:

@@ -170,7 +170,8 @@ class _Call:
         context, function = self.context, self.function
         own = frozenset(letters[x] for x in {y for p in function.params for y, _ in p.letters})
         inner = replace(context, left=own, held=frozenset(), restrictions=(), params=params, letters=letters,
-                        owner=f"{context.owner}_{function.name}", calling=(*context.calling, function.name))
+                        owner=f"{context.owner}_{function.name}", calling=(*context.calling, function.name),
+                        site=context.site or self.span)
         for relation in function.withs:
             target, body = relation.operands[0], relation.operands[1]
             found = head(target)

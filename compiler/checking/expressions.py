@@ -216,7 +216,7 @@ def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.E
     _not_cut(inner, bound, full, under.said, operator.span)
     _runs_over(context, bound, inner, operator, rest)
     term = Fold(fold, under.bound, full, inner.term)
-    context.made.places.setdefault(term, operator.span)
+    context.made.places.setdefault(term, context.site or operator.span)
     if all(not free_indices(full) & {i} for i in bound) and (under.said or inner.stated & bound):
         context.made.meant.add(term)
     free = {i: o for i, o in inner.free.items() if i not in bound}
@@ -228,6 +228,8 @@ def _runs_over(context: Context, bound: frozenset[Index], inner: Value, operator
                rest: tuple[s.Expression, ...]) -> None:
     """What a big operator runs over has its index, unless it counts: `Σ_{s ≤ t} 1`."""
     present = free_indices(inner.term) | free_indices(inner.domain)
+    if context.letters is not None:  # a definition is not blamed for what it is applied to
+        return
     for index in sorted(bound - present, key=lambda i: i.name):
         if present or any(True for _ in reads(inner.term)):
             body = rest[0].span.to(rest[-1].span)

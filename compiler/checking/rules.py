@@ -34,7 +34,7 @@ def closed(context: Context, value: Value, span: Span) -> Value:
     inside = [c for c in conjuncts(value.domain) if free_indices(c) & set(contracted)]
     outside = [c for c in conjuncts(value.domain) if not free_indices(c) & set(contracted)]
     term = Fold("sum", tuple(contracted), both(*inside), value.term)
-    context.made.places.setdefault(term, span)
+    context.made.places.setdefault(term, context.site or span)
     return replace(out, term=term, domain=both(*outside), summed=value.summed.union(contracted), integer=False)
 
 

@@ -158,6 +158,7 @@ class Context:
     letters: Mapping[str, Index] | None = None
     calling: tuple[str, ...] = ()
     loop: Loop = OPEN
+    site: Span | None = None  # inside a definition, the application in the text that it stands for
 
     def value(self, node: s.Expression) -> Value:
         """What the expression means here."""
