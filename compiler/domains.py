@@ -124,7 +124,7 @@ def facts(domain: Term) -> list[Linear]:
             case Apply("le", (a, b)):
                 out += _some(difference(a, b))
             case Apply("lt", (a, b)):
-                out += [f.plus(Linear((), number(-1))) if _whole(f) else f for f in _some(difference(a, b))]
+                out += [f.plus(Linear((), number(-1))) if is_whole(f) else f for f in _some(difference(a, b))]
             case Apply("eq", (a, b)):
                 out += _some(difference(a, b)) + _some(difference(b, a))
     return out
@@ -152,7 +152,7 @@ class _Search:
             if sign == 0:
                 continue
             rest = goal.without(atom)
-            whole = coefficient.constant in (1, -1) and _whole(rest) and not strict
+            whole = coefficient.constant in (1, -1) and is_whole(rest) and not strict
             for bound, above in self._bounds(atom, sign, whole):
                 if self.nonnegative(rest.plus(bound, coefficient), strict or above, depth - 1):
                     return True
@@ -184,7 +184,8 @@ class _Search:
                     yield inner.plus(one), True
                 yield (inner, False) if sign > 0 or whole else (inner.plus(one), False)
             case Apply("mod", (x, b)) if (inner := linear(b)) is not None and not inner.atoms and _positive(inner.constant, True):
-                top = inner.plus(one, number(-1)) if (form := linear(x)) is not None and _whole(form) and _whole(inner) else inner
+                whole_top = (form := linear(x)) is not None and is_whole(form) and is_whole(inner)
+                top = inner.plus(one, number(-1)) if whole_top else inner
                 yield (Linear((), number(0)) if sign > 0 else top), False
             case Apply("min" | "max" as op, args) if (op == "min") == (sign < 0):
                 for arg in args:
@@ -208,7 +209,7 @@ def _positive(extent: Extent, strict: bool) -> bool:
     return total > 0 or (total == 0 and not strict)
 
 
-def _whole(form: Linear) -> bool:
+def is_whole(form: Linear) -> bool:
     """Whether the form is a whole number at every point."""
     extents = [form.constant, *(c for _, c in form.atoms)]
     exact = all(c.denominator == 1 and all(p > 0 for _, p in m) for e in extents for m, c in e.terms)
@@ -272,7 +273,7 @@ def _proves_atom(search: _Search, known: set[Term], goal: Term, sizes: Mapping[s
             # Positions and their terms are whole numbers; what is not, is compared as it is.
             if form is None:
                 return False
-            return search.nonnegative(form.plus(Linear((), number(-1)))) if _whole(form) else search.nonnegative(form, True)
+            return search.nonnegative(form.plus(Linear((), number(-1)))) if is_whole(form) else search.nonnegative(form, True)
         case Apply("eq", (a, b)):
             return a == b or Apply("eq", (b, a)) in known or all(
                 _proves_atom(search, known, Apply("le", pair), sizes) for pair in ((a, b), (b, a)))

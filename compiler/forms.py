@@ -1,115 +1,154 @@
-"""A normal form in which equal real expressions of folds, exponentials and quotients are the same value.
+"""A normal form of real expressions: sums of monomials, and what the laws of sums, products and functions make of them.
 
-A form is a sum of monomials; a monomial is a number, e to a form, and powers of atoms. What a fold's body holds that does not
-move with the folded index stands outside the fold. Two terms of one form are equal wherever both are finite; the converse is not
-claimed.
+A monomial is e to a form, and powers of atoms; the form holds a number with each. What holds an index that something binds is
+made in `forming`. Two expressions of one form are equal wherever both are finite; the converse is not claimed.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
+from functools import cache, cached_property, reduce
 
-from einc.folds import FOLDS
-from einc.indices import Index, IndexSet
-from einc.terms import Apply, Const, Fold, Position, Term, conjuncts, free_indices, substitute
+from einc.indices import Extent, Index, IndexSet
+from einc.terms import Apply, Const, Fold, Position, Read, Size, Term, Truth, children, free_indices
 
 
 class Unformed(Exception):  # noqa: N818, it is an answer
-    """An expression without a value: a quotient by 0, ∞ - ∞, a product with ∞, e to the power of ∞."""
+    """An expression without a value: a quotient by 0, ∞ - ∞, a product with ∞, e to the power of ∞; or one that is too long."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Atom:
-    """What the form does not look into: a term, a fold, a function of forms."""
+    """What the form does not look into: a term, a condition (1 where it holds, else 0), a fold, a function of forms."""
 
     op: str
     forms: tuple[Form, ...] = ()
     terms: tuple[Term, ...] = ()
-    sets: tuple[IndexSet, ...] = ()
-    free: frozenset[Index] = field(default=frozenset(), repr=False)
+    bound: tuple[Index, ...] = ()
+
+    @cached_property
+    def text(self) -> str:
+        """The same for equal atoms, and for no others."""
+        inside = (*map(spelled, self.terms), *map(written, self.forms), *map(_index, self.bound))
+        return f"{self.op}[{'; '.join(inside)}]"
+
+    @cached_property
+    def free(self) -> frozenset[Index]:
+        return free(*self.forms).union(*map(free_indices, self.terms)).difference(self.bound)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Atom) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Monomial:
     exponent: Form
     powers: tuple[tuple[Atom, int], ...]
+
+    @cached_property
+    def text(self) -> str:
+        raised = f"e^({written(self.exponent)}) " if self.exponent else ""
+        return raised + " ".join(f"{x.text}^{n}" for x, n in self.powers)
+
+    @cached_property
+    def free(self) -> frozenset[Index]:
+        return free(self.exponent).union(*(x.free for x, _ in self.powers))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Monomial) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
 
 Form = tuple[tuple[Monomial, Fraction], ...]
 UNIT = Monomial((), ())
 NOTHING: Form = ()
 ONE: Form = ((UNIT, Fraction(1)),)
-_INFINITY = Atom("∞")
+MINUS: Form = ((UNIT, Fraction(-1)),)
+INFINITY = Atom("∞")
+_MOST = 3_000  # monomials of one form
+_TURNS, _ANGLES = 8, 6
 
 
-def equal(a: Term, b: Term) -> bool:
-    """Whether the difference is 0, quotients multiplied out."""
-    try:
-        one, other = form(a), form(b)
-        return one == other or not _without_quotients(added(one, times(other, number(Fraction(-1)))))
-    except Unformed:
-        return False
+# as text, by which equal things are found
 
 
-def form(term: Term) -> Form:
-    """The normal form of a term."""
+def written(found: Form) -> str:
+    return " + ".join(f"{c} {m.text}" for m, c in found)
+
+
+@cache
+def _set(over: IndexSet) -> str:
+    return f"{over}{over.by}{'' if over.packed is None else over.packed}"
+
+
+def _index(index: Index) -> str:
+    return f"{index.name}:{_set(index.set)}"
+
+
+def spelled(term: Term) -> str:
+    """The term as text, another one for each term."""
     match term:
+        case Position(index):
+            return _index(index)
         case Const(value):
-            sign = number(Fraction(1 if value > 0 else -1))
-            return number(value) if isinstance(value, Fraction) else times(sign, atom(_INFINITY))
-        case Apply("add" | "mul" as op, args):
-            return reduce(added if op == "add" else times, (form(x) for x in args))
-        case Apply("sub", (a, b)):
-            return added(form(a), times(number(Fraction(-1)), form(b)))
-        case Apply("neg", (a,)):
-            return times(number(Fraction(-1)), form(a))
-        case Apply("div", (a, b)):
-            return times(form(a), inverse(form(b)))
-        case Apply("exp", (a,)):
-            return exponential(form(a))
-        case Apply("log", (a,)):
-            return logarithm(form(a))
-        case Apply("max" | "min" as op, args):
-            return extreme(op, [form(x) for x in args])
-        case Apply("pow", (a, Const(Fraction() as n))) if n.denominator == 1 and 0 < n < 9:
-            return reduce(times, [form(a)] * int(n))
+            return str(value)
+        case Size(extent):
+            return f"|{extent}|"
+        case Truth(value):
+            return str(value)
+        case Read(tensor, subs):
+            return f"{tensor}_[{', '.join(map(spelled, subs))}]"
         case Apply(op, args):
-            return atom(Atom(op, tuple(form(x) for x in args), free=free_indices(term)))
-        case Fold(op, bound, domain, body) if not FOLDS[op].ordered:
-            return folded(op, bound, conjuncts(domain), form(body))
-    return atom(Atom("term", terms=(term,), free=free_indices(term)))
+            return f"{op}({', '.join(map(spelled, args))})"
+        case Fold(op, bound, domain, body):
+            return f"{op}<{', '.join(map(_index, bound))} | {spelled(domain)}>({spelled(body)})"
+    if not children(term):
+        return repr(term)
+    return f"{type(term).__name__}{getattr(term, 'into', '')}({', '.join(map(spelled, children(term)))})"
+
+
+def free(*forms: Form) -> frozenset[Index]:
+    """The indices that are free in the forms."""
+    return frozenset[Index]().union(*(m.free for found in forms for m, _ in found))
 
 
 # sums and products
 
 
-def number(value: Fraction) -> Form:
-    return ((UNIT, value),) if value else NOTHING
+def number(value: Fraction | int) -> Form:
+    return ((UNIT, Fraction(value)),) if value else NOTHING
 
 
-def atom(found: Atom) -> Form:
-    return ((Monomial((), ((found, 1),)), Fraction(1)),)
+def atom(found: Atom, power: int = 1) -> Form:
+    return ((Monomial((), ((found, power),)), Fraction(1)),)
 
 
-def _collected(items: list[tuple[Monomial, Fraction]]) -> Form:
+def collected(items: Iterable[tuple[Monomial, Fraction]]) -> Form:
+    """The sum of monomials."""
+    items = list(items)
     total: dict[Monomial, Fraction] = {}
     for monomial, coefficient in items:
         total[monomial] = total.get(monomial, Fraction(0)) + coefficient
-    if any(not total[m] and c and _infinite(((m, c),)) for m, c in items):
+    if any(not total[m] and c and infinite(((m, c),)) for m, c in items):
         raise Unformed  # ∞ - ∞
-    return tuple(sorted(((m, c) for m, c in total.items() if c), key=repr))
+    if len(total) > _MOST:
+        raise Unformed
+    return tuple(sorted(((m, c) for m, c in total.items() if c), key=lambda x: x[0].text))
 
 
-def added(a: Form, b: Form) -> Form:
-    return _collected([*a, *b])
+def added(*forms: Form) -> Form:
+    return collected(x for found in forms for x in found)
 
 
-def _infinite(found: Form) -> bool:
-    return any(x == _INFINITY for m, _ in found for x, _ in m.powers)
+def infinite(found: Form) -> bool:
+    return any(x == INFINITY for m, _ in found for x, _ in m.powers)
 
 
 def _is_number(found: Form) -> bool:
@@ -117,45 +156,73 @@ def _is_number(found: Form) -> bool:
 
 
 def times(a: Form, b: Form) -> Form:
-    if (_infinite(a) and not _is_number(b)) or (_infinite(b) and not _is_number(a)):
+    if (infinite(a) and not _is_number(b)) or (infinite(b) and not _is_number(a)):
         raise Unformed  # what is multiplied by ∞ may be 0, or of either sign
-    return _collected([(_product(x, y), c * d) for x, c in a for y, d in b])
+    if len(a) * len(b) > _MOST:
+        raise Unformed
+    return collected((m, e * c * d) for x, c in a for y, d in b for m, e in _product(x, y))
 
 
-def _product(a: Monomial, b: Monomial) -> Monomial:
+def multiplied(forms: Iterable[Form]) -> Form:
+    return reduce(times, forms, ONE)
+
+
+def raised(found: Form, power: int) -> Form:
+    """A whole power, which may be negative."""
+    return multiplied([found if power > 0 else inverse(found)] * abs(power))
+
+
+def _product(a: Monomial, b: Monomial) -> Form:
     powers = dict(a.powers)
     for found, n in b.powers:
-        powers[found] = powers.get(found, 0) + n
-    return Monomial(added(a.exponent, b.exponent), tuple(sorted(((x, n) for x, n in powers.items() if n), key=repr)))
+        powers[found] = 1 if found.op == "if" else powers.get(found, 0) + n
+    exponent = added(a.exponent, b.exponent) if a.exponent and b.exponent else a.exponent or b.exponent
+    for found, n in powers.items():
+        if (found.op == "sin" and n > 1) or (found.op == "sqrt" and abs(n) > 1):
+            rest = _ordered(exponent, {x: p for x, p in powers.items() if x != found})
+            return times(((rest, Fraction(1)),), _lowered(found, n))
+    return ((_ordered(exponent, powers), Fraction(1)),)
+
+
+def _ordered(exponent: Form, powers: Mapping[Atom, int]) -> Monomial:
+    return Monomial(exponent, tuple(sorted(((x, n) for x, n in powers.items() if n), key=lambda x: x[0].text)))
+
+
+def _lowered(found: Atom, n: int) -> Form:
+    """sin² x = 1 - cos² x, and √x √x = x: no higher power of the two is left."""
+    if found.op == "sqrt":
+        half = abs(n) // 2
+        return times(raised(found.forms[0], half if n > 0 else -half), atom(found, n % 2 if n > 0 else -(-n % 2)))
+    square = added(ONE, times(MINUS, atom(Atom("cos", found.forms), 2)))
+    return times(raised(square, n // 2), atom(found, n % 2))
 
 
 def inverse(found: Form) -> Form:
     """1 / form: of one monomial a monomial, of a sum an atom for what is left when the common factor is taken out."""
-    if not found or _infinite(found):
+    if not found or infinite(found):
         raise Unformed
     common = _content(found)
-    (_, lead), *others = rest = times(found, ((_upside_down(common), Fraction(1)),))
+    rest = times(found, ((_upside_down(common), Fraction(1)),))
+    lead = rest[0][1]
     out = ((_upside_down(common), 1 / lead),)
-    if not others:
-        return out if rest[0][0] == UNIT else times(out, ((_upside_down(rest[0][0]), Fraction(1)),))
-    primitive = times(tuple(rest), number(1 / lead))
-    return times(out, ((Monomial((), ((Atom("sum", (primitive,), free=_free(primitive)), -1),)), Fraction(1)),))
+    if rest == number(lead):
+        return out
+    return times(out, atom(Atom("sum", (times(rest, number(1 / lead)),)), -1))
 
 
 def _upside_down(found: Monomial) -> Monomial:
-    return Monomial(times(number(Fraction(-1)), found.exponent), tuple((x, -n) for x, n in found.powers))
+    return Monomial(times(MINUS, found.exponent), tuple((x, -n) for x, n in found.powers))
 
 
 def _content(found: Form) -> Monomial:
-    """The greatest factor of every monomial: the least power of each atom, the least multiple of each exponent."""
+    """The greatest factor of every monomial, 0 nowhere: the least power of each atom, the least multiple of each exponent."""
     exponents = [dict(m.exponent) for m, _ in found]
-    powers = [dict(m.powers) for m, _ in found]
+    powers = [{x: n for x, n in m.powers if x.op != "if"} for m, _ in found]
     least = [(x, min(e.get(x, Fraction(0)) for e in exponents)) for x in dict.fromkeys(x for e in exponents for x in e)]
-    atoms = [(x, min(p.get(x, 0) for p in powers)) for x in dict.fromkeys(x for p in powers for x in p)]
-    return Monomial(_collected(least), tuple(sorted(((x, n) for x, n in atoms if n), key=repr)))
+    return _ordered(collected(least), {x: min(p.get(x, 0) for p in powers) for x in dict.fromkeys(x for p in powers for x in p)})
 
 
-def _without_quotients(found: Form) -> Form:
+def without_quotients(found: Form) -> Form:
     """The form times every sum that it is divided by."""
     while below := {x: n for m, _ in found for x, n in m.powers if x.op == "sum" and n < 0}:
         chosen = next(iter(below))
@@ -164,8 +231,7 @@ def _without_quotients(found: Form) -> Form:
         for monomial, coefficient in found:
             powers = dict(monomial.powers)
             rest = Monomial(monomial.exponent, tuple((x, n) for x, n in monomial.powers if x != chosen))
-            (primitive,) = chosen.forms
-            total = added(total, reduce(times, [primitive] * (powers.get(chosen, 0) - least), ((rest, coefficient),)))
+            total = added(total, times(((rest, coefficient),), raised(chosen.forms[0], powers.get(chosen, 0) - least)))
         found = total
     return found
 
@@ -173,20 +239,22 @@ def _without_quotients(found: Form) -> Form:
 # functions
 
 
+def extent(found: Extent) -> Form:
+    """An extent as a number: sizes are atoms."""
+    return added(*(times(number(c), multiplied(atom(Atom(f"|{n}|"), p) for n, p in mono)) for mono, c in found.terms))
+
+
 def exponential(found: Form) -> Form:
     """e^form; e^(log x) is x, e^-∞ is 0."""
-    sign = sum(c for m, c in found if m.powers == ((_INFINITY, 1),) and not m.exponent)
-    if _infinite(found):
+    sign = sum(c for m, c in found if m.powers == ((INFINITY, 1),) and not m.exponent)
+    if infinite(found):
         if sign < 0:
             return NOTHING
         raise Unformed
     logs = [(m, c) for m, c in found if c.denominator == 1 and _is_log(m)]
     rest = tuple(x for x in found if x not in logs)
     out: Form = ((Monomial(rest, ()), Fraction(1)),)
-    for monomial, power in logs:
-        (inner,) = monomial.powers[0][0].forms
-        out = reduce(times, [inner if power > 0 else inverse(inner)] * abs(int(power)), out)
-    return out
+    return multiplied([out, *(raised(m.powers[0][0].forms[0], int(power)) for m, power in logs)])
 
 
 def _is_log(found: Monomial) -> bool:
@@ -199,20 +267,36 @@ def logarithm(found: Form) -> Form:
         raise Unformed
     common = Monomial(_content(found).exponent, ())
     rest = times(found, ((_upside_down(common), Fraction(1)),))
-    return common.exponent if rest == ONE else added(common.exponent, atom(Atom("log", (rest,), free=_free(rest))))
+    return common.exponent if rest == ONE else added(common.exponent, atom(Atom("log", (rest,))))
 
 
-def extreme(op: str, args: list[Form]) -> Form:
+def turned(op: str, angle: Form) -> Form:
+    """The sine or cosine of an angle by those of its addends: cos(a + b) = cos a cos b - sin a sin b."""
+    if len(angle) > _ANGLES:
+        return atom(Atom(op, (angle,)))
+    cosine, sine = ONE, NOTHING
+    for monomial, coefficient in angle:
+        turns = abs(coefficient.numerator) if abs(coefficient.numerator) <= _TURNS else 1
+        unit: Form = ((monomial, abs(coefficient) / turns),)
+        c, s = atom(Atom("cos", (unit,))), times(number(1 if coefficient > 0 else -1), atom(Atom("sin", (unit,))))
+        for _ in range(turns):
+            cosine, sine = (added(times(cosine, c), times(MINUS, times(sine, s))), added(times(sine, c), times(cosine, s)))
+    return cosine if op == "cos" else sine
+
+
+def extreme(op: str, args: Iterable[Form]) -> Form:
     """The maximum or minimum: flat, without repeats and neutral elements, what all have in common outside."""
-    neutral = atom(_INFINITY) if op == "min" else times(number(Fraction(-1)), atom(_INFINITY))
+    neutral = atom(INFINITY) if op == "min" else times(MINUS, atom(INFINITY))
     flat: set[Form] = {x for arg in args for x in _spliced(op, arg)} - {neutral}
     if not flat:
         return neutral
+    if all(x == NOTHING or _is_number(x) for x in flat):
+        return number((max if op == "max" else min)(sum((c for _, c in x), Fraction(0)) for x in flat))
     common = tuple(x for x in next(iter(flat)) if all(x in arg for arg in flat))
-    rest = sorted((tuple(x for x in arg if x not in common) for arg in flat), key=repr)
+    rest = sorted((tuple(x for x in arg if x not in common) for arg in flat), key=written)
     if len(rest) == 1:
         return next(iter(flat))
-    return added(tuple(sorted(common, key=repr)), atom(Atom(op, tuple(rest), free=_free(*rest))))
+    return added(collected(common), atom(Atom(op, tuple(rest))))
 
 
 def _spliced(op: str, found: Form) -> list[Form]:
@@ -226,66 +310,43 @@ def _spliced(op: str, found: Form) -> list[Form]:
     return [found]
 
 
-# folds
+def applied(op: str, args: tuple[Form, ...]) -> Form:
+    """A function by its name."""
+    match op, args:
+        case "add", _:
+            return added(*args)
+        case "mul", _:
+            return multiplied(args)
+        case "sub", (a, b):
+            return added(a, times(MINUS, b))
+        case "neg", (a,):
+            return times(MINUS, a)
+        case "div", (a, b):
+            return times(a, inverse(b))
+        case "exp", (a,):
+            return exponential(a)
+        case "log", (a,):
+            return logarithm(a)
+        case "exp2", (a,):
+            return exponential(times(a, logarithm(number(2))))
+        case ("cos" | "sin"), (a,):
+            return turned(op, a)
+        case ("max" | "min"), _:
+            return extreme(op, args)
+        case "sqrt", (a,) if a in (NOTHING, ONE):
+            return a
+        case "pow", (a, b) if (n := _whole(b)) is not None and abs(n) < 9:
+            return raised(a, n)
+        case "pow", (a, ((m, Fraction(numerator=1, denominator=2)),)) if m == UNIT:
+            return applied("sqrt", (a,))
+        case "pow", (((m, base),), b) if m == UNIT and base > 0:
+            return exponential(times(b, logarithm(number(base))))
+    return atom(Atom(op, args))
 
 
-def folded(op: str, bound: tuple[Index, ...], conditions: tuple[Term, ...], body: Form) -> Form:
-    """What does not move with the bound indices leaves the fold, by the law of its kind."""
-    moving = frozenset(bound)
-
-    def fold(inner: Form) -> Form:
-        # Named by how many folds are inside, so that it is the same fold wherever it stands.
-        height = 1 + max((n for m, _ in inner for n in _heights(m)), default=0)
-        by: dict[Index, Term] = {i: Position(Index(f"%{height}.{n}", i.set)) for n, i in enumerate(bound)}
-        terms = tuple(sorted({substitute(c, by) for c in conditions}, key=repr))
-        free = _free(inner).union(*map(free_indices, conditions)) - moving
-        return atom(Atom(f"fold {op}", (_renamed(inner, by),), terms, tuple(i.set for i in bound), free))
-
-    if FOLDS[op].linear:
-        if _infinite(body):
-            raise Unformed
-        total = NOTHING
-        for monomial, coefficient in body:
-            inside, outside = _parted(monomial, moving)
-            total = added(total, times(((outside, coefficient),), fold(((inside, Fraction(1)),))))
-        return total
-    if FOLDS[op].start in (math.inf, -math.inf):
-        inner = tuple((m, c) for m, c in body if _free(((m, c),)) & moving)
-        return added(tuple(x for x in body if x not in inner), fold(inner))
-    return fold(body)
+def _whole(found: Form) -> int | None:
+    if found == NOTHING:
+        return 0
+    return int(found[0][1]) if _is_number(found) and found[0][1].denominator == 1 else None
 
 
-def _parted(found: Monomial, moving: frozenset[Index]) -> tuple[Monomial, Monomial]:
-    """The factors that move and those that do not."""
-    inside = tuple(x for x in found.exponent if _free((x,)) & moving)
-    still = tuple(x for x in found.exponent if x not in inside)
-    return (Monomial(inside, tuple((x, n) for x, n in found.powers if x.free & moving)),
-            Monomial(still, tuple((x, n) for x, n in found.powers if not x.free & moving)))
-
-
-def _free(*forms: Form) -> frozenset[Index]:
-    out: frozenset[Index] = frozenset()
-    for monomial, _ in (x for found in forms for x in found):
-        out = out.union(_free(monomial.exponent), *(x.free for x, _ in monomial.powers))
-    return out
-
-
-def _heights(found: Monomial) -> Iterator[int]:
-    """How deep the folds of a monomial are nested."""
-    for inner, _ in found.exponent:
-        yield from _heights(inner)
-    for x, _ in found.powers:
-        yield x.op.startswith("fold") + max((n for f in x.forms for m, _ in f for n in _heights(m)), default=0)
-
-
-def _renamed(found: Form, by: dict[Index, Term]) -> Form:
-    """The form with its free indices named anew."""
-    def rename(x: Atom) -> Atom:
-        if not x.free & by.keys():
-            return x
-        free = frozenset(new.index if isinstance(new := by.get(i), Position) else i for i in x.free)
-        return Atom(x.op, tuple(_renamed(f, by) for f in x.forms), tuple(substitute(t, by) for t in x.terms), x.sets, free)
-
-    return _collected([
-        (Monomial(_renamed(m.exponent, by), tuple(sorted(((rename(x), n) for x, n in m.powers), key=repr))), c) for m, c in found
-    ])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from einc.errors import Help
 from einc.finishing import over_nothing
 from einc.folds import FOLDS
-from einc.forms import equal
+from einc.forming import equal
 from einc.problems import CutDependent
 from einc.rounds import lifted, member, opened, resolved
 from einc.terms import ONE, Apply, Const, Equation, Fold, Read, Recur, Term, conjuncts, const, reads, substitute, transform

@@ -22,7 +22,7 @@ import einc
 from einc import pipeline
 from einc.cli import main
 from einc.errors import Problem, Report, Source, render
-from einc.forms import equal
+from einc.forming import equal
 from einc.interpret import interpret
 from einc.planning.recurrence import Recurrence, as_text, recurrences
 from einc.planning.virtual import peeled

@@ -19,9 +19,10 @@ HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.gramm
 # The rooms of compiler/ from the foundation up: each may import what stands before it.
 ORDER = [
     "errors", "problems", "syntax", "primitives", "folds", "mixing", "spelling", "tokens", "lines", "parse", "indices", "terms",
-    "domains", "rounds", "checking", "checker", "sizes", "weights", "generate", "blocks", "interpret", "unpacking", "show", "tex",
-    "rewrites", "simplify", "finishing", "forms", "proof", "gating", "repeats", "chosen", "normalise", "choices", "plan",
-    "planning", "documents", "pipeline", "front", "hook", "commands", "cli", "__main__",
+    "domains", "rounds", "checking", "checker", "sizes", "weights", "generate", "blocks", "interpret", "unpacking", "show",
+    "tex", "rewrites", "simplify", "finishing", "forms", "conditions", "labels", "forming", "proof", "gating", "repeats",
+    "chosen", "normalise", "choices", "plan", "planning", "documents", "pipeline", "front", "hook", "commands", "cli",
+    "__main__",
 ]
 DOORS = ("compiler/front.py", "compiler/hook.py", "compiler/cli.py", "compiler/__init__.py", "compiler/commands/")
 
