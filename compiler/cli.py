@@ -15,6 +15,7 @@ from einc.errors import EincError, Problem, render
 COMMANDS = {
     "check": "Say what is wrong with a spec.",
     "compile": "Write the Python file that computes a spec.",
+    "doc": "Account for every equation of a paper.",
     "run": "Run a spec on random or given data.",
     "show": "Print a spec as one stage of the compiler sees it.",
     "derive": "Print the recurrence that was found for a spec.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from einc.errors import Help, Label, Report, Source, Span
@@ -55,7 +55,10 @@ def formula(source: Source, report: Report, functions: frozenset[str], within: t
             skip: tuple[tuple[int, int], ...] = ()) -> list[Line]:
     """The statements of a formula, which is a part of the text; a line end inside carries no meaning, `\\\\` does."""
     before = len(report.problems)
-    pieces = _pieces(words(source, report, functions, skip, within))
+    # `\text{and}` between equations is a comma.
+    found = (replace(w, type="COMMA") if w.type == "TEXT" and w.value in ("and", "where") else w
+             for w in words(source, report, functions, skip, within))
+    pieces = _pieces(list(found))
     broken = len(report.problems) > before
     return [Line(tuple(piece), 0, broken, not _balanced(source, piece, report)) for piece in pieces]
 

@@ -128,9 +128,12 @@ class AmbiguousQuotient(Problem):
 
 class NotYet(Problem):
     code = "E0116"
-    title = "read, but not compiled yet"
+    title = "read, but not compiled here"
     example = 'section "FlashAttention":\n    y = 1'
-    explanation = "The statement belongs to the language, but this release does not compile it."
+    explanation = (
+        "The statement belongs to the language, but this release does not compile it here. What stands below a section belongs to "
+        "that section of a document: give the file beside it, `einc doc paper.md --with side.ein`."
+    )
 
 
 class BadLoop(Problem):

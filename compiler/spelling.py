@@ -44,6 +44,7 @@ MACROS |= {name: ("GREEK", letter) for name, letter in GREEK.items()} | {
     "le": ("REL", "<="), "leq": ("REL", "<="), "leqslant": ("REL", "<="), "ge": ("REL", ">="), "geq": ("REL", ">="),
     "geqslant": ("REL", ">="), "ne": ("REL", "!="), "neq": ("REL", "!="), "lt": ("REL", "<"), "gt": ("REL", ">"),
     "subseteq": ("REL", "subset"), "leftarrow": ("REL", "<-"), "gets": ("REL", "<-"), "coloneqq": ("REL", ":="),
+    "equiv": ("REL", ":="), "triangleq": ("REL", ":="),
     "hat": ("ACCENT", "hat"), "widehat": ("ACCENT", "hat"), "tilde": ("ACCENT", "tilde"), "widetilde": ("ACCENT", "tilde"),
     "bar": ("ACCENT", "bar"), "overline": ("ACCENT", "bar"), "mathcal": ("ACCENT", "cal"),
     "in": ("IN", "in"), "cdot": ("OP", "*"), "times": ("OP", "*"), "oplus": ("OPLUS", "⊕"), "infty": ("INF", "∞"),
@@ -51,6 +52,20 @@ MACROS |= {name: ("GREEK", letter) for name, letter in GREEK.items()} | {
     "land": ("AND", "and"), "wedge": ("AND", "and"), "lor": ("OR", "or"), "vee": ("OR", "or"), "neg": ("NOT", "not"),
     "lnot": ("NOT", "not"), "cdots": ("DOTS", ".."), "ldots": ("DOTS", ".."), "dots": ("DOTS", ".."),
     "lbrace": ("LBRACE", "{"), "rbrace": ("RBRACE", "}"), "prime": ("PRIME", "'"), "ln": ("WORD", "log"),
+    "underbrace": ("NOTED", "_"), "overbrace": ("NOTED", "^"),
+}
+
+# What papers write that is no mathematics of indices, and what it is.
+FOREIGN = {
+    "top": "a transpose, which tensors with named indices do not need", "intercal": "a transpose",
+    "begin": "an environment, such as a matrix written out: a tensor is written with its indices",
+    "implies": "a step of an argument, not an equation", "Rightarrow": "a step of an argument, not an equation",
+    "iff": "a step of an argument, not an equation", "approx": "no equality", "sim": "no equality", "propto": "no equality",
+    "to": "an arrow between sets, not an equation", "rightarrow": "an arrow, not an equation",
+    "longrightarrow": "an arrow, not an equation", "mapsto": "an arrow, not an equation", "downarrow": "an arrow in a name: a label is a word",
+    "uparrow": "an arrow in a name: a label is a word", "odot": "a product without indices: write both factors with theirs",
+    "otimes": "a product without indices: write both factors with theirs", "vdots": "a matrix written out", "ddots": "a matrix written out",
+    "mathbb": "a set such as ℝ: shapes stand in declarations", "hline": "a table",
 }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from einc.errors import Help, Report, Source, Span
 from einc.problems import BadNumber, BadScript, UnknownMacro, UnreadableCharacter
-from einc.spelling import CANONICAL, GREEK, KEYWORDS, MACROS, MARKS, NOISE, OPERATORS, RELATIONS, SPACING, nearest
+from einc.spelling import CANONICAL, FOREIGN, GREEK, KEYWORDS, MACROS, MARKS, NOISE, OPERATORS, RELATIONS, SPACING, nearest
 
 _MASTER = re.compile(
     r"""(?P<newline>\r?\n)|(?P<space>[^\S\n]+)|(?P<comment>\#[^\n]*)|(?P<empty>\{\})|(?P<display>\$\$)
@@ -59,7 +59,44 @@ def words(source: Source, report: Report, functions: frozenset[str] = frozenset(
         else:
             at = lexer.word(at)
     lexer.put("NEWLINE", "\n", at, at)
-    return _braced(lexer.out)
+    return _braced(_unnoted(lexer.out))
+
+
+def _unnoted(found: list[Word]) -> list[Word]:
+    """`\\underbrace{…}_{…}` is what stands in its braces; what stands below them is for the reader."""
+    if not any(w.type == "NOTED" for w in found):
+        return found
+    out: list[Word] = []
+    stack: list[str] = []  # for each open brace, the sign of its note, or ""
+    at = 0
+    while at < len(found):
+        word = found[at]
+        if word.type == "NOTED" and at + 1 < len(found) and found[at + 1].type == "LBRACE":
+            stack.append("LOW" if word.value == "_" else "UP")
+            out.append(Word("LBRACE", "{", word.start, found[at + 1].end))
+            at += 2
+            continue
+        out += [word] if word.type != "NOTED" else []
+        at += 1
+        if word.type == "LBRACE":
+            stack.append("")
+        elif word.type == "RBRACE" and stack and (sign := stack.pop()):
+            at = _after_note(found, at, sign)
+    return out
+
+
+def _after_note(found: list[Word], at: int, sign: str) -> int:
+    """The place after `_{…}`, where that follows."""
+    if at >= len(found) or found[at].type not in (sign, f"LABEL_{sign}"):
+        return at
+    if found[at].type != sign or at + 1 >= len(found) or found[at + 1].type != "LBRACE":
+        return at + 1 + (found[at].type == sign)
+    depth = 0
+    for end in range(at + 1, len(found)):
+        depth += (found[end].type == "LBRACE") - (found[end].type == "RBRACE")
+        if not depth:
+            return end + 1
+    return len(found)
 
 
 def _braced(found: list[Word]) -> list[Word]:
@@ -187,6 +224,9 @@ class _Lexer:
 
     def _unknown(self, name: str, start: int, end: int, near: str | None) -> None:
         span = Span(self.source, start, end)
+        if name in FOREIGN:
+            self.report.add(UnknownMacro(f"`\\{name}` is {FOREIGN[name]}", span, notes=("the macros are those of §1 of the language",)))
+            return
         helps = (Help(f"there is a macro with a similar name: `\\{near}`", span, f"\\{near}", False),) if near else ()
         notes = () if near else ("the macros are those of §1 of the language, and the names of functions",)
         self.report.add(UnknownMacro(f"`\\{name}` is not a macro of the language", span, notes=notes, helps=helps))

@@ -33,8 +33,8 @@ def declare(scope: Scope, statements: Iterable[s.Statement]) -> None:
             case "section":
                 scope.lost.update(defined_in(statement))
                 with scope.telling(statement):
-                    raise NotYet(f"`{statement.keyword}` is read, but this release does not compile it", statement.span,
-                                 notes=("the lines that belong to it are not checked",))
+                    raise NotYet("a section is that of a document, and here is none", statement.span, helps=(
+                        Help("give this file beside the document: `einc doc paper.md --with side.ein`"),))
     structures(scope, late)
     for statement in ordered:
         if statement.keyword == "map":

@@ -9,8 +9,10 @@ from einc.checking.misses import unmatched
 from einc.checking.names import Name
 from einc.checking.scope import Signature
 from einc.checking.scripts import Item, Vocabulary, labelled, readings
-from einc.checking.slots import item_set
+from einc.checking.slots import called_map, item_set
 from einc.checking.values import Context
+from einc.errors import Help
+from einc.problems import Undeclared
 from einc.terms import Slot
 
 # What follows a name that is applied rather than multiplied: nobody can say what an undeclared function is.
@@ -22,17 +24,40 @@ def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: 
     problem = unmatched(context, stem, scripts, node)
     source, at = node.span.source, node.span.end
     applied = not scripts and _APPLIED.match(source.text, at, at + 40)
+    if context.scope.infers and context.letters is None and _whole(node, scripts, context):
+        raise Undeclared(f"`{node.span.text}` has no indices, and nothing says what it is", node.span,
+                         notes=("words and whole matrices are no tensors of an equation with indices",),
+                         helps=(Help("write the tensor with its indices, or declare the number in a side file"),))
     if not context.scope.infers or context.letters is not None or applied or stem.base in context.scope.lost:
         raise problem
-    found = [r for r in readings(scripts, Vocabulary(context.indices, None, frozenset(context.scope.maps)))]
+    found = readings(scripts, Vocabulary(context.indices, None, frozenset(context.scope.maps)))
+    if len(found) > 1:  # `W_{Qhf}`: as TeX sets it, each letter for itself
+        found = [r for r in found if all(len(i.text.rstrip("'")) == 1 for i in r if i.kind in ("label", "index"))]
     if len(found) != 1:
         raise problem
     name, items = labelled(stem, found[0])
     sets = [item_set(context.scope, item) for item in items]
-    slots = tuple(Slot(of, item.level, item.text) for item, of in zip(items, sets, strict=True) if of is not None)
+    letters = [_letter(context, item) for item in items]
+    slots = tuple(Slot(of, item.level, letter if letters.count(letter) == 1 else item.text)
+                  for item, of, letter in zip(items, sets, letters, strict=True) if of is not None)
     if len(slots) < len(items):
         raise problem
     signature = Signature(name, slots, "input", node.span, inferred=True)
     signature.named(context.made.reserved(name.python))
     context.scope.add(signature)
     return signature, items
+
+
+def _whole(node: s.Expression, scripts: tuple[s.Script, ...], context: Context) -> bool:
+    """Whether it is a word, or a letter in bold, without indices: nobody can say what that stands for."""
+    base = node.base if isinstance(node, s.Scripted) else node
+    found = readings(scripts, Vocabulary(context.indices, None))
+    return isinstance(base, s.Word) and base.quoted and any(all(i.kind == "label" for i in r) for r in found)
+
+
+def _letter(context: Context, item: Item) -> str:
+    """The letter of a slot: that of the index, or of what a map gives."""
+    if item.index is not None:
+        return item.index.name.rstrip("'")
+    found = called_map(item)
+    return context.scope.maps[found].target.name if found in context.scope.maps else item.text

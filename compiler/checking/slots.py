@@ -34,7 +34,7 @@ def fits(scope: Scope, slot: Slot, item: Item) -> bool:
         case "pack":
             return packed_set(scope, slot.set, item) is not None
         case "expression":
-            called = _called_map(item)
+            called = called_map(item)
             return called not in scope.maps or scope.maps[called].target.set == slot.set
     return False
 
@@ -77,7 +77,7 @@ def _parts(sub: Term, over: IndexSet, sets: tuple[IndexSet, ...]) -> list[Term]:
     return out
 
 
-def _called_map(item: Item) -> str | None:
+def called_map(item: Item) -> str | None:
     match item.expression:
         case s.Product((s.Word(name), s.Group("(", ")")), _):
             return name
@@ -91,5 +91,5 @@ def item_set(scope: Scope, item: Item) -> IndexSet | None:
     if item.kind == "pack":
         sets = tuple(p.index.set for p in item.parts if p.index is not None)
         return next((into for into, parts in scope.splits.items() if parts == sets), None)
-    called = _called_map(item) if item.kind == "expression" else None
+    called = called_map(item) if item.kind == "expression" else None
     return scope.maps[called].target.set if called in scope.maps else None

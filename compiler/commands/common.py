@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
@@ -12,6 +13,8 @@ from einc import pipeline
 from einc.errors import EincError, Help, Problem, Report, Source, render
 from einc.front import back_ends
 from einc.terms import TypedProgram
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def failure(message: str, *helps: str) -> EincError:
@@ -26,7 +29,20 @@ def read(path: str, report: Report) -> Source:
 
 def checked(path: str, report: Report, strict: bool = False, proved: bool = True) -> TypedProgram | None:
     """A file -> its program; None where the report has errors, or under `strict` warnings."""
-    return pipeline.check(read(path, report), report, strict=strict, proved=proved)
+    source = read(path, report)
+    return pipeline.check(source, report, strict=strict, proved=proved, section=_given("section"), side=side_file(report))
+
+
+def _given(option: str) -> str:
+    """What `--section` or `--with` says."""
+    context = click.get_current_context(silent=True)
+    return "" if context is None else context.meta.get(f"einc.{option}") or ""
+
+
+def side_file(report: Report) -> Source | None:
+    """The file of `--with`, which holds the declarations that a document lacks."""
+    name = _given("with")
+    return read(name, report) if name else None
 
 
 def typed(path: str, strict: bool = False, proved: bool = True) -> TypedProgram:
@@ -81,7 +97,20 @@ def known_sizes(sizes: Mapping[str, int], names: list[str], fixed: Mapping[str, 
             raise failure(f"`{name}` is no size of the spec", f"the sizes that can be given: {listed}")
 
 
-FILE = click.argument("file", type=click.Path())
+def _kept(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Keeps an option of documents for whoever reads the file."""
+    ctx.meta[f"einc.{param.opts[0].lstrip('-')}"] = value
+
+
+def FILE(command: F) -> F:
+    """A spec, or a document with the options that say what of it is meant."""
+    command = click.option("--with", "side", type=click.Path(), metavar="SIDE.ein", expose_value=False, callback=_kept,
+                           help="Of a paper: a file with the declarations that it lacks.")(command)
+    command = click.option("--section", metavar="TITLE", expose_value=False, callback=_kept,
+                           help="Of a paper: the section that is meant, by its title or how that begins.")(command)
+    return click.argument("file", type=click.Path())(command)
+
+
 STRICT = click.option("--strict", is_flag=True, help="Refuse what is only a warning otherwise.")
 SIZES = click.option("--sizes", default="", callback=_sizes, metavar="NAME=NUMBER,…", help="Sizes of the spec, such as T=2048,H=8.")
 BACKEND = click.option("--backend", type=click.Choice(back_ends()), default="torch", show_default=True,

@@ -101,6 +101,11 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause]) -> I
     """`a = b = c` says a = b and a = c."""
     first, *rest = group
     assert isinstance(first.body, s.Relation)
+    if head(first.body.operands[0]) is None:
+        span = first.body.operands[0].span
+        yield Said(formula, first.span, problem=BadDeclaration(f"`{span.text}` is no name of a tensor", span, helps=(
+            Help("a tensor is a name with indices: what it depends on stands in its scripts"),)))
+        return
     left, operators = first.body.operands[0], first.body.operators
     chained = len(operators) > 1 and all(o in ("=", ":=") for o in operators)
     rights = first.body.operands[1:] if chained else (None,)

@@ -7,7 +7,7 @@ display does. What a side file says of a section comes before both, and what it 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -17,11 +17,12 @@ from einc.documents.blocks import placed
 from einc.documents.document import Document
 from einc.documents.equations import Said
 from einc.documents.sentences import index_lines
-from einc.errors import Help
+from einc.errors import Help, Span
 from einc.problems import NoSuchSection
 
 # Of several equations for one tensor the one with the highest rank holds.
 SIDE_OWN, OWN_DISPLAY, SIDE, DISPLAY, OWN_INLINE, INLINE = 5, 4, 3, 2, 1, 0
+_NUMBER = re.compile(r"^[0-9A-Z]{0,3}(?:\.?[0-9]+)*\.?\s+")
 _UNSAFE = re.compile(r"[^a-z0-9]+")
 
 
@@ -55,11 +56,11 @@ class Paper:
         """The section of a title: in full, else by its beginning, else by a part of it. Problem where that is not one."""
         text = name if isinstance(name, str) else name.text if isinstance(name, s.Word) else ""
         span = None if isinstance(name, str) else name.span
-        titles = [(n, self.document.title(n).casefold()) for n in range(len(self.document.headings))]
+        titles = [(n, title) for n in range(len(self.document.headings)) for title in _titles(self.document.title(n))]
         wanted = text.casefold().strip()
         tests = (wanted.__eq__, lambda t: t.startswith(wanted), lambda t: wanted in t)
         for test in tests:
-            found = [n for n, title in titles if wanted and test(title)]
+            found = list(dict.fromkeys(n for n, title in titles if wanted and test(title)))
             found = [n for n in found if n in self.sections] or found
             if len(found) == 1:
                 return found[0]
@@ -71,34 +72,40 @@ class Paper:
         raise NoSuchSection(f"there is no section `{text}`", span, notes=(f"sections with equations are {listed}",) if listed else (),
                             helps=(Help("give the title of a section, or how it begins"),))
 
-    def tree(self, section: int, beside: Iterable[s.Statement] = ()) -> s.SyntaxTree:
-        """What holds in a section; `beside` are further lines."""
-        home = self.homes.get(section, ())
-        own = [_ranked(x, section) for x in self._equations() if x.formula.section == section]
-        others = [_ranked(x, section) for x in self._equations() if x.formula.section != section and not self._apart(x)]
-        if any(line.keyword == "for" for line in home):
-            mine_alone = {_left(x) for x in own}  # what a round names without indices is not what others name so
-            others = [x for x in others if _left(x) not in mine_alone]
-        side = [_as(line, SIDE) for line in self.lines if line.keyword != "section"]
-        mine = [_as(line, SIDE_OWN) for line in home]
-        words = [line for x, line in index_lines(self.document, self.said) if x.formula.section == section]
-        words += [line for x, line in index_lines(self.document, self.said) if x.formula.section != section]
+    def own(self, section: int) -> Iterator[Said]:
+        """The equations of a section."""
+        return (x for x in self.said if x.statement is not None and not x.indices and x.formula.section == section)
+
+    def tree(self, section: int, without: Container[Span] = (), asked: tuple[s.Statement, ...] = ()) -> s.SyntaxTree:
+        """What holds in a section, `without` the equations that stand in some places.
+
+        `asked` are outputs in place of the section's, which leave out what they do not need.
+        """
+        home = [_as(line, SIDE_OWN) for line in self.homes.get(section, ())]
+        own = [_ranked(x, section) for x in self.own(section) if x.span not in without]
+        named = {written(x) for x in own}
+        others = self._others(section, without, named if any(line.keyword == "for" for line in home) else set())
         # A letter that the section itself defines as a tensor is no index there.
-        lines = _unlike([*mine, *side, *words], {_left(x) for x in own})
-        if any(line.keyword == "output" for line in mine):
-            lines = [line for line in lines if line.keyword != "output" or line in mine]
-        rank = OWN_DISPLAY if any(x.rank == OWN_DISPLAY for x in own) else OWN_INLINE
-        blocks = [line for line in lines if line.keyword == "for"]
-        rest = [line for line in lines if line.keyword != "for"]
-        statements = (*rest, *placed(blocks, own), *others, *beside)
-        return s.SyntaxTree(self.document.source, statements, self.lost, (rank,), self.name(section))
+        lines = _unlike([*home, *(_as(x, SIDE) for x in self.lines if x.keyword != "section"), *self._words(section)], named)
+        outputs = [line for line in lines if line.keyword == "output"]
+        outputs = [line for line in outputs if line in home] or outputs
+        rest = [line for line in lines if line.keyword not in ("for", "output")]
+        blocks = placed([line for line in lines if line.keyword == "for"], own)
+        statements = (*rest, *(asked or outputs), *blocks, *others)
+        ranks = (OWN_DISPLAY if any(x.rank == OWN_DISPLAY for x in own) else OWN_INLINE,)
+        return s.SyntaxTree(self.document.source, statements, self.lost, () if asked else ranks, self.name(section))
 
-    def _equations(self) -> Iterator[Said]:
-        return (x for x in self.said if x.statement is not None and not x.indices)
+    def _others(self, section: int, without: Container[Span], named: set[str]) -> list[s.Statement]:
+        """The equations of other sections; not those of rounds, whose names are their own, and none of what is `named`."""
+        apart = {n for n, lines in self.homes.items() if any(line.keyword == "for" for line in lines)}
+        found = (_ranked(x, section) for n in self.sections if n != section and n not in apart
+                 for x in self.own(n) if x.span not in without)
+        return [x for x in found if written(x) not in named]
 
-    def _apart(self, said: Said) -> bool:
-        """Whether an equation stands in a section of rounds, where names are its own."""
-        return any(line.keyword == "for" for line in self.homes.get(said.formula.section, ()))
+    def _words(self, section: int) -> list[s.Statement]:
+        """The index lines of the text, those of the section first."""
+        found = list(index_lines(self.document, self.said))
+        return [line for x, line in sorted(found, key=lambda pair: pair[0].formula.section != section)]
 
     def name(self, section: int) -> str:
         """The Python name of a section's program."""
@@ -107,10 +114,21 @@ class Paper:
         return made if not made[0].isdigit() else f"section_{made}"
 
 
-def _left(line: s.Statement) -> str:
-    """The left side of an equation as it is written."""
+def _titles(title: str) -> tuple[str, ...]:
+    """A title with and without its number."""
+    folded = title.casefold()
+    return folded, _NUMBER.sub("", folded)
+
+
+def left_of(line: s.Statement) -> s.Expression:
+    """The left side of an equation."""
     body = line.clauses[0].body
-    return "".join((body.operands[0] if isinstance(body, s.Relation) else body).span.text.split())
+    return body.operands[0] if isinstance(body, s.Relation) else body
+
+
+def written(line: s.Statement) -> str:
+    """The left side of an equation as it is written."""
+    return "".join(left_of(line).span.text.split())
 
 
 def _ranked(said: Said, section: int) -> s.Statement:
