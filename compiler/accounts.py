@@ -22,7 +22,7 @@ from einc.planning.recurrence import recurrences
 from einc.planning.written import as_text as told
 from einc.planning.written import written
 from einc.problems import Circular, DeclaredOtherwise, NotAccounted, NotRestated
-from einc.prove import Equal, Refuted, same
+from einc.prove import Open, Proved, Refuted, Verdict, same
 from einc.terms import Equation, Tensor, TypedProgram, reads
 from einc.tex import conditions, subscripted, tex
 
@@ -31,7 +31,7 @@ MOST_TRIES = 60  # a section with more broken equations than this is given up
 
 @dataclass(frozen=True)
 class Section:
-    """What is known of a section: its program where it has one, what became of its equations, and what is wrong with those left out."""
+    """A section: its program where it has one, what became of its equations, what is wrong with those left out."""
 
     number: int
     program: TypedProgram | None
@@ -135,7 +135,8 @@ class _Account:
         became, place = section.became, _place(said)
         if section.program is None:
             first = next((p for p in section.problems if p.severity == "error"), None)
-            return self._skipped(plain, f"its section does not check: {first.message if first is not None else 'too much is wrong'}")
+            why = first.message if first is not None else "too much is wrong"
+            return self._skipped(plain, f"its section does not check: {why}")
         if place in became.kept and (self._runs(place) or plain.display):
             return self._compiled(plain, said, section)
         if said.span in became.failed:
@@ -153,7 +154,11 @@ class _Account:
 
     def _identity(self, said: Said) -> bool:
         """Whether what is defined by itself is itself."""
-        return isinstance(self._same(said, said)[0], Equal)
+        assert said.statement is not None
+        left = left_of(said.statement)
+        whole = s.Relation((left, left), ("=",), left.span)
+        given = s.Statement("output", False, (s.Clause(whole, None, left.span),), (), left.span)
+        return isinstance(self._compared(said, _named(given, "given"), _named(said.statement, "restated"))[0], Proved)
 
     def _compiled(self, plain: Entry, said: Said, section: Section) -> Entry:
         """Part of a program; where an earlier equation is proved to be the same, it restates that one."""
@@ -164,7 +169,7 @@ class _Account:
         if not others:
             return shown
         first = others[0]
-        if isinstance(self._same(said, first)[0], Equal):
+        if isinstance(self._same(said, first)[0], Proved):
             return replace(shown, status="restates", restates=self.numbers[first])
         return replace(shown, reason=f"a variant of {self.numbers[first]} for this section")
 
@@ -180,31 +185,36 @@ class _Account:
             line = winner.source.position(winner.start)[0]
             return self._skipped(plain, f"{winner.source.name}:{line} says what it is: `{winner.text}`")
         (verdict, wrong), number = self._same(said, said), self.numbers[first]
-        if isinstance(verdict, Equal):
+        if isinstance(verdict, Proved):
             return replace(plain, status="restates", restates=number)
         if wrong is not None:
             return self._skipped(plain, wrong.message, wrong)
         if not plain.display:
-            return replace(plain, reason=f"it is not {number}, and a formula in a line of text defines only what no display does")
-        notes = verdict.table() if isinstance(verdict, Refuted) else ("neither a proof nor a counterexample was found",)
+            told_ = f"it is not {number}" if isinstance(verdict, Refuted) else f"it is not proved to be {number}"
+            return replace(plain, reason=f"{told_}, and a formula in a line of text defines only what no display does")
+        notes = example(verdict) if isinstance(verdict, Refuted) else ("neither a proof nor a counterexample was found",)
         problem = NotRestated(f"this is not equal to the equation that it restates, number {number}", plain.span, "here",
                               Label(first.span, "defined here"), notes=tuple(notes),
                               helps=(Help("give one of the two another name, or a section of its own"),))
         return self._skipped(plain, f"it is not equal to {number}", problem)
 
-    def _same(self, said: Said, other: Said) -> tuple[object, Problem | None]:
+    def _same(self, said: Said, other: Said) -> tuple[Verdict, Problem | None]:
         """Whether what holds for a tensor in the section of `said` is the same as what another equation says of it.
 
         Where the other cannot be read there, what is wrong with it.
         """
         assert said.statement is not None and other.statement is not None
-        left, number = left_of(said.statement), said.formula.section
+        left = left_of(said.statement)
         asked = s.Statement("output", False, (s.Clause(left, None, left.span),), (_all(left.span),), left.span)
-        tree = self.paper.tree(number, self.sections[number].broken.keys(), (asked, _again(other.statement)))
-        report = Report()
+        return self._compared(said, asked, _named(other.statement, "restated"))
+
+    def _compared(self, said: Said, one: s.Statement, other: s.Statement) -> tuple[Verdict, Problem | None]:
+        number, report = said.formula.section, Report()
+        tree = self.paper.tree(number, self.sections[number].broken.keys(), (one, other))
         program, _ = pipeline.check_tree(tree, report, proved=False)
         if program is None or len(program.outputs) != 2:
-            return None, next((p for p in report.errors if p.span is not None and _inside(p.span, other.span)), None)
+            wrong = (p for p in report.errors if p.span is not None and _inside(p.span, other.span))
+            return Open("it cannot be read there", 0), next(wrong, None)
         return same(program, program.outputs[0][1], program.outputs[1][1]), None
 
 
@@ -212,13 +222,14 @@ def _all(span: Span) -> s.Clause:
     return s.Clause(s.Word("all", span), None, span)
 
 
-def _again(statement: s.Statement) -> s.Statement:
-    """The equation under another name, as an output."""
+def _named(statement: s.Statement, label: str) -> s.Statement:
+    """The equation under its name with a label, as an output."""
     first, *rest = statement.clauses
     assert isinstance(first.body, s.Relation)
     left, *right = first.body.operands
-    label = s.Script("label_upper", None, "restated", left.span)
-    named = replace(left, scripts=(label, *left.scripts)) if isinstance(left, s.Scripted) else s.Scripted(left, (), (label,), left.span)
+    script = s.Script("label_upper", None, label, left.span)
+    named = replace(left, scripts=(script, *left.scripts)) if isinstance(left, s.Scripted) else (
+        s.Scripted(left, (), (script,), left.span))
     clause = replace(first, body=replace(first.body, operands=(named, *right)))
     return replace(statement, keyword="output", clauses=(clause, *rest), tail=(_all(left.span),), rank=None)
 
@@ -243,9 +254,9 @@ def _unlike(paper: Paper) -> list[Problem]:
             name = index_name(clause.body) or ""
             mine, own = _extent(declared[name]) if name in declared else None, _extent(line.tail[0])
             if mine is not None and own is not None and mine != own:
-                out.append(DeclaredOtherwise(f"`{name}` runs over {own} here, and over {mine} where it is declared", line.span, "",
-                                             Label(declared[name].span, "declared here"),
-                                             helps=(Help("let them agree, or declare it for one section alone: `section \"…\":`"),)))
+                alone = Help("let them agree, or declare it for one section alone: `section \"…\":`")
+                out.append(DeclaredOtherwise(f"`{name}` runs over {own} here, and over {mine} where it is declared", line.span,
+                                             "", Label(declared[name].span, "declared here"), helps=(alone,)))
     return out
 
 
@@ -261,6 +272,14 @@ def _extent(clause: s.Clause) -> Extent | None:
     except Problem:
         pass
     return None
+
+
+def example(verdict: Refuted) -> tuple[str, ...]:
+    """Where two sides differ, in a line."""
+    found = verdict.example
+    point, left, right = found.points[0]
+    at = ", ".join(f"{name} = {value}" for name, value in zip(found.letters, point, strict=True))
+    return (f"with random numbers{' at ' + at if at else ''} this is {right:.6g}, and the other {left:.6g}",)
 
 
 # what the page shows of an equation
@@ -280,7 +299,7 @@ def explicit(program: TypedProgram, key: str, place: Span) -> str:
 def _written(program: TypedProgram, place: Span) -> list[Equation]:
     """The equations, those as they are written in rounds first."""
     updates = "←" in place.text or "leftarrow" in place.text
-    rounds = [e for recur in program.recurs for e in ((*recur.updates, *recur.inside) if updates else (*recur.starts, *recur.inside))]
+    rounds = [e for r in program.recurs for e in (*(r.updates if updates else r.starts), *r.inside)]
     return [*rounds, *program.equations]
 
 

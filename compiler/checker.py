@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from einc import syntax as s
 from einc.checking.assemble import account, assemble, outputs
 from einc.checking.audit import audit
-from einc.checking.claims import claims
+from einc.checking.claims import built, claims
 from einc.checking.collect import collect
 from einc.checking.declare import declare
 from einc.checking.elaborate import Work
@@ -21,7 +21,7 @@ from einc.checking.loops import unfold
 from einc.checking.members import declare_masks, declare_sets
 from einc.checking.packing import packed
 from einc.checking.recurs import recurrences
-from einc.checking.scope import Account, Called, Scope
+from einc.checking.scope import Called, Scope
 from einc.checking.sets import check_extents
 from einc.errors import Help, Report, Silent, Source, Span
 from einc.problems import CannotUse, TooDeep
@@ -46,19 +46,19 @@ class Specs:
 
 def check(tree: s.SyntaxTree, specs: Specs, report: Report) -> TypedProgram | None:
     """The program that the text means; None where it has errors, all of which are in the report."""
-    return told(tree, specs, report)[0]
+    made = checked(tree, specs, report)
+    return None if made is None else made.program
 
 
-def told(tree: s.SyntaxTree, specs: Specs, report: Report) -> tuple[TypedProgram | None, Account]:
-    """The program, and what became of the equations where the text is a paper's."""
+def checked(tree: s.SyntaxTree, specs: Specs, report: Report) -> Called | None:
+    """The program that the text means, and what the text claims of it; None where it has errors."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
     try:
-        made = _checked(tree, specs, report, (tree.source.name,))
-        return (None, Account()) if made is None else (made.program, made.account)
+        return _checked(tree, specs, report, (tree.source.name,))
     except RecursionError:
         report.add(TooDeep("an expression is nested too deeply", Span(tree.source, 0, 0),
                            helps=(Help("name its parts in equations of their own"),)))
-        return None, Account()
+        return None
 
 
 def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...]) -> Called | None:
@@ -78,17 +78,20 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
     work.everything(tree.own)
     recurs = recurrences(work)
     repeated = layers(work)
-    claims(work, statements)
-    chosen = outputs(work, recurs, repeated, tree.own)
+    stated = claims(work, statements)
+    about = any(x.keyword == "claim" for x in tree.statements)
+    chosen = outputs(work, recurs, repeated, about, tree.own)
     if report.errors:
         return None
     # Ranges, causality and isolation are facts about the whole program.
     made = assemble(work, tree, chosen, recurs, repeated)
     if made is not None and not report.errors:
         audit(*made, report)
+    claimed = [] if report.errors else [built(work, x, recurs, repeated) for x in stated]
     if report.errors or made is None:
         return None
-    return Called(packed(made[0], made[1].ragged), made[1].folds, account(work, made[1].names))
+    return Called(packed(made[0], made[1].ragged), made[1].folds, tuple(x for x in claimed if x is not None),
+                  account(work, made[1].names))
 
 
 @dataclass

@@ -207,9 +207,9 @@ def folded(op: str, bound: tuple[Index, ...], domain: Term, body: Form) -> Form:
 def _contracted(bound: tuple[Index, ...], found: Monomial) -> Form:
     """The sum of one product over the indices."""
     for x, _ in found.powers:
-        solved = _solved(x.terms[0], bound) if x.op == "if" else None
-        if solved is not None:
-            index, value, conditions = solved
+        given = solved(x.terms[0], bound) if x.op == "if" else None
+        if given is not None:
+            index, value, conditions = given
             rest = _without(found, x)
             inner = times(indicator(both(*conditions)), put(((rest, Fraction(1)),), {index: value}))
             left = tuple(i for i in bound if i != index)
@@ -230,7 +230,7 @@ def _without(found: Monomial, x: Atom) -> Monomial:
     return Monomial(found.exponent, tuple((y, n) for y, n in found.powers if y != x))
 
 
-def _solved(condition: Term, bound: tuple[Index, ...]) -> tuple[Index, Term, tuple[Term, ...]] | None:
+def solved(condition: Term, bound: tuple[Index, ...]) -> tuple[Index, Term, tuple[Term, ...]] | None:
     """An index that an equation gives, its value, and what says that the value is in its range."""
     match condition:
         case Apply("eq", (Size(), side)):

@@ -7,9 +7,10 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from einc.checker import Specs, told
+from einc.checker import Specs, checked
 from einc.checking.names import index_name
 from einc.checking.scope import Account
+from einc.claimed import Claim
 from einc.documents.equations import said
 from einc.documents.reading import read, reads
 from einc.documents.sections import Paper, defined, walk_lines
@@ -103,10 +104,11 @@ def check(source: Source, report: Report, *, strict: bool = False, proved: bool 
 def check_tree(tree: SyntaxTree, report: Report, *, strict: bool = False,
                proved: bool = True) -> tuple[TypedProgram | None, Account]:
     """The same for a text that is parsed, and what became of its equations where it is a paper's."""
-    program, account = told(tree, Specs(_prelude(), find, syntax, _prove), report)
+    found = checked(tree, _specs(), report)
+    program = None if found is None else found.program
     if program is not None and proved:
         _prove(program, report)
-    return (None if report.errors or (strict and report.warnings) else program), account
+    return (None if report.errors or (strict and report.warnings) else program), Account() if found is None else found.account
 
 
 def paper(source: Source, report: Report, side: Source | None = None) -> Paper:
@@ -137,6 +139,16 @@ def _section(found: Paper, section: str, report: Report) -> SyntaxTree | None:
     except NoSuchSection as problem:
         report.add(problem)
         return None
+
+
+def claims(source: Source, report: Report) -> tuple[Claim, ...]:
+    """What a text claims; none where it has errors."""
+    found = checked(syntax(source, report), _specs(), report) if not report.errors else None
+    return () if found is None or report.errors else found.claims
+
+
+def _specs() -> Specs:
+    return Specs(_prelude(), find, syntax, _prove)
 
 
 def _prove(program: TypedProgram, report: Report) -> None:

@@ -637,8 +637,8 @@ class DeclaredOtherwise(Problem):
     example = _LAYER + "For $t \\in \\{1..N\\}$ the layer is\n\n$$ y_t = 2 x_t $$\n"
     example_name = "example.md"
     explanation = (
-        "Papers use a letter again for something else, but within one section it means one thing. What a side file or an `ein` fence "
-        "declares, and what the text itself says of index sets, must agree there; a declaration for one section alone stands below "
+        "Papers use a letter again for something else, but within one section it means one thing. What a side file or an `ein` "
+        "fence declares, and what the text itself says of index sets, must agree there; a declaration for one section alone stands below "
         '`section "…":` in the side file.'
     )
 
@@ -660,6 +660,6 @@ class NoSuchSection(Problem):
     example = _LAYER.replace("input x_t\n", 'input x_t\nsection "Another layer":\n    output y_t\n') + "$$ y_t = 2 x_t $$\n"
     example_name = "example.md"
     explanation = (
-        '`--section "…"` and a line `section "…":` of a side file name a section by its title, by how the title begins, or by a part '
-        "of it, whatever the case of its letters. It has to be one section."
+        '`--section "…"` and a line `section "…":` of a side file name a section by its title, by how the title begins, or by a '
+        "part of it, whatever the case of its letters. It has to be one section."
     )

@@ -62,9 +62,10 @@ FOREIGN = {
     "implies": "a step of an argument, not an equation", "Rightarrow": "a step of an argument, not an equation",
     "iff": "a step of an argument, not an equation", "approx": "no equality", "sim": "no equality", "propto": "no equality",
     "to": "an arrow between sets, not an equation", "rightarrow": "an arrow, not an equation",
-    "longrightarrow": "an arrow, not an equation", "mapsto": "an arrow, not an equation", "downarrow": "an arrow in a name: a label is a word",
-    "uparrow": "an arrow in a name: a label is a word", "odot": "a product without indices: write both factors with theirs",
-    "otimes": "a product without indices: write both factors with theirs", "vdots": "a matrix written out", "ddots": "a matrix written out",
+    "longrightarrow": "an arrow, not an equation", "mapsto": "an arrow, not an equation",
+    "downarrow": "an arrow in a name: a label is a word", "uparrow": "an arrow in a name: a label is a word", "odot": "a product without indices: write both factors with theirs",
+    "otimes": "a product without indices: write both factors with theirs", "vdots": "a matrix written out",
+    "ddots": "a matrix written out",
     "mathbb": "a set such as ℝ: shapes stand in declarations", "hline": "a table",
 }
 

@@ -225,7 +225,8 @@ class _Lexer:
     def _unknown(self, name: str, start: int, end: int, near: str | None) -> None:
         span = Span(self.source, start, end)
         if name in FOREIGN:
-            self.report.add(UnknownMacro(f"`\\{name}` is {FOREIGN[name]}", span, notes=("the macros are those of §1 of the language",)))
+            self.report.add(UnknownMacro(f"`\\{name}` is {FOREIGN[name]}", span,
+                                         notes=("the macros are those of §1 of the language",)))
             return
         helps = (Help(f"there is a macro with a similar name: `\\{near}`", span, f"\\{near}", False),) if near else ()
         notes = () if near else ("the macros are those of §1 of the language, and the names of functions",)

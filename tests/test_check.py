@@ -213,7 +213,7 @@ def test_claims_are_read_by_the_rules(claim: str, wanted: list[str]) -> None:
 
 
 def test_a_claim_reads_nothing_for_the_outputs() -> None:
-    program = typed("input x_d\nclaim y_d = x_d + x_d\ny_d = 2 x_d")
+    program = typed("input x_d\nclaim y_d = x_d + x_d\noutput y_d = 2 x_d")
     assert [name for name, _ in program.outputs] == ["y"]
 
 

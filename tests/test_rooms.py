@@ -19,17 +19,18 @@ HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.gramm
 # The rooms of compiler/ from the foundation up: each may import what stands before it.
 ORDER = [
     "errors", "problems", "syntax", "primitives", "folds", "mixing", "spelling", "tokens", "lines", "parse", "indices", "terms",
-    "domains", "rounds", "checking", "checker", "sizes", "weights", "generate", "blocks", "interpret", "unpacking", "show",
-    "tex", "rewrites", "simplify", "finishing", "forms", "conditions", "labels", "forming", "proof", "gating", "repeats",
-    "chosen", "normalise", "choices", "plan", "planning", "documents", "pipeline", "front", "hook", "commands", "cli",
-    "__main__",
+    "domains", "rounds", "claimed", "checking", "checker", "sizes", "weights", "generate", "blocks", "interpret", "unpacking",
+    "show", "tex", "rewrites", "simplify", "finishing", "forms", "conditions", "labels", "forming", "proof", "counterexamples",
+    "unfolding", "assumptions", "prove", "gating", "repeats", "chosen", "normalise", "choices", "plan", "planning", "documents",
+    "pipeline", "front", "hook", "commands", "cli", "__main__",
 ]
 DOORS = ("compiler/front.py", "compiler/hook.py", "compiler/cli.py", "compiler/__init__.py", "compiler/commands/")
 
 # Where each library may be imported; a name ending in a slash is a whole folder.
 LIBRARIES = {
     "lark": ("compiler/parse.py",),
-    "numpy": ("compiler/blocks.py", "compiler/interpret.py", "compiler/front.py", "compiler/commands/", "backends/"),
+    "numpy": ("compiler/blocks.py", "compiler/interpret.py", "compiler/counterexamples.py", "compiler/front.py",
+              "compiler/commands/", "backends/"),
     "sympy": ("compiler/planning/cost.py",),
     "opt_einsum": ("compiler/planning/order.py",),
     "click": ("compiler/cli.py", "compiler/commands/"),

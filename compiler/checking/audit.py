@@ -59,7 +59,7 @@ class Text(Protocol):
 def audit(program: TypedProgram, text: Text, report: Report) -> None:
     """Every problem that needs the whole program."""
     places, spans = text.places, text.spans
-    _ranges(program, text.ragged, places, spans, report)
+    ranges(program, text, report)
     _flows(program, text, places, spans, report)
     _masks(program, text, report)
     _keywords(program, text, report)
@@ -109,8 +109,9 @@ def _unread(condition: Term) -> Term:
     return both(*(c for c in conjuncts(condition) if not any(True for _ in reads(c))))
 
 
-def _ranges(program: TypedProgram, ragged: Ragged, places: Mapping[Term, Span], spans: Mapping[str, Span],
-            report: Report) -> None:
+def ranges(program: TypedProgram, text: Text, report: Report) -> None:
+    """Every read that may leave the range of a slot."""
+    ragged, places, spans = text.ragged, text.places, text.spans
     for equation in program.equations:
         if (stray := ragged.stray(equation)) is not None:
             report.add(NoRequest(f"`{stray}` is a position of a request that is no index here", spans.get(equation.target),

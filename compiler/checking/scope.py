@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 
 from einc import syntax as s
 from einc.checking.names import Name
+from einc.claimed import Claim
 from einc.errors import Problem, Report, Span
 from einc.folds import FOLDS
 from einc.indices import Extent, Index, IndexSet
@@ -171,11 +172,12 @@ class Account:
 
 @dataclass(frozen=True)
 class Called:
-    """A spec that is called: what it means, its folds over whole lines that were meant, and what became of its equations."""
+    """A spec that is called: what it means, its folds over whole lines that were meant, what it claims, what became of it."""
 
     program: TypedProgram
     meant: frozenset[Term]
-    account: Account
+    claims: tuple[Claim, ...] = ()
+    account: Account = field(default_factory=Account)
 
 
 class Library(Protocol):

@@ -28,7 +28,7 @@ from einc.errors import Report
 @click.option("--strict", is_flag=True, help="Status 1 where a display is left out and its author does not say so.")
 @click.pass_context
 def command(ctx: click.Context, *, file: str, style: str | None, output: str | None, backend: str, strict: bool) -> None:
-    """Account for every equation of the paper FILE (.md, .tex): compiled, a restatement of another, a definition, or left out and why."""
+    """Account for every equation of the paper FILE (.md, .tex): compiled, restating another, a definition, or left out and why."""
     if output is not None and Path(output).resolve() == Path(file).resolve():
         raise failure(f"{output} is the paper itself; it is not overwritten")
     report = Report()

@@ -69,7 +69,8 @@ class Paper:
                 raise NoSuchSection(f"`{text}` begins the title of {len(found)} sections", span, notes=(f"they are {listed}",),
                                     helps=(Help("give the whole title of one"),))
         listed = ", ".join(f"`{self.document.title(n)}`" for n in self.sections if n >= 0)
-        raise NoSuchSection(f"there is no section `{text}`", span, notes=(f"sections with equations are {listed}",) if listed else (),
+        notes = (f"sections with equations are {listed}",) if listed else ()
+        raise NoSuchSection(f"there is no section `{text}`", span, notes=notes,
                             helps=(Help("give the title of a section, or how it begins"),))
 
     def own(self, section: int) -> Iterator[Said]:

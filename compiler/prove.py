@@ -1,0 +1,168 @@
+"""Whether two tensors are equal where both exist: proved by normal form, refuted by numbers at which they differ, or open.
+
+A proof by normal form holds wherever both sides are finite. What the language says of 0 / 0 it does not see, so a few numbers
+are tried beside it, and one that differs counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from einc.assumptions import Rule, rewritten, rule
+from einc.claimed import Claim
+from einc.conditions import indicator, needed
+from einc.counterexamples import Counterexample, search
+from einc.forming import form, put, solved
+from einc.forms import MINUS, NOTHING, Atom, Form, Monomial, Unformed, added, atom, times, without_quotients, written
+from einc.indices import Index
+from einc.spelling import unused
+from einc.terms import TRUE, Equation, Position, Read, Term, TypedProgram, both, substitute
+from einc.unfolding import TooLong, Unfolding
+
+
+@dataclass(frozen=True)
+class Proved:
+    """How it was found."""
+
+    how: str
+
+
+@dataclass(frozen=True)
+class Refuted:
+    example: Counterexample
+
+
+@dataclass(frozen=True)
+class Open:
+    """Neither: why no proof was found, and how many trials found no difference."""
+
+    why: str
+    trials: int
+
+
+Verdict = Proved | Refuted | Open
+
+
+def same(program: TypedProgram, a: str, b: str, seed: int = 0) -> Verdict:
+    """Whether two tensors of a program, by their keys, are equal where both exist; their slots run over the same sets in turn."""
+    claim = compared(program, a, b)
+    return Open("their indices run over different sets", 0) if claim is None else prove(claim, seed)
+
+
+def compared(program: TypedProgram, a: str, b: str) -> Claim | None:
+    """The claim that two tensors are equal; None where their slots run over different sets."""
+    slots = program.tensors[a].slots
+    if [x.set for x in slots] != [x.set for x in program.tensors[b].slots]:
+        return None
+    names: list[str] = []
+    for slot in slots:
+        names.append(unused(slot.name if slot.name.isidentifier() else "i", names))
+    letters = tuple(Index(name, slot.set) for name, slot in zip(names, slots, strict=True))
+    axes = tuple(map(Position, letters))
+    domain = both(*(_domain(program, key, axes) for key in (a, b)))
+    left, right = unused("left", program.tensors), unused("right", program.tensors)
+    tensors = dict(program.tensors)
+    for key in (left, right):
+        tensors[key] = replace(tensors[a], key=key, text=key, role="local", integer=False)
+    sides = tuple(Equation(key, axes, domain, Read(of, axes)) for key, of in ((left, a), (right, b)))
+    return Claim(replace(program, tensors=tensors, equations=(*program.equations, *sides), outputs=((left, left), (right, right))),
+                 left, right)
+
+
+def _domain(program: TypedProgram, key: str, axes: tuple[Term, ...]) -> Term:
+    found = program.equation(key)
+    if found is None or not all(isinstance(x, Position) for x in found.axes):
+        return TRUE
+    return substitute(found.domain, dict(zip(found.indices, axes, strict=True)))
+
+
+def prove(claim: Claim, seed: int = 0) -> Verdict:
+    """What can be told of the claim, read as if it were not denied."""
+    how, why = _by_form(claim)
+    found = search(claim, seed, enough=2 if how else 6)
+    if found.found is not None:
+        return Refuted(found.found)
+    return Proved(how) if how else Open(why, found.trials)
+
+
+def by_form(claim: Claim) -> bool:
+    """Whether the normal forms alone prove it."""
+    return bool(_by_form(claim)[0])
+
+
+def _by_form(claim: Claim) -> tuple[str, str]:
+    """How the claim is proved, or why it is not."""
+    by = {e.target: e for e in claim.program.equations}
+    ends = {key: by[key] for pair in ((claim.left, claim.right), *claim.given) for key in pair}
+    why = ""
+    for equations, how in ((ends, "as it stands"), (by, "with what the names stand for")):
+        try:
+            rules = tuple(_rules(claim, equations))
+            differ = next((x for x in _cases(claim, equations, (claim.left, claim.right)) if not _equal(*x, rules)), None)
+            if differ is None:
+                return how + (" and what is assumed" if rules else ""), ""
+            why = _left_over(*differ, rules)
+        except Unformed:
+            why = "an infinite value, or a form that is too long"
+        except (TooLong, RecursionError):
+            why = "it is too long with everything in place"
+    return "", why
+
+
+def _cases(claim: Claim, equations: Mapping[str, Equation], pair: tuple[str, str]) -> Iterator[tuple[Form, Form, Form]]:
+    """Both sides and where they exist, for every case of their indices."""
+    unfolding = Unfolding(claim.program, equations)
+    left, right = (equations[key] for key in pair)
+    for by in unfolding.cases(left.indices):
+        domain = indicator(unfolding.term(substitute(left.domain, by)))
+        yield domain, form(unfolding.term(substitute(left.body, by))), form(unfolding.term(substitute(right.body, by)))
+
+
+def _rules(claim: Claim, equations: Mapping[str, Equation]) -> Iterator[Rule]:
+    for pair in claim.given:
+        for domain, left, right in _cases(claim, equations, pair):
+            found = rule(left, right) if domain == indicator(TRUE) else None
+            if found is not None:
+                yield found
+
+
+def _equal(domain: Form, left: Form, right: Form, rules: tuple[Rule, ...]) -> bool:
+    return _difference(domain, left, right, rules) == NOTHING
+
+
+def _difference(domain: Form, left: Form, right: Form, rules: tuple[Rule, ...]) -> Form:
+    """What is left of left - right where both exist."""
+    total = added(rewritten(left, rules), times(MINUS, rewritten(right, rules)))
+    if total != NOTHING:
+        total = rewritten(_settled(without_quotients(_settled(times(domain, total)))), rules)
+    return total
+
+
+def _settled(found: Form) -> Form:
+    """Where indices are given by equations they are put in place; conditions that follow from others are left out."""
+    return added(*(times(((Monomial((), ()), c),), _one(m, ())) for m, c in found))
+
+
+def _one(found: Monomial, done: tuple[Term, ...]) -> Form:
+    conditions = [x.terms[0] for x, _ in found.powers if x.op == "if"]
+    for condition in conditions:
+        known = tuple(sorted(found.free, key=lambda i: i.name, reverse=True))
+        value = solved(condition, known) if condition not in done else None
+        if value is not None:
+            rest = Monomial(found.exponent, tuple((x, n) for x, n in found.powers if x.terms != (condition,) or x.op != "if"))
+            inner = put(((rest, Fraction(1)),), {value[0]: value[1]})
+            here = atom(Atom("if", terms=(condition,)))
+            return added(*(times(((Monomial((), ()), c),), _one(m, (*done, condition))) for m, c in times(here, inner)))
+    kept = needed(conditions)
+    if kept is None:
+        return NOTHING
+    return ((Monomial(found.exponent, tuple((x, n) for x, n in found.powers if x.op != "if" or x.terms[0] in kept)), Fraction(1)),)
+
+
+def _left_over(domain: Form, left: Form, right: Form, rules: tuple[Rule, ...]) -> str:
+    found = _difference(domain, left, right, rules)
+    return f"the normal forms differ by {len(found)} terms: {written(found)[:200]}"
+
+
