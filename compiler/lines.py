@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from einc.errors import Help, Label, Report, Source, Span
 from einc.problems import StrayCloser, TooDeep, Unclosed
-from einc.tokens import Word, words
+from einc.tokens import Macros, Word, words
 
 MAX_DEPTH = 100
 MAX_OPEN_LINES = 64
@@ -52,12 +52,12 @@ def lines(source: Source, report: Report, functions: frozenset[str] = frozenset(
 
 
 def formula(source: Source, report: Report, functions: frozenset[str], within: tuple[int, int],
-            skip: tuple[tuple[int, int], ...] = ()) -> list[Line]:
+            skip: tuple[tuple[int, int], ...] = (), macros: Macros | None = None) -> list[Line]:
     """The statements of a formula, which is a part of the text; a line end inside carries no meaning, `\\\\` does."""
     before = len(report.problems)
     # `\text{and}` between equations is a comma.
     found = (replace(w, type="COMMA") if w.type == "TEXT" and w.value in ("and", "where") else w
-             for w in words(source, report, functions, skip, within))
+             for w in words(source, report, functions, skip, within, macros))
     pieces = _pieces(list(found))
     broken = len(report.problems) > before
     return [Line(tuple(piece), 0, broken, not _balanced(source, piece, report)) for piece in pieces]

@@ -20,7 +20,7 @@ from einc.errors import Help, Report, Source, Span
 from einc.lines import Line, formula, lines
 from einc.problems import NotText, Unexpected
 from einc.spelling import KEYWORDS
-from einc.tokens import Word
+from einc.tokens import Macros, Word
 
 MAX_CHARACTERS = 2_000_000
 
@@ -330,9 +330,12 @@ def parse_part(source: Source, report: Report, functions: frozenset[str], within
 
 
 def parse_formula(source: Source, report: Report, functions: frozenset[str], within: tuple[int, int],
-                  skip: tuple[tuple[int, int], ...] = ()) -> list[s.Statement]:
-    """The statements of a formula in a larger text, with their places in it; `skip` are ranges inside that are none of it."""
-    found = (_parse_line(source, line, report) for line in formula(source, report, functions, within, skip))
+                  skip: tuple[tuple[int, int], ...] = (), macros: Macros | None = None) -> list[s.Statement]:
+    """The statements of a formula in a larger text, with their places in it.
+
+    `skip` are ranges inside that are none of it, `macros` the author's own: how many arguments each takes, and its text.
+    """
+    found = (_parse_line(source, line, report) for line in formula(source, report, functions, within, skip, macros))
     return [statement for statement in found if statement is not None]
 
 

@@ -638,8 +638,8 @@ class DeclaredOtherwise(Problem):
     example_name = "example.md"
     explanation = (
         "Papers use a letter again for something else, but within one section it means one thing. What a side file or an `ein` "
-        "fence declares, and what the text itself says of index sets, must agree there; a declaration for one section alone stands below "
-        '`section "…":` in the side file.'
+        "fence declares, and what the text itself says of index sets, must agree there; a declaration for one section alone "
+        'stands below `section "…":` in the side file.'
     )
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from einc.errors import Help, Report, Source, Span
 from einc.problems import BadNumber, BadScript, UnknownMacro, UnreadableCharacter
@@ -31,6 +32,9 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _END_OF_LINE = re.compile(r"(?:\\[,;:! ]|\\q?quad\b|[^\S\n]|\{\})*(?:#[^\n]*)?(?:\n|$|\$\$|\\\\)")
 _NAMES = ("WORD", "GREEK")
 MAX_DIGITS, MAX_POWER = 40, 300
+MAX_EXPANSIONS, MAX_EXPANDED = 20, 100_000
+_ARGUMENT = re.compile(r"\s*(?:(\{)|(\\[A-Za-z]+|\\.|[^\s\\{}$&#]))", re.S)
+_BRACE = re.compile(r"\\.|[{}]", re.S)
 _UNITS = (*_NAMES, "NUMBER", "TEXT")
 
 
@@ -44,14 +48,17 @@ class Word:
     end: int
 
 
-def words(source: Source, report: Report, functions: frozenset[str] = frozenset(),
-          skip: tuple[tuple[int, int], ...] = (), within: tuple[int, int] | None = None) -> list[Word]:
+Macros = Mapping[str, tuple[int, str]]  # of each: how many arguments it takes, and what it stands for, with #1 … #9 in it
+
+
+def words(source: Source, report: Report, functions: frozenset[str] = frozenset(), skip: tuple[tuple[int, int], ...] = (),
+          within: tuple[int, int] | None = None, macros: Macros | None = None) -> list[Word]:
     """Every word of the text, or of a part of it.
 
-    `functions` are names that a macro may spell; `skip` are ranges that are not equations.
+    `functions` are names that a macro may spell; `skip` are ranges that are not equations; `macros` are the author's own.
     """
     at, end = within or (0, len(source.text))
-    lexer, skips = _Lexer(source, report, functions, end), dict(skip)
+    lexer, skips = _Lexer(source, report, functions, end, macros or {}), dict(skip)
     while at < end:
         if at in skips:
             lexer.put("NEWLINE", "\n", at, at)
@@ -136,6 +143,21 @@ def _first(word: Word) -> list[Word]:
     return [Word(word.type, word.value[0], word.start, word.start + 1), Word(word.type, word.value[1:], word.start + 1, word.end)]
 
 
+def argument(text: str, at: int) -> tuple[str, int] | None:
+    """What a macro takes at a place: a group without its braces, a macro or a character; and the place after it."""
+    found = _ARGUMENT.match(text, at)
+    if found is None:
+        return None
+    if found[2] is not None:
+        return found[2], found.end()
+    depth = 1
+    for brace in _BRACE.finditer(text, found.end()):
+        depth += (brace[0] == "{") - (brace[0] == "}")
+        if depth == 0:
+            return text[found.end() : brace.start()], brace.end()
+    return None
+
+
 @dataclass
 class _Lexer:
     """The words so far; each method reads one kind."""
@@ -144,6 +166,9 @@ class _Lexer:
     report: Report
     functions: frozenset[str]
     end: int
+    macros: Macros
+    depth: int = 0  # how many of the author's macros stand around this text
+    room: list[int] = field(default_factory=lambda: [MAX_EXPANDED])  # how many words they may still come to
     out: list[Word] = field(default_factory=list)
 
     def put(self, type_: str, value: str, start: int, end: int) -> None:
@@ -166,7 +191,7 @@ class _Lexer:
             case "text":
                 self._quoted(match["text"], match["letter"] or match["label"] or "", start, end)
             case "macro":
-                self._macro(match["macro"], start, end)
+                end = self._macro(match["macro"], start, end)
             case "symbol":
                 self._symbol(match["symbol"], start, end)
             case "number":
@@ -210,10 +235,13 @@ class _Lexer:
         elif label:
             self.put("TEXT", label, start, end)
 
-    def _macro(self, name: str, start: int, end: int) -> None:
+    def _macro(self, name: str, start: int, end: int) -> int:
+        """A macro of the author's, or of the language; the place after it and its arguments."""
+        if name in self.macros:
+            return self._expanded(name, start, end)
         if name in NOISE:
-            return
-        if name in MACROS:
+            pass
+        elif name in MACROS:
             self.put(*MACROS[name], start, end)
         elif name in self.functions:
             self.put("WORD", name, start, end)
@@ -221,6 +249,33 @@ class _Lexer:
             near = nearest(name, [*MACROS, *sorted(NOISE | self.functions)])
             self._unknown(name, start, end, near)
             self.put("TEXT", name, start, end)
+        return end
+
+    def _expanded(self, name: str, start: int, end: int) -> int:
+        """The words that a macro of the author's stands for, all of them where it is used; so is what is wrong with them."""
+        count, body = self.macros[name]
+        arguments: list[str] = []
+        while len(arguments) < count and (found := argument(self.source.text, end)):
+            end = found[1]
+            arguments.append(found[0])
+        text = re.sub(r"#([1-9])", lambda m: arguments[int(m[1]) - 1] if int(m[1]) <= len(arguments) else "", body)
+        inner = Report()
+        if len(arguments) < count:
+            inner.add(UnknownMacro(f"`\\{name}` takes {count} argument{'s' * (count > 1)}"))
+        elif self.depth == MAX_EXPANSIONS:
+            inner.add(UnknownMacro(f"`\\{name}` comes to no end"))
+        lexer = replace(self, source=Source("", text), end=len(text), report=inner, depth=self.depth + 1, out=[])
+        at = 0
+        while at < len(text) and not inner.problems:
+            at = lexer.word(at)
+            if self.room[0] < len(lexer.out):
+                inner.add(UnknownMacro(f"`\\{name}` stands for too much"))
+        self.room[0] -= len(lexer.out)
+        notes = () if self.depth else (f"`\\{name}` stands for `{body if len(body) < 80 else body[:79] + '…'}`",)
+        for problem in inner.problems[:1]:
+            self.report.add(type(problem)(problem.message, Span(self.source, start, end), notes=(*notes, *problem.notes)))
+        self.out += [Word(word.type, word.value, start, end) for word in lexer.out]
+        return end
 
     def _unknown(self, name: str, start: int, end: int, near: str | None) -> None:
         span = Span(self.source, start, end)

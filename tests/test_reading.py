@@ -13,7 +13,8 @@ from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMathNode, LatexNod
 
 from einc.documents.document import Document
 from einc.documents.reading import damage, read
-from einc.errors import Source
+from einc.errors import Report, Source
+from einc.tokens import Word, words
 
 SEEDS = Path(__file__).parent.parent.parent / "shared" / "seeds"
 PAPERS = {  # displays, inline formulas, characters in fences that are no formulas
@@ -158,7 +159,8 @@ def test_markdown() -> None:
     one, two, three = "A b q link & 🎯", "In HTML", "Setext s"
     assert shown(document) == [
         (r"\mathbf{q}", one, False), ("x", one, False), ("z_t", one, False), ("w", one, False), ("b", one, False),
-        ("h_t", two, False), ("a +\nb", two, False), ("c = d \\\\\n  e = f", two, True), (r"u \| v", two, False), ("i_1", two, False),
+        ("h_t", two, False), ("a +\nb", two, False),
+        ("c = d \\\\\n  e = f", two, True), (r"u \| v", two, False), ("i_1", two, False),
         ("j_2", two, False), ("m = n", two, True), ("p\n- q", two, True), ("r_s", two, False), ("s = t", two, True),
         ("v = 1", two, True), ("w &= 2  \\\\\n x &= 3", two, True), ("y = 4", two, True), (r"z &= 5 \\ a &= 6", two, True),
         ("s", three, False), ("k + 1", three, False), ("n = 0", three, True),
@@ -266,6 +268,38 @@ def test_latex_agrees_with_pylatexenc() -> None:
     found = [(f.span.start, f.span.end) for f in read(Source("p.tex", text)).formulas]
     assert len(found) == 12
     assert all(a < start <= end < b for (a, b), (start, end) in zip(walked(nodes), found, strict=True))
+
+
+# macros
+
+MACROS = {"R": (1, r"R_{#1}{}_{d}{}^{k}"), "two": (2, "(#2, #1)"), "soft": (0, r"\operatorname{softmax}"), "x": (0, r"\fraq{1}"),
+          "loop": (0, r"1 + \loop"), "a": (0, r"\b\b\b\b"), "b": (0, r"\c\c\c\c"), "c": (0, "1 " * 10_000)}
+
+
+def lexed(text: str) -> tuple[list[Word], list[tuple[str, str]]]:
+    report = Report()
+    found = words(Source("p.ein", text), report, macros=MACROS)
+    return found, [(p.message, p.span.text if p.span else "") for p in report.problems]
+
+
+@pytest.mark.parametrize(("used", "meant"), [
+    (r"a = \R{t} b", r"a = R_{t}{}_{d}{}^{k} b"), (r"\R s'", r"R_{s}{}_{d}{}^{k}'"),
+    (r"\two{x}{\two y z} + \R\rho", "((z, y), x) + R_{ρ}_{d}^{k}"),
+    (r"\soft_s(L)", r"\operatorname{softmax}_s(L)"),
+])
+def test_a_macro_is_what_it_stands_for_where_it_is_used(used: str, meant: str) -> None:
+    (found, problems), (expected, _) = lexed(used), lexed(meant)
+    assert problems == []
+    assert [(w.type, w.value) for w in found] == [(w.type, w.value) for w in expected]
+    assert all(0 <= w.start <= w.end <= len(used) for w in found)
+
+
+@pytest.mark.parametrize(("text", "message", "where"), [
+    (r"y = \x + 1", r"`\fraq` is not a macro of the language", r"\x"), (r"y = \loop", r"`\loop` comes to no end", r"\loop"),
+    (r"\two{a", r"`\two` takes 2 arguments", r"\two"), (r"\a", r"`\c` stands for too much", r"\a"),
+])
+def test_what_is_wrong_with_a_macro_is_told_at_its_use(text: str, message: str, where: str) -> None:
+    assert lexed(text)[1] == [(message, where)]
 
 
 # any text

@@ -48,7 +48,8 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], in
     if not formula.display and not _SAYS.search(span.text):
         return
     report = Report()
-    found = parse_formula(document.source, report, functions, (span.start, span.end), formula.holes)
+    macros = {name: (m.arguments, m.body) for name, m in document.macros.items()}
+    found = parse_formula(document.source, report, functions, (span.start, span.end), formula.holes, macros)
     if report.errors or not found:
         problem = report.sorted()[0] if report.errors else None
         if formula.display or "=" in span.text or "←" in span.text or "leftarrow" in span.text:
