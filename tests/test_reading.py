@@ -296,7 +296,7 @@ def test_a_macro_is_what_it_stands_for_where_it_is_used(used: str, meant: str) -
 
 @pytest.mark.parametrize(("text", "message", "where"), [
     (r"y = \x + 1", r"`\fraq` is not a macro of the language", r"\x"), (r"y = \loop", r"`\loop` comes to no end", r"\loop"),
-    (r"\two{a", r"`\two` takes 2 arguments", r"\two"), (r"\a", r"`\c` stands for too much", r"\a"),
+    (r"\two{a", r"`\two` takes 2 arguments", r"\two"), (r"\a", r"`\a` stands for too much", r"\a"),
 ])
 def test_what_is_wrong_with_a_macro_is_told_at_its_use(text: str, message: str, where: str) -> None:
     assert lexed(text)[1] == [(message, where)]
