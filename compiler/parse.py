@@ -294,6 +294,11 @@ def _parse_line(source: Source, line: Line, report: Report) -> s.Statement | Non
 _PLAN = re.compile(r"^([ \t]*)plan[ \t]+[A-Za-z_]\w*[ \t]*:[^\n]*\n?((?:\1[ \t]+[^\n]*\n?|[ \t]*\n)*)", re.M)
 
 
+def plans(text: str, within: tuple[int, int] | None = None) -> tuple[tuple[int, int], ...]:
+    """Where the `plan` blocks of a text, or of a part of it, stand."""
+    return tuple(m.span() for m in _PLAN.finditer(text, *(within or (0, len(text)))))
+
+
 def parse(source: Source, report: Report, functions: frozenset[str] = frozenset()) -> s.SyntaxTree:
     """Every statement that can be read; what cannot is in the report. `plan` blocks are not mathematics and are left out.
 
@@ -312,7 +317,7 @@ def parse(source: Source, report: Report, functions: frozenset[str] = frozenset(
 def parse_part(source: Source, report: Report, functions: frozenset[str], within: tuple[int, int],
                holes: tuple[tuple[int, int], ...] = ()) -> s.SyntaxTree:
     """The statements of a part of a text; `holes` are ranges inside that are none of it."""
-    skip = (*holes, *(m.span() for m in _PLAN.finditer(source.text, *within)))
+    skip = (*holes, *plans(source.text, within))
     own = frozenset(_DEFINED.findall(source.text, *within))
     found: list[tuple[int, s.Statement | None]] = []
     lost: list[str] = []

@@ -70,6 +70,19 @@ FOREIGN = {
     "mathbb": "a set such as ℝ: shapes stand in declarations", "hline": "a table",
 }
 
+# Which spelling of a word is written, where there are several: in LaTeX, in Unicode, in ASCII.
+WRITTEN = {
+    "<=": (r"\le", "≤", "<="), ">=": (r"\ge", "≥", ">="), "!=": (r"\ne", "≠", "!="), ":=": (":=", "≔", ":="),
+    "<-": (r"\leftarrow", "←", "<-"), "subset": (r"\subseteq", "⊆", r"\subseteq"), "in": (r"\in", "∈", "in"),
+    "*": (r"\cdot", "·", "*"), "⊕": (r"\oplus", "⊕", "(+)"), "∞": (r"\infty", "∞", "inf"), "and": (r"\land", "and", "and"),
+    "or": (r"\lor", "or", "or"), "not": (r"\neg", "not", "not"), "with": (r"\text{with }", "with", "with"),
+    "sum": (r"\sum", "Σ", "sum"), "prod": (r"\prod", "∏", "prod"),
+}
+ACCENTS = {"hat": (r"\widehat", "\u0302"), "tilde": (r"\widetilde", "\u0303"), "bar": (r"\bar", "\u0304"), "cal": (r"\mathcal", "")}
+LATIN = {symbol: name for name, symbol in reversed(GREEK.items())}
+# Names that TeX itself sets upright, with a macro of their own.
+UPRIGHT = frozenset({"exp", "log", "sin", "cos", "tanh", "max", "min"})
+
 
 def edit_distance(a: str, b: str) -> int:
     """Levenshtein's distance."""

@@ -106,6 +106,11 @@ def _after_note(found: list[Word], at: int, sign: str) -> int:
     return len(found)
 
 
+def trivia(text: str) -> list[tuple[str, int, int]]:
+    """What the words leave out and a printer keeps: every "comment" and every "display" mark, and where it stands."""
+    return [(m.lastgroup or "", m.start(), m.end()) for m in _MASTER.finditer(text) if m.lastgroup in ("comment", "display")]
+
+
 def _braced(found: list[Word]) -> list[Word]:
     """What a fraction or a root takes without braces is one letter or one digit, as in TeX: `\\frac12` is `\\frac{1}{2}`."""
     out: list[Word] = []
