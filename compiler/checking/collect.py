@@ -13,6 +13,7 @@ from einc.checking.scripts import Vocabulary
 from einc.checking.signatures import Left, article, declared, left_side, stem_of
 from einc.errors import Help, Label, Problem, Span
 from einc.indices import Index
+from einc.printing.layout import alike
 from einc.problems import AssignsInput, BadDeclaration, DefinedTwice, OverridesNothing, RelationAsValue, TwoEquals, UpdateOutside
 
 
@@ -171,7 +172,7 @@ def _define(scope: Scope, found: Collected, entry: Entry, override: bool) -> Non
         raise OverridesNothing(f"there is no equation for `{signature.text}` to override", entry.span,
                                helps=(Help("remove `override`, or `use` the spec that defines it"),))
     if before is not None and not override:
-        if before.span.text == entry.span.text and before.span.source != entry.span.source:
+        if before.span.source != entry.span.source and alike(before.span, entry.span):
             return
         raise DefinedTwice(f"`{signature.text}` is defined twice", entry.span, "again here", Label(before.span, "defined here"),
                            helps=(Help("say `override` to replace the first"),))

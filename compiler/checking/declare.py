@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from einc import syntax as s
-from einc.checking.names import Name, head, index_name, size_name
+from einc.checking.names import Name, head, index_name, size_name, titled
 from einc.checking.scope import Function, Map, Parameter, Scope
 from einc.checking.sets import Structure, declared, extent_of, free_name, index_set, structures
 from einc.errors import Help, Label, Silent
 from einc.indices import Index
+from einc.printing.layout import alike
 from einc.problems import BadDeclaration, BadMap, DefinedTwice, NotYet, Reserved
 
 
@@ -144,7 +145,7 @@ def _map(scope: Scope, statement: s.Statement) -> None:
         raise BadMap("a map has one or more indices, each once", left.span, helps=(Help("write `map π(h) = … : g`"),))
     made = Map(name, letters, body, declared(scope, statement.tail[0].body), statement.span)
     before = scope.maps.get(name)
-    if before is not None and before.span.text != statement.span.text:
+    if before is not None and not alike(before.span, statement.span):
         raise DefinedTwice(f"map `{name}` is defined twice", statement.span, "again here", Label(before.span, "defined here"),
                            helps=(Help("give one of the two another name"),))
     scope.maps[name] = made
@@ -156,12 +157,12 @@ def _def(scope: Scope, statement: s.Statement) -> None:
             pass
         case _:
             raise BadDeclaration("a definition is written `def f(x) = …`", statement.span)
-    found = head(left)
+    found = titled(left)
     if found is None or found[0].accents or found[0].primes:
         raise BadDeclaration(f"`{left.span.text}` is no name for a function", left.span, helps=(Help("write `def f(x) = …`"),))
     name, scripts = found[0].python, found[1]
     before = scope.functions.get(name)
-    if name in scope.reserved or (before is not None and before.span.text != statement.span.text):
+    if name in scope.reserved or (before is not None and not alike(before.span, statement.span)):
         raise Reserved(f"`{name}` is a function already", left.span, helps=(Help("choose another name"),))
     own = tuple(x for script in scripts for x in _letters(script))
     withs = tuple(c.body for c in statement.clauses[1:] if isinstance(c.body, s.Relation))

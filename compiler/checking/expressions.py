@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from einc import syntax as s
 from einc.checking.calls import call, is_function
-from einc.checking.names import Name, head, index_name, size_name
+from einc.checking.names import Name, head, index_name, size_name, titled
 from einc.checking.ordering import place
 from einc.checking.predicates import binder, is_condition, predicate
 from einc.checking.rules import closed
@@ -171,7 +171,7 @@ def _quotient(context: Context, factors: tuple[s.Expression, ...], operators: tu
 
 def _applies(context: Context, factor: s.Expression, following: s.Expression) -> bool:
     """Whether the two are an application, of a function or a map."""
-    found = head(factor)
+    found = _function(context, factor)
     called = found is not None and (is_function(context, found[0]) or index_name(factor) in context.scope.maps)
     return called and _arguments(following)[0] is not None
 
@@ -267,7 +267,7 @@ def _applied(context: Context, factors: tuple[s.Expression, ...], operators: tup
     group, power = _arguments(following)
     if _is_one(factor) and isinstance(following, s.Group) and following.open == "[" and is_condition(following):
         return _indicator(context, following, factor.span.to(following.span)), at + 2
-    name = head(factor)
+    name = _function(context, factor)
     if name is not None and group is not None:
         span = factor.span.to(group.span)
         if index_name(factor) in context.indices:
@@ -285,6 +285,12 @@ def _applied(context: Context, factors: tuple[s.Expression, ...], operators: tup
         raise NeedsArguments(f"`{factor.span.text}` is a function and needs its argument in parentheses", factor.span,
                              helps=(Help(f"write `{factor.span.text}(…)`"),))
     return _factor(context, factor), at + 1
+
+
+def _function(context: Context, factor: s.Expression) -> tuple[Name, tuple[s.Script, ...]] | None:
+    """The head of a factor; of a function, with the label of its script."""
+    found = titled(factor)
+    return found if found is not None and is_function(context, found[0]) else head(factor)
 
 
 def _orders(name: Name) -> bool:

@@ -11,6 +11,7 @@ from einc.checking.scope import Loop, Mask, Members, Scope
 from einc.checking.sets import extent, extent_of
 from einc.checking.signatures import left_side, stem_of
 from einc.errors import Help, Label, Silent
+from einc.printing.layout import alike
 from einc.problems import BadDeclaration, DefinedTwice, OverridesNothing
 
 
@@ -40,7 +41,7 @@ def _set(scope: Scope, found: Collected, statement: s.Statement, loop: Loop) -> 
     signature = left_side(scope, left, "local", loop=loop).signature
     before = signature.members
     if id(signature) in found.entries or signature.role != "local" or (before is not None and not statement.override):
-        if before is not None and before.span.text == statement.span.text and before.span.source != statement.span.source:
+        if before is not None and before.span.source != statement.span.source and alike(before.span, statement.span):
             return
         raise DefinedTwice(f"`{signature.text}` is defined twice", statement.span, "again here",
                            Label(before.span if before is not None else signature.span, "defined here"),

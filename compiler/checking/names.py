@@ -90,6 +90,22 @@ def head(node: s.Expression) -> tuple[Name, tuple[s.Script, ...]] | None:
     return None
 
 
+def titled(node: s.Expression) -> tuple[Name, tuple[s.Script, ...]] | None:
+    """The head of what may be a function, with the label that its script begins with: `gelu_{\\text{tanh}}` is `gelu_tanh`."""
+    found = head(node)
+    match found:
+        case name, (s.Script("lower", content) as first, *rest) if not name.lower and content is not None:
+            items = content.items if isinstance(content, s.Group) and content.open == "{" else (content,)
+            factors = items[0].factors if isinstance(items[0], s.Product) and not any(items[0].operators) else items[:1]
+            if not isinstance(factors[0], s.Word) or not factors[0].quoted:
+                return found
+            left = s.Product(factors[1:], ("",) * (len(factors) - 1), content.span) if len(factors) > 2 else factors[-1]
+            kept = items[1:] if len(factors) == 1 else (left, *items[1:])
+            scripts = (replace(first, content=s.Group("{", "}", kept, content.span)), *rest) if kept else tuple(rest)
+            return replace(name, lower=(factors[0].text,)), scripts
+    return found
+
+
 def size_name(node: s.Expression) -> str | None:
     """`d_k`, `d_{\\text{model}}`, `T`: an extent's name, read whole; None where the node is no such name."""
     found = head(node)
