@@ -299,6 +299,16 @@ class AskedTwice(Problem):
     )
 
 
+class Transposed(Problem):
+    code = "E0219"
+    title = "a transpose"
+    example = "index f, g : feature(D)\ninput W_{f g}, x^f\noutput y^g = W_{f g}^T x^f"
+    explanation = (
+        "In index notation nothing is transposed: `W_{f g} x^f` sums over the first axis and `W_{f g} x^g` over the second. After a "
+        "name `^` begins a script, and a power of a name stands in parentheses: `(x)^T`."
+    )
+
+
 # E03xx: balance of indices
 
 

@@ -30,6 +30,7 @@ UNDER = {
     "E0205": "x_t", "E0207": "R", "E0208": "t", "E0209": "y_t = 2 x_t", "E0210": "moment(T)", "E0211": "softmax_t",
     "E0212": '"no_such_spec"', "E0213": "y_t = x_t", "E0214": "x_t^f", "E0215": "q", "E0216": "softcap(x_t)",
     "E0217": "attention(X = a)", "E0218": "attention(X = Y_t^f)",
+    "E0219": "^T",
     "E0301": "f",
     "E0302": "y_t^f = x_t", "E0304": "j", "E0305": "j", "E0306": "s", "E0308": "s", "E0309": "sum_s", "E0401": "t",
     "E0402": "(i a)", "E0404": "w_t", "E0405": "x_t = 1", "E0406": "x_t", "E0407": "n", "E0408": "x_t", "E0501": "sum_{s >= t}",
@@ -266,7 +267,7 @@ BAD = {
                                            *(f"def f{chr(98 + n)}(x) = f{chr(97 + n)}(x) f{chr(97 + n)}(x)" for n in range(20))])
                                 + "\ninput x_t\ny_t = fu(x_t)", ["E0113"]),
     "a large extent": ("index q : feature(" + " * ".join(f"(a_{n} + b_{n})" for n in range(60)) + ")\ny = 1", ["E0210"]),
-    "many alternatives": ("input x_t\noutput y = Σ_{t, " + ", ".join(f"(t ≤ {n} or t = {n + 2})" for n in range(40)) + "} x_{t+1}",
+    "many alternatives": ("input x_t\noutput y = Σ_{t, " + ", ".join(f"(t ≤ {n + 1} or t = {n + 3})" for n in range(40)) + "} x_{t+1}",
                           ["E0601"]),
     "a name that no file has": ('use "a\x00b"', ["E0212"]),
     "a long path": ('use "' + "a/" * 3000 + '"', ["E0212"]),

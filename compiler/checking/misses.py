@@ -10,7 +10,7 @@ from einc.checking.signatures import bare_label, reads_as_indices
 from einc.checking.slots import fits
 from einc.checking.values import Context
 from einc.errors import Help, Problem, Silent
-from einc.problems import NoSuchLabel, NoSuchSignature, Undeclared, UnreadableScript, WrongSet
+from einc.problems import NoSuchLabel, NoSuchSignature, Transposed, Undeclared, UnreadableScript, WrongSet
 from einc.spelling import nearest
 
 _MANY = 300  # names among which a similar one is looked for
@@ -27,6 +27,8 @@ def unmatched(context: Context, stem: Name, scripts: tuple[s.Script, ...], node:
     params = [p for p in context.params if p.name.stem == stem.stem]
     if not signatures and not params:
         return _undeclared(context, stem, scripts, node)
+    if scripts and signatures and (mark := _transposing(context, scripts[-1])) is not None:
+        return mark
     known = frozenset().union(*(p.name.labels for p in params), context.scope.labels(stem) if signatures else ())
     found = readings(scripts, context.vocabulary(known))
     have = tuple(f"`{x.text}`" for x in signatures[:6]) or tuple(f"`{p.name.text}` with {len(p.slots)} indices" for p in params)
@@ -46,6 +48,15 @@ def unmatched(context: Context, stem: Name, scripts: tuple[s.Script, ...], node:
     base = stem.text + "".join(x.span.text for x in scripts[:-1])
     return NoSuchSignature(f"no `{stem.text}` has these slots", node.span, notes=notes,
                            helps=(Help(f"for a power write `({base}){scripts[-1].span.text}`"),))
+
+
+def _transposing(context: Context, script: s.Script) -> Problem | None:
+    """`W_{f g}^T`, where T is no index."""
+    content = script.content.items[0] if isinstance(script.content, s.Group) and len(script.content.items) == 1 else script.content
+    if script.kind != "upper" or content is None or index_name(content) != "T" or context.vocabulary(frozenset()).index("T"):
+        return None
+    return Transposed("`^T` is read as a script here, and `T` is no index", script.span,
+                      helps=(Help("for the transpose leave it out: the indices say which axis is which", script.span, "", False),))
 
 
 def _powered(scripts: tuple[s.Script, ...]) -> bool:
