@@ -17,6 +17,7 @@ from einc.checking.collect import collect
 from einc.checking.declare import declare
 from einc.checking.elaborate import Work
 from einc.checking.layers import layers
+from einc.checking.lints import lints
 from einc.checking.loops import unfold
 from einc.checking.members import declare_masks, declare_sets
 from einc.checking.packing import packed
@@ -44,24 +45,27 @@ class Specs:
     prove: Callable[[TypedProgram, Report], None]
 
 
-def check(tree: s.SyntaxTree, specs: Specs, report: Report) -> TypedProgram | None:
+def check(tree: s.SyntaxTree, specs: Specs, report: Report, linted: bool = False) -> TypedProgram | None:
     """The program that the text means; None where it has errors, all of which are in the report."""
-    made = checked(tree, specs, report)
+    made = checked(tree, specs, report, linted)
     return None if made is None else made.program
 
 
-def checked(tree: s.SyntaxTree, specs: Specs, report: Report) -> Called | None:
-    """The program that the text means, and what the text claims of it; None where it has errors."""
+def checked(tree: s.SyntaxTree, specs: Specs, report: Report, linted: bool = False) -> Called | None:
+    """The program that the text means, and what the text claims of it; None where it has errors.
+
+    `linted`: what is sound and looks like a slip is told too.
+    """
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
     try:
-        return _checked(tree, specs, report, (tree.source.name,))
+        return _checked(tree, specs, report, (tree.source.name,), linted)
     except RecursionError:
         report.add(TooDeep("an expression is nested too deeply", Span(tree.source, 0, 0),
                            helps=(Help("name its parts in equations of their own"),)))
         return None
 
 
-def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...]) -> Called | None:
+def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...], linted: bool = False) -> Called | None:
     scope = Scope(report, library=_Library(specs, report, chain), infers=tree.own is not None)
     # Definitions come first, since a name means an application or a product by them.
     declare(scope, specs.prelude.statements)
@@ -88,6 +92,8 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
     if made is not None and not report.errors:
         audit(*made, report)
     claimed = [] if report.errors else [built(work, x, recurs, repeated) for x in stated]
+    if linted and not report.errors:
+        lints(work, tree, recurs)
     if report.errors or made is None:
         return None
     return Called(packed(made[0], made[1].ragged), made[1].folds, tuple(x for x in claimed if x is not None),

@@ -104,7 +104,7 @@ def check(source: Source, report: Report, *, strict: bool = False, proved: bool 
 def check_tree(tree: SyntaxTree, report: Report, *, strict: bool = False,
                proved: bool = True) -> tuple[TypedProgram | None, Account]:
     """The same for a text that is parsed, and what became of its equations where it is a paper's."""
-    found = checked(tree, _specs(), report)
+    found = checked(tree, _specs(), report, linted=tree.own is None)
     program = None if found is None else found.program
     if program is not None and proved:
         _prove(program, report)

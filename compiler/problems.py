@@ -304,8 +304,8 @@ class Transposed(Problem):
     title = "a transpose"
     example = "index f, g : feature(D)\ninput W_{f g}, x^f\noutput y^g = W_{f g}^T x^f"
     explanation = (
-        "In index notation nothing is transposed: `W_{f g} x^f` sums over the first axis and `W_{f g} x^g` over the second. After a "
-        "name `^` begins a script, and a power of a name stands in parentheses: `(x)^T`."
+        "In index notation nothing is transposed: `W_{f g} x^f` sums over the first axis and `W_{f g} x^g` over the second. After "
+        "a name `^` begins a script, and a power of a name stands in parentheses: `(x)^T`."
     )
 
 

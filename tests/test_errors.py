@@ -34,9 +34,10 @@ UNDER = {
     "E0301": "f",
     "E0302": "y_t^f = x_t", "E0304": "j", "E0305": "j", "E0306": "s", "E0308": "s", "E0309": "sum_s", "E0401": "t",
     "E0402": "(i a)", "E0404": "w_t", "E0405": "x_t = 1", "E0406": "x_t", "E0407": "n", "E0408": "x_t", "E0501": "sum_{s >= t}",
-    "E0502": "sum_{r'}", "E0503": "L_{t s}", "E0504": "sum_{s <= t, s > t}", "E0505": "1[s < t] L_{t s}", "E0506": "_{s <= t, u > s}", "E0507": "y_{t s}",
+    "E0502": "sum_{r'}", "E0503": "L_{t s}", "E0504": "sum_{s <= t, s > t}", "E0505": "1[s < t] L_{t s}", "E0506": "_{s <= t, u > s}",
+    "E0507": "y_{t s}",
     "E0508": "sum_{s <= t}", "E0601": "w_{t+j}", "E0602": "h / 2", "E0604": "x^c",
-    "W0301": "h", "W0310": "sum_{s <= t}",
+    "W0301": "h", "W0310": "sum_{s <= t}", "W0903": "z_t", "W0905": "δ_t^t",
     "E0701": "topk_{s}(x_{t s}, n)", "E0705": "z ← z + Σ_{s in 1..T} x_s", "E0702": "z ← z + x_s", "E0703": "w",
     "E0704": "z ← z + exp(x_s - m')",
 }
@@ -255,7 +256,7 @@ BAD = {
     "a long sum": ("input x_t\ny_t = " + " - ".join(["x_t"] * 3000), ["E0113"]),
     "a long product": ("input x_t\ny_t = " + " ".join(["x_t"] * 3000), ["E0113"]),
     "a long name": ("y_t = " + "x" * 50_000, ["E0201"]),
-    "a long script": ("index aa : feature(A)\ninput x_{" + "a" * 2000 + "}\ny = 1", []),
+    "a long script": ("index aa : feature(A)\ninput x_{" + "a" * 2000 + "}\ny = 1", ["W0903"]),
     "a long number": ("y = " + "9" * 5000, ["E0117"]),
     "a large power of ten": ("dim W = 1e99999999\ny = W", ["E0117"]),
     "a long line": ("y = 1" + " " * 100_000 + "+ 1", []),
@@ -267,7 +268,8 @@ BAD = {
                                            *(f"def f{chr(98 + n)}(x) = f{chr(97 + n)}(x) f{chr(97 + n)}(x)" for n in range(20))])
                                 + "\ninput x_t\ny_t = fu(x_t)", ["E0113"]),
     "a large extent": ("index q : feature(" + " * ".join(f"(a_{n} + b_{n})" for n in range(60)) + ")\ny = 1", ["E0210"]),
-    "many alternatives": ("input x_t\noutput y = Σ_{t, " + ", ".join(f"(t ≤ {n + 1} or t = {n + 3})" for n in range(40)) + "} x_{t+1}",
+    "many alternatives": ("input x_t\n"
+                          "output y = Σ_{t, " + ", ".join(f"(t ≤ {n + 1} or t = {n + 3})" for n in range(40)) + "} x_{t+1}",
                           ["E0601"]),
     "a name that no file has": ('use "a\x00b"', ["E0212"]),
     "a long path": ('use "' + "a/" * 3000 + '"', ["E0212"]),

@@ -30,7 +30,8 @@ def problems(text: str, indices: str = INDICES, strict: bool = False) -> list[Pr
 
 
 def codes(text: str, indices: str = INDICES, strict: bool = False) -> list[str]:
-    return [p.code for p in problems(text, indices, strict)]
+    """The codes of what is wrong; texts of one test share their declarations, so some use not all of them."""
+    return [p.code for p in problems(text, indices, strict) if p.code != "W0903"]
 
 
 def typed(text: str, indices: str = INDICES) -> TypedProgram:

@@ -9,7 +9,7 @@ from einc.checking.calls import call, is_function
 from einc.checking.names import Name, head, index_name, size_name, titled
 from einc.checking.ordering import place
 from einc.checking.predicates import binder, is_condition, predicate
-from einc.checking.rules import closed
+from einc.checking.rules import closed, idle
 from einc.checking.spec_calls import is_spec_call, spec_call, spec_name
 from einc.checking.tensors import map_value, read
 from einc.checking.values import Context, Occurrence, Value, literal, merged, multiplied, once
@@ -24,7 +24,6 @@ from einc.problems import (
     BoundTwice,
     CutDomain,
     DoubleScript,
-    IdleBinder,
     IndicatorFactor,
     NeedsArguments,
     NoNumber,
@@ -51,7 +50,6 @@ from einc.terms import (
     conjuncts,
     const,
     free_indices,
-    reads,
     walk,
 )
 
@@ -214,7 +212,7 @@ def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.E
         refuse_indicator(inner.term, bound, rest[0].span)
     full = both(under.domain, context.restricted(under.bound), inner.domain)
     _not_cut(inner, bound, full, under.said, operator.span)
-    _runs_over(context, bound, inner, operator, rest)
+    idle(context, bound, inner, operator.span, rest[0].span.to(rest[-1].span))
     term = Fold(fold, under.bound, full, inner.term)
     context.made.places.setdefault(term, context.site or operator.span)
     if all(not free_indices(full) & {i} for i in bound) and (under.said or inner.stated & bound):
@@ -222,21 +220,6 @@ def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.E
     free = {i: o for i, o in inner.free.items() if i not in bound}
     return Value(term, TRUE, free, inner.stated - bound, {i: d for i, d in inner.lines.items() if i not in bound},
                  inner.bound.union(bound), inner.summed)
-
-
-def _runs_over(context: Context, bound: frozenset[Index], inner: Value, operator: s.Expression,
-               rest: tuple[s.Expression, ...]) -> None:
-    """What a big operator runs over has its index, unless it counts: `Σ_{s ≤ t} 1`."""
-    present = free_indices(inner.term) | free_indices(inner.domain)
-    if context.letters is not None:  # a definition is not blamed for what it is applied to
-        return
-    for index in sorted(bound - present, key=lambda i: i.name):
-        if present or any(True for _ in reads(inner.term)):
-            body = rest[0].span.to(rest[-1].span)
-            context.report.add(IdleBinder(
-                f"`{operator.span.text}` runs over `{index}`, which what stands after it does not have", operator.span, "",
-                Label(body, f"has no `{index}`"),
-                helps=(Help(f"write `{index}` where it is meant, or count on purpose: `({operator.span.text} 1)`"),)))
 
 
 def _not_cut(inner: Value, bound: frozenset[Index], domain: Term, said: bool, span: Span) -> None:

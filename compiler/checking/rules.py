@@ -8,8 +8,8 @@ from fractions import Fraction
 from einc.checking.values import Context, Occurrence, Value
 from einc.errors import Help, Label, Span
 from einc.indices import Index
-from einc.problems import BoundAndFree, FreeOnRight, SameLevel, TemporalSum, ThreeTimes, TwoReadings
-from einc.terms import TRUE, Apply, Const, Fold, Position, Read, Size, Term, both, conjuncts, free_indices
+from einc.problems import BoundAndFree, FreeOnRight, IdleBinder, SameLevel, TemporalSum, ThreeTimes, TwoReadings
+from einc.terms import TRUE, Apply, Const, Fold, Position, Read, Size, Term, both, conjuncts, free_indices, reads
 
 _PAIR = 2
 
@@ -90,6 +90,18 @@ def _temporal(index: Index, found: tuple[Occurrence, ...], labels: list[Label], 
 
 def _sum(text: str, first: Occurrence, binder: str, certain: bool = True) -> Help:
     return Help(text, first.factor.before() if first.factor else None, binder if first.factor else None, certain)
+
+
+def idle(context: Context, bound: frozenset[Index], inner: Value, operator: Span, body: Span) -> None:
+    """What a big operator runs over has its index, unless it counts: `Σ_{s ≤ t} 1`. A definition is not blamed for its argument."""
+    present = free_indices(inner.term) | free_indices(inner.domain)
+    if context.letters is not None or not (present or any(True for _ in reads(inner.term))):
+        return
+    for index in sorted(bound - present, key=lambda i: i.name):
+        context.report.add(IdleBinder(
+            f"`{operator.text}` runs over `{index}`, which what stands after it does not have", operator, "",
+            Label(body, f"has no `{index}`"),
+            helps=(Help(f"write `{index}` where it is meant, or count on purpose: `({operator.text} 1)`"),)))
 
 
 _SIGNS = {"le": "≤", "lt": "<", "eq": "=", "ne": "≠", "and": "and", "or": "or", "add": "+", "sub": "-", "mul": "", "div": "/"}

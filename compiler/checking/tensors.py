@@ -15,7 +15,7 @@ from einc.checking.slots import match_slots, packed_set, standing
 from einc.checking.values import Context, Occurrence, Parameter, Value, literal, merged, once
 from einc.errors import Help, Problem, Silent, Span
 from einc.indices import Index, IndexSet, number
-from einc.problems import AmbiguousScript, NotApplicable, UnreadableScript, WrongArguments, WrongSet, WrongType
+from einc.problems import AmbiguousScript, IdleDelta, NotApplicable, UnreadableScript, WrongArguments, WrongSet, WrongType
 from einc.terms import (
     ONE,
     TRUE,
@@ -292,6 +292,9 @@ def _kronecker(context: Context, stem: Name, scripts: tuple[s.Script, ...], span
         sign = Apply("sub", (Apply("mul", (const(2), y)), const(2 * start + 1)))
         return Value(Where(Apply("eq", (x, other)), sign), TRUE, free, integer=True)
     same = Apply("eq", (x, y))
+    if a.index == b.index and (not a.index.set.summed or a.level == b.level):
+        context.report.add(IdleDelta(f"`{span.text}` is 1 everywhere", span, helps=(
+            Help("leave it out, or prime one of its indices"),)))
     if a.index.set.summed:
         return Value(Where(same, ONE), TRUE, free, integer=True)
     return Value(ONE, same, free, frozenset({a.index, b.index}), integer=True)

@@ -1,0 +1,144 @@
+"""What is told of texts that could be sound: domains without a point, and what looks like a slip."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from texts import codes, problems
+
+from einc import pipeline
+from einc.domains import empty
+from einc.errors import Report, Source
+from einc.indices import Index, IndexSet, size
+from einc.terms import Apply, Position, Term, both, const
+
+SHIPPED = sorted((Path(__file__).parent.parent / "specs").rglob("*.ein"))
+
+# domains
+
+T, S = (Index(name, IndexSet("time", size("T"))) for name in "ts")
+LEAVES = st.sampled_from([Position(T), Position(S), const(1), const(3)])
+LINES = st.tuples(LEAVES, st.integers(-2, 2)).map(lambda x: Apply("add", (x[0], const(x[1]))))
+ATOMS = st.tuples(st.sampled_from(["le", "lt", "eq", "ne"]), LINES, LINES).map(lambda x: Apply(x[0], x[1:]))
+DOMAINS = st.lists(ATOMS | st.lists(ATOMS, min_size=2, max_size=2).map(lambda x: Apply("or", tuple(x))), min_size=1, max_size=4)
+
+
+def holds(term: Term, at: dict[Index, int]) -> bool:
+    def of(x: Term) -> int:
+        match x:
+            case Position(index):
+                return at[index]
+            case Apply("add", args):
+                return sum(map(of, args))
+        return int(x.value)  # type: ignore[union-attr]
+
+    assert isinstance(term, Apply)
+    match term.op:
+        case "and":
+            return all(holds(a, at) for a in term.args)
+        case "or":
+            return any(holds(a, at) for a in term.args)
+    a, b = map(of, term.args)
+    return {"le": a <= b, "lt": a < b, "eq": a == b, "ne": a != b}[term.op]
+
+
+@settings(max_examples=300, deadline=None)
+@given(DOMAINS)
+def test_a_domain_called_empty_has_no_point(atoms: list[Apply]) -> None:
+    domain = both(*atoms)
+    if empty(domain) and isinstance(domain, Apply):
+        for extent in (1, 2, 5):
+            points = itertools.product(range(1, extent + 1), repeat=2)
+            assert not any(holds(domain, {T: t, S: s}) for t, s in points)
+
+
+@pytest.mark.parametrize("under", ["s ≤ t, s > t", "s < t, t < s", "s < 1", "s > T", "s ∈ (t, t]", "s = t, s < t", "s ≤ t - T",
+                                   "s ∈ (t - 4, t], s > t + 1", "(s > t or s < 1), s ≤ t", "s = t, s ≠ t"])
+def test_a_sum_over_nothing(under: str) -> None:
+    assert "E0504" in codes(f"input x_s\noutput y_t = Σ_{{{under}}} x_s x_t : all")
+
+
+@pytest.mark.parametrize("under", ["s ≤ t", "s < t", "s ∈ (t - W, t]", "s > t - W, s ≤ t", "s = t", "s ≤ 3", "s > 4, s ≤ t",
+                                   "(s > t - 2 or s < 3), s ≤ t", "doc_s = doc_t", "s ≤ t - W"])
+def test_a_sum_with_empty_rows_is_fine(under: str) -> None:
+    assert codes(f"dim W\ninput x_s\ninput doc_t : int\noutput y_t = Σ_{{{under}}} x_s x_t : all") == []
+
+
+def test_masks_that_exclude_each_other() -> None:
+    text = "input L_{t s}\nmask L_{t s} : s ≤ t\nmask L_{t s} : s > t\noutput y_t = Σ_s L_{t s} : all"
+    (problem,) = problems(text)
+    assert problem.code == "E0504"
+    assert [x.span.text for x in problem.labels] == ["mask L_{t s} : s > t"]
+    (problem,) = problems(text.replace("Σ_s L_{t s}", "Σ_s softmax_s(L_{t s})"))
+    assert problem.code == "E0504"
+    assert problem.span is not None
+    assert problem.span.source.name == "spec.ein", "what a definition runs over is told where it is applied"
+
+
+# slips
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda x: x.stem)
+def test_the_specs_that_come_with_einc_have_no_slip(file: Path) -> None:
+    report = Report()
+    assert pipeline.check(pipeline.read_source(file, report), report, strict=True) is not None, report.problems
+
+
+@pytest.mark.parametrize(("line", "under"), [
+    ("input z_t", "z_t"), ("weight W_f", "W_f"), ("dim N", "N"), ("dim N = 4", "N"), ("map π(h) = h : h", "π"),
+    ("def twice(x) = 2 x", "twice"), ("set S_t = topk_{s ≤ t}(x_s + x_t, 2)", "S_t"),
+])
+def test_what_is_declared_and_not_used(line: str, under: str) -> None:
+    (problem,) = problems(f"{line}\ninput x_t\noutput y_t = 2 x_t")
+    assert problem.code == "W0903"
+    assert problem.span is not None
+    assert problem.span.text == under
+
+
+@pytest.mark.parametrize("text", [
+    "input x_t\noutput y_t = x_t",
+    "input x_t, z_t\nu_t = z_t\noutput y_t = x_t",
+    "input x_s\ninput doc_t : int\nmask A_{t s} : s ≤ t, doc_t = doc_s\nA_{t s} = x_t x_s\noutput y_t = Σ_s A_{t s}",
+    "dim N\ninput x_s\noutput y_t = Σ_{s ∈ (t - N, t]} x_s",
+    "dim N\nindex i : feature(2 N)\ninput x^i\noutput y = Σ_i x^i",
+    "dim n\ninput x_s, v_s\nset S_t = topk_{s ≤ t}(x_s x_t, n)\noutput y_t = Σ_{s ∈ S_t} v_s",
+    "map π(h) = ceil(h G / H) : g\ninput x_g\noutput y_h = x_{π(h)}",
+    "def twice(x) = 2 x\ndef four(x) = twice(twice(x))\ninput x_t\noutput y_t = four(x_t)",
+    "input x_t, z_t\nclaim x_t z_t = z_t x_t\noutput y_t = x_t",
+    "index q : time(T_r)\ninput x_{r q}\noutput y_{r q} = x_{r q}",
+    'use "attention"\ninput b_t\noutput B_t^f = X_t^f b_t',
+    "input x_s\nz = 0\nfor s in 1..T:\n    z ← z + x_s\noutput z",
+])
+def test_what_is_used_is_not_told(text: str) -> None:
+    assert [p.code for p in problems(text, "" if "use" in text else "index t, s : time(T)\nindex h : head(H)\nindex g : head(G)\n"
+                                     "index r : request(R)\n")] == []
+
+
+def test_a_slip_is_no_second_problem_of_an_error() -> None:
+    assert [p.code for p in problems("input x_t, z_t\noutput y_t = 2 x_t z_q")] == ["E0204"]
+
+
+def test_slips_are_told_of_the_file_itself(tmp_path: Path) -> None:
+    (tmp_path / "base.ein").write_text("index t : time(T)\ninput x_t, z_t\noutput y_t = 2 x_t\n", encoding="utf-8")
+    top = tmp_path / "top.ein"
+    top.write_text('use "base"\noutput u_t = 3 y_t\n', encoding="utf-8")
+    report = Report()
+    pipeline.check(pipeline.read_source(top, report), report)
+    assert report.problems == []
+
+
+def test_a_delta_of_one_index() -> None:
+    assert codes("input x_t\noutput y_t = δ_t^t x_t") == ["W0905"]
+    assert codes("input x_f\noutput y_f = δ_{(f)}^{(f)} x_f") == ["W0905"]
+    assert codes("input x_f\noutput y_f = δ_f^{f'} x_{f'}") == []
+    assert codes("input x_t\noutput y_t = δ_d^d x_t") == [], "a trace"
+
+
+def test_strict_refuses_a_slip() -> None:
+    report = Report()
+    source = Source("a.ein", "index t : time(T)\ninput x_t, z_t\noutput y_t = x_t\n")
+    assert pipeline.check(source, report, strict=True) is None
