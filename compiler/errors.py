@@ -94,7 +94,8 @@ class Problem(Exception):  # noqa: N818, it is the noun of the whole house
     registry: ClassVar[dict[str, type[Problem]]] = {}
 
     def __init__(self, message: str, span: Span | None = None, label: str = "", *labels: Label,
-                 notes: tuple[str, ...] = (), helps: tuple[Help, ...] = ()) -> None:
+                 notes: tuple[str, ...] = (), helps: tuple[Help, ...] = (), once: object = None,
+                 against: tuple[Span, ...] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.span = span
@@ -102,6 +103,8 @@ class Problem(Exception):  # noqa: N818, it is the noun of the whole house
         self.labels = labels
         self.notes = notes
         self.helps = helps
+        self.once = once  # the slip behind it: another problem with the same one is not told again
+        self.against = against  # the lines it was held against: where one of them is wrong itself, this follows from it
 
     def __init_subclass__(cls) -> None:
         if cls.code:
@@ -126,6 +129,19 @@ class Report:
             self.told.add(key)
             self.problems.append(problem)
 
+    def settle(self) -> None:
+        """Leaves out what follows from another problem: the same slip told before, or held against a line that is wrong."""
+        told: set[object] = set()
+        wrong = {_line(p.span): p for p in reversed(self.sorted()) if p.span is not None and p.severity == "error"}
+        kept: set[int] = set()
+        for problem in self.sorted():
+            known = problem.once is not None and problem.once in told
+            blamed = [wrong.get(_line(span), problem) for span in problem.against]
+            if not known and all(p is problem or p.against for p in blamed):
+                kept.add(id(problem))
+                told.add(problem.once)
+        self.problems = [p for p in self.problems if id(p) in kept]
+
     @property
     def errors(self) -> list[Problem]:
         return [p for p in self.problems if p.severity == "error"]
@@ -136,6 +152,10 @@ class Report:
 
     def sorted(self) -> list[Problem]:
         return sorted(self.problems, key=lambda p: (p.span.source.name, p.span.start) if p.span else ("", -1))
+
+
+def _line(span: Span) -> tuple[str, int]:
+    return span.source.name, span.source.position(span.start)[0]
 
 
 class EincError(Exception):

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from einc.errors import Help, Label, Report, Source, Span
-from einc.problems import StrayCloser, TooDeep, Unclosed
+from einc.problems import StrayCloser, TooDeep, Unclosed, Unexpected
+from einc.spelling import HEADS, KEYWORDS, nearest
 from einc.tokens import Macros, Word, words
 
 MAX_DEPTH = 100
@@ -21,6 +22,8 @@ _OPENERS = {"LPAR": "(", "LSQB": "[", "LBRACE": "{"}
 _CLOSERS = {"RPAR": ")", "RSQB": "]", "RBRACE": "}"}
 _PARTNERS = {"LPAR": ")", "LSQB": "]", "LBRACE": "}"}
 _BREAKS = ("NEWLINE", "LINEEND")
+_NO_EQUATION = ("WORD", "GREEK", "NUMBER", "TEXT", "ACCENT", "STRING", *(word.upper() for word in KEYWORDS))  # after its first name
+_SHORTEST = 2
 _END = Word("LINEEND", "", 0, 0)
 
 
@@ -191,3 +194,15 @@ def _stray(source: Source, stack: list[Word], word: Word, report: Report) -> Non
     report.add(Unclosed(f"`{_OPENERS[opener.type]}` is not closed before `{_CLOSERS[word.type]}`",
                         Span(source, opener.start, opener.end), "opened here", Label(span, "found here"),
                         helps=(Help(f"insert `{closer}` before it", span.before(), closer, False),)))
+
+
+def headed(source: Source, line: Line, report: Report) -> Line:
+    """A line that begins with a word that is almost one of the language, read as if it were; an equation has a name there."""
+    first, after = line.words[0], line.words[1] if len(line.words) > 1 else None
+    near = nearest(first.value, HEADS) if first.type == "WORD" and first.value not in HEADS else None
+    if near is None or after is None or after.type not in _NO_EQUATION or len(first.value) < _SHORTEST:
+        return line
+    span = Span(source, first.start, first.end)
+    report.add(Unexpected(f"no line begins with `{first.value}`", span,
+                          helps=(Help(f"there is a word that is similar: `{near}`", span, near),)))
+    return replace(line, words=(Word(near.upper(), near, first.start, first.end), *line.words[1:]), broken=True)

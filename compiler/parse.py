@@ -17,7 +17,7 @@ from lark.lexer import Lexer
 
 from einc import syntax as s
 from einc.errors import Help, Report, Source, Span
-from einc.lines import Line, formula, lines
+from einc.lines import Line, formula, headed, lines
 from einc.problems import NotText, Unexpected
 from einc.spelling import KEYWORDS
 from einc.tokens import Macros, Word
@@ -282,6 +282,7 @@ def _parse_line(source: Source, line: Line, report: Report) -> s.Statement | Non
         return None
     parser, build = _parser()
     build.source = source
+    line = headed(source, line, report)
     try:
         statement: s.Statement = parser.parse(line.words)  # type: ignore[assignment]
         return replace(statement, broken=line.broken)

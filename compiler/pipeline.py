@@ -108,6 +108,7 @@ def check_tree(tree: SyntaxTree, report: Report, *, strict: bool = False,
     program = None if found is None else found.program
     if program is not None and proved:
         _prove(program, report)
+    report.settle()
     return (None if report.errors or (strict and report.warnings) else program), Account() if found is None else found.account
 
 

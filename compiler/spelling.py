@@ -32,6 +32,8 @@ KEYWORDS = frozenset({
     "plan", "with", "as", "in", "and", "or", "not", "assuming",
 })
 
+HEADS = ("index", "dim", "input", "weight", "output", "mask", "map", "set", "def", "use", "override", "for", "claim", "section")
+
 # Macros that say nothing: spacing, sizing, and how a formula is set.
 NOISE = frozenset({
     "quad", "qquad", "left", "right", "middle", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "biggl", "biggr",

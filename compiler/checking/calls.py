@@ -11,7 +11,7 @@ from einc.checking.predicates import binder
 from einc.checking.scope import CALLABLE, UNIFORM, Function
 from einc.checking.tensors import left_out
 from einc.checking.values import Context, Occurrence, Parameter, Value, gather, merged, once
-from einc.errors import Help, Problem, Span
+from einc.errors import Help, Problem, Silent, Span
 from einc.indices import Index, primed
 from einc.primitives import PRIMITIVES
 from einc.problems import Circular, IndicatorFactor, NoDomain, TooDeep, WrongArguments
@@ -149,6 +149,8 @@ class _Call:
                 raise WrongArguments(f"the argument of `{self.function.name}` does not depend on `{index}`", node.span,
                                      helps=(Help("the index in the function's script stands in its argument"),))
             if not index.set.summed and index not in said:
+                if any(c in self.context.scope.lost for c in node.span.text):
+                    raise Silent("told with its mask")
                 raise NoDomain(f"`{self.function.name}` runs over `{index}`, and nothing says over which part of {index.set}",
                                node.span,
                                helps=(Help(f"write `{self.function.name}_{{{index} ≤ …}}(…)`, a `mask`, or `mask … : all`"),))

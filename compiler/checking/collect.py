@@ -14,7 +14,18 @@ from einc.checking.signatures import Left, article, declared, left_side, stem_of
 from einc.errors import Help, Label, Problem, Span
 from einc.indices import Index
 from einc.printing.layout import alike
-from einc.problems import AssignsInput, BadDeclaration, DefinedTwice, OverridesNothing, RelationAsValue, TwoEquals, UpdateOutside
+from einc.problems import (
+    AssignsInput,
+    BadDeclaration,
+    BoundAndFree,
+    DefinedTwice,
+    ForeignIndex,
+    FreeOnRight,
+    OverridesNothing,
+    RelationAsValue,
+    TwoEquals,
+    UpdateOutside,
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,7 @@ class Entry:
     loop: Loop = OPEN
     update: bool = False
     rank: int | None = None
+    name: Span | None = None  # where the left side is written
 
 
 @dataclass
@@ -141,7 +153,8 @@ def _entry(scope: Scope, clause: s.Clause, relation: s.Relation, restrictions: l
     left = left_side(scope, relation.operands[0], "local", declare=not update, loop=loop)
     if clause.alias:
         left.signature.alias = clause.alias
-    return Entry(left, relation.operands[1], tuple(restrictions), tuple(withs), clause.span, broken, loop, update)
+    return Entry(left, relation.operands[1], tuple(restrictions), tuple(withs), clause.span, broken, loop, update,
+                 name=relation.operands[0].span)
 
 
 def _is_equation(scope: Scope, clause: s.Clause, body: s.Relation, first: bool) -> bool:
@@ -170,6 +183,7 @@ def _define(scope: Scope, found: Collected, entry: Entry, override: bool) -> Non
     before = found.entries.get(id(signature))
     if before is None and override:
         raise OverridesNothing(f"there is no equation for `{signature.text}` to override", entry.span,
+                                once=(signature.name.stem, "tensor"),
                                helps=(Help("remove `override`, or `use` the spec that defines it"),))
     if before is not None and not override:
         if before.span.source != entry.span.source and alike(before.span, entry.span):
@@ -224,3 +238,10 @@ def _update(scope: Scope, found: Collected, entry: Entry) -> None:
         raise DefinedTwice(f"`{signature.text}` is updated in two blocks of rounds", entry.span, "again here",
                            Label(before.span, "updated here"), helps=(Help("give the second its own name and start"),))
     found.updates.append(entry)
+
+
+def beside(problem: Problem, entry: Entry | None) -> Problem:
+    """An index that is not on the left is shown with the left side."""
+    if isinstance(problem, FreeOnRight | BoundAndFree | ForeignIndex) and entry is not None and entry.name is not None:
+        problem.labels += (Label(entry.name, "the left side"),)
+    return problem

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from einc import syntax as s
-from einc.checking.collect import Collected, Entry
+from einc.checking.collect import Collected, Entry, beside
 from einc.checking.expressions import value
 from einc.checking.names import Name, head, index_name
 from einc.checking.ordering import choose
@@ -135,7 +135,7 @@ class Work:
         try:
             self._read(signature, entry, made, report)
         except Problem as problem:
-            report.add(problem)
+            report.add(beside(problem, entry))
             signature.stated = frozenset(range(len(signature.slots)))  # so that its readers are not blamed for what it lacks
         except _Deeper:
             made.drop()
@@ -188,7 +188,7 @@ class Work:
             equation = Equation(signature.key, terms, domain, result.term, " ".join(entry.span.text.split()))
             self.updates.setdefault(rounds, []).append(equation)
         except Problem as problem:
-            report.add(problem)
+            report.add(beside(problem, entry))
             self.scope.lost.add(signature.name.base)
         for found in report.problems if not entry.broken else ():
             self.report.add(found)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from einc import syntax as s
 from einc.checking.collect import Collected
 from einc.checking.declare import defined_in
+from einc.checking.names import Name
 from einc.checking.scope import Loop, Mask, Members, Scope
 from einc.checking.sets import extent, extent_of
 from einc.checking.signatures import left_side, stem_of
@@ -27,7 +28,7 @@ def declare_masks(scope: Scope, statements: Iterable[tuple[s.Statement, Loop]]) 
     """Every mask, told to the tensor that it restricts."""
     for statement, loop in statements:
         if statement.keyword == "mask":
-            with scope.telling(statement):
+            with scope.telling(statement, (x for c in statement.clauses for x in stem_of(c.body))):
                 _mask(scope, statement, loop)
 
 
@@ -67,6 +68,7 @@ def _mask(scope: Scope, statement: s.Statement, loop: Loop) -> None:
             if any(x in scope.lost for x in stem_of(clause.body)):
                 raise Silent("told with the tensor")
             raise OverridesNothing(f"nothing defines `{clause.body.span.text}`, so a mask has nothing to restrict", clause.span,
+                                   once=(Name(stem_of(clause.body)[0]), "tensor"),
                                    helps=(Help("declare or define it with these indices"),))
         total = len(statement.tail) == 1 and isinstance(statement.tail[0].body, s.Word) and statement.tail[0].body.text == "all"
         if statement.override:

@@ -9,10 +9,11 @@ from einc.checking.scripts import Reading, labelled, readings
 from einc.checking.signatures import bare_label, reads_as_indices
 from einc.checking.slots import fits
 from einc.checking.values import Context
-from einc.errors import Help, Problem, Silent
+from einc.errors import Help, Label, Problem, Silent
 from einc.problems import NoSuchLabel, NoSuchSignature, Transposed, Undeclared, UnreadableScript, WrongSet
 from einc.spelling import nearest
 
+_SHOWN = 3  # declarations of one name that a message points at
 _MANY = 300  # names among which a similar one is looked for
 
 
@@ -33,20 +34,24 @@ def unmatched(context: Context, stem: Name, scripts: tuple[s.Script, ...], node:
     found = readings(scripts, context.vocabulary(known))
     have = tuple(f"`{x.text}`" for x in signatures[:6]) or tuple(f"`{p.name.text}` with {len(p.slots)} indices" for p in params)
     notes = (f"declared {'is' if len(have) == 1 else 'are'} {', '.join(have)}",)
+    places = tuple(x.span for x in signatures[:_SHOWN])
+    shown = tuple(Label(x, "declared here") for x in places)
     if not found:
-        return _unreadable(context, stem, scripts, node, known, notes)
+        return _unreadable(context, stem, scripts, node, known, notes, shown)
+    used = (stem, *sorted(str([i.index and i.index.set for i in r]) for r in found))
     names = {labelled(stem, r)[0] for r in found}
     counts = {(name, len(items)) for name, items in (labelled(stem, r) for r in found)}
     same_count = [x for x in signatures if (x.name, len(x.slots)) in counts]
     if same_count:
         return _wrong_set(context, same_count[0], stem, found, node, notes)
     if signatures and not any(x.name in names for x in signatures) and context.scope.labels(stem):
-        return NoSuchLabel(f"`{node.span.text}` is none of the tensors named `{stem.base}`", node.span,
+        return NoSuchLabel(f"`{node.span.text}` is none of the tensors named `{stem.base}`", node.span, "", *shown,
+                           once=("label", stem, frozenset(names)), against=places,
                            notes=(*notes, f"its labels are {_listed(context.scope.labels(stem))}"))
     if not _powered(scripts):
-        return NoSuchSignature(f"no `{stem.text}` has these slots", node.span, notes=notes)
+        return NoSuchSignature(f"no `{stem.text}` has these slots", node.span, "", *shown, notes=notes, once=used, against=places)
     base = stem.text + "".join(x.span.text for x in scripts[:-1])
-    return NoSuchSignature(f"no `{stem.text}` has these slots", node.span, notes=notes,
+    return NoSuchSignature(f"no `{stem.text}` has these slots", node.span, "", *shown, notes=notes, once=used, against=places,
                            helps=(Help(f"for a power write `({base}){scripts[-1].span.text}`"),))
 
 
@@ -77,13 +82,15 @@ def _wrong_set(context: Context, signature: Signature, stem: Name, found: list[R
         if name == signature.name and len(items) == len(signature.slots):
             for slot, item in zip(signature.slots, items, strict=True):
                 if not fits(context.scope, slot, item) and item.index is not None:
-                    return WrongSet(f"index `{item.text}` runs over {item.index.set}, but the slot is {slot.set}", item.span,
-                                    notes=notes)
-    return WrongSet(f"`{node.span.text}` has an index in a slot of another set", node.span, notes=notes)
+                    return WrongSet(f"index `{item.text}` runs over {item.index.set}, but the slot is {slot.set}", item.span, "",
+                                    Label(signature.span, "declared here"), notes=notes, against=(signature.span,),
+                                    once=(name, slot, item.index.set))
+    return WrongSet(f"`{node.span.text}` has an index in a slot of another set", node.span, "",
+                    Label(signature.span, "declared here"), notes=notes, against=(signature.span,))
 
 
 def _unreadable(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression, known: frozenset[str],
-                notes: tuple[str, ...]) -> Problem:
+                notes: tuple[str, ...], shown: tuple[Label, ...]) -> Problem:
     for script in scripts:
         if readings((script,), context.vocabulary(known)):
             continue
@@ -93,9 +100,11 @@ def _unreadable(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
             return Silent("told with the index")
         if context.scope.labels(stem) and len(new) == 1:
             (label,) = new.values()
-            return NoSuchLabel(f"`{label.text}` is no label of `{stem.base}` and no index", label.span,
+            return NoSuchLabel(f"`{label.text}` is no label of `{stem.base}` and no index", label.span, "", *shown,
+                               once=label.text, against=tuple(x.span for x in shown),
                                notes=(f"its labels are {_listed(known)}",))
-        return UnreadableScript(f"`{script.span.text}` has no reading", script.span,
+        return UnreadableScript(f"`{script.span.text}` has no reading", script.span, "", *shown,
+                                once=next(iter(new)) if len(new) == 1 else None,
                                 notes=(*notes, f"the indices are {', '.join(f'`{i}`' for i in context.indices) or 'none'}"))
     return UnreadableScript(f"the scripts of `{node.span.text}` have no reading", node.span, notes=notes)
 
@@ -111,8 +120,12 @@ def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
     if context.letters is None:
         known |= {x.name.stem.text for x in signatures} | set(context.scope.sizes)
     near = nearest(stem.text, sorted(k for k in known if k[0] == stem.text[0]))
-    helps: tuple[Help, ...] = (Help(f"there is a name that is similar: `{near}`"),) if near else ()
+    word = node.base.span if isinstance(node, s.Scripted) else node.span
+    plain = near is not None and word.text == stem.text
+    helps: tuple[Help, ...] = (Help(f"there is a name that is similar: `{near}`", word if plain else None, near if plain else None,
+                                    False),) if near else ()
     if context.letters is None:
         helps += (Help(f"declare it: `input {text}`"),)
     notes = () if helps else ("a definition sees its parameters and other definitions, nothing else",)
-    return Undeclared(f"nothing declares or defines `{text}`", node.span, notes=notes, helps=helps)
+    return Undeclared(f"nothing declares or defines `{text}`", node.span, notes=notes, helps=helps,
+                      once=(stem, "tensor") if scripts else stem.base)

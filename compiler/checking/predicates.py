@@ -157,7 +157,7 @@ def _from_to(context: Context, items: tuple[s.Expression, ...], upper: s.Script)
         case (s.Relation((left, low), ("=",)),) if (index := index_name(left)) is not None and upper.content is not None:
             found = context.vocabulary(frozenset()).index(index)
             if found is None:
-                raise UnknownIndex(f"`{index}` is no declared index", left.span,
+                raise UnknownIndex(f"`{index}` is no declared index", left.span, once=index,
                                    helps=(Help(f"declare it: `index {index} : head(n)`"),))
             here = Position(found)
             high = context.value(upper.content).term
@@ -201,7 +201,7 @@ def _names(context: Context, node: s.Expression) -> list[Index] | None:
     if len(plain) != 1:
         if any(c in context.scope.lost for c in (*node.span.text, node.span.text)):
             raise Silent("told with the index")
-        raise UnknownIndex(f"`{node.span.text}` is no declared index", node.span,
+        raise UnknownIndex(f"`{node.span.text}` is no declared index", node.span, once=node.span.text,
                            helps=(Help(f"declare it: `index {node.span.text} : time(T)`"),) if isinstance(node, s.Word) else (),
                            notes=(f"the indices are {', '.join(f'`{i}`' for i in context.indices) or 'none'}",))
     return [i.index for i in plain[0] if i.index is not None]
