@@ -83,8 +83,7 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
     recurs = recurrences(work)
     repeated = layers(work)
     stated = claims(work, statements)
-    about = any(x.keyword == "claim" for x in tree.statements)
-    chosen = outputs(work, recurs, repeated, about, tree.own)
+    chosen = [] if _about_claims(tree) else outputs(work, recurs, repeated, tree.own)
     if report.errors:
         return None
     # Ranges, causality and isolation are facts about the whole program.
@@ -98,6 +97,14 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
         return None
     return Called(packed(made[0], made[1].ragged), made[1].folds, tuple(x for x in claimed if x is not None),
                   account(work, made[1].names))
+
+
+def _about_claims(tree: s.SyntaxTree) -> bool:
+    """Whether a text makes claims and has no output of its own: then it says nothing else, whatever the specs do that it uses."""
+    def keywords(statements: Iterable[s.Statement]) -> set[str]:
+        return {word for x in statements for word in (x.keyword, *keywords(x.block))}
+
+    return keywords(tree.statements) >= {"claim"} and "output" not in keywords(tree.statements)
 
 
 @dataclass

@@ -19,6 +19,7 @@ COMMANDS = {
     "run": "Run a spec on random or given data.",
     "show": "Print a spec as one stage of the compiler sees it.",
     "derive": "Print the recurrence that was found for a spec.",
+    "prove": "Prove what a spec claims, or show where it does not hold.",
     "tune": "Time the kernels of a spec on the GPU and keep the fastest tiles.",
     "cache": "List or clear what tuning has kept.",
     "explain": "Teach what an error code means.",

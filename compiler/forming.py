@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import count
 
 from einc.conditions import indicator, needed, oriented, settled, sum_of, tidied
-from einc.domains import Linear, linear
+from einc.domains import Linear, linear, negation
 from einc.folds import FOLDS
 from einc.forms import (
     INFINITY,
     MINUS,
     NOTHING,
+    ONE,
     Atom,
     Form,
     Monomial,
@@ -43,7 +45,6 @@ from einc.indices import Index
 from einc.indices import number as exactly
 from einc.labels import ordered
 from einc.terms import (
-    FALSE,
     TRUE,
     Apply,
     Const,
@@ -125,26 +126,37 @@ def _other(found: Atom, by: Mapping[Index, Index]) -> Atom:
     return Atom(found.op, forms, tuple(sorted((way(substitute(t, places)) for t in found.terms), key=spelled)), found.bound)
 
 
-def rebuilt(found: Form, leaf: Callable[[Atom], Form | None], moving: frozenset[Index]) -> Form:
-    """The form made again with other forms in place of terms and conditions that hold one of the moving indices."""
-    return added(*(_again(m, c, leaf, moving) for m, c in found))
+@dataclass(frozen=True)
+class Change:
+    """What stands in place of terms and conditions that hold one of the moving indices (all: None), and of a fold's conditions."""
+
+    leaf: Callable[[Atom], Form]
+    condition: Callable[[Term], Term]
+    moving: frozenset[Index] | None = None
+
+    def touches(self, found: Atom | Monomial) -> bool:
+        return self.moving is None or bool(found.free & self.moving)
 
 
-def _again(found: Monomial, coefficient: Fraction, leaf: Callable[[Atom], Form | None], moving: frozenset[Index]) -> Form:
-    if not found.free & moving:
+def rebuilt(found: Form, change: Change) -> Form:
+    """The form made again with a change to its leaves."""
+    return added(*(_again(m, c, change) for m, c in found))
+
+
+def _again(found: Monomial, coefficient: Fraction, change: Change) -> Form:
+    if not change.touches(found):
         return ((found, coefficient),)
-    powers = (raised(_made(x, leaf, moving), n) if x.free & moving else atom(x, n) for x, n in found.powers)
-    return multiplied([number(coefficient), exponential(rebuilt(found.exponent, leaf, moving)), *powers])
+    powers = (raised(_made(x, change), n) if change.touches(x) else atom(x, n) for x, n in found.powers)
+    return multiplied([number(coefficient), exponential(rebuilt(found.exponent, change)), *powers])
 
 
-def _made(found: Atom, leaf: Callable[[Atom], Form | None], moving: frozenset[Index]) -> Form:
+def _made(found: Atom, change: Change) -> Form:
     if found.op.startswith("fold "):
         op, inner, terms, bound = opened(found)
-        return folded(op, bound, both(*(_condition(t, leaf) for t in terms)), rebuilt(inner, leaf, moving))
+        return folded(op, bound, both(*map(change.condition, terms)), rebuilt(inner, change))
     if found.forms:
-        return remade(found, tuple(rebuilt(f, leaf, moving) for f in found.forms))
-    new = leaf(found)
-    return atom(found) if new is None else new
+        return remade(found, tuple(rebuilt(f, change) for f in found.forms))
+    return change.leaf(found)
 
 
 def remade(found: Atom, forms: tuple[Form, ...]) -> Form:
@@ -152,15 +164,15 @@ def remade(found: Atom, forms: tuple[Form, ...]) -> Form:
     return forms[0] if found.op == "sum" else applied(found.op, forms)
 
 
-def _condition(condition: Term, leaf: Callable[[Atom], Form | None]) -> Term:
-    """A condition of a fold that is no sum, changed to other conditions."""
-    new = leaf(Atom("if", terms=(condition,)))
-    if new is None or new == NOTHING:
-        return condition if new is None else FALSE
-    (monomial, coefficient), *others = new
-    if others or coefficient != 1 or monomial.exponent or any(x.op != "if" for x, _ in monomial.powers):
-        raise Unformed
-    return both(*(t for x, _ in monomial.powers for t in x.terms))
+def complemented(found: Form) -> Form:
+    """The form with one condition in place of two of which one holds where the other does not: 1[p] is 1 - 1[not p]."""
+    def leaf(here: Atom) -> Form:
+        other = oriented(negation(here.terms[0])) if here.op == "if" else None
+        if other is None or other == here.terms[0] or spelled(here.terms[0]) < spelled(other):
+            return atom(here)
+        return added(ONE, times(MINUS, atom(Atom("if", terms=(other,)))))
+
+    return rebuilt(found, Change(leaf, lambda condition: condition))
 
 
 def opened(found: Atom) -> tuple[str, Form, tuple[Term, ...], tuple[Index, ...]]:
@@ -173,13 +185,13 @@ def opened(found: Atom) -> tuple[str, Form, tuple[Term, ...], tuple[Index, ...]]
 
 def put(found: Form, by: Mapping[Index, Term]) -> Form:
     """The form with terms in place of free indices."""
-    def leaf(here: Atom) -> Form | None:
+    def leaf(here: Atom) -> Form:
         if not here.free & by.keys():
-            return None
+            return atom(here)
         term = substitute(here.terms[0], by)
         return indicator(term) if here.op == "if" else form(term)
 
-    return rebuilt(found, leaf, frozenset(by))
+    return rebuilt(found, Change(leaf, lambda condition: substitute(condition, by), frozenset(by)))
 
 
 # folds

@@ -68,7 +68,10 @@ def back_ends(having: str = "emit.py") -> list[str]:
 
 
 def plan(program: TypedProgram, choices: Choices = PLAIN) -> Module:
-    """How the program is cut into steps."""
+    """How the program is cut into steps. EincError where it returns nothing, as a text that is about its claims."""
+    if not program.outputs:
+        raise EincError([Problem(f"`{program.name}` has no output, so there is nothing to compile", helps=(
+            Help("say what is returned: `output Y_t^d`"), Help("what it claims is proved by `einc prove`")))])
     made: Module = import_module("einc.planning").plan(pipeline.normal(program), program.inputs(), choices)
     return made
 

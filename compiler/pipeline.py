@@ -145,7 +145,12 @@ def _section(found: Paper, section: str, report: Report) -> SyntaxTree | None:
 def claims(source: Source, report: Report) -> tuple[Claim, ...]:
     """What a text claims; none where it has errors."""
     found = checked(syntax(source, report), _specs(), report) if not report.errors else None
-    return () if found is None or report.errors else found.claims
+    if found is None:
+        return ()
+    for recur in dict.fromkeys(recur for claim in found.claims for recur in claim.program.recurs):
+        for left in unproved(recur):
+            report.add(left.problem())
+    return () if report.errors else found.claims
 
 
 def _specs() -> Specs:

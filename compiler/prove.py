@@ -14,7 +14,7 @@ from einc.assumptions import Rule, rewritten, rule
 from einc.claimed import Claim
 from einc.conditions import indicator, needed
 from einc.counterexamples import Counterexample, search
-from einc.forming import form, put, solved
+from einc.forming import complemented, form, put, solved
 from einc.forms import MINUS, NOTHING, Atom, Form, Monomial, Unformed, added, atom, times, without_quotients, written
 from einc.indices import Index
 from einc.spelling import unused
@@ -137,7 +137,7 @@ def _difference(domain: Form, left: Form, right: Form, rules: tuple[Rule, ...]) 
     total = added(rewritten(left, rules), times(MINUS, rewritten(right, rules)))
     if total != NOTHING:
         total = rewritten(_settled(without_quotients(_settled(times(domain, total)))), rules)
-    return total
+    return _settled(complemented(total)) if total != NOTHING else total
 
 
 def _settled(found: Form) -> Form:

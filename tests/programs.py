@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -861,7 +862,17 @@ SPEC_RANGES = {
     "head_windows": {"W": ("1", "T")},
 }
 
-FILES = [Case(path.stem, path.read_text(encoding="utf-8"), SPEC_SIZES.get(path.stem, {}), SPEC_RANGES.get(path.stem, {}))
-         for path in sorted(SPECS.rglob("*.ein"))]
+
+
+def is_module(text: str) -> bool:
+    """Whether a spec returns something: one that makes claims and has no output of its own does not."""
+    return re.search(r"^claim ", text, re.M) is None or re.search(r"^ *output ", text, re.M) is not None
+
+
+TEXTS = {path.relative_to(SPECS).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
+         for path in sorted(SPECS.rglob("*.ein"))}
+CLAIMS = [name for name, text in TEXTS.items() if not is_module(text)]
+FILES = [Case(stem, text, SPEC_SIZES.get(stem, {}), SPEC_RANGES.get(stem, {}))
+         for name, text in TEXTS.items() if is_module(text) for stem in [name.rpartition("/")[2]]]
 
 CASES = [*INLINE, *FILES]

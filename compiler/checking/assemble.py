@@ -42,12 +42,10 @@ def stem(source: Source) -> str:
     return made + "_" * keyword.iskeyword(made)
 
 
-def outputs(work: Work, recurs: list[Recur], repeats: list[Repeat], claims: bool = False,
-            ranks: tuple[int, ...] | None = None) -> list[Signature]:
-    """The declared outputs, else what is defined and never read; what a round makes anew is none. A text that `claims` and has
-    no output is about its claims alone."""
+def outputs(work: Work, recurs: list[Recur], repeats: list[Repeat], ranks: tuple[int, ...] | None = None) -> list[Signature]:
+    """The declared outputs, else what is defined and never read; what a round makes anew is none."""
     chosen = work.collected.outputs
-    if not chosen and not claims:
+    if not chosen:
         updates = (e for recur in recurs for e in recur.updates)
         everything = [*work.equations.values(), *work.made.equations, *updates]
         own = {key: {s for s, _, _ in repeat.states} for repeat in repeats for key in repeat.inside}

@@ -151,9 +151,7 @@ def _pair(context: Context, left: Value, right: Value, relation: s.Relation, ste
     present = free_indices(left.term) | free_indices(right.term) | free_indices(common)
     trailing = [c for c in context.restrictions if free_indices(c) <= present]
     declared = [*context.indices]
-    rest = sorted(present, key=lambda i: (declared.index(i.name.rstrip("'")), i.name))
-    order = dict.fromkeys([*left.free, *right.free, *rest])
-    letters = tuple(i for i in order if i in present)
+    letters = tuple(sorted(present, key=lambda i: (i.name.count("'"), declared.index(i.name.rstrip("'")))))
     first, second = (_equation(context, letters, x, both(common, *trailing), node, stem)
                      for x, node, stem in zip((left, right), relation.operands, stems, strict=True))
     return first, second
