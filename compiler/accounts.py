@@ -318,7 +318,8 @@ def _made(section: Section, backend: str, kernels: bool) -> Made:
     """The program as the account shows it."""
     program = section.program
     assert program is not None
-    kernel, derived, problems = "", (), section.problems
+    kernel, problems = "", section.problems
+    derived: tuple[str, ...] = ()
     if kernels:
         try:
             kernel = front.emit(front.plan(program, front.choices()), backend)

@@ -87,7 +87,7 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
     if report.errors:
         return None
     # Ranges, causality and isolation are facts about the whole program.
-    made = assemble(work, tree, chosen, recurs, repeated)
+    made = assemble(work, tree.source, chosen, recurs, repeated, tree.name)
     if made is not None and not report.errors:
         audit(*made, report)
     claimed = [] if report.errors else [built(work, x, recurs, repeated) for x in stated]

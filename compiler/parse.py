@@ -20,9 +20,8 @@ from einc.errors import Help, Report, Source, Span
 from einc.lines import Line, formula, headed, lines
 from einc.problems import NotText, Unexpected
 from einc.spelling import KEYWORDS
+from einc.texts import MAX_CHARACTERS, too_large
 from einc.tokens import Macros, Word
-
-MAX_CHARACTERS = 2_000_000
 
 
 class _Words(Lexer):
@@ -310,7 +309,7 @@ def parse(source: Source, report: Report, functions: frozenset[str] = frozenset(
                            helps=(Help("write a spec: declarations and equations"),)))
         return s.SyntaxTree(source, ())
     if len(source.text) > MAX_CHARACTERS:
-        report.add(_too_large(f"the text has {len(source.text):,}", Span(source, 0, 0)))
+        report.add(too_large(f"the text has {len(source.text):,}", Span(source, 0, 0)))
         return s.SyntaxTree(source, ())
     return parse_part(source, report, functions, (0, len(source.text)))
 
@@ -360,11 +359,6 @@ def _names(line: Line) -> list[str]:
     return out
 
 
-def _too_large(what: str, span: Span | None) -> NotText:
-    return NotText(f"{what}, more than the {MAX_CHARACTERS:,} characters that are read", span,
-                   helps=(Help("split it, and `use` the parts"),))
-
-
 def _nest(found: list[tuple[int, s.Statement | None]], report: Report, inside: bool = False) -> list[s.Statement]:
     """Lines deeper than a `for` or `section` belong to it; those that cannot be read only hold its place.
 
@@ -389,22 +383,3 @@ def _nest(found: list[tuple[int, s.Statement | None]], report: Report, inside: b
             at = end
         out.append(statement)
     return out
-
-
-def read_bytes(name: str, data: bytes, report: Report) -> Source:
-    """The text of a file; what is too large or not UTF-8 is a problem, not a crash."""
-    if len(data) > 4 * MAX_CHARACTERS:
-        report.add(_too_large(f"{name} has {len(data):,} bytes", None))
-        return Source(name, "")
-    try:
-        return Source(name, plain(data.decode("utf-8-sig")))
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        report.add(NotText(f"{name} is not UTF-8: byte {data[error.start]:#04x} on line {line}", None,
-                           helps=(Help("save it as UTF-8"),)))
-        return Source(name, "")
-
-
-def plain(text: str) -> str:
-    """The text without a byte order mark and with one kind of line end."""
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")

@@ -16,11 +16,12 @@ from einc.documents.reading import read, reads
 from einc.documents.sections import Paper, defined, walk_lines
 from einc.errors import Help, Report, Source, Span
 from einc.normalise import normalise
-from einc.parse import parse, parse_part, plain, read_bytes
+from einc.parse import parse, parse_part
 from einc.problems import NoSuchSection, NotText
 from einc.proof import unproved
 from einc.syntax import SyntaxTree
 from einc.terms import NormalProgram, TypedProgram
+from einc.texts import plain, read_bytes
 
 
 def read_source(path_or_text: str | Path, report: Report) -> Source:

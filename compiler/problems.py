@@ -673,3 +673,28 @@ class NoSuchSection(Problem):
         '`--section "…"` and a line `section "…":` of a side file name a section by its title, by how the title begins, or by a '
         "part of it, whatever the case of its letters. It has to be one section."
     )
+
+
+# W09xx: what is sound and still looks like a slip
+
+
+class Unused(Problem):
+    code = "W0903"
+    severity = "warning"
+    title = "a declaration that nothing uses"
+    example = "index t : time(T)\ninput x_t, z_t\noutput y_t = 2 x_t"
+    explanation = (
+        "An input, a weight, a set, a size, a map or a definition that no line uses is often a misspelled one. What a `use` "
+        "brought along is not meant, and indices are letters, which cost nothing. `--strict` refuses it."
+    )
+
+
+class IdleDelta(Problem):
+    code = "W0905"
+    severity = "warning"
+    title = "a delta that renames nothing"
+    example = "index t : time(T)\ninput x_t\noutput y_t = δ_t^t x_t"
+    explanation = (
+        "`δ_t^t` is 1 everywhere. A gate names two indices of one set: `δ_r^{r'}` holds where both are the same. `--strict` "
+        "refuses it."
+    )

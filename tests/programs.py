@@ -865,13 +865,15 @@ SPEC_RANGES = {
 
 
 def is_module(text: str) -> bool:
-    """Whether a spec returns something: one that makes claims and has no output of its own does not."""
+    """Whether a spec returns something: claims without an output do not, nor what stands beside a paper."""
+    if re.search(r"^section ", text, re.M):
+        return False
     return re.search(r"^claim ", text, re.M) is None or re.search(r"^ *output ", text, re.M) is not None
 
 
 TEXTS = {path.relative_to(SPECS).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
          for path in sorted(SPECS.rglob("*.ein"))}
-CLAIMS = [name for name, text in TEXTS.items() if not is_module(text)]
+CLAIMS = [name for name, text in TEXTS.items() if not is_module(text) and re.search(r"^claim ", text, re.M)]
 FILES = [Case(stem, text, SPEC_SIZES.get(stem, {}), SPEC_RANGES.get(stem, {}))
          for name, text in TEXTS.items() if is_module(text) for stem in [name.rpartition("/")[2]]]
 

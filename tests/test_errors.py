@@ -34,7 +34,8 @@ UNDER = {
     "E0301": "f",
     "E0302": "y_t^f = x_t", "E0304": "j", "E0305": "j", "E0306": "s", "E0308": "s", "E0309": "sum_s", "E0401": "t",
     "E0402": "(i a)", "E0404": "w_t", "E0405": "x_t = 1", "E0406": "x_t", "E0407": "n", "E0408": "x_t", "E0501": "sum_{s >= t}",
-    "E0502": "sum_{r'}", "E0503": "L_{t s}", "E0504": "sum_{s <= t, s > t}", "E0505": "1[s < t] L_{t s}", "E0506": "_{s <= t, u > s}",
+    "E0502": "sum_{r'}", "E0503": "L_{t s}", "E0504": "sum_{s <= t, s > t}", "E0505": "1[s < t] L_{t s}",
+    "E0506": "_{s <= t, u > s}",
     "E0507": "y_{t s}",
     "E0508": "sum_{s <= t}", "E0601": "w_{t+j}", "E0602": "h / 2", "E0604": "x^c",
     "W0301": "h", "W0310": "sum_{s <= t}", "W0903": "z_t", "W0905": "δ_t^t",
@@ -168,7 +169,7 @@ def test_a_construct_of_a_later_release_says_so(text: str) -> None:
     found = problems(text)
     assert {p.code for p in found} <= {"E0116", "E0103"}
     assert [p.code for p in found].count("E0116") == 1
-    assert all("release" in p.message for p in found if p.code == "E0116")
+    assert all("document" in p.message for p in found if p.code == "E0116")
 
 
 def test_problems_of_a_used_spec_stand_in_its_file(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.gramm
 
 # The rooms of compiler/ from the foundation up: each may import what stands before it.
 ORDER = [
-    "errors", "problems", "syntax", "primitives", "folds", "mixing", "spelling", "tokens", "lines", "parse", "printing", "indices", "terms",
+    "errors", "problems", "syntax", "primitives", "folds", "mixing", "spelling", "tokens", "lines", "texts", "parse", "printing",
+    "indices", "terms",
     "domains", "rounds", "claimed", "checking", "checker", "sizes", "weights", "generate", "blocks", "interpret", "unpacking",
     "show", "tex", "rewrites", "simplify", "finishing", "forms", "conditions", "labels", "forming", "proof", "counterexamples",
     "unfolding", "assumptions", "prove", "gating", "repeats", "chosen", "normalise", "choices", "plan", "planning", "documents",

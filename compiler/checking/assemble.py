@@ -13,7 +13,6 @@ from einc.checking.scope import Account, Signature
 from einc.errors import Help, Label, Source, Span
 from einc.indices import IndexSet
 from einc.problems import AskedTwice, OnePythonName, Undeclared
-from einc.syntax import SyntaxTree
 from einc.terms import (
     Equation,
     Fold,
@@ -63,8 +62,8 @@ def outputs(work: Work, recurs: list[Recur], repeats: list[Repeat], ranks: tuple
     return chosen
 
 
-def assemble(work: Work, tree: SyntaxTree, chosen: list[Signature], recurs: list[Recur],
-             repeats: list[Repeat]) -> tuple[TypedProgram, Text] | None:
+def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[Recur], repeats: list[Repeat],
+             name: str = "") -> tuple[TypedProgram, Text] | None:
     """The program, and what the audit needs to know of its text; None where two tensors want one name."""
     everything = {e.target: work.closed.get(e.target, e) for e in [*work.made.equations, *work.equations.values()]}
     live = _live(everything, recurs, repeats, [x.key for x in chosen])
@@ -80,10 +79,10 @@ def assemble(work: Work, tree: SyntaxTree, chosen: list[Signature], recurs: list
     numbers = (t.extent for e in equations for root in (e.domain, e.body) for t in walk(root) if isinstance(t, Size))
     speaks = {name for extent in (*(over.extent for over in used), *numbers) for name in extent.sizes}
     program = TypedProgram(
-        tree.name or stem(tree.source), tensors, equations, tuple((names[x.key], names[x.key]) for x in chosen),
+        name or stem(source), tensors, equations, tuple((names[x.key], names[x.key]) for x in chosen),
         dict(work.scope.fixed),
         {into: parts for into, parts in work.scope.splits.items() if {into, *parts} <= used},
-        {into: parts for into, parts in work.scope.sums.items() if into in used}, tree.source.name,
+        {into: parts for into, parts in work.scope.sums.items() if into in used}, source.name,
         tuple(_living(recur, live, names) for recur in recurs if any(e.target in live for e in recur.updates)),
         tuple(_named(key, names) for key in order if isinstance(key, Repeat)),
         frozenset(work.scope.dims - work.scope.fixed.keys() - speaks))
