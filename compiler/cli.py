@@ -18,6 +18,8 @@ COMMANDS = {
     "doc": "Account for every equation of a paper.",
     "run": "Run a spec on random or given data.",
     "show": "Print a spec as one stage of the compiler sees it.",
+    "fmt": "Write a spec in one spelling and one layout.",
+    "tex": "Print a spec as LaTeX.",
     "derive": "Print the recurrence that was found for a spec.",
     "prove": "Prove what a spec claims, or show where it does not hold.",
     "tune": "Time the kernels of a spec on the GPU and keep the fastest tiles.",

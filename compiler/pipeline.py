@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -14,12 +15,16 @@ from einc.claimed import Claim
 from einc.documents.equations import said
 from einc.documents.reading import read, reads
 from einc.documents.sections import Paper, defined, walk_lines
-from einc.errors import Help, Report, Source, Span
+from einc.errors import Help, Problem, Report, Source, Span
 from einc.normalise import normalise
 from einc.parse import parse, parse_part
+from einc.printing.layout import printed
+from einc.printing.names import Names, names
+from einc.printing.writer import Spelling
 from einc.problems import NoSuchSection, NotText
 from einc.proof import unproved
-from einc.syntax import SyntaxTree
+from einc.show import show
+from einc.syntax import SyntaxTree, Word
 from einc.terms import NormalProgram, TypedProgram
 from einc.texts import plain, read_bytes
 
@@ -82,6 +87,45 @@ def _functions() -> frozenset[str]:
 def syntax(source: Source, report: Report) -> SyntaxTree:
     """What is written; statements that cannot be read are in the report."""
     return parse(source, report, _functions())
+
+
+def used(tree: SyntaxTree) -> list[SyntaxTree]:
+    """The tree, and those of the specs that it uses, and that they use."""
+    found: dict[str, SyntaxTree] = {tree.source.name: tree}
+    waiting = [tree]
+    while waiting:
+        here = waiting.pop()
+        for name in (s.clauses[0].body for s in here.statements if s.keyword == "use"):
+            source = find(here.source, name.text, Report()) if isinstance(name, Word) else None
+            if source is not None and source.name not in found:
+                found[source.name] = syntax(source, Report())
+                waiting.append(found[source.name])
+    return list(found.values())
+
+
+def known(trees: Iterable[SyntaxTree]) -> Names:
+    """The names of some texts and of the prelude."""
+    return names(trees, _functions())
+
+
+def formatted(source: Source, spelling: Spelling, report: Report) -> str | None:
+    """The text in one spelling and one layout; None where it cannot be read. What it means is the same, or it is refused."""
+    tree = syntax(source, report)
+    if report.errors:
+        return None
+    out = printed(tree, spelling, known(used(tree)))
+    if _meant(source) != _meant(again := Source(source.name, out)) or printed(syntax(again, Report()), spelling,
+                                                                             known(used(syntax(again, Report())))) != out:
+        report.add(Problem("the text cannot be printed so that it is read as the same again", Span(source, 0, 0),
+                           helps=(Help("this is a fault of einc; keep the text as it is"),)))
+        return None
+    return out
+
+
+def _meant(source: Source) -> str | None:
+    """What a text means, as text; None where it has errors."""
+    program = check(source, Report(), proved=False)
+    return None if program is None else show(program)
 
 
 def check(source: Source, report: Report, *, strict: bool = False, proved: bool = True, section: str = "",

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from einc import syntax as s
 from einc.errors import Report, Source, Span
 from einc.parse import parse, plans
-from einc.printing.writer import Names, Spelling, Writer
+from einc.printing.names import Names
+from einc.printing.writer import Spelling, Writer
 from einc.tokens import trivia, words
 
 _INDENT = "    "
@@ -54,7 +55,7 @@ def _rows(statements: tuple[s.Statement, ...], writer: Writer, displays: list[tu
         if around and not (at and statements[at - 1].span.start > around[0]):
             yield _Row(around[0], around[0] + 2, depth, column, "$$")
         last = around is None or not (at + 1 < len(statements) and statements[at + 1].span.start < around[1])
-        shown = said(statement, replace(writer, pad=pad + _INDENT), pad if around else "")
+        shown = said(statement, replace(writer, pad=pad + _INDENT), pad if around else None)
         yield _Row(start, end, depth, column, shown if last else f"{shown} \\\\")
         if around and last:
             yield _Row(around[1], around[1] + 2, depth, column, "$$")
@@ -125,7 +126,7 @@ def _plain(span: Span) -> list[tuple[str, str]]:
 # statements
 
 
-def said(statement: s.Statement, writer: Writer, pad: str = "") -> str:
+def said(statement: s.Statement, writer: Writer, pad: str | None = None) -> str:
     """One statement; `pad` is what further equations of a display start with, where the author gave them lines of their own."""
     head = [*(["override"] if statement.override else []), *([statement.keyword] if statement.keyword else [])]
     if statement.keyword in ("use", "section"):
@@ -139,13 +140,13 @@ def said(statement: s.Statement, writer: Writer, pad: str = "") -> str:
     return shown + _tail(statement, writer)
 
 
-def _clauses(clauses: tuple[s.Clause, ...], writer: Writer, pad: str) -> str:
+def _clauses(clauses: tuple[s.Clause, ...], writer: Writer, pad: str | None) -> str:
     out = ""
     before: s.Clause | None = None
     apart = replace(writer, pad=pad)
     for clause in clauses:
         if before is not None and clause.after == "with":
-            out += f"{(apart if pad else writer).between(before, clause)}{writer.sign('with')} "
+            out += f"{(writer if pad is None else apart).between(before, clause)}{writer.sign('with')} "
         elif before is not None:
             out += apart.comma(before, clause)
         out += writer.text(clause.body) + (f" as {clause.alias}" if clause.alias else "")
@@ -157,17 +158,21 @@ def _tail(statement: s.Statement, writer: Writer) -> str:
     """What follows the colon; of a claim, what it assumes and for what it holds."""
     out = ""
     before = statement.clauses[-1]
-    for at, clause in enumerate(statement.tail):
-        gap = statement.span.source.text[before.span.end : clause.span.start]
-        if statement.keyword != "claim":
-            out += writer.comma(before, clause) if at else " : "
-        elif "assuming" in gap:
-            out += " assuming "
-        else:
-            out += " for all " if "for" in gap.split() else writer.comma(before, clause)
+    for joint, clause in joints(statement):
+        out += writer.comma(before, clause) if joint == "," else " : " if joint == ":" else f" {joint} "
         out += _kind(clause.body, writer)
         before = clause
     return out
+
+
+def joints(statement: s.Statement) -> Iterator[tuple[str, s.Clause]]:
+    """The clauses behind the head, each with what stands before it."""
+    end = statement.clauses[-1].span.end
+    for at, clause in enumerate(statement.tail):
+        gap = statement.span.source.text[end : clause.span.start].split()
+        joint = "assuming" if "assuming" in gap else "for all" if "for" in gap else "," if at else ":"
+        yield joint, clause
+        end = clause.span.end
 
 
 def _kind(node: s.Expression, writer: Writer) -> str:

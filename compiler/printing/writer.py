@@ -7,70 +7,39 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from einc import syntax as s
 from einc.errors import Source
-from einc.folds import FOLDS
-from einc.primitives import PRIMITIVES
 from einc.printing.hanging import Hung, Items, hung
-from einc.printing.quotients import bare, big, divided, fractions, is_indicator, with_roots, words
+from einc.printing.names import Names
+from einc.printing.quotients import bare, big, divided, fractions, is_indicator, with_roots
 from einc.spelling import ACCENTS, GREEK, KEYWORDS, LATIN, UPRIGHT, WRITTEN
 
 Spelling = Literal["latex", "unicode", "ascii"]
 _COLUMN = {"latex": 0, "unicode": 1, "ascii": 2}
 _DOTS = re.compile(r"\.\.|…|\\[cl]?dots")
-_BUILT_IN = frozenset({*FOLDS, *(row.name for row in PRIMITIVES.values() if row.callable)})
+_ELLIPSIS = {"latex": "\\ldots", "unicode": "…", "ascii": "..."}
+_SPECIAL = re.compile(r"[_#%&$]")
+_NOTHING = re.compile(r"(?:\\(?:left|[bB]igg?l?)|\\!)*")
 _TALL = ("\\frac", "\\sum", "\\prod")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """What a text calls its things: one-letter names in scripts, and functions. They tell which spellings could be misread."""
-
-    letters: frozenset[str] = frozenset()
-    functions: frozenset[str] = frozenset()
-
-
-def names(trees: Iterable[s.SyntaxTree], functions: frozenset[str] = frozenset()) -> Names:
-    """The names of some texts, with further functions."""
-    letters: set[str] = set()
-    called = {*_BUILT_IN, *functions}
-    for tree in trees:
-        for statement in _statements(tree.statements):
-            called.update(_defined(statement))
-            found = [w for c in (*statement.clauses, *statement.tail) for w in words(c.body)]
-            letters.update(w.text for w in found if len(w.text) == 1 and w.text.isascii())
-    return Names(frozenset(letters), frozenset(called))
-
-
-def _statements(found: Iterable[s.Statement]) -> Iterator[s.Statement]:
-    for statement in found:
-        yield statement
-        yield from _statements(statement.block)
-
-
-def _defined(statement: s.Statement) -> Iterator[str]:
-    """The name of the function or the map that a statement defines."""
-    match statement.keyword, statement.clauses:
-        case ("def" | "map"), (s.Clause(s.Relation((s.Product((s.Word(name) | s.Scripted(s.Word(name)), *_)), *_))), *_):
-            yield name
-
-
-@dataclass(frozen=True, slots=True)
 class Writer:
-    """One spelling. `pad` is what a continued line starts with, "" where lines are not broken.
+    """One spelling. `pad` is what a continued line starts with, None where lines are not broken.
 
     `run`: a list of indices is written, in which a bare word is a run of letters. `small`: it hangs on something.
+    `page`: it is for a reader alone, and need not be read by einc.
     """
 
     spelling: Spelling
     names: Names
-    pad: str = ""
+    pad: str | None = None
     run: bool = False
     small: bool = False
+    page: bool = False
 
     @property
     def latex(self) -> bool:
@@ -79,9 +48,13 @@ class Writer:
     def sign(self, word: str) -> str:
         return WRITTEN[word][_COLUMN[self.spelling]] if word in WRITTEN else word
 
+    def listing(self) -> Writer:
+        """The writer of a list of indices."""
+        return replace(self, run=True)
+
     def between(self, one: s.Expression | s.Clause, other: s.Expression | s.Clause) -> str:
         """A space, or a line end where the author has one."""
-        if not self.pad:
+        if self.pad is None:
             return " "
         source: Source = one.span.source
         return f"\n{self.pad}" if "\n" in source.text[one.span.end : other.span.start] else " "
@@ -93,7 +66,7 @@ class Writer:
     def _text(self, node: s.Expression) -> str:
         match node:
             case s.Number(text):
-                return text
+                return _power_of_ten(text) if self.page else text
             case s.Infinity():
                 return self.sign("∞")
             case s.Word():
@@ -165,7 +138,7 @@ class Writer:
     def comma(self, before: s.Expression | s.Clause, item: s.Expression | s.Clause) -> str:
         """A comma, with the dots that the author has there: `1, …, n`."""
         gap = before.span.source.text[before.span.end : item.span.start]
-        dots = f" {'…' if self.spelling == 'unicode' else '...'}," if _DOTS.search(re.sub(r"#[^\n]*", "", gap)) else ""
+        dots = f" {_ELLIPSIS[self.spelling]}," if _DOTS.search(re.sub(r"#[^\n]*", "", gap)) else ""
         return f",{dots}{self.between(before, item)}"
 
     # products and quotients
@@ -184,7 +157,7 @@ class Writer:
 
     def _factor(self, factor: s.Expression, following: tuple[s.Expression, ...]) -> str:
         if is_indicator(factor, following):
-            return {"latex": "\\mathbb{1}", "unicode": "𝟙", "ascii": "1"}[self.spelling]
+            return {"latex": "\\mathbf{1}" if self.page else "\\mathbb{1}", "unicode": "𝟙", "ascii": "1"}[self.spelling]
         if following and _is_arguments(following[0]) and self._applies(factor, following[0]):
             return replace(self, run=False).text(factor)
         return self.text(factor)
@@ -210,12 +183,13 @@ class Writer:
         if not isinstance(base, s.Word):
             return False
         known = base.text in self.names.functions and not (isinstance(name, s.Scripted) and big(name))
-        return known or (name.span.end == argument.span.start and not big(name))
+        gap = name.span.source.text[name.span.end : argument.span.start]
+        return known or (_NOTHING.fullmatch(gap) is not None and not big(name))
 
     def _fraction(self, node: s.Fraction) -> str:
         if not self.latex:
             return self._product(s.Product((node,), ("",), node.span))
-        inner = replace(self, pad="")
+        inner = replace(self, pad=None)
         return f"\\frac{{{inner.text(bare(node.above))}}}{{{inner.text(bare(node.below))}}}"
 
     def _root(self, inner: s.Expression) -> str:
@@ -234,6 +208,8 @@ class Writer:
     def word(self, node: s.Word) -> str:
         """A name without scripts."""
         text = node.text
+        if node.quoted and self.page and not readable(text):
+            return f"\\text{{{_SPECIAL.sub(lambda m: chr(92) + m[0], text)}}}"
         if node.quoted and node.span.text.startswith('"'):
             return f'"{text}"'
         if self.run:
@@ -251,11 +227,11 @@ class Writer:
         return f"\\{'operatorname' if text in self.names.functions else 'text'}{{{text}}}"
 
     def _in_run(self, node: s.Word) -> str:
-        """A word in a list of indices: letters stay as they are, a quoted word is a label."""
+        """A word in a list of indices: one letter after the other where they are indices, a quoted word is a label."""
         if node.quoted:
             return f"\\text{{{node.text}}}"
         if node.text not in GREEK.values():
-            return node.text
+            return " ".join(self.names.split(node.text)) if self.small else node.text
         latin = LATIN[node.text]
         if node.span.text == latin and set(latin) <= self.names.letters:
             return latin
@@ -275,7 +251,7 @@ class Writer:
         primes = "".join(x.text for x in node.scripts if x.kind == "prime")
         plain = base.text not in self.names.functions and base.text != "e"
         writer = self if all(x.kind == "prime" for x in node.scripts) else replace(self, run=False)
-        return writer._accented(base, accents, primes) + self._scripts(scripts, plain)
+        return writer._accented(base, accents, primes) + self._scripts(scripts, plain, bool(primes))
 
     def _accented(self, base: s.Word, accents: tuple[str, ...], primes: str) -> str:
         shown = self.word(base)
@@ -290,10 +266,10 @@ class Writer:
             shown = unicodedata.normalize("NFC", shown + ACCENTS[after.pop(0)][1])
         return shown + primes + "".join(f"_{x}" for x in after)
 
-    def _scripts(self, scripts: tuple[Hung, ...], stagger: bool) -> str:
-        """The scripts of a name; in LaTeX `{}` keeps an upper index behind the lower ones before it."""
+    def _scripts(self, scripts: tuple[Hung, ...], stagger: bool, primed: bool = False) -> str:
+        """The scripts of a name; in LaTeX `{}` keeps an upper index behind the lower ones before it, and behind a prime."""
         out = ""
-        used: set[str] = set()
+        used = {"upper"} if primed else set()
         for script in scripts:
             if self.latex:
                 behind = stagger and script.level == "upper" and "lower" in used and not script.beside
@@ -311,14 +287,15 @@ class Writer:
             return "".join(f"{mark}{label}" for label in script.labels)
         parts = [f"\\text{{{label}}}" for label in script.labels]
         shown = " ".join([*parts, *([replace(self, run=True, small=True).entries(script.items)] if script.items else [])])
-        short = len(shown) == 1 or (not self.latex and shown.isdigit()) or (self.spelling == "ascii" and shown in GREEK)
-        return f"{mark}{shown}" if short and not (self.latex and script.level == "upper") else f"{mark}{{{shown}}}"
+        greek = self.spelling == "ascii" and shown in GREEK and not set(shown) <= self.names.letters
+        short = script.level == "lower" and len(shown) == 1 if self.latex else len(shown) == 1 or shown.isdigit() or greek
+        return f"{mark}{shown}" if short else f"{mark}{{{shown}}}"
 
     def entries(self, items: Items) -> str:
         """The entries of a script."""
         out = ""
         before: s.Expression | None = None
-        for item, joint in items:
+        for item, joint in items[1:] if self.page and _named_twice(items) else items:
             out += "" if before is None else self.comma(before, item) if joint == "," else joint
             out += self.text(item)
             before = item
@@ -332,6 +309,22 @@ class Writer:
 def readable(text: str) -> bool:
     """Whether a quoted word is the same word without its quotes."""
     return text.isascii() and text.isalpha() and text not in GREEK and text not in KEYWORDS and text not in ("inf", "ln", "all")
+
+
+def _named_twice(items: Items) -> bool:
+    """`s, s ≤ t`: to a reader the second says it all."""
+    match items:
+        case (s.Word(one), _), (s.Relation((s.Word(other), *_)), _), *_:
+            return one == other
+    return False
+
+
+def _power_of_ten(number: str) -> str:
+    """`1e-5` as people write it."""
+    digits, _, power = number.lower().partition("e")
+    if not power:
+        return number
+    return f"10^{{{int(power)}}}" if digits == "1" else f"{digits} \\cdot 10^{{{int(power)}}}"
 
 
 def _never(label: str) -> bool:
