@@ -1,0 +1,226 @@
+"""Account -> one HTML file: the paper, beside each equation what became of it, under each heading what was made of it.
+
+Nothing is asked of the network and nothing runs: sums and shapes show on hover and on focus, kernels open by a click.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
+from importlib.resources import files
+from itertools import pairwise
+
+from einc.documents.account import Account, Entry, Made
+from einc.documents.mathml import mathml
+from einc.documents.pieces import without
+from einc.documents.prose import body, slugs
+from einc.documents.python import highlighted
+from einc.documents.report import counts, equation, problems, why
+from einc.errors import Problem, Span, render
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def page(account: Account) -> str:
+    """The page of a document."""
+    return _Page(account).html()
+
+
+@dataclass
+class _Page:
+    """The parts of the page; equations, programs and problems are found by their places in the account."""
+
+    account: Account
+    by_number: dict[int, Entry] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.by_number = {entry.number: entry for entry in self.account.entries}
+
+    @cached_property
+    def problems(self) -> list[Problem]:
+        return problems(self.account)
+
+    @cached_property
+    def places(self) -> dict[tuple[str, str, Span | None], int]:
+        return {(p.code, p.message, p.span): n for n, p in enumerate(self.problems)}
+
+    @cached_property
+    def names(self) -> list[str]:
+        return slugs(self.account.document)
+
+    @cached_property
+    def entries(self) -> dict[int, list[Entry]]:
+        """The equations of each formula, by the formula's place in the document."""
+        starts = [f.span.start for f in self.account.document.formulas]
+        out: dict[int, list[Entry]] = {}
+        for entry in sorted(self.account.entries, key=lambda e: e.span.start):
+            out.setdefault(bisect_right(starts, entry.span.start) - 1, []).append(entry)
+        return out
+
+    def html(self) -> str:
+        document = self.account.document
+        name = escape(document.title(0) if document.headings else document.source.name)
+        style = files("einc.documents").joinpath("page.css").read_text(encoding="utf-8")
+        paper = body(document, self.names, self.formula, self.programs)
+        return (
+            f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+            f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
+            f"<title>{name}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+            f"{self.overview()}\n<main>\n{self.programs(-1)}<article>\n{paper}\n</article>\n{self.wrong()}</main>\n</body>\n</html>\n"
+        )
+
+    # one equation
+
+    def formula(self, n: int) -> str:
+        """A formula with the status of each of its equations."""
+        document = self.account.document
+        formula, entries = document.formulas[n], self.entries.get(n, [])
+        kind = "display" if formula.display else "inline"
+        if not entries:
+            shown = self.math(self.written(n), formula.display)
+            return f'<span class="{kind}"><span class="row"><span class="eq plain">{shown}</span></span></span>' \
+                if formula.display else f'<span class="eq plain">{shown}</span>'
+        pieces = self.pieces(n, entries)
+        if formula.display:
+            return f'<span class="display">{"".join(self.row(e, shown) for e, shown in pieces)}</span>'
+        return " ".join(self.inline(e, shown) for e, shown in pieces)
+
+    def pieces(self, n: int, entries: list[Entry]) -> list[tuple[Entry, str]]:
+        """Each equation as MathML, with what stands between it and the next; one that has no shape alone goes with the first."""
+        document = self.account.document
+        formula = document.formulas[n]
+        if len(entries) == 1:
+            return [(entries[0], self.math(self.written(n), formula.display))]
+        starts = [formula.span.start, *(e.span.start for e in entries[1:]), formula.span.end]
+        cut = [without(document.source.text, a, b, tuple(h for h in formula.holes if a <= h[0] < b))
+               for a, b in pairwise(starts)]
+        shown = [mathml(text, formula.display, document.macros) for text in cut]
+        if None in shown:
+            return [(e, self.math(self.written(n), formula.display) if e is entries[0] else "") for e in entries]
+        return [(e, text or "") for e, text in zip(entries, shown, strict=True)]
+
+    def written(self, n: int) -> str:
+        """The formula as its author laid it out, without what Markdown or a comment put into it."""
+        document = self.account.document
+        formula, text = document.formulas[n], document.source.text
+        layout = (r"\begin", r"\end", r"\tag", r"\quad", r"\qquad")
+        holes = tuple(h for h in formula.holes if not text[h[0] : h[1]].startswith(layout))
+        return without(text, formula.span.start, formula.span.end, holes)
+
+    def math(self, tex: str, display: bool) -> str:
+        return mathml(tex, display, self.account.document.macros) or f"<code>{escape(tex.strip())}</code>"
+
+    def row(self, entry: Entry, shown: str) -> str:
+        return (f'<span class="row {entry.status}" id="eq.{entry.number}">'
+                f'<span class="eq" tabindex="0" aria-describedby="tip.{entry.number}">{shown}</span>'
+                f"{self.badge(entry, True)}{self.tip(entry)}</span>")
+
+    def inline(self, entry: Entry, shown: str) -> str:
+        return (f'<span class="eq inline {entry.status}" id="eq.{entry.number}" tabindex="0" aria-describedby="tip.{entry.number}">'
+                f"{shown}{self.badge(entry, False)}{self.tip(entry)}</span>")
+
+    def badge(self, entry: Entry, words: bool) -> str:
+        """What became of it, in words beside a display."""
+        said = escape(f"{entry.status}: {entry.reason}" if entry.reason else entry.status) if words else ""
+        if entry.restates is not None:
+            said = f'{"restates " if words else "="}{self.link(entry.restates)}'
+        wrong = [f' <a class="error" href="#problem.{self.place(p)}">{escape(p.code or p.severity)}</a>' for p in entry.problems]
+        return f'<span class="badge">{said}{"".join(wrong)}</span>'
+
+    def link(self, number: int) -> str:
+        return f'<a href="#eq.{number}">{number}</a>' if number in self.by_number else str(number)
+
+    def place(self, problem: Problem) -> int:
+        return self.places[problem.code, problem.message, problem.span]
+
+    def tip(self, entry: Entry) -> str:
+        """What shows on hover: the equation with every sum written, and the shapes of its tensors."""
+        line, column = entry.span.source.position(entry.span.start)
+        parts = [f"<b>{entry.number}</b>, line {line}:{column}: {escape(entry.status)} {escape(why(self.account, entry))}"]
+        if entry.explicit:
+            parts.append('<span class="what">with every sum written</span>' + self.math(entry.explicit, True))
+        parts += [f"<code>{escape(name)}</code> {escape(shape)}" for name, shape in (entry.shapes or {}).items()]
+        inner = "".join(f"<span>{part}</span>" for part in parts)
+        return f'<span class="tip" role="tooltip" id="tip.{entry.number}"><span class="box">{inner}</span></span>'
+
+    # what stands around
+
+    def overview(self) -> str:
+        """How many equations have each status, and a list of all of them."""
+        account, document = self.account, self.account.document
+        cards = "".join(f'<li class="{status}"><b>{n}</b> {status}</li>' for status, n in counts(account.entries).items())
+        displays = [e for e in account.entries if e.display]
+        inferred = sum(len(made.inferred) for made in account.made)
+        facts = [f"{len(displays)} in displays, {len(account.entries) - len(displays)} in the text"]
+        facts += [f"{len(account.made)} programs"] if account.made else []
+        facts += [f"{inferred} inputs inferred"] if inferred else []
+        facts += [f'<a class="error" href="#problems">{len(self.problems)} problems</a>'] if self.problems else []
+        rows = "".join(self.listed(entry) for entry in account.entries)
+        listed = (f"<details><summary>All {len(account.entries)} equations</summary><table><thead><tr><th>#<th>line<th>section"
+                  f"<th>equation<th>status</thead><tbody>{rows}</tbody></table></details>") if rows else ""
+        return (f'<header class="overview"><h1>What became of the equations of {escape(document.source.name)}</h1>\n'
+                f'<ul class="counts">{cards}</ul>\n<p>{", ".join(facts)}</p>\n{self.contents()}{listed}</header>')
+
+    def contents(self) -> str:
+        """Links to the programs."""
+        document = self.account.document
+        links = [f'<li><a href="#program.{n}">{escape(document.title(made.section) or made.name)}</a></li>'
+                 for n, made in enumerate(self.account.made)]
+        return f"<details><summary>Programs by section</summary><ul>{''.join(links)}</ul></details>\n" if links else ""
+
+    def listed(self, entry: Entry) -> str:
+        document = self.account.document
+        section = escape(document.title(entry.section))
+        where = f'<a href="#{self.names[entry.section]}">{section}</a>' if entry.section >= 0 else ""
+        said = escape(entry.reason) if entry.restates is None else f"{self.link(entry.restates)} {escape(entry.reason)}"
+        return (f'<tr class="{entry.status}"><td><a href="#eq.{entry.number}">{entry.number}</a>'
+                f"<td>{entry.span.source.position(entry.span.start)[0]}<td>{where}<td>{self.short(entry)}"
+                f'<td><span class="badge">{entry.status}</span> {said}')
+
+    def short(self, entry: Entry) -> str:
+        text = equation(self.account, entry)
+        return self.math(text, False) if len(text) <= 240 else f"<code>{escape(text[:120])}…</code>"
+
+    def programs(self, section: int) -> str:
+        return "".join(self.program(n, made) for n, made in enumerate(self.account.made) if made.section == section)
+
+    def program(self, n: int, made: Made) -> str:
+        """What a section was compiled to: its signature, what was inferred, what was derived, and the kernel behind a click."""
+        signature = f"{made.name}({', '.join(made.inputs)}) → {', '.join(made.outputs)}"
+        lines = [f"<b>compiled here:</b> <code>{escape(signature)}</code>"]
+        if made.inferred:
+            lines.append(f"inferred inputs: {', '.join(f'<code>{escape(name)}</code>' for name in made.inferred)}")
+        derived = "".join(f"<figure><figcaption>derived, beside what is written</figcaption>{self.recurrence(tex)}</figure>"
+                          for tex in made.recurrences)
+        kernel = (f'<details class="kernel" id="kernel.{n}"><summary>the kernel</summary>'
+                  f"<pre><code>{highlighted(made.kernel)}</code></pre></details>") if made.kernel else ""
+        wrong = "".join(f'<p class="error"><a href="#problem.{self.place(p)}">{escape(p.message)}</a></p>' for p in made.problems)
+        facts = "".join(f"<p>{line}</p>" for line in lines)
+        return f'<aside class="made" id="program.{n}">{facts}{wrong}{derived}{kernel}</aside>\n'
+
+    def recurrence(self, tex: str) -> str:
+        """A derived recurrence; its comments say what it holds for."""
+        said = [line.lstrip("% ") for line in tex.splitlines() if line.startswith("%")]
+        rest = "\n".join(line for line in tex.splitlines() if not line.startswith("%"))
+        words = "".join(f"<p>{escape(_words(line))}</p>" for line in said)
+        return words + (self.math(rest, True) if rest.strip() else "")
+
+    def wrong(self) -> str:
+        """Every problem as a terminal shows it."""
+        if not self.problems:
+            return ""
+        shown = "".join(f'<pre class="problem" id="problem.{n}">{escape(render(p))}</pre>\n' for n, p in enumerate(self.problems))
+        return f'<section id="problems"><h2>Problems</h2>\n{shown}</section>\n'
+
+
+_SIGNS = {r"\subseteq": "⊆", r"\le": "≤", r"\{": "{", r"\}": "}"}
+
+
+def _words(text: str) -> str:
+    """A comment of TeX on a screen."""
+    for macro, sign in _SIGNS.items():
+        text = text.replace(macro, sign)
+    return text
