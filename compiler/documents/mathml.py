@@ -24,13 +24,14 @@ _ENVIRONMENTS = {
     "gathered": "gather*", "gather": "gather*", "multline": "gather*", "multlined": "gather*", "eqnarray": "align*",
 }
 _WORD = re.compile(r"\\([A-Za-z]+)")
-_SPELLED = {"Σ_": r"\sum_", "∑": r"\sum ", "∏": r"\prod ", "√": r"\surd ", ":=": "≔", "\u00a0": " "}
-_EDGES = re.compile(r"\A(?:\s|&|\\\\)+|(?:\s|&|\\\\)+\Z")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+_SPELLED = {"Σ_": r"\sum_", "∑": r"\sum ", "∏": r"\prod ", "√": r"\surd ", ":=": "≔", "\u00a0": " ", "...": r"\ldots ", "..": "‥"}
+_EDGES = re.compile(r"\A(?:\s|&|\\\\|\\q?quad(?![A-Za-z])|\\[,;: ])+|(?:\s|&|\\\\)+\Z")
 
 _KEPT = frozenset({
     "display", "mathvariant", "width", "height", "depth", "stretchy", "fence", "form", "minsize", "maxsize", "accent",
-    "accentunder", "displaystyle", "scriptlevel", "columnalign", "rowspacing", "columnspacing", "columnlines", "rowlines", "linethickness",
-    "lspace", "movablelimits", "mathcolor", "rspace", "separator", "symmetric", "voffset",
+    "accentunder", "displaystyle", "scriptlevel", "columnalign", "rowspacing", "columnspacing", "columnlines", "rowlines",
+    "linethickness", "lspace", "movablelimits", "mathcolor", "rspace", "separator", "symmetric", "voffset",
 })
 _SCRIPTED = ("msub", "msup", "msubsup")
 _LETTERS = frozenset("∂∇∞∅∀∃")
@@ -53,7 +54,7 @@ def mathml(tex: str, display: bool, macros: Mapping[str, Macro] | None = None) -
 
 def cleaned(tex: str, macros: Mapping[str, Macro]) -> str:
     """The formula in the words that latex2mathml knows."""
-    tex = expanded(_COMMENT.sub("", tex), macros)
+    tex = expanded(_CONTROL.sub(" ", _COMMENT.sub("", tex)), macros)
     tex = _TAG.sub(r"\\qquad (\1)", _DROPPED.sub(" ", tex))
     for spelled, macro in _SPELLED.items():
         tex = tex.replace(spelled, macro)
@@ -103,9 +104,14 @@ def _settle(element: Element) -> None:
         _settle(child)
         if child.tag == "mi" and child.text in ("&", None):
             element.remove(child)
+    _signed(element)
     text = element.text or ""
     if element.tag == "mi" and len(text) == 1 and text not in _LETTERS and (unicodedata.category(text) == "Sm" or text in ":;,.!"):
         element.tag = "mo"
+    elif element.tag == "mo" and text in _LETTERS:
+        element.tag = "mi"
+    elif element.tag == "mo" and len(text) > 1 and text.isalpha():
+        element.attrib |= {"lspace": "0.1em", "rspace": "0.1em"}
     if (style := element.attrib.get("mathvariant")) in _STYLES:
         element.text = "".join(_styled(c, style) for c in text)
         del element.attrib["mathvariant"]
@@ -114,6 +120,16 @@ def _settle(element: Element) -> None:
     if element.tag == "mover" and len(element) > 1 and element[1].text in ("^", "~", "¯", "‾"):
         element.set("accent", "true")
         element[1].set("stretchy", "false" if _letters(element[0]) == 1 else "true")
+
+
+def _signed(element: Element) -> None:
+    """A sign after an operator is the sign of what follows it, not between two things."""
+    before: Element | None = None
+    for child in element:
+        if child.tag == "mo" and child.text in ("−", "-", "+") and before is not None and before.tag == "mo":
+            between = before.get("form") != "postfix" and (before.text or "") not in (")", "]", "}", "′", "|", "…", "⊤", "!")
+            child.attrib |= {"form": "prefix"} if between else {}
+        before = child
 
 
 def _strut(base: Element) -> None:

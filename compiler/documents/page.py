@@ -20,7 +20,7 @@ from einc.documents.python import highlighted
 from einc.documents.report import counts, equation, problems, why
 from einc.errors import Problem, Span, render
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def page(account: Account) -> str:
@@ -116,7 +116,7 @@ class _Page:
     def row(self, entry: Entry, shown: str) -> str:
         return (f'<span class="row {entry.status}" id="eq.{entry.number}">'
                 f'<span class="eq" tabindex="0" aria-describedby="tip.{entry.number}">{shown}</span>'
-                f"{self.badge(entry, True)}{self.tip(entry)}</span>")
+                f'{self.badge(entry, True)}<a class="no" href="#eq.{entry.number}">{entry.number}</a>{self.tip(entry)}</span>')
 
     def inline(self, entry: Entry, shown: str) -> str:
         return (f'<span class="eq inline {entry.status}" id="eq.{entry.number}" tabindex="0" aria-describedby="tip.{entry.number}">'
@@ -155,12 +155,13 @@ class _Page:
         displays = [e for e in account.entries if e.display]
         inferred = sum(len(made.inferred) for made in account.made)
         facts = [f"{len(displays)} in displays, {len(account.entries) - len(displays)} in the text"]
-        facts += [f"{len(account.made)} programs"] if account.made else []
-        facts += [f"{inferred} inputs inferred"] if inferred else []
-        facts += [f'<a class="error" href="#problems">{len(self.problems)} problems</a>'] if self.problems else []
+        facts += [_many(len(account.made), "program")] if account.made else []
+        facts += [f"{_many(inferred, 'input')} inferred"] if inferred else []
+        facts += [f'<a class="error" href="#problems">{_many(len(self.problems), "problem")}</a>'] if self.problems else []
+        head = "<thead><tr><th>#<th>line<th>section<th>equation<th>status</thead>"
         rows = "".join(self.listed(entry) for entry in account.entries)
-        listed = (f"<details><summary>All {len(account.entries)} equations</summary><table><thead><tr><th>#<th>line<th>section"
-                  f"<th>equation<th>status</thead><tbody>{rows}</tbody></table></details>") if rows else ""
+        listed = (f"<details><summary>All {_many(len(account.entries), 'equation')}</summary>"
+                  f"<table>{head}<tbody>{rows}</tbody></table></details>") if rows else ""
         return (f'<header class="overview"><h1>What became of the equations of {escape(document.source.name)}</h1>\n'
                 f'<ul class="counts">{cards}</ul>\n<p>{", ".join(facts)}</p>\n{self.contents()}{listed}</header>')
 
@@ -214,6 +215,10 @@ class _Page:
             return ""
         shown = "".join(f'<pre class="problem" id="problem.{n}">{escape(render(p))}</pre>\n' for n, p in enumerate(self.problems))
         return f'<section id="problems"><h2>Problems</h2>\n{shown}</section>\n'
+
+
+def _many(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 _SIGNS = {r"\subseteq": "⊆", r"\le": "≤", r"\{": "{", r"\}": "}"}

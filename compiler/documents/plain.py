@@ -22,7 +22,7 @@ def read_plain(source: Source) -> Document:
     for paragraph in _PARAGRAPH.finditer(source.text):
         text, at = paragraph[0], paragraph.start()
         if level := _level(text.strip()):
-            draft.heading(text, level, at, paragraph.end())
+            draft.heading(text, level if draft.headings else 1, at, paragraph.end())
             continue
         for piece in scan(text, markup=False):
             start, end = at + piece.start, at + piece.end
@@ -34,12 +34,12 @@ def read_plain(source: Source) -> Document:
 
 
 def _level(line: str) -> int:
-    """How deep a heading is, 0 where the line is none: it has a number, or most of its words have capitals."""
+    """How deep a heading is below the title, 0 where the line is none: it has a number, or most of its words have capitals."""
     if "\n" in line or len(line) > MOST or _NOT_TITLES.search(line):
         return 0
     numbered = _NUMBERED.fullmatch(line)
     words = [w for w in re.findall(r"[^\W\d_][\w'’-]*", numbered["words"] if numbered else line) if len(w) >= _SMALL]
     capitals = sum(w[0].isupper() for w in words)
     if numbered and numbered["words"][0].isupper():
-        return numbered["number"].count(".") + 1
-    return 1 if words and line[0].isupper() and 2 * capitals > len(words) else 0
+        return numbered["number"].count(".") + 2
+    return 2 if words and line[0].isupper() and 2 * capitals > len(words) else 0

@@ -22,7 +22,8 @@ from einc.documents.pieces import outside
 Fill = Callable[[int], str]
 
 _MARKS = "\ue000\ue001\ue002\ue003\ue004\ue005"
-_FORMULA, _HEADING, _FENCE = (re.compile(f"{_MARKS[n]}(\\d+){_MARKS[n + 1]}") for n in (0, 2, 4))
+_HEADING, _FENCE = (re.compile(f"{_MARKS[n]}(\\d+){_MARKS[n + 1]}") for n in (2, 4))
+_FORMULA = re.compile(f"{_MARKS[0]}(\\d+){_MARKS[1]}([).,;:!?’”\\]]*)")  # and the stops after it, which stay on its line
 _TITLE = re.compile(rf"<(h[1-6])>((?:(?!</h[1-6]>).)*?){_MARKS[2]}(\d+){_MARKS[3]}((?:(?!</h[1-6]>).)*)</\1>", re.S)
 _TAGS = frozenset("""
     p br hr b strong i em u s sub sup code pre kbd blockquote ul ol li h1 h2 h3 h4 h5 h6 details summary
@@ -42,7 +43,7 @@ def body(document: Document, names: list[str], formula: Fill, heading: Fill) -> 
 
     rendered = _TITLE.sub(title, rendered)
     rendered = _HEADING.sub(lambda m: heading(int(m[1])), rendered)
-    return _FORMULA.sub(lambda m: formula(int(m[1])), rendered)
+    return _FORMULA.sub(lambda m: f'<span class="keep">{formula(int(m[1]))}{m[2]}</span>' if m[2] else formula(int(m[1])), rendered)
 
 
 def slugs(document: Document) -> list[str]:
@@ -141,7 +142,7 @@ _STYLED = {"emph": "em", "textit": "em", "textbf": "strong", "texttt": "code", "
 _MACROS = re.compile(
     rf"\\(?P<style>{'|'.join(_STYLED)})\s*\{{(?P<inner>[^{{}}]*)\}}|\\(?P<cite>cite[a-z]*|ref|eqref|autoref|cref)\*?"
     r"(?:\[[^\]]*\])*\{(?P<key>[^{}]*)\}"
-    r"|\\item\b(?:\[(?P<item>[^\]]*)\])?|\\(?:begin|end|label|usepackage|documentclass|input|bibliography[a-z]*|author|date|title)"
+    r"|\\item\b(?:\[(?P<item>[^\]]*)\])?\s*|\\(?:begin|end|label|usepackage|documentclass|input|bibliography[a-z]*|author|date|title)"
     r"\*?\s*(?:\[[^\]]*\])*\{[^{}]*\}(?:\[[^\]]*\])?|\\(?P<sign>[%$&#_{}])|\\\\|\\[A-Za-z]+\*?|(?P<brace>[{}])")
 _SIGNS = (("---", "—"), ("--", "–"), ("``", "“"), ("''", "”"), ("~", " "))
 
