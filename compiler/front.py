@@ -38,9 +38,10 @@ class Compiled:
         return self.function(**tensors)
 
 
-def _typed(path_or_text: str | Path, strict: bool = False) -> TypedProgram:
+def _typed(path_or_text: str | Path, strict: bool = False, section: str = "", side: str | Path | None = None) -> TypedProgram:
     report = Report()
-    program = pipeline.check(pipeline.read_source(path_or_text, report), report, strict=strict)
+    beside = None if side is None else pipeline.read_source(side, report)
+    program = pipeline.check(pipeline.read_source(path_or_text, report), report, strict=strict, section=section, side=beside)
     if program is None:
         raise EincError(report.sorted())
     return program
@@ -125,7 +126,8 @@ def runner(backend: str) -> Any:
 
 
 def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = False, narrow: bool = False,
-            own: bool = False, tune: bool = False, module: bool = False) -> Compiled:
+            own: bool = False, tune: bool = False, module: bool = False, section: str = "",
+            side: str | Path | None = None) -> Compiled:
     """A spec (a path, the name of one that comes with einc, or the text itself) as a callable.
 
     With `narrow` every product of half inputs is rounded to their type: faster where the machine multiplies them faster,
@@ -133,9 +135,15 @@ def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = 
     With `tune` the first call for tensors of other shapes times the kernels on a GPU, where the cache on disk does not know
     the fastest tiles; without it tiles are chosen by sizes alone, the same ones in every run.
     With `module` the result's `.module` is a `torch.nn.Module` class whose parameters are the weights.
+    Of a paper (.md, .tex) one `section` is compiled; `side` is a spec with the declarations that the paper lacks.
     EincError where the spec has errors, or the back end has nothing to tune; the message is the rendered problems.
     """
-    program = _typed(path_or_text, strict)
+    return built(_typed(path_or_text, strict, section, side), backend, narrow=narrow, own=own, tune=tune, module=module)
+
+
+def built(program: TypedProgram, backend: str = "torch", *, narrow: bool = False, own: bool = False, tune: bool = False,
+          module: bool = False) -> Compiled:
+    """The same of a program that has been checked."""
     cut = plan(program, choices(narrow, own))
     source = emit(cut, backend, shell(program) if module else None)
     function = load(source, cut.name, backend)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -13,7 +14,7 @@ from einc.checking.names import index_name
 from einc.checking.scope import Account
 from einc.claimed import Claim
 from einc.documents.equations import said
-from einc.documents.reading import read, reads
+from einc.documents.reading import damage, read, reads
 from einc.documents.sections import Paper, defined, walk_lines
 from einc.errors import Help, Problem, Report, Source, Span
 from einc.normalise import normalise
@@ -21,7 +22,7 @@ from einc.parse import parse, parse_part
 from einc.printing.layout import printed
 from einc.printing.names import Names, names
 from einc.printing.writer import Spelling
-from einc.problems import NoSuchSection, NotText
+from einc.problems import Damaged, NoSuchSection, NotText
 from einc.proof import unproved
 from einc.show import show
 from einc.syntax import SyntaxTree, Word
@@ -160,6 +161,11 @@ def check_tree(tree: SyntaxTree, report: Report, *, strict: bool = False,
 def paper(source: Source, report: Report, side: Source | None = None) -> Paper:
     """A document with what declares its names: its own `ein` fences, and a side file."""
     document = read(source)
+    if (found := damage(source)):
+        many = f"{len(found)} places have" if len(found) > 1 else "one place has"
+        garbled = Damaged(f"the text was decoded as something that it is not: {many} letters like these", found[0], notes=(
+            "equations in plain letters are read all the same",), helps=(Help("decode the original as UTF-8"),))
+        document = replace(document, problems=(*document.problems, garbled))
     for problem in document.problems:
         report.add(problem)
     trees = [parse_part(source, report, _functions(), (f.span.start, f.span.end), f.holes) for f in document.fences]

@@ -675,6 +675,18 @@ class NoSuchSection(Problem):
     )
 
 
+class Damaged(Problem):
+    code = "W0801"
+    severity = "warning"
+    title = "a document that was decoded as something it is not"
+    example = _LAYER + "â€¢ The layer is\n\n$$ y_t = 2 x_t $$\n"
+    example_name = "example.md"
+    explanation = (
+        "Where a file in UTF-8 was read as Windows-1252, `•` has become `â€¢`, and some characters are lost. Equations in plain "
+        "letters are read all the same; Greek letters and signs that were damaged are not what they were."
+    )
+
+
 # W09xx: what is sound and still looks like a slip
 
 

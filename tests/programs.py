@@ -871,10 +871,10 @@ def is_module(text: str) -> bool:
     return re.search(r"^claim ", text, re.M) is None or re.search(r"^ *output ", text, re.M) is not None
 
 
-TEXTS = {path.relative_to(SPECS).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
+SPEC_TEXTS = {path.relative_to(SPECS).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
          for path in sorted(SPECS.rglob("*.ein"))}
-CLAIMS = [name for name, text in TEXTS.items() if not is_module(text) and re.search(r"^claim ", text, re.M)]
+CLAIMS = [name for name, text in SPEC_TEXTS.items() if not is_module(text) and re.search(r"^claim ", text, re.M)]
 FILES = [Case(stem, text, SPEC_SIZES.get(stem, {}), SPEC_RANGES.get(stem, {}))
-         for name, text in TEXTS.items() if is_module(text) for stem in [name.rpartition("/")[2]]]
+         for name, text in SPEC_TEXTS.items() if is_module(text) for stem in [name.rpartition("/")[2]]]
 
 CASES = [*INLINE, *FILES]

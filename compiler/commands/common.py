@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from einc import pipeline
+from einc.documents.reading import reads
 from einc.errors import EincError, Help, Problem, Report, Source, render
 from einc.front import back_ends
 from einc.terms import TypedProgram
@@ -37,6 +38,11 @@ def _given(option: str) -> str:
     """What `--section` or `--with` says."""
     context = click.get_current_context(silent=True)
     return "" if context is None else context.meta.get(f"einc.{option}") or ""
+
+
+def whole(path: str) -> bool:
+    """Whether a file is a document of which no section is named."""
+    return reads(path) and not _given("section")
 
 
 def side_file(report: Report) -> Source | None:

@@ -62,7 +62,7 @@ def command(ctx: click.Context, *, file: str, sizes: dict[str, int], data_file: 
     if (map_name or prefix) and data_file is None:
         raise failure("--map and --prefix are for --data, which they read weights from")
     inputs, numbers = gather(program, sizes, data_file, dtype, seed, map_name, prefix)
-    module = front.compile(file, backend=backend, narrow=narrow, own=own)
+    module = front.built(program, backend, narrow=narrow, own=own)
     runner = front.runner(backend)
     place = runner.device(dtype or "float32")
     there = {key: tensor.to(place) for key, tensor in inputs.items()}
