@@ -228,6 +228,22 @@ HOSTILE = [
 ]
 
 
+PIECES = [
+    "$", "$$", "\n", "\n\n", "> ", "- ", "| ", "`", "```", "a = b", "\\", "\\[", "\\]", "\\begin{align}", "# ", "\\end{align}", "<",
+    "\\section{", "{", "}", "%! ", "%", "<!--", "<h2>", "</h2>", "<pre>", "\\newcommand{\\a}[1]{#1}", "2.1 Aa", "\0", "\r",
+    "\ue000", "\ue0020\ue003", "|---|\n", "===\n", "\\emph{", "</details>", "<details>", "\\begin{document}",
+]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join), st.sampled_from([".md", ".tex", ".txt"]))
+def test_any_text_has_a_page(text: str, ending: str) -> None:
+    found = page(Account(read(Source("p" + ending, text)), (), ()))
+    paper = found[found.index("<article>") : found.index("</article>")]
+    assert not re.search(r"[\ue001-\ue005]|<script|<!--", paper)
+    assert found.count("<main>") == found.count("</main>") == found.count("</article>") == 1
+
+
 @pytest.mark.parametrize("html", HOSTILE)
 def test_only_plain_tags_get_through(html: str) -> None:
     found = allowed(html)

@@ -24,10 +24,11 @@ Fill = Callable[[int], str]
 _MARKS = "\ue000\ue001\ue002\ue003\ue004\ue005"
 _HEADING, _FENCE = (re.compile(f"{_MARKS[n]}(\\d+){_MARKS[n + 1]}") for n in (2, 4))
 _FORMULA = re.compile(f"{_MARKS[0]}(\\d+){_MARKS[1]}([).,;:!?’”\\]]*)")  # and the stops after it, which stay on its line
-_TITLE = re.compile(rf"<(h[1-6])>((?:(?!</h[1-6]>).)*?){_MARKS[2]}(\d+){_MARKS[3]}((?:(?!</h[1-6]>).)*)</\1>", re.S)
+_TITLE = re.compile(rf"<(h[1-6])>((?:(?!</?h[1-6]>).)*?){_MARKS[2]}(\d+){_MARKS[3]}((?:(?!</?h[1-6]>).)*)</\1>", re.S)
 _TAGS = frozenset("""
     p br hr b strong i em u s sub sup code pre kbd blockquote ul ol li h1 h2 h3 h4 h5 h6 details summary
 """.split())  # noqa: SIM905, as a text they read better
+_REMARK = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
 _CLOSED = re.compile(r"[ \t]+#+[ \t]*\Z")
 
 
@@ -129,7 +130,7 @@ class _Allowed(HTMLParser):
 def allowed(html: str) -> str:
     """HTML of the paper as HTML of the page."""
     parser = _Allowed()
-    parser.feed(html)
+    parser.feed(_REMARK.sub("", html))
     parser.close()
     return "".join(parser.out)
 
