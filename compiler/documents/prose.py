@@ -22,6 +22,7 @@ from einc.documents.pieces import outside
 Fill = Callable[[int], str]
 
 _MARKS = "\ue000\ue001\ue002\ue003\ue004\ue005"
+_NO_MARKS = dict.fromkeys(map(ord, _MARKS), " ")
 _HEADING, _FENCE = (re.compile(f"{_MARKS[n]}(\\d+){_MARKS[n + 1]}") for n in (2, 4))
 _FORMULA = re.compile(f"{_MARKS[0]}(\\d+){_MARKS[1]}([).,;:!?’”\\]]*)")  # and the stops after it, which stay on its line
 _TITLE = re.compile(rf"<(h[1-6])>((?:(?!</?h[1-6]>).)*?){_MARKS[2]}(\d+){_MARKS[3]}((?:(?!</?h[1-6]>).)*)</\1>", re.S)
@@ -64,7 +65,7 @@ def _marked(document: Document, headings: list[tuple[int, int, str]]) -> str:
     """The text with a mark for each formula, and with what is given in place of other stretches."""
     text = document.source.text
     places = [(*outside(text, f.span.start, f.span.end), f"{_MARKS[0]}{n}{_MARKS[1]}") for n, f in enumerate(document.formulas)]
-    text = text.translate(dict.fromkeys(map(ord, _MARKS), " "))
+    text = text.translate(_NO_MARKS)
     out, at = [], 0
     for start, end, mark in sorted([*places, *headings]):
         if start >= at:
@@ -175,9 +176,9 @@ def _paragraphs(document: Document, text: str, latex: bool = False) -> str:
         words = paragraph.strip()
         if title := _HEADING.fullmatch(words):
             heading = document.headings[int(title[1])]
-            out.append(f"<h{min(heading.level, 6)}>{escape(heading.title)}{words}</h{min(heading.level, 6)}>")
+            out.append(f"<h{min(heading.level, 6)}>{escape(heading.title.translate(_NO_MARKS))}{words}</h{min(heading.level, 6)}>")
         elif fence := _FENCE.fullmatch(words):
-            out.append(f"<pre><code>{escape(document.fences[int(fence[1])].span.text)}</code></pre>")
+            out.append(f"<pre><code>{escape(document.fences[int(fence[1])].span.text.translate(_NO_MARKS))}</code></pre>")
         elif words:
             shown = _prose(words) if latex else escape(words)
             out += [f"<p>{shown}</p>"] if shown.strip() else []
