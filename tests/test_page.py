@@ -252,6 +252,13 @@ def test_only_plain_tags_get_through(html: str) -> None:
     assert re.fullmatch(r"(?:[^<>]|</?(?:p|details|details open)>)*", found)
 
 
+def test_formulas_side_by_side_are_all_shown() -> None:
+    text = "$a = b$$c = d$ and $$e = f$$$$g = h$$ <!-- unclosed $i = j$\n"
+    found = page(account(text))
+    assert all(f'id="eq.{n}"' in found for n in range(1, 6))
+    assert [f.span.text for f in read(Source("p.md", text)).formulas] == ["a = b", "c = d", "e = f", "g = h", "i = j"]
+
+
 TEX = [
     r"\frac", "{", "}", "_", "^", "x", r"\text{", "<b>", "&", r"\\", r"\begin{aligned}", r"\end{aligned}", "'", r"\left(",
     r"\right)", r"\href{javascript:x}{y}", r"\tag{1}", r"\R", "$", "#1", "\0", "é", r"\mathbf{a1}",

@@ -214,7 +214,7 @@ def title(text: str) -> str:
     out, at, formulas = [], 0, []
     for piece in scan(text):
         if piece.kind in ("inline", "display"):
-            left, right = outside(text, piece.start, piece.end)
+            left, right = outside(text, piece.start, piece.end, piece.kind == "display")
             out.append(text[at:left])
             formulas.append(plain(text[piece.start : piece.end]))
             at = right

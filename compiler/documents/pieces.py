@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -24,8 +25,12 @@ DEFINES = re.compile(
     r"\\(?P<new>(?:re|provide)?newcommand|renewcommand|providecommand|DeclareMathOperator|def)\*?\s*"
     r"(?:\{\s*\\(?P<braced>[A-Za-z]+)\s*\}|\\(?P<bare>[A-Za-z]+))\s*(?:\[(?P<count>[1-9])\])?\s*(?P<marks>(?:\#[1-9])*)\s*(?=\{)")
 _BRACE = re.compile(r"\\.|%[^\n]*|[{}]", re.S)
-_LEFT = re.compile(r"(?:\$\$|\$`?|\\\(|\\\[|\\begin\{[a-z*]+\}(?:\{\d+\})?|(?:```+|~~~+)[ \t]*math[^\n]*\n[> \t]*)\Z")
-_RIGHT = re.compile(r"`?\$\$?|\\\)|\\\]|\\end\{[a-z*]+\}|\n[> \t]*(?:```+|~~~+)")
+_OUTSIDE = {  # of a display and of a formula in a line, what stands before it and after
+    True: (re.compile(r"(?:\$\$|\\\[|\\begin\s*\{[a-z*]+\}(?:\s*\{\d+\})?|(?:```+|~~~+)[ \t]*math[^\n]*\n[> \t]*)\Z"),
+           re.compile(r"\$\$|\\\]|\\end\s*\{[a-z*]+\}|\n[> \t]*(?:```+|~~~+)")),
+    False: (re.compile(r"(?:\$`?|\\\(|\\begin\s*\{[a-z*]+\})\Z"), re.compile(r"`?\$|\\\)|\\end\s*\{[a-z*]+\}")),
+}
+logging.getLogger("pylatexenc").addHandler(logging.NullHandler())  # what a heading cannot say is no matter for the terminal
 _TO_TEXT = LatexNodes2Text(math_mode="text", strict_latex_spaces=False)
 _TEX = re.compile(r"[\\${}%~]|--|``|''")
 _COMMENT = re.compile(r"(?<!\\)%[^\n]*\n?[ \t]*")
@@ -127,9 +132,10 @@ def closing(text: str, at: int, end: int) -> int | None:
     return None
 
 
-def outside(text: str, start: int, end: int) -> tuple[int, int]:
+def outside(text: str, start: int, end: int, display: bool) -> tuple[int, int]:
     """A formula with its dollars, or with whatever else it stands between."""
-    left, right = _LEFT.search(text, max(0, start - 60), start), _RIGHT.match(text, end)
+    before, after = _OUTSIDE[display]
+    left, right = before.search(text, max(0, start - 60), start), after.match(text, end)
     return left.start() if left else start, right.end() if right else end
 
 

@@ -25,11 +25,11 @@ _MARKS = "\ue000\ue001\ue002\ue003\ue004\ue005"
 _NO_MARKS = dict.fromkeys(map(ord, _MARKS), " ")
 _HEADING, _FENCE = (re.compile(f"{_MARKS[n]}(\\d+){_MARKS[n + 1]}") for n in (2, 4))
 _FORMULA = re.compile(f"{_MARKS[0]}(\\d+){_MARKS[1]}([).,;:!?’”\\]]*)")  # and the stops after it, which stay on its line
+_MARK = re.compile(f"[{_MARKS[::2]}]\\d+[{_MARKS[1::2]}]")
 _TITLE = re.compile(rf"<(h[1-6])>((?:(?!</?h[1-6]>).)*?){_MARKS[2]}(\d+){_MARKS[3]}((?:(?!</?h[1-6]>).)*)</\1>", re.S)
 _TAGS = frozenset("""
     p br hr b strong i em u s sub sup code pre kbd blockquote ul ol li h1 h2 h3 h4 h5 h6 details summary
 """.split())  # noqa: SIM905, as a text they read better
-_REMARK = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
 _CLOSED = re.compile(r"[ \t]+#+[ \t]*\Z")
 
 
@@ -64,7 +64,8 @@ def slugs(document: Document) -> list[str]:
 def _marked(document: Document, headings: list[tuple[int, int, str]]) -> str:
     """The text with a mark for each formula, and with what is given in place of other stretches."""
     text = document.source.text
-    places = [(*outside(text, f.span.start, f.span.end), f"{_MARKS[0]}{n}{_MARKS[1]}") for n, f in enumerate(document.formulas)]
+    places = [(*outside(text, f.span.start, f.span.end, f.display), f"{_MARKS[0]}{n}{_MARKS[1]}")
+              for n, f in enumerate(document.formulas)]
     text = text.translate(_NO_MARKS)
     out, at = [], 0
     for start, end, mark in sorted([*places, *headings]):
@@ -130,8 +131,12 @@ class _Allowed(HTMLParser):
 
 def allowed(html: str) -> str:
     """HTML of the paper as HTML of the page."""
+    out, at = [], 0
+    while (start := html.find("<!--", at)) >= 0 and (end := html.find("-->", start)) >= 0:
+        out.append(html[at:start])
+        at = end + 3
     parser = _Allowed()
-    parser.feed(_REMARK.sub("", html))
+    parser.feed("".join([*out, html[at:].replace("<!--", "&lt;!--")]))
     parser.close()
     return "".join(parser.out)
 
@@ -166,7 +171,7 @@ def _tex(document: Document) -> str:
     others += [(m.span.start, m.span.end, "") for m in document.macros.values() if m.span.source == document.source]
     marked = re.sub(r"(?<!\\)%[^\n]*\n?", "", _marked(document, others))
     begin = marked.find(r"\begin{document}")
-    kept = "\n\n".join(m[0] for m in (*_HEADING.finditer(marked[:begin]), *_FENCE.finditer(marked[:begin]))) if begin >= 0 else ""
+    kept = "\n\n".join(m[0] for m in _MARK.finditer(marked, 0, begin)) if begin >= 0 else ""
     return _paragraphs(document, kept + "\n\n" + marked[max(begin, 0) :], latex=True)
 
 
