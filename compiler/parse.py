@@ -148,8 +148,8 @@ class _Build(Transformer[Token, Any]):
         return s.Product(tuple(factors), tuple(operators), self._span(*items))
 
     def add(self, *items: Any) -> s.Expression:
-        if len(items) == 1:
-            return self._lone(items)
+        if len(items) == 1 or (len(items) == 2 and items[0] == "+"):
+            return self._lone(items[-1:])
         terms, signs, pending = [], [], "+"
         for item in items:
             if isinstance(item, Token):

@@ -233,7 +233,7 @@ class _Lexer:
                 self.put("STRING", text[1:-1], start, end)
 
     def _quoted(self, macro: str, label: str, start: int, end: int) -> None:
-        if label == "with":
+        if label == "with" and macro.startswith("text"):
             self.put("WITH", "with", start, end)
         elif macro in ("mathbb", "mathbf") and label == "1":
             self.put("NUMBER", "1", start, end)
@@ -352,8 +352,8 @@ class _Lexer:
             self._unreadable(self.source.text[start:end], start, end)
             return
         last = self.out.pop()
-        if last.end - last.start > 1 and last.type == "WORD":
-            self.put(last.type, last.value[:-1], last.start, last.end - 1)
+        if len(last.value) > 1 and last.type == "WORD":
+            self._letters(last.value[:-1], last.start, last.end - 1)
             last = Word(last.type, last.value[-1], last.end - 1, last.end)
         self.put("ACCENT", accent, last.start, last.start)
         self.put(last.type, last.value, last.start, end)
