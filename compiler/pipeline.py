@@ -111,16 +111,20 @@ def known(trees: Iterable[SyntaxTree]) -> Names:
 
 def formatted(source: Source, spelling: Spelling, report: Report) -> str | None:
     """The text in one spelling and one layout; None where it cannot be read. What it means is the same, or it is refused."""
-    tree = syntax(source, report)
+    out = _written(source, spelling, report)
+    again = Source(source.name, out)
     if report.errors:
         return None
-    out = printed(tree, spelling, known(used(tree)))
-    if _meant(source) != _meant(again := Source(source.name, out)) or printed(syntax(again, Report()), spelling,
-                                                                             known(used(syntax(again, Report())))) != out:
+    if _meant(source) != _meant(again) or _written(again, spelling, Report()) != out:
         report.add(Problem("the text cannot be printed so that it is read as the same again", Span(source, 0, 0),
-                           helps=(Help("this is a fault of einc; keep the text as it is"),)))
+                           helps=(Help("this is a fault of einc; the text is left as it is"),)))
         return None
     return out
+
+
+def _written(source: Source, spelling: Spelling, report: Report) -> str:
+    tree = syntax(source, report)
+    return printed(tree, spelling, known(used(tree)))
 
 
 def _meant(source: Source) -> str | None:

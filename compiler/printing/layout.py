@@ -6,8 +6,10 @@ A display stays a display. Comments inside a statement go above it. `plan` block
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from textwrap import dedent, indent
 
 from einc import syntax as s
 from einc.errors import Report, Source, Span
@@ -39,10 +41,20 @@ def printed(tree: s.SyntaxTree, spelling: Spelling, names: Names) -> str:
     marks = [(kind, start, end) for kind, start, end in trivia(text) if not any(a <= start < b for a, b in skip)]
     displays = [start for kind, start, _ in marks if kind == "display"]
     pairs = list(zip(displays[::2], displays[1::2], strict=False))
-    rows = list(_rows(tree.statements, Writer(spelling, names), pairs, 0))
-    rows += [_Row(a, a + len(text[a:b].rstrip()), 0, 0, text[a:b].rstrip()) for a, b in skip]
-    rows = _commented(sorted(rows, key=lambda r: r.start), [(a, b) for kind, a, b in marks if kind == "comment"], text)
-    return _joined(rows, text)
+    rows = sorted(_rows(tree.statements, Writer(spelling, names), pairs, 0), key=lambda r: r.start)
+    for start, end in reversed(skip):
+        at = sum(row.start < start for row in rows)
+        rows.insert(at, _plan(text[start:end].rstrip(), start, _depth(rows, at - 1, start + _indented(text[start:end]), text)))
+    return _joined(_commented(rows, [(a, b) for kind, a, b in marks if kind == "comment"], text), text)
+
+
+def _plan(text: str, start: int, depth: int) -> _Row:
+    """The copy of a `plan` block, as deep as the lines around it."""
+    return _Row(start, start + len(text), depth, _indented(text), indent(dedent(text), _INDENT * depth).lstrip())
+
+
+def _indented(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def _rows(statements: tuple[s.Statement, ...], writer: Writer, displays: list[tuple[int, int]], depth: int) -> Iterator[_Row]:
@@ -50,7 +62,8 @@ def _rows(statements: tuple[s.Statement, ...], writer: Writer, displays: list[tu
     pad = _INDENT * depth
     for at, statement in enumerate(statements):
         start, end = statement.span.start, statement.span.end
-        around = next((d for d in displays if d[0] < start < d[1]), None)
+        here = bisect_right(displays, (start, end)) - 1
+        around = displays[here] if here >= 0 and start < displays[here][1] else None
         column = _column(statement, around[0] if around else start)
         if around and not (at and statements[at - 1].span.start > around[0]):
             yield _Row(around[0], around[0] + 2, depth, column, "$$")
@@ -76,7 +89,7 @@ def _commented(rows: list[_Row], comments: list[tuple[int, int]], text: str) -> 
     out = list(rows)
     above: list[tuple[int, _Row]] = []
     for start, end in comments:
-        at = max((n for n, row in enumerate(out) if row.start <= start), default=-1)
+        at = bisect_right(out, start, key=lambda row: row.start) - 1
         shown = text[start:end].rstrip()
         if at >= 0 and out[at].end <= start and "\n" not in text[out[at].end : start]:
             out[at] = replace(out[at], end=end, text=f"{out[at].text}  {shown}")
@@ -93,11 +106,11 @@ def _depth(rows: list[_Row], at: int, start: int, text: str) -> int:
     """How deep a comment of its own stands: as deep as its column says, between the rows around it."""
     least = rows[at + 1].depth if at + 1 < len(rows) else 0
     column = len(text[text.rfind("\n", 0, start) + 1 : start].expandtabs(8))
-    found = least
-    for row in rows[: at + 1]:
-        if least < row.depth <= (rows[at].depth if at >= 0 else 0) and row.column <= column:
-            found = max(found, row.depth)
-    return found
+    while at >= 0 and rows[at].depth > least:
+        if rows[at].column <= column:
+            return rows[at].depth
+        at -= 1
+    return least
 
 
 def _joined(rows: list[_Row], text: str) -> str:
@@ -108,7 +121,7 @@ def _joined(rows: list[_Row], text: str) -> str:
             out.append("")
         out.append(_INDENT * row.depth + row.text)
         before = row
-    return "\n".join(out) + "\n"
+    return "".join(f"{line}\n" for line in out)
 
 
 def alike(one: Span, other: Span) -> bool:

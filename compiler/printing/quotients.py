@@ -16,15 +16,16 @@ Factors = tuple[tuple[s.Expression, ...], tuple[str, ...]]
 def big(node: s.Expression) -> str | None:
     """The fold that a big operator names; it takes the rest of its product."""
     match node:
-        case s.Scripted(s.Word(("sum" | "prod" | "max" | "min") as fold), (), scripts) if any(x.kind == "lower" for x in scripts):
-            return fold
+        case s.Scripted(s.Word(("sum" | "prod" | "max" | "min") as fold), (), scripts):
+            kinds = {x.kind for x in scripts}
+            return fold if "lower" in kinds and kinds <= {"lower", "upper"} else None
     return None
 
 
 def bare(node: s.Expression) -> s.Expression:
     """What stands in round brackets that something around them makes needless."""
     match node:
-        case s.Group("(", ")", (inner,)) if not isinstance(inner, s.Relation | s.Logic | s.Range):
+        case s.Group("(", ")", (inner,)):
             return bare(inner)
     return node
 
@@ -63,10 +64,12 @@ def divided(factors: tuple[s.Expression, ...], operators: tuple[str, ...], funct
         operator = "*" if parted and not operator else operator
         parted = False
         if not isinstance(factor, s.Fraction):
-            out.append((factor, operator))
+            inside = isinstance(factor, s.Scripted) and isinstance(factor.base, s.Root | s.Fraction)  # it gets parentheses
+            apart = inside and out and not operator and isinstance(out[-1][0], s.Word | s.Scripted) and big(out[-1][0]) is None
+            out.append((factor, "*" if apart else operator))
             continue
         if operator == "/":
-            out.append((_grouped(factor), operator))
+            out.append((grouped(factor), operator))
             continue
         above, below = _above(factor.above, functions), _below(factor.below, functions)
         if out and not operator and big(out[-1][0]) is None and _touches(out[-1][0], above[0][0]):
@@ -81,7 +84,7 @@ def _touches(before: s.Expression, after: s.Expression) -> bool:
     return isinstance(after, s.Number) or (isinstance(after, s.Group) and isinstance(before, s.Word | s.Scripted))
 
 
-def _grouped(node: s.Expression) -> s.Expression:
+def grouped(node: s.Expression) -> s.Expression:
     return s.Group("(", ")", (node,), node.span)
 
 
@@ -100,7 +103,7 @@ def _below(node: s.Expression, functions: frozenset[str]) -> Pairs:
             return [(factors[0], "")]
         if len(factors) == 2 and not operators[1] and _is_application(factors[0], factors[1], functions):
             return list(zip(factors, operators, strict=True))
-    return [(node if _simple(node) else _grouped(node), "")]
+    return [(node if _simple(node) else grouped(node), "")]
 
 
 # strokes -> fractions

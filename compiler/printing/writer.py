@@ -14,7 +14,7 @@ from einc import syntax as s
 from einc.errors import Source
 from einc.printing.hanging import Hung, Items, hung
 from einc.printing.names import Names
-from einc.printing.quotients import bare, big, divided, fractions, is_indicator, with_roots
+from einc.printing.quotients import bare, big, divided, fractions, grouped, is_indicator, with_roots
 from einc.spelling import ACCENTS, GREEK, KEYWORDS, LATIN, UPRIGHT, WRITTEN
 
 Spelling = Literal["latex", "unicode", "ascii"]
@@ -145,7 +145,9 @@ class Writer:
 
     def _product(self, node: s.Product) -> str:
         factors, operators = with_roots(node.factors, node.operators)
-        if self.latex and not self.small:
+        if self.run and not any(operators):  # entries of a list, which multiply nothing
+            factors = factors if self.latex else tuple(grouped(x) if isinstance(x, s.Fraction) else x for x in factors)
+        elif self.latex and not self.small:
             factors, operators = fractions(factors, operators, self.names.functions)
         elif not self.latex:
             factors, operators = divided(factors, operators, self.names.functions)
@@ -182,9 +184,10 @@ class Writer:
         base = name.base if isinstance(name, s.Scripted) else name
         if not isinstance(base, s.Word):
             return False
-        known = base.text in self.names.functions and not (isinstance(name, s.Scripted) and big(name))
+        if isinstance(name, s.Scripted) and base.text in ("sum", "prod", "max", "min"):
+            return False
         gap = name.span.source.text[name.span.end : argument.span.start]
-        return known or (_NOTHING.fullmatch(gap) is not None and not big(name))
+        return base.text in self.names.functions or _NOTHING.fullmatch(gap) is not None
 
     def _fraction(self, node: s.Fraction) -> str:
         if not self.latex:
@@ -217,7 +220,7 @@ class Writer:
         if text in GREEK.values():
             return {"latex": f"\\{LATIN[text]}", "unicode": text, "ascii": LATIN[text]}[self.spelling]
         if node.quoted and not readable(text):
-            return f"\\text{{{text}}}"
+            return quoted(text)
         if not self.latex:
             return text
         if text in UPRIGHT:
@@ -229,7 +232,7 @@ class Writer:
     def _in_run(self, node: s.Word) -> str:
         """A word in a list of indices: one letter after the other where they are indices, a quoted word is a label."""
         if node.quoted:
-            return f"\\text{{{node.text}}}"
+            return quoted(node.text)
         if node.text not in GREEK.values():
             return " ".join(self.names.split(node.text)) if self.small else node.text
         latin = LATIN[node.text]
@@ -245,10 +248,11 @@ class Writer:
         if not isinstance(base, s.Word):
             shown = self.text(base)
             shown = f"({shown})" if isinstance(base, s.Root | s.Fraction) and not self.latex else shown
-            return shown + self._scripts(scripts, False)
-        if (fold := big(node)) is not None:
-            return (self.sign(fold) if fold in WRITTEN else self.word(base)) + self._scripts(scripts, False)
+            primes = "".join(x.text for x in node.scripts if x.kind == "prime")
+            return shown + primes + "".join(f"_{x}" for x in accents) + self._scripts(scripts, False)
         primes = "".join(x.text for x in node.scripts if x.kind == "prime")
+        if base.text in ("sum", "prod") and not accents and not primes:
+            return self.sign(base.text) + self._scripts(scripts, False)
         plain = base.text not in self.names.functions and base.text != "e"
         writer = self if all(x.kind == "prime" for x in node.scripts) else replace(self, run=False)
         return writer._accented(base, accents, primes) + self._scripts(scripts, plain, bool(primes))
@@ -285,10 +289,11 @@ class Writer:
         mark = "_" if script.level == "lower" else "^"
         if not self.latex and script.labels:
             return "".join(f"{mark}{label}" for label in script.labels)
-        parts = [f"\\text{{{label}}}" for label in script.labels]
+        parts = [quoted(label) for label in script.labels]
         shown = " ".join([*parts, *([replace(self, run=True, small=True).entries(script.items)] if script.items else [])])
         greek = self.spelling == "ascii" and shown in GREEK and not set(shown) <= self.names.letters
-        short = script.level == "lower" and len(shown) == 1 if self.latex else len(shown) == 1 or shown.isdigit() or greek
+        one = len(shown) == 1 and (shown.isascii() or shown in LATIN or shown == "∞")
+        short = one and script.level == "lower" if self.latex else one or shown.isdigit() or greek
         return f"{mark}{shown}" if short else f"{mark}{{{shown}}}"
 
     def entries(self, items: Items) -> str:
@@ -304,6 +309,11 @@ class Writer:
     def _outside(self, label: str) -> bool:
         """Whether a label needs no quotes below a name: `d_model`. Letters that are all indices would be read as those."""
         return len(label) > 1 and readable(label) and label not in ACCENTS and not set(label) <= self.names.letters
+
+
+def quoted(text: str) -> str:
+    """A label; `\\text{with}` is the word of the language."""
+    return f"\\{'mathrm' if text == 'with' else 'text'}{{{text}}}"
 
 
 def readable(text: str) -> bool:
@@ -342,4 +352,5 @@ def _is_list(node: s.Expression) -> bool:
 
 
 def _is_arguments(node: s.Expression) -> bool:
-    return isinstance(node.base if isinstance(node, s.Scripted) else node, s.Group)
+    base = node.base if isinstance(node, s.Scripted) else node
+    return isinstance(base, s.Group) and base.open == "("
