@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property, reduce
+from math import isqrt
 
 from einc.indices import Extent, Index, IndexSet
 from einc.terms import Apply, Const, Fold, Position, Read, Size, Term, Truth, children, free_indices
@@ -133,6 +134,8 @@ def atom(found: Atom, power: int = 1) -> Form:
 def collected(items: Iterable[tuple[Monomial, Fraction]]) -> Form:
     """The sum of monomials."""
     items = list(items)
+    if len(items) == 1:
+        return tuple(items) if items[0][1] else NOTHING
     total: dict[Monomial, Fraction] = {}
     for monomial, coefficient in items:
         total[monomial] = total.get(monomial, Fraction(0)) + coefficient
@@ -178,7 +181,7 @@ def _product(a: Monomial, b: Monomial) -> Form:
         powers[found] = 1 if found.op == "if" else powers.get(found, 0) + n
     exponent = added(a.exponent, b.exponent) if a.exponent and b.exponent else a.exponent or b.exponent
     for found, n in powers.items():
-        if (found.op == "sin" and n > 1) or (found.op == "sqrt" and abs(n) > 1):
+        if (found.op == "sin" and n > 1) or (found.op in ("sqrt", "abs") and abs(n) > 1):
             rest = _ordered(exponent, {x: p for x, p in powers.items() if x != found})
             return times(((rest, Fraction(1)),), _lowered(found, n))
     return ((_ordered(exponent, powers), Fraction(1)),)
@@ -189,9 +192,9 @@ def _ordered(exponent: Form, powers: Mapping[Atom, int]) -> Monomial:
 
 
 def _lowered(found: Atom, n: int) -> Form:
-    """sin² x = 1 - cos² x, and √x √x = x: no higher power of the two is left."""
-    if found.op == "sqrt":
-        half = abs(n) // 2
+    """sin² x = 1 - cos² x, √x √x = x and |x| |x| = x²: no higher power of these is left."""
+    if found.op in ("sqrt", "abs"):
+        half = abs(n) // 2 * (2 if found.op == "abs" else 1)
         return times(raised(found.forms[0], half if n > 0 else -half), atom(found, n % 2 if n > 0 else -(-n % 2)))
     square = added(ONE, times(MINUS, atom(Atom("cos", found.forms), 2)))
     return times(raised(square, n // 2), atom(found, n % 2))
@@ -333,8 +336,11 @@ def applied(op: str, args: tuple[Form, ...]) -> Form:
             return turned(op, a)
         case ("max" | "min"), _:
             return extreme(op, args)
-        case "sqrt", (a,) if a in (NOTHING, ONE):
-            return a
+        case "sqrt", (((m, value),),) if m == UNIT and value > 0 and (root := Fraction(
+                isqrt(value.numerator), isqrt(value.denominator))) ** 2 == value:
+            return number(root)
+        case ("sqrt" | "abs"), ((),):
+            return NOTHING
         case "pow", (a, b) if (n := _whole(b)) is not None and abs(n) < 9:
             return raised(a, n)
         case "pow", (a, ((m, Fraction(numerator=1, denominator=2)),)) if m == UNIT:

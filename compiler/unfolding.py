@@ -33,7 +33,7 @@ from einc.terms import (
 )
 
 _FEW = 4  # values of an index that are taken one by one
-_MOST = 20_000  # nodes of a term
+_MOST = 14_000  # nodes of both sides
 
 
 class TooLong(Exception):  # noqa: N818, it is an answer

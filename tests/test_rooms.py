@@ -18,12 +18,12 @@ HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.gramm
 
 # The rooms of compiler/ from the foundation up: each may import what stands before it.
 ORDER = [
-    "errors", "problems", "syntax", "primitives", "folds", "mixing", "spelling", "tokens", "lines", "texts", "parse", "printing",
-    "indices", "terms",
-    "domains", "rounds", "claimed", "checking", "checker", "sizes", "weights", "generate", "blocks", "interpret", "unpacking",
-    "show", "tex", "rewrites", "simplify", "finishing", "forms", "conditions", "labels", "forming", "proof", "counterexamples",
-    "unfolding", "assumptions", "prove", "gating", "repeats", "chosen", "normalise", "choices", "plan", "planning", "documents",
-    "pipeline", "front", "accounts", "hook", "commands", "cli", "__main__",
+    "errors", "problems", "syntax", "primitives", "folds", "mixing", "spelling", "tokens", "lines", "texts", "parse",
+    "printing", "indices", "terms", "domains", "rounds", "claimed", "checking", "checker", "sizes", "weights", "generate",
+    "blocks", "interpret", "unpacking", "show", "tex", "rewrites", "simplify", "finishing", "forms", "conditions", "labels",
+    "forming", "proof", "counterexamples", "unfolding", "assumptions", "leftover", "prove", "gating", "repeats", "chosen",
+    "normalise", "choices", "plan", "planning", "documents", "pipeline", "front", "accounts", "hook", "commands", "cli",
+    "__main__",
 ]
 DOORS = ("compiler/front.py", "compiler/hook.py", "compiler/cli.py", "compiler/__init__.py", "compiler/commands/")
 
