@@ -253,7 +253,7 @@ def test_only_plain_tags_get_through(html: str) -> None:
 
 
 def test_formulas_side_by_side_are_all_shown() -> None:
-    text = "$a = b$$c = d$ and $$e = f$$$$g = h$$ <!-- unclosed $i = j$\n"
+    text = "# A\n\n## B\n\n$a = b$$c = d$ and $$e = f$$$$g = h$$ <!-- unclosed $i = j$\n"
     found = page(account(text))
     assert all(f'id="eq.{n}"' in found for n in range(1, 6))
     assert [f.span.text for f in read(Source("p.md", text)).formulas] == ["a = b", "c = d", "e = f", "g = h", "i = j"]
