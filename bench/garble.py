@@ -1,0 +1,152 @@
+"""Texts that are no specs, and some that are: what a fuzzer feeds to the commands. The same number gives the same bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from random import Random
+
+ROOT = Path(__file__).parent.parent
+
+HEAD = "index t, s, u : time(T)\nindex h : head(H)\nindex f : feature(D)\nindex d, k : feature(d_k)\nindex r : request(R)\n"
+WORDS = (
+    "index", "dim", "input", "weight", "output", "mask", "map", "set", "def", "use", "override", "claim", "section", "for", "in", "as",
+    "with", "and", "or", "not", "inf", "assuming", "plan", "all", "int", "time(T)", "feature(D)", "head(H)", "time(T_r)", "t", "s", "h",
+    "f", "t'", "s''", "x", "x_t", "y_t", "A_{t s}^{(h)}", "Q_{t h}^d", "K_{s h d}", "x_{t+1}", "x_{th}", "W_{Q h f}^d", "\\rho", "ρ",
+    "rho", "=", ":=", "≔", "←", "<-", "+", "-", "*", "/", "^", "_", "^2", "_t", "'", "(", ")", "[", "]", "{", "}", "{}", ",", ";", ":",
+    ".", "..", "...", "…", "|", "&", "~", "@", "#", "$", "$$", "\\\\", "\\", "\\,", "\\frac", "\\frac{1}{2}", "\\frac12", "\\sqrt", "√",
+    "\\sum", "\\sum_{s \\le t}", "Σ_{s ≤ t}", "sum_s", "∑", "∏", "max_{s}", "max", "min(", "\\max_{s\\in B}", "softmax_s(", "softmax_{s ≤ t}(",
+    "exp(", "log", "topk_{s ≤ t}(x_s, 3)", "1[", "𝟙[", "\\mathbb{1}[", "δ_r^{r'}", "\\delta_a{}^b", "ε_a^b", "⊕", "(+)", "≤", "<=", "\\le",
+    "≥", "<", ">", "≠", "!=", "∈", "⊆", "∞", "-∞", "\\infty", "\\text{softmax}", "\\text{", "\\mathrm{x}", "\\widehat K", "\\widehat{",
+    "K̂", "\\hat", "\\left(", "\\right)", "\\big", "\\quad", "\\fraq", "\\begin{align}", "\\end{align}", "\\underbrace{", "0", "1", "2", "3.5",
+    "1e9", "1e999", "0.0", "00", "10000000000000000000000", "d_k", "T", "H", "W", '"attention"', '"', '"../a"', "π(h)", "ceil(h G / H)",
+    "floor(", "mod(t, 3)", "1..T", "(t-W, t]", "B", "S_t", "for t, h:", "for B ⊆ {s ≤ t}:", "for s in 1..T:", "for ℓ in 1..N:", "\n    ",
+    "\n", "\n\n", "\t", "\r\n", "\x00", "\x1b", "\u200b", "\u202e", "\ufeff", "é", "漢", "😀", "\ud7ff", "\u0302", "ª", "\u2028", "½", "²",
+)
+_CUTS = (r"[\s\S]", r"\w+|[^\w\n]|\n", r"[^\n]*\n")
+
+
+@cache
+def specs() -> tuple[str, ...]:
+    """Every spec that comes with einc."""
+    return tuple(file.read_text(encoding="utf-8") for file in sorted((ROOT / "specs").rglob("*.ein")))
+
+
+@cache
+def lines() -> tuple[str, ...]:
+    return tuple(line for text in specs() for line in text.splitlines() if line.strip())
+
+
+def soup(random: Random) -> str:
+    """Words of the language in any order."""
+    glue = random.choice(("", " ", " ", " "))
+    return random.choice(("", HEAD)) + glue.join(random.choices(WORDS, k=random.randint(0, 40)))
+
+
+def equations(random: Random) -> str:
+    """A few declarations, then equations whose right sides are words in any order."""
+    sides = (" ".join(random.choices(WORDS, k=random.randint(1, 8))) for _ in range(random.randint(1, 4)))
+    return f"{HEAD}input x_t, A_{{t s}}^{{(h)}}, V_{{s h}}^d\n" + "\n".join(f"{random.choice('yzw')}_t = {side}" for side in sides)
+
+
+def spliced(random: Random) -> str:
+    """Lines of several specs under each other."""
+    return "\n".join(random.choices(lines(), k=random.randint(1, 14)))
+
+
+def edited(random: Random) -> str:
+    """A spec with a few characters, words or lines taken out, doubled, exchanged or put in."""
+    text = random.choice(specs())
+    for _ in range(random.randint(1, 4)):
+        pieces = re.findall(random.choice(_CUTS), text) or [text]
+        at, other = random.randrange(len(pieces)), random.randrange(len(pieces))
+        match random.randrange(4):
+            case 0:
+                del pieces[at]
+            case 1:
+                pieces.insert(at, pieces[other])
+            case 2:
+                pieces[at], pieces[other] = pieces[other], pieces[at]
+            case _:
+                pieces.insert(at, random.choice(WORDS))
+        text = "".join(pieces)
+    return text
+
+
+def truncated(random: Random) -> str:
+    """The beginning of a spec, or its end."""
+    text = random.choice(specs())
+    at = random.randint(0, len(text))
+    return text[:at] if random.random() < 0.8 else text[at:]
+
+
+def characters(random: Random) -> str:
+    """Any characters at all, alone or within a spec."""
+    planes = (0x80, 0x250, 0x3000, 0xD7FF, 0x10FFFF)
+    found = "".join(chr(random.randrange(random.choice(planes))) for _ in range(random.randint(0, 40)))
+    if random.random() < 0.5:
+        return found
+    text = random.choice(specs())
+    at = random.randint(0, len(text))
+    return text[:at] + found[:4] + text[at:]
+
+
+def nested(random: Random) -> str:
+    """Brackets, scripts, roots, powers, calls and blocks inside each other, closed or not."""
+    forms = (("(", ")"), ("x_{", "}"), ("x^{", "}"), ("\\frac{1}{", "}"), ("√", ""), ("exp(", ")"), ("Σ_{s'} (", ")"), ("1[", " < 2]"),
+             ("-", ""), ("softmax_s(", ")"), ("not ", ""), ("\\text{", "}"), ("\\widehat{", "}"), ("(x + ", ")"), ("{", "}"), ("[", "]"))
+    depth = random.choice((3, 20, 90, 101, 400, 3000))
+    chosen = [random.choice(forms) for _ in range(depth)] if random.random() < 0.3 else [random.choice(forms)] * depth
+    closing = "".join(b for _, b in reversed(chosen)) if random.random() < 0.8 else ""
+    if random.random() < 0.1:
+        return HEAD + "".join("  " * n + "for t:\n" for n in range(min(depth, 200))) + "y_t = 1"
+    return f"{HEAD}input x_t\ny_t = " + "".join(a for a, _ in chosen) + random.choice(("x_t", "1", "")) + closing
+
+
+def numbers(random: Random) -> str:
+    """A spec with other numbers in it: huge, tiny, none."""
+    new = ("0", "1", "-1", "2.5", "1e300", "1e-300", "1e301", "9" * 40, "9" * 400, "0.1", "1e400000000", "7/3", "∞", "4294967296")
+    text = random.choice(specs())
+    found = [m.span() for m in re.finditer(r"\d+(?:\.\d+)?", text)]
+    for start, end in sorted(random.sample(found, k=min(len(found), random.randint(1, 3))), reverse=True):
+        text = text[:start] + random.choice(new) + text[end:]
+    return text
+
+
+def repeated(random: Random) -> str:
+    """One piece many times."""
+    piece = random.choice((*WORDS, *random.choices(lines(), k=20)))
+    return random.choice(("", HEAD)) + (piece + random.choice(("", " ", "\n"))) * random.choice((2, 50, 700))
+
+
+def raw(random: Random) -> bytes:
+    """Bytes that are no UTF-8, or another encoding, or a spec with some of its bytes changed."""
+    data = random.choice(specs()).encode()
+    match random.randrange(4):
+        case 0:
+            return random.randbytes(random.randint(0, 200))
+        case 1:
+            return data.decode().encode(random.choice(("utf-16", "utf-32", "utf-8-sig", "utf-7")))
+        case 2:
+            return data[: random.randint(0, len(data))]
+        case _:
+            changed = bytearray(data)
+            for _ in range(random.randint(1, 5)):
+                changed[random.randrange(len(changed))] = random.randrange(256)
+            return bytes(changed)
+
+
+WAYS: dict[str, tuple[int, Callable[[Random], str | bytes]]] = {
+    "soup": (24, soup), "equations": (24, equations), "spliced": (14, spliced), "edited": (14, edited), "truncated": (7, truncated),
+    "characters": (4, characters), "nested": (4, nested), "numbers": (3, numbers), "repeated": (2, repeated), "raw": (4, raw),
+}
+
+
+def garbled(seed: int, number: int) -> tuple[str, bytes]:
+    """An input: how it was made, and its bytes."""
+    random = Random(f"{seed}:{number}")
+    (way,) = random.choices(list(WAYS), weights=[weight for weight, _ in WAYS.values()])
+    made = WAYS[way][1](random)
+    return way, made if isinstance(made, bytes) else made.encode("utf-8", errors="surrogatepass")
