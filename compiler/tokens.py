@@ -145,6 +145,8 @@ def _first(word: Word) -> list[Word]:
     """The first letter or digit of a word, and what is left of it."""
     if len(word.value) == 1 or word.type == "TEXT" or not word.value.isalnum() or word.end - word.start != len(word.value):
         return [word]
+    if word.type == "NUMBER" and not word.value.isdigit():
+        return [word]  # `1e9` is one number here too
     return [Word(word.type, word.value[0], word.start, word.start + 1), Word(word.type, word.value[1:], word.start + 1, word.end)]
 
 

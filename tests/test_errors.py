@@ -259,6 +259,7 @@ BAD = {
     "a long name": ("y_t = " + "x" * 50_000, ["E0201"]),
     "a long script": ("index aa : feature(A)\ninput x_{" + "a" * 2000 + "}\ny = 1", ["W0903"]),
     "a long number": ("y = " + "9" * 5000, ["E0117"]),
+    "a power of ten in a fraction": ("y = \\frac 1e9 2", []),
     "a large power of ten": ("dim W = 1e99999999\ny = W", ["E0117"]),
     "a long line": ("y = 1" + " " * 100_000 + "+ 1", []),
     "a long comment": ("# " + "x" * 100_000 + "\ny = 1", []),
