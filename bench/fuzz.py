@@ -284,11 +284,13 @@ def main(inputs: int, seed: int, workers: int, minutes: float, only: int | None,
                 tallies.setdefault(way, Tally()).add(tally)
                 for x in tally.findings:
                     console.print(f"{x.number}: {x.kind}: einc {x.command}: {x.what}", markup=False, highlight=False)
-            progress.update(task, advance=len(numbers), description=f"inputs, {sum(len(t.findings) for t in tallies.values())} findings")
+            so_far = sum(len(tally.findings) for tally in tallies.values())
+            progress.update(task, advance=len(numbers), description=f"inputs, {so_far} findings")
     console.print(_table(tallies))
     findings = [x for tally in tallies.values() for x in tally.findings]
     for times, x in _distinct(findings):
-        console.print(f"{times} times, first in input {x.number}: {x.kind}: einc {x.command}: {x.what}", markup=False, highlight=False)
+        said = f"{times} times, first in input {x.number}: {x.kind}: einc {x.command}: {x.what}"
+        console.print(said, markup=False, highlight=False)
     write(out / "fuzz.jsonl", [here.row("fuzz", **_row(tallies, seed, time.monotonic() - start))])
     raise SystemExit(1 if findings else 0)
 

@@ -12,18 +12,21 @@ ROOT = Path(__file__).parent.parent
 
 HEAD = "index t, s, u : time(T)\nindex h : head(H)\nindex f : feature(D)\nindex d, k : feature(d_k)\nindex r : request(R)\n"
 WORDS = (
-    "index", "dim", "input", "weight", "output", "mask", "map", "set", "def", "use", "override", "claim", "section", "for", "in", "as",
-    "with", "and", "or", "not", "inf", "assuming", "plan", "all", "int", "time(T)", "feature(D)", "head(H)", "time(T_r)", "t", "s", "h",
-    "f", "t'", "s''", "x", "x_t", "y_t", "A_{t s}^{(h)}", "Q_{t h}^d", "K_{s h d}", "x_{t+1}", "x_{th}", "W_{Q h f}^d", "\\rho", "ρ",
-    "rho", "=", ":=", "≔", "←", "<-", "+", "-", "*", "/", "^", "_", "^2", "_t", "'", "(", ")", "[", "]", "{", "}", "{}", ",", ";", ":",
-    ".", "..", "...", "…", "|", "&", "~", "@", "#", "$", "$$", "\\\\", "\\", "\\,", "\\frac", "\\frac{1}{2}", "\\frac12", "\\sqrt", "√",
-    "\\sum", "\\sum_{s \\le t}", "Σ_{s ≤ t}", "sum_s", "∑", "∏", "max_{s}", "max", "min(", "\\max_{s\\in B}", "softmax_s(", "softmax_{s ≤ t}(",
-    "exp(", "log", "topk_{s ≤ t}(x_s, 3)", "1[", "𝟙[", "\\mathbb{1}[", "δ_r^{r'}", "\\delta_a{}^b", "ε_a^b", "⊕", "(+)", "≤", "<=", "\\le",
-    "≥", "<", ">", "≠", "!=", "∈", "⊆", "∞", "-∞", "\\infty", "\\text{softmax}", "\\text{", "\\mathrm{x}", "\\widehat K", "\\widehat{",
-    "K̂", "\\hat", "\\left(", "\\right)", "\\big", "\\quad", "\\fraq", "\\begin{align}", "\\end{align}", "\\underbrace{", "0", "1", "2", "3.5",
-    "1e9", "1e999", "0.0", "00", "10000000000000000000000", "d_k", "T", "H", "W", '"attention"', '"', '"../a"', "π(h)", "ceil(h G / H)",
-    "floor(", "mod(t, 3)", "1..T", "(t-W, t]", "B", "S_t", "for t, h:", "for B ⊆ {s ≤ t}:", "for s in 1..T:", "for ℓ in 1..N:", "\n    ",
-    "\n", "\n\n", "\t", "\r\n", "\x00", "\x1b", "\u200b", "\u202e", "\ufeff", "é", "漢", "😀", "\ud7ff", "\u0302", "ª", "\u2028", "½", "²",
+    "index", "dim", "input", "weight", "output", "mask", "map", "set", "def", "use", "override", "claim", "section",
+    "for", "in", "as", "with", "and", "or", "not", "inf", "assuming", "plan", "all", "int", "time(T)", "feature(D)",
+    "head(H)", "time(T_r)", "t", "s", "h", "f", "t'", "s''", "x", "x_t", "y_t", "A_{t s}^{(h)}", "Q_{t h}^d",
+    "K_{s h d}", "x_{t+1}", "x_{th}", "W_{Q h f}^d", "\\rho", "ρ", "rho", "=", ":=", "≔", "←", "<-", "+", "-", "*", "/",
+    "^", "_", "^2", "_t", "'", "(", ")", "[", "]", "{", "}", "{}", ",", ";", ":", ".", "..", "...", "…", "|", "&", "~",
+    "@", "#", "$", "$$", "\\\\", "\\", "\\,", "\\frac", "\\frac{1}{2}", "\\frac12", "\\sqrt", "√", "\\sum",
+    "\\sum_{s \\le t}", "Σ_{s ≤ t}", "sum_s", "∑", "∏", "max_{s}", "max", "min(", "\\max_{s\\in B}", "softmax_s(",
+    "softmax_{s ≤ t}(", "exp(", "log", "topk_{s ≤ t}(x_s, 3)", "1[", "𝟙[", "\\mathbb{1}[", "δ_r^{r'}", "\\delta_a{}^b",
+    "ε_a^b", "⊕", "(+)", "≤", "<=", "\\le", "≥", "<", ">", "≠", "!=", "∈", "⊆", "∞", "-∞", "\\infty", "\\text{softmax}",
+    "\\text{", "\\mathrm{x}", "\\widehat K", "\\widehat{", "K̂", "\\hat", "\\left(", "\\right)", "\\big", "\\quad",
+    "\\fraq", "\\begin{align}", "\\end{align}", "\\underbrace{", "0", "1", "2", "3.5", "1e9", "1e999", "0.0", "00",
+    "10000000000000000000000", "d_k", "T", "H", "W", '"attention"', '"', '"../a"', "π(h)", "ceil(h G / H)", "floor(",
+    "mod(t, 3)", "1..T", "(t-W, t]", "B", "S_t", "for t, h:", "for B ⊆ {s ≤ t}:", "for s in 1..T:", "for ℓ in 1..N:",
+    "\n    ", "\n", "\n\n", "\t", "\r\n", "\x00", "\x1b", "\u200b", "\u202e", "\ufeff", "é", "漢", "😀", "\ud7ff",
+    "\u0302", "ª", "\u2028", "½", "²",
 )
 _CUTS = (r"[\s\S]", r"\w+|[^\w\n]|\n", r"[^\n]*\n")
 
@@ -95,8 +98,9 @@ def characters(random: Random) -> str:
 
 def nested(random: Random) -> str:
     """Brackets, scripts, roots, powers, calls and blocks inside each other, closed or not."""
-    forms = (("(", ")"), ("x_{", "}"), ("x^{", "}"), ("\\frac{1}{", "}"), ("√", ""), ("exp(", ")"), ("Σ_{s'} (", ")"), ("1[", " < 2]"),
-             ("-", ""), ("softmax_s(", ")"), ("not ", ""), ("\\text{", "}"), ("\\widehat{", "}"), ("(x + ", ")"), ("{", "}"), ("[", "]"))
+    forms = (("(", ")"), ("x_{", "}"), ("x^{", "}"), ("\\frac{1}{", "}"), ("√", ""), ("exp(", ")"), ("Σ_{s'} (", ")"),
+             ("1[", " < 2]"), ("-", ""), ("softmax_s(", ")"), ("not ", ""), ("\\text{", "}"), ("\\widehat{", "}"),
+             ("(x + ", ")"), ("{", "}"), ("[", "]"))
     depth = random.choice((3, 20, 90, 101, 400, 3000))
     chosen = [random.choice(forms) for _ in range(depth)] if random.random() < 0.3 else [random.choice(forms)] * depth
     closing = "".join(b for _, b in reversed(chosen)) if random.random() < 0.8 else ""
