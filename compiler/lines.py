@@ -187,7 +187,7 @@ def _balanced(source: Source, piece: list[Word], report: Report) -> bool:
 def _stray(source: Source, stack: list[Word], word: Word, report: Report) -> None:
     span = Span(source, word.start, word.end)
     if not stack:
-        report.add(StrayCloser(f"`{_CLOSERS[word.type]}` closes nothing", span, helps=(Help("remove it", span, ""),)))
+        report.add(StrayCloser(f"`{_CLOSERS[word.type]}` closes nothing", span, helps=(Help("remove it", span, "", False),)))
         return
     opener = stack[-1]
     closer = _PARTNERS[opener.type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from einc.documents.equations import said
 from einc.documents.reading import damage, read, reads
 from einc.documents.sections import Paper, defined, walk_lines
 from einc.errors import Help, Problem, Report, Source, Span
+from einc.mending import mend
 from einc.normalise import normalise
 from einc.parse import parse, parse_part
 from einc.printing.layout import printed
@@ -87,7 +88,16 @@ def _functions() -> frozenset[str]:
 
 def syntax(source: Source, report: Report) -> SyntaxTree:
     """What is written; statements that cannot be read are in the report."""
-    return parse(source, report, _functions())
+    tree = _sound(source)
+    return parse(source, report, _functions()) if tree is None else tree
+
+
+@lru_cache(maxsize=64)
+def _sound(source: Source) -> SyntaxTree | None:
+    """The tree of a text that can be read without a word, kept: the specs that others use are read again and again."""
+    report = Report()
+    tree = parse(source, report, _functions())
+    return None if report.problems else tree
 
 
 def used(tree: SyntaxTree) -> list[SyntaxTree]:
@@ -210,6 +220,12 @@ def claims(source: Source, report: Report) -> tuple[Claim, ...]:
 
 def _specs() -> Specs:
     return Specs(_prelude(), find, syntax, _prove)
+
+
+def advise(source: Source, report: Report) -> None:
+    """Gives the errors of a text the edits that mend them, tried one by one."""
+    if report.errors:
+        mend(source, report, lambda text, found: check(text, found, proved=False), _functions())
 
 
 def _prove(program: TypedProgram, report: Report) -> None:

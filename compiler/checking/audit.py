@@ -12,7 +12,7 @@ from typing import Protocol
 from einc.checking.emptiness import emptiness
 from einc.checking.ragged import Ragged
 from einc.domains import proves
-from einc.errors import Help, Report, Span
+from einc.errors import Help, Label, Report, Span
 from einc.indices import Index, IndexSet, number
 from einc.problems import CrossesRequests, CutDomain, NoRequest, OnePythonName, OutOfRange, PartialOutput, ReadsFuture
 from einc.terms import (
@@ -163,6 +163,7 @@ def _beyond(sub: Term, into: IndexSet, last: Term, given: Term, sizes: Mapping[s
 class _Leak:
     span: Span | None
     what: str
+    where: str  # the tensor in whose equation it is
 
 
 _RULES = {"time": "le", "request": "eq"}
@@ -182,7 +183,7 @@ def _flows(program: TypedProgram, text: Text, places: Mapping[Term, Span], spans
         carried = {i.set: i for i in (_made_by(program, key) or Equation("", (), TRUE, Const(0.0))).indices}
         for into, leak in leaks.get(key, {}).items():
             if into in carried and key not in text.meant:
-                report.add(_leaking(key, carried[into], leak))
+                report.add(_leaking(key, carried[into], leak, _masked(program, leak.where, text.masks)))
 
 
 def _made_by(program: TypedProgram, key: str) -> Equation | None:
@@ -206,7 +207,7 @@ def _flow(program: TypedProgram, folds: frozenset[Term], places: Mapping[Term, S
                     continue
                 place = next((places[f] for f in reversed(at.folds) if f in places),
                              places.get(at.read) or spans.get(equation.target))
-                mine[slot.set] = _Leak(place, at.read.tensor)
+                mine[slot.set] = _Leak(place, at.read.tensor, equation.target)
         if mine:
             leaks[equation.target] = mine
 
@@ -216,10 +217,26 @@ def _within(equation: Equation, into: IndexSet, sub: Term, given: Term, rule: st
     return any(Position(i) == sub or proves(given, Apply(rule, (sub, Position(i)))) for i in own)
 
 
-def _leaking(key: str, index: Index, leak: _Leak) -> ReadsFuture | CrossesRequests:
+def _masked(program: TypedProgram, key: str, masks: Mapping[str, Span]) -> list[Span]:
+    """The masks that an equation has from itself and from what it reads, the nearest on each way."""
+    found: dict[str, Span] = {}
+    done: set[str] = set()
+    stack = [key]
+    while stack:
+        here = stack.pop()
+        if here in masks:
+            found[here] = masks[here]
+        elif here not in done and (equation := _made_by(program, here)) is not None:
+            stack += [x.tensor for x in (*reads(equation.domain), *reads(equation.body))]
+        done.add(here)
+    return list(found.values())
+
+
+def _leaking(key: str, index: Index, leak: _Leak, masks: list[Span]) -> ReadsFuture | CrossesRequests:
+    shown = tuple(Label(span, "its domain") for span in masks)
     if index.set.cls == "time":
         return ReadsFuture(f"`{key}` at `{index}` reads positions after `{index}`", leak.span,
-                           f"`{leak.what}` is read here without `≤ {index}`",
+                           f"`{leak.what}` is read here without `≤ {index}`", *shown, once=(leak.span, index.set),
                            helps=(Help("restrict it, `s ≤ t` for instance"),
                                   Help("say that the future is meant: `mask … : all`, `output … : all`")))
     return CrossesRequests(f"`{key}` of request `{index}` reads other requests", leak.span, f"`{leak.what}` is read here",

@@ -31,7 +31,10 @@ def read(path: str, report: Report) -> Source:
 def checked(path: str, report: Report, strict: bool = False, proved: bool = True) -> TypedProgram | None:
     """A file -> its program; None where the report has errors, or under `strict` warnings."""
     source = read(path, report)
-    return pipeline.check(source, report, strict=strict, proved=proved, section=_given("section"), side=side_file(report))
+    program = pipeline.check(source, report, strict=strict, proved=proved, section=_given("section"), side=side_file(report))
+    if not reads(source.name):
+        pipeline.advise(source, report)
+    return program
 
 
 def _given(option: str) -> str:
