@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import islice, pairwise, zip_longest
 
 from einc.errors import Help, Label, Problem, Report, Source, Span
 from einc.folds import FOLDS
@@ -49,6 +49,12 @@ class _Text:
     def at(self, span: Span) -> tuple[Word, ...]:
         here = (x.words for x in self.lines if x.words[0].start <= span.start and span.end <= x.words[-1].end)
         return next(here, ())
+
+    @property
+    def indices(self) -> list[str]:
+        """The indices that the text declares."""
+        heads = (line.words for line in self.lines if line.words[0].type == "INDEX")
+        return list(dict.fromkeys(w.value for found in heads for w in _before_colon(found)))
 
     @property
     def words(self) -> list[Word]:
@@ -174,10 +180,9 @@ def _edits(text: _Text, problem: Problem) -> Iterator[tuple[Edit, bool]]:
         return
     if problem.code in _OF_NAMES:
         yield from ((edit, True) for edit in _names(text, problem.span))
-    for span in spans:
-        domains = problem.code in _OF_DOMAINS
-        yield from ((edit, False) for edit in (_domains(text, span) if domains else
-                                               _scripts(text, span, problem.code in _OF_COUNTS)))
+    domains, counts = problem.code in _OF_DOMAINS, problem.code in _OF_COUNTS
+    by_place = [_domains(text, span) if domains else _scripts(text, span, counts) for span in spans]
+    yield from ((edit, False) for row in zip_longest(*by_place) for edit in row if edit is not None)
 
 
 def _brackets(text: _Text, here: tuple[Word, ...]) -> Iterator[Edit]:
@@ -220,16 +225,17 @@ def _names(text: _Text, span: Span) -> Iterator[Edit]:
     counts: dict[str, int] = {}
     for word in everything:
         counts[word.value] = counts.get(word.value, 0) + 1
+    indices = text.indices
     for wrong in (w for w in everything if span.start <= w.start and w.end <= span.end):
+        # What is written otherwise once, and more often so, is more likely the slip.
+        others = [w for w in everything if counts[w.value] == 1 and w.value != wrong.value and _near(w.value, wrong.value)]
+        turned = [_respelled(text.source, w, wrong.value) for w in others]
+        yield from turned if counts[wrong.value] > 1 else ()
         words = (*counts, *sorted(text.known - counts.keys()))
         known = [other for other in words if other != wrong.value and _near(wrong.value, other)]
-        near = sorted((edit_distance(wrong.value, other), other) for other in known)
-        for _, other in near[:12]:
-            yield _respelled(text.source, wrong, other)
-        # What is written otherwise once, and more often so, is more likely the slip.
-        for word in everything if counts[wrong.value] > 1 or len(wrong.value) == 1 else ():
-            if counts[word.value] == 1 and word.value != wrong.value and _near(word.value, wrong.value):
-                yield _respelled(text.source, word, wrong.value)
+        near = sorted((edit_distance(wrong.value, other), other not in indices, other) for other in known)
+        yield from (_respelled(text.source, wrong, other) for *_, other in near[:12])
+        yield from turned if len(wrong.value) == 1 else ()
 
 
 def _near(a: str, b: str) -> bool:
@@ -245,14 +251,17 @@ def _respelled(source: Source, word: Word, new: str) -> Edit:
 
 def _scripts(text: _Text, span: Span, counts: bool) -> Iterator[Edit]:
     """An index in a script near the error exchanged, left out or put in; the indices that are rare in the line come first."""
-    heads = (line.words for line in text.lines if line.words[0].type == "INDEX")
-    indices = list(dict.fromkeys(w.value for found in heads for w in _before_colon(found)))
+    indices = text.indices
     line = Counter(w.value for w in text.at(span) if w.type in _NAMES and w.value in indices)
     choices = sorted(line, key=lambda i: line[i]) + [i for i in indices if i not in line]
-    inside = [w for w in text.at(span) if w.type in _NAMES and w.value in indices and span.start <= w.start and w.end <= span.end]
+    often = Counter(w.value for w in text.words)
+    here = [w for w in text.at(span) if w.type in _NAMES and span.start <= w.start and w.end <= span.end]
+    inside = [w for w in here if w.value in indices or (len(w.value) == 1 and often[w.value] == 1)]
     exchanged = [(w.start, w.end, other) for other in choices for w in inside if other != w.value]
     fewer = [(w.start, w.end, "") for w in inside]
     more = [(at, at, new) for other in choices for w in inside for at, new in ((w.end, f" {other}"), (w.start, f"{other} "))]
+    more += [(w.end, w.end, f"_{other}") for other in choices for w in here[:1]]
+    more += [(span.end, span.end, f"^{other}") for other in choices if here]
     yield from (*fewer, *more, *exchanged) if counts else (*exchanged, *fewer, *more)
 
 

@@ -16,7 +16,7 @@ from bench.mutations.mutators import Mutant, mutants
 from bench.mutations.referee import EXPECTED, judged
 from einc import pipeline
 from einc.errors import Help, Problem, Report, Source, Span
-from einc.terms import Equation, TypedProgram, canonical
+from einc.terms import Equation, Program, TypedProgram, canonical
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ def outcome(mutant: Mutant) -> Outcome:
     errors = [p for p in report.sorted() if p.severity == "error"]
     name = mutant.original.name
     if not errors:
-        same = program is not None and alike(program, original(mutant.original))
+        before = original(mutant.original)
+        same = program is not None and (alike(program, before) or alike(pipeline.normal(program), pipeline.normal(before)))
         return Outcome(name, mutant.mutator, mutant.what, rules, (), kind="same" if same else "other", text=mutant.text)
     first = errors[0]
     spans = [first.span, *(x.span for x in first.labels)]
@@ -128,12 +129,12 @@ def original(source: Source) -> TypedProgram:
     return program
 
 
-def alike(a: TypedProgram, b: TypedProgram) -> bool:
+def alike(a: Program, b: Program) -> bool:
     """Whether two programs say the same, each equation and each name, whatever their texts."""
     return len(a.equations) == len(b.equations) and shape(a) == shape(b)
 
 
-def shape(program: TypedProgram) -> tuple[object, ...]:
+def shape(program: Program) -> tuple[object, ...]:
     """A program without its places in a text and without the names of its indices."""
     def plain(equation: Equation) -> tuple[object, ...]:
         own = equation.indices
