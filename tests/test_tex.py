@@ -48,7 +48,8 @@ def program_of(name: str) -> TypedProgram:
 def rows(text: str) -> list[str]:
     """The equations of a page as lines of the language."""
     displays = re.findall(r"\\begin\{align\*\}\n(.*?)\n\\end\{align\*\}", text, re.S)
-    return [row.split(" && ")[0].replace(" &", " ").replace("\\_", "_") for display in displays for row in display.split(" \\\\\n")]
+    found = [row.split(" \\tag")[0] for display in displays for row in display.split(" \\\\\n")]
+    return [row.replace(" &", " ").replace("\\_", "_") for row in found]
 
 
 def tex(*args: str, status: int = 0) -> str:
@@ -126,7 +127,7 @@ SAID = r"""
 
     \begin{align*}
     L_{t s} &\text{ exists where } s \in (t - W, t] \\
-    L_{t s} &= \frac{1}{\sqrt{W}} x_t x_s && \text{(in place of the used one; scores)} \\
+    L_{t s} &= \frac{1}{\sqrt{W}} x_t x_s \tag*{(in place of the used one; scores)} \\
     \operatorname{capped}(x) &= \frac{\tanh(x)}{10^{-5}}
     \end{align*}
     For fixed $t$:
@@ -142,8 +143,8 @@ SAID = r"""
     \end{quote}
     \end{quote}
     \begin{align*}
-    x_t &= x_t \quad \text{assuming } W = 1 \quad \text{for all } t && \text{(claimed)} \\
-    y_t &= m'_t{}^{(h)} && \text{(returned)}
+    x_t &= x_t \quad \text{assuming } W = 1 \quad \text{for all } t \tag*{(claimed)} \\
+    y_t &= m'_t{}^{(h)} \tag*{(returned)}
     \end{align*}
     The end.
 

@@ -21,7 +21,7 @@ PREAMBLE = r"""\documentclass{article}
 \usepackage{amsmath}
 \usepackage{amssymb}
 \usepackage[a4paper, margin=25mm]{geometry}
-\setlength{\parindent}{0pt}
+\setlength{\parindent}{0pt}\setlength{\parskip}{0.5ex}
 \allowdisplaybreaks
 \begin{document}
 """
@@ -194,7 +194,7 @@ class _Page:
         """A row for each equation of a statement, what restricts it behind it."""
         found = {"output": "returned", "claim": "claimed"}.get(statement.keyword, "")
         remarks = [x for x in ("in place of the used one" if statement.override else "", found, remark) if x]
-        note = f" && \\text{{({'; '.join(remarks)})}}" if remarks else ""
+        note = f" \\tag*{{({'; '.join(remarks)})}}" if remarks else ""
         tail = self.tail(statement)
         row = ""
         for clause in statement.clauses:
