@@ -7,17 +7,24 @@ from difflib import get_close_matches
 
 import click
 
-from einc import pipeline
 from einc.commands.common import failure
-from einc.errors import Problem, Report, Source, render
+from einc.commands.error_index import index
+from einc.commands.kinds import told
+from einc.errors import Problem, render
 
 REGISTRY = Problem.registry
 
 
 @click.command("explain")
 @click.argument("code", required=False)
-def command(code: str | None) -> None:
+@click.option("--markdown", is_flag=True, help="All of them as one page, the one that stands in specs/ERRORS.md.")
+def command(code: str | None, markdown: bool) -> None:
     """Teach what the error CODE means, with an example; without CODE, list all codes."""
+    if markdown:
+        if code is not None:
+            raise failure("--markdown is the page of all codes, so none is given with it")
+        click.echo(index(), nl=False)
+        return
     if code is None:
         click.echo("\n".join(f"{name}  {kind.title}" for name, kind in sorted(REGISTRY.items())))
         return
@@ -39,9 +46,3 @@ def page(kind: type[Problem]) -> str:
         out += ["", "gives", "", textwrap.indent("\n".join(said), "    ")]
     return "\n".join(out)
 
-
-def told(kind: type[Problem]) -> list[Problem]:
-    """What einc says of the example, of this kind alone."""
-    report = Report()
-    pipeline.check(Source(kind.example_name, kind.example), report)
-    return [p for p in report.problems if p.code == kind.code]
