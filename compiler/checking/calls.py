@@ -44,7 +44,9 @@ def call(context: Context, name: Name, scripts: tuple[s.Script, ...], group: s.G
     if len(context.made.calls) > MAX_CALLS or len(context.calling) > MAX_CALLING:
         raise TooDeep("the definitions unfold to too many applications", span,
                       helps=(Help("name a part that stands twice, with `with` or in an equation of its own"),))
-    return _Call(context, function, group, span).value(scripts)
+    found = _Call(context, function, group, span).value(scripts)
+    # In the product around it the application is the factor that has the index.
+    return replace(found, free={i: tuple(replace(o, factor=span) for o in at) for i, at in found.free.items()})
 
 
 def _primitive(context: Context, name: str, group: s.Group, span: Span) -> Value:
