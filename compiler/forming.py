@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import count
 
 from einc.conditions import indicator, needed, oriented, settled, sum_of, tidied
-from einc.domains import Linear, linear, negation
+from einc.domains import Linear, is_whole, linear, negation, proves
 from einc.folds import FOLDS
 from einc.forms import (
     INFINITY,
@@ -226,6 +226,11 @@ def _contracted(bound: tuple[Index, ...], found: Monomial) -> Form:
             inner = times(indicator(both(*conditions)), put(((rest, Fraction(1)),), {index: value}))
             left = tuple(i for i in bound if i != index)
             return folded("sum", left, TRUE, inner) if left else inner
+    for index in bound:
+        counted = _counted(found, index)
+        if counted is not None:
+            left = tuple(i for i in bound if i != index)
+            return folded("sum", left, TRUE, counted) if left else counted
     moving = frozenset(bound)
     for x, n in found.powers:
         if x.op == "fold sum" and n > 0 and x.free & moving:
@@ -236,6 +241,39 @@ def _contracted(bound: tuple[Index, ...], found: Monomial) -> Form:
                 product, indices = times(product, inner), indices + more
             return folded("sum", indices, TRUE, product)
     return multiplied(_parts(bound, found))
+
+
+def _counted(found: Monomial, index: Index) -> Form | None:
+    """The sum over an index that stands in comparisons alone: from the one below it to the one above it there are so many."""
+    about = [x for x, _ in found.powers if index in x.free]
+    if index in free(found.exponent) or not about or any(x.op != "if" for x in about):
+        return None
+    bounds = {1: [Linear((), exactly(index.set.start))], -1: [Linear((), index.set.extent + exactly(index.set.start - 1))]}
+    for x in about:
+        side = x.terms[0].args[1] if isinstance(x.terms[0], Apply) and x.terms[0].op == "le" else None
+        form_ = None if side is None else linear(side)
+        sign = None if form_ is None else form_.coefficient(Position(index)).constant
+        if form_ is None or sign not in (1, -1) or not is_whole(form_):
+            return None
+        bounds[int(sign)].append(Linear((), exactly(0)).plus(form_.without(Position(index)), exactly(-sign)))
+    given = both(*(x.terms[0] for x, _ in found.powers if x.op == "if" and x not in about))
+    ends = [_furthest(bounds[sign], sign, given) for sign in (1, -1)]
+    if ends[0] is None or ends[1] is None:
+        return None
+    low, high = map(sum_of, (ends[0], ends[1]))
+    rest = collected([(Monomial(found.exponent, tuple(x for x in found.powers if x[0] not in about)), Fraction(1))])
+    none = proves(given, Apply("le", (low, Apply("add", (high, const(1))))))  # then the number is 0, as it should be
+    some = ONE if none else indicator(Apply("le", (low, high)))
+    return times(rest, times(some, added(form(high), times(MINUS, form(low)), ONE)))
+
+
+def _furthest(bounds: list[Linear], sign: int, given: Term) -> Linear | None:
+    """The bound that says the most, wherever the others are; None where no one does."""
+    for one in bounds:
+        pairs = ((sum_of(other), sum_of(one)) if sign > 0 else (sum_of(one), sum_of(other)) for other in bounds)
+        if all(proves(given, Apply("le", pair)) for pair in pairs):
+            return one
+    return None
 
 
 def _without(found: Monomial, x: Atom) -> Monomial:

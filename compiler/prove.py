@@ -155,7 +155,8 @@ def _rules(claim: Claim, equations: Mapping[str, Equation]) -> Iterator[Rule]:
 
 
 def _equal(domain: Form, left: Form, right: Form, rules: tuple[Rule, ...]) -> bool:
-    return _difference(domain, left, right, rules) == NOTHING
+    total = _difference(domain, left, right, rules)
+    return total == NOTHING or _settled(complemented(total)) == NOTHING
 
 
 def _difference(domain: Form, left: Form, right: Form, rules: tuple[Rule, ...]) -> Form:
@@ -163,7 +164,7 @@ def _difference(domain: Form, left: Form, right: Form, rules: tuple[Rule, ...]) 
     total = added(rewritten(left, rules), times(MINUS, rewritten(right, rules)))
     if total != NOTHING:
         total = rewritten(_settled(without_quotients(_settled(times(domain, total)))), rules)
-    return _settled(complemented(total)) if total != NOTHING else total
+    return total
 
 
 def _settled(found: Form) -> Form:

@@ -124,12 +124,15 @@ TRUE_ONES = [
     "√(1 + x_t x_t) √(1 + x_t x_t) = 1 + x_t^2", "Σ_{s ≤ t} x_s + Σ_{s > t} x_s = Σ_s x_s",
     "max(x_t, y_t) + 1 = max(y_t + 1, x_t + 1)", "max_s (x_s + y_t) = y_t + max_s x_s", "𝟙[s ≤ t] + 𝟙[s > t] = 1",
     "𝟙[s ≤ t or s > t] x_s = x_s", "Σ_a n^a = n^1 + n^2",
-    "Σ_s 1 = T", "abs(x_t)^2 = x_t^2", "√4 = 2", "e^{x_t} e^{-x_t} = 1", "x_t = x_s, t = s",
+    "Σ_s 1 = T", "Σ_{s ≤ t} 1 = t", "Σ_{t - 2 < s ≤ t, t ≥ 2} 1 = 2 𝟙[t ≥ 2]",
+    "Σ_{s ≤ t} Σ_{u ≤ s} x_u = Σ_{u ≤ t} (t - u + 1) x_u", "Σ_{u ≤ s, u ≤ t} 1 = Σ_{u ≤ t, u ≤ s} 1", "Σ_{s > t} 1 = T - t",
+    "abs(x_t)^2 = x_t^2", "√4 = 2", "e^{x_t} e^{-x_t} = 1", "x_t = x_s, t = s",
     "L_{t s} = L_{s t}, s = t", "x_{s + 1} = x_t, t = s + 1", "1 / (1 + e^{-x_t}) = e^{x_t} / (1 + e^{x_t})",
     "A_i^j A_{k j} = M_{i k} assuming M_{i k} = A_i^j A_{k j}", "A_i^j A_{i' j} v^{i'} = v_i assuming A_i^j A_{i' j} = δ_{i i'}",
     "y_t = 2 x_t assuming y_t = x_t + x_t", "P_t = 2 x_t with P_t := x_t + x_t", "x_t y_t x_t = x_t assuming x_t y_t = 1 for all t",
 ]  # fmt: skip
 FALSE_ONES = [
+    "Σ_{s < t} 1 = t", "Σ_{t - 2 < s ≤ t} 1 = 2", "Σ_{s ≤ t + 1} 1 = t + 1", "Σ_{s < t} Σ_{u ≤ s} x_u = Σ_{u ≤ t} (t - u + 1) x_u",
     "Σ_{s = t - 1} 1 = 1", "Σ_s y_s (Σ_u L_{s u})^2 = Σ_s y_s (Σ_u L_{s u})", "Σ_s (Σ_u L_{s u})^2 = Σ_s Σ_u L_{s u} L_{s u}",
     "x_t y_t = x_t x_t", "A_i^j v^i = A_{i}^{j} v^i + 0.01 v^j", "A_i^j B_j^k = B_i^j A_j^k", "Σ_{s ≤ t} x_s = Σ_{s < t} x_s",
     "Σ_s x_s y_s = (Σ_s x_s) (Σ_s y_s)", "ε_a^b ε_b^{a'} = δ_a^{a'}", "r^e o_e = r^i o_i",
@@ -263,7 +266,8 @@ def test_a_text_without_claims_is_told(run: Callable[..., Any]) -> None:
 def test_a_text_of_claims_alone_is_compiled_to_nothing(run: Callable[..., Any]) -> None:
     done = run("claim x_t = x_t", command="compile")
     assert done.exit_code == 1 and "has no output" in done.output and "einc prove" in done.output
-    assert run("claim x_t = x_t", command="check").exit_code == 0
+    done = run("claim x_t = x_t", command="check")
+    assert done.exit_code == 0 and "no output" in done.output
 
 
 # random identities
@@ -398,7 +402,8 @@ def test_nothing_false_is_proved(data: Any) -> None:
 @given(expressions(), st.sampled_from(["", ", s ≤ t", ", t = s", " assuming A_{t s} = A_{s t}", " assuming Q_t = A_{t s}"]))
 def test_whatever_can_be_claimed_has_a_verdict(text: str, tail: str) -> None:
     for claim in pipeline.claims(Source("<text>", f"{INDICES}{SMALL}claim {text} + 0 = {text}{tail}"), Report()):
-        assert isinstance(prove(claim), Proved)
+        found = prove(claim)
+        assert isinstance(found, Proved) or (isinstance(found, Open) and "infinite" in found.why)
 
 
 def test_the_forms_of_many_pairs_alike_take_no_long() -> None:

@@ -79,7 +79,8 @@ def _tell_text(report: Report, program: TypedProgram | None, fixed: list[str]) -
         click.echo(tally(report), err=True)
         return
     warned = f", {tally(report)}" if report.warnings else ""
-    click.echo(f"ok: {program.name}, {counted(len(program.equations), 'equation')}{warned}")
+    said = counted(len(program.equations), "equation") if program.outputs else "no output: `einc prove` is for what it claims"
+    click.echo(f"ok: {program.name}, {said}{warned}")
 
 
 def certain(problems: list[Problem], name: str) -> list[Help]:
