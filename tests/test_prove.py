@@ -132,7 +132,8 @@ TRUE_ONES = [
     "y_t = 2 x_t assuming y_t = x_t + x_t", "P_t = 2 x_t with P_t := x_t + x_t", "x_t y_t x_t = x_t assuming x_t y_t = 1 for all t",
 ]  # fmt: skip
 FALSE_ONES = [
-    "Σ_{s < t} 1 = t", "Σ_{t - 2 < s ≤ t} 1 = 2", "Σ_{s ≤ t + 1} 1 = t + 1", "Σ_{s < t} Σ_{u ≤ s} x_u = Σ_{u ≤ t} (t - u + 1) x_u",
+    "Σ_{s < t} 1 = t", "Σ_{t - 2 < s ≤ t} 1 = 2", "Σ_{t ≤ u ≤ s} 1 = s - t + 1",
+    "Σ_{s ≤ t + 1} 1 = t + 1", "Σ_{s < t} Σ_{u ≤ s} x_u = Σ_{u ≤ t} (t - u + 1) x_u",
     "Σ_{s = t - 1} 1 = 1", "Σ_s y_s (Σ_u L_{s u})^2 = Σ_s y_s (Σ_u L_{s u})", "Σ_s (Σ_u L_{s u})^2 = Σ_s Σ_u L_{s u} L_{s u}",
     "x_t y_t = x_t x_t", "A_i^j v^i = A_{i}^{j} v^i + 0.01 v^j", "A_i^j B_j^k = B_i^j A_j^k", "Σ_{s ≤ t} x_s = Σ_{s < t} x_s",
     "Σ_s x_s y_s = (Σ_s x_s) (Σ_s y_s)", "ε_a^b ε_b^{a'} = δ_a^{a'}", "r^e o_e = r^i o_i",
