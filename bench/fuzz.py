@@ -30,12 +30,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from bench.garble import WAYS, garbled
+from bench.garble import ENDINGS, PAPERS, WAYS, garbled
 from bench.record import Run, write
 
 CHUNK = 50
 PATIENCE = 20.0  # seconds of the processor's time for one command
-PLACELESS = {"E0114"}  # what is no text has no place in one
+PLACELESS = {"E0114", "E0804"}  # what is no text has no place in one, and the section is chosen in the command
 
 
 class HangError(BaseException):
@@ -144,6 +144,16 @@ class Attempt:
             self.note(words, "status", f"exit status {status} with {page['errors']} errors")
         return status == 0
 
+    def paper(self) -> None:
+        """A document is accounted for, whatever it holds; of some the page is made, or the program of one section."""
+        chance = self.random.random()
+        style = "json" if chance < 0.2 else "html" if chance < 0.3 else "text"
+        status, said = self.run("doc", str(self.file), "--format", style)
+        self.tally.clean = int(status == 0)
+        if style == "json" and status == 0:
+            self.tally.told.update(x["status"] for x in json.loads(said)["equations"])
+        self.check()
+
     def more(self, sound: bool) -> None:
         """The other commands: all that read it as a text, some of those that take long."""
         file, chance = str(self.file), self.random.random()
@@ -174,34 +184,38 @@ def _others() -> tuple[str, ...]:
     return tuple(name for name in ("derive", "fmt", "tex", "prove") if name in have)
 
 
-def attempt(seed: int, number: int, guarded: bool = False) -> Tally:
+def attempt(seed: int, number: int, papers: bool = False, guarded: bool = False) -> Tally:
     """One input and what the commands make of it. `guarded`: a command that takes too long is stopped and noted."""
-    way, data = garbled(seed, number)
+    way, data = garbled(seed, number, papers)
     with tempfile.TemporaryDirectory(prefix="fuzz") as folder:
-        file = Path(folder) / "input.ein"
+        file = Path(folder) / f"input{ENDINGS.get(way, '.ein')}"
         file.write_bytes(data)
         made = Attempt(number, way, file, Random(f"{seed}:{number}:commands"), guarded)
-        sound = made.check()
-        made.tally.clean = int(sound)
-        made.more(sound)
+        if papers:
+            made.paper()
+        else:
+            sound = made.check()
+            made.tally.clean = int(sound)
+            made.more(sound)
     return made.tally
 
 
-def _chunk(seed: int, numbers: range) -> dict[str, Tally]:
+def _chunk(seed: int, papers: bool, numbers: range) -> dict[str, Tally]:
     out: dict[str, Tally] = {}
     for number in numbers:
-        out.setdefault(garbled(seed, number)[0], Tally()).add(attempt(seed, number, guarded=True))
+        out.setdefault(garbled(seed, number, papers)[0], Tally()).add(attempt(seed, number, papers, guarded=True))
     return out
 
 
-def fuzz(seed: int, count: int, workers: int, until: float = math.inf) -> Iterator[tuple[range, dict[str, Tally]]]:
+def fuzz(seed: int, count: int, papers: bool, workers: int,
+         until: float = math.inf) -> Iterator[tuple[range, dict[str, Tally]]]:
     """The tallies of one chunk of inputs after another, in the order in which they end. Past a time no new one begins."""
     chunks = iter([range(at, min(at + CHUNK, count)) for at in range(0, count, CHUNK)])
     pool = ProcessPoolExecutor(workers)
     running: dict[Future[dict[str, Tally]], range] = {}
     while True:
         for numbers in chunks if time.monotonic() < until else ():
-            running[pool.submit(_chunk, seed, numbers)] = numbers
+            running[pool.submit(_chunk, seed, papers, numbers)] = numbers
             if len(running) >= 2 * workers:
                 break
         if not running:
@@ -226,7 +240,7 @@ def _table(tallies: dict[str, Tally]) -> Table:
     for name in ("made by", "inputs", "sound", "commands", "slowest", *KINDS):
         table.add_column(name, justify="left" if name == "made by" else "right")
     total = Tally()
-    for way in sorted(tallies, key=lambda x: list(WAYS).index(x) if x in WAYS else len(WAYS)):
+    for way in sorted(tallies, key=[*WAYS, *PAPERS, "?"].index):
         total.add(tallies[way])
     for way, tally in [*sorted(tallies.items()), ("all", total)]:
         found = Counter(x.kind for x in tally.findings)
@@ -243,43 +257,44 @@ def _distinct(findings: list[Finding]) -> list[tuple[int, Finding]]:
     return sorted(((len(xs), min(xs, key=lambda x: x.number)) for xs in seen.values()), key=lambda x: -x[0])
 
 
-def _row(tallies: dict[str, Tally], seed: int, seconds: float) -> dict[str, Any]:
+def _row(tallies: dict[str, Tally], seed: int, papers: bool, seconds: float) -> dict[str, Any]:
     total = Tally()
     for tally in tallies.values():
         total.add(tally)
     found = Counter(x.kind for x in total.findings)
-    return {"case": "fuzz", "seed": seed, "inputs": total.inputs, "sound": total.clean, "commands": total.commands,
-            "kinds_of_problem": len(total.told), "slowest": round(total.slowest, 2), "seconds": round(seconds),
-            **{kind: found[kind] for kind in KINDS}}
+    return {"case": "papers" if papers else "specs", "seed": seed, "inputs": total.inputs, "sound": total.clean,
+            "commands": total.commands, "kinds_of_problem": len(total.told), "slowest": round(total.slowest, 2),
+            "seconds": round(seconds), **{kind: found[kind] for kind in KINDS}}
 
 
-def _again(console: Console, seed: int, number: int) -> None:
-    way, data = garbled(seed, number)
+def _again(console: Console, seed: int, number: int, papers: bool) -> None:
+    way, data = garbled(seed, number, papers)
     console.print(f"input {number}, {way}, {len(data)} bytes")
     console.print(data.decode("utf-8", errors="backslashreplace"), markup=False, highlight=False)
-    for x in attempt(seed, number, guarded=True).findings:
+    for x in attempt(seed, number, papers, guarded=True).findings:
         console.print(f"{x.kind}: einc {x.command}: {x.what}", markup=False)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--inputs", default=100_000, show_default=True, type=click.IntRange(min=1), help="How many.")
 @click.option("--seed", default=0, show_default=True, help="Which ones.")
+@click.option("--papers", is_flag=True, help="Documents, for `einc doc`, and not specs.")
 @click.option("--workers", default=os.cpu_count() or 1, show_default=True, type=click.IntRange(min=1), help="Processes.")
 @click.option("--minutes", default=math.inf, help="No new input begins after that.", show_default=True)
 @click.option("--only", type=click.IntRange(min=0), help="Do this one input again, and print it.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench/results"), show_default=True,
               help="The folder of the JSON lines.")
-def main(inputs: int, seed: int, workers: int, minutes: float, only: int | None, out: Path) -> None:
+def main(*, inputs: int, seed: int, papers: bool, workers: int, minutes: float, only: int | None, out: Path) -> None:
     """Feed texts and bytes that are no specs, and some that are, to every command that reads one; status 1 if one of them fails."""
     console = Console() if Console().is_terminal else Console(width=140)
     if only is not None:
-        _again(console, seed, only)
+        _again(console, seed, only, papers)
         return
     here, tallies, start = Run(), {}, time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("inputs", total=inputs)
-        for numbers, found in fuzz(seed, inputs, workers, start + 60 * minutes):
+        for numbers, found in fuzz(seed, inputs, papers, workers, start + 60 * minutes):
             for way, tally in found.items():
                 tallies.setdefault(way, Tally()).add(tally)
                 for x in tally.findings:
@@ -291,7 +306,7 @@ def main(inputs: int, seed: int, workers: int, minutes: float, only: int | None,
     for times, x in _distinct(findings):
         said = f"{times} times, first in input {x.number}: {x.kind}: einc {x.command}: {x.what}"
         console.print(said, markup=False, highlight=False)
-    write(out / "fuzz.jsonl", [here.row("fuzz", **_row(tallies, seed, time.monotonic() - start))])
+    write(out / "fuzz.jsonl", [here.row("fuzz", **_row(tallies, seed, papers, time.monotonic() - start))])
     raise SystemExit(1 if findings else 0)
 
 

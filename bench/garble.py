@@ -61,7 +61,10 @@ def spliced(random: Random) -> str:
 
 def edited(random: Random) -> str:
     """A spec with a few characters, words or lines taken out, doubled, exchanged or put in."""
-    text = random.choice(specs())
+    return _changed(random.choice(specs()), random)
+
+
+def _changed(text: str, random: Random) -> str:
     for _ in range(random.randint(1, 4)):
         pieces = re.findall(random.choice(_CUTS), text) or [text]
         at, other = random.randrange(len(pieces)), random.randrange(len(pieces))
@@ -148,9 +151,54 @@ WAYS: dict[str, tuple[int, Callable[[Random], str | bytes]]] = {
 }
 
 
-def garbled(seed: int, number: int) -> tuple[str, bytes]:
+def equation(random: Random) -> str:
+    """The mathematics of a line of a spec, or words in any order."""
+    found = random.choice(lines()).split("#")[0].strip()
+    return found if "=" in found and random.random() < 0.8 else " ".join(random.choices(WORDS, k=random.randint(1, 8)))
+
+
+def markdown(random: Random) -> str:
+    """A paper in Markdown: headings, prose, formulas and fences, some of them not closed."""
+    forms = (
+        "# Part {n}", "## Part {n}", "Let $t, s \\in \\{{1..T\\}}$ and ${e}$ be given.", "$$ {e} $$", "$$\n{e} \\\\ {e}\n$$",
+        "> $$ {e} $$", "- item\n  $$ {e}\n  $$", "```ein\n{l}\n{l}\n```", "```ein\nindex t, s : time(T)\ninput x_t\n```",
+        "`$x$` \\$5",
+        "\\begin{{align}}\n{e} &= {e} \\\\\n{e}\n\\end{{align}}", "\\[ {e} \\]", "<!-- ein: skip for readers -->", "| ${e}$ | b |",
+        "$$ {e}", "<details>\n\n$$ {e} $$", "$$ y_t = 2 x_t $$", "$$ y_t = x_t + x_t $$", "For fixed $(t,h)$: ${e}$", "{e}",
+    )
+    pieces = (random.choice(forms).format(n=n, e=equation(random), l=random.choice(lines())) for n in range(random.randint(1, 9)))
+    return random.choice(("", "# A layer\n\n")) + "\n\n".join(pieces)
+
+
+def latex(random: Random) -> str:
+    """A paper in LaTeX, likewise."""
+    forms = (
+        "\\section{{Part {n}}}", "\\subsection*{{Part {n}}}", "Let $t, s \\in \\{{1..T\\}}$ and \\({e}\\).",
+        "\\[ {e} \\]", "$$ {e} $$",
+        "\\begin{{equation}}\n{e}\n\\end{{equation}}", "\\begin{{align*}}\n{e} &= 1 \\\\ {e}\n\\end{{align*}}", "% {e}", "%! {l}",
+        "\\newcommand{{\\R}}[1]{{R_#1 {e}}}", "\\DeclareMathOperator{{\\sm}}{{softmax}}", "%! index t, s : time(T)",
+        "\\begin{{cases}} {e}",
+        "\\R{{t}}", "\\[ y_t = 2 x_t \\]", "\\begin{{equation}} \\begin{{aligned}} {e} \\end{{aligned}} \\end{{equation}}", "{e}",
+    )
+    pieces = (random.choice(forms).format(n=n, e=equation(random), l=random.choice(lines())) for n in range(random.randint(1, 9)))
+    return random.choice(("", "\\section{A layer}\n")) + "\n".join(pieces)
+
+
+def damaged(random: Random) -> str:
+    """A paper in Markdown with a few characters, words or lines changed."""
+    return _changed(markdown(random), random)
+
+
+PAPERS: dict[str, tuple[int, Callable[[Random], str | bytes]]] = {
+    "markdown": (5, markdown), "latex": (3, latex), "damaged": (2, damaged),
+}
+ENDINGS = {"markdown": ".md", "latex": ".tex", "damaged": ".md"}
+
+
+def garbled(seed: int, number: int, papers: bool = False) -> tuple[str, bytes]:
     """An input: how it was made, and its bytes."""
+    ways = PAPERS if papers else WAYS
     random = Random(f"{seed}:{number}")
-    (way,) = random.choices(list(WAYS), weights=[weight for weight, _ in WAYS.values()])
-    made = WAYS[way][1](random)
+    (way,) = random.choices(list(ways), weights=[weight for weight, _ in ways.values()])
+    made = ways[way][1](random)
     return way, made if isinstance(made, bytes) else made.encode("utf-8", errors="surrogatepass")

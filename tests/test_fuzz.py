@@ -12,17 +12,26 @@ from bench import fuzz, garble
 
 def test_no_input_gives_a_traceback_or_a_problem_without_a_place() -> None:
     total = fuzz.Tally()
-    for number in range(150):
+    for number in range(100):
         total.add(fuzz.attempt(1, number))
     assert total.findings == []
-    assert total.inputs == 150
-    assert 0 < total.clean < 75, "some of the texts are sound"
+    assert total.inputs == 100
+    assert 0 < total.clean < 50, "some of the texts are sound"
     assert len(total.told) > 15, "many kinds of problems are met"
+
+
+def test_no_paper_gives_a_traceback() -> None:
+    total = fuzz.Tally()
+    for number in range(25):
+        total.add(fuzz.attempt(1, number, papers=True))
+    assert total.findings == []
+    assert total.clean > 5, "most papers are accounted for"
 
 
 def test_an_input_is_told_by_its_number() -> None:
     assert [garble.garbled(7, n) for n in range(40)] == [garble.garbled(7, n) for n in range(40)]
     assert {way for n in range(300) for way in [garble.garbled(7, n)[0]]} == set(garble.WAYS)
+    assert {way for n in range(50) for way in [garble.garbled(7, n, papers=True)[0]]} == set(garble.PAPERS)
 
 
 @click.command("check", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
