@@ -12,9 +12,10 @@ from bench.mutations.judge import Outcome, applied, certain, fixed, outcome
 from bench.mutations.mutators import MUTATORS, Mutant, mutants
 from bench.mutations.referee import EXPECTED, judged
 from einc import pipeline
+from einc.commands import check
 from einc.errors import Problem, Report, Source, render
 
-SPECS = ("sdpa", "gallery/linear", "not_attention/variance", "not_attention/layer_norm", "not_attention/prefix")
+SPECS = ("sdpa", "not_attention/variance", "not_attention/layer_norm")
 
 
 @cache
@@ -34,7 +35,7 @@ def test_what_the_language_can_know_to_be_wrong_is_refused() -> None:
 
 def test_an_error_is_one_and_stands_where_the_text_was_changed() -> None:
     found = figures([o for _, o in sampled()])
-    assert found["wrong"] > 30
+    assert found["wrong"] > 15
     assert {name: found[name] for name, least in REACH.items() if found[name] < least} == {}
 
 
@@ -59,7 +60,9 @@ def test_a_fix_is_made_once() -> None:
             report = Report()
             pipeline.check(mutant.source, report)
             pipeline.advise(mutant.source, report)
-            after = applied(mutant.source, certain(report.problems, mutant.original.name))
+            edits = certain(report.problems, mutant.original.name)
+            assert edits == check.certain(report.problems, mutant.original.name), "the suite makes the fixes that the command makes"
+            after = applied(mutant.source, edits)
             again = Report()
             assert pipeline.check(after, again) is not None
             assert certain(again.problems, mutant.original.name) == []
