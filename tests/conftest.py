@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
 
+sys.path.append(str(Path(__file__).parent.parent))  # the bench and the tests are no part of the package
 torch.set_num_threads(1)
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy has its own threads: those of the workers, which start after this
 

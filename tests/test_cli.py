@@ -267,7 +267,7 @@ def test_run_seeds(room: Path) -> None:
 
 def test_run_fails_beyond_the_bound(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = einc.front.compile("linear.ein")
-    monkeypatch.setattr(einc.front, "compile", lambda *_, **__: lambda **inputs: right(**inputs) * 1.01)
+    monkeypatch.setattr(einc.front, "built", lambda *_, **__: lambda **inputs: right(**inputs) * 1.01)
     assert "TOO FAR" in einc_("run", "linear.ein", "--verify", status=1).stdout
     einc_("run", "linear.ein")
 
@@ -389,7 +389,7 @@ def test_run_tells_what_the_module_refuses(room: Path, monkeypatch: pytest.Monke
     def refuse(**_: object) -> None:
         raise kind("no")
 
-    monkeypatch.setattr(einc.front, "compile", lambda *_, **__: refuse)
+    monkeypatch.setattr(einc.front, "built", lambda *_, **__: refuse)
     assert "the module refused or failed: no" in error("run", "linear.ein")
 
 

@@ -26,7 +26,9 @@ from einc.spelling import ACCENTS, LATIN, UPRIGHT, WRITTEN
 from einc.tokens import words
 
 SPELLINGS: tuple[Spelling, ...] = ("latex", "unicode", "ascii")
-CORPUS = {f"specs/{x.relative_to(FOLDER).as_posix()}": x.read_text(encoding="utf-8") for x in sorted(FOLDER.rglob("*.ein"))}
+# What stands beside a paper means nothing alone.
+CORPUS = {f"specs/{x.relative_to(FOLDER).as_posix()}": text for x in sorted(FOLDER.rglob("*.ein"))
+          if "\nsection " not in (text := x.read_text(encoding="utf-8"))}
 CORPUS |= {name: dedent(text) for name, (text, _, _) in TEXTS.items()} | SPECS | {"blocks": BLOCKS["blocks"]}
 
 
