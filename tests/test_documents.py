@@ -344,3 +344,17 @@ def test_doc_refuses_a_spec(tmp_path: Path) -> None:
 def test_compile_writes_the_module_of_a_section(files: tuple[Path, Path], tmp_path: Path) -> None:
     assert run("compile", str(files[0]), "--section", "The first", "-o", str(tmp_path / "first.py")).exit_code == 0
     assert "def the_first(" in (tmp_path / "first.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("args", [("prove",), ("tex",), ("fmt",), ("show", "--stage", "syntax")])
+def test_what_is_for_specs_refuses_a_paper(files: tuple[Path, Path], args: tuple[str, ...]) -> None:
+    result = run(args[0], str(files[0]), *args[1:])
+    assert result.exit_code == 1
+    assert "is a paper, and this is for specs" in result.output
+
+
+def test_doc_tells_of_one_section(files: tuple[Path, Path]) -> None:
+    found = json.loads(run("doc", str(files[0]), "--section", "The second", "--format", "json").stdout)
+    assert {e["section"] for e in found["equations"]} == {"The second"}
+    assert "there is no section" in run("doc", str(files[0]), "--section", "none").output
+    assert "is a paper" in run("doc", str(files[0]), "--with", str(files[0])).output

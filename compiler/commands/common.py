@@ -28,16 +28,24 @@ def read(path: str, report: Report) -> Source:
     return pipeline.read_source(Path(path), report)
 
 
+def read_spec(path: str, report: Report) -> Source:
+    """The same of what has to be a spec. EincError where it is a paper."""
+    if reads(path):
+        raise failure(f"{path} is a paper, and this is for specs",
+                      "`einc doc` tells of a paper; check, compile, run, show and derive take one section of it: `--section`")
+    return read(path, report)
+
+
 def checked(path: str, report: Report, strict: bool = False, proved: bool = True) -> TypedProgram | None:
     """A file -> its program; None where the report has errors, or under `strict` warnings."""
     source = read(path, report)
-    program = pipeline.check(source, report, strict=strict, proved=proved, section=_given("section"), side=side_file(report))
+    program = pipeline.check(source, report, strict=strict, proved=proved, section=given("section"), side=side_file(report))
     if not reads(source.name):
         pipeline.advise(source, report)
     return program
 
 
-def _given(option: str) -> str:
+def given(option: str) -> str:
     """What `--section` or `--with` says."""
     context = click.get_current_context(silent=True)
     return "" if context is None else context.meta.get(f"einc.{option}") or ""
@@ -45,13 +53,13 @@ def _given(option: str) -> str:
 
 def whole(path: str) -> bool:
     """Whether a file is a document of which no section is named."""
-    return reads(path) and not _given("section")
+    return reads(path) and not given("section")
 
 
 def side_file(report: Report) -> Source | None:
     """The file of `--with`, which holds the declarations that a document lacks."""
-    name = _given("with")
-    return read(name, report) if name else None
+    name = given("with")
+    return read_spec(name, report) if name else None
 
 
 def typed(path: str, strict: bool = False, proved: bool = True) -> TypedProgram:

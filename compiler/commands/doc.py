@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from einc import pipeline
 from einc.accounts import account
-from einc.commands.common import BACKEND, FILE, failure, read, side_file, tell
+from einc.commands.common import BACKEND, FILE, failure, given, read, side_file, tell
 from einc.documents.page import page
 from einc.documents.reading import reads
 from einc.documents.report import as_json, as_text
@@ -39,6 +40,7 @@ def command(ctx: click.Context, *, file: str, style: str | None, output: str | N
     if paper is None or report.errors:
         tell(report)
         ctx.exit(1)
+    chosen = paper.find(section) if (section := given("section")) else None
     ending = Path(output).suffix.lower() if output is not None else ""
     style = style or {".json": "json", ".html": "html", ".htm": "html"}.get(ending, "text")
     with _progress(paper) as progress:
@@ -48,6 +50,9 @@ def command(ctx: click.Context, *, file: str, style: str | None, output: str | N
             progress.update(task, description=title[:40], advance=1)
 
         made = account(paper, backend=backend, kernels=style != "text", step=step)
+    if chosen is not None:
+        made = replace(made, entries=tuple(e for e in made.entries if e.section == chosen),
+                       made=tuple(m for m in made.made if m.section == chosen))
     shown = {"text": as_text, "html": page}[style](made) if style != "json" else (
         json.dumps(as_json(made), ensure_ascii=False, indent=2) + "\n")
     if output is None:

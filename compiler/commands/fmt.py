@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from einc import pipeline
-from einc.commands.common import FILE, failure, read, tally, tell
+from einc.commands.common import FILE, failure, read_spec, tally, tell
 from einc.errors import Report
 from einc.printing.writer import Spelling
 
@@ -33,7 +33,7 @@ def command(ctx: click.Context, *, file: str, spelling: Spelling, output: str | 
     if in_place and not Path(file).is_file():
         raise failure(f"{file} is no file, so it cannot be rewritten", "write a copy with -o")
     report = Report()
-    source = read(file, report)
+    source = read_spec(file, report)
     text = None if report.errors else pipeline.formatted(source, spelling, report)
     if text is None:
         tell(report)

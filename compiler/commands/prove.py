@@ -9,7 +9,7 @@ import click
 
 from einc import pipeline
 from einc.claimed import Claim
-from einc.commands.common import FILE, STRICT, counted, failure, read, tally, tell
+from einc.commands.common import FILE, STRICT, counted, failure, read_spec, tally, tell
 from einc.counterexamples import Counterexample
 from einc.errors import Report
 from einc.prove import Open, Proved, Refuted, Verdict, prove
@@ -27,7 +27,7 @@ def command(ctx: click.Context, *, file: str, strict: bool, seed: int, style: st
     `claim not LEFT = RIGHT` holds where the sides differ.
     """
     report = Report()
-    claims = pipeline.claims(read(file, report), report)
+    claims = pipeline.claims(read_spec(file, report), report)
     tell(report)
     if report.errors or (strict and report.warnings):
         click.echo(tally(report), err=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from einc import front, pipeline
-from einc.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, failure, known_sizes, read, tell, typed
+from einc.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, failure, known_sizes, read_spec, tell, typed
 from einc.commands.sizes import names
 from einc.errors import Report
 from einc.planning.screen import screen
@@ -36,7 +36,7 @@ def command(ctx: click.Context, *, file: str, stage: str, explicit: bool, full: 
         raise failure(f"--sizes is for the stage plan, not for {stage}")
     if stage == "syntax":
         report = Report()
-        source = read(file, report)
+        source = read_spec(file, report)
         if not report.errors:
             click.echo(show(pipeline.syntax(source, report)))
         tell(report)

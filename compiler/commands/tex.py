@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from einc import pipeline
-from einc.commands.common import FILE, read, tally, tell, typed
+from einc.commands.common import FILE, read_spec, tally, tell, typed
 from einc.errors import Report, Source
 from einc.printing.page import document, page
 from einc.show import show
@@ -22,7 +22,7 @@ from einc.show import show
 def command(ctx: click.Context, *, file: str, explicit: bool, whole: bool, output: str | None) -> None:
     """Print the spec FILE as LaTeX: declarations as sentences, equations in displays, comments as prose."""
     report = Report()
-    source = read(file, report) if not explicit else Source(file, show(typed(file, proved=False), explicit=True))
+    source = read_spec(file, report) if not explicit else Source(file, show(typed(file, proved=False), explicit=True))
     tree = None if report.errors else pipeline.syntax(source, report)
     if tree is None or report.errors:
         tell(report)
