@@ -127,6 +127,11 @@ def test_what_is_left_out_has_a_reason(text: str, side: str, reason: str) -> Non
     assert last.problems
 
 
+def test_elements_that_are_listed_are_a_range() -> None:
+    found = made("# A\n\nFor $j = 0, 1, \\dots, N - 1$\n\n$$ y_t = x_t $$\n", "index t : time(T)")
+    assert [(e.status, e.reason) for e in found.entries] == [("definition", "a range"), ("compiled", "")]
+
+
 def test_a_chain_of_equals_signs_is_a_definition_and_a_restatement() -> None:
     found = made("# A\n\n$$ y_t &= x_t (x_t + 1) \\\\ &= x_t + (x_t)^2 $$\n", "index t : time(T)")
     assert [e.status for e in found.entries] == ["compiled", "restates"]

@@ -10,7 +10,7 @@ from einc.checking.signatures import bare_label, reads_as_indices
 from einc.checking.slots import fits
 from einc.checking.values import Context
 from einc.errors import Help, Label, Problem, Silent
-from einc.problems import NoSuchLabel, NoSuchSignature, Transposed, Undeclared, UnreadableScript, WrongSet
+from einc.problems import NeedsArguments, NoSuchLabel, NoSuchSignature, Transposed, Undeclared, UnreadableScript, WrongSet
 from einc.spelling import nearest
 
 _SHOWN = 3  # declarations of one name that a message points at
@@ -111,6 +111,9 @@ def _unreadable(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
 
 def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> Problem:
     text = node.span.text
+    if stem.python in context.scope.applied and scripts and not stem.labels:
+        return NeedsArguments(f"`{stem.base}` is a function, and its argument stands in parentheses", node.span,
+                              helps=(Help(f"write `{stem.base}(…)`"),))
     signatures = context.scope.signatures if len(context.scope.signatures) <= _MANY else []
     bases = {x.name.base for x in signatures}
     if not scripts and len(stem.base) > 1 and not stem.labels and context.letters is None and all(c in bases for c in stem.base):

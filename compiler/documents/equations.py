@@ -11,11 +11,14 @@ from einc.checking.names import head, index_name
 from einc.documents.document import Document, Formula
 from einc.errors import Help, Problem, Report, Span
 from einc.parse import parse_formula
-from einc.problems import BadDeclaration
+from einc.problems import BadDeclaration, UnknownMacro
 
 _EQUALS = ("=", ":=", "<-")
 # What an inline formula has that says something; others are names in a sentence.
 _SAYS = re.compile(r"=|←|≔|∈|\\leftarrow|\\gets|\\coloneqq|\\in(?![A-Za-z])")
+
+# `j = 0, 1, \dots, N - 1`: over what a letter runs, element by element.
+_LISTED = re.compile(r"\\?[A-Za-z]+\s*=\s*[01]\s*,\s*[12]\s*,(?:\s*[23]\s*,)?\s*\\[lc]?dots\s*,[^=]+")
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,15 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], in
         return
     if not formula.display and not _SAYS.search(span.text):
         return
+    if _LISTED.fullmatch(span.text.strip()):
+        yield Said(formula, _trimmed(span), indices=(s.Word(span.text.split("=")[0].strip(), _trimmed(span)),))
+        return
     report = Report()
     macros = {name: (m.arguments, m.body) for name, m in document.macros.items()}
     found = parse_formula(document.source, report, functions, (span.start, span.end), formula.holes, macros)
     if report.errors or not found:
-        problem = report.sorted()[0] if report.errors else None
+        # A macro that is not mathematics of indices says more than the brackets that it leaves open.
+        problem = min(report.sorted(), key=lambda p: not isinstance(p, UnknownMacro)) if report.errors else None
         if formula.display or "=" in span.text or "←" in span.text or "leftarrow" in span.text:
             yield Said(formula, _trimmed(span), problem=problem or _nothing(span))
         return
