@@ -262,7 +262,7 @@ def _row(tallies: dict[str, Tally], seed: int, papers: bool, seconds: float) -> 
     for tally in tallies.values():
         total.add(tally)
     found = Counter(x.kind for x in total.findings)
-    return {"case": "papers" if papers else "specs", "seed": seed, "inputs": total.inputs, "sound": total.clean,
+    return {"case": f"{'papers' if papers else 'specs'}, seed {seed}", "seed": seed, "inputs": total.inputs, "sound": total.clean,
             "commands": total.commands, "kinds_of_problem": len(total.told), "slowest": round(total.slowest, 2),
             "seconds": round(seconds), **{kind: found[kind] for kind in KINDS}}
 
