@@ -25,7 +25,7 @@ Edit = tuple[int, int, str]
 _FLIPS = (("<=", ">="), ("≤", "≥"), ("<", ">"), ("\\le", "\\ge"), ("\\leq", "\\geq"))
 _BEFORE = 5  # words in front of an argument in which its function's script is looked for
 MOST_ERRORS, MOST_TRIES, MOST_OFFERS = 2, 60, 3
-LONGEST = 20_000  # characters of a text in which edits are tried
+MOST_READ = 60_000  # characters that are read again, edit by edit, for one error: a message is not waited for
 _OPENERS, _CLOSERS = {"LPAR": "(", "LSQB": "(", "LBRACE": "{"}, {"RPAR": "(", "RSQB": "(", "RBRACE": "{"}
 _PARTNER = {"(": ")", "{": "}"}
 _NAMES = ("WORD", "GREEK")
@@ -63,7 +63,7 @@ class _Text:
 
 def mend(source: Source, report: Report, check: Check, functions: frozenset[str] = frozenset()) -> None:
     """Gives the first errors of a report the edits that mend them."""
-    if len(source.text) > LONGEST:
+    if len(source.text) > MOST_READ // 2:
         return
     known = functions.union(FOLDS, CLASSES)
     trial = _Trial(_Text(source, lines(source, Report(), functions), known), report, check)
@@ -103,7 +103,9 @@ def _kept(trial: _Trial, problem: Problem) -> bool:
 def _offered(trial: _Trial, problem: Problem) -> None:
     """The edits of the text near the error that mend it: certain where what was meant is evident, and no other meaning left."""
     found: list[tuple[Edit, bool, TypedProgram | None]] = []
-    for edit, evident in islice(dict.fromkeys(_edits(trial.text, problem)), MOST_TRIES):
+    most = min(MOST_TRIES, MOST_READ // max(1, len(trial.text.source.text)))
+    edits = dict.fromkeys(islice(_edits(trial.text, problem), 2 * MOST_TRIES))
+    for edit, evident in islice(edits, most):
         mends, program = trial.mends(problem, edit)
         if mends:
             found.append((edit, evident, program))
@@ -113,7 +115,7 @@ def _offered(trial: _Trial, problem: Problem) -> None:
         return
     only = _alike([program for *_, program in found])
     chosen = found[:1] if only else found[:MOST_OFFERS]
-    certain = only and all(evident for _, evident, _ in found)
+    certain = only and len(edits) <= most and all(evident for _, evident, _ in found)
     rest = () if certain else tuple(h for h in problem.helps if h.new is None or "\n" in h.new)
     problem.helps = (*(_help(trial.text.source, problem, edit, certain) for edit, *_ in chosen), *rest)
     if only:

@@ -252,8 +252,8 @@ def test_what_is_proved_is_the_same_for_every_cut(m: str, z: str, step: str, sca
     assert {p.code for p in report.errors} <= {"E0704"}
     if program is not None:
         given_arrays, sizes = given_for(program)
-        found = interpret(program, given_arrays, sizes, cut)
         normal, sizes = pipeline.normal(program), {**sizes, "T": SIZES["T"]}
+        found = interpret(program, given_arrays, sizes, cut)
         expected = interpret(normal, {x.key: given_arrays[x.key] for x in normal.inputs()}, sizes)
         assert all(np.allclose(found[n], expected[n]) for n in expected)
 

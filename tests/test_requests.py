@@ -245,7 +245,7 @@ def test_slips_are_told(body: str, code: str, said: str) -> None:
     "output z_{r t} = Σ_{s ≤ t} y_{r s} + Σ_{r', s', r' = r, s' ≤ t} y_{r' s'}",
 ])
 def test_what_stays_within_a_request_is_allowed(body: str) -> None:
-    assert problems(body) == []
+    assert [code for code, _ in problems(body) if code[0] == "E"] == []
 
 
 def test_the_message_names_the_file(tmp_path: object) -> None:

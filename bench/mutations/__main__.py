@@ -23,7 +23,7 @@ SHARES = ("recall", "one", "span", "strict", "family", "offered", "restored")
 
 def sources(names: Sequence[str] = ()) -> list[Source]:
     """The specs that come with einc, or those of the names."""
-    files = sorted(SPECS.rglob("*.ein"))
+    files = [f for f in sorted(SPECS.rglob("*.ein")) if "\nsection " not in f.read_text("utf-8")]  # no side files
     found = [f for f in files if not names or f.relative_to(SPECS).with_suffix("").as_posix() in names]
     return [Source(f"specs/{f.relative_to(SPECS).as_posix()}", f.read_text(encoding="utf-8")) for f in found]
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 
 import click
 
-from einc import pipeline
-from einc.accounts import account
-from einc.commands.common import FILE, STRICT, checked, counted, failure, read, side_file, tally, tell, whole
-from einc.documents.report import counts
-from einc.documents.report import problems as report_of
+from einc.commands.common import FILE, STRICT, checked, counted, tally, tell, whole
 from einc.errors import Help, Problem, Report, Source, as_json
 from einc.terms import TypedProgram
 
@@ -26,7 +23,7 @@ def command(ctx: click.Context, *, file: str, strict: bool, style: str, fix: boo
     """Say what is wrong with the spec FILE: all errors in one run, status 1 if there is one."""
     report = Report()
     if whole(file):
-        ctx.exit(_document(file, report, style, fix))
+        ctx.exit(import_module("einc.commands.papers").checked(file, report, style, fix))
     program = checked(file, report, strict)
     fixed: list[str] = []
     if fix and (edits := certain(report.problems, str(Path(file)))):
@@ -34,36 +31,14 @@ def command(ctx: click.Context, *, file: str, strict: bool, style: str, fix: boo
         report = Report()
         program = checked(file, report, strict)
     if style == "json":
-        _tell_json(report, fixed if fix else None)
+        tell_json(report, fixed if fix else None)
     else:
         _tell_text(report, program, fixed)
     if program is None:
         ctx.exit(1)
 
 
-def _document(file: str, report: Report, style: str, fix: bool) -> int:
-    """Every equation of a paper: its problems, and how many there are of each status; the exit status."""
-    if fix:
-        raise failure("--fix is for specs: a paper is its author's", "mend it by hand, or say it otherwise in a side file")
-    paper = pipeline.paper(read(file, report), report, side_file(report))
-    found = None if report.errors else account(paper, kernels=False)
-    for problem in report_of(found) if found is not None else ():
-        # What a line of text says in passing is told by `einc doc`.
-        if problem.span is None or problem.code[:3] in ("E08", "W08") or problem.severity == "warning":
-            report.add(problem)
-    if style == "json":
-        _tell_json(report, None)
-        return int(bool(report.errors))
-    tell(report)
-    if found is None or report.errors:
-        click.echo(tally(report), err=True)
-        return 1
-    parts = ", ".join(f"{n} {status}" for status, n in counts(found.entries).items() if n)
-    click.echo(f"ok: {found.document.source.name}, {counted(len(found.entries), 'equation')} ({parts})")
-    return 0
-
-
-def _tell_json(report: Report, fixed: list[str] | None) -> None:
+def tell_json(report: Report, fixed: list[str] | None) -> None:
     page: dict[str, object] = {"problems": [as_json(p) for p in report.sorted()],
                                "errors": len(report.errors), "warnings": len(report.warnings)}
     if fixed is not None:

@@ -7,10 +7,18 @@ from pathlib import Path
 import click
 
 from einc import pipeline
-from einc.commands.common import FILE, read_spec, tally, tell, typed
+from einc.commands.common import FILE, failure, read_spec, tally, tell, typed
 from einc.errors import Report, Source
 from einc.printing.page import document, page
 from einc.show import show
+
+
+def _explicit(file: str) -> Source:
+    """What a spec means, with every sum and domain, as a text."""
+    program = typed(file, proved=False)
+    if not program.outputs:
+        raise failure(f"{file} has no output, so there is nothing to write out", "leave out --explicit: claims are printed as written")
+    return Source(file, show(program, explicit=True))
 
 
 @click.command("tex")
@@ -22,7 +30,7 @@ from einc.show import show
 def command(ctx: click.Context, *, file: str, explicit: bool, whole: bool, output: str | None) -> None:
     """Print the spec FILE as LaTeX: declarations as sentences, equations in displays, comments as prose."""
     report = Report()
-    source = read_spec(file, report) if not explicit else Source(file, show(typed(file, proved=False), explicit=True))
+    source = read_spec(file, report) if not explicit else _explicit(file)
     tree = None if report.errors else pipeline.syntax(source, report)
     if tree is None or report.errors:
         tell(report)
