@@ -17,7 +17,7 @@ def _explicit(file: str) -> Source:
     """What a spec means, with every sum and domain, as a text."""
     program = typed(file, proved=False)
     if not program.outputs:
-        raise failure(f"{file} has no output, so there is nothing to write out", "leave out --explicit: claims are printed as written")
+        raise failure(f"{file} has no output, so there is nothing to write out", "leave out --explicit: claims print as written")
     return Source(file, show(program, explicit=True))
 
 
