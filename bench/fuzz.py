@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
@@ -23,6 +24,7 @@ from pathlib import Path
 from random import Random
 from types import FrameType
 from typing import Any
+from unittest.mock import patch
 
 import click
 from click.testing import CliRunner
@@ -32,6 +34,7 @@ from rich.table import Table
 
 from bench.garble import ENDINGS, PAPERS, WAYS, garbled
 from bench.record import Run, write
+from einc import pipeline
 
 CHUNK = 50
 PATIENCE = 20.0  # seconds of the processor's time for one command
@@ -184,10 +187,15 @@ def _others() -> tuple[str, ...]:
     return tuple(name for name in ("derive", "fmt", "tex", "prove") if name in have)
 
 
+MENDED = 10
+
+
 def attempt(seed: int, number: int, papers: bool = False, guarded: bool = False) -> Tally:
     """One input and what the commands make of it. `guarded`: a command that takes too long is stopped and noted."""
     way, data = garbled(seed, number, papers)
-    with tempfile.TemporaryDirectory(prefix="fuzz") as folder:
+    # Trying edits reads a text up to sixty times, so it is done for one input in MENDED.
+    tried = nullcontext() if number % MENDED == 0 else patch.object(pipeline, "advise", lambda source, report: None)
+    with tempfile.TemporaryDirectory(prefix="fuzz") as folder, tried:
         file = Path(folder) / f"input{ENDINGS.get(way, '.ein')}"
         file.write_bytes(data)
         made = Attempt(number, way, file, Random(f"{seed}:{number}:commands"), guarded)

@@ -25,7 +25,7 @@ Edit = tuple[int, int, str]
 _FLIPS = (("<=", ">="), ("≤", "≥"), ("<", ">"), ("\\le", "\\ge"), ("\\leq", "\\geq"))
 _BEFORE = 5  # words in front of an argument in which its function's script is looked for
 MOST_ERRORS, MOST_TRIES, MOST_OFFERS = 2, 60, 3
-MOST_READ = 60_000  # characters that are read again, edit by edit, for one error: a message is not waited for
+MOST_READ = 40_000  # characters that are read again, edit by edit, for one error: a message is not waited for
 _OPENERS, _CLOSERS = {"LPAR": "(", "LSQB": "(", "LBRACE": "{"}, {"RPAR": "(", "RSQB": "(", "RBRACE": "{"}
 _PARTNER = {"(": ")", "{": "}"}
 _NAMES = ("WORD", "GREEK")
