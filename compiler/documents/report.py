@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from einc import errors
 from einc.documents.account import Account, Entry, Made, Status
-from einc.errors import Problem, render, width
+from einc.errors import Problem, Span, render, width
 
 COLUMNS = 120
 _NUMBER, _LINE, _STATUS, _EQUATION = 4, 5, 10, 48
@@ -31,7 +31,8 @@ def as_text(account: Account) -> str:
             f"inline:   {_counted([e for e in account.entries if not e.display])}"]
     for made in account.made:
         out += ["", *_program(account, made)]
-    out += [f"\n{render(problem).rstrip()}" for problem in problems(account)]
+    said = [x for x in problems(account) if x.code != "E0801" or x.span not in _told(account)]
+    out += [f"\n{render(problem).rstrip()}" for problem in said]
     return "\n".join(line.rstrip() for line in out) + "\n"
 
 
@@ -41,6 +42,11 @@ def problems(account: Account) -> list[Problem]:
     everything += [p for entry in account.entries for p in entry.problems]
     everything += [p for made in account.made for p in made.problems]
     return list({(p.code, p.message, p.span): p for p in everything}.values())
+
+
+def _told(account: Account) -> set[Span | None]:
+    """The equations whose own problem says why they are not compiled."""
+    return {entry.span for entry in account.entries if len(entry.problems) > 1}
 
 
 def counts(entries: tuple[Entry, ...] | list[Entry]) -> dict[Status, int]:
