@@ -14,6 +14,7 @@ from einc.documents.account import Account, Entry, Made, Status
 from einc.documents.equations import Said
 from einc.documents.sections import Paper, left_of
 from einc.documents.sentences import index_lines
+from einc.domains import proves
 from einc.errors import EincError, Help, Label, Problem, Report, Span
 from einc.indices import Extent
 from einc.indices import number as constant
@@ -23,7 +24,7 @@ from einc.planning.written import as_text as told
 from einc.planning.written import written
 from einc.problems import Circular, DeclaredOtherwise, NotAccounted, NotRestated
 from einc.prove import Open, Proved, Refuted, Verdict, same
-from einc.terms import Equation, Tensor, TypedProgram, reads
+from einc.terms import TRUE, Equation, Position, Tensor, TypedProgram, reads, substitute
 from einc.tex import conditions, subscripted, tex
 
 MOST_TRIES = 60  # a section with more broken equations than this is given up
@@ -124,6 +125,10 @@ class _Account:
         line = self.lines.get(said)
         if line is None:
             return "a range"
+        first = index_name(line.clauses[0].body)
+        for side in self.paper.lines:
+            if side.keyword == "index" and first in {index_name(c.body) for c in side.clauses}:
+                return f"{' '.join(side.span.text.split())} ({side.span.source.name})"
         names = ", ".join(c.body.span.text for c in line.clauses)
         set_ = line.tail[0].body
         assert isinstance(set_, s.Product)
@@ -156,6 +161,10 @@ class _Account:
         """Whether what is defined by itself is itself."""
         assert said.statement is not None
         left = left_of(said.statement)
+        names = {x.text for x in _words(said.statement.clauses[0].body)} - {"δ"}
+        own = left.base if isinstance(left, s.Scripted) else left
+        if not isinstance(own, s.Word) or names != {own.text}:
+            return False
         whole = s.Relation((left, left), ("=",), left.span)
         given = s.Statement("output", False, (s.Clause(whole, None, left.span),), (), left.span)
         return isinstance(self._compared(said, _named(given, "given"), _named(said.statement, "restated"))[0], Proved)
@@ -170,7 +179,7 @@ class _Account:
             return shown
         first = others[0]
         if isinstance(self._same(said, first)[0], Proved):
-            return replace(shown, status="restates", restates=self.numbers[first])
+            return replace(shown, status="restates", restates=self.numbers[first], reason="with what its section says of the rest")
         return replace(shown, reason=f"a variant of {self.numbers[first]} for this section")
 
     def _defining(self, said: Said, became: Became) -> list[Said]:
@@ -215,7 +224,30 @@ class _Account:
         if program is None or len(program.outputs) != 2:
             wrong = (p for p in report.errors if p.span is not None and _inside(p.span, other.span))
             return Open("it cannot be read there", 0), next(wrong, None)
-        return same(program, program.outputs[0][1], program.outputs[1][1]), None
+        (_, held), (_, again) = program.outputs
+        if not _as_wide(program, held, again):
+            return Open("they hold in different domains", 0), None
+        return same(program, held, again), None
+
+
+def _words(node: s.Expression) -> list[s.Word]:
+    """The names of an expression's tensors, not the letters of their scripts."""
+    match node:
+        case s.Relation(operands=inner) | s.Product(factors=inner) | s.Sum(terms=inner) | s.Group(items=inner):
+            return [w for x in inner for w in _words(x)]
+        case s.Scripted(base=s.Word() as word) | (s.Word() as word):
+            return [word]
+    return [s.Word(node.span.text, node.span)]
+
+
+def _as_wide(program: TypedProgram, held: str, again: str) -> bool:
+    """Whether a restatement holds where the first does. One that says nothing of a domain is meant where the first holds."""
+    one, other = program.equation(held), program.equation(again)
+    if one is None or other is None or other.domain == TRUE:
+        return True
+    by = {i: Position(j) for i, j in zip(other.indices, one.indices, strict=False)}
+    domain = substitute(other.domain, by)
+    return proves(one.domain, domain) and proves(domain, one.domain)
 
 
 def _all(span: Span) -> s.Clause:

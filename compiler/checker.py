@@ -66,7 +66,7 @@ def checked(tree: s.SyntaxTree, specs: Specs, report: Report, linted: bool = Fal
 
 
 def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...], linted: bool = False) -> Called | None:
-    scope = Scope(report, library=_Library(specs, report, chain), infers=tree.own is not None)
+    scope = Scope(report, library=_Library(specs, report, chain), infers=tree.own is not None, unknown=tree.unknown)
     # Definitions come first, since a name means an application or a product by them.
     declare(scope, specs.prelude.statements)
     scope.prelude = frozenset(scope.functions)

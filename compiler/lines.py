@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -21,6 +22,8 @@ _HEADS = {"INDEX", "DIM", "INPUT", "WEIGHT", "OUTPUT", "MASK", "MAP", "SET", "DE
 _OPENERS = {"LPAR": "(", "LSQB": "[", "LBRACE": "{"}
 _CLOSERS = {"RPAR": ")", "RSQB": "]", "RBRACE": "}"}
 _PARTNERS = {"LPAR": ")", "LSQB": "]", "LBRACE": "}"}
+_NAMES = ("WORD", "GREEK", "ACCENT", "TEXT")
+_QUAD = re.compile(r"\\q?quad\b")
 _BREAKS = ("NEWLINE", "LINEEND")
 _NO_EQUATION = ("WORD", "GREEK", "NUMBER", "TEXT", "ACCENT", "STRING", *(word.upper() for word in KEYWORDS))  # after its first name
 _SHORTEST = 2
@@ -61,9 +64,30 @@ def formula(source: Source, report: Report, functions: frozenset[str], within: t
     # `\text{and}` between equations is a comma.
     found = (replace(w, type="COMMA") if w.type == "TEXT" and w.value in ("and", "where") else w
              for w in words(source, report, functions, skip, within, macros))
-    pieces = _pieces(list(found))
+    pieces = _pieces(_spaced(source, list(found)))
     broken = len(report.problems) > before
     return [Line(tuple(piece), 0, broken, not _balanced(source, piece, report)) for piece in pieces]
+
+
+def _spaced(source: Source, found: list[Word]) -> list[Word]:
+    """A wide space between two equations is a comma, where none stands."""
+    out: list[Word] = []
+    depth, equals = 0, False
+    for n, word in enumerate(found):
+        before = out[-1] if out else None
+        ended = before is not None and before.type not in _CONTINUES | {"COMMA", "STOP"}
+        if before is not None and ended and depth == 0 and equals and word.type in _NAMES:
+            rest = next((w for w in found[n:] if w.type in ("COMMA", "STOP", "LINEEND") or _equates(w)), None)
+            if _QUAD.search(source.text, before.end, word.start) and rest is not None and _equates(rest):
+                out.append(Word("COMMA", ",", before.end, before.end))
+        depth += (word.type in _OPENERS) - (word.type in _CLOSERS)
+        equals = (equals and word.type != "LINEEND") or (depth == 0 and _equates(word))
+        out.append(word)
+    return out
+
+
+def _equates(word: Word) -> bool:
+    return word.type == "REL" and word.value in ("=", ":=", "<-")
 
 
 def _split(source: Source, found: list[Word], report: Report) -> Iterator[tuple[int, list[Word]]]:

@@ -153,8 +153,14 @@ def check(source: Source, report: Report, *, strict: bool = False, proved: bool 
     if report.errors:
         return None
     if reads(source.name):
-        found = _section(paper(source, report, side), section, report)
-        return None if found is None else check_tree(found, report, strict=strict, proved=proved)[0]
+        whole = paper(source, report, side)
+        number = _section(whole, section, report)
+        if number is None:
+            return None
+        for one in whole.said:
+            if one.formula.section == number and one.formula.display and one.problem is not None:
+                report.add(one.problem)
+        return check_tree(whole.tree(number), report, strict=strict, proved=proved)[0]
     tree = syntax(source, report)
     if not tree.statements and not report.errors:
         report.add(NotText("there is no statement in it", Span(source, 0, 0), helps=(Help("write declarations and equations"),)))
@@ -187,17 +193,20 @@ def paper(source: Source, report: Report, side: Source | None = None) -> Paper:
     lines = tuple(line for tree in reversed(trees) for line in tree.statements)
     declared = {index_name(c.body) for line in walk_lines(lines) if line.keyword == "index" for c in line.clauses}
     functions = _functions() | {n for line in lines if line.keyword == "def" for n in [defined(line)] if n}
+    # What the text itself declares is known before a comma is read as an equation or as a condition.
+    first = said(document, functions, ())
+    declared |= {index_name(x) for found in first for x in found.indices}
     equations = said(document, functions, {n for n in declared if n is not None})
     return Paper(document, equations, lines, frozenset().union(*(tree.lost for tree in trees)))
 
 
-def _section(found: Paper, section: str, report: Report) -> SyntaxTree | None:
-    """The tree of the section that is meant: the one named, or the only one."""
+def _section(found: Paper, section: str, report: Report) -> int | None:
+    """The section that is meant: the one named, or the only one."""
     try:
         if section:
-            return found.tree(found.find(section))
+            return found.find(section)
         if len(found.sections) == 1:
-            return found.tree(found.sections[0])
+            return found.sections[0]
         titles = ", ".join(f"`{found.document.title(n)}`" for n in found.sections)
         raise NoSuchSection(f"{found.document.source.name} has {len(found.sections)} sections with equations",
                             notes=(f"they are {titles}",) if titles else (), helps=(

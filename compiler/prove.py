@@ -14,6 +14,7 @@ from einc.assumptions import Rule, rewritten, rule
 from einc.claimed import Claim
 from einc.conditions import indicator, needed
 from einc.counterexamples import Counterexample, search
+from einc.domains import empty
 from einc.forming import complemented, form, put, solved
 from einc.forms import MINUS, NOTHING, Atom, Form, Monomial, Unformed, added, atom, times, without_quotients
 from einc.indices import Index
@@ -84,6 +85,9 @@ def prove(claim: Claim, seed: int = 0) -> Verdict:
     first = search(claim, seed, enough=1 if claim.given else 2)
     if first.found is not None:
         return Refuted(first.found)
+    here = next((e.domain for e in claim.program.equations if e.target == claim.left), TRUE)
+    if empty(here):
+        return Open("there is no point at which both sides exist", 0)
     how, why = _by_form(claim)
     if how:
         return Proved(how)

@@ -158,7 +158,8 @@ class SyntaxTree:
     """The statements of a text; `lost` are names in lines that could not be read, which nothing else is blamed for.
 
     `own`: of a paper, the ranks of the equations that are asked for. Of the others only what these need is read, and
-    what nothing declares is given by the caller. `name` is the program's, where it is not the file's.
+    what nothing declares is given by the caller, but not what one of its equations defines that cannot be read: the `unknown`,
+    as they are written. `name` is the program's, where it is not the file's.
     """
 
     source: Source
@@ -166,3 +167,4 @@ class SyntaxTree:
     lost: frozenset[str] = frozenset()
     own: tuple[int, ...] | None = None
     name: str = ""
+    unknown: frozenset[str] = frozenset()

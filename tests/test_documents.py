@@ -127,6 +127,45 @@ def test_what_is_left_out_has_a_reason(text: str, side: str, reason: str) -> Non
     assert last.problems
 
 
+# Each of these was once read as something that its author did not say.
+WRONG = "# A\n\nLet $t,s\\in\\{1..T\\}$ (time), $d\\in\\{1..D\\}$.\n\n"
+
+
+@pytest.mark.parametrize(("text", "statuses"), [
+    (r"## B" "\n\n" r"$$ L_{t s} = q_t k_s $$ $$ Y_t = \sum_{s \le t} L_{t s} $$" "\n\n## C\n\n"
+     r"$$ L_{t s} = q_t k_s + \mystery{t} $$ $$ Y_t = \sum_{s \le t} L_{t s} $$", ["compiled", "compiled", "skipped", "skipped"]),
+    (r"$$ k_s = \foo x_s $$ $$ Y_t = \sum_{s \le t} k_s x_s $$", ["skipped", "skipped"]),
+    (r"$$ a_t = 2 x_t \quad b_t = 3 x_t $$", ["compiled", "compiled"]),
+    (r"$$ K_{s d} = X_s{}^e W_{e d} $$", ["skipped"]),
+    (r"$$ F_t = x_t + \exp^{x_t} $$", ["skipped"]),
+    (r"$$ a_t = b_t $$ $$ b_t = a_t $$", ["skipped", "skipped"]),
+    (r"## B" "\n\n" r"$$ B_{t s} = q_t{}^d k_{s d}, \quad s \le t $$ $$ Y_t = \sum_s B_{t s} $$" "\n\n## C\n\n"
+     r"Here $B_{t s} = 9 v_s, s > t$.", ["compiled", "compiled", "skipped"]),
+], ids=["an unread variant", "an unread name", "a wide space", "an undeclared letter", "a function with a script", "a circle",
+        "another domain"])
+def test_nothing_is_read_as_something_else(text: str, statuses: list[str]) -> None:
+    assert [e.status for e in made(WRONG + text + "\n").entries][2:] == statuses
+
+
+def test_a_condition_is_no_equation() -> None:
+    found = made(WRONG + r"$$ m_t = 0, \quad t = 1 $$" + "\n")
+    assert len(found.entries) == 3
+    assert "," in found.entries[-1].span.text
+
+
+def test_a_section_with_a_display_that_cannot_be_read_is_refused() -> None:
+    report = Report()
+    text = WRONG + r"$$ y_t = x_t + \mystery{t} $$ $$ z_t = x_t $$" + "\n"
+    assert pipeline.check(Source("paper.md", text), report, section="A") is None
+    assert [p.code for p in report.errors] == ["E0109"]
+
+
+def test_what_a_side_file_says_comes_first() -> None:
+    found = made("# A\n\n$$ y_t = x_t $$\n\n$$ z_t = y_t $$\n", "index t : time(T)\ny_t = 5 x_t\n")
+    assert [e.status for e in found.entries] == ["skipped", "compiled"]
+    assert found.entries[0].reason == "side.ein:2 says what it is: `y_t = 5 x_t`"
+
+
 def test_elements_that_are_listed_are_a_range() -> None:
     found = made("# A\n\nFor $j = 0, 1, \\dots, N - 1$\n\n$$ y_t = x_t $$\n", "index t : time(T)")
     assert [(e.status, e.reason) for e in found.entries] == [("definition", "a range"), ("compiled", "")]
@@ -188,7 +227,7 @@ def test_the_damaged_copy_does_as_well() -> None:
 def test_the_text_of_the_pdf_does_as_well_as_its_equations_allow() -> None:
     found = account(paper_of("einstein-transformer.pdf.txt"), kernels=False)
     displays = [e for e in found.entries if e.display]
-    assert sum(e.status == "compiled" for e in displays) >= 20
+    assert sum(e.status == "compiled" for e in displays) >= 15
     assert all(e.reason for e in displays if e.status == "skipped")
 
 

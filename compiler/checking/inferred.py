@@ -12,7 +12,7 @@ from einc.checking.scripts import Item, Vocabulary, labelled, readings
 from einc.checking.slots import called_map, item_set
 from einc.checking.values import Context
 from einc.errors import Help
-from einc.problems import Undeclared
+from einc.problems import Undeclared, UnknownIndex
 from einc.terms import Slot
 
 # What follows a name that is applied rather than multiplied: nobody can say what an undeclared function is.
@@ -30,11 +30,20 @@ def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: 
                          helps=(Help("write the tensor with its indices, or declare the number in a side file"),))
     if not context.scope.infers or context.letters is not None or applied or stem.base in context.scope.lost:
         raise problem
+    if stem.python in context.scope.applied and not stem.labels:
+        raise problem
+    if _head_of(node.span.text) in {_head_of(x) for x in context.scope.unknown}:
+        raise Undeclared(f"what defines `{node.span.text}` cannot be read", node.span, helps=(
+            Help("mend its equation, or declare it in a side file"),))
     found = readings(scripts, Vocabulary(context.indices, None, frozenset(context.scope.maps)))
     if len(found) > 1:  # `W_{Qhf}`: as TeX sets it, each letter for itself
         found = [r for r in found if all(len(i.text.rstrip("'")) == 1 for i in r if i.kind in ("label", "index"))]
     if len(found) != 1:
         raise problem
+    loose = next((i for i in found[0] if i.kind == "label" and _lower(i)), None)
+    if loose is not None:
+        raise UnknownIndex(f"`{loose.text}` is no declared index", loose.span, notes=("a label is a capital, a word or a number",),
+                           helps=(Help(f"declare it: `index {loose.text} : feature(D)`, or write `\\text{{{loose.text}}}`"),))
     name, items = labelled(stem, found[0])
     sets = [item_set(context.scope, item) for item in items]
     letters = [_letter(context, item) for item in items]
@@ -53,6 +62,16 @@ def _whole(node: s.Expression, scripts: tuple[s.Script, ...], context: Context) 
     base = node.base if isinstance(node, s.Scripted) else node
     found = readings(scripts, Vocabulary(context.indices, None))
     return isinstance(base, s.Word) and base.quoted and any(all(i.kind == "label" for i in r) for r in found)
+
+
+def _lower(item: Item) -> bool:
+    """Whether a label is a bare small letter, which a paper means as an index."""
+    return len(item.text) == 1 and item.text.islower() and "text" not in item.span.text and "math" not in item.span.text
+
+
+def _head_of(text: str) -> str:
+    """The name at the head of a text, without scripts."""
+    return re.split(r"[_^]", "".join(text.split()).replace("{", "").replace("}", ""), maxsplit=1)[0]
 
 
 def _letter(context: Context, item: Item) -> str:

@@ -214,6 +214,7 @@ class Scope:
     library: Library | None = None
     letters: dict[str, IndexSet] = field(default_factory=dict)  # the letters that called specs brought along
     infers: bool = False  # whether what nothing declares is an input
+    unknown: frozenset[str] = frozenset()  # what a paper defines in a way that cannot be read, as written
 
     def add(self, signature: Signature) -> None:
         stem = signature.name.stem

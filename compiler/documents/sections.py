@@ -1,7 +1,8 @@
 """A document with its declarations -> the syntax tree of each of its sections.
 
 The first equation for a tensor holds everywhere, a later one in its own section; a formula in a line of text defines only what no
-display does. What a side file says of a section comes before both, and what it says of all of them in between.
+display does. What a side file says comes before both. A display that cannot be read leaves what it defines unknown: no other
+equation is put in its place.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from einc.errors import Help, Span
 from einc.problems import NoSuchSection
 
 # Of several equations for one tensor the one with the highest rank holds.
-SIDE_OWN, OWN_DISPLAY, SIDE, DISPLAY, OWN_INLINE, INLINE = 5, 4, 3, 2, 1, 0
+SIDE_OWN, SIDE, OWN_DISPLAY, DISPLAY, OWN_INLINE, INLINE = 5, 4, 3, 2, 1, 0
+_EQUALS = re.compile(r":?=|≔|←|\\leftarrow|\\gets|\\equiv|\\coloneqq")
 _NUMBER = re.compile(r"^[0-9A-Z]{0,3}(?:\.?[0-9]+)*\.?\s+")
 _UNSAFE = re.compile(r"[^a-z0-9]+")
 
@@ -85,16 +87,21 @@ class Paper:
         home = [_as(line, SIDE_OWN) for line in self.homes.get(section, ())]
         own = [_ranked(x, section) for x in self.own(section) if x.span not in without]
         named = {written(x) for x in own}
-        others = self._others(section, without, named if any(line.keyword == "for" for line in home) else set())
+        unread = {_unread(x) for x in self.said if x.formula.section == section and x.formula.display and not x.skip
+                  and (x.statement is None or x.span in without)}
+        others = self._others(section, without, unread | (named if any(line.keyword == "for" for line in home) else set()))
         # A letter that the section itself defines as a tensor is no index there.
-        lines = _unlike([*home, *(_as(x, SIDE) for x in self.lines if x.keyword != "section"), *self._words(section)], named)
+        lines = _unlike([*home, *(_as(x, SIDE) for x in self.lines if x.keyword not in ("section", "claim")),
+                         *self._words(section)], named)
         outputs = [line for line in lines if line.keyword == "output"]
         outputs = [line for line in outputs if line in home] or outputs
         rest = [line for line in lines if line.keyword not in ("for", "output")]
         blocks = placed([line for line in lines if line.keyword == "for"], own)
         statements = (*rest, *(asked or outputs), *blocks, *others)
         ranks = (OWN_DISPLAY if any(x.rank == OWN_DISPLAY for x in own) else OWN_INLINE,)
-        return s.SyntaxTree(self.document.source, statements, self.lost, () if asked else ranks, self.name(section))
+        unknown = {_unread(x) for x in self.said if x.formula.display and not x.skip and (x.statement is None or x.span in without)}
+        return s.SyntaxTree(self.document.source, statements, self.lost, () if asked else ranks, self.name(section),
+                            frozenset(unknown - {""}))
 
     def _others(self, section: int, without: Container[Span], named: set[str]) -> list[s.Statement]:
         """The equations of other sections; not those of rounds, whose names are their own, and none of what is `named`."""
@@ -119,6 +126,14 @@ def _titles(title: str) -> tuple[str, ...]:
     """A title with and without its number."""
     folded = title.casefold()
     return folded, _NUMBER.sub("", folded)
+
+
+def _unread(said: Said) -> str:
+    """The left side of a display that is not read, as it is written."""
+    if said.statement is not None:
+        return written(said.statement)
+    left = _EQUALS.split(said.span.text, maxsplit=1)
+    return "".join(left[0].replace("&", "").split()) if len(left) > 1 else ""
 
 
 def left_of(line: s.Statement) -> s.Expression:
