@@ -11,9 +11,19 @@ from einc.checking.tensors import member
 from einc.checking.values import Context
 from einc.domains import negation, proves
 from einc.errors import Help, Silent, Span
-from einc.indices import WITHOUT_NUMBERS, Index
-from einc.problems import BoundAndFree, BoundTwice, ForeignIndex, NoNumber, NotApplicable, RelationAsValue, Unbound, UnknownIndex
-from einc.terms import ONE, TRUE, Apply, Position, Read, Term, both, conjuncts, free_indices, substitute
+from einc.indices import WITHOUT_NUMBERS, Index, number
+from einc.problems import (
+    BoundAndFree,
+    BoundTwice,
+    ForeignIndex,
+    NoNumber,
+    NotApplicable,
+    OutOfRange,
+    RelationAsValue,
+    Unbound,
+    UnknownIndex,
+)
+from einc.terms import ONE, TRUE, Apply, Position, Read, Size, Term, both, conjuncts, const, free_indices, substitute
 
 _RELATIONS = {"<=": ("le", False), "<": ("lt", False), ">=": ("le", True), ">": ("lt", True), "=": ("eq", False),
               "!=": ("ne", False)}
@@ -162,9 +172,22 @@ def _from_to(context: Context, items: tuple[s.Expression, ...], upper: s.Script)
                 raise UnknownIndex(f"`{index}` is no declared index", left.span, once=index,
                                    helps=(Help(f"declare it: `index {index} : head(n)`"),))
             here = Position(found)
-            high = context.value(upper.content).term
-            return Binder((found,), both(Apply("le", (context.value(low).term, here)), Apply("le", (here, high))), True)
+            least, high = context.value(low).term, context.value(upper.content).term
+            _within(found, least, high, low.span.to(upper.span))
+            return Binder((found,), both(Apply("le", (least, here)), Apply("le", (here, high))), True)
     raise Unbound("bounds are written `Σ_{j=1}^{n}`", upper.span, helps=(Help("write the domain below: `Σ_{1 ≤ j ≤ n}`"),))
+
+
+def _within(index: Index, low: Term, high: Term, span: Span) -> None:
+    """Bounds do not certainly leave the values of the index: what is not there would be left out without a word."""
+    over = index.set
+    first, last = const(over.start), Size(over.extent + number(over.start - 1))
+    before = proves(TRUE, Apply("lt", (low, first)))
+    if before or proves(TRUE, Apply("lt", (last, high))):
+        end = f"begins at {over.start}" if before else f"ends at {over.extent + number(over.start - 1)}"
+        zero = Help(f"where counting from 0 is meant, declare it: `index {index} : {over.cls}(0..{over.extent}-1)`")
+        raise OutOfRange(f"`{index}` {end}, and the sum goes beyond", span,
+                         helps=(zero if before else Help("end with the last value"),))
 
 
 def _in_scope(context: Context, bound: list[Index], conditions: list[Term], span: Span, own: bool) -> None:
