@@ -10,7 +10,7 @@ from einc import syntax as s
 from einc.checking.names import index_name
 from einc.checking.scope import Account as Became
 from einc.checking.sets import extent_of
-from einc.documents.account import Account, Entry, Made, Status
+from einc.documents.account import Account, Entry, Made
 from einc.documents.equations import Said
 from einc.documents.sections import Paper, left_of
 from einc.documents.sentences import index_lines
@@ -66,7 +66,7 @@ def returns(paper: Paper, number: int) -> bool:
 
 
 def _section(paper: Paper, number: int) -> Section:
-    """The program of a section without the equations that have errors there; what only they define is given to it."""
+    """The program of a section without the equations that have errors there; what their displays define is unknown to it."""
     broken: dict[Span, Problem] = {}
     for _ in range(MOST_TRIES):
         report = Report()
@@ -366,6 +366,3 @@ def _made(section: Section, backend: str, kernels: bool) -> Made:
 
 def _declared(tensor: Tensor) -> str:
     return f"{tensor.key} ({', '.join(str(slot.set.extent) for slot in tensor.slots)})"
-
-
-STATUSES: tuple[Status, ...] = ("compiled", "restates", "definition", "skipped")

@@ -45,12 +45,6 @@ class Specs:
     prove: Callable[[TypedProgram, Report], None]
 
 
-def check(tree: s.SyntaxTree, specs: Specs, report: Report, linted: bool = False) -> TypedProgram | None:
-    """The program that the text means; None where it has errors, all of which are in the report."""
-    made = checked(tree, specs, report, linted)
-    return None if made is None else made.program
-
-
 def checked(tree: s.SyntaxTree, specs: Specs, report: Report, linted: bool = False) -> Called | None:
     """The program that the text means, and what the text claims of it; None where it has errors.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from einc import syntax as s
@@ -24,7 +24,7 @@ from einc.problems import NoSuchSection
 # Of several equations for one tensor the one with the highest rank holds.
 SIDE_OWN, SIDE, OWN_DISPLAY, DISPLAY, OWN_INLINE, INLINE = 5, 4, 3, 2, 1, 0
 _EQUALS = re.compile(r":?=|≔|←|\\leftarrow|\\gets|\\equiv|\\coloneqq")
-_NUMBER = re.compile(r"^[0-9A-Z]{0,3}(?:\.?[0-9]+)*\.?\s+")
+_NUMBER = re.compile(r"^[0-9]+(?:\.[0-9]+)*\.?\s+")
 _UNSAFE = re.compile(r"[^a-z0-9]+")
 
 
@@ -36,7 +36,6 @@ class Paper:
     said: tuple[Said, ...]
     lines: tuple[s.Statement, ...] = ()
     lost: frozenset[str] = frozenset()
-    _homes: dict[int, tuple[s.Statement, ...]] = field(default_factory=dict, init=False, compare=False)
 
     @cached_property
     def sections(self) -> tuple[int, ...]:
@@ -87,9 +86,11 @@ class Paper:
         home = [_as(line, SIDE_OWN) for line in self.homes.get(section, ())]
         own = [_ranked(x, section) for x in self.own(section) if x.span not in without]
         named = {written(x) for x in own}
-        unread = {_unread(x) for x in self.said if x.formula.section == section and x.formula.display and not x.skip
-                  and (x.statement is None or x.span in without)}
-        others = self._others(section, without, unread | (named if any(line.keyword == "for" for line in home) else set()))
+        unread = [x for x in self.said if x.formula.display and not (x.skip or x.indices)
+                  and (x.statement is None or x.span in without)]
+        mine = {_unread(x) for x in unread if x.formula.section == section}
+        rounds = any(line.keyword == "for" for line in home)
+        others = self._others(section, without, mine | named if rounds else mine)
         # A letter that the section itself defines as a tensor is no index there.
         lines = _unlike([*home, *(_as(x, SIDE) for x in self.lines if x.keyword not in ("section", "claim")),
                          *self._words(section)], named)
@@ -99,9 +100,8 @@ class Paper:
         blocks = placed([line for line in lines if line.keyword == "for"], own)
         statements = (*rest, *(asked or outputs), *blocks, *others)
         ranks = (OWN_DISPLAY if any(x.rank == OWN_DISPLAY for x in own) else OWN_INLINE,)
-        unknown = {_unread(x) for x in self.said if x.formula.display and not x.skip and (x.statement is None or x.span in without)}
         return s.SyntaxTree(self.document.source, statements, self.lost, () if asked else ranks, self.name(section),
-                            frozenset(unknown - {""}))
+                            frozenset(map(_unread, unread)) - {""})
 
     def _others(self, section: int, without: Container[Span], named: set[str]) -> list[s.Statement]:
         """The equations of other sections; not those of rounds, whose names are their own, and none of what is `named`."""
