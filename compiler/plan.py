@@ -517,3 +517,19 @@ class Shell:
     weights: tuple[Weight, ...]
     rates: frozenset[str]
     seeds: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """A module in two halves. `forward` gives the outputs, and after them what is saved; `backward` takes inputs of `forward`,
+    what was saved, and a cotangent for each output of numbers, and gives the gradients.
+
+    `saved` are (output of `forward`, input of `backward`), `cotangents` (output, input of `backward`), `gradients` (input of
+    `forward`, output of `backward`), all by their keys; inputs that both halves have, have one key in both.
+    """
+
+    forward: Module
+    backward: Module
+    saved: tuple[tuple[str, str], ...]
+    cotangents: tuple[tuple[str, str], ...]
+    gradients: tuple[tuple[str, str], ...]
