@@ -127,6 +127,18 @@ def _flat(program: Program, tensors: dict[str, Tensor]) -> tuple[list[Equation],
     return equations, work.tensors
 
 
+def flat(program: Program) -> NormalProgram:
+    """The program with folds at the root, δ read by its name: each equation is one step whose slopes are plain."""
+    found = at_chosen(program)
+    work = _Flat(dict(found.tensors))
+    for equation in found.equations:
+        work.add(replace(equation, body=simplify(equation.body)))
+    equations = needed(work.equations, [key for _, key in program.outputs])
+    tensors = {k: t for k, t in work.tensors.items() if t.role != "local" or k in work.equations}
+    return NormalProgram(
+        program.name, tensors, tuple(equations), program.outputs, program.sizes, program.splits, program.sums, program.source)
+
+
 def is_normal(equation: Equation) -> bool:
     """The predicate of the module's docstring."""
     match equation.body:

@@ -44,6 +44,7 @@ _ROWS = (
     Primitive("min", 0, "value", "minimum", exact=True, callable=True),
     Primitive("hash", 2, "value", "hashed", exact=True, callable=True, whole=True),
     Primitive("chance", 2, "value", "chance", callable=True, whole=True),
+    Primitive("nonpositive", 1, "value", "positive", callable=True),  # x itself, of which it is known that it is at most 0
     Primitive("le", 2, "relation", "less_equal"),
     Primitive("lt", 2, "relation", "less"),
     Primitive("eq", 2, "relation", "equal"),

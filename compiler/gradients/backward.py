@@ -1,0 +1,213 @@
+"""Program -> the same program with what its gradient needs, and the program of its gradient.
+
+What a sum or a choice made is saved, and so is the logarithm of a sum that something is divided by; what is arithmetic
+on these is made again, and so is whatever has two places of time or vocabulary, which is never stored. Non-goals: order
+of products, tiles, anything about cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from einc.gradients.scales import Scaled, scaled
+from einc.gradients.sweep import Sweep
+from einc.normalise import flat, needed
+from einc.simplify import picked, simplify
+from einc.spelling import unused
+from einc.terms import (
+    ONE,
+    Apply,
+    Const,
+    Equation,
+    Fold,
+    NormalProgram,
+    Position,
+    Program,
+    Read,
+    Tensor,
+    Term,
+    TypedProgram,
+    const,
+    reads,
+    slot_of,
+    substitute,
+    transform,
+)
+
+
+@dataclass(frozen=True)
+class Derived:
+    """The two programs, and how their names join: see `plan.Gradient`."""
+
+    forward: TypedProgram
+    backward: TypedProgram
+    saved: tuple[tuple[str, str], ...]
+    cotangents: tuple[tuple[str, str], ...]
+    gradients: tuple[tuple[str, str], ...]
+
+
+def derive(program: Program) -> Derived:
+    """The gradient of a program without rounds, with respect to every input of real numbers that an output depends on."""
+    plain = flat(program)
+    found = scaled(plain)
+    sweep = Sweep(found.program, found.references, dict(found.program.tensors))
+    sweep.run()
+    work = _Backward(plain, found, sweep, sweep.tensors, {e.target: e for e in sweep.made})
+    inputs = [t.key for t in plain.inputs() if t.key in sweep.of]
+    work.complete([sweep.of[key] for key in inputs])
+    return work.derived(inputs)
+
+
+@dataclass
+class _Backward:
+    """`by` are the equations of the gradient so far; `saved` what each input of it that was saved is in the forward program."""
+
+    plain: NormalProgram
+    scaled: Scaled
+    sweep: Sweep
+    tensors: dict[str, Tensor]
+    by: dict[str, Equation]
+    saved: dict[str, str] = field(default_factory=dict)
+    extra: dict[str, Equation] = field(default_factory=dict)
+
+    def complete(self, wanted: Iterable[str]) -> None:
+        """Everything that the gradients read, made again or saved."""
+        self._tidy(wanted)
+        waiting, seen = list(wanted), set[str]()
+        known = {e.target: e for e in self.scaled.program.equations}
+        while waiting:
+            key = waiting.pop()
+            if key in seen:
+                continue
+            seen.add(key)
+            if key not in self.by and key in known and key not in self.saved:
+                self._value(known[key])
+            if key in self.by:
+                waiting += [r.tensor for t in (self.by[key].domain, self.by[key].body) for r in reads(t)]
+            elif any(key == root.log for root in self.scaled.roots.values()) and key not in self.saved:
+                self._logarithm(key)
+
+    def _tidy(self, wanted: Iterable[str]) -> None:
+        """Sums that are 1 as numbers, and what only has another name by that name."""
+        ones = {total for total in self.scaled.roots}
+
+        def one(term: Term) -> Term:
+            return ONE if isinstance(term, Read) and term.tensor in ones else term
+
+        kept, names = set(wanted), dict[str, Equation]()
+
+        def named(term: Term) -> Term:
+            if isinstance(term, Read) and term.tensor in names:
+                alias = names[term.tensor]
+                return substitute(alias.body, dict(zip(alias.indices, term.subs, strict=True)))
+            return term
+
+        out: dict[str, Equation] = {}
+        for key, equation in ((e.target, e) for e in needed(self.by, list(kept))):
+            body = simplify(transform(transform(equation.body, one), named))
+            equation = replace(equation, body=body, domain=transform(equation.domain, named))
+            plain = all(isinstance(a, Position) for a in equation.axes)
+            if key not in kept and plain and _is_alias(body):
+                names[key] = equation
+            else:
+                out[key] = equation
+        self.by = out
+
+    # values of the forward program
+
+    def _value(self, equation: Equation) -> None:
+        key, scale = equation.target, self.scaled.scale(equation.target)
+        if key in self.scaled.bare:
+            power = self.scaled.bare[key]
+            known: Term = Apply("nonpositive", (power,)) if key in self.scaled.bounded else power
+            self.by[key] = replace(equation, body=Apply("exp", (known,)))
+        elif self._is_kept(equation):
+            self._save(key, None if scale is None else self._over(equation))
+        else:
+            self.by[key] = replace(equation, body=self._ones(equation.body), domain=equation.domain)
+
+    def _ones(self, body: Term) -> Term:
+        ones = self.scaled.roots
+        return simplify(transform(body, lambda t: ONE if isinstance(t, Read) and t.tensor in ones else t))
+
+    def _is_kept(self, equation: Equation) -> bool:
+        key = equation.target
+        if key in self.sweep.compared:
+            return True
+        if key in self.sweep.extremes:
+            return False
+        if picked(equation) is not None or any(key in root.degrees.shut for root in self.scaled.roots.values()):
+            return True
+        return isinstance(equation.body, Fold) and sum(i.set.cls in ("time", "vocab") for i in equation.indices) < 2 and any(
+            True for _ in reads(equation.body))
+
+    def _over(self, equation: Equation) -> Term | None:
+        """A value less its scale, in the forward program."""
+        found = self.scaled.scale(equation.target)
+        assert found is not None
+        root, degree = found
+        here, total = Read(equation.target, equation.axes), Read(root.total, tuple(map(Position, degree.letters)))
+        if degree.power == 1:
+            return Apply("div", (here, total))
+        return Apply("mul", (here, Apply("pow", (total, const(-degree.power)))))
+
+    def _logarithm(self, key: str) -> None:
+        root = next(r for r in self.scaled.roots.values() if r.log == key)
+        total = next(e for e in self.plain.equations if e.target == root.total)
+        self.tensors[key] = Tensor(key, key, tuple(slot_of(i) for i in total.indices), "local")
+        self._saved_as(key, Equation(key, total.axes, total.domain, root.value))
+
+    def _save(self, key: str, value: Term | None) -> None:
+        equation = next((e for e in self.plain.equations if e.target == key), None)
+        if value is None or equation is None:
+            self.saved[key] = key
+        else:
+            self._saved_as(key, replace(equation, target=unused(f"{key}_saved", self.tensors), body=value))
+
+    def _saved_as(self, key: str, equation: Equation) -> None:
+        """A value of the forward program under a name of its own, or one that it has already."""
+        same = next((e.target for e in self.plain.equations if e.axes == equation.axes and _equal(e.body, equation.body)), None)
+        if same is None:
+            self.extra[equation.target] = equation
+            if equation.target not in self.tensors or equation.target != key:
+                self.tensors[equation.target] = replace(self.tensors[key], key=equation.target, text=equation.target)
+        self.saved[key] = same or equation.target
+
+    # the two programs
+
+    def derived(self, inputs: list[str]) -> Derived:
+        plain, gradients = self.plain, [(key, self.sweep.of[key]) for key in inputs]
+        equations = needed(self.by, [key for _, key in gradients])
+        read = {r.tensor for e in equations for t in (e.domain, e.body) for r in reads(t)}
+        saved = {key: there for key, there in self.saved.items() if key in read}
+        given = {cotangent for cotangent in self.sweep.given.values() if cotangent in read}
+        made = {e.target for e in equations}
+        tensors: dict[str, Tensor] = {}
+        for key, tensor in self.tensors.items():
+            if key in made or key in given or tensor.role in ("input", "weight", "derived"):
+                tensors[key] = tensor
+            elif key in saved:
+                tensors[key] = replace(tensor, role="input")
+        outputs = tuple((key, key) for _, key in gradients)
+        backward = TypedProgram(
+            f"{plain.name}_backward", tensors, tuple(equations), outputs, plain.sizes, plain.splits, plain.sums, plain.source)
+        cotangents = tuple((key, d) for key, d in self.sweep.given.items() if d in given)
+        return Derived(self._forward(saved), backward, tuple((there, key) for key, there in saved.items()), cotangents, tuple(gradients))
+
+    def _forward(self, saved: Mapping[str, str]) -> TypedProgram:
+        plain, mine = self.plain, {key for _, key in self.plain.outputs}
+        extra = tuple(e for e in self.extra.values() if e.target in saved.values())
+        outputs = (*plain.outputs, *((key, key) for key in dict.fromkeys(saved.values()) if key not in mine))
+        tensors = {**plain.tensors, **{e.target: self.tensors[e.target] for e in extra}}
+        return TypedProgram(
+            plain.name, tensors, (*plain.equations, *extra), outputs, plain.sizes, plain.splits, plain.sums, plain.source)
+
+
+def _is_alias(body: Term) -> bool:
+    """Whether a value is another one, or a number, under a name of its own."""
+    return isinstance(body, Const) or (isinstance(body, Read) and all(isinstance(s, Position) for s in body.subs))
+
+
+def _equal(one: Term, other: Term) -> bool:
+    return simplify(one) == simplify(other)

@@ -1,0 +1,185 @@
+"""The sweep from the outputs back: the cotangent of every value that some input moves, as equations.
+
+One case for each form that an equation of a flat program has: a sum takes a cotangent to its factors, a maximum to those
+that attain it, a direct sum to its parts, anything pointwise by its slopes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from einc.gradients.places import Share, apart, letters_of, part_of_sum, packed, read_of, routed
+from einc.gradients.slopes import product, read_values, slopes
+from einc.indices import Index, number
+from einc.simplify import factors, simplify
+from einc.spelling import unused
+from einc.terms import (
+    ONE,
+    TRUE,
+    ZERO,
+    Apply,
+    Equation,
+    Fold,
+    Join,
+    NormalProgram,
+    Part,
+    Position,
+    Read,
+    Slot,
+    Tensor,
+    Term,
+    both,
+    reads,
+    substitute,
+)
+
+_FLIPPED = {"lower": "upper", "upper": "lower", "label": "label"}
+
+
+@dataclass
+class Sweep:
+    """`made` are the cotangents' equations in the order of the sweep; `of` names the cotangent of each value that has one."""
+
+    program: NormalProgram
+    still: frozenset[str]  # what has no slope, though something moves it
+    tensors: dict[str, Tensor]
+    made: list[Equation] = field(default_factory=list)
+    shares: dict[str, list[Share]] = field(default_factory=dict)
+    of: dict[str, str] = field(default_factory=dict)
+    given: dict[str, str] = field(default_factory=dict)  # of an output: the cotangent that the caller gives
+    extremes: set[str] = field(default_factory=set)  # maxima with a slope, and
+    compared: set[str] = field(default_factory=set)  # the values that are compared with them
+
+    def run(self) -> None:
+        """Every cotangent, from the outputs to the inputs."""
+        self._moving = _moving(self.program, self.still)
+        for _, key in self.program.outputs:
+            if key in self._moving and key not in self.given:
+                self.given[key] = self._cotangent(key, "input")
+        for equation in reversed(self.program.equations):
+            if equation.target in self._moving and self._settled(equation.target, equation):
+                for tensor, share in self._adjoint(equation):
+                    self.shares.setdefault(tensor, []).append(share)
+        for tensor in self.program.inputs():
+            if tensor.key in self._moving:
+                self._settled(tensor.key, None)
+
+    def _cotangent(self, key: str, role: str = "local") -> str:
+        """A new tensor for the cotangent of a value: every slot on the other level."""
+        tensor, name = self.tensors[key], unused(f"d{key}", self.tensors)
+        slots = tuple(Slot(s.set, _FLIPPED[s.level], i.name) for s, i in zip(tensor.slots, letters_of(tensor), strict=True))  # type: ignore[arg-type]
+        text = f"d{tensor.text}" if tensor.text != tensor.key and name == f"d{key}" else name
+        self.tensors[name] = Tensor(name, text, slots, "input" if role == "input" else "local")
+        return name
+
+    def _settled(self, key: str, equation: Equation | None) -> bool:
+        """Makes the cotangent of a value from all its shares; False where no output depends on it."""
+        shares = self.shares.pop(key, [])
+        if key in self.given and not shares:
+            self.of[key] = self.given[key]
+            return True
+        if not shares and key not in self.given:
+            return False
+        letters = letters_of(self.tensors[key])
+        domain = _domain_at(equation, letters) if equation is not None else TRUE
+        terms = [Read(self.given[key], tuple(map(Position, letters)))] if key in self.given else list[Term]()
+        terms += [self._routed(key, share, letters, domain) for share in shares]
+        body = simplify(terms[0] if len(terms) == 1 else Apply("add", tuple(terms)))
+        if body == ZERO:
+            return False
+        name = self._cotangent(key)
+        self.made.append(Equation(name, tuple(map(Position, letters)), domain, body))
+        self.of[key] = name
+        return True
+
+    def _routed(self, key: str, share: Share, letters: tuple[Index, ...], domain: Term) -> Term:
+        if not packed(share):
+            return routed(share, letters, domain)
+        tensor, name = self.tensors[key], unused(f"d{key}_part", self.tensors)
+        self.tensors[name] = replace(self.tensors[self._cotangent(key)], key=name, text=name)
+        equation = part_of_sum(share, tensor, name, self.program.sums) or apart(share, tensor, name)
+        self.made.append(replace(equation, body=simplify(equation.body)))
+        return read_of(equation, letters)
+
+    # adjoints
+
+    def _adjoint(self, equation: Equation) -> Iterator[tuple[str, Share]]:
+        change = Read(self.of[equation.target], equation.axes)
+        match equation.body:
+            case Join(index, parts):
+                yield from self._parts(equation, index, parts)
+            case Fold("sum", bound, domain, body):
+                yield from self._shares(equation, body, change, both(equation.domain, domain), bound)
+            case Fold("max" | "min" as op, bound, domain, body):
+                yield from self._extreme(equation, Fold(op, bound, domain, body), change)
+            case Fold("prod", bound, domain, body):
+                others = self._others(Fold("prod", bound, domain, body))
+                yield from self._shares(equation, body, product(change, others), both(equation.domain, domain), bound)
+            case Apply("pick"):
+                return
+            case body:
+                yield from self._shares(equation, body, change, equation.domain, (), Read(equation.target, equation.axes))
+
+    def _shares(self, equation: Equation, body: Term, change: Term, given: Term, bound: tuple[Index, ...],
+                value: Term | None = None) -> Iterator[tuple[str, Share]]:
+        for slope in slopes(body, change, self._moving.__contains__, value):
+            yield slope.read.tensor, Share(slope.read.subs, slope.term, both(given, slope.condition), (*equation.indices, *bound))
+
+    def _parts(self, equation: Equation, index: Index, parts: tuple[tuple[Index, Term], ...]) -> Iterator[tuple[str, Share]]:
+        before = number(0)
+        for own, body in parts:
+            here = Part(Position(own), own.set, before, index.set)
+            change = Read(self.of[equation.target], tuple(here if a == Position(index) else a for a in equation.axes))
+            letters = tuple(own if i == index else i for i in equation.indices)
+            for slope in slopes(body, change, self._moving.__contains__):
+                yield slope.read.tensor, Share(slope.read.subs, slope.term, both(equation.domain, slope.condition), letters)
+            before = before + own.set.extent
+
+    def _extreme(self, equation: Equation, fold: Fold, change: Term) -> Iterator[tuple[str, Share]]:
+        """To those that attain it, in equal parts: how many they are is a sum of its own."""
+        self.extremes.add(equation.target)
+        self.compared |= {r.tensor for r in reads(fold.body)}
+        attains = Apply("eq", (fold.body, Read(equation.target, equation.axes)))
+        name = unused(f"{equation.target}_ties", self.tensors)
+        self.tensors[name] = replace(self.tensors[equation.target], key=name, text=name, role="local")
+        self.made.append(Equation(name, equation.axes, equation.domain, Fold("sum", fold.bound, both(fold.domain, attains), ONE)))
+        part = Apply("div", (change, Read(name, equation.axes)))
+        yield from self._shares(equation, fold.body, part, both(equation.domain, fold.domain, attains), fold.bound)
+
+    def _others(self, fold: Fold) -> Term:
+        """The product of all others."""
+        by = {i: Position(Index(i.name + "'", i.set)) for i in fold.bound}
+        differs = [Apply("ne", (Position(i), there)) for i, there in by.items()]
+        other = differs[0] if len(differs) == 1 else Apply("or", tuple(differs))
+        inner = tuple(p.index for p in by.values())
+        return Fold("prod", inner, both(substitute(fold.domain, by), other), substitute(fold.body, by))
+
+
+def _moving(program: NormalProgram, still: frozenset[str]) -> frozenset[str]:
+    """The inputs of real numbers, and what is moved by them."""
+    found = {t.key for t in program.inputs() if not t.integer}
+    for equation in program.equations:
+        if equation.target not in still and not program.tensors[equation.target].integer and any(
+                r.tensor in found for r in _values_of(equation.body)):
+            found.add(equation.target)
+    return frozenset(found)
+
+
+def _values_of(body: Term) -> Iterator[Read]:
+    match body:
+        case Fold(_, _, _, inner):
+            yield from _values_of(inner)
+        case Join(_, parts):
+            for _, part in parts:
+                yield from read_values(part)
+        case _:
+            yield from read_values(body)
+
+
+def _domain_at(equation: Equation, letters: tuple[Index, ...]) -> Term:
+    """The domain of a value at the letters of its slots; pairs are left out: they have no domain."""
+    if not all(isinstance(a, Position) for a in equation.axes):
+        return TRUE
+    return substitute(equation.domain, {i: Position(j) for i, j in zip(equation.indices, letters, strict=True)})
+

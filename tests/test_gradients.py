@@ -1,0 +1,76 @@
+"""Derived gradients against differences of the interpreter, for every spec and every small program without rounds."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from helpers import Array, Arrays, arrays, each, meaning, typed_of
+from programs import CASES, Case
+
+from einc.gradients.backward import Derived, derive
+from einc.terms import Program
+
+# Values that jump, or have a corner, where the random data put a point.
+BROKEN: dict[str, str] = {}
+STEP = 1e-5
+
+
+@cache
+def derived_of(case: Case) -> Derived:
+    return derive(typed_of(case))
+
+
+def gradients(derived: Derived, given: Arrays, cotangents: Arrays, sizes: dict[str, int]) -> Arrays:
+    """The gradient of Σ cotangent · output with respect to each input, by the two programs."""
+    values = meaning(derived.forward, given, sizes)
+    saved = {key: values[there] for there, key in _public(derived.forward, derived.saved)}
+    cots = {d: cotangents[key] for key, d in derived.cotangents}
+    asked = {t.key for t in derived.backward.inputs()}
+    found = meaning(derived.backward, {k: v for k, v in {**given, **saved, **cots}.items() if k in asked}, sizes)
+    return {key: found[d] for key, d in derived.gradients}
+
+
+def _public(program: Program, pairs: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
+    names = {key: name for name, key in program.outputs}
+    return [(names[key], other) for key, other in pairs]
+
+
+def compared(case: Case, sizes: dict[str, int], seed: int = 0) -> None:
+    program, derived = typed_of(case), derived_of(case)
+    given = arrays(program, sizes, case.ranges, seed)
+    random = np.random.default_rng(seed + 1)
+    first = meaning(program, given, sizes)
+    keys = dict(program.outputs)
+    cots: Arrays = {keys[name]: random.standard_normal(np.shape(x)) for name, x in first.items()}
+    found = gradients(derived, given, cots, sizes)
+
+    def total(at: Arrays) -> float:
+        values = meaning(program, at, sizes)
+        return float(sum(np.sum(np.where(np.isfinite(values[n]), values[n], 0.0) * cots[k]) for n, k in program.outputs
+                         if not program.tensors[k].integer))
+
+    for key in given:
+        if program.tensors[key].integer:
+            continue
+        toward: Array = random.standard_normal(np.shape(given[key]))
+        ends = [total({**given, key: given[key] + sign * STEP * toward}) for sign in (1, -1)]
+        want = (ends[0] - ends[1]) / (2 * STEP)
+        got = float(np.sum(found[key] * toward)) if key in found else 0.0
+        scale = max(1.0, abs(want), abs(ends[0]) * 1e-3)
+        assert abs(got - want) <= 1e-5 * scale, f"d{key}: {got} is derived, {want} is measured"
+
+
+WITHOUT_ROUNDS = [c for c in CASES if not typed_of(c).repeats]
+
+
+@each(WITHOUT_ROUNDS, BROKEN)
+def test_gradients_are_those_of_differences(case: Case) -> None:
+    compared(case, dict(case.sizes))
+
+
+@pytest.mark.parametrize("name", ["attention"])
+def test_the_saved_values_are_few(name: str) -> None:
+    case = next(c for c in CASES if c.name == name)
+    assert {there for there, _ in derived_of(case).saved} == {"Y", "A_tsh_sum_log", "K_hat", "Q_hat", "V"}
