@@ -16,7 +16,7 @@ from typing import Any
 from einc import pipeline
 from einc.choices import PLAIN, Choices, Row
 from einc.errors import EincError, Help, Problem, Report
-from einc.plan import Module, Shell
+from einc.plan import Gradient, Module, Shell
 from einc.terms import Program, TypedProgram
 from einc.weights import entries, mapped
 
@@ -75,6 +75,13 @@ def plan(program: TypedProgram, choices: Choices = PLAIN) -> Module:
             Help("say what is returned: `output Y_t^d`"), Help("what it claims is proved by `einc prove`")))])
     made: Module = import_module("einc.planning").plan(pipeline.normal(program), program.inputs(), choices)
     return made
+
+
+def gradient(program: TypedProgram, choices: Choices = PLAIN) -> Gradient:
+    """The plans of a program and of its gradient with respect to every input of real numbers. EincError where it has none."""
+    found = import_module("einc.gradients.backward").derive(program)
+    halves = [plan(half, choices) for half in (found.forward, found.backward)]
+    return Gradient(halves[0], halves[1], found.saved, found.cotangents, found.gradients)
 
 
 def shell(program: Program) -> Shell:

@@ -17,7 +17,7 @@ from fractions import Fraction
 from graphlib import TopologicalSorter
 
 from einc.chosen import at_chosen
-from einc.domains import negation
+from einc.domains import negation, proves
 from einc.folds import FOLDS
 from einc.gating import appearance, axis_order, inline_gates
 from einc.indices import OPEN, Index, IndexSet, number
@@ -130,7 +130,7 @@ def _flat(program: Program, tensors: dict[str, Tensor]) -> tuple[list[Equation],
 def flat(program: Program) -> NormalProgram:
     """The program with folds at the root, δ read by its name: each equation is one step whose slopes are plain."""
     found = at_chosen(program)
-    work = _Flat(dict(found.tensors))
+    work = _Flat(dict(found.tensors), guarded=True)
     for equation in found.equations:
         work.add(replace(equation, body=simplify(equation.body)))
     equations = needed(work.equations, [key for _, key in program.outputs])
@@ -164,6 +164,7 @@ class _Flat:
     tensors: dict[str, Tensor]
     equations: dict[str, Equation] = field(default_factory=dict)
     known: dict[tuple[Term, Term], tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+    guarded: bool = False  # what is read at computed places exists where these are
 
     def add(self, equation: Equation) -> None:
         body = equation.body
@@ -287,6 +288,7 @@ class _Flat:
             return term
         order = appearance(term, TRUE)
         domain = both(*(c for c in conjuncts(given) if free_indices(c) <= set(order)))
+        domain = both(domain, *self._inside(term, domain)) if self.guarded else domain
         key = (canonical(term, order), canonical(domain, order))
         found = self.known.get(key)
         if found is not None:
@@ -297,6 +299,14 @@ class _Flat:
         self.tensors[target] = Tensor(target, target, tuple(slot_of(i) for i in indices), "local")
         self._record(Equation(target, tuple(map(Position, indices)), domain, term))
         return Read(target, tuple(map(Position, indices)))
+
+    def _inside(self, term: Term, given: Term) -> Iterable[Term]:
+        """That computed places of what a term reads are places of it, where that does not follow."""
+        for read in reads(term):
+            for slot, sub in zip(self.tensors[read.tensor].slots, read.subs, strict=True):
+                if isinstance(sub, Apply):
+                    low, high = const(slot.set.start), Size(slot.set.extent + number(slot.set.start - 1))
+                    yield from (c for c in (Apply("le", (low, sub)), Apply("le", (sub, high))) if not proves(given, c))
 
     def _hoisted(self, term: Term, full: frozenset[Index], given: Term, owner: str) -> Term:
         """Costly parts that vary over fewer indices than the whole are computed once, by an equation of their own."""

@@ -49,7 +49,7 @@ class Derived:
 
 def derive(program: Program) -> Derived:
     """The gradient of a program without rounds, with respect to every input of real numbers that an output depends on."""
-    plain = flat(program)
+    plain = _without_aliases(flat(program))
     found = scaled(plain)
     sweep = Sweep(found.program, found.references, dict(found.program.tensors))
     sweep.run()
@@ -202,6 +202,26 @@ class _Backward:
         tensors = {**plain.tensors, **{e.target: self.tensors[e.target] for e in extra}}
         return TypedProgram(
             plain.name, tensors, (*plain.equations, *extra), outputs, plain.sizes, plain.splits, plain.sums, plain.source)
+
+
+def _without_aliases(program: NormalProgram) -> NormalProgram:
+    """The program without values that are others under a name of their own, where no output is one."""
+    kept, names = {key for _, key in program.outputs}, dict[str, Equation]()
+
+    def named(term: Term) -> Term:
+        if isinstance(term, Read) and term.tensor in names:
+            alias = names[term.tensor]
+            return substitute(alias.body, dict(zip(alias.indices, term.subs, strict=True)))
+        return term
+
+    out: list[Equation] = []
+    for equation in program.equations:
+        equation = replace(equation, body=transform(equation.body, named), domain=transform(equation.domain, named))
+        if equation.target not in kept and all(isinstance(a, Position) for a in equation.axes) and _is_alias(equation.body):
+            names[equation.target] = equation
+        else:
+            out.append(equation)
+    return replace(program, equations=tuple(out))
 
 
 def _is_alias(body: Term) -> bool:

@@ -61,6 +61,11 @@ def degrees(equations: Iterable[Equation], seeds: Mapping[str, Degree], *, close
     return Degrees(found, frozenset(shut))
 
 
+def degree_of(term: Term, known: Mapping[str, Degree], by: Mapping[str, Equation]) -> Degree | None:
+    """The degree of a term; Mixed where it changes in another way."""
+    return _degree(term, known, by)
+
+
 def _degree(term: Term, known: Mapping[str, Degree], by: Mapping[str, Equation]) -> Degree | None:
     match term:
         case Read(tensor, subs):
@@ -119,7 +124,7 @@ def _applied(op: str, args: tuple[Term, ...], inner: list[Degree | None]) -> Deg
         case "add" | "sub" if any(d.kind == "plus" for d in some):
             return _shifts(op, inner)
         case "add" | "sub" | "max" | "min":
-            return _same([d for a, d in zip(args, inner, strict=True) if a != ZERO])
+            return _same([d for a, d in zip(args, inner, strict=True) if a != ZERO or some[0].kind == "plus"])
         case "abs" if some[0].kind == "times":
             return some[0]
         case "nonpositive":

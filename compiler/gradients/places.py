@@ -85,7 +85,12 @@ def routed(share: Share, letters: tuple[Index, ...], given: Term) -> Term:
     outer = both(*(c for c in conjuncts(condition) if not free_indices(c) & set(left)))
     if left:
         term = Fold("sum", left, inner, term)
-    return term if outer == TRUE else Where(outer, term)
+    return term, outer
+
+
+def where(condition: Term, term: Term) -> Term:
+    """The term under a condition, if there is one."""
+    return term if condition == TRUE else Where(condition, term)
 
 
 def _apart_from(share: Share, letters: tuple[Index, ...]) -> Share:
@@ -142,7 +147,7 @@ def apart(share: Share, tensor: Tensor, key: str) -> Equation:
                 subs.append(sub)
     flat = tuple(x.index for axis in axes for x in (axis.parts if isinstance(axis, Pack) else (axis,)) if isinstance(x, Position))
     term = routed(Share(tuple(subs), share.term, share.condition, share.letters), flat, TRUE)
-    return Equation(key, tuple(axes), TRUE, term)
+    return Equation(key, tuple(axes), TRUE, where(*reversed(term)))
 
 
 def part_of_sum(share: Share, tensor: Tensor, key: str, sums: Mapping[IndexSet, tuple[Index, ...]]) -> Equation | None:
@@ -158,7 +163,7 @@ def part_of_sum(share: Share, tensor: Tensor, key: str, sums: Mapping[IndexSet, 
         mine = before == sub.before and index.set == sub.of
         here = (*share.subs[:at], sub.item, *share.subs[at + 1:])
         inner = tuple(index if n == at else i for n, i in enumerate(letters))
-        term = routed(Share(here, share.term, share.condition, share.letters), inner, TRUE) if mine else ZERO
+        term = where(*reversed(routed(Share(here, share.term, share.condition, share.letters), inner, TRUE))) if mine else ZERO
         parts.append((index, term))
         before = before + index.set.extent
     return Equation(key, tuple(map(Position, letters)), TRUE, Join(letters[at], tuple(parts)))

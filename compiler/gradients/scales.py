@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from einc.domains import proves
-from einc.gradients.degrees import Degree, Degrees, degrees
+from einc.gradients.degrees import Degree, Degrees, Mixed, degree_of, degrees
 from einc.indices import Index
 from einc.simplify import simplify
 from einc.spelling import unused
@@ -102,7 +102,7 @@ def _ordered(by: Mapping[str, Equation]) -> Iterator[Equation]:
 
 def _is_reference(equation: Equation, program: NormalProgram, outputs: frozenset[str]) -> bool:
     """Whether no output feels a shift of a maximum."""
-    if not isinstance(equation.body, Fold) or equation.body.op != "max" or equation.target in outputs:
+    if not isinstance(equation.body, Fold | Apply) or equation.body.op != "max" or equation.target in outputs:
         return False
     if not all(isinstance(a, Position) for a in equation.axes):
         return False
@@ -205,10 +205,15 @@ class _Work:
     def _references_of(self, total: str) -> Iterator[tuple[str, Fraction]]:
         """The references that a sum is scaled by, where each has the sum's own letters."""
         for key in sorted(self.references):
-            seed = {key: Degree("plus", Fraction(1), self.by[key].indices)}
-            found = degrees(_ordered(self.by), seed, closed=False)
-            if found is not None and total in found.found and found.found[total].letters == self.by[total].indices:
-                yield key, found.found[total].power
+            found = self._felt(key)
+            if found is not None and total in found and found[total].letters == self.by[total].indices:
+                yield key, found[total].power
+
+    def _felt(self, reference: str) -> Mapping[str, Degree] | None:
+        """What a shift of a reference changes."""
+        seed = {reference: Degree("plus", Fraction(1), self.by[reference].indices)}
+        found = degrees(_ordered(self.by), seed, closed=False)
+        return None if found is None else found.found
 
     def bare(self, leaf: Equation, root: Root) -> Term | None:
         """The exponent less the logarithm of the sum: without the source's references, which that has in it.
@@ -221,8 +226,13 @@ class _Work:
         here = tuple(map(Position, letters))
         names = {key for key, _ in self._references_of(root.total)}
         zero = transform(power, lambda t: const(0) if isinstance(t, Read) and t.tensor in names and t.subs == here else t)
-        if {r.tensor for r in reads(zero)} & names:
-            return None
+        for name in names:
+            found = self._felt(name)
+            try:
+                if found is None or degree_of(zero, found, self.by) is not None:
+                    return None
+            except Mixed:
+                return None
         return simplify(Apply("sub", (zero, Read(root.log, here))))
 
     def within(self, key: str, total: str) -> bool:

@@ -38,8 +38,8 @@ def _slopes(body: Term, change: Term, given: Term, moves: Callable[[str], bool],
         case Apply(op, args) if any(moves(r.tensor) for r in _values(body)):
             for place, arg in enumerate(args):
                 if any(moves(r.tensor) for r in _values(arg)):
-                    for part, where in _partial(op, args, place, value):
-                        yield from _slopes(arg, product(change, part), both(given, where), moves, arg)
+                    part, where = _partial(op, args, place, value)
+                    yield from _slopes(arg, product(change, part), both(given, where), moves, arg)
 
 
 def _values(term: Term) -> Iterator[Read]:
@@ -61,33 +61,34 @@ def read_values(term: Term) -> Iterator[Read]:
     return _values(term)
 
 
-def _partial(op: str, args: tuple[Term, ...], place: int, whole: Term) -> list[tuple[Term, Term]]:
-    """∂ op / ∂ args[place], in parts that each hold under a condition."""
+def _partial(op: str, args: tuple[Term, ...], place: int, whole: Term) -> tuple[Term, Term]:
+    """∂ op / ∂ args[place], and where it is not zero."""
     x = args[place]
     match op:
         case "add" | "nonpositive":
-            return [(ONE, TRUE)]
+            return ONE, TRUE
         case "sub":
-            return [(ONE if place == 0 else const(-1), TRUE)]
+            return ONE if place == 0 else const(-1), TRUE
         case "neg":
-            return [(const(-1), TRUE)]
+            return const(-1), TRUE
         case "mul":
-            return [(product(*(a for n, a in enumerate(args) if n != place)), TRUE)]
+            return product(*(a for n, a in enumerate(args) if n != place)), TRUE
         case "div" if place == 0:
-            return [(Apply("div", (ONE, args[1])), TRUE)]
+            return Apply("div", (ONE, args[1])), TRUE
         case "div":
-            return [(Apply("neg", (Apply("div", (args[0], Apply("mul", (x, x)))),)), TRUE)]
+            return Apply("neg", (Apply("div", (args[0], Apply("mul", (x, x)))),)), TRUE
         case "pow":
-            return [(_power(args, place, whole), TRUE)]
+            return _power(args, place, whole), TRUE
         case "max" | "min":
-            return [(ONE, _wins(op, args, place))]
+            return ONE, _wins(op, args, place)
         case "mod" if place == 0:
-            return [(ONE, TRUE)]
+            return ONE, TRUE
         case "mod":
-            return [(Apply("neg", (Apply("floor", (Apply("div", args),)),)), TRUE)]
+            return Apply("neg", (Apply("floor", (Apply("div", args),)),)), TRUE
         case "abs":
-            return [(ONE, Apply("lt", (ZERO, x))), (const(-1), Apply("lt", (x, ZERO)))]
-    return [(_smooth(op, x, whole), TRUE)]
+            up, down = Where(Apply("lt", (ZERO, x)), ONE), Where(Apply("lt", (x, ZERO)), ONE)
+            return Apply("sub", (up, down)), TRUE
+    return _smooth(op, x, whole), TRUE
 
 
 def _smooth(op: str, x: Term, whole: Term) -> Term:

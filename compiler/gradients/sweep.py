@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from einc.gradients.places import Share, apart, letters_of, part_of_sum, packed, read_of, routed
+from einc.gradients.places import Share, apart, letters_of, part_of_sum, packed, read_of, routed, where
 from einc.gradients.slopes import product, read_values, slopes
 from einc.indices import Index, number
-from einc.simplify import factors, simplify
+from einc.rewrites import algebra
+from einc.simplify import simplify
 from einc.spelling import unused
 from einc.terms import (
     ONE,
@@ -30,6 +31,7 @@ from einc.terms import (
     Tensor,
     Term,
     both,
+    conjuncts,
     reads,
     substitute,
 )
@@ -53,13 +55,14 @@ class Sweep:
 
     def run(self) -> None:
         """Every cotangent, from the outputs to the inputs."""
-        self._moving = _moving(self.program, self.still)
+        self._moving, self._where = _moving(self.program, self.still), dict[str, Term]()
         for _, key in self.program.outputs:
             if key in self._moving and key not in self.given:
                 self.given[key] = self._cotangent(key, "input")
         for equation in reversed(self.program.equations):
             if equation.target in self._moving and self._settled(equation.target, equation):
-                for tensor, share in self._adjoint(equation):
+                inside = replace(equation, domain=both(equation.domain, self._where.get(equation.target, TRUE)))
+                for tensor, share in self._adjoint(inside):
                     self.shares.setdefault(tensor, []).append(share)
         for tensor in self.program.inputs():
             if tensor.key in self._moving:
@@ -83,9 +86,15 @@ class Sweep:
             return False
         letters = letters_of(self.tensors[key])
         domain = _domain_at(equation, letters) if equation is not None else TRUE
-        terms = [Read(self.given[key], tuple(map(Position, letters)))] if key in self.given else list[Term]()
-        terms += [self._routed(key, share, letters, domain) for share in shares]
-        body = simplify(terms[0] if len(terms) == 1 else Apply("add", tuple(terms)))
+        found = [(Read(self.given[key], tuple(map(Position, letters))), TRUE)] if key in self.given else list[tuple[Term, Term]]()
+        found += [self._routed(key, share, letters, domain) for share in shares]
+        # What no share is outside of is where the cotangent is; elsewhere nothing reads it.
+        inside = both(*(c for c in conjuncts(found[0][1]) if equation is not None and all(c in conjuncts(x) for _, x in found)))
+        terms = [where(both(*(c for c in conjuncts(x) if c not in conjuncts(inside))), term) for term, x in found]
+        body = simplify(terms[0] if len(terms) == 1 else Apply("add", tuple(terms)), algebra.RULES)
+        domain = both(domain, inside)
+        if equation is not None:
+            self._where[key] = substitute(inside, {j: Position(i) for i, j in zip(equation.indices, letters)}) if plain(equation) else TRUE
         if body == ZERO:
             return False
         name = self._cotangent(key)
@@ -93,14 +102,14 @@ class Sweep:
         self.of[key] = name
         return True
 
-    def _routed(self, key: str, share: Share, letters: tuple[Index, ...], domain: Term) -> Term:
+    def _routed(self, key: str, share: Share, letters: tuple[Index, ...], domain: Term) -> tuple[Term, Term]:
         if not packed(share):
             return routed(share, letters, domain)
         tensor, name = self.tensors[key], unused(f"d{key}_part", self.tensors)
         self.tensors[name] = replace(self.tensors[self._cotangent(key)], key=name, text=name)
         equation = part_of_sum(share, tensor, name, self.program.sums) or apart(share, tensor, name)
-        self.made.append(replace(equation, body=simplify(equation.body)))
-        return read_of(equation, letters)
+        self.made.append(replace(equation, body=simplify(equation.body, algebra.RULES)))
+        return read_of(equation, letters), TRUE
 
     # adjoints
 
@@ -177,9 +186,14 @@ def _values_of(body: Term) -> Iterator[Read]:
             yield from read_values(body)
 
 
+def plain(equation: Equation) -> bool:
+    """Whether every axis is a letter."""
+    return all(isinstance(a, Position) for a in equation.axes)
+
+
 def _domain_at(equation: Equation, letters: tuple[Index, ...]) -> Term:
     """The domain of a value at the letters of its slots; pairs are left out: they have no domain."""
-    if not all(isinstance(a, Position) for a in equation.axes):
+    if not plain(equation):
         return TRUE
     return substitute(equation.domain, {i: Position(j) for i, j in zip(equation.indices, letters, strict=True)})
 

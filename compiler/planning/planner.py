@@ -47,6 +47,7 @@ from einc.show import equation_text
 from einc.simplify import factors, picked
 from einc.terms import (
     TRUE,
+    Apply,
     Equation,
     Fold,
     Join,
@@ -60,6 +61,7 @@ from einc.terms import (
     free_indices,
     reads,
     slot_of,
+    transform,
 )
 
 TILE_ELEMENTS = 1 << 20  # what the largest value of a tile has at most, unless a single row has more
@@ -249,11 +251,18 @@ def _passed(program: NormalProgram, group: Group, kept: frozenset[str], runs: di
     if group.along is None and _tiled(group):  # in tiles that carry a state, or in one pass over what is folded
         inside = None if _infinite(program, group) else chunked(group.equations, group.virtual, taken)
         passed = inside or stream(group.equations, group.virtual, kept, taken)
+    passed = replace(passed, equations=tuple(map(_told, passed.equations)))
     texts = _texts(program, passed)
     passed = exactly(passed) if passed.chunks else in_base_two(passed, group.virtual, kept)
     made = frozenset([*(e.target for e in passed.equations), *passed.before])
     mine = [r for run in runs.values() if (r := run.within(passed.equations)) is not None]
     return replace(passed, equations=paired(passed.equations, mine, (group.virtual | made) - kept)), texts
+
+
+def _told(equation: Equation) -> Equation:
+    """The equation without what it says of signs: that has been heard."""
+    return replace(equation, body=transform(
+        equation.body, lambda t: t.args[0] if isinstance(t, Apply) and t.op == "nonpositive" else t))
 
 
 def _infinite(program: NormalProgram, group: Group) -> bool:

@@ -32,6 +32,8 @@ def _sign(term: Term, equations: Mapping[str, Equation], known: dict[str, int]) 
             return min(NONNEGATIVE, _sign(then, equations, known))
         case Apply("exp" | "exp2"):
             return POSITIVE
+        case Apply("neg", (Apply("nonpositive"),)):
+            return NONNEGATIVE
         case Apply("abs" | "hash" | "chance"):
             return NONNEGATIVE
         case Apply("add", args):
