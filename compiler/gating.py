@@ -33,7 +33,7 @@ from einc.terms import (
 
 def inline_gates(program: Program) -> Program:
     """Reads of δ-like equations replaced by what they stand for; composites are split where that needs it."""
-    gated = {e.target: e for e in program.equations if _is_gate(e)}
+    gated = {e.target: e for e in program.equations if is_gate(e)}
     tensors = dict(program.tensors)
     out: list[Equation] = []
     for equation in [e for one in program.equations for e in _parts(one, gated, tensors)]:
@@ -103,7 +103,8 @@ def _flat_sum(fold: Fold) -> tuple[tuple[Index, ...], Term, Term]:
     return bound, domain, simplify(body)
 
 
-def _is_gate(equation: Equation) -> bool:
+def is_gate(equation: Equation) -> bool:
+    """Whether a value is zero but where two of its own indices are equal."""
     if not isinstance(equation.body, Where):
         return False
     own = set(equation.indices)

@@ -19,7 +19,7 @@ from graphlib import TopologicalSorter
 from einc.chosen import at_chosen
 from einc.domains import negation, proves
 from einc.folds import FOLDS
-from einc.gating import appearance, axis_order, inline_gates
+from einc.gating import appearance, axis_order, inline_gates, is_gate
 from einc.indices import OPEN, Index, IndexSet, number
 from einc.repeats import outside, part, read_by, round_of
 from einc.simplify import factors, picked, simplify
@@ -176,7 +176,8 @@ class _Flat:
             body = self._picked(*found, equation.target)
         else:
             body = self.pointwise(body, equation.domain, equation.target)
-        if not (isinstance(body, Fold | Join) or (isinstance(body, Apply) and body.op == "pick")):
+        gate = self.guarded and is_gate(equation)
+        if not (isinstance(body, Fold | Join) or (isinstance(body, Apply) and body.op == "pick") or gate):
             body = self._hoisted(body, frozenset(equation.indices), equation.domain, equation.target)
         self._record(Equation(equation.target, equation.axes, equation.domain, body, equation.source))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from einc.gating import appearance
 from einc.gradients.scales import Scaled, scaled
 from einc.gradients.sweep import Sweep
 from einc.normalise import flat, needed
@@ -17,6 +18,7 @@ from einc.simplify import picked, simplify
 from einc.spelling import unused
 from einc.terms import (
     ONE,
+    TRUE,
     Apply,
     Const,
     Equation,
@@ -28,6 +30,7 @@ from einc.terms import (
     Tensor,
     Term,
     TypedProgram,
+    canonical,
     const,
     reads,
     slot_of,
@@ -73,7 +76,7 @@ class _Backward:
 
     def complete(self, wanted: Iterable[str]) -> None:
         """Everything that the gradients read, made again or saved."""
-        self._tidy(wanted)
+        self.by = self._tidy(wanted)
         waiting, seen = list(wanted), set[str]()
         known = {e.target: e for e in self.scaled.program.equations}
         while waiting:
@@ -87,8 +90,9 @@ class _Backward:
                 waiting += [r.tensor for t in (self.by[key].domain, self.by[key].body) for r in reads(t)]
             elif any(key == root.log for root in self.scaled.roots.values()) and key not in self.saved:
                 self._logarithm(key)
+        self.by = self._tidy(wanted)
 
-    def _tidy(self, wanted: Iterable[str]) -> None:
+    def _tidy(self, wanted: Iterable[str]) -> dict[str, Equation]:
         """Sums that are 1 as numbers, and what only has another name by that name."""
         ones = {total for total in self.scaled.roots}
 
@@ -112,7 +116,7 @@ class _Backward:
                 names[key] = equation
             else:
                 out[key] = equation
-        self.by = out
+        return out
 
     # values of the forward program
 
@@ -166,13 +170,20 @@ class _Backward:
             self._saved_as(key, replace(equation, target=unused(f"{key}_saved", self.tensors), body=value))
 
     def _saved_as(self, key: str, equation: Equation) -> None:
-        """A value of the forward program under a name of its own, or one that it has already."""
-        same = next((e.target for e in self.plain.equations if e.axes == equation.axes and _equal(e.body, equation.body)), None)
+        """A value of the forward program, which may have it already under another name and with its axes in another order."""
+        form = _form(equation)
+        same = next((e for e in self.plain.equations if form is not None and _form(e) == form), None)
         if same is None:
             self.extra[equation.target] = equation
             if equation.target not in self.tensors or equation.target != key:
                 self.tensors[equation.target] = replace(self.tensors[key], key=equation.target, text=equation.target)
-        self.saved[key] = same or equation.target
+            self.saved[key] = equation.target
+            return
+        mine, theirs = appearance(equation.body, TRUE), appearance(same.body, TRUE)
+        subs = tuple(Position(mine[theirs.index(i)]) for i in same.indices)
+        self.saved[same.target] = same.target
+        self.by.pop(same.target, None)
+        self.by[key] = Equation(key, equation.axes, equation.domain, Read(same.target, subs))
 
     # the two programs
 
@@ -229,5 +240,8 @@ def _is_alias(body: Term) -> bool:
     return isinstance(body, Const) or (isinstance(body, Read) and all(isinstance(s, Position) for s in body.subs))
 
 
-def _equal(one: Term, other: Term) -> bool:
-    return simplify(one) == simplify(other)
+def _form(equation: Equation) -> Term | None:
+    """The body with its letters numbered, for values that have an axis for each."""
+    order = appearance(equation.body, TRUE)
+    plain = all(isinstance(a, Position) for a in equation.axes) and set(order) == set(equation.indices)
+    return canonical(simplify(equation.body), order) if plain else None

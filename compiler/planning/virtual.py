@@ -85,7 +85,8 @@ def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> f
             for read in reads(equation.body.body):
                 letters = free_indices(read)
                 wider = len(_placed(stay)) > 1 and bool(letters & set(equation.body.bound))
-                if read.tensor in equations and (letters & gone or wider) and stay <= letters:
+                if read.tensor in equations and (letters & gone or wider) and stay <= letters and (
+                        stay or not _is_row(equations[read.tensor])):
                     found.add(read.tensor)
     grew = True
     while grew:
@@ -104,6 +105,11 @@ def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> f
                         grew = True
     plain = {e.target for e in program.equations if all(isinstance(a, Position) for a in e.axes) and not isinstance(e.body, Join)}
     return frozenset((found & plain) - refused)
+
+
+def _is_row(equation: Equation) -> bool:
+    """Whether a value is folded itself from what the data has, and has but one such index left: it is stored as inputs are."""
+    return len(open_of(equation.indices)) < 2 and bool(open_of(bound_indices(equation.body)))
 
 
 def _placed(indices: Iterable[Index]) -> set[Index]:
