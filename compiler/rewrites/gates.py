@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from einc.domains import proves
-from einc.indices import Index, number
+from einc.domains import linear, proves
+from einc.indices import OPEN, Index, number
 from einc.rewrites.rule import I, J, Rule, add, eq, i, j, le, mul, u, v, w, x
 from einc.terms import (
     FALSE,
@@ -95,7 +95,22 @@ def _solved(atom: Term, bound: tuple[Index, ...]) -> tuple[Index, Term] | None:
             return index, value
         case Apply("eq", (value, Position(index))) if index in bound and index not in free_indices(value) and _whole(index, value):
             return index, value
+        case Apply("eq", (value, form)):
+            return _moved(value, form, bound) or _moved(form, value, bound)
     return None
+
+
+def _moved(value: Term, form: Term, bound: tuple[Index, ...]) -> tuple[Index, Term] | None:
+    """The letter of the model's in a form e ± i that is equal to a value; one of the data's stays where it streams."""
+    found = [i for i in free_indices(form) if i in bound and i.set.cls not in OPEN]
+    whole = len(found) == 1 and found[0] not in free_indices(value) and _whole(found[0], value) and _whole(found[0], form)
+    inner = linear(form) if whole else None
+    if inner is None or (factor := inner.coefficient(Position(found[0])).constant) not in (1, -1):
+        return None
+    if any(found[0] in free_indices(atom) for atom, _ in inner.without(Position(found[0])).atoms):
+        return None
+    rest = substitute(form, {found[0]: const(0)})
+    return found[0], Apply("sub", (value, rest) if factor == 1 else (rest, value))
 
 
 def _whole(index: Index, value: Term) -> bool:
@@ -161,7 +176,8 @@ RULES = (
         "Σ_{i : i = j} f(i) = f(j)",
         "floats",
         _eliminate,
-        (Fold("sum", (I,), eq(i, j), mul(u, w)), Fold("sum", (I, J), both(eq(j, i), le(i, j)), mul(u, w))),
+        (Fold("sum", (I,), eq(i, j), mul(u, w)), Fold("sum", (I, J), both(eq(j, i), le(i, j)), mul(u, w)),
+         Fold("sum", (I,), eq(j, Apply("sub", (const(3), i))), mul(u, w))),
     ),
     Rule(
         "distribute",
