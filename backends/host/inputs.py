@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from einc.backends.host.naming import Named
 from einc.backends.writer import Writer, sized
 from einc.indices import Extent, number, size
@@ -11,6 +13,7 @@ from einc.terms import Tensor
 
 def _device(module: Module, out: Writer, types: list[str]) -> None:
     floats = [t for t in module.inputs if not t.integer]
+    floats.sort(key=lambda t: t.key in module.buffers and module.buffers[t.key].kind != "real")  # what is kept may be wider
     first = (floats or list(module.inputs))[0].key if module.inputs else None
     device = f"{first}.device" if first else "torch.get_default_device()"
     dtype = f"{floats[0].key}.dtype" if floats else "torch.get_default_dtype()"
@@ -21,15 +24,57 @@ def _device(module: Module, out: Writer, types: list[str]) -> None:
 
 def read_sizes(names: Named, body: Writer, helpers: set[str], types: list[str]) -> list[str]:
     """Reads every size from the shapes, asks for the others, and checks every input against what it must be."""
-    module, known = names.module, dict[str, str]()
+    asked, _ = check_shapes(names, body, helpers, types)
+    read_values(names, body, helpers)
+    return asked
+
+
+def check_shapes(names: Named, body: Writer, helpers: set[str], types: list[str]) -> tuple[list[str], list[str]]:
+    """The same without a look at any element; the sizes that the caller gives, and those that only elements tell."""
+    module, known, summed = names.module, dict[str, str](), list[str]()
     for name, value in module.fixed.items():
         body(f"{name} = {value}")
         known[name] = name
-    pending: list[tuple[Tensor, int, Extent]] = []
     lead = next((t for t in module.inputs if not t.integer), next(iter(module.inputs), None))
+
+    def told(tensor: Tensor, left: str) -> str:
+        if not left and tensor is not lead:
+            return ""
+        helpers.add("_shape")
+        return f'{left}_shape("{names.public[tensor.key]}", {tensor.key}, {len(tensor.slots)})'
+
+    _shapes(module, known, body, told)
+    for one in module.lengths:
+        (name,) = one.total.sizes
+        if name not in known:
+            body(f"{name} = int({one.given}.sum())")
+            known[name] = name
+            summed.append(name)
+    _device(module, body, types)
+    asked = sorted(module.sizes - known.keys())
+    for name in asked:
+        helpers.add("_whole")
+        least = 0 if any(name in x.extent.sizes for x in module.sets) else 1
+        body(f'_whole("{names.size(name)}", {name}, {least})')
+    _checks(names, body, helpers)
+    return asked, summed
+
+
+def given_sizes(names: Named, given: Iterable[str], types: list[str]) -> list[str]:
+    """The same of inputs that have been checked already, where some sizes are given; the lines, at the left edge."""
+    module, known, body = names.module, {name: name for name in given}, Writer()
+    for name, value in module.fixed.items():
+        body(f"{name} = {value}")
+        known[name] = name
+    _shapes(module, known, body, lambda tensor, left: left and f"{left}{tensor.key}.shape")
+    _device(module, body, types)
+    return body.lines
+
+
+def _shapes(module: Module, known: dict[str, str], body: Writer, told: Callable[[Tensor, str], str]) -> None:
+    """What the shapes tell of sizes that are not known yet; `told` is the statement for a tensor, or nothing."""
+    pending: list[tuple[Tensor, int, Extent]] = []
     for tensor in module.inputs:
-        if not tensor.slots and tensor is not lead:
-            continue
         targets: list[str] = []
         for n, slot in enumerate(tensor.slots):
             name = next(iter(slot.set.extent.sizes), "")
@@ -39,25 +84,12 @@ def read_sizes(names: Named, body: Writer, helpers: set[str], types: list[str]) 
             else:
                 targets.append("_")
                 pending.append((tensor, n, slot.set.extent))
-        if any(t != "_" for t in targets) or tensor is lead:
-            helpers.add("_shape")
-            left = f"{', '.join(targets)}{',' * (len(targets) == 1)} = " if any(t != "_" for t in targets) else ""
-            body(f'{left}_shape("{names.public[tensor.key]}", {tensor.key}, {len(tensor.slots)})')
+        some = any(t != "_" for t in targets)
+        line = told(tensor, f"{', '.join(targets)}{',' * (len(targets) == 1)} = " if some else "")
+        if line:
+            body(line)
     for tensor, n, extent in pending:
         _solve(tensor, n, extent, known, body)
-    for one in module.lengths:
-        (name,) = one.total.sizes
-        if name not in known:
-            body(f"{name} = int({one.given}.sum())")
-            known[name] = name
-    _device(module, body, types)
-    asked = sorted(module.sizes - known.keys())
-    for name in asked:
-        helpers.add("_whole")
-        least = 0 if any(name in x.extent.sizes for x in module.sets) else 1
-        body(f'_whole("{names.size(name)}", {name}, {least})')
-    _checks(names, body, helpers)
-    return asked
 
 
 def _solve(tensor: Tensor, n: int, extent: Extent, known: dict[str, str], body: Writer) -> None:
@@ -90,22 +122,28 @@ def _checks(names: Named, body: Writer, helpers: set[str]) -> None:
         kind = "None" if tensor.integer else "dtype"
         helpers.add("_expect")
         body(f'_expect("{names.public[tensor.key]}", {tensor.key}, {shape}, "{said}", {kind}, device)')
+
+
+def read_values(names: Named, body: Writer, helpers: set[str], checked: bool = True) -> None:
+    """Integers in one type; what follows from lengths; elements that stand as positions are checked, unless they have been."""
+    module = names.module
     for tensor in module.inputs:
         if tensor.integer:
             body(f"{tensor.key} = {tensor.key}.long()")
     for one in module.lengths:
-        _pieces(names, one, body, helpers)
-    for name, set_ in module.keys:
+        _pieces(names, one, body, helpers, checked)
+    for name, set_ in module.keys if checked else ():
         helpers.add("_within")
         last = sized(set_.extent + number(set_.start - 1))
         body(f'_within("{names.public[name]}", {name}, {set_.start}, {last})')
 
 
-def _pieces(names: Named, one: Lengths, body: Writer, helpers: set[str]) -> None:
+def _pieces(names: Named, one: Lengths, body: Writer, helpers: set[str], checked: bool) -> None:
     """What follows from the lengths of the pieces of an axis."""
-    helpers.add("_add_up")
     total, starts = sized(one.total), f"{one.given}.cumsum(0) - {one.given}"
-    body(f'_add_up("{names.public[one.given]}", {one.given}, {total})')
+    if checked:
+        helpers.add("_add_up")
+        body(f'_add_up("{names.public[one.given]}", {one.given}, {total})')
     if one.start:
         body(f"{one.start} = {starts}")
         starts = one.start

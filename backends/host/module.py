@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -75,28 +75,31 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
     module = naming.module
     page = Page(module, body, Names(set(naming.taken)), helpers)
     asked = read_sizes(naming, body, helpers, dialect.types(module))
-    _steps(page, dialect)
+    steps(page, dialect)
     body()
-    body(f"return {_result(module)}")
+    body(f"return {result(module)}")
     definitions = [*page.functions, *dialect.definitions()]
-    known = {**HELPERS, **chosen.HELPERS, **dialect.helpers}
-    told = "\n".join([body.text, *definitions])
-    helpers |= {name for name in ("_over", "_number") if f"{name}(" in told}
+    texts = called(helpers, dialect, "\n".join([body.text, *definitions]))
     out = Writer()
-    _head(naming, dialect, out, told + "".join(known[h] for h in helpers))
-    _signature(naming, out, asked)
+    head(naming, dialect, out, "\n".join([body.text, *definitions, *texts]))
+    signature(naming, out, asked, "@torch.no_grad()")
     out.lines += body.lines
     if shell is not None:
         out.lines += write_shell(naming, shell, asked)
     out.lines += definitions
-    for name, text in known.items():
-        if name in helpers:
-            out()
-            out.lines += text.rstrip().split("\n")
+    for text in texts:
+        out()
+        out.lines += text.rstrip().split("\n")
     return out.text
 
 
-def _steps(page: Page, dialect: Dialect) -> None:
+def called(helpers: set[str], dialect: Dialect, told: str) -> list[str]:
+    """The helpers that the text of a file calls, in their order."""
+    helpers |= {name for name in ("_over", "_number") if f"{name}(" in told}
+    return [text for name, text in {**HELPERS, **chosen.HELPERS, **dialect.helpers}.items() if name in helpers]
+
+
+def steps(page: Page, dialect: Dialect) -> None:
     counted: set[str] = set()
     for step in page.module.steps:
         page.body()
@@ -145,7 +148,7 @@ def _round(step: Repeat, name: str, page: Page, dialect: Dialect) -> tuple[dict[
     out.lines.append(f'    """One round: {", ".join(state for state, _, _ in step.states)}."""')
     for line in dialect.types(module):
         body(line)
-    _steps(own, dialect)
+    steps(own, dialect)
     results = dict(step.body.outputs)
     made = dict(zip(results, (key for _, key in module.outputs), strict=True))
     body()
@@ -157,7 +160,8 @@ def _round(step: Repeat, name: str, page: Page, dialect: Dialect) -> tuple[dict[
     return inner, sizes
 
 
-def _head(naming: Named, dialect: Dialect, out: Writer, text: str) -> None:
+def head(naming: Named, dialect: Dialect, out: Writer, text: str, notes: Sequence[str] = ()) -> None:
+    """The file's first lines: what it computes of what, notes on it, what it imports, and the class of its results."""
     module = naming.module
     source = module.source.replace("\\", "/").replace('"', "'")
     out(f'"""{module.name}: written by einc from {" ".join(source.split())}. It needs {dialect.needs}.')
@@ -171,6 +175,8 @@ def _head(naming: Named, dialect: Dialect, out: Writer, text: str) -> None:
     for name, (_, key) in zip(naming.outputs, module.outputs, strict=True):
         shape = ", ".join(sized(naming.said(s.extent)) for s in module.buffers[key].sets)
         out(f"output {name}  ({shape}{',' * (len(module.buffers[key].sets) == 1)})")
+    for note in notes:
+        out(note)
     out('"""')
     out()
     searches = [f"bisect_{side}" for side in ("left", "right") if f"bisect_{side}(" in text]
@@ -194,12 +200,12 @@ def _head(naming: Named, dialect: Dialect, out: Writer, text: str) -> None:
     out()
 
 
-def _result(module: Module) -> str:
+def result(module: Module) -> str:
     keys = [key for _, key in module.outputs]
     return keys[0] if len(keys) == 1 else f"{tuple_name(module.name)}({', '.join(keys)})"
 
 
-def _signature(naming: Named, out: Writer, asked: list[str]) -> None:
+def signature(naming: Named, out: Writer, asked: list[str], decorator: str = "") -> None:
     """The caller's function; where a declared name is not free inside, it hands its arguments to another."""
     module, entry = naming.module, entry_name(naming.module.name)
     inside = [t.key for t in module.inputs]
@@ -214,7 +220,8 @@ def _signature(naming: Named, out: Writer, asked: list[str]) -> None:
         out.close()
         out()
         out()
-    out("@torch.no_grad()")
+    if decorator:
+        out(decorator)
     out.open(f"def {'_computed' if apart else entry}({_parameters(inside, asked)}) -> {returns}:")
 
 
