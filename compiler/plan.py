@@ -533,3 +533,10 @@ class Gradient:
     saved: tuple[tuple[str, str], ...]
     cotangents: tuple[tuple[str, str], ...]
     gradients: tuple[tuple[str, str], ...]
+
+    @property
+    def shown(self) -> tuple[tuple[str, str], ...]:
+        """The outputs that a caller sees: all up to the last that is not merely saved."""
+        merely = {key for key, _ in self.saved} - {key for key, _ in self.cotangents}
+        last = max(n for n, (_, key) in enumerate(self.forward.outputs) if key not in merely)
+        return self.forward.outputs[: last + 1]

@@ -184,7 +184,7 @@ def _expect(name, x, shape, axes, dtype, device):
     "_whole": '''
 def _whole(name, value, least):
     """A size that no tensor fixes."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, (int, torch.SymInt)) or value < least:
         raise ValueError(f"{name} = {value!r}, a whole number from {least} is expected")
 ''',
     "_within": '''

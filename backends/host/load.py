@@ -20,5 +20,6 @@ def load(source: str, entry: str) -> Callable[..., Any]:
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     space: dict[str, Any] = {"__name__": f"einc.emitted.{entry}"}
     exec(compile(source, name, "exec"), space)
+    del space["__name__"]  # No such module can be imported, which torch.compile would otherwise do.
     function: Callable[..., Any] = space[entry_name(entry)]
     return function

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from einc.backends.host import chosen
+from einc.backends.host import chosen, registered
 from einc.backends.host.chosen import grouped, pick
 from einc.backends.host.inputs import HELPERS, read_sizes
 from einc.backends.host.naming import Named, entry_name, named, tuple_name
@@ -96,14 +96,15 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
 def called(helpers: set[str], dialect: Dialect, told: str) -> list[str]:
     """The helpers that the text of a file calls, in their order."""
     helpers |= {name for name in ("_over", "_number") if f"{name}(" in told}
-    return [text for name, text in {**HELPERS, **chosen.HELPERS, **dialect.helpers}.items() if name in helpers]
+    known = {**HELPERS, **chosen.HELPERS, **dialect.helpers, **registered.HELPERS}
+    return [text for name, text in known.items() if name in helpers]
 
 
 def steps(page: Page, dialect: Dialect) -> None:
     counted: set[str] = set()
     for step in page.module.steps:
         page.body()
-        _counts(step, page.body, counted)
+        counts(step, page.body, counted)
         match step:
             case Choose():
                 _choose(step, page, dialect)
@@ -230,7 +231,7 @@ def _parameters(tensors: list[str], sizes: list[str]) -> str:
     return f"{'*, ' if params else ''}{', '.join(params)}"
 
 
-def _counts(step: Step, body: Writer, counted: set[str]) -> None:
+def counts(step: Step, body: Writer, counted: set[str]) -> None:
     """The number of runs wherever a step is the first that speaks of it."""
     for one in leaves((step,)):
         if isinstance(one, Runs) and one.count not in counted:

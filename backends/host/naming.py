@@ -7,7 +7,7 @@ not one name for a size and a tensor. Where a declared name is not free inside, 
 from __future__ import annotations
 
 import keyword
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -83,8 +83,9 @@ class Named:
         return f"{wanted}_size" if wanted in self.public.values() else wanted
 
 
-def named(module: Module) -> Named:
-    names = Names({*OWN, tuple_name(module.name), class_name(module.name)})
+def named(module: Module, also: Iterable[str] = ()) -> Named:
+    """The module in free names; `also` are names that its text needs for itself."""
+    names = Names({*OWN, *also, tuple_name(module.name), class_name(module.name)})
     counts = {step.count for step in leaves(module.steps) if isinstance(step, Runs)}
     sizes = {name: names.fresh(name) for name in [*sorted(module.sizes | module.fixed.keys()), *sorted(counts)]}
     first = [t.key for t in module.inputs]

@@ -21,10 +21,10 @@ TAKEN = frozenset({
 })  # fmt: skip
 
 
-def write_shell(naming: Named, shell: Shell, asked: list[str]) -> list[str]:
-    """The lines of the class, after the function that it calls."""
+def write_shell(naming: Named, shell: Shell, asked: list[str], trained: bool = False) -> list[str]:
+    """The lines of the class, after the function that it calls; `trained` where gradients pass through that."""
     out = Writer()
-    _Class(naming, shell, asked, out).write()
+    _Class(naming, shell, asked, out).write("gradients reach them" if trained else "no gradient flows")
     return out.lines
 
 
@@ -51,12 +51,12 @@ class _Class:
         """A statement, broken where it is long."""
         self.out.lines += folded("    " * self.out.depth + text)
 
-    def write(self) -> None:
+    def write(self, gradients: str) -> None:
         out, name = self.out, self.naming.module.name
         out()
         out()
         out.open(f"class {class_name(name)}(torch.nn.Module):")
-        out(f'"""The weights of {entry_name(name)} as parameters. In evaluation nothing is left to chance; no gradient flows."""')
+        out(f'"""The weights of {entry_name(name)} as parameters. In evaluation nothing is left to chance; {gradients}."""')
         out()
         self._constructor()
         out()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from einc.backends.host.gradient import write_gradient
 from einc.backends.host.module import Page, write
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.helpers import HELPERS
 from einc.backends.torch.tiles import write_kernel
-from einc.plan import Call, Dot, Kernel, Module, Shell, leaves
+from einc.plan import Call, Dot, Gradient, Kernel, Module, Shell, leaves
 
 
-def emit(plan: Module, shell: Shell | None = None) -> str:
+def emit(plan: Module | Gradient, shell: Shell | None = None) -> str:
     """The whole file."""
+    if isinstance(plan, Gradient):
+        return write_gradient(plan, _Torch(), shell)
     return write(plan, _Torch(), shell)
 
 

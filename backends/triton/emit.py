@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from einc.backends.host.gradient import write_gradient
 from einc.backends.host.module import Page, write
 from einc.backends.triton.helpers import HELPERS
 from einc.backends.triton.launch import launch
-from einc.plan import Call, Kernel, Module, Runs, Shell, leaves
+from einc.plan import Call, Gradient, Kernel, Module, Runs, Shell, leaves
 
 
-def emit(plan: Module, shell: Shell | None = None) -> str:
+def emit(plan: Module | Gradient, shell: Shell | None = None) -> str:
     """The whole file."""
+    if isinstance(plan, Gradient):
+        return write_gradient(plan, _Triton(), shell)
     return write(plan, _Triton(), shell)
 
 

@@ -1,0 +1,147 @@
+"""A module as an operator of torch: a function of tensors and sizes, and another that knows the shapes of its results alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from einc.backends.host.inputs import check_shapes, given_sizes, read_values
+from einc.backends.host.module import Dialect, Page, counts, steps
+from einc.backends.host.naming import Named
+from einc.backends.writer import Names, Writer, folded, sized
+from einc.plan import Kernel, Module, leaves
+
+_KINDS = {"exact": "torch.float64", "integer": "torch.int64", "truth": "torch.bool", "wide": "wide"}
+_WIDE = "wide = torch.float64 if dtype == torch.float64 else torch.float32"
+
+
+@dataclass(frozen=True)
+class Operator:
+    """The text of one: `name` is the function's, `given` are the sizes among its parameters, `functions` what it calls."""
+
+    name: str
+    naming: Named
+    given: tuple[str, ...]
+    lines: list[str]
+    functions: list[str]
+
+    @property
+    def tensors(self) -> list[str]:
+        return [t.key for t in self.naming.module.inputs]
+
+    @property
+    def results(self) -> list[str]:
+        """What it returns: whole numbers last."""
+        return results(self.naming.module)
+
+    @property
+    def parameters(self) -> list[str]:
+        return [*self.tensors, *self.given]
+
+    @property
+    def fake(self) -> str:
+        return f"{self.name}_shapes"
+
+    @property
+    def handle(self) -> str:
+        """What the operator is called by."""
+        return f"{self.name}_op"
+
+    @property
+    def schema(self) -> str:
+        """What torch knows of its arguments and results."""
+        given = ", ".join([*(f"Tensor {name}" for name in self.tensors), *(f"SymInt {name}" for name in self.given)])
+        made = ", ".join(["Tensor"] * len(self.results))
+        return f"({given}) -> {made if len(self.results) == 1 else f'({made})'}"
+
+    def shapes(self) -> list[str]:
+        """The lines of the function that makes results of the same shapes and types, and nothing in them."""
+        module = self.naming.module
+        made = []
+        for key in self.results:
+            buffer = module.buffers[key]
+            extents = "".join(f"{sized(s.extent)}, " for s in buffer.sets)
+            shape = f"({extents.removesuffix(', ') if len(buffer.sets) > 1 else extents.rstrip()})"
+            made.append(f"{key} = torch.empty({shape}, dtype={_KINDS.get(buffer.kind, 'dtype')}, device=device)")
+        counted = Writer()
+        for step in module.steps:
+            counts(step, counted, set())
+        lines = [*given_sizes(self.naming, self.given, [_WIDE]), *counted.lines, *made, f"return {', '.join(self.results)}"]
+        return function(self.fake, self.parameters, "", live(lines))
+
+
+def operator(
+    naming: Named, name: str, text: str, dialect: Dialect, helpers: set[str], taken: set[str], checked: bool = False
+) -> Operator:
+    """The function of a module, for inputs whose shapes have been checked; with `checked` their elements have been too."""
+    own = naming.module
+    asked, summed = check_shapes(naming, Writer(), set(), [])
+    body = Writer()
+    page = Page(own, body, Names(set(naming.taken) | taken), helpers)
+    read_values(naming, body, helpers, not checked)
+    steps(page, dialect)
+    taken |= {one for one in page.names.taken if one.startswith("_")}  # functions of the file: the other half has its own
+    made, tensors = results(own), [t.key for t in own.inputs]
+    returned = ", ".join(made)
+    if not set(made) <= _fresh(own):
+        helpers.add("_own")
+        returned = f"_own({_tuple(tensors)}, {_tuple(made)}){'[0]' if len(made) == 1 else ''}"
+    body()
+    given = (*asked, *summed)
+    read = given_sizes(naming, given, dialect.types(own))
+    lines = live([*read, *body.lines, f"return {returned}"], len(read))
+    return Operator(name, naming, given, function(name, [*tensors, *given], text, lines), page.functions)
+
+
+def function(name: str, parameters: Sequence[str], text: str, lines: Iterable[str]) -> list[str]:
+    out = ["", "", *folded(f"def {name}({', '.join(parameters)}):"), *([f'    """{text}"""'] if text else [])]
+    return out + [f"    {line}" if line else "" for line in lines]
+
+
+def live(lines: Sequence[str], among: int | None = None) -> list[str]:
+    """The lines without those, among the first so many, that give names to what nothing after them reads."""
+    kept: list[str] = []
+    words: set[str] = set()
+    count = len(lines) if among is None else among
+    for at, line in reversed(list(enumerate(lines))):
+        left, equals, right = line.partition(" = ")
+        if equals and at < count and re.fullmatch(r"[\w, ]+", left):
+            targets = [name for name in re.split(r"[, ]+", left) if name]
+            if words.isdisjoint(targets):
+                continue
+            if right.endswith(".shape"):
+                line = f"{', '.join(x if x in words else '_' for x in targets)}{',' * (len(targets) == 1)} = {right}"
+        words |= _words(line.partition("  # ")[0] if at < count else line)
+        kept.append(line)
+    return kept[::-1]
+
+
+def unpacked(names: Sequence[str], value: str, lines: Sequence[str]) -> list[str]:
+    """The statement that gives the parts of a value their names, those that the lines read; nothing if that is none."""
+    words = _words("\n".join(lines))
+    if words.isdisjoint(names):
+        return []
+    if value == "output" and len(names) == 1:
+        return [f"{names[0]} = {value}"]
+    return folded(f"{', '.join(x if x in words else '_' for x in names)}{',' * (len(names) == 1)} = {value}", 126)
+
+
+def _words(text: str) -> set[str]:
+    """The names in a text, without those of attributes."""
+    return set(re.findall(r"(?<![.\w])\w+", text))
+
+
+def results(module: Module) -> list[str]:
+    """The outputs in the order in which an operator returns them: torch's own checks begin with one that has a gradient."""
+    return sorted((key for _, key in module.outputs), key=lambda key: module.buffers[key].kind == "integer")
+
+
+def _fresh(module: Module) -> set[str]:
+    """The tensors that a step has surely made in memory of its own, in the order of their axes."""
+    tiled = (s for s in leaves(module.steps) if isinstance(s, Kernel) and s.grid is not None)
+    return {store.buffer for kernel in tiled for store in kernel.stores}
+
+
+def _tuple(names: Sequence[str]) -> str:
+    return f"({', '.join(names)}{',' * (len(names) == 1)})"

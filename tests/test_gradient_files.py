@@ -1,0 +1,185 @@
+"""Emitted files with gradients: operators that torch's own checks accept, whatever torch does with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from gradients import looked_up, weighted
+from torch.export import Dim, export
+from torch.library import opcheck
+from torch.utils.checkpoint import checkpoint
+from triton_modes import interpreted
+
+from einc import front
+from einc.plan import Gradient
+
+Tensors = dict[str, torch.Tensor]
+
+
+def loaded(gradient: Gradient, backend: str = "torch") -> Callable[..., Any]:
+    return front.load(front.emit(gradient, backend), gradient.forward.name, backend)
+
+
+def operators(function: Callable[..., Any]) -> tuple[Any, Any]:
+    return function.__globals__["_forward_op"], function.__globals__["_backward_op"]
+
+
+def heads(T: int = 5, dtype: torch.dtype = torch.float64) -> Tensors:
+    torch.manual_seed(T)
+    return {name: torch.randn(2, T, 4, dtype=dtype, requires_grad=True) for name in "QKV"}
+
+
+def plain(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same in eager torch."""
+    logits = (Q @ K.mT / Q.shape[-1] ** 0.5).masked_fill(torch.ones(len(Q[0]), len(Q[0])).triu(1).bool(), -torch.inf)
+    return logits.softmax(-1) @ V, logits.logsumexp(-1)
+
+
+def both(result: Any) -> torch.Tensor:
+    """A number that every result has a share in."""
+    return sum(((n + 1) * x.square().sin().sum() for n, x in enumerate(result)), torch.tensor(0.0))
+
+
+def gradients(value: torch.Tensor, given: Tensors) -> list[torch.Tensor]:
+    return list(torch.autograd.grad(value, list(given.values())))
+
+
+def test_gradients_are_those_of_plain_torch() -> None:
+    function, given = loaded(weighted(True)), heads()
+    assert torch.autograd.gradcheck(lambda Q, K, V: tuple(function(Q=Q, K=K, V=V)), tuple(given.values()))
+    for mine, theirs in zip(gradients(both(function(**given)), given), gradients(both(plain(**given)), given), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_torch_accepts_the_operators(shown: bool) -> None:
+    forward, backward = operators(loaded(weighted(shown)))
+    given = tuple(heads().values())
+    made = forward(*given)
+    opcheck(forward, given)
+    Q, K, V, Y, lse = (x.detach() for x in (*given, *made))
+    opcheck(backward, (Q, K, V, Y, torch.randn_like(Y), lse, *[torch.randn_like(lse)] * shown))
+
+
+def test_torch_accepts_whole_numbers_and_sizes() -> None:
+    function = loaded(looked_up())
+    forward, backward = operators(function)
+    w, E = torch.tensor([1, 2, 0, 2], dtype=torch.int32), torch.randn(4, 3, requires_grad=True)
+    opcheck(forward, (w, E, 3))
+    opcheck(backward, (w, E.detach(), torch.randn(4, 3), 3))
+    made = function(w=w, E=E, W=3)
+    assert made.y.requires_grad and not made.n.requires_grad
+    made.y.sum().backward()
+    assert torch.equal(E.grad, torch.tensor([3.0, 3, 6, 0])[:, None].expand(4, 3))
+    with pytest.raises(IndexError, match="w holds values from 1 to 9, 0 to 3 are expected"):
+        function(w=torch.tensor([1, 9]), E=E, W=3)
+
+
+def test_a_result_that_is_not_used_counts_as_zeros() -> None:
+    function, given = loaded(weighted(True)), heads()
+    read = [given["Q"], given["K"]]  # V has no share in the second
+    for at in range(2):
+        found = torch.autograd.grad(function(**given)[at].square().sum(), read)
+        for mine, theirs in zip(found, torch.autograd.grad(plain(**given)[at].square().sum(), read), strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_nothing_is_saved_where_nothing_is_asked() -> None:
+    function, given = loaded(weighted(False)), heads()
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: saved.append(x) or x, lambda x: x):  # type: ignore[func-returns-value]
+        assert not function(**{k: x.detach() for k, x in given.items()}).requires_grad
+        with torch.no_grad():
+            assert not function(**given).requires_grad
+        assert not saved
+        assert function(**given).requires_grad
+    assert len(saved) == 5
+
+
+def test_a_gradient_has_no_gradient() -> None:
+    function, given = loaded(weighted(False)), heads()
+    (first,) = torch.autograd.grad(function(**given).square().sum(), given["Q"], create_graph=True)
+    with pytest.raises(RuntimeError, match="gradients of gradients are not derived"):
+        first.sum().backward()
+
+
+def test_the_callers_errors_are_those_of_any_file() -> None:
+    function, given = loaded(weighted(False)), heads()
+    with pytest.raises(ValueError, match=re.escape("K has shape (2, 4, 4), (H, T, d_k) = (2, 5, 4) is expected")):
+        function(**{**given, "K": given["K"][:, :4]})
+    with pytest.raises(TypeError, match=r"V holds torch\.float32, torch\.float64 is expected"):
+        function(**{**given, "V": given["V"].float()})
+    with pytest.raises(TypeError, match="Q is a int, a tensor is expected"):
+        function(**{**given, "Q": 3})
+
+
+def test_one_text_loaded_twice() -> None:
+    first, second = loaded(weighted(False)), loaded(weighted(False))
+    assert operators(first)[0] is not operators(second)[0]
+    given = heads()
+    assert torch.equal(first(**given), second(**given))
+    assert loaded(weighted(True)).__globals__["_name"] not in (first.__globals__["_name"], second.__globals__["_name"])
+
+
+def test_compiled_whole_for_any_length() -> None:
+    function = loaded(weighted(True))
+    compiled = torch.compile(lambda given: both(function(**given)), fullgraph=True, backend="aot_eager", dynamic=True)
+    for T in (5, 9, 1):
+        given = heads(T)
+        assert all(map(torch.equal, gradients(compiled(given), given), gradients(both(function(**given)), given)))
+
+
+def test_exported_with_a_length_that_is_not_known() -> None:
+    function, T = loaded(weighted(True)), Dim("T", min=2, max=64)
+    table, W = loaded(looked_up()), Dim.AUTO
+
+    class Both(torch.nn.Module):
+        def forward(self, Q: Any, K: Any, V: Any, w: Any, E: Any, W: Any) -> Any:
+            return function(Q=Q, K=K, V=V).Y, table(w=w, E=E, W=W).y
+
+    def given(T: int, W: int) -> tuple[Any, ...]:
+        return *(x.detach() for x in heads(T).values()), torch.arange(T) % 3, torch.randn(3, 2), W
+
+    shapes = {**{name: {1: T} for name in "QKV"}, "w": {0: Dim.AUTO}, "E": None, "W": W}
+    program = export(Both(), given(5, 7), dynamic_shapes=shapes)
+    other = given(9, 4)
+    assert all(map(torch.equal, program.module()(*other), Both()(*other)))
+
+
+def test_checkpointed() -> None:
+    function, given = loaded(weighted(True)), heads()
+    value = checkpoint(lambda *x: both(function(**dict(zip("QKV", x, strict=True)))), *given.values(), use_reentrant=False)
+    assert all(map(torch.equal, gradients(value, given), gradients(both(function(**given)), given)))
+
+
+def test_autocast_sets_the_type_of_what_goes_in() -> None:
+    function, given = loaded(weighted(True)), heads(dtype=torch.float32)
+    narrow = {name: x.detach().bfloat16().requires_grad_() for name, x in given.items()}
+    want = gradients(both(x.float() for x in function(**narrow)), narrow)
+    with torch.autocast("cpu", torch.bfloat16):
+        made = function(**{**given, "K": narrow["K"]})
+        assert made.Y.dtype == torch.bfloat16
+        mixed = {**given, "K": narrow["K"]}
+        inside = torch.autograd.grad(both(x.float() for x in made), list(mixed.values()), retain_graph=True)
+        assert function(**heads()).Y.dtype == torch.float64
+        compiled = torch.compile(lambda given: both(x.float() for x in function(**given)), fullgraph=True, backend="aot_eager")
+        assert all(map(torch.equal, gradients(compiled(mixed), mixed), inside))
+    outside = gradients(both(x.float() for x in made), mixed)
+    assert [x.dtype for x in inside] == [x.dtype for x in mixed.values()]
+    assert all(torch.equal(a, b) and torch.equal(a.bfloat16(), c) for a, b, c in zip(inside, outside, want, strict=True))
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_triton_has_the_same_gradients(shown: bool) -> None:
+    given = heads(T=19, dtype=torch.float32)
+    with interpreted():
+        function = loaded(weighted(shown), "triton")
+        made = function(**given)
+        found = gradients(both(made if shown else [made]), given)
+    theirs = plain(**given)
+    for mine, want in zip(found, gradients(both(theirs if shown else theirs[:1]), given), strict=True):
+        torch.testing.assert_close(mine, want, rtol=1e-4, atol=1e-5)
