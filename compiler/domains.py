@@ -1,7 +1,7 @@
 """Predicates on indices: linear forms over positions, and what can be proved about them.
 
 A proof is a search over bounds: facts come from the ranges of the indices, from the atoms of a domain, and from what
-floor, ceil, min, max and mod are. `proves` never says yes wrongly; it may fail to see what is true.
+floor, ceil, min, max, abs and mod are. `proves` never says yes wrongly; it may fail to see what is true.
 """
 
 from __future__ import annotations
@@ -191,6 +191,11 @@ class _Search:
                 for arg in args:
                     if (inner := linear(arg)) is not None:
                         yield inner, False
+            case Apply("abs", (x,)) if sign > 0:
+                yield Linear((), number(0)), False
+                if (inner := linear(x)) is not None:
+                    yield inner, False
+                    yield Linear((), number(0)).plus(inner, number(-1)), False
 
 
 def _sign(extent: Extent) -> int:
@@ -217,8 +222,11 @@ def is_whole(form: Linear) -> bool:
 
 
 def _alternatives(atom: Term, sign: int) -> list[Linear] | None:
-    """The forms that must all do: min from below, max from above."""
+    """The forms that must all do: min from below, max and abs from above."""
     match atom:
+        case Apply("abs", (x,)) if sign < 0:
+            inner = linear(x)
+            return None if inner is None else [inner, Linear((), number(0)).plus(inner, number(-1))]
         case Apply("min" | "max" as op, args) if (op == "min") == (sign > 0):
             forms = [linear(arg) for arg in args]
             return None if any(f is None for f in forms) else [f for f in forms if f is not None]

@@ -500,7 +500,9 @@ def test_an_expression_that_may_leave_its_range_has_three_ways_out() -> None:
     ("Σ_{s ≤ t} x_{t-s+1}", None), ("1[t > 1] x_{t-1}", None), ("1[t ≥ 1] x_{t-1}", "E0601"), ("x_{max(t-1, 1)}", None),
     ("x_{floor((t+1)/2)}", None), ("x_{ceil(t/2)}", None), ("x_{floor(t/2)}", "E0601"), ("1[t > 1 and t > 2] x_{t-2}", None),
     ("1[t > 2 or t = 2] x_{t-1}", None), ("1[not t ≤ 1] x_{t-1}", None), ("1[t = 3] x_{t-2}", None), ("x_{T}", None),
-    ("x_{T+1-t}", None),
+    ("x_{T+1-t}", None), ("Σ_s x_{abs(t - s) + 1}", None), ("Σ_s x_{abs(t - s)}", "E0601"), ("Σ_s x_{abs(t - s) + 2}", "E0601"),
+    ("Σ_s x_{T - abs(t - s)}", None), ("Σ_s x_{abs(s) + T - abs(t)}", "E0601"), ("1[abs(t - 2) ≤ 1] x_{t}", None),
+    ("1[abs(t + 1) ≤ 2] x_{t}", None), ("x_{2 T - abs(t - 2 T)}", None),
     ("x_{2*t}", "E0601"), ("1[2 t ≤ T] x_{2*t}", None), ("x_{t + 0}", None), ("x_1", None), ("x_2", "E0601"),
 ])
 def test_ranges_are_proved(text: str, code: str | None) -> None:
