@@ -109,8 +109,8 @@ def gradients(function: Function, x: Tensors, wanted: Iterable[str] = ()) -> Ten
 
 
 def far(got: Tensors, want: Tensors, bound: float) -> dict[str, float]:
-    """What is farther than the bound, and how far."""
-    found = {key: distance(got[key].numpy(), want[key].numpy()) for key in want}
+    """What is farther than the bound, and how far; what shifts whole rows has gradient 0, so values count as 1 at least."""
+    found = {key: distance(got[key].numpy(), want[key].numpy(), 1.0) for key in want}
     return {key: value for key, value in found.items() if value > bound}
 
 
@@ -149,7 +149,8 @@ def test_gradients_in_the_types_of_training(name: str, dtype: torch.dtype) -> No
     exact = gradients(twin(name), cast(x, torch.float64))
     for key, value in exact.items():
         mine, theirs = (float((found[key].double() - value).square().mean().sqrt()) for found in (got, eager))
-        assert mine <= fudge * theirs, key
+        nothing = float(value.abs().max()) < 1e-12  # a shift of a whole row: what is left is rounding, of sums of numbers near 1
+        assert mine <= max(fudge * theirs, nothing * torch.finfo(dtype).eps), key
 
 
 @differentiable
