@@ -26,7 +26,7 @@ class Compiled:
     """A compiled spec: call it with the declared names. `source` is the emitted file, `plan` how it was cut."""
 
     program: TypedProgram
-    plan: Module
+    plan: Module | Gradient
     source: str
     function: Callable[..., Any]
     module: type[Any] | None = None  # the class that holds the weights, where it was asked for
@@ -79,6 +79,12 @@ def plan(program: TypedProgram, choices: Choices = PLAIN) -> Module:
 
 def gradient(program: TypedProgram, choices: Choices = PLAIN) -> Gradient:
     """The plans of a program and of its gradient with respect to every input of real numbers. EincError where it has none."""
+    if program.repeats:
+        raise EincError([Problem(f"`{program.name}` has rounds, whose gradient is not derived yet", helps=(
+            Help("compile it without the gradient"),))])
+    if not program.outputs or all(t.integer for t in program.inputs()):
+        raise EincError([Problem(f"`{program.name}` has no gradient: nothing it returns depends on an input of real numbers", helps=(
+            Help("compile it without the gradient"),))])
     found = import_module("einc.gradients.backward").derive(program)
     halves = [plan(half, choices) for half in (found.forward, found.backward)]
     return Gradient(halves[0], halves[1], found.saved, found.cotangents, found.gradients)
@@ -90,7 +96,7 @@ def shell(program: Program) -> Shell:
     return made
 
 
-def emit(module: Module, backend: str = "torch", shell: Shell | None = None) -> str:
+def emit(module: Module | Gradient, backend: str = "torch", shell: Shell | None = None) -> str:
     """The text of the Python file that computes the plan; with a shell it has a class that holds the weights."""
     if backend not in back_ends():
         raise EincError([Problem(f"`{backend}` is no back end", helps=(Help(f"the back ends are {', '.join(back_ends())}"),))])
@@ -133,7 +139,7 @@ def runner(backend: str) -> Any:
 
 
 def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = False, narrow: bool = False,
-            own: bool = False, tune: bool = False, module: bool = False, section: str = "",
+            own: bool = False, tune: bool = False, module: bool = False, grad: bool = False, section: str = "",
             side: str | Path | None = None) -> Compiled:
     """A spec (a path, the name of one that comes with einc, or the text itself) as a callable.
 
@@ -141,19 +147,21 @@ def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = 
     and less exact. With `own` no kernel of a library is called for what a plan's own kernel computes.
     With `tune` the first call for tensors of other shapes times the kernels on a GPU, where the cache on disk does not know
     the fastest tiles; without it tiles are chosen by sizes alone, the same ones in every run.
+    With `grad` its results can be differentiated with respect to every input of real numbers: the file has the gradient, too.
     With `module` the result's `.module` is a `torch.nn.Module` class whose parameters are the weights.
     Of a paper (.md, .tex) one `section` is compiled; `side` is a spec with the declarations that the paper lacks.
     EincError where the spec has errors, or the back end has nothing to tune; the message is the rendered problems.
     """
-    return built(_typed(path_or_text, strict, section, side), backend, narrow=narrow, own=own, tune=tune, module=module)
+    return built(_typed(path_or_text, strict, section, side), backend, narrow=narrow, own=own, tune=tune, module=module,
+                 grad=grad)
 
 
 def built(program: TypedProgram, backend: str = "torch", *, narrow: bool = False, own: bool = False, tune: bool = False,
-          module: bool = False) -> Compiled:
+          module: bool = False, grad: bool = False) -> Compiled:
     """The same of a program that has been checked."""
-    cut = plan(program, choices(narrow, own))
+    cut = (gradient if grad else plan)(program, choices(narrow, own))
     source = emit(cut, backend, shell(program) if module else None)
-    function = load(source, cut.name, backend)
+    function = load(source, program.name, backend)
     made = next((x for x in unwrap(function).__globals__.values() if hasattr(x, "state_dict")), None) if module else None
     if tune:
         function = tuner(backend).Tuned(function)
