@@ -136,18 +136,33 @@ def apart(share: Share, tensor: Tensor, key: str) -> Equation:
     letters = letters_of(tensor)
     axes: list[Term] = []
     subs: list[Term] = []
+    flat: list[Index] = []
     for sub, letter in zip(share.subs, letters, strict=True):
         match sub:
             case Pack(parts, sets, into):
-                own = tuple(Index(letter.name + "abcdefgh"[n], s) for n, s in enumerate(sets))
+                own = _own(parts, sets, {*letters, *flat})
+                flat += own
                 axes.append(Pack(tuple(map(Position, own)), sets, into))
                 subs += parts
             case _:
                 axes.append(Position(letter))
+                flat.append(letter)
                 subs.append(sub)
-    flat = tuple(x.index for axis in axes for x in (axis.parts if isinstance(axis, Pack) else (axis,)) if isinstance(x, Position))
-    term = routed(Share(tuple(subs), share.term, share.condition, share.letters), flat, TRUE)
+    term = routed(Share(tuple(subs), share.term, share.condition, share.letters), tuple(flat), TRUE)
     return Equation(key, tuple(axes), TRUE, where(*reversed(term)))
+
+
+def _own(parts: tuple[Term, ...], sets: tuple[IndexSet, ...], taken: set[Index]) -> list[Index]:
+    """Letters for the parts of a pair: those that it is read with, where no slot has them."""
+    out: list[Index] = []
+    names = {i.name for i in taken}
+    for n, (part, set_) in enumerate(zip(parts, sets, strict=True)):
+        name = part.index.name if isinstance(part, Position) else "pqruvw"[n]
+        while name in names:
+            name += "'"
+        names.add(name)
+        out.append(Index(name, set_))
+    return out
 
 
 def part_of_sum(share: Share, tensor: Tensor, key: str, sums: Mapping[IndexSet, tuple[Index, ...]]) -> Equation | None:

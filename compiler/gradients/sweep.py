@@ -70,10 +70,11 @@ class Sweep:
 
     def _cotangent(self, key: str, role: str = "local") -> str:
         """A new tensor for the cotangent of a value: every slot on the other level."""
-        tensor, name = self.tensors[key], unused(f"d{key}", self.tensors)
+        tensor, name = self.tensors[key], f"d{key.strip('_')}"
+        while name in self.tensors:
+            name = f"d{name}"
         slots = tuple(Slot(s.set, _FLIPPED[s.level], i.name) for s, i in zip(tensor.slots, letters_of(tensor), strict=True))  # type: ignore[arg-type]
-        text = f"d{tensor.text}" if tensor.text != tensor.key and name == f"d{key}" else name
-        self.tensors[name] = Tensor(name, text, slots, "input" if role == "input" else "local")
+        self.tensors[name] = Tensor(name, name, slots, "input" if role == "input" else "local")
         return name
 
     def _settled(self, key: str, equation: Equation | None) -> bool:

@@ -1,0 +1,52 @@
+"""Derived gradients as kernels: each back end against the interpreter, and the text of a derived program checked again."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from helpers import Arrays, arrays, assert_close, called, each, meaning, tensors, typed
+from programs import Case
+from test_gradients import BROKEN, WITHOUT_ROUNDS, derived_of
+
+from einc import front
+from einc.plan import Module
+from einc.show import show
+
+
+@cache
+def plan_of(case: Case) -> Module:
+    return front.plan(derived_of(case).backward)
+
+
+def given(case: Case, sizes: dict[str, int], seed: int = 0) -> Arrays:
+    """Inputs, what the forward program saves for them, and cotangents."""
+    derived = derived_of(case)
+    inputs = arrays(derived.forward, sizes, case.ranges, seed)
+    values, names = meaning(derived.forward, inputs, sizes), {key: name for name, key in derived.forward.outputs}
+    random = np.random.default_rng(seed + 1)
+    inputs |= {key: values[names[there]] for there, key in derived.saved}
+    inputs |= {d: random.standard_normal(values[names[key]].shape) for key, d in derived.cotangents}
+    return {t.key: inputs[t.key] for t in derived.backward.inputs()}
+
+
+@each(WITHOUT_ROUNDS, BROKEN)
+def test_the_gradient_is_what_the_interpreter_says(case: Case) -> None:
+    derived = derived_of(case)
+    if not derived.gradients:
+        pytest.skip("nothing moves an output")
+    module = front.load(front.emit(plan_of(case)), derived.backward.name)
+    for sizes in case.trials():
+        x = given(case, sizes)
+        assert_close(called(module, derived.backward, tensors(x), sizes), meaning(derived.backward, x, sizes), 1e-9, 1.0)
+
+
+@each(WITHOUT_ROUNDS, {})
+def test_a_derived_program_passes_the_checker(case: Case) -> None:
+    derived = derived_of(case)
+    if not derived.gradients:
+        pytest.skip("nothing moves an output")
+    again = typed(show(derived.backward))
+    x = given(case, dict(case.sizes))
+    assert_close(meaning(again, x, case.sizes), meaning(derived.backward, x, case.sizes), 1e-9, 1.0)
