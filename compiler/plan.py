@@ -22,12 +22,13 @@ Kind = Literal["real", "exact", "integer", "truth", "scalar"]
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A stored tensor; `axes` are its slots' letters. `exact` ones, of sizes alone or running sums, are kept in float64."""
+    """A stored tensor; `axes` are its slots' letters. `exact` ones, of sizes alone or running sums, are kept in float64, `wide`
+    ones in float32 at least."""
 
     name: str
     axes: tuple[str, ...]
     sets: tuple[IndexSet, ...]
-    kind: Kind
+    kind: Kind | Literal["wide"]
     role: Literal["input", "weight", "local", "output", "derived"]
 
 

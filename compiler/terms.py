@@ -133,6 +133,7 @@ class Tensor:
     role: Literal["input", "weight", "local", "derived"]  # what is derived follows from the lengths of requests
     integer: bool = False
     span: Span | None = None
+    wide: bool = False  # kept in float32 where the data is narrower
 
 
 @dataclass(frozen=True, slots=True)

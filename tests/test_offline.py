@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -14,7 +15,7 @@ from test_backends import case
 from triton_modes import interpreted, tiled
 
 from einc import front
-from einc.backends.triton.offline import TARGETS, Binary, Launch, built, compiled, launches
+from einc.backends.triton.offline import TARGETS, Binary, Launch, built, compiled, kernels, launches
 
 TARGET = TARGETS["sm_90"]
 SIZES = {"T": 2048, "T_sum": 2048, "S": 2048, "U": 2048, "N": 2048, "V": 4096, "W": 256, "P": 512, "H": 8, "G": 2, "B": 2,
@@ -54,8 +55,19 @@ def binary(launch: Launch) -> Binary:
     return MADE[launch.key]
 
 
+def test_what_is_wide_compiles_beside_half_precision() -> None:
+    """A statistic that the caller gives, and one that the program makes, in float32 beside data in bfloat16."""
+    program = typed_of(case("attention_backward"))
+    tensors_ = {key: replace(tensor, wide=key == "lse") for key, tensor in program.tensors.items()}
+    plan = front.plan(replace(program, tensors=tensors_))
+    assert [b.kind for b in plan.buffers.values() if b.name in ("lse", "Delta")] == ["wide", "wide"]
+    made = kernels(plan, front.emit(plan, "triton"), {"T": 256, "H": 2, "d_k": 64}, "bfloat16", TARGET)
+    elements = {value.dtype for one in made for value in one.launch.arguments if isinstance(value, torch.Tensor)}
+    assert elements == {torch.bfloat16, torch.float32} and all(one.binary.spills == 0 for one in made)
+
+
 SPILLS = "registers found no place: its tile is too large"
-BROKEN = ["paged_window", "fire"]
+BROKEN = ["paged_window"]
 
 
 def specs() -> list[pytest.param]:

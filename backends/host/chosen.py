@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from einc.backends.host.contractions import element
 from einc.backends.writer import Names, Writer, identifier, lettered, sized
-from einc.indices import Extent
-from einc.plan import Grouped, Pick
+from einc.plan import Buffer, Grouped, Pick
 
 
 def pick(step: Pick, body: Writer, helpers: set[str]) -> None:
@@ -20,13 +20,13 @@ def pick(step: Pick, body: Writer, helpers: set[str]) -> None:
     body(f"{step.out} = _largest({operand}, {sized(step.count)}{first}){back}")
 
 
-def grouped(step: Grouped, shape: tuple[Extent, ...], body: Writer, names: Names, helpers: set[str],
+def grouped(step: Grouped, out: Buffer, body: Writer, names: Names, helpers: set[str],
             stored: Callable[[str], str]) -> None:
     """A loop over the elements that some row names, with the rows that name each."""
     helpers.add("_groups")
     body(f"# {step.text}")
-    extents = ", ".join(map(sized, shape))
-    body(f"{step.out} = torch.zeros(({extents}{',' * (len(shape) == 1)}), dtype=dtype, device=device)")
+    extents = ", ".join(sized(s.extent) for s in out.sets)
+    body(f"{step.out} = torch.zeros(({extents}{',' * (len(out.sets) == 1)}), dtype={element(out)}, device=device)")
     one = names.fresh(f"{identifier(step.matrix[0])}_at")
     rows = {axis: names.fresh(axis) for axis in step.rows}
     listed = ", ".join(rows[axis] for axis in step.rows)
@@ -44,7 +44,11 @@ def grouped(step: Grouped, shape: tuple[Extent, ...], body: Writer, names: Names
     specs.append("".join(letters[a] for a in axes if a))
     given.append(f"{stored(matrix)}{_subscript([one if not a else ':' for a in axes])}")
     spec, picked = _at(step.axes, rows, letters)
-    body(f'{step.out}{picked} = torch.einsum("{",".join(specs)}->{spec}", {", ".join(given)})')
+    row, spread = letters["rows"], ""
+    if not any(row in s for s in specs):  # the same for all rows of a group
+        spread = f"[{', '.join('None' if x == row else ':' for x in spec)}]"
+        spec = spec.replace(row, "")
+    body(f'{step.out}{picked} = torch.einsum("{",".join(specs)}->{spec}", {", ".join(given)}){spread}')
     body.close()
 
 

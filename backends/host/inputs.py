@@ -12,8 +12,7 @@ from einc.terms import Tensor
 
 
 def _device(module: Module, out: Writer, types: list[str]) -> None:
-    floats = [t for t in module.inputs if not t.integer]
-    floats.sort(key=lambda t: t.key in module.buffers and module.buffers[t.key].kind != "real")  # what is kept may be wider
+    floats = sorted((t for t in module.inputs if not t.integer), key=lambda t: t.wide)
     first = (floats or list(module.inputs))[0].key if module.inputs else None
     device = f"{first}.device" if first else "torch.get_default_device()"
     dtype = f"{floats[0].key}.dtype" if floats else "torch.get_default_dtype()"
@@ -119,7 +118,7 @@ def _checks(names: Named, body: Writer, helpers: set[str]) -> None:
     for tensor in module.inputs:
         shape = _shape([s.set.extent for s in tensor.slots])
         said = _shape([names.said(s.set.extent) for s in tensor.slots])
-        kind = "None" if tensor.integer else "dtype"
+        kind = "None" if tensor.integer else "wide" if tensor.wide else "dtype"
         helpers.add("_expect")
         body(f'_expect("{names.public[tensor.key]}", {tensor.key}, {shape}, "{said}", {kind}, device)')
 

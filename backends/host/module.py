@@ -9,10 +9,11 @@ from typing import Protocol
 
 from einc.backends.host import chosen, registered
 from einc.backends.host.chosen import grouped, pick
+from einc.backends.host.contractions import contract, stored
 from einc.backends.host.inputs import HELPERS, read_sizes
 from einc.backends.host.naming import Named, entry_name, named, tuple_name
 from einc.backends.host.shell import write_shell
-from einc.backends.writer import Names, Writer, folded, lettered, sized
+from einc.backends.writer import Names, Writer, folded, sized
 from einc.indices import IndexSet, number
 from einc.plan import (
     Call,
@@ -23,14 +24,11 @@ from einc.plan import (
     Kernel,
     Leaf,
     Module,
-    Packed,
     Pick,
     Repeat,
     Runs,
     Shell,
     Step,
-    Subscript,
-    Within,
     leaves,
 )
 
@@ -116,11 +114,11 @@ def steps(page: Page, dialect: Dialect) -> None:
 
 def _repeat(step: Repeat, page: Page, dialect: Dialect) -> None:
     """A loop that calls the body, which stands after the entry as a function of its own."""
-    body, over = page.body, step.index.set
+    module, body, over = page.module, page.body, step.index.set
     name = page.names.fresh("_round")
     place = page.names.fresh(step.index.name)
     for state, first, _ in step.states:
-        body(f"{state} = {first}")
+        body(f"{state} = {stored(module, first, state)}")
     body.open(f"for {place} in range({over.start}, {sized(over.extent + number(over.start))}):")
     at = f"{place} - {over.start}" if over.start else place
     values: dict[str, str] = {}
@@ -268,15 +266,14 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
     module, body = page.module, page.body
     match step:
         case Contract():
-            _contract(module, step, body, page.names)
+            contract(module, step, body, page.names)
         case Concat(out, parts, axis, text):
             body(f"# {text}")
-            body(f"{out} = torch.cat(({', '.join(_stored(module, p) for p in parts)}), {axis})")
+            body(f"{out} = torch.cat(({', '.join(stored(module, p, out) for p in parts)}), {axis})")
         case Pick():
             pick(step, body, page.helpers)
         case Grouped(out):
-            shape = tuple(s.extent for s in module.buffers[out].sets)
-            grouped(step, shape, body, page.names, page.helpers, lambda name: _stored(module, name))
+            grouped(step, module.buffers[out], body, page.names, page.helpers, lambda name: stored(module, name, out))
         case Runs():
             _view(module, step, body)
             body.open("else:")
@@ -315,52 +312,5 @@ def _view(module: Module, step: Runs, body: Writer) -> None:
     straight = step.order == tuple(range(len(step.order)))
     view = "" if straight else f".permute({', '.join(map(str, step.order))})"
     body.open(f"if {step.count} == {onto}:")
-    body(f"{step.out} = {_stored(module, step.operand)}{view}")
+    body(f"{step.out} = {stored(module, step.operand, step.out)}{view}")
     body.close()
-
-
-def _stored(module: Module, name: str) -> str:
-    return f"{name}.to(dtype)" if module.buffers[name].kind == "exact" else name
-
-
-def _viewed(text: str, view: tuple[Subscript, ...]) -> str:
-    """A buffer with its parts cut out and its pairs split, a view."""
-    cuts = [":" for _ in view]
-    splits: list[str] = []
-    for at, sub in reversed(list(enumerate(view))):
-        if isinstance(sub, Within):
-            low, high = sized(sub.before), sized(sub.before + sub.extent)
-            cuts[at] = f"{low if sub.before.terms else ''}:{high}"
-            sub = sub.item
-        splits += _splits(sub, at)
-    while cuts and cuts[-1] == ":":
-        cuts.pop()
-    return text + (f"[{', '.join(cuts)}]" if cuts else "") + "".join(splits)
-
-
-def _splits(sub: Subscript, at: int) -> list[str]:
-    """A split of a slot in what it is a pair of, and cuts and splits of these."""
-    match sub:
-        case Packed(parts, sets):
-            found = [f".unflatten({at}, ({', '.join(sized(s.extent) for s in sets)}))"]
-            return found + [x for n, part in reversed(list(enumerate(parts))) for x in _splits(part, at + n)]
-        case Within(item, before, extent):
-            return [f".narrow({at}, {sized(before)}, {sized(extent)})", *_splits(item, at)]
-    return []
-
-
-def _contract(module: Module, step: Contract, body: Writer, names: Names) -> None:
-    """Pairs in the planned order; einsum hands each to a matrix product."""
-    body(f"# {step.text}")
-    letters = lettered(a for _, o in step.operands for a in o)
-    operands = [(_viewed(_stored(module, name), view), axes) for (name, axes), view in zip(step.operands, step.views, strict=True)]
-    for n, pair in enumerate(step.path):
-        chosen = [operands[p] for p in pair]
-        operands = [o for m, o in enumerate(operands) if m not in pair]
-        last = n == len(step.path) - 1
-        needed = set(step.axes) | {a for _, o in operands for a in o}
-        out = step.axes if last else tuple(a for a in dict.fromkeys(a for _, o in chosen for a in o) if a in needed)
-        spec = ",".join("".join(letters[a] for a in o) for _, o in chosen) + "->" + "".join(letters[a] for a in out)
-        target = step.out if last else names.fresh(f"{step.out}_{n}")
-        body(f'{target} = torch.einsum("{spec}", {", ".join(t for t, _ in chosen)})')
-        operands.append((target, out))

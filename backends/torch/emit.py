@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from einc.backends.host.contractions import speaks_wide
 from einc.backends.host.gradient import write_gradient
 from einc.backends.host.module import Page, write
 from einc.backends.torch.expressions import Scribe
@@ -33,7 +34,7 @@ class _Torch:
         loose = any(isinstance(let.op, Dot) and let.op.loose for k in tiled for let in k.lets)
         wide = "wide = torch.float64 if dtype == torch.float64 else torch.float32"
         narrow = 'narrow = wide if dtype == torch.float16 and device.type == "cpu" else dtype  # of products that are only summed'
-        return [wide] * bool(kernels) + [narrow] * loose
+        return [wide] * (bool(kernels) or speaks_wide(module)) + [narrow] * loose
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
         """The loops of a kernel, where it stands."""

@@ -55,7 +55,8 @@ class Reader:
     converted: dict[tuple[str, str], str] = field(default_factory=dict)  # let, type -> memory for it
     columns: str = ""  # how many elements of the streamed axis a step takes
     scales: dict[str, str] = field(default_factory=dict)  # reference -> the factor of this step
-    tiled: bool = False  # a loop over tiles, in the wide type: loads are widened tile by tile
+    tiled: bool = False  # a loop over tiles
+    widened: bool = False  # in the wide type: loads are widened, tile by tile
 
     def __post_init__(self) -> None:
         self.lets: Mapping[str, Let] = {let.name: let for let in self.kernel.lets}
@@ -65,8 +66,8 @@ class Reader:
 
     @property
     def real(self) -> str:
-        """The element type of real values: the wide one within a loop over tiles, else that of the data."""
-        return "wide" if self.tiled else "dtype"
+        """The element type of real values: the wide one within a loop over tiles or beside what is wide, else the data's."""
+        return "wide" if self.widened else "dtype"
 
     def value(self, name: str) -> Code:
         """A let as an operand; the scribe knows how."""
@@ -79,7 +80,7 @@ class Reader:
 
     def _widened(self, code: Code, load: Load) -> Code:
         """Elements as the kernel computes with them; what was widened before the tiles stays as it is."""
-        if not self.tiled or load.buffer in self.casts or self.module.buffers[load.buffer].kind != "real":
+        if not self.widened or load.buffer in self.casts or self.module.buffers[load.buffer].kind != "real":
             return code
         return Code(f"{code.at(ATOM)}.to(wide)")
 

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from einc.backends.host.code import SUM, Code
+from einc.backends.host.contractions import element
 from einc.backends.host.lets import masks_only
 from einc.backends.host.lets import uses as reads
 from einc.backends.torch.bounds import Numbers
@@ -24,6 +25,7 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
     grid = kernel.grid
     uses = reads(kernel)
     if grid is None and kernel.stream is None:
+        scribe.widened = _meets_wide(module, kernel)
         _lets(module, kernel, body, scribe, uses, {let.name for let in kernel.lets})
         for store in kernel.stores:
             _store(module, kernel, store, body, scribe)
@@ -63,6 +65,12 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
     body.close()
 
 
+def _meets_wide(module: Module, kernel: Kernel) -> bool:
+    """Whether a kernel reads or makes what is wide: then it computes in that type."""
+    loaded = {let.op.buffer for let in kernel.lets if isinstance(let.op, Load)}
+    return any(module.buffers[name].kind == "wide" for name in loaded | {s.buffer for s in kernel.stores})
+
+
 def _open_tiles(kernel: Kernel, low: str, high: str, rows: str, body: Writer, scribe: Scribe) -> None:
     """The loop over the tiles of the grid axis, one after the other where values pass from one to the next."""
     assert kernel.grid is not None
@@ -83,7 +91,7 @@ def _open_tiles(kernel: Kernel, low: str, high: str, rows: str, body: Writer, sc
 
 def _prepare(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> None:
     """Operands that are the same for every tile, in the arithmetic of the kernel; memory for its results."""
-    scribe.tiled = True
+    scribe.tiled = scribe.widened = True
     moving = {a.name for a in (kernel.grid, kernel.stream) if a is not None}
     loads = [let for let in kernel.lets if isinstance(let.op, Load) and not moving & set(let.axes)]
     loads = [] if kernel.resumed is not None else loads
@@ -94,8 +102,8 @@ def _prepare(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> No
     for store in kernel.stores:
         buffer = module.buffers[store.buffer]
         shape = ", ".join(sized(s.extent) for s in buffer.sets)
-        kind = {"integer": "torch.int64", "exact": "torch.float64"}.get(buffer.kind, "dtype")
-        body(f"{identifier(store.buffer)} = torch.empty(({shape}{',' * (len(buffer.sets) == 1)}), dtype={kind}, device=device)")
+        made = f"torch.empty(({shape}{',' * (len(buffer.sets) == 1)}), dtype={element(buffer)}, device=device)"
+        body(f"{identifier(store.buffer)} = {made}")
 
 
 def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scribe) -> str:
@@ -364,7 +372,7 @@ def _store(module: Module, kernel: Kernel, store: Store, body: Writer, scribe: S
         return
     if let.text:
         body(f"# {let.text}")
-    kind = {"integer": "torch.int64", "exact": "torch.float64"}.get(buffer.kind, "dtype")
+    kind = element(buffer)
     if let.kind == "scalar":
         text = f"torch.as_tensor({code.text}, dtype={kind}, device=device)"
     elif buffer.kind != "exact" or let.kind != "exact":

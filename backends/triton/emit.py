@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from einc.backends.host.contractions import speaks_wide
 from einc.backends.host.gradient import write_gradient
 from einc.backends.host.module import Page, write
 from einc.backends.triton.helpers import HELPERS
@@ -30,9 +31,9 @@ class _Triton:
 
     def types(self, module: Module) -> list[str]:
         """The element type that the kernels compute in."""
-        if not any(isinstance(step, Kernel | Runs | Call) for step in leaves(module.steps)):
-            return []
-        return ["_ready(device, dtype)", "wide = tl.float64 if dtype == torch.float64 else tl.float32"]
+        kernels = any(isinstance(step, Kernel | Runs | Call) for step in leaves(module.steps))
+        wide = "wide = torch.float64 if dtype == torch.float64 else torch.float32"
+        return ["_ready(device, dtype)"] * kernels + [wide] * (kernels or speaks_wide(module))
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
         """A call; the function itself stands after the entry."""

@@ -216,7 +216,7 @@ class Folder(Scribe):
     def stored(self, name: str) -> str | None:
         """The load that an operand is, up to numbers that can scale the result as well."""
         let = self.lets[name]
-        if isinstance(let.op, Load) and let.kind == "real":
+        if isinstance(let.op, Load) and self.module.buffers[let.op.buffer].kind == "real":
             return name
         if isinstance(let.op, Map) and let.op.op == "mul" and name not in self.variables:
             loads = [a for a in let.op.args if not self.arguments.is_number(a)]
@@ -236,7 +236,7 @@ class Folder(Scribe):
         """The operands of one side as one value: rounded to the type of the data where that does no harm."""
         shape = self.layout.shape(tuple(a for x in group for a in self.lets[x].axes))
         only = self.lets[group[0]]
-        loaded = isinstance(only.op, Load) and only.kind == "real" and only.name not in neutral
+        loaded = self.stored(only.name) == only.name and only.name not in neutral
         if loose and len(group) == 1 and loaded:
             return self.value(only.name)
         codes = [self._operand(a, neutral, "real", shape) for a in group]

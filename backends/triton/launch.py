@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from textwrap import wrap
 
+from einc.backends.host.contractions import element
 from einc.backends.host.module import Page
 from einc.backends.triton.arguments import Arguments
 from einc.backends.triton.folds import Folder
@@ -19,14 +20,13 @@ _COLUMNS, _DEPTH = 256, 256  # the longest columns, and the longest depth of a p
 _STEP = 64  # of a depth that it does not
 _ORDERED = 64  # columns where tiles go in order: programs are few, and each holds a state
 _FIXED = "\u00a0"  # a space at which no line is broken
-_ELEMENTS = {"integer": "torch.int64", "exact": "torch.float64"}
 
 
 def launch(kernel: Kernel, page: Page) -> list[str]:
     """Writes the statements that run the kernel on the page; the lines that define it."""
     made = write_kernel(page.module, kernel)
     page.helpers |= {"_ready"} | made.helpers | (made.joined.helpers if made.joined is not None else set())
-    constants = {"DTYPE": "_tl_type", "OFFSET": "_offset", "PRECISION": "_precision"}
+    constants = {"DTYPE": "_tl_type", "WIDE": "_tl_type", "OFFSET": "_offset", "PRECISION": "_precision"}
     page.helpers |= {helper for constant, helper in constants.items() if _uses(made, constant)}
     body, name = page.body, page.names.fresh(f"_{identifier(kernel.name)}_kernel")
     for text in kernel.texts[-1:]:
@@ -34,8 +34,8 @@ def launch(kernel: Kernel, page: Page) -> list[str]:
     for store in kernel.stores:
         buffer = page.module.buffers[store.buffer]
         shape = ", ".join(sized(s.extent) for s in buffer.sets)
-        kind = _ELEMENTS.get(buffer.kind, "dtype")
-        body(f"{identifier(store.buffer)} = torch.empty(({shape}{',' * (len(buffer.sets) == 1)}), dtype={kind}, device=device)")
+        memory = f"torch.empty(({shape}{',' * (len(buffer.sets) == 1)}), dtype={element(buffer)}, device=device)"
+        body(f"{identifier(store.buffer)} = {memory}")
     for parameter, text in made.arguments.prepared.items():
         body(f"{parameter} = {text}")
     blocks = _tile(kernel, made, page)
@@ -73,7 +73,7 @@ def _shared(kernel: Kernel, made: Written, blocks: dict[str, str], name: str, pr
     body(f"{parts} = _parts({programs}, -(-{long} // columns), device)")
     numel = f"{programs} * {parts} * ({_hosted(made.states, blocks)})"
     body.lines += folded(f"{'    ' * body.depth}{states} = torch.empty({numel} if {parts} > 1 else 0, "
-                         "dtype=torch.promote_types(dtype, torch.float32), device=device)")
+                         "dtype=wide, device=device)")
     _start(name, f"{programs} * {parts}", _values(made, blocks, states, parts), page)
     second = page.names.fresh(f"{name.removesuffix('_kernel')}_join")
     body.open(f"if {parts} > 1:")
@@ -99,7 +99,7 @@ def _values(made: Written, blocks: dict[str, str], states: str = "", parts: str 
     mine = set(given.blocks.values())
     constants = [f"{s}={s}" for s in given.static] + [f"{p}={text}" for p, text in blocks.items() if p in mine]
     constants += [f"PARTS={parts}"] * bool(parts)
-    typed = {"DTYPE": "_tl_type(dtype)", "WIDE": "wide", "OFFSET": f"_offset({', '.join(tensors)})",
+    typed = {"DTYPE": "_tl_type(dtype)", "WIDE": "_tl_type(wide)", "OFFSET": f"_offset({', '.join(tensors)})",
              "PRECISION": "_precision(device)"}
     types = [f"{constant}={text}" for constant, text in typed.items() if _uses(made, constant)]
     last = [*["SPLIT=True"] * made.split, "num_warps=warps", "num_stages=stages", "enable_fp_fusion=True"]

@@ -12,6 +12,7 @@ from einc.backends.writer import Writer, identifier, sized
 from einc.plan import Along, Computed, Kernel, Let, Load, Module, Packed, Store, Subscript, Within
 
 Shape = tuple[Dim, ...]
+_ELEMENTS = {"integer": "tl.int64", "exact": "tl.float64", "wide": "WIDE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +179,7 @@ class Reader:
                      for axes in store.axes)
         pointer = self._pointer(store.buffer, subs, shape)
         code = self.value(store.value)
-        kind = {"integer": "tl.int64", "exact": "tl.float64"}.get(self.module.buffers[store.buffer].kind, "DTYPE")
+        kind = _ELEMENTS.get(self.module.buffers[store.buffer].kind, "DTYPE")
         marks = self.marks(self.shape(store.value), shape)
         # A literal becomes a number of 32 bits when it is cast, one of its own type when a tensor is filled with it.
         single = "full((), " if self.arguments.is_number(store.value) else "cast("

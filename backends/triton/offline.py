@@ -235,9 +235,10 @@ class Made:
 def kernels(plan: Module, source: str, sizes: Mapping[str, int], dtype: str, target: Target) -> list[Made]:
     """Every kernel that a call at these sizes starts, compiled for the target. Raises what the entry or the compiler raises."""
     real = getattr(torch, dtype)
+    kinds = {"integer": torch.int64, "wide": torch.promote_types(real, torch.float32)}
     inputs = {
         tensor.key: torch.empty([int(slot.set.extent.at(sizes)) for slot in tensor.slots], device="meta",
-                                dtype=torch.int64 if tensor.integer else real)
+                                dtype=kinds.get(plan.buffers[tensor.key].kind, real))
         for tensor in plan.inputs
     }
     asked = inspect.signature(inspect.unwrap(load(source, plan.name))).parameters.keys() - inputs.keys()

@@ -16,7 +16,7 @@ from einc.terms import Apply, Position, Size, Term, const, substitute
 BALANCE = 10  # operations that a machine does in the time in which it moves a byte
 _NOMINAL = {"time": 4096, "request": 8, "batch": 4, "feature": 128, "latent": 512, "head": 16, "expert": 64, "vocab": 32768,
             "layer": 32}
-_BYTES = {"real": 4, "exact": 8, "integer": 8, "truth": 1, "scalar": 0}
+_BYTES = {"real": 4, "wide": 4, "exact": 8, "integer": 8, "truth": 1, "scalar": 0}
 
 
 def nominal(set_: IndexSet) -> int:

@@ -5,17 +5,18 @@ An error of a logit is multiplied by what an exponential makes of it; an error o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
-from einc.plan import Dot, Let, Map, Scalar, Select, Store, arguments
+from einc.plan import Dot, Let, Load, Map, Scalar, Select, Store, arguments
 from einc.terms import ZERO
 
 
-def loosened(lets: tuple[Let, ...], stores: Iterable[Store], every: bool = False) -> tuple[Let, ...]:
-    """The lets with such contractions marked, or with every one."""
+def loosened(lets: tuple[Let, ...], stores: Iterable[Store], wide: Container[str], every: bool = False) -> tuple[Let, ...]:
+    """The lets with such contractions marked, or with every one. What `wide` buffers hold, or are to hold, is not rounded."""
     by = {let.name: let for let in lets}
-    kept = {s.value for s in stores}
+    kept = {s.value for s in stores if s.buffer not in wide}
+    whole = {s.value for s in stores if s.buffer in wide}
     readers: dict[str, list[Let]] = {let.name: [] for let in lets}
     for let in lets:
         for name in arguments(let.op):
@@ -24,8 +25,10 @@ def loosened(lets: tuple[Let, ...], stores: Iterable[Store], every: bool = False
     for let in reversed(lets):
         linear[let.name] = let.carry is None or let.carry.fold == "sum"
         linear[let.name] &= all(_tests(let.name, x, by) or (_scales(let.name, x) and linear[x.name]) for x in readers[let.name])
-        linear[let.name] &= bool(readers[let.name]) or let.name in kept
-    return tuple(_marked(let) if every or linear[let.name] else let for let in lets)
+        linear[let.name] &= (bool(readers[let.name]) or let.name in kept) and let.name not in whole
+    pairs = {let.name for let in lets if isinstance(let.op, Dot) and len(let.op.args) == 2
+             and any(isinstance(op := by[a].op, Load) and op.buffer in wide for a in let.op.args)}
+    return tuple(_marked(let) if every or (linear[let.name] and let.name not in pairs) else let for let in lets)
 
 
 def _marked(let: Let) -> Let:

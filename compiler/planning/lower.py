@@ -265,7 +265,7 @@ class Lowering:
         buffer = self.buffers[read.tensor]
         subs = tuple(self._sub(s, x, given) for s, x in zip(read.subs, buffer.sets, strict=True))
         axes = frozenset(a for s in subs for a in self._sub_axes(s))
-        return self.let(Load(read.tensor, subs), axes, buffer.kind)
+        return self.let(Load(read.tensor, subs), axes, "real" if buffer.kind == "wide" else buffer.kind)
 
     def _same(self, read: Read) -> bool:
         """A result of this very kernel, read at its own indices."""

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from einc.indices import IndexSet
 from einc.plan import Buffer, Call, Choose, Computed, Kernel, Leaf, Let, Load, Module, Packed, Repeat, Runs, Step, Subscript, Within
-from einc.planning.storage import sets_of, sizes_of
+from einc.planning.storage import given_kind, is_statistic, sets_of, sizes_of
 from einc.repeats import round_of, stretches
 from einc.terms import NormalProgram, Tensor
 from einc.terms import Repeat as Rounds
@@ -18,6 +18,7 @@ Plan = Callable[[NormalProgram, tuple[Tensor, ...]], Module]
 
 def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> Module:
     """The stretches between rounds one after the other, each round planned once."""
+    program = _with_wide(program)
     steps: list[Step] = []
     buffers, checked = {t.key: _buffer(t) for t in asked}, {t.key for t in asked}
     keys: list[tuple[str, IndexSet]] = []
@@ -42,6 +43,18 @@ def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> M
     )  # fmt: skip
 
 
+def _with_wide(program: NormalProgram) -> NormalProgram:
+    """What is one number for each row says so itself: what a part of the program makes is an output of that part."""
+    outputs = {key for _, key in program.outputs}
+    states = [{*state} for repeat in program.repeats for state in repeat.states]
+    shown = outputs.union(*(s for s in states if s & outputs))
+    tensors = {
+        key: replace(t, wide=True) if t.role == "local" and key not in shown and is_statistic(t) else t
+        for key, t in program.tensors.items()
+    }
+    return replace(program, tensors=tensors)
+
+
 def _round(program: NormalProgram, repeat: Rounds, plan: Plan, checked: Set[str]) -> Repeat:
     one = round_of(program, repeat)
     body = plan(one.program, one.program.inputs())
@@ -56,7 +69,7 @@ def _round(program: NormalProgram, repeat: Rounds, plan: Plan, checked: Set[str]
 
 def _buffer(tensor: Tensor) -> Buffer:
     axes, sets = tuple(s.name for s in tensor.slots), tuple(s.set for s in tensor.slots)
-    return Buffer(tensor.key, axes, sets, "integer" if tensor.integer else "real", tensor.role)
+    return Buffer(tensor.key, axes, sets, given_kind(tensor), tensor.role)
 
 
 def _clamped(step: Step, made: Set[str]) -> Step:

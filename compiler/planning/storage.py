@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
+from typing import Literal
 
 from einc.indices import Index, IndexSet
 from einc.plan import Along, Buffer, Concat, Kernel, Kind, Leaf, Lengths, Load
@@ -78,15 +79,30 @@ def with_parts(program: NormalProgram) -> NormalProgram:
     )
 
 
+def given_kind(tensor: Tensor) -> Kind | Literal["wide"]:
+    """What is kept of a tensor that a caller gives, or of one whose equation says nothing of it."""
+    return "integer" if tensor.integer else "wide" if tensor.wide else "real"
+
+
+def is_statistic(tensor: Tensor) -> bool:
+    """Whether a tensor has one number for each row of the data, of which a pair of positions is none: kept in more digits
+    than the data it takes next to no room."""
+    classes = [s.set.cls for s in tensor.slots]
+    return not tensor.integer and not {*classes} & {"feature", "latent", "expert", "vocab"} and classes.count("time") < 2
+
+
 def buffers_of(program: Program) -> dict[str, Buffer]:
-    """A buffer for each tensor; values made of sizes alone are exact."""
+    """A buffer for each tensor; values made of sizes alone are exact, and what is one number for each row is wide."""
     outputs = {key for _, key in program.outputs}
-    kinds: dict[str, Kind] = {t.key: "integer" if t.integer else "real" for t in program.tensors.values() if t.role != "local"}
+    kinds = {t.key: given_kind(t) for t in program.tensors.values() if t.role != "local"}
     for equation in program.equations:
-        inner = {kinds[r.tensor] for r in reads(equation.body)}
-        integer = program.tensors[equation.target].integer
-        exact = inner <= {"exact"} or running_sum(equation)
-        kinds[equation.target] = "integer" if integer else "exact" if exact and equation.target not in outputs else "real"
+        inner, tensor = {kinds[r.tensor] for r in reads(equation.body)}, program.tensors[equation.target]
+        kinds[equation.target] = given_kind(tensor)
+        if not tensor.integer and equation.target not in outputs:
+            exact = inner <= {"exact"} or running_sum(equation)
+            copied = isinstance(equation.body, Read) and inner == {"real"}
+            wide = tensor.wide or (is_statistic(tensor) and not copied)
+            kinds[equation.target] = "exact" if exact else "wide" if wide else "real"
     return {
         t.key: Buffer(
             t.key,

@@ -1,0 +1,73 @@
+"""Plain contractions, each pair a product of the library's, and the element types of what is stored."""
+
+from __future__ import annotations
+
+from einc.backends.writer import Names, Writer, lettered, sized
+from einc.plan import Buffer, Contract, Module, Packed, Subscript, Within
+
+_ELEMENTS = {"integer": "torch.int64", "exact": "torch.float64", "wide": "wide"}
+
+
+def element(buffer: Buffer) -> str:
+    """The element type of a buffer, as text of the host."""
+    return _ELEMENTS.get(buffer.kind, "dtype")
+
+
+def speaks_wide(module: Module) -> bool:
+    """Whether something beside the kernels has the wide type."""
+    return any(b.kind == "wide" for b in module.buffers.values()) or any(t.wide for t in module.inputs)
+
+
+def stored(module: Module, name: str, out: str) -> str:
+    """A buffer in the type of what is made of it; whole numbers as they are."""
+    mine, wanted = element(module.buffers[name]), "wide" if module.buffers[out].kind == "wide" else "dtype"
+    return name if mine in (wanted, "torch.int64") else f"{name}.to({wanted})"
+
+
+def contract(module: Module, step: Contract, body: Writer, names: Names) -> None:
+    """Pairs in the planned order; einsum hands each to a matrix product. What is wide makes its pair wide."""
+    body(f"# {step.text}")
+    letters = lettered(a for _, o in step.operands for a in o)
+    mixed = module.buffers[step.out].kind != "wide"
+    operands: list[tuple[str, tuple[str, ...], bool]] = []
+    for (name, axes), view in zip(step.operands, step.views, strict=True):
+        wide = mixed and module.buffers[name].kind == "wide"
+        operands.append((_viewed(name if wide else stored(module, name, step.out), view), axes, wide))
+    for n, pair in enumerate(step.path):
+        chosen = [operands[p] for p in pair]
+        operands = [o for m, o in enumerate(operands) if m not in pair]
+        last = n == len(step.path) - 1
+        needed = set(step.axes) | {a for _, o, _ in operands for a in o}
+        out = step.axes if last else tuple(a for a in dict.fromkeys(a for _, o, _ in chosen for a in o) if a in needed)
+        spec = ",".join("".join(letters[a] for a in o) for _, o, _ in chosen) + "->" + "".join(letters[a] for a in out)
+        target = step.out if last else names.fresh(f"{step.out}_{n}")
+        wide = any(w for _, _, w in chosen)
+        given = ", ".join(f"{text}.to(wide)" if wide and not w else text for text, _, w in chosen)
+        body(f'{target} = torch.einsum("{spec}", {given}){".to(dtype)" if wide else ""}')
+        operands.append((target, out, False))
+
+
+def _viewed(text: str, view: tuple[Subscript, ...]) -> str:
+    """A buffer with its parts cut out and its pairs split, a view."""
+    cuts = [":" for _ in view]
+    splits: list[str] = []
+    for at, sub in reversed(list(enumerate(view))):
+        if isinstance(sub, Within):
+            low, high = sized(sub.before), sized(sub.before + sub.extent)
+            cuts[at] = f"{low if sub.before.terms else ''}:{high}"
+            sub = sub.item
+        splits += _splits(sub, at)
+    while cuts and cuts[-1] == ":":
+        cuts.pop()
+    return text + (f"[{', '.join(cuts)}]" if cuts else "") + "".join(splits)
+
+
+def _splits(sub: Subscript, at: int) -> list[str]:
+    """A split of a slot in what it is a pair of, and cuts and splits of these."""
+    match sub:
+        case Packed(parts, sets):
+            found = [f".unflatten({at}, ({', '.join(sized(s.extent) for s in sets)}))"]
+            return found + [x for n, part in reversed(list(enumerate(parts))) for x in _splits(part, at + n)]
+        case Within(item, before, extent):
+            return [f".narrow({at}, {sized(before)}, {sized(extent)})", *_splits(item, at)]
+    return []
