@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bench import cases, report, rivals, shares, starting
+from bench import cases, report, rivals, shares, starting, train
 from bench.case import CannotError
 from bench.record import Row, Run, read, write
 from bench.run import Plan, Tell, run
@@ -152,6 +152,52 @@ def shares_command(name: str, rival: str, dtype: str, threads: int | None) -> No
         wide_console().print(shares.table(name, dtype, rival))
     except CannotError as why:
         raise click.ClickException(f"{rival} cannot do {name} in {dtype}: it {why}") from None
+
+
+@main.command("train", context_settings=HELP)
+@click.option("--steps", type=click.IntRange(min=1), default=300, show_default=True, help="Steps of AdamW.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the first weights and of the batches.")
+@click.option("--sizes", "given", default="", help="Other sizes of the model, as in `N=2,d_model=64`.")
+@THREADS
+@OUT
+def train_command(steps: int, seed: int, given: str, threads: int | None, out: Path) -> None:
+    """Train specs/decoder_lm.ein on Python's own sources, side by side with the same model in plain torch.
+
+    Both begin with the same weights and read the same batches. OUT/train.png shows both curves, OUT/train.jsonl keeps them.
+    The exit status is 1 where they part by more than 1e-3 or do not fall.
+    """
+    use_threads(threads)
+    console = wide_console()
+    setup = train.Setup(steps, seed, sizes=_sizes(given))
+    here = Run()
+    with progress(console, steps) as (tell, step):
+        tell("compiling")
+        ways = {"einc": train.derived(), "torch": train.plain}
+
+        def tick(losses: Mapping[str, float]) -> None:
+            step()
+            tell(", ".join(f"{name} {loss:.4f}" for name, loss in losses.items()))
+
+        found = train.train(ways, train.corpus(), setup, tick)
+    rows = [here.row("train", **row) for row in train.rows(found, setup)]
+    write(out / "train.jsonl", rows)
+    console.print(report.training(rows))
+    console.print(f"drew {report.curves(rows, out / 'train.png')}")
+    console.print(f"wrote {out / 'train.jsonl'}")
+    wrong = train.wrong(found)
+    if wrong:
+        raise click.ClickException(wrong)
+
+
+def _sizes(given: str) -> dict[str, int]:
+    """The sizes of the training, with those that are given in place of the usual ones."""
+    usual = dict(train.Setup().sizes)
+    for word in filter(None, given.split(",")):
+        name, _, value = word.strip().partition("=")
+        if name not in usual or not value.isdigit() or int(value) < 1:
+            raise click.ClickException(f"`{word.strip()}` is no size: the sizes are {', '.join(usual)}, as in N=2,d_model=64")
+        usual[name] = int(value)
+    return usual
 
 
 def _rounded(slopes: dict[str, float | None]) -> dict[str, float | None]:

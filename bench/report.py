@@ -161,6 +161,40 @@ def plots(rows: Sequence[Row], folder: Path) -> list[Path]:
     return out
 
 
+def training(rows: Sequence[Row]) -> Table:
+    """Each that was trained: where its losses began and ended, the time of a step, and its distance from the last."""
+    told = "loss in nats a byte; apart: the largest difference from the last line's curve; speed: times as fast, median over steps"
+    out = Table(box=None, pad_edge=False, caption=told, caption_justify="left")
+    out.add_column("trained")
+    for heading in ("steps", "first loss", "last loss", "apart", "a step", "speed"):
+        out.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        first, *_, last = (row["losses"][0], *row["losses"])
+        out.add_row(row["rival"], str(row["steps"]), f"{first:.4f}", f"{last:.4f}", f"{row['apart']:.1e}", duration(row["seconds"]),
+                    f"{row['ratio']:.2f}×")
+    return out
+
+
+def curves(rows: Sequence[Row], file: Path) -> Path:
+    """The losses over the steps, and below them how far each is from the last."""
+    figure, (above, below) = pyplot.subplots(2, 1, figsize=(7, 6), sharex=True, layout="constrained", height_ratios=(3, 1))
+    beside = rows[-1]
+    for number, row in enumerate(rows):
+        above.plot(row["losses"], label=row["rival"], color=f"C{number}", linewidth=3 - number, linestyle=("-", "--")[number % 2])
+        if row is not beside:
+            far = [max(abs(a - b), 1e-9) for a, b in zip(row["losses"], beside["losses"], strict=True)]
+            below.plot(far, color=f"C{number}", linewidth=1)
+    above.set(title=f"{beside['case']}, {beside['dtype']}, torch {beside['machine']['torch']}", ylabel="loss, nats a byte")
+    above.legend()
+    below.set(yscale="log", xlabel="step", ylabel="difference")
+    for axes in (above, below):
+        axes.grid(True, alpha=0.3)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, dpi=110)
+    pyplot.close(figure)
+    return file
+
+
 def _label(rival: str, slope: float | None) -> str:
     title = RIVALS[rival].title if rival in RIVALS else rival
     return title if slope is None else f"{title}, T^{slope:.2f}"
