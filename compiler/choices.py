@@ -27,11 +27,13 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Choices:
     """What is not mathematics. `narrow`: every product of half inputs may be rounded to their type, for speed; `rows` are
-    the kernels of a library that may be called.
+    the kernels of a library that may be called. `ordered`: the back end runs the tiles of a kernel one after the other, so that
+    each may add to what those before it made.
     """
 
     narrow: bool = False
     rows: tuple[Row, ...] = ()
+    ordered: bool = False
 
 
 PLAIN = Choices()

@@ -247,11 +247,15 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A value written to a buffer; `axes` are those of the value in the order of the buffer's slots."""
+    """A value written to a buffer; `axes` are those of the value in the order of the buffer's slots.
+
+    With a `merge` (a fold) it is the share of one tile: the buffer holds the fold of all shares.
+    """
 
     buffer: str
     value: str
     axes: tuple[tuple[str, ...], ...]
+    merge: str = ""
 
 
 @dataclass(frozen=True, slots=True)

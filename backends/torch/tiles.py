@@ -6,16 +6,16 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from einc.backends.host.code import SUM, Code
-from einc.backends.host.contractions import element
 from einc.backends.host.lets import masks_only
 from einc.backends.host.lets import uses as reads
 from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.memory import allot
 from einc.backends.torch.resumed import begin, go_on, left_over, resume
+from einc.backends.torch.stores import merged, results, write_store
 from einc.backends.writer import Writer, identifier, sized
 from einc.indices import Extent, number
-from einc.plan import Axis, Before, Dot, Kernel, Let, Load, Module, Place, Scalar, Select, Store, arguments
+from einc.plan import Axis, Before, Dot, Kernel, Let, Load, Module, Place, Scalar, Select, arguments
 
 _TILE = 21  # log2 of the elements that a tile's largest value may have
 _PASSED = 18  # and of one that is only gone over point by point and summed, where the pages of each new value cost most
@@ -28,7 +28,7 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
         scribe.widened = _meets_wide(module, kernel)
         _lets(module, kernel, body, scribe, uses, {let.name for let in kernel.lets})
         for store in kernel.stores:
-            _store(module, kernel, store, body, scribe)
+            write_store(module, kernel, store, body, scribe)
         return
     for text in kernel.texts:
         body(f"# {text}")
@@ -43,7 +43,7 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
         scribe.inside = True
         _streaming(module, kernel, kernel.stream, body, scribe, uses, parts)
         for store in kernel.stores:
-            _store(module, kernel, store, body, scribe)
+            write_store(module, kernel, store, body, scribe)
         return
     low, high = (scribe.names.fresh(f"{identifier(grid.name)}{n}") for n in (0, 1))
     rows = _tile_lengths(kernel, grid, body, scribe)
@@ -58,11 +58,12 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
     else:
         _streaming(module, kernel, kernel.stream, body, scribe, uses, parts)
     for store in kernel.stores:
-        _store(module, kernel, store, body, scribe)
+        write_store(module, kernel, store, body, scribe)
     if kernel.resumed is not None:
         _lets(module, kernel, body, scribe, uses, left)
         resume(kernel.resumed, body, scribe)
     body.close()
+    merged(module, kernel, body)
 
 
 def _meets_wide(module: Module, kernel: Kernel) -> bool:
@@ -99,11 +100,7 @@ def _prepare(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> No
     for name in dict.fromkeys(b for b in loaded if module.buffers[b].kind == "real"):
         scribe.casts[name] = scribe.names.fresh(f"{name}_wide")
         body(f"{scribe.casts[name]} = {identifier(name)}.to(wide)")
-    for store in kernel.stores:
-        buffer = module.buffers[store.buffer]
-        shape = ", ".join(sized(s.extent) for s in buffer.sets)
-        made = f"torch.empty(({shape}{',' * (len(buffer.sets) == 1)}), dtype={element(buffer)}, device=device)"
-        body(f"{identifier(store.buffer)} = {made}")
+    results(module, kernel, body)
 
 
 def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scribe) -> str:
@@ -339,46 +336,3 @@ def _wanted(op: object) -> str:
         return f"{op.buffer}_tile"
     axis = getattr(op, "axis", None)
     return identifier(axis) if isinstance(axis, str) else "x"
-
-
-def _store(module: Module, kernel: Kernel, store: Store, body: Writer, scribe: Scribe) -> None:
-    """A value into its buffer, its axes in the buffer's order and its composites flat."""
-    let = scribe.lets[store.value]
-    code = scribe.value(store.value) if store.value in scribe.variables else scribe.statement(let)
-    flat = tuple(a for axes in store.axes for a in axes)
-    text = code.at(9)
-    if let.axes != flat:
-        text = f"{text}.permute({', '.join(str(let.axes.index(a)) for a in flat)})"
-    cut = [len(axes) > 1 and scribe.inside and any(a in scribe.ranges for a in axes) for axes in store.axes]
-    target, dim = identifier(store.buffer), 0
-    for axes, apart in zip(store.axes, cut, strict=True):
-        if apart:  # a tile of one of its parts: the buffer is split, not the value made flat
-            target += f".unflatten({dim}, ({', '.join(sized(kernel.axis(a).set.extent) for a in axes)}))"
-        elif len(axes) > 1:
-            text += f".flatten({dim}, {dim + len(axes) - 1})"
-        dim += len(axes) if apart else 1
-    buffer = module.buffers[store.buffer]
-    scribe.owned.stored(store.buffer)
-    if scribe.inside:
-        if not store.axes:
-            body(f"{target}.copy_({text})")
-            return
-        pairs = zip(store.axes, cut, strict=True)
-        places = [place for axes, apart in pairs for place in (axes if apart or len(axes) == 1 else ("",))]
-        slices = [":".join(scribe.ranges[p]) if p in scribe.ranges else ":" for p in places]
-        while slices and slices[-1] == ":":
-            slices.pop()
-        body(f"{target}[{', '.join(slices) or '...'}] = {text}")
-        return
-    if let.text:
-        body(f"# {let.text}")
-    kind = element(buffer)
-    if let.kind == "scalar":
-        text = f"torch.as_tensor({code.text}, dtype={kind}, device=device)"
-    elif buffer.kind != "exact" or let.kind != "exact":
-        shared = buffer.role == "output" and not code.fresh and isinstance(let.op, Load)
-        copied = ", copy=True" if shared else ""  # a result is never a caller's tensor
-        text = f"{text if flat != let.axes or len(flat) != len(store.axes) else code.at(9)}.to({kind}{copied})"
-    else:
-        text = text if text != code.at(9) else code.text
-    body.statement(f"{identifier(store.buffer)} = ", text)

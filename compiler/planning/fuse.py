@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from einc.indices import OPEN, Index
 from einc.planning.rows import relettered, rows
+from einc.planning.split import needed, split
 from einc.planning.stream import stream
 from einc.planning.virtual import folded_away, open_of, plain_subs, unstored
 from einc.simplify import picked
@@ -39,8 +40,11 @@ class Group:
     along: Index | None = None  # of rows that stay whole in a tile
 
 
-def groups(program: NormalProgram) -> list[Group]:
-    """The program cut into kernels; an equation that fuses with nothing is a group of its own."""
+def groups(program: NormalProgram, ordered: bool = False) -> list[Group]:
+    """The program cut into kernels; an equation that fuses with nothing is a group of its own.
+
+    `ordered`: the tiles of a kernel run one after the other.
+    """
     kept = {key for _, key in program.outputs}
     virtual = unstored(program, kept)
     barred: Pairs = frozenset()
@@ -56,7 +60,9 @@ def groups(program: NormalProgram) -> list[Group]:
     for members in made:
         unified = _unified(members, virtual, barred)
         assert unified is not None
-        out += _split(unified, virtual & {e.target for e in members})
+        mine = virtual & {e.target for e in members}
+        out += [Group(x, mine & {e.target for e in x}) for x in split(program, unified, mine, ordered)] if mine else [
+            Group(tuple(unified), mine)]
     return _ordered(_in_rows(program, _apart(out)))
 
 
@@ -74,33 +80,6 @@ def _in_rows(program: NormalProgram, made: list[Group]) -> list[Group]:
     return [*(g for g in made if g.equations[0].target not in shared or g.virtual), *out]
 
 
-def _split(members: list[Equation], virtual: frozenset[str]) -> list[Group]:
-    """A kernel for each index that is folded away; each computes for itself the virtual values it needs."""
-    if not virtual:
-        return [Group(tuple(members), virtual)]
-    owner: dict[str, frozenset[str]] = {}
-    for equation in members:
-        if equation.target in virtual:
-            continue
-        if isinstance(equation.body, Fold):
-            owner[equation.target] = frozenset(b.name for b in equation.body.bound)
-        else:
-            owner[equation.target] = next((owner[r.tensor] for r in reads(equation.body) if r.tensor in owner), frozenset())
-    return [_kernel_of(members, virtual, {t for t, k in owner.items() if k == key}) for key in dict.fromkeys(owner.values())]
-
-
-def _kernel_of(members: Iterable[Equation], virtual: frozenset[str], wanted: set[str]) -> Group:
-    """Some of the stored values, with the virtual ones that they need."""
-    by = {e.target: e for e in members}
-    wanted, stack = set(wanted), list(wanted)
-    while stack:
-        here = by[stack.pop()]
-        new = [r.tensor for term in (here.body, here.domain) for r in reads(term) if r.tensor in virtual and r.tensor not in wanted]
-        wanted.update(new)
-        stack += new
-    return Group(tuple(e for e in by.values() if e.target in wanted), frozenset(wanted) & virtual)
-
-
 def _apart(made: list[Group]) -> list[Group]:
     """The groups such that none waits for another that waits for it: what needs another group's results comes in one after it."""
     while True:
@@ -114,8 +93,9 @@ def _apart(made: list[Group]) -> list[Group]:
                 if any(r in late or owner.get(r) in behind for r in _read(equation)):
                     late.add(equation.target)
             if 0 < len(rest := [t for t in stored if t not in late]) < len(stored):
-                parts = (set(rest), {t for t in stored if t in late})
-                made = [*made[:n], *(_kernel_of(group.equations, group.virtual, part) for part in parts), *made[n + 1 :]]
+                by, parts = {e.target: e for e in group.equations}, (set(rest), {t for t in stored if t in late})
+                inner = (needed(by, group.virtual, part) for part in parts)
+                made = [*made[:n], *(Group(x, group.virtual & {e.target for e in x}) for x in inner), *made[n + 1 :]]
                 break
         else:
             return made

@@ -57,7 +57,7 @@ class Chunks:
 class Streamed:
     """The equations of one pass over `index`, and what it carries. Empty carries: the folds stay as they are.
 
-    `before` are the names under which a tile reads what the tiles before it carried.
+    `before` are the names under which a tile reads what the tiles before it carried; of `grid` each tile has a share.
     """
 
     equations: tuple[Equation, ...]
@@ -67,3 +67,4 @@ class Streamed:
     base2: bool = False
     before: Mapping[str, str] = field(default_factory=dict)
     chunks: Chunks | None = None
+    grid: Index | None = None

@@ -20,6 +20,7 @@ from einc.plan import (
     Module,
     Role,
     Runs,
+    Store,
     arguments,
 )
 from einc.planning.associate import Candidate, as_written, associate, samples
@@ -40,6 +41,7 @@ from einc.planning.ranges import reach
 from einc.planning.repeated import repeated
 from einc.planning.runs import Run, paired, shared
 from einc.planning.scans import Scanning, exactly
+from einc.planning.shares import nested, shares
 from einc.planning.storage import buffers_of, indices_of, lengths_of, sets_of, sizes_of, with_parts, without_copies
 from einc.planning.stream import stream
 from einc.planning.virtual import peeled
@@ -112,13 +114,13 @@ def _module(
 
 def _cut_up(candidate: Candidate, choices: Choices) -> Cut:
     """The steps of one program."""
-    program = with_matrices(candidate.program)
+    program = nested(with_matrices(candidate.program))
     buffers = buffers_of(program)
     equations = {e.target: e for e in program.equations}
     steps: list[Leaf] = []
     keys: list[tuple[str, IndexSet]] = []
     stored = set(buffers)
-    made = groups(program)
+    made = groups(program, choices.ordered)
     runs = shared(made, [_tiled(g) for g in made], buffers)
     for run in runs.values():
         buffers[run.target] = _along_runs(buffers[run.target], run)
@@ -186,12 +188,12 @@ def _tiled(group: Group) -> bool:
 def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
     program, buffers, runs = whole.program, whole.buffers, whole.runs
     cut = _tiled(group)
-    passed, texts = _passed(program, group, kept, runs)
+    passed, texts = _passed(whole, group, kept)
     made = frozenset([*(e.target for e in passed.equations), *passed.before]) - {e.target for e in group.equations}
     prefixes, chunks = alone(group.equations) if not cut else {}, passed.chunks
     group = replace(group, equations=passed.equations)
     indices = list(dict.fromkeys(i for e in group.equations for i in indices_of(e)))
-    grid = chunks.found.along if chunks else _grid(group, indices, kept) if cut else None
+    grid = chunks.found.along if chunks else passed.grid or _grid(group, indices, kept) if cut else None
     folded = [i for i in indices if any(isinstance(e.body, Fold) and i in e.body.bound for e in group.equations)]
     order = _axis_order(group, indices, grid, folded, cut)
     inner = {**whole.equations, **{e.target: e for e in group.equations}}
@@ -228,9 +230,14 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
     }
     lengths = {chunks.found.along.name: chunks.length} if chunks else {}
     axes = tuple(Axis(a, work.sets[a], role.get(a, "whole"), bounds.get(a), lengths.get(a)) for a in order if a in work.sets)
+<<<<<<< HEAD
     work.stores = [s for s in work.stores if s.buffer in kept]
     wide = {k for k, b in buffers.items() if b.kind == "wide"}
     lets = loosened(_live(work), work.stores, wide, whole.choices.narrow)
+=======
+    work.stores = [replace(s, merge=_merged(group, s, grid)) for s in work.stores if s.buffer in kept]
+    lets = loosened(_live(work), work.stores, whole.choices.narrow)
+>>>>>>> 7d09b8f (Folds over the axis of the tiles: each tile has a share, and nothing of T squared is formed (torch))
     largest = _largest(lets, work) if cut else ()
     visited = {(i.name, grid.name): points(_common(group, i), i, grid) for i in folded if grid is not None and i != grid}
     visited = chunks.visited() if chunks else visited
@@ -240,24 +247,35 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
     return Kernel(group.equations[-1].target, axes, lets, tuple(work.stores), tuple(texts.values()), notes, cost, largest)
 
 
+def _merged(group: Group, store: Store, grid: Index | None) -> str:
+    """The fold that merges what each tile stores: that of a result without the tiles' axis."""
+    body = next(e.body for e in group.equations if e.target == store.buffer)
+    apart = grid is not None and all(grid.name not in axes for axes in store.axes)
+    return body.op if apart and isinstance(body, Fold) else ""
+
+
 def _kept(program: NormalProgram, group: Group, made: list[Group]) -> frozenset[str]:
     """What other groups read: values that are not stored stand in each group that needs them."""
     outside = {r.tensor for g in made if g is not group for e in g.equations for r in [*reads(e.body), *reads(e.domain)]}
     return frozenset(outside | {key for _, key in program.outputs}) - group.virtual
 
 
-def _passed(program: NormalProgram, group: Group, kept: frozenset[str], runs: dict[str, Run]) -> tuple[Streamed, dict[str, str]]:
+def _passed(whole: _Whole, group: Group, kept: frozenset[str]) -> tuple[Streamed, dict[str, str]]:
     """The equations of the pass that the group makes, and their texts."""
+    program, runs, choices = whole.program, whole.runs, whole.choices
     passed, taken = Streamed(group.equations, None, ()), frozenset(program.tensors)
     if group.along is None and _tiled(group):  # in tiles that carry a state, or in one pass over what is folded
-        inside = None if _infinite(program, group) else chunked(group.equations, group.virtual, taken)
-        passed = inside or stream(group.equations, group.virtual, kept, taken)
+        shared = shares(group.equations, kept, taken, choices.ordered)
+        inside = None if shared or _infinite(program, group) else chunked(group.equations, group.virtual, taken)
+        made = shared.passed if shared else group.equations
+        passed = inside or stream(made, group.virtual, kept | shared.rows if shared else kept, taken)
+        passed = shared.joined(passed) if shared else passed
     passed = replace(passed, equations=tuple(map(_told, passed.equations)))
     texts = _texts(program, passed)
     passed = exactly(passed) if passed.chunks else in_base_two(passed, group.virtual, kept)
-    made = frozenset([*(e.target for e in passed.equations), *passed.before])
+    new = frozenset([*(e.target for e in passed.equations), *passed.before])
     mine = [r for run in runs.values() if (r := run.within(passed.equations)) is not None]
-    return replace(passed, equations=paired(passed.equations, mine, (group.virtual | made) - kept)), texts
+    return replace(passed, equations=paired(passed.equations, mine, (group.virtual | new) - kept)), texts
 
 
 def _told(equation: Equation) -> Equation:

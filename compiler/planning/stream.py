@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from einc.finishing import over_nothing
@@ -89,7 +90,7 @@ class _Pass(Moving):
             raise Entangled(body)
         elif isinstance(body, Fold):
             self._fold(equation, body)
-        elif self.index in free_indices(body) and (self._holds(body) or exponent(spelled(body))[0] is not None):
+        elif self.index in free_indices(body) and (self._holds(body) or unbounded(body, self.out)):
             self.opened[equation.target] = replace(equation, body=body)
         elif self._holds(body):
             self.held.add(equation.target)
@@ -157,7 +158,7 @@ class _Pass(Moving):
             if not isinstance(equation.body, Fold) or not FOLDS[equation.body.op].linear:
                 continue
             power, rest = exponent(equation.body.body)
-            if power is None or sign(simplify(Apply("neg", (power,))), self.out) != UNKNOWN:
+            if power is None or not _grows(power, self.out):
                 continue
             reference = self._reference(equation, power)
             shifted = Apply("sub", (power, self._result(reference)))
@@ -313,6 +314,16 @@ def exponent(body: Term) -> tuple[Term | None, tuple[Term, ...]]:
     if not powers:
         return None, rest
     return powers[0] if len(powers) == 1 else simplify(Apply("add", tuple(powers))), rest
+
+
+def unbounded(body: Term, equations: Mapping[str, Equation]) -> bool:
+    """Whether an exponential stands in a product whose exponent has no bound above that is known."""
+    power, _ = exponent(spelled(body))
+    return power is not None and _grows(power, equations)
+
+
+def _grows(power: Term, equations: Mapping[str, Equation]) -> bool:
+    return sign(simplify(Apply("neg", (power,))), equations) == UNKNOWN
 
 
 def _finished(term: Term) -> Term:

@@ -73,7 +73,7 @@ def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> f
     equations = {e.target: e for e in program.equations}
     found: set[str] = set()
     refused = kept | {r.tensor for e in program.equations if picked(e) for r in reads(e.body)}
-    refused |= {e.target for e in program.equations if picked(e)}
+    refused |= {e.target for e in program.equations if picked(e) or _settled(e)}
     for equation in program.equations:
         for read in [*reads(equation.body), *reads(equation.domain)]:
             if read.tensor in equations and not plain_subs(read) and not lenient:
@@ -85,8 +85,9 @@ def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> f
             for read in reads(equation.body.body):
                 letters = free_indices(read)
                 wider = len(_placed(stay)) > 1 and bool(letters & set(equation.body.bound))
-                if read.tensor in equations and (letters & gone or wider) and stay <= letters and (
-                        stay or not _is_row(equations[read.tensor])):
+                inner = equations.get(read.tensor)
+                holds = (letters & gone or wider) and stay <= letters and (bool(stay) or inner is None or not _is_row(inner))
+                if inner is not None and (holds or (letters & gone and _of_points(inner, read))):
                     found.add(read.tensor)
     grew = True
     while grew:
@@ -112,8 +113,20 @@ def _is_row(equation: Equation) -> bool:
     return len(open_of(equation.indices)) < 2 and bool(open_of(bound_indices(equation.body)))
 
 
+def _settled(equation: Equation) -> bool:
+    """A fold over places of which none is left: small, whatever reads it."""
+    body = equation.body
+    return isinstance(body, Fold) and bool(_placed(body.bound)) and not _placed(equation.indices)
+
+
 def _placed(indices: Iterable[Index]) -> set[Index]:
     return {i for i in indices if i.set.cls in _PLACES}
+
+
+def _of_points(inner: Equation, read: Read) -> bool:
+    """Whether a value has a number for each pair of places, and is made of their numbers alone."""
+    alone = not isinstance(inner.body, Fold) and not any(True for _ in reads(inner.body))
+    return alone and plain_subs(read) and len(_placed(free_indices(read))) > 1
 
 
 def _of_a_tile(inner: Equation, read: Read, lost: set[Index]) -> bool:

@@ -1,0 +1,164 @@
+"""Folds over the axis that is cut in tiles: each tile has a share of the result, and the shares are merged.
+
+A fold over both axes of a tile is one over its rows of what the pass folds along each of them, so that nothing of the size
+of both is stored. What else such a fold runs over, heads say, is folded afterwards, over a small stored result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from einc.folds import FOLDS
+from einc.indices import Index
+from einc.planning.cost import nominal
+from einc.planning.fills import surely_finite
+from einc.planning.passes import Streamed
+from einc.planning.ranges import nonempty
+from einc.planning.stream import unbounded
+from einc.planning.virtual import unstored
+from einc.simplify import factors, product
+from einc.spelling import unused
+from einc.terms import (
+    TRUE,
+    Equation,
+    Fold,
+    NormalProgram,
+    Position,
+    Read,
+    Tensor,
+    both,
+    conjuncts,
+    free_indices,
+    reads,
+    slot_of,
+)
+
+PLACES = frozenset({"time", "vocab"})
+
+
+def nested(program: NormalProgram) -> NormalProgram:
+    """Folds of unstored values over positions and more: over the positions first, each on its own."""
+    virtual = unstored(program, {key for _, key in program.outputs})
+    wide = {e.target for e in program.equations if e.target in virtual and sum(i.set.cls in PLACES for i in e.indices) > 1}
+    tensors, out = dict(program.tensors), list[Equation]()
+    for equation in program.equations:
+        body = equation.body
+        if isinstance(body, Fold) and not FOLDS[body.op].ordered and any(r.tensor in wide for r in reads(body.body)):
+            inner, equation = _apart(equation, body, unused(f"{equation.target}_each", tensors))
+            if inner is not None:
+                tensors[inner.target] = Tensor(inner.target, inner.target, tuple(map(slot_of, inner.indices)), "local")
+                out.append(inner)
+        out.append(equation)
+    return replace(program, tensors=tensors, equations=tuple(out))
+
+
+def _apart(equation: Equation, fold: Fold, name: str) -> tuple[Equation | None, Equation]:
+    """The fold over positions, and the one of its results over the rest; the equation as it is if there is no rest."""
+    places = tuple(b for b in fold.bound if b.set.cls in PLACES)
+    rest = tuple(b for b in fold.bound if b not in places)
+    if not places or not rest:
+        return None, equation
+    here = [c for c in conjuncts(fold.domain) if free_indices(c) & set(places)]
+    later = [c for c in conjuncts(fold.domain) if c not in here]
+    used = free_indices(fold.body) | free_indices(both(*here))
+    if not set(rest) <= used:
+        return None, equation
+    indices = [*rest, *(i for i in equation.indices if i in used)]
+    axes = tuple(map(Position, indices))
+    exists = both(*(c for c in conjuncts(equation.domain) if free_indices(c) <= set(indices)))
+    inner = Equation(name, axes, exists, Fold(fold.op, places, both(*here), fold.body))
+    return inner, replace(equation, body=Fold(fold.op, rest, both(*later), Read(name, axes)))
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A kernel's equations once its tiles are cut along `grid`: those of the pass, and those that give a tile's share.
+
+    `late` shares are made after the pass, of rows that it made; `direct` ones in each of its steps, of what stands `beside`.
+    """
+
+    grid: Index
+    passed: tuple[Equation, ...]
+    late: tuple[Equation, ...]
+    direct: tuple[Equation, ...] = ()
+    beside: tuple[Equation, ...] = ()
+
+    @property
+    def rows(self) -> frozenset[str]:
+        """What the pass makes for the shares after it."""
+        made = {e.target for e in self.passed}
+        return frozenset(r.tensor for e in self.late for r in reads(e.body) if r.tensor in made)
+
+    def joined(self, passed: Streamed) -> Streamed:
+        """The pass, in it the values that direct shares need, and the shares."""
+        known = {e.target for e in passed.equations}
+        beside = (e for e in self.beside if e.target not in known)
+        return replace(passed, equations=(*passed.equations, *beside, *self.direct, *self.late), grid=self.grid)
+
+
+def shares(equations: tuple[Equation, ...], kept: frozenset[str], taken: Iterable[str], ordered: bool) -> Shares | None:
+    """How the results of a kernel fold the axis of its tiles away; None where all keep a place, or no axis serves all.
+
+    Where tiles run in `order`, a result may keep the axis of the pass: each step adds to its own part of it.
+    """
+    stored = [e for e in equations if e.target in kept]
+    if any(all(i in e.indices for e in stored) for i in stored[0].indices if i.set.cls in PLACES):
+        return None
+    bound = dict.fromkeys(i for e in stored for i in (*e.indices, *_bound(e)) if i.set.cls in PLACES)
+    fitting = [g for g in bound if all(g in e.indices or _folds(e, g, stored, ordered) for e in stored)]
+    if not fitting:
+        return None
+    grid = max(fitting, key=lambda i: (sum(i in e.indices for e in stored), nominal(i.set)))
+    names, passed, late, direct = set(taken), list[Equation](), list[Equation](), list[Equation]()
+    for equation in equations:
+        body = equation.body
+        if not isinstance(body, Fold) or equation.target not in kept or grid in equation.indices:
+            passed.append(equation)
+        elif body.bound == (grid,):
+            direct.append(equation)
+        else:
+            row, share = _by_rows(equation, body, grid, unused(f"{equation.target}_row", names))
+            names.add(row.target)
+            passed.append(row)
+            late.append(share)
+    beside = _behind(direct, equations, kept)
+    by = {e.target: e for e in equations}
+    return None if any(unbounded(e.body, by) for e in beside) else Shares(grid, tuple(passed), tuple(late), tuple(direct), beside)
+
+
+def _by_rows(equation: Equation, fold: Fold, grid: Index, name: str) -> tuple[Equation, Equation]:
+    """The fold along each row of the tile, and over the rows what is made of it; what does not run along a row scales it."""
+    over = tuple(b for b in fold.bound if b != grid)
+    outer = [f for f in factors(fold.body) if FOLDS[fold.op].linear and grid in free_indices(f) and not free_indices(f) & set(over)]
+    outer = [f for f in outer if nonempty(fold.domain, over, (*equation.indices, grid)) or surely_finite(f, {})]
+    inner = product(tuple(f for f in factors(fold.body) if f not in outer)) if outer else fold.body
+    used = free_indices(inner) | free_indices(fold.domain)
+    axes = (*(Position(i) for i in equation.indices if i in used), Position(grid))
+    row = Equation(name, axes, equation.domain, replace(fold, bound=over, body=inner))
+    return row, replace(equation, body=Fold(fold.op, (grid,), TRUE, product((*outer, Read(name, axes)))))
+
+
+def _bound(equation: Equation) -> tuple[Index, ...]:
+    return equation.body.bound if isinstance(equation.body, Fold) else ()
+
+
+def _folds(equation: Equation, grid: Index, stored: Iterable[Equation], ordered: bool) -> bool:
+    """Whether a result is made of the shares of tiles: folded over both axes, or over the rows where tiles run in order."""
+    bound = _bound(equation)
+    if bound == (grid,):
+        passed = {b for e in stored for b in _bound(e) if b.set.cls in PLACES} - {grid}
+        return ordered and len(passed) == 1 and passed <= set(equation.indices)
+    return grid in bound and len(bound) == 2 and all(b.set.cls in PLACES for b in bound)
+
+
+def _behind(wanted: Iterable[Equation], source: tuple[Equation, ...], kept: frozenset[str]) -> tuple[Equation, ...]:
+    """The values that some equations are made of and that are not kept."""
+    by = {e.target: e for e in source if e.target not in kept}
+    found: set[str] = set()
+    stack = list(wanted)
+    while stack:
+        new = {r.tensor for r in reads(stack.pop().body) if r.tensor in by} - found
+        found |= new
+        stack += [by[name] for name in new]
+    return tuple(e for e in source if e.target in found)

@@ -1,0 +1,80 @@
+"""Folds over the axis of the tiles: the same as the interpreter says, twice the same bits, and memory that grows with T alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from helpers import arrays, assert_close, called, meaning, module_of, plan_of, tensors, typed_of
+from programs import Case
+
+from einc.plan import Kernel, leaves
+from einc.planning.cost import size_of
+
+TILES = [None, (3, 5), (5, 2), (1, 1)]
+SIZES = {"T": 11, "H": 3, "D": 5, "R": 4, "G": 2, "N": 2, "W": 3}
+HEAD = """
+    index h : head(H)
+    index t, s : time(T)
+    index d, k : feature(D)
+    index r : feature(R)
+    input Q_{h t}^k, K_{h s}^k, V_{h s}^d, Y_{h t}^d, Δ_{h t}
+"""
+TILE = HEAD + """
+    mask P_{h t s} : s ≤ t
+    P_{h t s} = exp(Q_{h t}^k K_{h s k} - 20)
+    U_{h t s} = P_{h t s} (V_{h s}^d Y_{h t d} - Δ_{h t})
+"""
+FREE = HEAD + """
+    mask U_{h t s} : s ≤ t
+    U_{h t s} = tanh(Q_{h t}^k K_{h s k}) (V_{h s}^d Y_{h t d} - Δ_{h t})
+"""
+TEXTS = {
+    "slope": TILE + "output m_h = Σ_t Σ_s U_{h t s} (t - s) : all",
+    "scalar": TILE + "output c = Σ_h Σ_t Σ_s U_{h t s} : all",
+    "both": TILE + "output m_h = Σ_t Σ_s U_{h t s} (t - s) : all\noutput c = Σ_h Σ_t Σ_s U_{h t s} : all",
+    "beside_rows": TILE + "output z_{h t}^k = Σ_s U_{h t s} K_{h s}^k : all\noutput c = 3 Σ_h Σ_t Σ_s U_{h t s} : all",
+    "scaled": TILE + "output m_h = 1/√D Σ_t Σ_s U_{h t s} (t - s) : all",
+    "greatest": FREE + "output m_h = max_{t} max_{s ≤ t} U_{h t s} : all\noutput n = min_{h} min_{t} min_{s ≤ t} U_{h t s} : all",
+    "matrix": FREE + "output w_h^{d k} = Σ_t Σ_s U_{h t s} Y_{h t}^d K_{h s}^k : all",
+    "bounded": FREE + "output m_h = Σ_t Σ_s U_{h t s} (t - s) : all\noutput z_{h t}^k = Σ_s U_{h t s} K_{h s}^k : all",
+    "strip": FREE.replace("s ≤ t", "s ∈ (t - W, t]").replace("index r", "dim W\n    index r") +
+    "output m_h = Σ_t Σ_s U_{h t s} (t - s) : all",
+    "whole": FREE.replace("mask U_{h t s} : s ≤ t", "mask U_{h t s} : all") + "output c = Σ_h Σ_t Σ_s U_{h t s} : all",
+    "batches": """
+    index n : batch(N)
+    index h : head(H)
+    index t, s : time(T)
+    index k : feature(D)
+    input Q_{n h t}^k, K_{n h s}^k
+    weight m_h
+    mask U_{n h t s} : s ≤ t
+    U_{n h t s} = tanh(Q_{n h t}^k K_{n h s k} - m_h (t - s))
+    output g_h = Σ_n Σ_t Σ_s (1 - U_{n h t s} U_{n h t s}) (s - t) : all
+    """,
+}
+CASES = [Case(name, text, {k: v for k, v in SIZES.items() if f"({k})" in text or f"dim {k}" in text})
+         for name, text in TEXTS.items()]
+each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+@each
+def test_shares_are_what_the_interpreter_says(case: Case) -> None:
+    """Whatever the tiles, and twice the same bits."""
+    program = typed_of(case)
+    for seed, sizes in enumerate([dict(case.sizes), *({**case.sizes, "T": n} for n in (0, 1, 37))]):
+        inputs = arrays(program, sizes, case.ranges, seed)
+        want = meaning(program, inputs, sizes)
+        for tiles in TILES:
+            found = [called(module_of(case, tiles), program, tensors(inputs), sizes) for _ in range(2)]
+            assert_close(found[0], want)
+            assert all(torch.equal(a, b) for a, b in zip(found[0].values(), found[1].values(), strict=True))
+
+
+@each
+def test_memory_grows_with_the_length_alone(case: Case) -> None:
+    """No buffer has T twice, and what holds both axes of a tile is formed tile by tile."""
+    module = plan_of(case)
+    powers = [p for b in module.buffers.values() for mono, _ in size_of(b).terms for name, p in mono if name == "T"]
+    assert max(powers) == 1
+    kernels = [s for s in leaves(module.steps) if isinstance(s, Kernel)]
+    assert kernels and all(k.grid is not None for k in kernels if sum(a.set.cls == "time" for a in k.axes) > 1)
