@@ -311,6 +311,11 @@ class Kernel:
         return next((a for a in self.axes if a.role == "grid"), None)
 
     @property
+    def merged(self) -> tuple[Store, ...]:
+        """Results of which each tile has a share."""
+        return tuple(s for s in self.stores if s.merge)
+
+    @property
     def resumed(self) -> Axis | None:
         """The axis that tile after tile goes through once: the tiles must come in order, for values pass from one to the next."""
         return next((a for a in self.axes if a.bound is not None and a.bound.resumes), None)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from helpers import arrays, assert_close, called, meaning, module_of, plan_of, tensors, typed_of
 from programs import Case
+from triton_modes import interpreted, tiled
 
+from einc import front
 from einc.plan import Kernel, leaves
 from einc.planning.cost import size_of
 
+NEAR = 1e-9  # sums in another order
 TILES = [None, (3, 5), (5, 2), (1, 1)]
 SIZES = {"T": 11, "H": 3, "D": 5, "R": 4, "G": 2, "N": 2, "W": 3}
 HEAD = """
@@ -78,3 +83,27 @@ def test_memory_grows_with_the_length_alone(case: Case) -> None:
     assert max(powers) == 1
     kernels = [s for s in leaves(module.steps) if isinstance(s, Kernel)]
     assert kernels and all(k.grid is not None for k in kernels if sum(a.set.cls == "time" for a in k.axes) > 1)
+
+
+# the same as GPU kernels
+
+
+@pytest.fixture
+def interpreter() -> Iterator[None]:
+    with interpreted():
+        yield
+
+
+@pytest.mark.usefixtures("interpreter")
+@each
+def test_kernels_leave_the_same_shares(case: Case) -> None:
+    program, source = typed_of(case), front.emit(plan_of(case), "triton")
+    for seed, (sizes, tiles) in enumerate([
+        (dict(case.sizes), (4, 8, 4, 1)), ({**case.sizes, "T": 37}, (16, 16, 4, 1)), ({**case.sizes, "T": 37}, None),
+        ({**case.sizes, "T": 1}, (16, 16, 4, 1)), ({**case.sizes, "T": 0}, None),
+    ]):
+        inputs = arrays(program, sizes, case.ranges, seed)
+        function = tiled(source, plan_of(case).name, None if tiles is None else lambda kind, *_, tiles=tiles: tiles)
+        found = [called(function, program, tensors(inputs), sizes) for _ in range(2)]
+        assert_close(found[0], meaning(program, inputs, sizes), NEAR)
+        assert all(torch.equal(a, b) for a, b in zip(found[0].values(), found[1].values(), strict=True))

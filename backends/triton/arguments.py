@@ -43,6 +43,7 @@ class Arguments:
     # tensors
 
     def pointer(self, buffer: str) -> str:
+        """The parameter of a buffer, or of what has been registered."""
         if buffer not in self.pointers:
             self.pointers[buffer] = identifier(buffer)
             self._strides(buffer, identifier(buffer), self.module.buffers[buffer].axes)
@@ -51,6 +52,14 @@ class Arguments:
     def _strides(self, buffer: str, pointer: str, letters: tuple[str, ...]) -> None:
         for slot, letter in enumerate(letters):
             self.strides[buffer, slot] = self.names.fresh(f"{pointer}_{identifier(letter)}")
+
+    def share(self, buffer: str) -> str:
+        """Where each tile leaves its share of a result; the key of that tensor, whose first axis are the tiles."""
+        key = f"{buffer} of each tile"
+        if key not in self.pointers:
+            self.pointers[key] = self.names.fresh(f"{identifier(buffer)}_shares")
+            self._strides(key, self.pointers[key], ("tile", *self.module.buffers[buffer].axes))
+        return key
 
     def running(self, key: str, of: str, wanted: str, text: str) -> str:
         """A tensor that the host derives from another."""

@@ -56,6 +56,7 @@ class Frame:
             total, block = self._total(dim), self.given.block(dim.name)
             self.counts[dim.name] = f"-(-{Folder.tight(extent_text(self.given, self.kernel, dim.axes))} // {block})"
             name = self.tiles[dim.name] = self.fresh(f"{dim.name}_tile")
+            self.scribe.tile = name if dim.role == "rows" else self.scribe.tile
             last = dim.role == "rows" and self._longest_last()
             digits.append((name, f"tl.cdiv({total}, {block})", " - 1 - {}  # the longest first" if last else ""))
         for axis in reversed(self.layout.programs):

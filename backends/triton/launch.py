@@ -14,12 +14,13 @@ from einc.backends.triton.loads import extent_text
 from einc.backends.triton.room import room
 from einc.backends.triton.room import text as polynomial
 from einc.backends.writer import Writer, folded, identifier, sized
-from einc.plan import Kernel
+from einc.plan import Kernel, Store
 
 _COLUMNS, _DEPTH = 256, 256  # the longest columns, and the longest depth of a product, that a tile holds whole
 _STEP = 64  # of a depth that it does not
 _ORDERED = 64  # columns where tiles go in order: programs are few, and each holds a state
 _FIXED = "\u00a0"  # a space at which no line is broken
+_STARTS = {"prod": "1", "max": "float('-inf')", "min": "float('inf')"}
 
 
 def launch(kernel: Kernel, page: Page) -> list[str]:
@@ -32,13 +33,16 @@ def launch(kernel: Kernel, page: Page) -> list[str]:
     for text in kernel.texts[-1:]:
         body(f"# {text}")
     for store in kernel.stores:
-        buffer = page.module.buffers[store.buffer]
-        shape = ", ".join(sized(s.extent) for s in buffer.sets)
-        memory = f"torch.empty(({shape}{',' * (len(buffer.sets) == 1)}), dtype={element(buffer)}, device=device)"
-        body(f"{identifier(store.buffer)} = {memory}")
+        if not store.merge:
+            body(f"{identifier(store.buffer)} = torch.empty({_memory(store, page)}")
     for parameter, text in made.arguments.prepared.items():
         body(f"{parameter} = {text}")
     blocks = _tile(kernel, made, page)
+    for store in kernel.merged:
+        name_of, (rows,) = _shares(made, store), (made.counts[d.name] for d in made.layout.dims if d.role == "rows")
+        start = "" if store.merge == "sum" else f", {_STARTS[store.merge]}"
+        tiles = _hosted(rows, blocks) if store.merge == "sum" else f"max(1, {_hosted(rows, blocks)})"
+        body(f"{name_of} = torch.{'full' if start else 'empty'}({_memory(store, page, tiles, start)}")
     count = _hosted(" * ".join(made.counts.values()) or "1", blocks)
     programs = page.names.fresh("programs") if count != "1" or made.joined is not None else "1"
     if programs != "1":
@@ -51,7 +55,24 @@ def launch(kernel: Kernel, page: Page) -> list[str]:
         lines += _shared(kernel, made, blocks, name, programs, page)
     if programs != "1":
         body.close()
+    for store in kernel.merged:
+        fold = {"max": "amax", "min": "amin"}.get(store.merge, store.merge)
+        kept = element(page.module.buffers[store.buffer]) != "dtype"
+        body(f"{identifier(store.buffer)} = {_shares(made, store)}.{fold}(0){'' if kept else '.to(dtype)'}")
     return lines
+
+
+def _memory(store: Store, page: Page, tiles: str = "", start: str = "") -> str:
+    """The shape of a result, or of the shares of it that tiles have, and the type of its elements."""
+    buffer = page.module.buffers[store.buffer]
+    extents = [tiles] * bool(tiles) + [sized(s.extent) for s in buffer.sets]
+    kind = element(buffer)
+    kind = "torch.promote_types(dtype, torch.float32)" if store.merge and kind == "dtype" else kind
+    return f"({', '.join(extents)}{',' * (len(extents) == 1)}){start}, dtype={kind}, device=device)"
+
+
+def _shares(made: Written, store: Store) -> str:
+    return made.arguments.pointers[made.arguments.share(store.buffer)]
 
 
 def _start(name: str, programs: str, values: list[str], page: Page) -> None:

@@ -50,10 +50,11 @@ class Layout:
 
 def layout(kernel: Kernel) -> Layout:
     """Programs and dimensions from what is stored, what is folded, and who shares which operand."""
-    folds = [let for let in kernel.lets if isinstance(let.op, Dot | Reduce | Scan)]
+    folds = [let for let in kernel.lets if isinstance(let.op, Dot | Reduce | Scan) and not _shares(kernel, let)]
     folded = {a for let in folds for a in over(let)}
     passed = _passed(kernel, folds, folded)
-    stored = [{a for axes in store.axes for a in axes} for store in kernel.stores]
+    stored = [{a for axes in store.axes for a in axes} | ({kernel.grid.name} if store.merge and kernel.grid else set())
+              for store in kernel.stores]
     free = [a.name for a in kernel.axes if all(a.name in s for s in stored) and a.name not in folded and a.name not in passed]
     grid = kernel.grid.name if kernel.grid is not None else None
     if kernel.resumed is not None and grid in free:
@@ -64,7 +65,7 @@ def layout(kernel: Kernel) -> Layout:
     common = [a for a in free if all(a in let.axes for let in heavy)]
     rows = _rows(kernel, common, grid)
     lacked = [a for a in common if any(a not in s for let in heavy for s in _operands(kernel, let)) and _products(kernel)]
-    columns = tuple(a for a in free if a not in rows and (a not in common or a in lacked))
+    columns = () if kernel.merged else tuple(a for a in free if a not in rows and (a not in common or a in lacked))
     taken = {*rows, *passed, *columns, *same}
     programs = tuple(a for a in common if a not in taken)
     dims = [Dim(_name(kernel, rows, "row"), rows, "rows")] if rows else []
@@ -75,7 +76,12 @@ def layout(kernel: Kernel) -> Layout:
 
 
 def _products(kernel: Kernel) -> list[Let]:
-    return [let for let in kernel.lets if product(kernel, let)]
+    return [let for let in kernel.lets if product(kernel, let) and not _shares(kernel, let)]
+
+
+def _shares(kernel: Kernel, let: Let) -> bool:
+    """Whether a let folds what is cut in tiles: each has its share."""
+    return bool(kernel.merged) and kernel.grid is not None and kernel.grid.name in over(let)
 
 
 def _operands(kernel: Kernel, let: Let) -> list[set[str]]:
@@ -131,7 +137,7 @@ def product(kernel: Kernel, let: Let) -> bool:
 
 def _rows(kernel: Kernel, common: list[str], grid: str | None) -> tuple[str, ...]:
     """The tiled axis, and beside it those that some operand of a product lacks as well as that axis."""
-    if kernel.resumed is not None and grid is not None:
+    if (kernel.resumed is not None or kernel.merged) and grid is not None:
         return (grid,)
     products = [_operands(kernel, let) for let in _products(kernel)]
     if not products:

@@ -44,6 +44,7 @@ class Reader:
     when: str = ""  # in a pass: the tiles that are masked, as a condition known to the compiler
     mark: tuple[int, int] | None = None  # the line, and its depth, before the loops of a pass
     hoisted: dict[str, str] = field(default_factory=dict)  # text -> its name there
+    tile: str = ""  # which tile of the rows the program has
 
     def __post_init__(self) -> None:
         self.lets: Mapping[str, Let] = {let.name: let for let in self.kernel.lets}
@@ -107,11 +108,13 @@ class Reader:
     def mask(self, dims: Shape, shape: Shape) -> str:
         return " & ".join(f"{self.inside[d.name]}{self.marks((d,), shape)}" for d in dims)
 
-    def _pointer(self, buffer: str, subs: tuple[Subscript, ...], shape: Shape) -> str:
+    def _pointer(self, buffer: str, subs: tuple[Subscript, ...], shape: Shape, tile: str = "") -> str:
         """Base, what moves in a pass, and the offsets of the tile; the first and the last stand before the loops."""
         pointer = self.arguments.pointer(buffer)
         parts: dict[tuple[bool, bool], list[str]] = {}
-        for slot, sub in enumerate(subs):
+        if tile:
+            parts[False, False] = [f"{tile} * {self.arguments.strides[buffer, 0]}"]
+        for slot, sub in enumerate(subs, bool(tile)):
             for step in self.steps(sub):
                 factors = [step.text + self.marks(step.shape, shape), step.times, self.arguments.strides[buffer, slot]]
                 parts.setdefault((bool(step.shape), step.moves), []).append(" * ".join(f for f in factors if f))
@@ -177,9 +180,12 @@ class Reader:
         shape = self.layout.shape(flat)
         subs = tuple(Along(axes[0]) if len(axes) == 1 else Packed(tuple(map(Along, axes)), tuple(self.sets[a] for a in axes))
                      for axes in store.axes)
-        pointer = self._pointer(store.buffer, subs, shape)
-        code = self.value(store.value)
-        kind = _ELEMENTS.get(self.module.buffers[store.buffer].kind, "DTYPE")
+        if store.merge:
+            pointer = self._pointer(self.arguments.share(store.buffer), subs, shape, self.tile)
+        else:
+            pointer = self._pointer(store.buffer, subs, shape)
+        code, usual = self.value(store.value), "WIDE" if store.merge else "DTYPE"
+        kind = _ELEMENTS.get(self.module.buffers[store.buffer].kind, usual)
         marks = self.marks(self.shape(store.value), shape)
         # A literal becomes a number of 32 bits when it is cast, one of its own type when a tensor is filled with it.
         single = "full((), " if self.arguments.is_number(store.value) else "cast("
