@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, update_wrapper
 from importlib import import_module
 from importlib.resources import files
@@ -86,8 +86,12 @@ def gradient(program: TypedProgram, choices: Choices = PLAIN) -> Gradient:
         raise EincError([Problem(f"`{program.name}` has no gradient: nothing it returns depends on an input of real numbers", helps=(
             Help("compile it without the gradient"),))])
     found = import_module("einc.gradients.backward").derive(program)
-    halves = [plan(half, choices) for half in (found.forward, found.backward)]
-    return Gradient(halves[0], halves[1], found.saved, found.cotangents, found.gradients)
+    forward = plan(found.forward, choices)
+    # What the first half keeps in a wider type the second is given in it.
+    kept = {key: forward.buffers[made].kind == "wide" for made, key in found.saved}
+    tensors = {key: replace(tensor, wide=kept.get(key, False)) for key, tensor in found.backward.tensors.items()}
+    backward = import_module("einc.planning").trusting(plan(replace(found.backward, tensors=tensors), choices), frozenset(kept))
+    return Gradient(forward, backward, found.saved, found.cotangents, found.gradients)
 
 
 def shell(program: Program) -> Shell:

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from helpers import Arrays, arrays, assert_close, called, each, meaning, tensors, typed
+from helpers import Arrays, arrays, assert_close, called, each, meaning, tensors, typed, typed_of
 from programs import Case
 from test_gradients import BROKEN, WITHOUT_ROUNDS, derived_of
 
@@ -17,7 +17,7 @@ from einc.show import show
 
 @cache
 def plan_of(case: Case) -> Module:
-    return front.plan(derived_of(case).backward)
+    return front.gradient(typed_of(case)).backward
 
 
 def given(case: Case, sizes: dict[str, int], seed: int = 0) -> Arrays:

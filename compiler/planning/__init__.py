@@ -2,6 +2,7 @@
 
 from einc.planning.library import row
 from einc.planning.planner import plan
+from einc.planning.repeated import trusting
 from einc.planning.shell import shell
 
-__all__ = ["plan", "row", "shell"]
+__all__ = ["plan", "row", "shell", "trusting"]

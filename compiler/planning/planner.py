@@ -230,14 +230,9 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
     }
     lengths = {chunks.found.along.name: chunks.length} if chunks else {}
     axes = tuple(Axis(a, work.sets[a], role.get(a, "whole"), bounds.get(a), lengths.get(a)) for a in order if a in work.sets)
-<<<<<<< HEAD
-    work.stores = [s for s in work.stores if s.buffer in kept]
+    work.stores = [replace(s, merge=_merged(group, s, grid)) for s in work.stores if s.buffer in kept]
     wide = {k for k, b in buffers.items() if b.kind == "wide"}
     lets = loosened(_live(work), work.stores, wide, whole.choices.narrow)
-=======
-    work.stores = [replace(s, merge=_merged(group, s, grid)) for s in work.stores if s.buffer in kept]
-    lets = loosened(_live(work), work.stores, whole.choices.narrow)
->>>>>>> 7d09b8f (Folds over the axis of the tiles: each tile has a share, and nothing of T squared is formed (torch))
     largest = _largest(lets, work) if cut else ()
     visited = {(i.name, grid.name): points(_common(group, i), i, grid) for i in folded if grid is not None and i != grid}
     visited = chunks.visited() if chunks else visited

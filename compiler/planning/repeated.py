@@ -72,6 +72,12 @@ def _buffer(tensor: Tensor) -> Buffer:
     return Buffer(tensor.key, axes, sets, given_kind(tensor), tensor.role)
 
 
+def trusting(module: Module, made: Set[str]) -> Module:
+    """A module some of whose inputs another one made: whole numbers among them are not a caller's, and may name nothing."""
+    steps = tuple(_clamped(step, {key for key, _ in module.keys} & made) for step in module.steps)
+    return replace(module, steps=steps, keys=tuple(k for k in module.keys if k[0] not in made))
+
+
 def _clamped(step: Step, made: Set[str]) -> Step:
     """The step where whole numbers that the program made itself stand in slots: unlike a caller's, nobody checks them."""
     match step:
