@@ -86,11 +86,13 @@ def gradient(program: TypedProgram, choices: Choices = PLAIN) -> Gradient:
         raise EincError([Problem(f"`{program.name}` has no gradient: nothing it returns depends on an input of real numbers", helps=(
             Help("compile it without the gradient"),))])
     found = import_module("einc.gradients.backward").derive(program)
-    forward = plan(found.forward, choices)
+    planning = import_module("einc.planning")
+    shown = {key for _, key in program.outputs}
+    forward = plan(planning.kept_wide(found.forward, {made for made, _ in found.saved} - shown), choices)
     # What the first half keeps in a wider type the second is given in it.
     kept = {key: forward.buffers[made].kind == "wide" for made, key in found.saved}
     tensors = {key: replace(tensor, wide=kept.get(key, False)) for key, tensor in found.backward.tensors.items()}
-    backward = import_module("einc.planning").trusting(plan(replace(found.backward, tensors=tensors), choices), frozenset(kept))
+    backward = planning.trusting(plan(replace(found.backward, tensors=tensors), choices), frozenset(kept))
     return Gradient(forward, backward, found.saved, found.cotangents, found.gradients)
 
 

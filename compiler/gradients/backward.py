@@ -74,6 +74,11 @@ class _Backward:
     saved: dict[str, str] = field(default_factory=dict)
     extra: dict[str, Equation] = field(default_factory=dict)
 
+    @property
+    def logs(self) -> frozenset[str]:
+        """The logarithms of sums that are 1."""
+        return frozenset(root.log for root in self.scaled.roots.values())
+
     def complete(self, wanted: Iterable[str]) -> None:
         """Everything that the gradients read, made again or saved."""
         self.by = self._tidy(wanted)
@@ -88,7 +93,7 @@ class _Backward:
                 self._value(known[key])
             if key in self.by:
                 waiting += [r.tensor for t in (self.by[key].domain, self.by[key].body) for r in reads(t)]
-            elif any(key == root.log for root in self.scaled.roots.values()) and key not in self.saved:
+            elif key in self.logs and key not in self.saved:
                 self._logarithm(key)
         self.by = self._tidy(wanted)
 
@@ -172,7 +177,8 @@ class _Backward:
     def _saved_as(self, key: str, equation: Equation) -> None:
         """A value of the forward program, which may have it already under another name and with its axes in another order."""
         form = _form(equation)
-        same = next((e for e in self.plain.equations if form is not None and _form(e) == form), None)
+        shown = {k for _, k in self.plain.outputs} if key in self.logs else set[str]()  # which are rounded as the data is
+        same = next((e for e in self.plain.equations if form is not None and e.target not in shown and _form(e) == form), None)
         if same is None:
             self.extra[equation.target] = equation
             if equation.target not in self.tensors or equation.target != key:

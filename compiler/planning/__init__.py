@@ -4,5 +4,6 @@ from einc.planning.library import row
 from einc.planning.planner import plan
 from einc.planning.repeated import trusting
 from einc.planning.shell import shell
+from einc.planning.storage import kept_wide
 
-__all__ = ["plan", "row", "shell", "trusting"]
+__all__ = ["kept_wide", "plan", "row", "shell", "trusting"]

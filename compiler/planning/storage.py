@@ -91,6 +91,12 @@ def is_statistic(tensor: Tensor) -> bool:
     return not tensor.integer and not {*classes} & {"feature", "latent", "expert", "vocab"} and classes.count("time") < 2
 
 
+def kept_wide(program: Program, keys: Container[str]) -> Program:
+    """The program with those of its results that have one number for each row kept in more digits than the data."""
+    found = {k: replace(t, wide=True) if k in keys and is_statistic(t) else t for k, t in program.tensors.items()}
+    return replace(program, tensors=found)
+
+
 def buffers_of(program: Program) -> dict[str, Buffer]:
     """A buffer for each tensor; values made of sizes alone are exact, and what is one number for each row is wide."""
     outputs = {key for _, key in program.outputs}
