@@ -354,7 +354,7 @@ def _made(section: Section, backend: str, kernels: bool) -> Made:
     derived: tuple[str, ...] = ()
     if kernels:
         try:
-            kernel = front.emit(front.plan(program, front.choices()), backend)
+            kernel = front.emit(front.plan(program, front.choices(backend=backend)), backend)
             derived = tuple(recurrence_tex(x) for x in recurrences(pipeline.normal(program)))
             derived += tuple(told(x, program.source, "%") for x in written(program))
         except EincError as error:

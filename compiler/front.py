@@ -58,9 +58,10 @@ def library() -> tuple[Row, ...]:
     )
 
 
-def choices(narrow: bool = False, own: bool = False) -> Choices:
+def choices(narrow: bool = False, own: bool = False, backend: str = "torch") -> Choices:
     """The choices of a plan by the words of the command line."""
-    return Choices(narrow, () if own else library())
+    room = import_module(f"einc.backends.{backend}.emit") if backend in back_ends() else None
+    return Choices(narrow, () if own else library(), getattr(room, "ORDERED", False))
 
 
 def back_ends(having: str = "emit.py") -> list[str]:
@@ -165,7 +166,7 @@ def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = 
 def built(program: TypedProgram, backend: str = "torch", *, narrow: bool = False, own: bool = False, tune: bool = False,
           module: bool = False, grad: bool = False) -> Compiled:
     """The same of a program that has been checked."""
-    cut = (gradient if grad else plan)(program, choices(narrow, own))
+    cut = (gradient if grad else plan)(program, choices(narrow, own, backend))
     source = emit(cut, backend, shell(program) if module else None)
     function = load(source, program.name, backend)
     made = next((x for x in unwrap(function).__globals__.values() if hasattr(x, "state_dict")), None) if module else None

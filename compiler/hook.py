@@ -29,7 +29,7 @@ class _Loader(SourceLoader):
         if program is None:
             said = "\n".join(map(render, report.sorted()))
             raise ImportError(f"{self.file} has errors\n{said}", name=self.name, path=str(self.file))
-        return front.emit(front.plan(program, front.choices()), self.backend)
+        return front.emit(front.plan(program, front.choices(backend=self.backend)), self.backend)
 
     def get_filename(self, fullname: str) -> str:
         """A name beside the spec that is no file, so that tracebacks ask the loader for their lines."""

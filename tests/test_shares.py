@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 import torch
-from helpers import arrays, assert_close, called, meaning, module_of, plan_of, tensors, typed_of
+from helpers import Function, Tiles, arrays, assert_close, called, cut, meaning, plan_of, tensors, typed_of
 from programs import Case
 from triton_modes import interpreted, tiled
 
 from einc import front
-from einc.plan import Kernel, leaves
+from einc.backends.torch.load import load
+from einc.choices import Choices
+from einc.plan import Dot, Kernel, leaves
 from einc.planning.cost import size_of
 
 NEAR = 1e-9  # sums in another order
@@ -45,6 +48,20 @@ TEXTS = {
     "strip": FREE.replace("s ≤ t", "s ∈ (t - W, t]").replace("index r", "dim W\n    index r") +
     "output m_h = Σ_t Σ_s U_{h t s} (t - s) : all",
     "whole": FREE.replace("mask U_{h t s} : s ≤ t", "mask U_{h t s} : all") + "output c = Σ_h Σ_t Σ_s U_{h t s} : all",
+    "both_axes": TILE.replace("exp(Q_{h t}^k K_{h s k} - 20)", "exp(-abs(Q_{h t}^k K_{h s k}))") + """
+    output q_{h t}^k = 1/√D Σ_s U_{h t s} K_{h s}^k : all
+    output k_{h s}^k = 1/√D Σ_t U_{h t s} Q_{h t}^k : all
+    output v_{h s}^d = Σ_t P_{h t s} Y_{h t}^d : all
+    output b_s = Σ_h Σ_t U_{h t s} : all
+    output c = Σ_h Σ_t Σ_s U_{h t s} : all
+    """,
+    "large_on_both": TILE + """
+    output q_{h t}^k = Σ_s U_{h t s} K_{h s}^k : all
+    output v_{h s}^d = Σ_t P_{h t s} Y_{h t}^d : all
+    output c = Σ_h Σ_t Σ_s U_{h t s} : all
+    """,
+    "sides_of_one_bias": FREE + "output b_u = Σ_h Σ_s U_{h u s} + Σ_h Σ_{t, u ≤ t} U_{h t u} : all".replace("_u", "_{t'}")
+    .replace("{h u s}", "{h t' s}").replace("{t, u ≤ t} U_{h t u}", "{t, t' ≤ t} U_{h t t'}"),
     "batches": """
     index n : batch(N)
     index h : head(H)
@@ -62,27 +79,50 @@ CASES = [Case(name, text, {k: v for k, v in SIZES.items() if f"({k})" in text or
 each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
+@cache
+def text_of(case: Case, ordered: bool) -> str:
+    return front.emit(front.plan(typed_of(case), Choices(ordered=ordered)))
+
+
+def function_of(case: Case, ordered: bool, tiles: Tiles | None) -> Function:
+    text = text_of(case, ordered)
+    return load(cut(text, tiles) if tiles else text, plan_of(case).name)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
 @each
-def test_shares_are_what_the_interpreter_says(case: Case) -> None:
+def test_shares_are_what_the_interpreter_says(case: Case, ordered: bool) -> None:
     """Whatever the tiles, and twice the same bits."""
     program = typed_of(case)
     for seed, sizes in enumerate([dict(case.sizes), *({**case.sizes, "T": n} for n in (0, 1, 37))]):
         inputs = arrays(program, sizes, case.ranges, seed)
         want = meaning(program, inputs, sizes)
         for tiles in TILES:
-            found = [called(module_of(case, tiles), program, tensors(inputs), sizes) for _ in range(2)]
+            function = function_of(case, ordered, tiles)
+            found = [called(function, program, tensors(inputs), sizes) for _ in range(2)]
             assert_close(found[0], want)
             assert all(torch.equal(a, b) for a, b in zip(found[0].values(), found[1].values(), strict=True))
 
 
+@pytest.mark.parametrize("ordered", [True, False])
 @each
-def test_memory_grows_with_the_length_alone(case: Case) -> None:
+def test_memory_grows_with_the_length_alone(case: Case, ordered: bool) -> None:
     """No buffer has T twice, and what holds both axes of a tile is formed tile by tile."""
-    module = plan_of(case)
+    module = front.plan(typed_of(case), Choices(ordered=ordered))
     powers = [p for b in module.buffers.values() for mono, _ in size_of(b).terms for name, p in mono if name == "T"]
     assert max(powers) == 1
     kernels = [s for s in leaves(module.steps) if isinstance(s, Kernel)]
     assert kernels and all(k.grid is not None for k in kernels if sum(a.set.cls == "time" for a in k.axes) > 1)
+
+
+def test_what_both_axes_need_is_formed_once() -> None:
+    """Where tiles run in order one kernel has five products, two of them the same for all results; else two have seven."""
+    one = next(c for c in CASES if c.name == "both_axes")
+    for ordered, kernels, products in ((True, 1, 5), (False, 2, 7)):
+        steps = front.plan(typed_of(one), Choices(ordered=ordered)).steps
+        tiled = [s for s in leaves(steps) if isinstance(s, Kernel) and s.stream is not None]
+        assert len(tiled) == kernels
+        assert sum(isinstance(let.op, Dot) and len(let.op.args) > 1 for k in tiled for let in k.lets) == products
 
 
 # the same as GPU kernels

@@ -12,6 +12,8 @@ from einc.backends.torch.helpers import HELPERS
 from einc.backends.torch.tiles import write_kernel
 from einc.plan import Call, Dot, Gradient, Kernel, Module, Shell, leaves
 
+ORDERED = True  # tiles run one after the other, and each may add to what those before it made
+
 
 def emit(plan: Module | Gradient, shell: Shell | None = None) -> str:
     """The whole file."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from einc.backends.host.contractions import element
 from einc.backends.torch.expressions import Scribe
 from einc.backends.writer import Writer, identifier, sized
-from einc.plan import Kernel, Load, Module, Store
+from einc.plan import Axis, Kernel, Load, Module, Store
 
 _STARTS = {"prod": "1", "max": "-math.inf", "min": "math.inf"}
 
@@ -27,6 +27,11 @@ def merged(module: Module, kernel: Kernel, body: Writer) -> None:
     for store in kernel.stores:
         if store.merge and element(module.buffers[store.buffer]) == "dtype":
             body(f"{identifier(store.buffer)} = {identifier(store.buffer)}.to(dtype)")
+
+
+def along(kernel: Kernel, store: Store, stream: Axis) -> bool:
+    """Whether a result has the axis of the pass: each step has its share of a part of it."""
+    return any(stream.name in let.axes for let in kernel.lets if let.name == store.value)
 
 
 def _written(store: Store, place: str, text: str) -> str:

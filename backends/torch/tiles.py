@@ -12,7 +12,7 @@ from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.memory import allot
 from einc.backends.torch.resumed import begin, go_on, left_over, resume
-from einc.backends.torch.stores import merged, results, write_store
+from einc.backends.torch.stores import along, merged, results, write_store
 from einc.backends.writer import Writer, identifier, sized
 from einc.indices import Extent, number
 from einc.plan import Axis, Before, Dot, Kernel, Let, Load, Module, Place, Scalar, Select, arguments
@@ -58,7 +58,8 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
     else:
         _streaming(module, kernel, kernel.stream, body, scribe, uses, parts)
     for store in kernel.stores:
-        write_store(module, kernel, store, body, scribe)
+        if kernel.stream is None or not along(kernel, store, kernel.stream):
+            write_store(module, kernel, store, body, scribe)
     if kernel.resumed is not None:
         _lets(module, kernel, body, scribe, uses, left)
         resume(kernel.resumed, body, scribe)
@@ -154,6 +155,9 @@ def _streaming(
         body(f"if not ({scribe.numbers.meets(stream, stream.bound.within)}):  # no point of the domain in this tile")
         body("    continue")
     _lets(module, kernel, body, scribe, uses, parts.stream)
+    for store in kernel.stores:
+        if along(kernel, store, stream):
+            write_store(module, kernel, store, body, scribe)
     body.close()
     scribe.leave(outside)
     del scribe.ranges[stream.name]
@@ -296,7 +300,7 @@ def _lets(
     keep: Collection[str] = (),
 ) -> None:
     """A statement for each let that has a name of its own or is used more than once; the others stand where they are used."""
-    stored = {s.value for s in kernel.stores}
+    stored, merging = {s.value for s in kernel.stores}, {s.value for s in kernel.merged}
     masking = masks_only(kernel)
     for let in kernel.lets:
         if let.name not in chosen or isinstance(let.op, Scalar | Place | Before) or let.name in scribe.variables:
@@ -314,7 +318,7 @@ def _lets(
         moved = any(let.name in arguments(x.op) for x in kernel.lets if x.name in keep)
         if not named and not moved and uses.get(let.name, 0) < 2 and not (let.text and let.name in stored):
             continue
-        if let.name in stored and not scribe.inside and uses[let.name] == 1:
+        if uses.get(let.name) == 1 and let.name in (merging if scribe.inside else stored):
             continue
         wanted = let.name if not let.name.startswith("_") else _wanted(let.op)
         variable = scribe.names.fresh(f"{wanted}_tile" if wanted in stored and scribe.inside else wanted)

@@ -54,7 +54,7 @@ def command(*, file: str, output: str | None, backend: str, strict: bool, narrow
     if target is not None:
         check_place(kind, output)
     program = typed(file, strict)
-    plan = front.plan(program, front.choices(narrow, own))
+    plan = front.plan(program, front.choices(narrow, own, backend))
     text = front.emit(plan, backend, front.shell(program) if module else None)
     if target is not None:
         known_sizes(sizes, names(program), program.sizes, program.idle)

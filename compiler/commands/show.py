@@ -50,7 +50,7 @@ def command(ctx: click.Context, *, file: str, stage: str, explicit: bool, full: 
     if stage == "normal":
         click.echo(show(normal, explicit=explicit))
         return
-    plan = front.plan(program, front.choices(narrow, own))
+    plan = front.plan(program, front.choices(narrow, own, backend))
     if stage == "plan":
         click.echo((table if full else screen)(plan, sizes), nl=False)
     else:

@@ -38,7 +38,7 @@ def command(*, file: str, sizes: dict[str, int], dtype: str | None, data_file: s
     known_sizes(sizes, names(program), program.sizes, program.idle)
     tuner = front.tuner(backend)
     tuner.device()
-    plan = front.plan(program, front.choices(narrow, own))
+    plan = front.plan(program, front.choices(narrow, own, backend))
     function, tensors = ready(program, plan, front.emit(plan, backend), backend, sizes, data_file, dtype, seed)
     try:
         found = tuner.tune(function, tensors)

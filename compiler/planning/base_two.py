@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeGuard
 
 from einc.planning.passes import Streamed
 from einc.simplify import factors, product, simplify
@@ -16,9 +17,9 @@ from einc.terms import Apply, Const, Equation, Fold, Read, Term, children, free_
 
 
 def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str]) -> Streamed:
-    """The same pass with exp2 in place of exp where a reference is carried: log2(e) goes into the exponent's own factors."""
+    """The same pass with exp2 in place of exp in each of its steps: log2(e) goes into the exponent's own factors."""
     references = {c.reference for c in streamed.carries if c.reference}
-    if not references or references & kept:
+    if not streamed.carries or references & kept:
         return streamed
     by = {e.target: e for e in streamed.equations}
     scaled = {c.target for c in streamed.carries if c.reference}
@@ -44,6 +45,8 @@ def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str
             body = replace(body, body=_times(opened(body.body)))
         elif equation.target in scaled and isinstance(body, Fold):
             body = replace(body, body=product(tuple(_two(f, opened) for f in factors(body.body))))
+        elif not isinstance(body, Fold) and streamed.index in equation.indices and equation.target in virtual:
+            body = transform(body, lambda t: Apply("exp2", (_times(opened(t.args[0])),)) if _is_exp(t) else t)
         elif not isinstance(body, Fold):
             body = simplify(
                 transform(
@@ -51,8 +54,10 @@ def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str
                 )
             )
         out.append(replace(equation, body=body))
+    if not references and tuple(out) == streamed.equations:
+        return streamed
     made = _needed(tuple(out), kept, virtual)
-    return replace(streamed, equations=_scaled_operands(made, virtual), base2=True)
+    return replace(streamed, equations=_scaled_operands(made, virtual), base2=bool(references))
 
 
 def _needed(equations: tuple[Equation, ...], kept: frozenset[str], virtual: frozenset[str]) -> tuple[Equation, ...]:
@@ -121,8 +126,8 @@ def _times(term: Term) -> Term:
             return Apply("add", tuple(_times(a) for a in args))
         case Apply("sub", (x, y)):
             return Apply("sub", (_times(x), _times(y)))
-        case Apply("neg", (x,)):
-            return Apply("neg", (_times(x),))
+        case Apply("neg" | "abs" | "min" | "max" as op, args):
+            return Apply(op, tuple(map(_times, args)))
         case Apply("div", (above, below)) if _is_number(below):
             return _scaled_by(above, Apply("div", (Const(math.log2(math.e)), below)))
         case Apply("mul", _):
@@ -135,6 +140,10 @@ def _scaled_by(term: Term, number: Term) -> Term:
     rest = [f for f in factors(term) if not _is_number(f)]
     joined = Apply("mul", (*numbers, number)) if numbers else number
     return Apply("mul", (joined, *rest))
+
+
+def _is_exp(term: Term) -> TypeGuard[Apply]:
+    return isinstance(term, Apply) and term.op == "exp"
 
 
 def _is_number(term: Term) -> bool:

@@ -106,7 +106,7 @@ def shares(equations: tuple[Equation, ...], kept: frozenset[str], taken: Iterabl
     if any(all(i in e.indices for e in stored) for i in stored[0].indices if i.set.cls in PLACES):
         return None
     bound = dict.fromkeys(i for e in stored for i in (*e.indices, *_bound(e)) if i.set.cls in PLACES)
-    fitting = [g for g in bound if all(g in e.indices or _folds(e, g, stored, ordered) for e in stored)]
+    fitting = [g for g in bound if all(g in e.indices or _folds(e, g, equations, ordered) for e in stored)]
     if not fitting:
         return None
     grid = max(fitting, key=lambda i: (sum(i in e.indices for e in stored), nominal(i.set)))
@@ -143,11 +143,11 @@ def _bound(equation: Equation) -> tuple[Index, ...]:
     return equation.body.bound if isinstance(equation.body, Fold) else ()
 
 
-def _folds(equation: Equation, grid: Index, stored: Iterable[Equation], ordered: bool) -> bool:
+def _folds(equation: Equation, grid: Index, all_: Iterable[Equation], ordered: bool) -> bool:
     """Whether a result is made of the shares of tiles: folded over both axes, or over the rows where tiles run in order."""
     bound = _bound(equation)
     if bound == (grid,):
-        passed = {b for e in stored for b in _bound(e) if b.set.cls in PLACES} - {grid}
+        passed = {b for e in all_ if grid in e.indices for b in _bound(e) if b.set.cls in PLACES}
         return ordered and len(passed) == 1 and passed <= set(equation.indices)
     return grid in bound and len(bound) == 2 and all(b.set.cls in PLACES for b in bound)
 
