@@ -545,8 +545,40 @@ class Gradient:
     gradients: tuple[tuple[str, str], ...]
 
     @property
+    def name(self) -> str:
+        return self.forward.name
+
+    @property
     def shown(self) -> tuple[tuple[str, str], ...]:
         """The outputs that a caller sees: all up to the last that is not merely saved."""
         merely = {key for key, _ in self.saved} - {key for key, _ in self.cotangents}
         last = max(n for n, (_, key) in enumerate(self.forward.outputs) if key not in merely)
         return self.forward.outputs[: last + 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Rounds in order where one round has a gradient: `Repeat` but for its body. Inputs of `body.forward` are given, and those
+    outputs of it that are not merely saved are the next values of the states.
+    """
+
+    index: Index
+    body: Gradient
+    given: tuple[tuple[str, str, int | None], ...]
+    counter: str
+    states: tuple[tuple[str, str, str], ...]
+    sizes: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A program with rounds, in pieces that have gradients. `whole` has what the caller gives and gets, and no steps: the pieces
+    read inputs and buffers of it by their keys, and what one of them gives that is not merely saved is a buffer of it.
+    """
+
+    whole: Module
+    pieces: tuple[Gradient | Turns, ...]
+
+    @property
+    def name(self) -> str:
+        return self.whole.name

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 import torch
-from gradients import looked_up, weighted
+from gradients import layers, looked_up, weighted
 from torch.export import Dim, export
 from torch.library import opcheck
 from torch.utils.checkpoint import checkpoint
 from triton_modes import interpreted
 
 from einc import front
-from einc.plan import Gradient
+from einc.plan import Chain, Gradient
 
 Tensors = dict[str, torch.Tensor]
 
 
-def loaded(gradient: Gradient, backend: str = "torch") -> Callable[..., Any]:
-    return front.load(front.emit(gradient, backend), gradient.forward.name, backend)
+def loaded(gradient: Gradient | Chain, backend: str = "torch") -> Callable[..., Any]:
+    return front.load(front.emit(gradient, backend), gradient.name, backend)
 
 
 def operators(function: Callable[..., Any]) -> tuple[Any, Any]:
@@ -45,7 +45,7 @@ def both(result: Any) -> torch.Tensor:
 
 
 def gradients(value: torch.Tensor, given: Tensors) -> list[torch.Tensor]:
-    return list(torch.autograd.grad(value, list(given.values())))
+    return list(torch.autograd.grad(value, list(given.values()), materialize_grads=True))
 
 
 def test_gradients_are_those_of_plain_torch() -> None:
@@ -183,3 +183,62 @@ def test_triton_has_the_same_gradients(shown: bool) -> None:
     theirs = plain(**given)
     for mine, want in zip(found, gradients(both(theirs if shown else theirs[:1]), given), strict=True):
         torch.testing.assert_close(mine, want, rtol=1e-4, atol=1e-5)
+
+
+# rounds
+
+
+def stack(N: int = 3, T: int = 4, dtype: torch.dtype = torch.float64) -> Tensors:
+    torch.manual_seed(N)
+    shapes = {"X": (T, 3), "c": (3,), "gamma": (3,), "M": (N, 3, 3)}
+    return {name: torch.randn(shape, dtype=dtype, requires_grad=True) for name, shape in shapes.items()}
+
+
+def stacked(X: torch.Tensor, c: torch.Tensor, gamma: torch.Tensor, M: torch.Tensor) -> torch.Tensor:
+    U = c * X
+    H = U + X
+    for n, m in enumerate(M, 1):
+        H = torch.tanh(H @ m) + n * U
+    return H * gamma
+
+
+@pytest.mark.parametrize("N", [3, 1, 0])
+def test_rounds_have_gradients(N: int) -> None:
+    function, given = loaded(layers()), stack(N)
+    made, want = function(**given), stacked(**given)
+    torch.testing.assert_close(made, want)
+    for mine, theirs in zip(gradients(made.sin().sum(), given), gradients(want.sin().sum(), given), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_rounds_compiled_exported_and_checkpointed() -> None:
+    function = loaded(layers())
+    compiled = torch.compile(lambda given: function(**given).sin().sum(), fullgraph=True, backend="aot_eager", dynamic=True)
+    for T in (4, 7):
+        given = stack(T=T)
+        want = gradients(function(**given).sin().sum(), given)
+        assert all(map(torch.equal, gradients(compiled(given), given), want))
+        again = checkpoint(lambda X, c, gamma, M: function(X=X, c=c, gamma=gamma, M=M), *given.values(), use_reentrant=False)
+        assert all(map(torch.equal, gradients(again.sin().sum(), given), want))
+
+    class Layers(torch.nn.Module):
+        def forward(self, X: Any, c: Any, gamma: Any, M: Any) -> Any:
+            return function(X=X, c=c, gamma=gamma, M=M)
+
+    one, other = (tuple(x.detach() for x in stack(T=T).values()) for T in (4, 9))
+    program = export(Layers(), one, dynamic_shapes={"X": {0: Dim("T", min=1, max=64)}, "c": None, "gamma": None, "M": None})
+    assert torch.equal(program.module()(*other), Layers()(*other))
+
+
+def test_rounds_under_autocast_and_in_triton() -> None:
+    given = stack(dtype=torch.float32)
+    want = gradients(stacked(**given).sin().sum(), given)
+    with torch.autocast("cpu", torch.bfloat16):
+        made = loaded(layers())(**given)
+    assert made.dtype == torch.bfloat16
+    for mine, theirs in zip(gradients(made.float().sin().sum(), given), want, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0.1, atol=0.1)
+    with interpreted():
+        found = gradients(loaded(layers(), "triton")(**given).sin().sum(), given)
+    for mine, theirs in zip(found, want, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)

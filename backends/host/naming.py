@@ -76,6 +76,11 @@ class Named:
         made: Extent = _sized(extent, self.declared)
         return made
 
+    def inside(self, extent: Extent) -> Extent:
+        """An extent of the spec in the names of the file."""
+        made: Extent = _sized(extent, {declared: name for name, declared in self.declared.items()})
+        return made
+
     def size(self, name: str) -> str:
         """The parameter of a size that no tensor fixes."""
         wanted = self.declared[name]

@@ -53,11 +53,16 @@ def _uncast(device, operator):
 def _once(ctx, *cotangents):
     raise RuntimeError("gradients of gradients are not derived")
 ''',
+    "_constant": '''
+def _constant(ctx, inputs, output):
+    """Results that do not depend on what a gradient is asked of."""
+    ctx.mark_non_differentiable(*((output,) if isinstance(output, torch.Tensor) else output))
+''',
     "_free": '''
-def _free(name):
-    """The name, with a number where this text has been loaded before."""
+def _free(name, ending=""):
+    """The name, with a number where this text has been loaded before: then there is an operator of that name and ending."""
     found, n = name, 1
-    while hasattr(torch.ops.einc, found):
+    while hasattr(torch.ops.einc, found + ending):
         n += 1
         found = f"{name}_{n}"
     return found

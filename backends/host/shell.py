@@ -99,14 +99,9 @@ class _Class:
             return f"torch.nn.Buffer(torch.zeros({shape}, dtype=torch.int64, device=device))"
         start = self.starts.get(self.public(tensor), Weight("", "normal", Extent(())))
         made = f"torch.{'randn' if start.start == 'normal' else start.start}({shape}, **made)"
-        over = sized(self._inside(start.over))
+        over = sized(self.naming.inside(start.over))
         spread = "" if start.start != "normal" or over in ("0", "1") else over if over.isidentifier() else f"({over})"
         return f"torch.nn.Parameter({made}{f' / {spread}**0.5' if spread else ''})"
-
-    def _inside(self, extent: Extent) -> Extent:
-        """An extent of the spec in the names of the file."""
-        inner = {declared: name for name, declared in self.naming.declared.items()}
-        return Extent(tuple(sorted((tuple(sorted((inner.get(n, n), p) for n, p in mono)), c) for mono, c in extent.terms)))
 
     def _forward(self) -> None:
         out, entry = self.out, entry_name(self.naming.module.name)

@@ -10,14 +10,14 @@ from einc.backends.host.module import Page, write
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.helpers import HELPERS
 from einc.backends.torch.tiles import write_kernel
-from einc.plan import Call, Dot, Gradient, Kernel, Module, Shell, leaves
+from einc.plan import Call, Chain, Dot, Gradient, Kernel, Module, Shell, leaves
 
 ORDERED = True  # tiles run one after the other, and each may add to what those before it made
 
 
-def emit(plan: Module | Gradient, shell: Shell | None = None) -> str:
+def emit(plan: Module | Gradient | Chain, shell: Shell | None = None) -> str:
     """The whole file."""
-    if isinstance(plan, Gradient):
+    if isinstance(plan, Gradient | Chain):
         return write_gradient(plan, _Torch(), shell)
     return write(plan, _Torch(), shell)
 

@@ -9,12 +9,12 @@ from einc.backends.host.gradient import write_gradient
 from einc.backends.host.module import Page, write
 from einc.backends.triton.helpers import HELPERS
 from einc.backends.triton.launch import launch
-from einc.plan import Call, Gradient, Kernel, Module, Runs, Shell, leaves
+from einc.plan import Call, Chain, Gradient, Kernel, Module, Runs, Shell, leaves
 
 
-def emit(plan: Module | Gradient, shell: Shell | None = None) -> str:
+def emit(plan: Module | Gradient | Chain, shell: Shell | None = None) -> str:
     """The whole file."""
-    if isinstance(plan, Gradient):
+    if isinstance(plan, Gradient | Chain):
         return write_gradient(plan, _Triton(), shell)
     return write(plan, _Triton(), shell)
 

@@ -2,8 +2,8 @@
 
 from einc.planning.library import row
 from einc.planning.planner import plan
-from einc.planning.repeated import trusting
+from einc.planning.repeated import chained, trusting
 from einc.planning.shell import shell
 from einc.planning.storage import kept_wide
 
-__all__ = ["kept_wide", "plan", "row", "shell", "trusting"]
+__all__ = ["chained", "kept_wide", "plan", "row", "shell", "trusting"]

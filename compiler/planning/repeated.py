@@ -7,13 +7,34 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from einc.indices import IndexSet
-from einc.plan import Buffer, Call, Choose, Computed, Kernel, Leaf, Let, Load, Module, Packed, Repeat, Runs, Step, Subscript, Within
+from einc.plan import (
+    Buffer,
+    Call,
+    Chain,
+    Choose,
+    Computed,
+    Gradient,
+    Kernel,
+    Leaf,
+    Let,
+    Load,
+    Module,
+    Packed,
+    Repeat,
+    Runs,
+    Step,
+    Subscript,
+    Turns,
+    Within,
+)
 from einc.planning.storage import given_kind, is_statistic, sets_of, sizes_of
 from einc.repeats import round_of, stretches
 from einc.terms import NormalProgram, Tensor
 from einc.terms import Repeat as Rounds
 
 Plan = Callable[[NormalProgram, tuple[Tensor, ...]], Module]
+Derive = Callable[[NormalProgram], Gradient]
+Keys = tuple[tuple[str, IndexSet], ...]
 
 
 def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> Module:
@@ -33,13 +54,19 @@ def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> M
             steps.append(step)
             keys += step.body.keys
             buffers |= {state: _buffer(program.tensors[state]) for state, _, _ in step.states}
+    return _whole(program, asked, buffers, tuple(steps), tuple(dict.fromkeys(k for k in keys if k[0] in checked)))
+
+
+def _whole(
+    program: NormalProgram, asked: tuple[Tensor, ...], buffers: dict[str, Buffer], steps: tuple[Step, ...], keys: Keys
+) -> Module:
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
     sizes |= {n for e in program.equations for n in sizes_of(e)}
     sizes |= {n for repeat in program.repeats for n in repeat.index.set.extent.sizes}
     sets = dict.fromkeys([*sets_of(program), *(repeat.index.set for repeat in program.repeats)])
     return Module(
-        program.name, program.source or program.name, asked, program.outputs, buffers, tuple(steps), dict(program.sizes),
-        sizes - program.sizes.keys(), tuple(sets), tuple(dict.fromkeys(k for k in keys if k[0] in checked)),
+        program.name, program.source or program.name, asked, program.outputs, buffers, steps, dict(program.sizes),
+        sizes - program.sizes.keys(), tuple(sets), keys,
     )  # fmt: skip
 
 
@@ -53,6 +80,38 @@ def _with_wide(program: NormalProgram) -> NormalProgram:
         for key, t in program.tensors.items()
     }
     return replace(program, tensors=tensors)
+
+
+def chained(program: NormalProgram, asked: tuple[Tensor, ...], derive: Derive) -> Chain:
+    """The same in pieces that have gradients: `derive` makes one of a stretch, or of what one round makes."""
+    pieces: list[Gradient | Turns] = []
+    buffers = {t.key: _buffer(t) for t in asked}
+    for stretch, repeat in zip_longest(stretches(program), program.repeats):
+        if stretch.equations:
+            made = _joined(derive(stretch), asked)
+            pieces.append(made)
+            buffers |= {key: made.forward.buffers[key] for _, key in made.shown}
+        if repeat is not None:
+            one = round_of(program, repeat)
+            body = _joined(derive(one.program), asked)
+            inputs = [t.key for t in body.forward.inputs]
+            given = tuple((key, key, one.taken.get(key)) for key in inputs if key != one.counter)
+            sizes = tuple((name, name) for name in sorted(body.forward.sizes))
+            states = tuple((state, first, key) for state, first, key in repeat.states)
+            pieces.append(Turns(repeat.index, body, given, one.counter if one.counter in inputs else "", states, sizes))
+            buffers |= {state: _buffer(program.tensors[state]) for state, _, _ in states}
+    return Chain(_whole(program, asked, buffers, (), ()), tuple(pieces))
+
+
+def _joined(piece: Gradient, asked: tuple[Tensor, ...]) -> Gradient:
+    """The piece in a whole: whole numbers that another piece made are not checked, and some input tells the type of the data."""
+    forward, checked = piece.forward, {t.key for t in asked}
+    like = tuple(t for t in asked if not t.integer)[:1] if all(t.integer for t in forward.inputs) else ()
+    made = {key for half in (forward, piece.backward) for key, _ in half.keys} - checked
+    forward, backward = (replace(
+        half, steps=tuple(_clamped(step, made) for step in half.steps), keys=tuple(k for k in half.keys if k[0] in checked),
+    ) for half in (forward, piece.backward))
+    return replace(piece, forward=replace(forward, inputs=(*forward.inputs, *like)), backward=backward)
 
 
 def _round(program: NormalProgram, repeat: Rounds, plan: Plan, checked: Set[str]) -> Repeat:

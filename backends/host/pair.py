@@ -1,0 +1,101 @@
+"""A gradient as two operators of torch: their functions, what torch calls between them, and what makes both known to it."""
+
+from __future__ import annotations
+
+from einc.backends.host.inputs import given_sizes
+from einc.backends.host.module import Dialect
+from einc.backends.host.naming import named
+from einc.backends.host.operators import Operator, function, live, operator, unpacked
+from einc.backends.writer import folded
+from einc.plan import Gradient, Module
+
+_OWN = {"ctx", "inputs", "output", "cotangents"}  # what torch calls the arguments of the functions that it calls
+
+
+class Pair:
+    """The two operators of a gradient. `stem` begins the names of both; without gradients there is no second one."""
+
+    def __init__(self, gradient: Gradient, stem: str, dialect: Dialect, helpers: set[str], taken: set[str]) -> None:
+        self.gradient, self.stem = gradient, stem
+        forward, backward = named(gradient.forward, _OWN), named(gradient.backward, _OWN)
+        made = [key for _, key in forward.module.outputs]
+        seen, kept = made[: len(gradient.shown)], made[len(gradient.shown) :]
+        told = f"{_listed(seen)}{f'; {_listed(kept)} for the gradients' if kept else ''}."
+        self.forward = operator(forward, f"{stem}_forward", told, dialect, helpers, taken)
+        self.backward: Operator | None = None
+        if gradient.gradients:
+            told = f"The gradients of {_listed([key for key, _ in gradient.gradients])}."
+            self.backward = operator(backward, f"{stem}_backward", told, dialect, helpers, taken, checked=True)
+        helpers |= {"_operator", "_uncast", "_once", "_free"} | ({"_filled"} if self.backward else {"_constant"})
+
+    def functions(self) -> list[str]:
+        """The two halves."""
+        return [line for half in (self.forward, self.backward) if half for line in [*half.lines, *half.functions]]
+
+    def glue(self) -> list[str]:
+        """What makes results without elements, what is saved, and what becomes of cotangents."""
+        lines = [*self.forward.shapes()]
+        if self.backward is not None:
+            lines += [*self.backward.shapes(), *self._save(self.backward), *self._derive(self.backward)]
+        return lines
+
+    def registered(self) -> list[str]:
+        """The statements that make operators of the functions."""
+        forward, backward, stem = self.forward, self.backward, self.stem
+        if backward is None:
+            return _registered(forward, stem, ["_constant"])
+        return [*_registered(backward, f"{stem}_backward", []), *_registered(forward, stem, [f"{stem}_save", f"{stem}_derive"])]
+
+    # what torch calls
+
+    def outputs(self, module: Module, made: Operator) -> dict[str, str]:
+        """The outputs of a half by their keys, as its operator calls them."""
+        return {key: inner for (_, key), (_, inner) in zip(module.outputs, made.naming.module.outputs, strict=True)}
+
+    def _read(self, backward: Operator) -> tuple[dict[str, str], dict[str, str]]:
+        """What the backward operator reads of the forward one, and cotangents of what: by its own names."""
+        inputs = dict(zip((t.key for t in self.gradient.forward.inputs), self.forward.tensors, strict=True))
+        outputs = self.outputs(self.gradient.forward, self.forward)
+        mine = dict(zip((t.key for t in self.gradient.backward.inputs), backward.tensors, strict=True))
+        saved, cotangents = ({b: a for a, b in pairs} for pairs in (self.gradient.saved, self.gradient.cotangents))
+        kept = {mine[key]: outputs[saved[key]] if key in saved else inputs[key] for key in mine if key not in cotangents}
+        return kept, {mine[key]: outputs[cotangents[key]] for key in mine if key in cotangents}
+
+    def _save(self, backward: Operator) -> list[str]:
+        forward, (kept, cotangents) = self.forward, self._read(backward)
+        inner = {name: key for key, name in forward.naming.declared.items()}
+        sizes = [inner[backward.naming.declared[size]] for size in backward.given]
+        still = [x for x in forward.results if x not in cotangents.values()]
+        lines = given_sizes(forward.naming, forward.given, [])
+        lines += folded(f"ctx.save_for_backward({', '.join(kept.values())})", 126)
+        lines += folded(f"ctx.like = [{', '.join(f'({x}.shape, {x}.dtype, {x}.device)' for x in cotangents.values())}]", 126)
+        lines += [f"ctx.sizes = [{', '.join(sizes)}]"] if sizes else []
+        lines += [f"ctx.mark_non_differentiable({', '.join(still)})"] if still else []
+        lines = [*live(lines), "ctx.set_materialize_grads(False)"]
+        read = [*unpacked(forward.parameters, "inputs", lines), *unpacked(forward.results, "output", lines)]
+        return function(f"{self.stem}_save", ["ctx", "inputs", "output"], "What the gradients are computed from.", [*read, *lines])
+
+    def _derive(self, backward: Operator) -> list[str]:
+        kept, cotangents = self._read(backward)
+        order = {name: n for n, name in enumerate(self.forward.results)}
+        lines = [f"{name} = _filled(cotangents[{order[of]}], ctx.like[{n}])" for n, (name, of) in enumerate(cotangents.items())]
+        sizes = ["*ctx.sizes"] if backward.given else []
+        lines.append(f"{', '.join(backward.results)} = {backward.handle}({', '.join([*backward.tensors, *sizes])})")
+        outputs = self.outputs(self.gradient.backward, backward)
+        gradients = {key: outputs[made] for key, made in self.gradient.gradients}
+        returned = [gradients.get(t.key, "None") for t in self.gradient.forward.inputs] + ["None"] * len(self.forward.given)
+        lines = [part for line in [*lines, f"return {', '.join(returned)}"] for part in folded(line, 126)]
+        read = unpacked(list(kept), "ctx.saved_tensors", lines)
+        text = "The gradients of what went in, one for each argument."
+        return function(f"{self.stem}_derive", ["ctx", "*cotangents"], text, [*read, *lines])
+
+
+def _registered(half: Operator, name: str, more: list[str]) -> list[str]:
+    """The statement that makes an operator of one function."""
+    named = f'_name + "{name}"' if name else "_name"
+    parts = ", ".join([half.name, half.fake, *more])
+    return [f"{half.handle} = _operator(", f"    {named},", f'    "{half.schema}",', f"    {parts},", ")"]
+
+
+def _listed(names: list[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
