@@ -16,7 +16,7 @@ from typing import Any
 from einc import pipeline
 from einc.choices import PLAIN, Choices, Row
 from einc.errors import EincError, Help, Problem, Report
-from einc.plan import Gradient, Module, Shell
+from einc.plan import Chain, Gradient, Module, Shell
 from einc.terms import Program, TypedProgram
 from einc.weights import entries, mapped
 
@@ -26,7 +26,7 @@ class Compiled:
     """A compiled spec: call it with the declared names. `source` is the emitted file, `plan` how it was cut."""
 
     program: TypedProgram
-    plan: Module | Gradient
+    plan: Module | Gradient | Chain
     source: str
     function: Callable[..., Any]
     module: type[Any] | None = None  # the class that holds the weights, where it was asked for
@@ -78,18 +78,25 @@ def plan(program: TypedProgram, choices: Choices = PLAIN) -> Module:
     return made
 
 
-def gradient(program: TypedProgram, choices: Choices = PLAIN) -> Gradient:
+def gradient(program: TypedProgram, choices: Choices = PLAIN) -> Gradient | Chain:
     """The plans of a program and of its gradient with respect to every input of real numbers. EincError where it has none."""
-    if program.repeats:
-        raise EincError([Problem(f"`{program.name}` has rounds, whose gradient is not derived yet", helps=(
-            Help("compile it without the gradient"),))])
     if not program.outputs or all(t.integer for t in program.inputs()):
-        raise EincError([Problem(f"`{program.name}` has no gradient: nothing it returns depends on an input of real numbers", helps=(
-            Help("compile it without the gradient"),))])
+        raise EincError([Problem(f"`{program.name}` has no gradient: nothing it returns depends on an input of real numbers",
+                                 helps=(Help("compile it without the gradient"),))])
+    if program.repeats:
+        made: Chain = import_module("einc.planning").chained(program, program.inputs(), lambda piece: _halves(piece, choices))
+        return made
+    return _halves(program, choices)
+
+
+def _halves(program: Program, choices: Choices) -> Gradient:
+    """The two plans; where no output depends on an input of real numbers the second is of nothing."""
     found = import_module("einc.gradients.backward").derive(program)
     planning = import_module("einc.planning")
     shown = {key for _, key in program.outputs}
     forward = plan(planning.kept_wide(found.forward, {made for made, _ in found.saved} - shown), choices)
+    if not found.gradients:
+        return Gradient(forward, replace(forward, inputs=(), outputs=(), buffers={}, steps=(), keys=()), (), (), ())
     # What the first half keeps in a wider type the second is given in it.
     kept = {key: forward.buffers[made].kind == "wide" for made, key in found.saved}
     tensors = {key: replace(tensor, wide=kept.get(key, False)) for key, tensor in found.backward.tensors.items()}
@@ -103,7 +110,7 @@ def shell(program: Program) -> Shell:
     return made
 
 
-def emit(module: Module | Gradient, backend: str = "torch", shell: Shell | None = None) -> str:
+def emit(module: Module | Gradient | Chain, backend: str = "torch", shell: Shell | None = None) -> str:
     """The text of the Python file that computes the plan; with a shell it has a class that holds the weights."""
     if backend not in back_ends():
         raise EincError([Problem(f"`{backend}` is no back end", helps=(Help(f"the back ends are {', '.join(back_ends())}"),))])

@@ -14,6 +14,7 @@ from torch.library import opcheck
 from torch.utils.checkpoint import checkpoint
 from triton_modes import interpreted
 
+import einc
 from einc import front
 from einc.plan import Chain, Gradient
 
@@ -187,6 +188,25 @@ def test_triton_has_the_same_gradients(shown: bool) -> None:
 
 # rounds
 
+MODEL = """index t, s : time(T)
+index h : head(H)
+index d : feature(d_k)
+index f, g : feature(D)
+index v : vocab(0..V-1)
+input w_t : int
+weight E_v^f, γ^f
+H_t^f = E_{w_t}^f
+for ℓ in 1..N:
+    weight W_{Q h f}^d, W_{K h f}^d, W_{O h d}^f
+    mask L_{t s h} : s ≤ t
+    L_{t s h} = H_t^f W_{Q h f}^d H_s^g W_{K h g d}
+    V_{s h}^d = H_s^g W_{K h g}^d
+    Y_{t h}^d = Σ_s softmax_s(L_{t s h}) V_{s h}^d
+    H_t^f ← H_t^f + tanh(Σ_h Y_{t h}^d W_{O h d}^f)
+Z_t^f = γ^f H_t^f
+output O_t^v = Z_t^f E_{v f}
+"""
+
 
 def stack(N: int = 3, T: int = 4, dtype: torch.dtype = torch.float64) -> Tensors:
     torch.manual_seed(N)
@@ -228,6 +248,19 @@ def test_rounds_compiled_exported_and_checkpointed() -> None:
     one, other = (tuple(x.detach() for x in stack(T=T).values()) for T in (4, 9))
     program = export(Layers(), one, dynamic_shapes={"X": {0: Dim("T", min=1, max=64)}, "c": None, "gamma": None, "M": None})
     assert torch.equal(program.module()(*other), Layers()(*other))
+
+
+def test_derived_gradients_of_rounds() -> None:
+    """A weight that two pieces read has the sum of what they give."""
+    made, plain = (einc.compile(MODEL, grad=grad) for grad in (True, False))
+    torch.manual_seed(0)
+    shapes = {"E": (5, 3), "gamma": (3,), "W_Q": (2, 2, 3, 2), "W_K": (2, 2, 3, 2), "W_O": (2, 2, 2, 3)}
+    given = {name: torch.randn(shape, dtype=torch.float64, requires_grad=True) for name, shape in shapes.items()}
+    w = torch.tensor([1, 4, 1, 0])
+    assert torch.equal(made(w=w, **given), plain(w=w, **given))
+    assert torch.autograd.gradcheck(lambda *x: made(w=w, **dict(zip(given, x, strict=True))), tuple(given.values()))
+    with pytest.raises(IndexError, match="w holds values from 1 to 5, 0 to 4 are expected"):
+        made(w=w + 1, **given)
 
 
 def test_rounds_under_autocast_and_in_triton() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from dataclasses import replace
 from itertools import zip_longest
+from typing import TypeVar
 
 from einc.indices import IndexSet
 from einc.plan import (
@@ -29,11 +30,12 @@ from einc.plan import (
 )
 from einc.planning.storage import given_kind, is_statistic, sets_of, sizes_of
 from einc.repeats import round_of, stretches
-from einc.terms import NormalProgram, Tensor
+from einc.terms import NormalProgram, Program, Tensor
 from einc.terms import Repeat as Rounds
 
 Plan = Callable[[NormalProgram, tuple[Tensor, ...]], Module]
-Derive = Callable[[NormalProgram], Gradient]
+Derive = Callable[[Program], Gradient]
+P = TypeVar("P", bound=Program)
 Keys = tuple[tuple[str, IndexSet], ...]
 
 
@@ -58,7 +60,7 @@ def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> M
 
 
 def _whole(
-    program: NormalProgram, asked: tuple[Tensor, ...], buffers: dict[str, Buffer], steps: tuple[Step, ...], keys: Keys
+    program: Program, asked: tuple[Tensor, ...], buffers: dict[str, Buffer], steps: tuple[Step, ...], keys: Keys
 ) -> Module:
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
     sizes |= {n for e in program.equations for n in sizes_of(e)}
@@ -70,7 +72,7 @@ def _whole(
     )  # fmt: skip
 
 
-def _with_wide(program: NormalProgram) -> NormalProgram:
+def _with_wide(program: P) -> P:
     """What is one number for each row says so itself: what a part of the program makes is an output of that part."""
     outputs = {key for _, key in program.outputs}
     states = [{*state} for repeat in program.repeats for state in repeat.states]
@@ -82,9 +84,9 @@ def _with_wide(program: NormalProgram) -> NormalProgram:
     return replace(program, tensors=tensors)
 
 
-def chained(program: NormalProgram, asked: tuple[Tensor, ...], derive: Derive) -> Chain:
+def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> Chain:
     """The same in pieces that have gradients: `derive` makes one of a stretch, or of what one round makes."""
-    pieces: list[Gradient | Turns] = []
+    program, pieces = _with_wide(program), list[Gradient | Turns]()
     buffers = {t.key: _buffer(t) for t in asked}
     for stretch, repeat in zip_longest(stretches(program), program.repeats):
         if stretch.equations:
@@ -92,7 +94,7 @@ def chained(program: NormalProgram, asked: tuple[Tensor, ...], derive: Derive) -
             pieces.append(made)
             buffers |= {key: made.forward.buffers[key] for _, key in made.shown}
         if repeat is not None:
-            one = round_of(program, repeat)
+            one = round_of(program, repeat, own=True)
             body = _joined(derive(one.program), asked)
             inputs = [t.key for t in body.forward.inputs]
             given = tuple((key, key, one.taken.get(key)) for key in inputs if key != one.counter)
