@@ -110,6 +110,11 @@ def shell(program: Program) -> Shell:
     return made
 
 
+def cut(program: TypedProgram, choices: Choices = PLAIN, grad: bool = False) -> Module | Gradient | Chain:
+    """What a file is written from; with `grad` it has the gradient, too."""
+    return gradient(program, choices) if grad else plan(program, choices)
+
+
 def emit(module: Module | Gradient | Chain, backend: str = "torch", shell: Shell | None = None) -> str:
     """The text of the Python file that computes the plan; with a shell it has a class that holds the weights."""
     if backend not in back_ends():
@@ -173,15 +178,15 @@ def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = 
 def built(program: TypedProgram, backend: str = "torch", *, narrow: bool = False, own: bool = False, tune: bool = False,
           module: bool = False, grad: bool = False) -> Compiled:
     """The same of a program that has been checked."""
-    cut = (gradient if grad else plan)(program, choices(narrow, own, backend))
-    source = emit(cut, backend, shell(program) if module else None)
+    made_of = cut(program, choices(narrow, own, backend), grad)
+    source = emit(made_of, backend, shell(program) if module else None)
     function = load(source, program.name, backend)
     made = next((x for x in unwrap(function).__globals__.values() if hasattr(x, "state_dict")), None) if module else None
     if tune:
         function = tuner(backend).Tuned(function)
     if made is not None:
         unwrap(made.forward).__globals__[function.__name__] = function  # So the class calls what is tuned, and told.
-    return Compiled(program, cut, source, function, made)
+    return Compiled(program, made_of, source, function, made)
 
 
 def written_map(name: str) -> tuple[str, dict[str, Any]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from gradients import layers, looked_up, weighted
+from click.testing import CliRunner
+from gradients import FORWARD, layers, looked_up, weighted
 from torch.export import Dim, export
 from torch.library import opcheck
 from torch.utils.checkpoint import checkpoint
@@ -16,6 +18,8 @@ from triton_modes import interpreted
 
 import einc
 from einc import front
+from einc.backends.triton import record, tune
+from einc.cli import main
 from einc.plan import Chain, Gradient
 
 Tensors = dict[str, torch.Tensor]
@@ -275,3 +279,42 @@ def test_rounds_under_autocast_and_in_triton() -> None:
         found = gradients(loaded(layers(), "triton")(**given).sin().sum(), given)
     for mine, theirs in zip(found, want, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+# around the file
+
+
+def test_the_class_of_weights_is_trained() -> None:
+    layer = einc.compile(MODEL, grad=True, module=True).module
+    assert layer is not None and "gradients reach them" in layer.__doc__
+    made = layer(D=3, H=2, N=2, V=5, d_k=2)
+    made(torch.tensor([1, 4, 1])).sin().sum().backward()
+    assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in made.parameters())
+
+
+@pytest.mark.parametrize("backend", ["torch", "triton"])
+def test_the_command_writes_it(backend: str, tmp_path: Path) -> None:
+    file = tmp_path / "means.ein"
+    file.write_text(FORWARD)
+    done = CliRunner().invoke(main, ["compile", str(file), "--grad", "--backend", backend, "--module"])
+    assert done.exit_code == 0, done.output
+    assert "def _backward(" in done.output and "einc" not in re.findall(r"^(?:import|from) (\w+)", done.output, re.MULTILINE)
+    refused = CliRunner().invoke(main, ["compile", str(file), "--grad", "--target", "sm_90", "-o", str(tmp_path / "out")])
+    assert refused.exit_code == 1 and "--grad is for a Python file" in refused.output
+
+
+def test_kernels_of_both_halves_are_timed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EINC_CACHE_DIR", str(tmp_path))
+    given = heads(T=5, dtype=torch.float32)
+    with interpreted():
+        function = loaded(weighted(True), "triton")
+        source = front.emit(weighted(True), "triton")
+        halves = [set(re.findall(r'_tile\(\s*"(\w+)"', half)) for half in source.split("def _backward(")]
+        trials = record.survey(record.emitted(function), {k: x.detach() for k, x in given.items()}, {}, starting=True)
+        assert {key[0] for key in trials} == halves[0] | halves[1] and all(halves)
+        found = tune.tune(function, given, measure=lambda trial: trial.tile[0], show=lambda *_: None)
+        assert function.__wrapped__.__globals__["TILES"] == found.tiles
+        made = function(**given)
+        again = gradients(both(made), given)
+    for mine, want in zip(again, gradients(both(plain(**given)), given), strict=True):
+        torch.testing.assert_close(mine, want, rtol=1e-4, atol=1e-5)

@@ -14,6 +14,7 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
+import torch
 from triton.runtime.jit import KernelInterface
 
 Tile = tuple[int, int, int, int]  # rows, columns, warps, stages
@@ -142,8 +143,22 @@ def survey(module: Emitted, tensors: Mapping[str, Any], tiles: Mapping[Key, Tile
 
     watched = {name: _Watched(name, start) for name in module.kernels}
     with _replaced(module.space, {"_tile": tile, "TILES": {}, **watched}):
-        module.function(**tensors)
+        _both_halves(module, tensors)
     return {key: trial for key, trial in trials.items() if trial.starts}
+
+
+def _both_halves(module: Emitted, tensors: Mapping[str, Any]) -> None:
+    """Calls the function; where the file has its gradient, that too."""
+    if "_library" not in module.space:
+        module.function(**tensors)
+        return
+    given = {name: x.detach().requires_grad_() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+             for name, x in tensors.items()}
+    with torch.enable_grad():
+        made = module.function(**given)
+    results = [x for x in (made if isinstance(made, tuple) else (made,)) if x.requires_grad]
+    wanted = [x for x in given.values() if isinstance(x, torch.Tensor) and x.requires_grad]
+    torch.autograd.grad(results, wanted, [torch.ones_like(x) for x in results], allow_unused=True)
 
 
 def candidates(fitting: Callable[..., Iterator[Tile]], default: Tile, shapes: Sequence[Tile], rows: int, columns: int,

@@ -134,4 +134,5 @@ BACKEND = click.option("--backend", type=click.Choice(back_ends()), default="tor
                        help="What the emitted file is written for.")
 NARROW = click.option("--narrow", is_flag=True,
                       help="Round every product of half inputs to their type: faster on some machines, less exact.")
+GRAD = click.option("--grad", is_flag=True, help="With the gradient: what the file returns can be differentiated.")
 OWN = click.option("--own", is_flag=True, help="Use the plan's own kernels only, where a library has one for the same equations.")

@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from einc import front
 from einc.commands.binaries import ABLE, EMIT, TARGET, check_place, write
-from einc.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, STRICT, failure, known_sizes, typed
+from einc.commands.common import BACKEND, FILE, GRAD, NARROW, OWN, SIZES, STRICT, failure, known_sizes, typed
 from einc.commands.run import DATA, DTYPE, SEED
 from einc.commands.sizes import default, names
 from einc.commands.tune import ready
@@ -25,6 +25,7 @@ from einc.terms import TypedProgram
 @STRICT
 @NARROW
 @OWN
+@GRAD
 @click.option("--module", is_flag=True, help="Add a torch.nn.Module class whose parameters are the weights.")
 @click.option("--tuned", is_flag=True, help="Write in the tiles that `einc tune` found for --sizes, --dtype and this device.")
 @TARGET
@@ -33,8 +34,8 @@ from einc.terms import TypedProgram
 @DTYPE
 @DATA
 @SEED
-def command(*, file: str, output: str | None, backend: str, strict: bool, narrow: bool, own: bool, module: bool, tuned: bool,
-            target: str | None, kind: str | None, sizes: dict[str, int], dtype: str | None, data_file: str | None,
+def command(*, file: str, output: str | None, backend: str, strict: bool, narrow: bool, own: bool, grad: bool, module: bool,
+            tuned: bool, target: str | None, kind: str | None, sizes: dict[str, int], dtype: str | None, data_file: str | None,
             seed: int) -> None:
     """Write the Python file that computes the spec FILE; it needs no einc to run."""
     if output is not None and Path(output).resolve() == Path(file).resolve():
@@ -44,8 +45,9 @@ def command(*, file: str, output: str | None, backend: str, strict: bool, narrow
             raise failure(f"{option} is for --tuned and --target: without them one file works on any sizes and types")
     if kind is not None and target is None:
         raise failure("--emit is for --target", "give the device to compile for, such as --target sm_90")
-    if module and target is not None:
-        raise failure("--module is for a Python file, and --target writes machine code: one of them at a time")
+    for option, wanted in {"--module": module, "--grad": grad}.items():
+        if wanted and target is not None:
+            raise failure(f"{option} is for a Python file, and --target writes machine code: one of them at a time")
     if target is not None and tuned:
         raise failure("--tuned writes a file and --target machine code: one of them at a time",
                       "without --tuned the code is made for the tiles that are good for most sizes")
@@ -54,28 +56,28 @@ def command(*, file: str, output: str | None, backend: str, strict: bool, narrow
     if target is not None:
         check_place(kind, output)
     program = typed(file, strict)
-    plan = front.plan(program, front.choices(narrow, own, backend))
+    plan = front.cut(program, front.choices(narrow, own, backend), grad)
     text = front.emit(plan, backend, front.shell(program) if module else None)
-    if target is not None:
+    if target is not None and isinstance(plan, Module):
         known_sizes(sizes, names(program), program.sizes, program.idle)
         write(plan, text, backend, target, kind, default(program, sizes), dtype or "bfloat16", output)
         return
     if tuned:
         known_sizes(sizes, names(program), program.sizes, program.idle)
-        text = _tuned(file, program, plan, text, backend, sizes, data_file, dtype, seed)
+        text = _tuned(file, program, text, backend, sizes, data_file, dtype, seed)
     if output is None:
         click.echo(text, nl=not text.endswith("\n"))
     else:
         Path(output).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _tuned(file: str, program: TypedProgram, plan: Module, text: str, backend: str, sizes: Mapping[str, int],
+def _tuned(file: str, program: TypedProgram, text: str, backend: str, sizes: Mapping[str, int],
            data_file: str | None, dtype: str | None, seed: int) -> str:
     """The file with the kept tiles in it."""
     tuner = front.tuner(backend)
     tuner.device()
     try:
-        found = tuner.kept(*ready(program, plan, text, backend, sizes, data_file, dtype, seed))
+        found = tuner.kept(*ready(program, text, backend, sizes, data_file, dtype, seed))
     except (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError) as error:
         raise failure(f"the module refused or failed: {error}") from error
     if found.missing:

@@ -11,11 +11,10 @@ from rich.table import Table
 
 from einc import front
 from einc.commands.cache import wide_console
-from einc.commands.common import FILE, NARROW, OWN, SIZES, failure, known_sizes, typed
+from einc.commands.common import FILE, GRAD, NARROW, OWN, SIZES, failure, known_sizes, typed
 from einc.commands.run import DATA, DTYPE, SEED, gather
 from einc.commands.sizes import names
 from einc.front import back_ends
-from einc.plan import Module
 from einc.terms import TypedProgram
 
 ABLE = back_ends("tune.py")
@@ -31,15 +30,16 @@ NOTES = 8  # printed at most
 @click.option("--backend", type=click.Choice(ABLE), default=ABLE[0], show_default=True, help="Whose kernels are timed.")
 @NARROW
 @OWN
+@GRAD
 def command(*, file: str, sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int, backend: str,
-            narrow: bool, own: bool) -> None:
+            narrow: bool, own: bool, grad: bool) -> None:
     """Time the kernels of the spec FILE with several tiles on the GPU and keep the fastest; what is kept is not timed again."""
     program = typed(file)
     known_sizes(sizes, names(program), program.sizes, program.idle)
     tuner = front.tuner(backend)
     tuner.device()
-    plan = front.plan(program, front.choices(narrow, own, backend))
-    function, tensors = ready(program, plan, front.emit(plan, backend), backend, sizes, data_file, dtype, seed)
+    plan = front.cut(program, front.choices(narrow, own, backend), grad)
+    function, tensors = ready(program, front.emit(plan, backend), backend, sizes, data_file, dtype, seed)
     try:
         found = tuner.tune(function, tensors)
     except (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError) as error:
@@ -59,11 +59,11 @@ def command(*, file: str, sizes: dict[str, int], dtype: str | None, data_file: s
     console.print("       EINC_FORCE_AUTOTUNE=1 times again what is kept; `einc cache clear` forgets all of it")
 
 
-def ready(program: TypedProgram, plan: Module, text: str, backend: str, sizes: Mapping[str, int], data_file: str | None,
+def ready(program: TypedProgram, text: str, backend: str, sizes: Mapping[str, int], data_file: str | None,
           dtype: str | None, seed: int) -> tuple[Any, dict[str, Any]]:
     """The loaded file and what it is called with, on the GPU."""
     inputs, numbers = gather(program, sizes, data_file, dtype, seed)
-    return front.load(text, plan.name, backend), {**front.tuner(backend).placed(inputs), **numbers}
+    return front.load(text, program.name, backend), {**front.tuner(backend).placed(inputs), **numbers}
 
 
 def _table(found: Any, told: Any) -> Table:
