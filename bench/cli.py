@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bench import cases, report, rivals, shares, starting, train
+from bench import cases, gradients, report, rivals, shares, starting, train
 from bench.case import CannotError
 from bench.record import Row, Run, read, write
 from bench.run import Plan, Tell, run
@@ -152,6 +152,39 @@ def shares_command(name: str, rival: str, dtype: str, threads: int | None) -> No
         wide_console().print(shares.table(name, dtype, rival))
     except CannotError as why:
         raise click.ClickException(f"{rival} cannot do {name} in {dtype}: it {why}") from None
+
+
+@main.command("gradients", context_settings=HELP)
+@click.option("--case", "case_names", multiple=True, type=click.Choice(list(gradients.CASES)), help="Which cases; all without it.")
+@click.option("--rival", "rival_names", multiple=True, type=click.Choice(list(gradients.WAYS)),
+              help="Which rivals; all without it.")
+@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(["float32", "bfloat16"]), help="Which types; both without it.")
+@click.option("--memory/--no-memory", default=True, help="Measure peak memory, in a process per rival.  [default: memory]")
+@THREADS
+@click.option("--patience", default=10.0, show_default=True, type=click.FloatRange(min=0),
+              help="Seconds to wait, for each case, until other processes leave the machine alone.")
+@ROUNDS
+@OUT
+def gradients_command(*, case_names: tuple[str, ...], rival_names: tuple[str, ...], dtypes: tuple[str, ...], memory: bool,
+                      threads: int | None, patience: float, rounds: int, out: Path) -> None:
+    """Forward and backward of kernels, some with learned parts, against torch's own, plain torch compiled, and eager.
+
+    The result and every gradient are judged by what float64 gives, then what is right is timed in interleaved rounds. Rates
+    count two products forward and five backward over visible pairs, for every rival alike.
+    """
+    use_threads(threads)
+    console = wide_console()
+    plan = gradients.Plan([gradients.CASES[name] for name in case_names or gradients.CASES], rival_names or list(gradients.WAYS),
+                          dtypes or ("float32", "bfloat16"), rounds, memory, patience)
+    here, rows = Run(), list[Row]()
+    with cold_caches(), progress(console, len(plan.steps())) as (tell, step):
+        for found in gradients.run(plan, tell):
+            rows += (new := [here.row("gradient", **one.shown()) for one in found])
+            write(out / "gradients.jsonl", new)
+            step()
+    console.print(report.table(rows, report.caption(rows)))
+    tell_growth(console, rows)
+    console.print(f"wrote {out / 'gradients.jsonl'}")
 
 
 @main.command("train", context_settings=HELP)

@@ -165,7 +165,8 @@ def memory_of(case: str, sizes: Sizes, dtype: str, rival: str) -> int | None:
 class Memory:
     """A process per rival, started when it is first asked, so that none finds the memory another one left."""
 
-    def __init__(self) -> None:
+    def __init__(self, measured: Callable[[str, Sizes, str, str], int | None] = memory_of) -> None:
+        self.measured = measured
         self.workers: dict[str, ProcessPoolExecutor] = {}
 
     def __enter__(self) -> Memory:
@@ -180,7 +181,7 @@ class Memory:
             self.workers[rival] = ProcessPoolExecutor(
                 1, multiprocessing.get_context("spawn"), torch.set_num_threads, (torch.get_num_threads(),))
         try:
-            return self.workers[rival].submit(memory_of, case, dict(sizes), dtype, rival).result(MEMORY_LIMIT)
+            return self.workers[rival].submit(self.measured, case, dict(sizes), dtype, rival).result(MEMORY_LIMIT)
         except BrokenProcessPool:  # killed, most likely for its memory
             del self.workers[rival]
         except Exception:  # whatever a rival's compiler raises: the row says that there is no figure

@@ -65,12 +65,13 @@ def _place(row: Row) -> tuple[str, str, str, str]:
 
 
 def _figures(row: Row) -> list[str]:
-    if row["status"] != "ok":
+    if row["seconds"] is None:
         return [f"[dim]{row['status']}: {row['note']}[/dim]"]
     rate = row["flops"] / row["seconds"]
+    far = "" if row["status"] == "ok" else "!"
     doubt = "~" if 2 * row["disturbed"] >= row["rounds"] else ""
     return [doubt + duration(row["seconds"]), "" if row["ratio"] is None else f"{row['ratio']:.2f}×", f"{rate / 1e9:,.0f}",
-            "" if row["gemm"] is None else f"{rate / row['gemm']:.0%}", f"{row['error']:.0e}", mega(row["memory"]),
+            "" if row["gemm"] is None else f"{rate / row['gemm']:.0%}", f"{far}{row['error']:.0e}", mega(row["memory"]),
             mega(row["held"]) if row["held"] else "", duration(row["first"])]
 
 
@@ -82,6 +83,8 @@ def caption(rows: Sequence[Row]) -> str:
     for dtype in dict.fromkeys(row["dtype"] for row in rows):
         rates = [row["gemm"] / 1e9 for row in rows if row["dtype"] == dtype and row["gemm"]]
         lines[-1] += f"; {dtype}: {min(rates):,.0f} to {max(rates):,.0f} GF/s" if rates else ""
+    if far := [f"{row['case']} of {row['rival']}, {row['note']}" for row in rows if row["status"] == "inexact"]:
+        lines.append(f"! farther from float64 than eager torch in the same type by more than its rule allows: {'; '.join(far)}")
     if any(row["busy"] for row in rows):
         lines.append(f"the machine was busy: load average {max(row['load'] or 0 for row in rows)} (over {BUSY}) at the start")
     if any(row["disturbed"] for row in rows):
@@ -96,7 +99,7 @@ def sweeps(rows: Iterable[Row]) -> list[tuple[str, str, int, dict[str, list[Row]
     """Case, element type, threads, and by rival the rows over T, for the cases that have a growth."""
     found: dict[tuple[str, str, int], dict[str, list[Row]]] = {}
     for row in rows:
-        if row["kind"] == "kernel" and row["status"] == "ok":
+        if row["kind"] in ("kernel", "gradient") and row["status"] in ("ok", "inexact"):
             key = (row["case"], row["dtype"], row["machine"]["threads"])
             found.setdefault(key, {}).setdefault(row["rival"], []).append(row)
     out = []
@@ -154,7 +157,8 @@ def plots(rows: Sequence[Row], folder: Path) -> list[Path]:
             if axes.lines:
                 axes.legend(fontsize=8)
         machine = next(iter(lines.values()))[0]["machine"]
-        figure.suptitle(f"{BY_NAME[case].title}, {dtype}; {machine['cpu']}, threads: {threads}, torch {machine['torch']}")
+        title = BY_NAME[case].title if case in BY_NAME else case
+        figure.suptitle(f"{title}, {dtype}; {machine['cpu']}, threads: {threads}, torch {machine['torch']}")
         out.append(folder / f"{case}-{dtype}-{threads}.png")
         figure.savefig(out[-1], dpi=110)
         pyplot.close(figure)
@@ -169,9 +173,8 @@ def training(rows: Sequence[Row]) -> Table:
     for heading in ("steps", "first loss", "last loss", "apart", "a step", "speed"):
         out.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        first, *_, last = (row["losses"][0], *row["losses"])
-        out.add_row(row["rival"], str(row["steps"]), f"{first:.4f}", f"{last:.4f}", f"{row['apart']:.1e}", duration(row["seconds"]),
-                    f"{row['ratio']:.2f}×")
+        ends = (f"{row['losses'][at]:.4f}" for at in (0, -1))
+        out.add_row(row["rival"], str(row["steps"]), *ends, f"{row['apart']:.1e}", duration(row["seconds"]), f"{row['ratio']:.2f}×")
     return out
 
 

@@ -106,7 +106,7 @@ def plain(x: Tensors, words: torch.Tensor, following: torch.Tensor) -> torch.Ten
 def _block(stream: torch.Tensor, x: Tensors) -> torch.Tensor:
     H, D, F = x["W_O"].shape
     before = layer_norm(stream, (F,), x["gamma_1"], x["beta_1"])
-    q, k, v = (before @ x["W_qkv"] + x["b_qkv"]).unflatten(-1, (3, H, D)).permute(2, 0, 3, 1, 4)
+    q, k, v = torch.unflatten(before @ x["W_qkv"] + x["b_qkv"], -1, (3, H, D)).permute(2, 0, 3, 1, 4)
     heads = scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
     stream = stream + heads.flatten(-2) @ x["W_O"].flatten(0, 1) + x["b_O"]
     before = layer_norm(stream, (F,), x["gamma_2"], x["beta_2"])
