@@ -201,11 +201,16 @@ def _finish(program: NormalProgram, virtual: frozenset[str], parent: dict[str, s
         (owner,) = owners
         mine = [r for r in inner if root(r.tensor) == owner]
         if (
-            all(plain_subs(r) and r.tensor not in virtual for r in mine)
+            all(plain_subs(r) and r.tensor not in virtual and _has_letters(equations[r.tensor]) for r in mine)
             and all(open_of(free_indices(r)) == open_of(equation.indices) for r in mine)
             and not any(_after(equations, r.tensor, owner, root) for r in inner if r not in mine)
         ):
             parent[equation.target] = owner
+
+
+def _has_letters(equation: Equation) -> bool:
+    """Whether every axis is a letter, so that a reader's letters are its own."""
+    return all(isinstance(a, Position) for a in equation.axes)
 
 
 def _after(equations: dict[str, Equation], key: str, owner: str, root: object) -> bool:
