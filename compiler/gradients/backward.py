@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from einc.gating import appearance
+from einc.gating import appearance, is_gate
 from einc.gradients.scales import Scaled, scaled
 from einc.gradients.sweep import Sweep
 from einc.normalise import flat, needed
@@ -36,6 +36,7 @@ from einc.terms import (
     slot_of,
     substitute,
     transform,
+    walk,
 )
 
 
@@ -56,6 +57,7 @@ def derive(program: Program) -> Derived:
     found = scaled(plain)
     sweep = Sweep(found.program, found.references, dict(found.program.tensors))
     sweep.run()
+    sweep.compared |= _compared(sweep.made) & {e.target for e in plain.equations}
     work = _Backward(plain, found, sweep, sweep.tensors, {e.target: e for e in sweep.made})
     inputs = [t.key for t in plain.inputs() if t.key in sweep.of]
     work.complete([sweep.of[key] for key in inputs])
@@ -142,10 +144,10 @@ class _Backward:
 
     def _is_kept(self, equation: Equation) -> bool:
         key = equation.target
-        if key in self.sweep.compared:
-            return True
         if key in self.sweep.extremes:
             return False
+        if key in self.sweep.compared and not is_gate(equation):
+            return True
         if picked(equation) is not None or any(key in root.degrees.shut for root in self.scaled.roots.values()):
             return True
         return isinstance(equation.body, Fold) and sum(i.set.cls in ("time", "vocab") for i in equation.indices) < 2 and any(
@@ -219,6 +221,12 @@ class _Backward:
         tensors = {**plain.tensors, **{e.target: self.tensors[e.target] for e in extra}}
         return TypedProgram(
             plain.name, tensors, (*plain.equations, *extra), outputs, plain.sizes, plain.splits, plain.sums, plain.source)
+
+
+def _compared(equations: Iterable[Equation]) -> set[str]:
+    """What is asked to be equal to something: made again it might differ in its last digit."""
+    terms = (t for e in equations for root in (e.domain, e.body) for t in walk(root))
+    return {r.tensor for t in terms if isinstance(t, Apply) and t.op in ("eq", "ne") for r in reads(t)}
 
 
 def _without_aliases(program: NormalProgram) -> NormalProgram:

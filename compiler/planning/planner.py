@@ -211,7 +211,7 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
         stream=passed.index,
         tile=Tile(streamed, grid, stored) if streamed is not None else None,
         base2=passed.base2,
-        uniform=len({e.body.domain for e in group.equations if isinstance(e.body, Fold) and passed.index in e.body.bound}) < 2,
+        uniform=_uniform(group, passed.index),
         resumed=chunks.found.over if chunks else None,
         prefixes=prefixes,
         before=passed.before,
@@ -346,6 +346,12 @@ def _common(group: Group, index: Index) -> Term:
     """What the domains of all folds over the index agree on."""
     domains = [e.body.domain for e in group.equations if isinstance(e.body, Fold) and index in e.body.bound]
     return both(*(c for c in conjuncts(domains[0]) if all(c in conjuncts(d) for d in domains[1:])))
+
+
+def _uniform(group: Group, index: Index | None) -> bool:
+    """Whether all folds, over the index of the pass where there is one, are over the same points."""
+    folds = [e.body for e in group.equations if isinstance(e.body, Fold)]
+    return len({f.domain for f in folds if index is None or index in f.bound}) < 2
 
 
 def _live(work: Scanning) -> tuple[Let, ...]:

@@ -109,8 +109,8 @@ def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> f
 
 
 def _is_row(equation: Equation) -> bool:
-    """Whether a value is folded itself from what the data has, and has but one such index left: it is stored as inputs are."""
-    return len(open_of(equation.indices)) < 2 and bool(open_of(bound_indices(equation.body)))
+    """Whether a value is a fold with at most one place of time or vocabulary: it is stored as inputs are."""
+    return isinstance(equation.body, Fold) and len(_placed(equation.indices)) < 2
 
 
 def _settled(equation: Equation) -> bool:
