@@ -2,7 +2,7 @@
 
 Module  inputs, outputs, buffers, steps
 Shell   what a class around the module's function holds: how its weights begin, which scalars speak of chance
-Step    Contract | Kernel | Concat | Runs | Call | Pick | Grouped | Choose | Repeat
+Step    Contract | Kernel | Concat | Runs | Call | Pick | Grouped | Segment | Choose | Repeat
 Kernel  axes, lets, stores: a tile of every grid axis at a time, the other axes whole
 Let     one value: its axes, its kind, and the one operation that makes it
 """
@@ -421,7 +421,24 @@ class Grouped:
         return None if self.count is None else (self.cost.flops * self.set.extent).over(self.count)
 
 
-Leaf = Contract | Kernel | Concat | Runs | Call | Pick | Grouped
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Sums over the rows that name an element, all rows of one element together: of one operand, of a product of two, or of 1.
+
+    A name is (whole numbers, their axes, the axis of the result whose element they name); `rows` are all their axes, those
+    that stand in the result first.
+    """
+
+    out: str
+    axes: tuple[str, ...]
+    names: tuple[tuple[str, tuple[str, ...], str], ...]
+    rows: tuple[str, ...]
+    operands: tuple[tuple[str, tuple[str, ...]], ...]
+    text: str
+    cost: Cost
+
+
+Leaf = Contract | Kernel | Concat | Runs | Call | Pick | Grouped | Segment
 
 
 @dataclass(frozen=True, slots=True)

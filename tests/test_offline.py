@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 import torch
-from helpers import arrays, assert_close, called, extent, meaning, plan_of, tensors, typed_of
+from helpers import arrays, assert_close, called, extent, meaning, plan_of, tensors, typed, typed_of
 from programs import FILES, MODELS, Case
 from test_backends import case
 from triton_modes import interpreted, tiled
@@ -227,3 +227,13 @@ def test_the_interpreter_computes_in_half_precision_as_torch_does() -> None:
     for mine, its in zip(got, [*want, (square @ square).flatten().bfloat16()], strict=True):
         torch.testing.assert_close(mine, its, rtol=2**-7, atol=2**-7)
     assert all(torch.equal(mine, its) for mine, its in zip(got, want[:4], strict=False))
+
+
+def test_sums_over_sorted_rows_are_laid_out_without_data() -> None:
+    """Only their shapes are known; the kernels beside them compile."""
+    text = (
+        "index t : time(T)\nindex v : vocab(0..V-1)\nindex f, k : feature(D)\ninput X_t^f, Z_t^f\ninput w_t : int\n"
+        "output y_v^f = Σ_{t, w_t = v, t > 2} tanh(X_t^f) : all\noutput z_v^{f k} = Σ_{t, w_t = v} X_t^f Z_t^k : all"
+    )
+    plan = front.plan(typed(text))
+    assert kernels(plan, front.emit(plan, "triton"), {"T": 64, "V": 9, "D": 16}, "bfloat16", TARGET)

@@ -36,14 +36,14 @@ def grouped(step: Grouped, out: Buffer, body: Writer, names: Names, helpers: set
     letters = lettered(["rows", *free, *(a for a in step.axes if a not in rows)])
     specs, given = [], []
     for name, axes in step.operands:
-        spec, picked = _at(axes, rows, letters)
+        spec, picked = at_rows(axes, rows, letters)
         specs.append(spec)
         given.append(stored(name) + picked)
     matrix, axes = step.matrix
     # Last, because a library that takes operands in turn would else form a matrix for each row.
     specs.append("".join(letters[a] for a in axes if a))
     given.append(f"{stored(matrix)}{_subscript([one if not a else ':' for a in axes])}")
-    spec, picked = _at(step.axes, rows, letters)
+    spec, picked = at_rows(step.axes, rows, letters)
     row, spread = letters["rows"], ""
     if not any(row in s for s in specs):  # the same for all rows of a group
         spread = f"[{', '.join('None' if x == row else ':' for x in spec)}]"
@@ -52,7 +52,7 @@ def grouped(step: Grouped, out: Buffer, body: Writer, names: Names, helpers: set
     body.close()
 
 
-def _at(axes: tuple[str, ...], rows: Mapping[str, str], letters: Mapping[str, str]) -> tuple[str, str]:
+def at_rows(axes: tuple[str, ...], rows: Mapping[str, str], letters: Mapping[str, str]) -> tuple[str, str]:
     """The letters of a tensor at the rows of a group, and its subscript. Rows apart from each other come first."""
     mine = [n for n, a in enumerate(axes) if a in rows]
     if not mine:

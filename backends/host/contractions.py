@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from einc.backends.writer import Names, Writer, lettered, sized
-from einc.plan import Buffer, Contract, Module, Packed, Subscript, Within
+from einc.plan import Buffer, Contract, Module, Packed, Segment, Subscript, Within, leaves
 
 _ELEMENTS = {"integer": "torch.int64", "exact": "torch.float64", "wide": "wide"}
 
@@ -15,7 +15,8 @@ def element(buffer: Buffer) -> str:
 
 def speaks_wide(module: Module) -> bool:
     """Whether something beside the kernels has the wide type."""
-    return any(b.kind == "wide" for b in module.buffers.values()) or any(t.wide for t in module.inputs)
+    summed = any(isinstance(step, Segment) for step in leaves(module.steps))
+    return summed or any(b.kind == "wide" for b in module.buffers.values()) or any(t.wide for t in module.inputs)
 
 
 def stored(module: Module, name: str, out: str) -> str:

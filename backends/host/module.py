@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from einc.backends.host import chosen, registered
+from einc.backends.host import chosen, registered, segments
 from einc.backends.host.chosen import grouped, pick
 from einc.backends.host.contractions import contract, stored
 from einc.backends.host.inputs import HELPERS, read_sizes
 from einc.backends.host.naming import Named, entry_name, named, tuple_name
+from einc.backends.host.segments import segment
 from einc.backends.host.shell import write_shell
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.indices import IndexSet, number
@@ -27,6 +28,7 @@ from einc.plan import (
     Pick,
     Repeat,
     Runs,
+    Segment,
     Shell,
     Step,
     leaves,
@@ -94,7 +96,7 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
 def called(helpers: set[str], dialect: Dialect, told: str) -> list[str]:
     """The helpers that the text of a file calls, in their order."""
     helpers |= {name for name in ("_over", "_number") if f"{name}(" in told}
-    known = {**HELPERS, **chosen.HELPERS, **dialect.helpers, **registered.HELPERS}
+    known = {**HELPERS, **chosen.HELPERS, **segments.HELPERS, **dialect.helpers, **registered.HELPERS}
     return [text for name, text in known.items() if name in helpers]
 
 
@@ -274,6 +276,8 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
             pick(step, body, page.helpers)
         case Grouped(out):
             grouped(step, module.buffers[out], body, page.names, page.helpers, lambda name: stored(module, name, out))
+        case Segment():
+            segment(step, module, body, page.names, page.helpers)
         case Runs():
             _view(module, step, body)
             body.open("else:")

@@ -28,6 +28,7 @@ from einc.plan import (
     Pick,
     Repeat,
     Runs,
+    Segment,
     Select,
     Step,
     leaves,
@@ -139,6 +140,9 @@ def _leaf(step: Leaf, names: Mapping[str, str], sizes: Mapping[str, str]) -> Lea
         case Grouped(out, _, ids, _, operands, (matrix, axes)):
             others = tuple((names[key], letters) for key, letters in operands)
             return replace(step, out=names[out], names=names[ids], operands=others, matrix=(names[matrix], axes))
+        case Segment(out, _, ids, _, operands):
+            named = tuple((names[key], axes, element) for key, axes, element in ids)
+            return replace(step, out=names[out], names=named, operands=tuple((names[key], axes) for key, axes in operands))
         case Runs(kernel, operand):
             return replace(step, kernel=_kernel(kernel, names), operand=names[operand], count=sizes[step.count])
         case Call(kernel):

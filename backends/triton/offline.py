@@ -153,7 +153,7 @@ def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes:
     space: dict[str, Any] = inspect.unwrap(function).__globals__
     answers: dict[str, Any] = {"_room": lambda _: target.shared, "_precision": lambda _: target.precision}
     answers |= dict.fromkeys(("_within", "_add_up", "_ready"), _nothing)
-    answers |= {"_parts": lambda *_: parts, "_numbers": lambda _: target.numbers, "_groups": _even}
+    answers |= {"_parts": lambda *_: parts, "_numbers": lambda _: target.numbers, "_groups": _even, "_sorted": _all}
     space.update({name: answer for name, answer in answers.items() if name in space})
     made: list[Launch] = []
     for name, kernel in space.items():
@@ -174,6 +174,12 @@ def _even(names: torch.Tensor, count: int, first: int = 1) -> list[tuple[int, tu
     """For groups that data makes: as many places for each element."""
     places = torch.empty(names.numel() // max(count, 1), dtype=torch.int64)
     return [(n, (places,) * names.ndim) for n in range(count)]
+
+
+def _all(names: torch.Tensor, count: int) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
+    """For rows that data sorts: a place for each."""
+    places = torch.empty(names.numel(), dtype=torch.int64)
+    return (places,) * names.ndim, torch.empty(count + 1, dtype=torch.int64)
 
 
 def _recorder(name: str, kernel: Any, run: Callable[..., Any], made: list[Launch]) -> Callable[..., Any]:

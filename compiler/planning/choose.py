@@ -22,6 +22,7 @@ from einc.plan import (
     Pick,
     Repeat,
     Runs,
+    Segment,
     Step,
 )
 from einc.planning.cost import BALANCE
@@ -100,6 +101,8 @@ def _takes(step: Leaf) -> frozenset[str]:
             return frozenset({operand})
         case Grouped():
             return frozenset({step.names, step.matrix[0], *(name for name, _ in step.operands)})
+        case Segment(_, _, names, _, operands):
+            return frozenset({*(ids for ids, _, _ in names), *(name for name, _ in operands)})
         case Call(kernel):
             return _takes(kernel)
         case Kernel():

@@ -41,6 +41,7 @@ from einc.planning.ranges import reach
 from einc.planning.repeated import repeated
 from einc.planning.runs import Run, paired, shared
 from einc.planning.scans import Scanning, exactly
+from einc.planning.segments import segment, with_segments
 from einc.planning.shares import nested, shares
 from einc.planning.storage import buffers_of, indices_of, lengths_of, sets_of, sizes_of, with_parts, without_copies
 from einc.planning.stream import stream
@@ -92,7 +93,7 @@ def _module(
     asked = program.inputs() if inputs is None else inputs
     if program.repeats:
         return repeated(program, asked, lambda piece, given: _module(piece, given, choices, candidates))
-    program = with_parts(peeled(program))
+    program = with_parts(peeled(with_segments(program)))
     steps, cuts = chosen([_cut_up(c, choices) for c in candidates(program)], samples(program))
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
     sizes |= frozenset(n for e in program.equations for n in sizes_of(e)) - program.sizes.keys()
@@ -140,7 +141,8 @@ def _alone(program: NormalProgram, group: Group, buffers: dict[str, Buffer], siz
     if len(group.equations) > 1:
         return None
     (only,) = group.equations
-    return pick(program, only, buffers) or grouped(program, only, buffers) or contraction(program, only, buffers, sizes)
+    return (pick(program, only, buffers) or segment(program, only, buffers) or grouped(program, only, buffers)
+            or contraction(program, only, buffers, sizes))  # fmt: skip
 
 
 @dataclass(frozen=True)

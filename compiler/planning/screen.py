@@ -12,7 +12,7 @@ from math import prod
 from textwrap import wrap
 
 from einc.indices import Extent, Monomial, number, size
-from einc.plan import Call, Choose, Concat, Contract, Cost, Grouped, Kernel, Leaf, Load, Module, Pick, Repeat, Runs, leaves
+from einc.plan import Call, Choose, Concat, Contract, Cost, Grouped, Kernel, Leaf, Load, Module, Pick, Repeat, Runs, Segment, leaves
 from einc.planning.choose import price
 from einc.planning.cost import nominal
 from einc.planning.table import human, is_known, memory, some_way, taken_way
@@ -146,6 +146,9 @@ def _row(name: str, step: Leaf) -> _Row:
         case Grouped(out, _, ids, _, operands, (matrix, _)):
             said = f"group by group of {ids}" + (f"; for all {step.set.extent}: {step.instead} flops" if step.instead else "")
             return _Row((name, "contract", out, _names([*(b for b, _ in operands), matrix])), cost, (said,))
+        case Segment(out, _, names, _, operands):
+            named = _names(ids for ids, _, _ in names)
+            return _Row((name, "sum", out, _names([*(b for b, _ in operands), named])), cost, (f"rows sorted by {named}",))
         case Runs(_, operand):
             return _Row((name, "view", step.out, operand), cost, (f"by {step.count}; a copy unless {step.onto} divides {step.of}",))
         case Concat(out, parts):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from einc.indices import Extent, number
-from einc.plan import Call, Choose, Concat, Contract, Grouped, Kernel, Leaf, Module, Pick, Repeat, Runs, Step, leaves
+from einc.plan import Call, Choose, Concat, Contract, Grouped, Kernel, Leaf, Module, Pick, Repeat, Runs, Segment, Step, leaves
 from einc.planning.choose import price
 from einc.planning.cost import size_of
 
@@ -141,6 +141,9 @@ def _title(step: Leaf) -> str:
             given = ", ".join([*(name for name, _ in operands), matrix])
             saved = f", instead of {_formula(step.instead)} flops" if step.instead is not None else ""
             return f"contract {out} from {given}, grouped by {ids}{saved}"
+        case Segment(out, _, names, _, operands):
+            given = ", ".join(name for name, _ in operands) or "1"
+            return f"sum {out} from {given}, sorted by {', '.join(ids for ids, _, _ in names)}"
         case Concat(out, parts):
             return f"concatenate {out} from {', '.join(parts)}"
         case Kernel(name, axes):

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from einc.indices import OPEN, Index
 from einc.normalise import normalise
+from einc.planning.segments import segmented
 from einc.simplify import picked
 from einc.terms import (
     Equation,
@@ -74,6 +75,9 @@ def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> f
     found: set[str] = set()
     refused = kept | {r.tensor for e in program.equations if picked(e) for r in reads(e.body)}
     refused |= {e.target for e in program.equations if picked(e) or _settled(e)}
+    for equation in program.equations:
+        if segmented(equation, program.tensors) is not None:
+            refused |= {equation.target, *(r.tensor for term in (equation.body, equation.domain) for r in reads(term))}
     for equation in program.equations:
         for read in [*reads(equation.body), *reads(equation.domain)]:
             if read.tensor in equations and not plain_subs(read) and not lenient:
