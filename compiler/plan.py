@@ -158,13 +158,24 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
+class Tally:
+    """For each element of `axis` the sum of the argument at the points of `over` whose number names it, counted from 0; one that names
+    none counts for nothing."""
+
+    arg: str
+    number: str
+    axis: str
+    over: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Before:
     """What a carried let was when this tile began."""
 
     of: str
 
 
-Op = Load | Place | Scalar | Map | Dot | Reduce | Select | Scan | Before
+Op = Load | Place | Scalar | Map | Dot | Reduce | Select | Scan | Tally | Before
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +215,8 @@ def arguments(op: Op) -> tuple[str, ...]:
             return (arg,)
         case Select(condition, then):
             return (condition, then)
+        case Tally(arg, number):
+            return (arg, number)
     assert_never(op)
 
 

@@ -62,6 +62,27 @@ TEXTS = {
     """,
     "sides_of_one_bias": FREE + "output b_u = Σ_h Σ_s U_{h u s} + Σ_h Σ_{t, u ≤ t} U_{h t u} : all".replace("_u", "_{t'}")
     .replace("{h u s}", "{h t' s}").replace("{t, u ≤ t} U_{h t u}", "{t, t' ≤ t} U_{h t t'}"),
+    "table": TILE + "output b_{h r} = Σ_{t, s, min(t - s, 2) + 1 = r} U_{h t s} : all",
+    "tables": FREE + """
+    index g : feature(G)
+    index p : feature(0..2 T)
+    input x_t : int
+    map π(h) = ceil(h G / H) : g
+    output a_{g r} = Σ_{h, t, s, π(h) = g, min(t - s, 7) + 1 = r} U_{h t s} : all
+    output b_p = Σ_h Σ_{t, s, t - s + T = p} U_{h t s} : all
+    output e_r = Σ_h Σ_{t, s, mod(x_t + x_s, 3) + 1 = r} U_{h t s} : all
+    output c = Σ_h Σ_t Σ_s U_{h t s} : all
+    """,
+    "rows_of_a_table": FREE + """
+    output b_r^d = Σ_h Σ_{t, s, max(-1, s - t) + 2 = r} U_{h t s} Y_{h t}^d : all
+    output c_r^k = Σ_h Σ_{t, s, max(-1, s - t) + 2 = r} U_{h t s} K_{h s}^k : all
+    """,
+    "pairs": FREE + """
+    index v, w : feature(0..R-1)
+    input x_t : int
+    output b_{v w} = Σ_h Σ_{t, s, x_t = v, x_s = w} U_{h t s} : all
+    output c_v = Σ_h Σ_{t, s, x_t = v} U_{h t s} : all
+    """,
     "batches": """
     index n : batch(N)
     index h : head(H)
@@ -74,8 +95,8 @@ TEXTS = {
     output g_h = Σ_n Σ_t Σ_s (1 - U_{n h t s} U_{n h t s}) (s - t) : all
     """,
 }
-CASES = [Case(name, text, {k: v for k, v in SIZES.items() if f"({k})" in text or f"dim {k}" in text})
-         for name, text in TEXTS.items()]
+CASES = [Case(name, text, {k: v for k, v in SIZES.items() if f"({k})" in text or f"dim {k}" in text},
+              {"x": ("0", "R-1")}) for name, text in TEXTS.items()]
 each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 

@@ -18,6 +18,7 @@ from einc.backends.host.scalars import number_text, quotient, scalar, scalar_map
 from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.products import Multiplier
 from einc.backends.torch.running import Runner
+from einc.backends.torch.tallies import Tallier
 from einc.backends.writer import Writer, sized
 from einc.plan import (
     Axis,
@@ -33,6 +34,7 @@ from einc.plan import (
     Scan,
     Select,
     Span,
+    Tally,
     arguments,
 )
 from einc.primitives import HASHES
@@ -51,7 +53,7 @@ _REDUCTIONS = {"max": "amax", "min": "amin", "prod": "prod"}
 
 
 @dataclass
-class Scribe(Multiplier, Runner):
+class Scribe(Multiplier, Runner, Tallier):
     """Lets as expressions, by what is known while one kernel is written."""
 
     numbers: Numbers | None = None
@@ -123,6 +125,8 @@ class Scribe(Multiplier, Runner):
                 return Code(self.former.get(of, self.carried[of]))
             case Scan():
                 return self.running(let, let.op)
+            case Tally():
+                return self.tally(let, let.op)
 
     def extent(self, axis: str) -> str:
         if axis in self.ranges:

@@ -25,6 +25,22 @@ def _amin(x, dim):
     """The minimum over an axis that may be empty: then inf."""
     return x.amin(dim) if x.shape[dim] else x.sum(dim) + math.inf
 ''',
+    "_tally": '''
+def _tally(total, index, x):
+    """Each x added to the element of the last axis that its index names, if any does: the same bits in every run."""
+    rows, count = total.shape[:-1], total.shape[-1]
+    index = torch.where((index >= 0) & (index < count), index, count)
+    summed = x.new_zeros(rows.numel(), count + 1)
+    if index.ndim > 1:  # rows that name other elements are one row
+        first = torch.arange(rows.numel(), device=x.device).view(*rows, 1) * (count + 1)
+        index, summed, x = (index + first).flatten(), summed.view(1, -1), x.flatten()
+    for row, values in zip(summed, x.reshape(len(summed), -1)):
+        if x.device.type == "cpu":
+            row.index_add_(0, index, values)
+        else:
+            row.index_put_((index,), values, accumulate=True)  # which sorts first
+    return total.add_(summed.view(*rows, count + 1)[..., :count])
+''',
     "_upto": '''
 def _upto(x, dim, shift, extent, start):
     """Running values: element n is that of n + shift; before the first one the start, past the last one the last."""

@@ -15,7 +15,7 @@ from einc.backends.torch.resumed import begin, go_on, left_over, resume
 from einc.backends.torch.stores import along, merged, results, write_store
 from einc.backends.writer import Writer, identifier, sized
 from einc.indices import Extent, number
-from einc.plan import Axis, Before, Dot, Kernel, Let, Load, Module, Place, Scalar, Select, arguments
+from einc.plan import Axis, Before, Dot, Kernel, Let, Load, Module, Place, Scalar, Select, Tally, arguments
 
 _TILE = 21  # log2 of the elements that a tile's largest value may have
 _PASSED = 18  # and of one that is only gone over point by point and summed, where the pages of each new value cost most
@@ -304,6 +304,10 @@ def _lets(
     masking = masks_only(kernel)
     for let in kernel.lets:
         if let.name not in chosen or isinstance(let.op, Scalar | Place | Before) or let.name in scribe.variables:
+            continue
+        if let.carry is not None and isinstance(let.op, Tally):
+            body(scribe.tally(let, let.op, scribe.carried[let.name]).text)
+            scribe.variables[let.name] = scribe.carried[let.name]
             continue
         if let.carry is not None:
             _merge(let, scribe.statement(let), body, scribe)

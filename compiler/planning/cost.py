@@ -8,7 +8,7 @@ from itertools import product
 
 from einc.domains import Linear, difference, linear
 from einc.indices import Extent, Index, IndexSet, number
-from einc.plan import Buffer, Cost, Dot, Let, Load, Map, Reduce, Scan, Select, Span, end
+from einc.plan import Buffer, Cost, Dot, Let, Load, Map, Reduce, Scan, Select, Span, Tally, end
 from einc.planning.ends import Tile, denominator
 from einc.planning.ranges import spans
 from einc.terms import Apply, Position, Size, Term, const, substitute
@@ -137,7 +137,7 @@ def lets_cost(
                 flops = flops + work({*let.axes, *over}) * number(2 if len(args) > 1 else 1)
             case Reduce(_, _, over):
                 flops = flops + work({*let.axes, *over})
-            case Scan(_, arg):
+            case Scan(_, arg) | Tally(arg):
                 flops = flops + work(axes[arg])
             case Load(buffer) if buffer not in loaded:
                 loaded.add(buffer)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
-from einc.plan import Dot, Let, Load, Map, Scalar, Select, Store, arguments
+from einc.plan import Dot, Let, Load, Map, Scalar, Select, Store, Tally, arguments
 from einc.terms import ZERO
 
 
@@ -57,4 +57,6 @@ def _scales(name: str, reader: Let) -> bool:
             return above == name != below
         case Select(condition, then):
             return then == name and condition != name
+        case Tally(arg, number):
+            return arg == name != number
     return False

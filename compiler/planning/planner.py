@@ -45,7 +45,8 @@ from einc.planning.segments import segment, with_segments
 from einc.planning.shares import nested, shares
 from einc.planning.storage import buffers_of, indices_of, lengths_of, sets_of, sizes_of, with_parts, without_copies
 from einc.planning.stream import stream
-from einc.planning.virtual import peeled
+from einc.planning.tallies import tallied
+from einc.planning.virtual import PLACES, peeled
 from einc.show import equation_text
 from einc.simplify import factors, picked
 from einc.terms import (
@@ -213,11 +214,12 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
         stream=passed.index,
         tile=Tile(streamed, grid, stored) if streamed is not None else None,
         base2=passed.base2,
-        uniform=_uniform(group, passed.index),
+        uniform=len(_domains(group, passed.index, buffers)) < 2,
         resumed=chunks.found.over if chunks else None,
         prefixes=prefixes,
         before=passed.before,
         late=chunks is not None and chunks.late,
+        tiled=grid is not None,
     )
     work.sets.update((i.name, i.set) for i in indices)
     bounds = {i.name: _bound(group, Tile(i, grid, stored), i != streamed) for i in folded if cut and i != grid}
@@ -262,7 +264,7 @@ def _passed(whole: _Whole, group: Group, kept: frozenset[str]) -> tuple[Streamed
     program, runs, choices = whole.program, whole.runs, whole.choices
     passed, taken = Streamed(group.equations, None, ()), frozenset(program.tensors)
     if group.along is None and _tiled(group):  # in tiles that carry a state, or in one pass over what is folded
-        shared = shares(group.equations, kept, taken, choices.ordered)
+        shared = shares(group.equations, kept, program.tensors, choices.ordered)
         inside = None if shared or _infinite(program, group) else chunked(group.equations, group.virtual, taken)
         made = shared.passed if shared else group.equations
         passed = inside or stream(made, group.virtual, kept | shared.rows if shared else kept, taken)
@@ -344,16 +346,22 @@ def _bound(group: Group, tile: Tile, single: bool) -> Bound | None:
     return reach(domains, tile, single) if domains else None
 
 
+def _domains(group: Group, index: Index | None, buffers: Mapping[str, Buffer]) -> set[Term]:
+    """Where the folds that meet the points of a tile have theirs."""
+    folds = [(e, e.body) for e in group.equations
+             if isinstance(e.body, Fold) and (index is None or index in (*e.body.bound, *e.indices))]
+    found = [(tallied(e, fold, lambda key: buffers[key].kind == "integer"), fold) for e, fold in folds if _placed(fold)]
+    return {fold.domain if named is None else named.rest for named, fold in found}
+
+
+def _placed(fold: Fold) -> bool:
+    return any(b.set.cls in PLACES for b in fold.bound)
+
+
 def _common(group: Group, index: Index) -> Term:
     """What the domains of all folds over the index agree on."""
     domains = [e.body.domain for e in group.equations if isinstance(e.body, Fold) and index in e.body.bound]
     return both(*(c for c in conjuncts(domains[0]) if all(c in conjuncts(d) for d in domains[1:])))
-
-
-def _uniform(group: Group, index: Index | None) -> bool:
-    """Whether all folds, over the index of the pass where there is one, are over the same points."""
-    folds = [e.body for e in group.equations if isinstance(e.body, Fold)]
-    return len({f.domain for f in folds if index is None or index in f.bound}) < 2
 
 
 def _live(work: Scanning) -> tuple[Let, ...]:

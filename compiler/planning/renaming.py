@@ -20,6 +20,7 @@ from einc.plan import (
     Scan,
     Select,
     Subscript,
+    Tally,
     Within,
     arguments,
 )
@@ -40,6 +41,8 @@ def renamed(op: Op, old: str, new: str) -> Op:
             return replace(op, arg=new)
         case Select(condition, then):
             return replace(op, condition=new if condition == old else condition, then=new if then == old else then)
+        case Tally(arg, number):
+            return replace(op, arg=new if arg == old else arg, number=new if number == old else number)
         case Place() | Scalar() | Before():
             return op
     assert_never(op)

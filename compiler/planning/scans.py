@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from einc.folds import FOLDS
 from einc.indices import number
-from einc.plan import Before, Dot, Map, Reduce, Scan
+from einc.plan import Before, Dot, Map, Reduce, Scan, Tally
 from einc.planning.lower import Lowering
 from einc.planning.passes import Streamed
 from einc.planning.prefix import Prefix
-from einc.terms import Apply, Equation, Fold, Read, Term, free_indices, reads, transform
+from einc.planning.tallies import Tallied, tallied
+from einc.simplify import simplify
+from einc.terms import Apply, Equation, Fold, Read, Term, both, const, free_indices, reads, transform
 
 
 @dataclass
@@ -21,6 +23,7 @@ class Scanning(Lowering):
     prefixes: Mapping[str, Prefix] = field(default_factory=dict)
     before: Mapping[str, str] = field(default_factory=dict)
     late: bool = False  # the first tile may have nothing to meet
+    tiled: bool = False  # sums by a number are done in tiles
 
     def _carry(self, value: str, equation: Equation) -> None:
         super()._carry(value, equation)
@@ -53,7 +56,23 @@ class Scanning(Lowering):
 
     def _fold(self, equation: Equation, fold: Fold) -> str:
         found = self.prefixes.get(equation.target)
-        return super()._fold(equation, fold) if found is None else self._scan(equation, fold, found)
+        if found is not None:
+            return self._scan(equation, fold, found)
+        named = tallied(equation, fold, lambda key: self.buffers[key].kind == "integer") if self.tiled else None
+        return super()._fold(equation, fold) if named is None else self._tally(equation, fold, named)
+
+    def _tally(self, equation: Equation, fold: Fold, named: Tallied) -> str:
+        """What is summed as one value with all the axes of its number, and the number with all that are folded."""
+        args = self._operands(equation, replace(fold, domain=named.rest))
+        arg = args[0] if len(args) == 1 else self._map("mul", tuple(args), self._joined(tuple(args), "mul"))
+        first = const(named.index.set.start)
+        number_ = self._whole(simplify(Apply("sub", (named.number, first))), both(equation.domain, fold.domain))
+        over = tuple(i.name for i in fold.bound)
+        arg = self._spread(arg, (*self.lets[arg].axes, *self.lets[number_].axes, *over))
+        arg = arg if self._kind(arg) in ("real", "exact") else self._map("exact", (arg,), "exact")
+        number_ = self._spread(number_, (*self.lets[number_].axes, *over))
+        axes = frozenset(self.lets[arg].axes) - set(over) | {named.index.name}
+        return self.let(Tally(arg, number_, named.index.name, over), axes, self._kind(arg))
 
     def _scan(self, equation: Equation, fold: Fold, found: Prefix) -> str:
         """Indices that are folded whole go first; then one pass along the axis gives the results of all its points."""

@@ -6,35 +6,34 @@ of both is stored. What else such a fold runs over, heads say, is folded afterwa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from einc.folds import FOLDS
 from einc.indices import Index
 from einc.planning.cost import nominal
 from einc.planning.fills import surely_finite
-from einc.planning.passes import Streamed
+from einc.planning.passes import Carry, Streamed
 from einc.planning.ranges import nonempty
 from einc.planning.stream import unbounded
-from einc.planning.virtual import unstored
+from einc.planning.tallies import named_by, tallied
+from einc.planning.virtual import PLACES, unstored
 from einc.simplify import factors, product
 from einc.spelling import unused
 from einc.terms import (
-    TRUE,
     Equation,
     Fold,
     NormalProgram,
     Position,
     Read,
     Tensor,
+    Term,
     both,
     conjuncts,
     free_indices,
     reads,
     slot_of,
 )
-
-PLACES = frozenset({"time", "vocab"})
 
 
 def nested(program: NormalProgram) -> NormalProgram:
@@ -75,7 +74,8 @@ def _apart(equation: Equation, fold: Fold, name: str) -> tuple[Equation | None, 
 class Shares:
     """A kernel's equations once its tiles are cut along `grid`: those of the pass, and those that give a tile's share.
 
-    `late` shares are made after the pass, of rows that it made; `direct` ones in each of its steps, of what stands `beside`.
+    `late` shares are made after the pass, of rows that it made; `direct` ones in each of its steps, of what stands `beside`,
+    and those that `grow` are merged step by step.
     """
 
     grid: Index
@@ -83,6 +83,8 @@ class Shares:
     late: tuple[Equation, ...]
     direct: tuple[Equation, ...] = ()
     beside: tuple[Equation, ...] = ()
+    grow: tuple[Carry, ...] = ()
+    stream: Index | None = None
 
     @property
     def rows(self) -> frozenset[str]:
@@ -93,11 +95,13 @@ class Shares:
     def joined(self, passed: Streamed) -> Streamed:
         """The pass, in it the values that direct shares need, and the shares."""
         known = {e.target for e in passed.equations}
+        if self.grow and (passed.carries or not any(self.stream in _bound(e) for e in self.passed)):
+            passed = replace(passed, index=self.stream, carries=(*passed.carries, *self.grow))
         beside = (e for e in self.beside if e.target not in known)
         return replace(passed, equations=(*passed.equations, *beside, *self.direct, *self.late), grid=self.grid)
 
 
-def shares(equations: tuple[Equation, ...], kept: frozenset[str], taken: Iterable[str], ordered: bool) -> Shares | None:
+def shares(equations: tuple[Equation, ...], kept: frozenset[str], tensors: Mapping[str, Tensor], ordered: bool) -> Shares | None:
     """How the results of a kernel fold the axis of its tiles away; None where all keep a place, or no axis serves all.
 
     Where tiles run in `order`, a result may keep the axis of the pass: each step adds to its own part of it.
@@ -110,13 +114,17 @@ def shares(equations: tuple[Equation, ...], kept: frozenset[str], taken: Iterabl
     if not fitting:
         return None
     grid = max(fitting, key=lambda i: (sum(i in e.indices for e in stored), nominal(i.set)))
-    names, passed, late, direct = set(taken), list[Equation](), list[Equation](), list[Equation]()
+    names, passed, late, direct, grow = set(tensors), list[Equation](), list[Equation](), list[Equation](), list[Carry]()
+    stream = {b for e in stored for b in _bound(e) if b.set.cls in PLACES} - {grid}
     for equation in equations:
         body = equation.body
         if not isinstance(body, Fold) or equation.target not in kept or grid in equation.indices:
             passed.append(equation)
         elif body.bound == (grid,):
             direct.append(equation)
+        elif len(stream) == 1 and _counted(equation, body, tensors):
+            direct.append(equation)
+            grow.append(Carry(equation.target, body.op))
         else:
             row, share = _by_rows(equation, body, grid, unused(f"{equation.target}_row", names))
             names.add(row.target)
@@ -124,19 +132,36 @@ def shares(equations: tuple[Equation, ...], kept: frozenset[str], taken: Iterabl
             late.append(share)
     beside = _behind(direct, equations, kept)
     by = {e.target: e for e in equations}
-    return None if any(unbounded(e.body, by) for e in beside) else Shares(grid, tuple(passed), tuple(late), tuple(direct), beside)
+    if len(direct) > len(grow) and any(unbounded(e.body, by) for e in beside):
+        return None
+    return Shares(grid, tuple(passed), tuple(late), tuple(direct), beside, tuple(grow), next(iter(stream), None))
+
+
+def _counted(equation: Equation, fold: Fold, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether a result is summed by a number, each point of a tile once."""
+    found = tallied(equation, fold, lambda key: key in tensors and tensors[key].integer)
+    own = free_indices(fold.body) & set(equation.indices)
+    return found is not None and not any(i.set.cls in ("feature", "latent") for i in own)
 
 
 def _by_rows(equation: Equation, fold: Fold, grid: Index, name: str) -> tuple[Equation, Equation]:
     """The fold along each row of the tile, and over the rows what is made of it; what does not run along a row scales it."""
     over = tuple(b for b in fold.bound if b != grid)
+    apart = [c for c in conjuncts(fold.domain) if _of_rows(c, equation, fold, grid)]
     outer = [f for f in factors(fold.body) if FOLDS[fold.op].linear and grid in free_indices(f) and not free_indices(f) & set(over)]
     outer = [f for f in outer if nonempty(fold.domain, over, (*equation.indices, grid)) or surely_finite(f, {})]
     inner = product(tuple(f for f in factors(fold.body) if f not in outer)) if outer else fold.body
-    used = free_indices(inner) | free_indices(fold.domain)
+    domain = both(*(c for c in conjuncts(fold.domain) if c not in apart))
+    used = free_indices(inner) | free_indices(domain)
     axes = (*(Position(i) for i in equation.indices if i in used), Position(grid))
-    row = Equation(name, axes, equation.domain, replace(fold, bound=over, body=inner))
-    return row, replace(equation, body=Fold(fold.op, (grid,), TRUE, product((*outer, Read(name, axes)))))
+    row = Equation(name, axes, equation.domain, replace(fold, bound=over, domain=domain, body=inner))
+    return row, replace(equation, body=Fold(fold.op, (grid,), both(*apart), product((*outer, Read(name, axes)))))
+
+
+def _of_rows(atom: Term, equation: Equation, fold: Fold, grid: Index) -> bool:
+    """Whether a condition only names an element of the result for each row."""
+    named = named_by(atom, equation)
+    return named is not None and free_indices(named[1]) <= {grid} and named[0] not in free_indices(fold.body)
 
 
 def _bound(equation: Equation) -> tuple[Index, ...]:

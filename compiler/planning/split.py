@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from einc.indices import Index
-from einc.planning.shares import PLACES, shares
+from einc.planning.shares import shares
 from einc.planning.stream import stream
+from einc.planning.virtual import PLACES
 from einc.simplify import factors, product
 from einc.terms import Apply, Equation, Fold, NormalProgram, Read, Term, free_indices, reads
 

@@ -30,7 +30,7 @@ from einc.terms import (
     transform,
 )
 
-_PLACES = frozenset({"time", "vocab"})
+PLACES = frozenset({"time", "vocab"})
 
 
 def peeled(program: NormalProgram) -> NormalProgram:
@@ -124,7 +124,7 @@ def _settled(equation: Equation) -> bool:
 
 
 def _placed(indices: Iterable[Index]) -> set[Index]:
-    return {i for i in indices if i.set.cls in _PLACES}
+    return {i for i in indices if i.set.cls in PLACES}
 
 
 def _of_points(inner: Equation, read: Read) -> bool:
