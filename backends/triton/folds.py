@@ -8,7 +8,7 @@ from einc.backends.host.code import ATOM, PRODUCT, Code, infix
 from einc.backends.triton.layout import Dim, over
 from einc.backends.triton.loads import Shape
 from einc.backends.triton.tile import NEUTRAL, REDUCE, TYPES, Scribe
-from einc.plan import Along, Dot, Let, Load, Map, Reduce, Scan, Subscript, arguments
+from einc.plan import Along, Dot, Let, Load, Map, Reduce, Scan, Subscript, Tally, arguments
 
 
 @dataclass
@@ -23,8 +23,9 @@ class Folder(Scribe):
 
     def masked(self, let: Let) -> dict[str, Shape]:
         """Arguments that must be made neutral first, and outside which dimensions; those of a pass first."""
-        assert isinstance(let.op, Dot | Reduce)
-        fold, args = ("sum", let.op.args) if isinstance(let.op, Dot) else (let.op.fold, (let.op.arg,))
+        assert isinstance(let.op, Dot | Reduce | Tally)
+        args = let.op.args if isinstance(let.op, Dot) else (let.op.arg,)
+        fold = let.op.fold if isinstance(let.op, Reduce) else "sum"
         out: dict[str, Shape] = {}
         for dim in self.folded(let):
             if dim.role == "passed" and not self.when:
@@ -77,8 +78,8 @@ class Folder(Scribe):
 
     def _neutral(self, let: Let) -> dict[str, Code]:
         """The masked arguments: under a name, with the mask where it is needed."""
-        assert isinstance(let.op, Dot | Reduce)
-        fold = "sum" if isinstance(let.op, Dot) else let.op.fold
+        assert isinstance(let.op, Dot | Reduce | Tally)
+        fold = let.op.fold if isinstance(let.op, Reduce) else "sum"
         out: dict[str, Code] = {}
         for name, dims in self.masked(let).items():
             shape, kind = self.shape(name), "exact" if let.kind == "exact" else "real"

@@ -9,6 +9,7 @@ from einc.backends.triton.folds import Folder
 from einc.backends.triton.layout import Dim
 from einc.backends.triton.loads import extent_text
 from einc.backends.triton.stages import Stages
+from einc.backends.triton.tallies import Tallier
 from einc.backends.writer import identifier
 from einc.plan import Let
 
@@ -17,7 +18,7 @@ from einc.plan import Let
 class Frame:
     """The text of a kernel in the making. `parts`: several programs may share the passed axis of one tile."""
 
-    scribe: Folder
+    scribe: Tallier
     stages: Stages
     numbers: Numbers
     parts: bool = False

@@ -26,6 +26,26 @@ def _deep(a, a_step, a_in, b, b_step, b_in, depth, BLOCK: tl.constexpr, PRECISIO
         out = tl.dot(x, tl.trans(y), out, input_precision=PRECISION, out_dtype=WIDE)
     return out
 ''',
+    "_tally": '''
+@triton.jit
+def _tally(total, at, count, index, x):
+    """Each x of a tile added to the element that its index names: a sum of the tile for each between the first and the last."""
+    low = tl.maximum(tl.min(index), 0).to(tl.int32)
+    high = tl.minimum(tl.max(index), count - 1).to(tl.int32)
+    for n in range(low, high + 1):
+        total += tl.where(at == n, tl.sum(tl.where(index == n, x, 0.0)), 0.0)
+    return total
+''',
+    "_tally_rows": '''
+@triton.jit
+def _tally_rows(total, at, count, index, x):
+    """The same for each row of a tile."""
+    low = tl.maximum(tl.min(index), 0).to(tl.int32)
+    high = tl.minimum(tl.max(index), count - 1).to(tl.int32)
+    for n in range(low, high + 1):
+        total += tl.where(at[None, :] == n, tl.sum(tl.where(index == n, x, 0.0), 1)[:, None], 0.0)
+    return total
+''',
     "_floordiv": '''
 @triton.jit
 def _floordiv(a, b):

@@ -10,14 +10,14 @@ from einc.backends.host.code import Code
 from einc.backends.host.lets import masks_only, uses
 from einc.backends.triton.arguments import Arguments
 from einc.backends.triton.bounds import Numbers
-from einc.backends.triton.folds import Folder
 from einc.backends.triton.layout import Layout, layout
 from einc.backends.triton.loads import extent_text
 from einc.backends.triton.merging import shared
 from einc.backends.triton.passes import SPLIT, Passer
 from einc.backends.triton.stages import Stages, stages
+from einc.backends.triton.tallies import Tallier
 from einc.backends.writer import Writer, identifier
-from einc.plan import Before, Dot, Kernel, Let, Load, Module, Place, Reduce, Scan, Select, arguments
+from einc.plan import Before, Dot, Kernel, Let, Load, Module, Place, Reduce, Scan, Select, Tally, arguments
 
 
 @dataclass
@@ -48,7 +48,7 @@ def _written(module: Module, kernel: Kernel, parts: bool, join: bool) -> Written
     made = layout(kernel)
     given = Arguments(module, kernel)
     body = Writer(depth=1)
-    scribe = Folder(module, kernel, made, given, set(), body)
+    scribe = Tallier(module, kernel, made, given, set(), body)
     order = stages(kernel, made)
     writer = _Kernel(scribe, order, Numbers(scribe), parts)
     writer.join_parts() if join else writer.write()
@@ -164,6 +164,9 @@ class _Kernel(Passer):
                 continue
             elif isinstance(let.op, Load):
                 self.scribe.variables[let.name] = self.scribe.load(let)
+            elif isinstance(let.op, Tally):
+                self.start(let)
+                self.merge(let)
             elif isinstance(let.op, Dot | Reduce):
                 self.scribe.put(let, self._wanted(let))
             elif isinstance(let.op, Select) and let.op.cut is not None and self.scribe.when == SPLIT and self._passes(let):

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Literal
 
 from einc.backends.writer import identifier
-from einc.plan import Along, Dot, Kernel, Let, Load, Reduce, Scan, Store, arguments
+from einc.plan import Along, Dot, Kernel, Let, Load, Reduce, Scan, Store, Tally, arguments
 
 Role = Literal["rows", "passed", "whole", "columns"]
 
@@ -50,7 +50,7 @@ class Layout:
 
 def layout(kernel: Kernel) -> Layout:
     """Programs and dimensions from what is stored, what is folded, and who shares which operand."""
-    folds = [let for let in kernel.lets if isinstance(let.op, Dot | Reduce | Scan) and not _shares(kernel, let)]
+    folds = [let for let in kernel.lets if isinstance(let.op, Dot | Reduce | Scan | Tally) and not _shares(kernel, let)]
     folded = {a for let in folds for a in over(let)}
     passed = _passed(kernel, folds, folded)
     stored = [{a for axes in store.axes for a in axes} | ({kernel.grid.name} if store.merge and kernel.grid else set())
@@ -60,7 +60,8 @@ def layout(kernel: Kernel) -> Layout:
     if kernel.resumed is not None and grid in free:
         free.remove(grid)  # its tiles follow one another inside a program
     same = _same(kernel, passed)
-    free = [a for a in free if a not in {*same, *same.values()}]
+    named = {let.op.axis for let in kernel.lets if isinstance(let.op, Tally)}  # a tile has a share of each of its elements
+    free = [a for a in free if a not in {*same, *same.values(), *named}]
     heavy = [let for let in folds if product(kernel, let)] or folds
     common = [a for a in free if all(a in let.axes for let in heavy)]
     rows = _rows(kernel, common, grid)
@@ -93,7 +94,7 @@ def _operands(kernel: Kernel, let: Let) -> list[set[str]]:
 def over(let: Let) -> tuple[str, ...]:
     """The axes that a let folds away."""
     match let.op:
-        case Dot(_, axes) | Reduce(_, _, axes):
+        case Dot(_, axes) | Reduce(_, _, axes) | Tally(_, _, _, axes):
             return axes
         case Scan(_, _, axis):
             return (axis,)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from einc.backends.host.code import PRODUCT, SUM, Code
 from einc.backends.triton.frame import Frame
 from einc.backends.triton.tile import NEUTRAL, TYPES
-from einc.plan import Before, Dot, Kernel, Let, Reduce, Scan
+from einc.plan import Before, Dot, Kernel, Let, Reduce, Scan, Tally
 
 _JOINED = {"sum": "{} + {}", "prod": "{} * {}", "max": "_larger({}, {})", "min": "_smaller({}, {})"}
 _HELPERS = {"max": {"_larger"}, "min": {"_smaller"}}
@@ -18,7 +18,7 @@ def shared(kernel: Kernel) -> bool:
     carried = [let for let in kernel.lets if let.carry is not None]
     if kernel.stream is None or not carried or any(isinstance(let.op, Before) for let in kernel.lets):
         return False
-    return all(isinstance(let.op, Dot | Reduce) and let.kind == "real" for let in carried)
+    return all(isinstance(let.op, Dot | Reduce | Tally) and let.kind == "real" for let in carried)
 
 
 @dataclass
@@ -51,6 +51,10 @@ class Merger(Frame):
     def merge(self, let: Let) -> None:
         """One tile's share, merged into what the tiles before gave; a reference that grows rescales what refers to it."""
         name, carry, scribe = self.states[let.name], let.carry, self.scribe
+        if isinstance(let.op, Tally):
+            self.body(f"{name} = {scribe.tally(let, let.op, name)}")
+            scribe.variables[let.name] = Code(name)
+            return
         fold = carry.fold if carry is not None else let.op.fold if isinstance(let.op, Reduce) else "sum"
         scaled = name
         if carry is not None and carry.reference is not None:

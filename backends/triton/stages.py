@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from einc.backends.triton.layout import Layout, over
-from einc.plan import Before, Dot, Kernel, Let, Reduce, Store, arguments
+from einc.plan import Before, Dot, Kernel, Let, Reduce, Store, Tally, arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class _Cut:
 
     def ends(self, let: Let) -> bool:
         """Whether a let is a fold over the passed axis, or merged tile by tile."""
-        folds = isinstance(let.op, Dot | Reduce) and any(a in self.passed for a in over(let))
+        folds = isinstance(let.op, Dot | Reduce | Tally) and any(a in self.passed for a in over(let))
         return folds or let.carry is not None
 
     def within(self, let: Let) -> int:

@@ -8,7 +8,7 @@ from einc.backends.host.code import ATOM, COMPARE, INFIX, LOOSE, POSITIVE, SUM, 
 from einc.backends.host.scalars import number_text
 from einc.backends.triton.loads import Reader, Shape
 from einc.backends.triton.padding import Outside
-from einc.plan import Before, Dot, Let, Load, Map, Place, Reduce, Scalar, Scan, Select
+from einc.plan import Before, Dot, Let, Load, Map, Place, Reduce, Scalar, Scan, Select, Tally
 from einc.terms import Const
 
 _TURNED = {"le": ">=", "lt": ">", "eq": "==", "ne": "!="}
@@ -88,7 +88,7 @@ class Scribe(Reader):
                 return self._map(let, let.op)
             case Select():
                 return self.select(let, let.op)
-            case Dot() | Reduce() | Scan() | Before():
+            case Dot() | Reduce() | Scan() | Tally() | Before():
                 raise AssertionError(f"{let.name} has a statement of its own")
 
     def _place(self, axis: str, start: bool = True) -> Code:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from einc.domains import linear
 from einc.folds import FOLDS
 from einc.indices import number
 from einc.plan import Before, Dot, Map, Reduce, Scan, Tally
+from einc.planning.ends import term as of_form
 from einc.planning.lower import Lowering
 from einc.planning.passes import Streamed
 from einc.planning.prefix import Prefix
 from einc.planning.tallies import Tallied, tallied
-from einc.simplify import simplify
 from einc.terms import Apply, Equation, Fold, Read, Term, both, const, free_indices, reads, transform
 
 
@@ -65,8 +66,9 @@ class Scanning(Lowering):
         """What is summed as one value with all the axes of its number, and the number with all that are folded."""
         args = self._operands(equation, replace(fold, domain=named.rest))
         arg = args[0] if len(args) == 1 else self._map("mul", tuple(args), self._joined(tuple(args), "mul"))
-        first = const(named.index.set.start)
-        number_ = self._whole(simplify(Apply("sub", (named.number, first))), both(equation.domain, fold.domain))
+        first = Apply("sub", (named.number, const(named.index.set.start)))
+        form = linear(first)
+        number_ = self._whole(first if form is None else of_form(form), both(equation.domain, fold.domain))
         over = tuple(i.name for i in fold.bound)
         arg = self._spread(arg, (*self.lets[arg].axes, *self.lets[number_].axes, *over))
         arg = arg if self._kind(arg) in ("real", "exact") else self._map("exact", (arg,), "exact")
