@@ -159,8 +159,10 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """For each element of `axis` the sum of the argument at the points of `over` whose number names it, counted from 0; one that names
-    none counts for nothing."""
+    """For each element of `axis` the sum of the argument at the points of `over` whose number, counted from 0, names it.
+
+    A number that names none counts for nothing.
+    """
 
     arg: str
     number: str
