@@ -17,7 +17,7 @@ from einc import pipeline
 from einc.choices import PLAIN, Choices, Row
 from einc.errors import EincError, Help, Problem, Report
 from einc.plan import Chain, Gradient, Module, Shell
-from einc.terms import Program, TypedProgram
+from einc.terms import Program, Tensor, TypedProgram
 from einc.weights import entries, mapped
 
 
@@ -69,12 +69,15 @@ def back_ends(having: str = "emit.py") -> list[str]:
     return sorted(room.name for room in files("einc.backends").iterdir() if room.joinpath(having).is_file())
 
 
-def plan(program: TypedProgram, choices: Choices = PLAIN) -> Module:
-    """How the program is cut into steps. EincError where it returns nothing, as a text that is about its claims."""
+def plan(program: TypedProgram, choices: Choices = PLAIN, asked: tuple[Tensor, ...] | None = None) -> Module:
+    """How the program is cut into steps; `asked` are its inputs, read or not. EincError where it returns nothing, as a text
+    that is about its claims.
+    """
     if not program.outputs:
         raise EincError([Problem(f"`{program.name}` has no output, so there is nothing to compile", helps=(
             Help("say what is returned: `output Y_t^d`"), Help("what it claims is proved by `einc prove`")))])
-    made: Module = import_module("einc.planning").plan(pipeline.normal(program), program.inputs(), choices)
+    inputs = program.inputs() if asked is None else asked
+    made: Module = import_module("einc.planning").plan(pipeline.normal(program), inputs, choices)
     return made
 
 
@@ -94,7 +97,7 @@ def _halves(program: Program, choices: Choices) -> Gradient:
     found = import_module("einc.gradients.backward").derive(program)
     planning = import_module("einc.planning")
     shown = {key for _, key in program.outputs}
-    forward = plan(planning.kept_wide(found.forward, {made for made, _ in found.saved} - shown), choices)
+    forward = plan(planning.kept_wide(found.forward, {made for made, _ in found.saved} - shown), choices, program.inputs())
     if not found.gradients:
         return Gradient(forward, replace(forward, inputs=(), outputs=(), buffers={}, steps=(), keys=()), (), (), ())
     # What the first half keeps in a wider type the second is given in it.

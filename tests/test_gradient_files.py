@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 import torch
 from click.testing import CliRunner
 from gradients import FORWARD, layers, looked_up, weighted
+from helpers import arrays, called, each, module_of, tensors, typed_of
+from programs import CASES, Case
 from torch.export import Dim, export
 from torch.library import opcheck
 from torch.utils.checkpoint import checkpoint
@@ -188,6 +191,38 @@ def test_triton_has_the_same_gradients(shown: bool) -> None:
     theirs = plain(**given)
     for mine, want in zip(found, gradients(both(theirs if shown else theirs[:1]), given), strict=True):
         torch.testing.assert_close(mine, want, rtol=1e-4, atol=1e-5)
+
+
+# whole programs
+
+NAMES = ["requests", "alibi", "moe", "attention_dropout", "linear_cross_entropy", "top_keys", "rounds", "unread", "two_runs",
+         "of_an_empty_size"]
+
+
+@each([case for case in CASES if case.name in NAMES], {})
+def test_operators_of_whole_programs(case: Case) -> None:
+    """What each call hands to an operator, handed to torch's own checks; the parameters are those of the file without gradients."""
+    program = typed_of(case)
+    function = loaded(front.gradient(program))
+    assert inspect.signature(function).parameters.keys() == inspect.signature(module_of(case)).parameters.keys()
+    space, calls = function.__globals__, dict[str, tuple[Any, ...]]()
+    operators = {name: operator for name, operator in space.items() if name.endswith("_op")}
+    for name, operator in operators.items():
+        space[name] = lambda *given, name=name, operator=operator: operator(*calls.setdefault(name, given))
+    given = tensors(arrays(program, case.sizes, case.ranges))
+    real = [x.requires_grad_() for x in given.values() if x.is_floating_point()]
+    made = [x for x in called(function, program, given, case.sizes).values() if x.requires_grad]
+    torch.autograd.grad(made, real, [torch.ones_like(x) for x in made], allow_unused=True)
+    assert calls.keys() == operators.keys()
+    for name, values in calls.items():
+        detached = tuple(x.detach() if isinstance(x, torch.Tensor) else x for x in values)
+        opcheck(operators[name], detached, test_utils=("test_schema", "test_faketensor"))
+
+
+def test_kernels_of_both_halves_have_names_of_their_own() -> None:
+    source = einc.compile("attention", backend="triton", grad=True).source
+    for names in (re.findall(r"^def (\w+)", source, re.MULTILINE), re.findall(r'_tile\(\s*"(\w+)"', source)):
+        assert len(names) == len(set(names))
 
 
 # rounds

@@ -37,7 +37,9 @@ def launch(kernel: Kernel, page: Page) -> list[str]:
             body(f"{identifier(store.buffer)} = torch.empty({_memory(store, page)}")
     for parameter, text in made.arguments.prepared.items():
         body(f"{parameter} = {text}")
-    blocks = _tile(kernel, made, page)
+    # A name that another kernel of the file has too is no name to keep tiles by.
+    usual = identifier(kernel.name)
+    blocks = _tile(kernel, usual if name == f"_{usual}_kernel" else name.removeprefix("_"), made, page)
     for store in kernel.merged:
         name_of, (rows,) = _shares(made, store), (made.counts[d.name] for d in made.layout.dims if d.role == "rows")
         start = "" if store.merge == "sum" else f", {_STARTS[store.merge]}"
@@ -153,8 +155,8 @@ def _read(made: Written) -> Arguments:
     return given
 
 
-def _tile(kernel: Kernel, made: Written, page: Page) -> dict[str, str]:
-    """The tile: whole dimensions padded, the others as the device has room for them."""
+def _tile(kernel: Kernel, name: str, made: Written, page: Page) -> dict[str, str]:
+    """The tile, kept by the name: whole dimensions padded, the others as the device has room for them."""
     given, body = made.arguments, page.body
     products = _uses(made, "tl.dot(")
     rows, passed = made.layout.role("rows"), made.layout.role("passed")
@@ -180,7 +182,7 @@ def _tile(kernel: Kernel, made: Written, page: Page) -> dict[str, str]:
     shared = [polynomial(needed.kept, lengths), polynomial(needed.moved, lengths)]
     shared = [*([shared[0]] if shared[0] != "0" else []), *([f"stages * ({shared[1]})"] if shared[1] != "0" else [])]
     body("rows, columns, warps, stages = _tile(")
-    body(f'    "{identifier(kernel.name)}", {shapes}, {many}, {long}, device,')
+    body(f'    "{name}", {shapes}, {many}, {long}, device,')
     numbers = polynomial(needed.registers, lengths)
     page.helpers |= {"_parted"} if products else set()
     body(f"    registers=lambda rows, columns: {f'_parted(dtype, 2.2) * ({numbers})' if products else numbers},")
