@@ -16,7 +16,7 @@ from typing import Any
 from einc import pipeline
 from einc.choices import PLAIN, Choices, Row
 from einc.errors import EincError, Help, Problem, Report
-from einc.plan import Chain, Gradient, Module, Shell
+from einc.plan import Call, Chain, Gradient, Module, Shell, leaves
 from einc.terms import Program, Tensor, TypedProgram
 from einc.weights import entries, mapped
 
@@ -69,7 +69,7 @@ def back_ends(having: str = "emit.py") -> list[str]:
     return sorted(room.name for room in files("einc.backends").iterdir() if room.joinpath(having).is_file())
 
 
-def plan(program: TypedProgram, choices: Choices = PLAIN, asked: tuple[Tensor, ...] | None = None) -> Module:
+def plan(program: Program, choices: Choices = PLAIN, asked: tuple[Tensor, ...] | None = None) -> Module:
     """How the program is cut into steps; `asked` are its inputs, read or not. EincError where it returns nothing, as a text
     that is about its claims.
     """
@@ -104,7 +104,9 @@ def _halves(program: Program, choices: Choices) -> Gradient:
     kept = {key: forward.buffers[made].kind == "wide" for made, key in found.saved}
     tensors = {key: replace(tensor, wide=kept.get(key, False)) for key, tensor in found.backward.tensors.items()}
     backward = planning.trusting(plan(replace(found.backward, tensors=tensors), choices), frozenset(kept))
-    return Gradient(forward, backward, found.saved, found.cotangents, found.gradients)
+    plain = plan(program, choices)
+    called = any(isinstance(step, Call) for step in leaves(plain.steps))  # a library that does not give what is saved
+    return Gradient(forward, backward, found.saved, found.cotangents, found.gradients, plain if called else None)
 
 
 def shell(program: Program) -> Shell:

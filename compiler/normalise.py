@@ -42,7 +42,6 @@ from einc.terms import (
     Size,
     Tensor,
     Term,
-    TypedProgram,
     Where,
     both,
     canonical,
@@ -60,7 +59,7 @@ from einc.terms import (
 _COSTLY = frozenset({"exp", "log", "sqrt", "sin", "cos", "tanh", "erf", "pow", "div"})
 
 
-def normalise(program: TypedProgram) -> NormalProgram:
+def normalise(program: Program) -> NormalProgram:
     """The same program in normal form."""
     if program.repeats:
         return _with_rounds(program)
@@ -72,7 +71,7 @@ def normalise(program: TypedProgram) -> NormalProgram:
     )
 
 
-def _with_rounds(program: TypedProgram) -> NormalProgram:
+def _with_rounds(program: Program) -> NormalProgram:
     """The equations of each of the rounds, then all others; what is the same in every round is made before the first."""
     tensors, repeats = dict(program.tensors), list[Repeat]()
     rounds, once = list[Equation](), list[Equation]()

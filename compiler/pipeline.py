@@ -27,7 +27,7 @@ from einc.problems import Damaged, NoSuchSection, NotText
 from einc.proof import unproved
 from einc.show import show
 from einc.syntax import SyntaxTree, Word
-from einc.terms import NormalProgram, TypedProgram
+from einc.terms import NormalProgram, Program, TypedProgram
 from einc.texts import plain, read_bytes
 
 
@@ -244,6 +244,6 @@ def _prove(program: TypedProgram, report: Report) -> None:
             report.add(found.problem())
 
 
-def normal(program: TypedProgram) -> NormalProgram:
+def normal(program: Program) -> NormalProgram:
     """The same program with gates eliminated and folds at the root."""
     return normalise(program)

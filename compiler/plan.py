@@ -567,7 +567,8 @@ class Gradient:
     what was saved, and a cotangent for each output of numbers, and gives the gradients.
 
     `saved` are (output of `forward`, input of `backward`), `cotangents` (output, input of `backward`), `gradients` (input of
-    `forward`, output of `backward`), all by their keys; inputs that both halves have, have one key in both.
+    `forward`, output of `backward`), all by their keys; inputs that both halves have, have one key in both. `plain` is `forward`
+    with nothing saved, where that is faster: it has the same inputs.
     """
 
     forward: Module
@@ -575,6 +576,7 @@ class Gradient:
     saved: tuple[tuple[str, str], ...]
     cotangents: tuple[tuple[str, str], ...]
     gradients: tuple[tuple[str, str], ...]
+    plain: Module | None = None
 
     @property
     def name(self) -> str:

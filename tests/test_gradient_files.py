@@ -108,6 +108,21 @@ def test_nothing_is_saved_where_nothing_is_asked() -> None:
     assert len(saved) == 5
 
 
+def test_where_no_gradient_is_asked_a_library_may_be_called() -> None:
+    text = FORWARD.replace("output lse_{h t} = logsumexp_s(L_{h t s})\n", "")
+    function, given = einc.compile(text, grad=True), heads(dtype=torch.float32)
+    space = function.function.__globals__
+    opcheck(space["_plain_op"], tuple(x.detach() for x in given.values()))
+    asked = function(**given)
+    with torch.no_grad():
+        plain = function(**given)
+        space["_forward_op"] = None  # is not called
+        compiled = torch.compile(lambda given: function(**given), fullgraph=True, backend="aot_eager")
+        assert torch.equal(compiled(given), plain) and not plain.requires_grad
+    assert asked.requires_grad
+    torch.testing.assert_close(asked, plain)
+
+
 def test_a_gradient_has_no_gradient() -> None:
     function, given = loaded(weighted(False)), heads()
     (first,) = torch.autograd.grad(function(**given).square().sum(), given["Q"], create_graph=True)

@@ -42,11 +42,8 @@ class Links:
 
     def _call(self, pair: Pair, tensors: Mapping[str, str], sizes: Mapping[str, str], made: Mapping[str, str]) -> None:
         """One call: what goes in by the keys of the piece, and what its results are called here."""
-        forward = pair.forward
-        given = [tensors[t.key] for t in pair.gradient.forward.inputs] + [sizes[forward.naming.declared[x]] for x in forward.given]
-        mine = {inner: key for key, inner in pair.outputs(pair.gradient.forward, forward).items()}
-        targets = ", ".join(made.get(mine[x], "_") for x in forward.results)
-        self.body.lines += folded(f"{'    ' * self.body.depth}{targets} = {forward.handle}({', '.join(given)})")
+        given = [tensors[t.key] for t in pair.gradient.forward.inputs]
+        self.body.lines += ["    " * self.body.depth + line for line in pair.call(given, sizes, made)]
 
     def _turns(self, piece: Turns) -> None:
         """A loop; of what is given by rounds each takes its own part, and the gradient of the whole is one stack."""

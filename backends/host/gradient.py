@@ -13,7 +13,6 @@ from einc.backends.host.chained import Links
 from einc.backends.host.inputs import check_shapes
 from einc.backends.host.module import Dialect, called, head, result, signature
 from einc.backends.host.naming import Named, named
-from einc.backends.host.operators import unpacked
 from einc.backends.host.pair import Pair
 from einc.backends.host.shell import write_shell
 from einc.backends.writer import Writer, folded, identifier
@@ -68,12 +67,10 @@ def _single(plan: Gradient, dialect: Dialect, helpers: set[str], body: Writer) -
     naming, forward = pair.forward.naming, pair.forward
     outputs = naming.module.outputs[: len(plan.shown)]
     shown = replace(naming, module=replace(naming.module, outputs=outputs), outputs=naming.outputs[: len(outputs)])
-    call, returned = f"{forward.handle}({', '.join(forward.parameters)})", f"return {result(shown.module)}"
-    if len(forward.results) == 1:
-        body.lines += folded(f"    return {call}")
-    else:
-        body.lines += [f"    {line}" for line in unpacked(forward.results, call, [returned])]
-        body(returned)
+    targets = {key: inner for (_, key), (_, inner) in zip(plan.shown, outputs, strict=True)}
+    sizes = {declared: inner for inner, declared in naming.declared.items()}
+    body.lines += [f"    {line}" for line in pair.call(forward.tensors, sizes, targets)]
+    body(f"return {result(shown.module)}")
     return [pair], shown
 
 

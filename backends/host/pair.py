@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from einc.backends.host.inputs import given_sizes
 from einc.backends.host.module import Dialect
 from einc.backends.host.naming import named
@@ -26,15 +28,38 @@ class Pair:
         if gradient.gradients:
             told = f"The gradients of {_listed([key for key, _ in gradient.gradients])}."
             self.backward = operator(backward, f"{stem}_backward", told, dialect, helpers, taken, checked=True)
+        self.plain: Operator | None = None
+        if gradient.plain is not None:
+            told = f"{_listed(seen)}, where no gradient is asked."
+            self.plain = operator(named(gradient.plain, _OWN), f"{stem}_plain", told, dialect, helpers, taken)
+            helpers.add("_asked")
         helpers |= {"_operator", "_uncast", "_once", "_free"} | ({"_filled"} if self.backward else {"_constant"})
 
     def functions(self) -> list[str]:
-        """The two halves."""
-        return [line for half in (self.forward, self.backward) if half for line in [*half.lines, *half.functions]]
+        """The two halves, and the forward one without the other."""
+        halves = (self.plain, self.forward, self.backward)
+        return [line for half in halves if half is not None for line in [*half.lines, *half.functions]]
+
+    def call(self, tensors: Sequence[str], sizes: Mapping[str, str], targets: Mapping[str, str]) -> list[str]:
+        """The statements that call it. What goes in, in order; sizes by what the spec calls them; results by their keys."""
+        lines = self._called(self.forward, self.gradient.forward, tensors, sizes, targets)
+        if self.plain is None or self.gradient.plain is None:
+            return lines
+        other = self._called(self.plain, self.gradient.plain, tensors, sizes, targets)
+        test = folded(f"if _asked({', '.join(tensors)}):", 122)
+        return [*test, *(f"    {line}" for line in lines), "else:", *(f"    {line}" for line in other)]
+
+    def _called(
+        self, half: Operator, module: Module, tensors: Sequence[str], sizes: Mapping[str, str], targets: Mapping[str, str]
+    ) -> list[str]:
+        key = {inner: key for key, inner in self.outputs(module, half).items()}
+        made = ", ".join(targets.get(key[x], "_") for x in half.results)
+        given = [*tensors, *(sizes[half.naming.declared[x]] for x in half.given)]
+        return folded(f"{made} = {half.handle}({', '.join(given)})", 122)
 
     def glue(self) -> list[str]:
         """What makes results without elements, what is saved, and what becomes of cotangents."""
-        lines = [*self.forward.shapes()]
+        lines = [*(self.plain.shapes() if self.plain is not None else []), *self.forward.shapes()]
         if self.backward is not None:
             lines += [*self.backward.shapes(), *self._save(self.backward), *self._derive(self.backward)]
         return lines
@@ -44,7 +69,9 @@ class Pair:
         forward, backward, stem = self.forward, self.backward, self.stem
         if backward is None:
             return _registered(forward, stem, ["_constant"])
-        return [*_registered(backward, f"{stem}_backward", []), *_registered(forward, stem, [f"{stem}_save", f"{stem}_derive"])]
+        first = [] if self.plain is None else _registered(self.plain, f"{stem}_plain", [])
+        first += _registered(backward, f"{stem}_backward", [])
+        return first + _registered(forward, stem, [f"{stem}_save", f"{stem}_derive"])
 
     # what torch calls
 

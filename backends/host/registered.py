@@ -11,6 +11,11 @@ def _cast(*tensors):
     real = [isinstance(x, torch.Tensor) and x.is_floating_point() and x.dtype != torch.float64 for x in tensors]
     return tuple(x.to(dtype) if cast else x for x, cast in zip(tensors, real))
 ''',
+    "_asked": '''
+def _asked(*tensors):
+    """Whether a gradient may be asked of what these go into."""
+    return torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+''',
     "_own": '''
 def _own(given, made):
     """Results of an operator in memory of their own, in the order of their axes: no view of an input or of each other."""

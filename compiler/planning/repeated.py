@@ -98,7 +98,7 @@ def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> Chai
             body = _joined(derive(one.program), asked)
             inputs = [t.key for t in body.forward.inputs]
             given = tuple((key, key, one.taken.get(key)) for key in inputs if key != one.counter)
-            sizes = tuple((name, name) for name in sorted(body.forward.sizes))
+            sizes = tuple((name, name) for name in sorted(body.forward.sizes.union(body.plain.sizes if body.plain else ())))
             states = tuple((state, first, key) for state, first, key in repeat.states)
             pieces.append(Turns(repeat.index, body, given, one.counter if one.counter in inputs else "", states, sizes))
             buffers |= {state: _buffer(program.tensors[state]) for state, _, _ in states}
@@ -107,13 +107,18 @@ def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> Chai
 
 def _joined(piece: Gradient, asked: tuple[Tensor, ...]) -> Gradient:
     """The piece in a whole: whole numbers that another piece made are not checked, and some input tells the type of the data."""
-    forward, checked = piece.forward, {t.key for t in asked}
-    like = tuple(t for t in asked if not t.integer)[:1] if all(t.integer for t in forward.inputs) else ()
-    made = {key for half in (forward, piece.backward) for key, _ in half.keys} - checked
-    forward, backward = (replace(
-        half, steps=tuple(_clamped(step, made) for step in half.steps), keys=tuple(k for k in half.keys if k[0] in checked),
-    ) for half in (forward, piece.backward))
-    return replace(piece, forward=replace(forward, inputs=(*forward.inputs, *like)), backward=backward)
+    like = tuple(t for t in asked if not t.integer)[:1] if all(t.integer for t in piece.forward.inputs) else ()
+    checked = {t.key for t in asked}
+    forward, backward = _unchecked(piece.forward, checked), _unchecked(piece.backward, checked)
+    plain = None if piece.plain is None else _unchecked(piece.plain, checked)
+    forward = replace(forward, inputs=(*forward.inputs, *like))
+    return replace(piece, forward=forward, backward=backward, plain=plain and replace(plain, inputs=(*plain.inputs, *like)))
+
+
+def _unchecked(module: Module, checked: Set[str]) -> Module:
+    made = {key for key, _ in module.keys} - checked
+    steps = tuple(_clamped(step, made) for step in module.steps)
+    return replace(module, steps=steps, keys=tuple(k for k in module.keys if k[0] in checked))
 
 
 def _round(program: NormalProgram, repeat: Rounds, plan: Plan, checked: Set[str]) -> Repeat:
