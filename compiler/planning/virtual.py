@@ -104,7 +104,7 @@ def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> f
                     inner = equations.get(read.tensor)
                     if inner is None or inner.target in found or len(here) < 2:
                         continue
-                    whole = len(open_of(inner.indices)) >= len(here) and open_of(free_indices(read)) >= here
+                    whole = len(open_of(inner.indices)) >= len(here) and open_of(free_indices(read)) >= here and not _is_row(inner)
                     if whole or _of_a_tile(inner, read, lost.get(equation.target, set())):
                         found.add(inner.target)
                         grew = True
