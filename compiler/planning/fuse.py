@@ -128,7 +128,7 @@ def _grouped(program: NormalProgram, virtual: frozenset[str], barred: Pairs) -> 
                 parent[root(equation.target)] = root(read.tensor)
     for equation, result, _ in _feeding(program.equations, virtual, barred):
         parent[root(equation.target)] = root(result.target)
-    _finish(program, virtual, parent, root)
+    _finish(program, virtual, barred, parent, root)
     members: dict[str, list[Equation]] = {}
     for equation in program.equations:
         members.setdefault(root(equation.target), []).append(equation)
@@ -184,8 +184,9 @@ def _unmade(program: NormalProgram, members: list[Equation], virtual: frozenset[
     return frozenset() if passed.carries else pairs
 
 
-def _finish(program: NormalProgram, virtual: frozenset[str], parent: dict[str, str], root: object) -> None:
-    """A pointwise equation over a kernel's own results joins it, if all its other operands stand before the kernel."""
+def _finish(program: NormalProgram, virtual: frozenset[str], barred: Pairs, parent: dict[str, str], root: object) -> None:
+    """A pointwise equation over a kernel's own results joins it, if all its other operands stand before the kernel, and the
+    axes that it reads as one are one there."""
     assert callable(root)
     equations = {e.target: e for e in program.equations}
     heads = {root(v) for v in virtual}
@@ -204,6 +205,7 @@ def _finish(program: NormalProgram, virtual: frozenset[str], parent: dict[str, s
             all(plain_subs(r) and r.tensor not in virtual and _has_letters(equations[r.tensor]) for r in mine)
             and all(open_of(free_indices(r)) == open_of(equation.indices) for r in mine)
             and not any(_after(equations, r.tensor, owner, root) for r in inner if r not in mine)
+            and _unified([*(e for e in program.equations if root(e.target) == owner), equation], virtual, barred) is not None
         ):
             parent[equation.target] = owner
 
