@@ -8,9 +8,12 @@ exp(q_s) is carried relative to the running maximum of q, so that decay over a l
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import reduce
+from operator import and_
 
 from einc.domains import linear
 from einc.folds import FOLDS
@@ -22,7 +25,7 @@ from einc.planning.separate import Entangled, Pair, separate
 from einc.planning.signs import POSITIVE, sign
 from einc.planning.stream import exponent, spelled
 from einc.rewrites import ALL
-from einc.simplify import product, simplify
+from einc.simplify import factors, product, simplify
 from einc.spelling import unused
 from einc.terms import (
     ONE,
@@ -116,13 +119,22 @@ class _Chunks:
         """What the tiles before give, one term for each product of the separated body."""
         parts: list[tuple[tuple[Index, ...], Pair]] = []
         others = tuple(b for b in fold.bound if b != self.found.over)
-        for bound, factors in self._products(fold.body):
-            body = simplify(spelled(product(factors)), ALL)
+        for bound, parted in self._products(fold.body):
+            body = simplify(spelled(product(parted)), ALL)
             parts += [((*others, *bound), pair) for pair in separate(body, self._held, self._moves)]
         powers = any(exponent(product(inside))[0] is not None for _, (_, inside) in parts)
-        if not powers and any(_negative(f) for _, (outside, inside) in parts for f in (*outside, *inside)) and len(parts) > 1:
-            raise Entangled(fold.body)  # plain differences: summed apart they would cancel each other's digits
+        less = len(parts) > 1 and any(_negative(f) for _, (outside, inside) in parts for f in (*outside, *inside))
+        if less and not powers and self._is_distance([pair for _, pair in parts]):
+            raise Entangled(fold.body)  # summed apart its terms would cancel each other's digits
         return [self._term(equation, bound, pair, rest) for bound, pair in parts]
+
+    def _is_distance(self, parts: list[Pair]) -> bool:
+        """Whether a difference may be small wherever its terms are large: x_t − x_s is, and (x_t − x_s)², but not y_t x_s − z_t,
+        where what is taken off is a level of what the two points make together."""
+        sides = [[Counter(f for g in side for f in _multiplied(g)) for side in pair] for pair in parts]
+        shared = [reduce(and_, (pair[n] for pair in sides)) for n in (0, 1)]
+        own = {(any(map(self._held, out - shared[0])), any(map(self._moves, inner - shared[1]))) for out, inner in sides}
+        return (True, True) not in own or (False, False) in own or {(True, False), (False, True)} <= own
 
     def _term(self, equation: Equation, bound: tuple[Index, ...], pair: Pair, rest: Term) -> Term:
         """c(t) S, summed over what both share; S relative to the running maximum of its exponent."""
@@ -322,6 +334,13 @@ def _joined(p: Product, q: Product) -> Product:
 def _number(extent: Extent) -> Term:
     constant = extent.constant
     return Size(extent) if constant is None else const(constant)
+
+
+def _multiplied(term: Term) -> tuple[Term, ...]:
+    """The factors of a term, those of a negative one too."""
+    if isinstance(term, Apply) and term.op == "neg":
+        return (const(-1), *_multiplied(term.args[0]))
+    return tuple(f for x in factors(term) for f in _multiplied(x)) if len(factors(term)) > 1 else (term,)
 
 
 def _negative(factor: Term) -> bool:

@@ -185,8 +185,10 @@ def _unmade(program: NormalProgram, members: list[Equation], virtual: frozenset[
 
 
 def _finish(program: NormalProgram, virtual: frozenset[str], barred: Pairs, parent: dict[str, str], root: object) -> None:
-    """A pointwise equation over a kernel's own results joins it, if all its other operands stand before the kernel, and the
-    axes that it reads as one are one there."""
+    """A pointwise equation over a kernel's own results joins it, if all its other operands stand before the kernel.
+
+    Results along two axes, each read at the same position, are no axis of one kernel: then it stays apart.
+    """
     assert callable(root)
     equations = {e.target: e for e in program.equations}
     heads = {root(v) for v in virtual}
@@ -205,7 +207,7 @@ def _finish(program: NormalProgram, virtual: frozenset[str], barred: Pairs, pare
             all(plain_subs(r) and r.tensor not in virtual and _has_letters(equations[r.tensor]) for r in mine)
             and all(open_of(free_indices(r)) == open_of(equation.indices) for r in mine)
             and not any(_after(equations, r.tensor, owner, root) for r in inner if r not in mine)
-            and _unified([*(e for e in program.equations if root(e.target) == owner), equation], virtual, barred) is not None
+            and _unified([e for e in program.equations if root(e.target) == owner or e is equation], virtual, barred) is not None
         ):
             parent[equation.target] = owner
 
