@@ -122,8 +122,8 @@ def _numbered(*names):
     "_sorted": '''
 def _sorted(names, count):
     """The places of the rows, those of one element together and in their order, and where the rows of each begin and end."""
-    flat = names.reshape(-1)
-    ends = torch.bincount(flat, minlength=count + 1).cumsum(0)
-    return torch.unravel_index(flat.argsort(stable=True), names.shape), ends
+    ordered, places = names.reshape(-1).sort(stable=True)
+    ends = torch.searchsorted(ordered, torch.arange(1, count + 2, device=names.device))
+    return torch.unravel_index(places, names.shape), ends
 ''',
 }

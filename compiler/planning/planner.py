@@ -35,6 +35,7 @@ from einc.planning.fuse import Group, groups
 from einc.planning.grouped import grouped, pick, with_matrices
 from einc.planning.library import called
 from einc.planning.loose import loosened
+from einc.planning.nested import with_rows
 from einc.planning.passes import Streamed
 from einc.planning.prefix import alone
 from einc.planning.ranges import reach
@@ -94,7 +95,7 @@ def _module(
     asked = program.inputs() if inputs is None else inputs
     if program.repeats:
         return repeated(program, asked, lambda piece, given: _module(piece, given, choices, candidates))
-    program = with_parts(peeled(with_segments(program)))
+    program = with_parts(peeled(with_rows(with_segments(program))))
     steps, cuts = chosen([_cut_up(c, choices) for c in candidates(program)], samples(program))
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
     sizes |= frozenset(n for e in program.equations for n in sizes_of(e)) - program.sizes.keys()

@@ -74,7 +74,8 @@ def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> f
     equations = {e.target: e for e in program.equations}
     found: set[str] = set()
     refused = kept | {r.tensor for e in program.equations if picked(e) for r in reads(e.body)}
-    refused |= {e.target for e in program.equations if picked(e) or _settled(e)}
+    refused |= {e.target for e in program.equations if picked(e)}
+    refused |= {e.target for e in program.equations if _of_a_row(e)}
     for equation in program.equations:
         if segmented(equation, program.tensors) is not None:
             refused |= {equation.target, *(r.tensor for term in (equation.body, equation.domain) for r in reads(term))}
@@ -117,10 +118,9 @@ def _is_row(equation: Equation) -> bool:
     return isinstance(equation.body, Fold) and len(_placed(equation.indices)) < 2
 
 
-def _settled(equation: Equation) -> bool:
-    """A fold over places of which none is left: small, whatever reads it."""
-    body = equation.body
-    return isinstance(body, Fold) and bool(_placed(body.bound)) and not _placed(equation.indices)
+def _of_a_row(equation: Equation) -> bool:
+    """Whether a value is one number for each row of a pass: it is stored, and no pass stands within another."""
+    return bool(_placed(bound_indices(equation.body))) and len(_placed(equation.indices)) < 2 and isinstance(equation.body, Fold)
 
 
 def _placed(indices: Iterable[Index]) -> set[Index]:
