@@ -96,7 +96,7 @@ class Reader:
         base = self.casts.get(load.buffer, identifier(load.buffer))
         flat = [a for s in load.subs for a in axes_of(s)]
         if len(set(flat)) < len(flat) or not self._simple(load):
-            return self._gathered(base, load)
+            return self._selected(base, load) or self._gathered(base, load)
         text, axes, dim = base, [], 0
         slices: list[str] = []
         picks: list[tuple[int, str]] = []
@@ -164,6 +164,23 @@ class Reader:
         elif not safe:
             text = f"({text}).clamp(0, {sized(getattr(set_, 'extent'))} - 1)"  # noqa: B009
         return text
+
+    def _selected(self, base: str, load: Load) -> tuple[Code, tuple[str, ...]] | None:
+        """One number of several axes names an element for all the others: a row of places, and its axes again."""
+        plain = [s.axis if isinstance(s, Along) else s for s in load.subs]
+        numbers = [s for s in plain if isinstance(s, Computed)]
+        if len(numbers) != 1 or any(not isinstance(s, str) for s in plain if s not in numbers):
+            return None
+        mine, at = self.lets[numbers[0].value].axes, plain.index(numbers[0])
+        if len(mine) < 2 or set(mine) & set(plain) or len(set(plain)) < len(plain):
+            return None
+        slices = [":".join(self.ranges[s]) if isinstance(s, str) and s in self.ranges else ":" for s in plain]
+        place = self._index(numbers[0].value, numbers[0].set, numbers[0].safe)
+        index = self.names.fresh("at")
+        self.write(f"{index} = {place}")
+        text = base if all(s == ":" for s in slices) else f"{base}[{', '.join(slices)}]"
+        text += f".index_select({at}, {index}.flatten()).unflatten({at}, {index}.shape)"
+        return Code(text, ATOM, True), tuple(str(s) for s in (*plain[:at], *mine, *plain[at + 1:]))
 
     def _gathered(self, base: str, load: Load) -> tuple[Code, tuple[str, ...]]:
         """The general read: an index for every dimension, all of them broadcast together."""
