@@ -102,16 +102,21 @@ def called(helpers: set[str], dialect: Dialect, told: str) -> list[str]:
 
 def steps(page: Page, dialect: Dialect) -> None:
     counted: set[str] = set()
-    for step in page.module.steps:
+    for one in page.module.steps:
         page.body()
-        counts(step, page.body, counted)
-        match step:
-            case Choose():
-                _choose(step, page, dialect)
-            case Repeat():
-                _repeat(step, page, dialect)
-            case _:
-                _step(step, page, dialect)
+        counts(one, page.body, counted)
+        step(one, page, dialect)
+
+
+def step(one: Step, page: Page, dialect: Dialect) -> None:
+    """The statements of one step."""
+    match one:
+        case Choose():
+            _choose(one, page, dialect)
+        case Repeat():
+            _repeat(one, page, dialect)
+        case _:
+            _step(one, page, dialect)
 
 
 def _repeat(step: Repeat, page: Page, dialect: Dialect) -> None:

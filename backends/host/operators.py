@@ -9,22 +9,25 @@ from dataclasses import dataclass
 from einc.backends.host.inputs import check_shapes, given_sizes, read_values
 from einc.backends.host.module import Dialect, Page, counts, steps
 from einc.backends.host.naming import Named
+from einc.backends.host.wanted import element, purposes, steps_for
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.plan import Kernel, Module, leaves
-
-_KINDS = {"exact": "torch.float64", "integer": "torch.int64", "truth": "torch.bool", "wide": "wide"}
-_WIDE = "wide = torch.float64 if dtype == torch.float64 else torch.float32"
 
 
 @dataclass(frozen=True)
 class Operator:
-    """The text of one: `name` is the function's, `given` are the sizes among its parameters, `functions` what it calls."""
+    """The text of one: `name` is the function's, `given` are the sizes among its parameters, `functions` what it calls.
+
+    With `chosen` its last parameter says which results are wanted, a bit for each. For each result it has those that it is made
+    with: it is empty where none of them is wanted.
+    """
 
     name: str
     naming: Named
     given: tuple[str, ...]
     lines: list[str]
     functions: list[str]
+    chosen: tuple[int, ...] = ()
 
     @property
     def tensors(self) -> list[str]:
@@ -37,7 +40,7 @@ class Operator:
 
     @property
     def parameters(self) -> list[str]:
-        return [*self.tensors, *self.given]
+        return [*self.tensors, *self.given, *["wanted"] * bool(self.chosen)]
 
     @property
     def fake(self) -> str:
@@ -51,38 +54,49 @@ class Operator:
     @property
     def schema(self) -> str:
         """What torch knows of its arguments and results."""
-        given = ", ".join([*(f"Tensor {name}" for name in self.tensors), *(f"SymInt {name}" for name in self.given)])
+        given = [*(f"Tensor {name}" for name in self.tensors), *(f"SymInt {name}" for name in self.given)]
+        given += ["int wanted"] * bool(self.chosen)
         made = ", ".join(["Tensor"] * len(self.results))
-        return f"({given}) -> {made if len(self.results) == 1 else f'({made})'}"
+        return f"({', '.join(given)}) -> {made if len(self.results) == 1 else f'({made})'}"
 
     def shapes(self) -> list[str]:
         """The lines of the function that makes results of the same shapes and types, and nothing in them."""
         module = self.naming.module
         made = []
-        for key in self.results:
+        for n, key in enumerate(self.results):
             buffer = module.buffers[key]
             extents = "".join(f"{sized(s.extent)}, " for s in buffer.sets)
             shape = f"({extents.removesuffix(', ') if len(buffer.sets) > 1 else extents.rstrip()})"
-            made.append(f"{key} = torch.empty({shape}, dtype={_KINDS.get(buffer.kind, 'dtype')}, device=device)")
+            if self.chosen and self.chosen[n] + 1 < 1 << len(self.results):
+                shape = f"{shape} if wanted & {self.chosen[n]} else (0,)"
+            made.append(f"{key} = torch.empty({shape}, dtype={element(buffer)}, device=device)")
         counted = Writer()
         for step in module.steps:
             counts(step, counted, set())
-        lines = [*given_sizes(self.naming, self.given, [_WIDE]), *counted.lines, *made, f"return {', '.join(self.results)}"]
+        lines = [*given_sizes(self.naming, self.given, []), *counted.lines, *made, f"return {', '.join(self.results)}"]
         return function(self.fake, self.parameters, "", live(lines))
 
 
 def operator(
     naming: Named, name: str, text: str, dialect: Dialect, helpers: set[str], taken: set[str], checked: bool = False
 ) -> Operator:
-    """The function of a module, for inputs whose shapes have been checked; with `checked` their elements have been too."""
+    """The function of a module, for inputs whose shapes have been checked.
+
+    With `checked` their elements have been too, and not every result may be wanted: it is the second half of a gradient.
+    """
     own = naming.module
     asked, summed = check_shapes(naming, Writer(), set(), [])
     body = Writer()
     page = Page(own, body, Names(set(naming.taken) | taken), helpers)
     read_values(naming, body, helpers, not checked)
-    steps(page, dialect)
-    taken |= {one for one in page.names.taken if one.startswith("_")}  # functions of the file: the other half has its own
     made, tensors = results(own), [t.key for t in own.inputs]
+    bits = purposes(own, made) if checked else []
+    chosen: tuple[int, ...] = ()
+    if any(b not in (0, (1 << len(made)) - 1) for b in bits):
+        chosen = steps_for(page, dialect, made, bits)
+    else:
+        steps(page, dialect)
+    taken |= {one for one in page.names.taken if one.startswith("_")}  # functions of the file: the other half has its own
     returned = ", ".join(made)
     if not set(made) <= _fresh(own):
         helpers.add("_own")
@@ -91,7 +105,8 @@ def operator(
     given = (*asked, *summed)
     read = given_sizes(naming, given, dialect.types(own))
     lines = live([*read, *body.lines, f"return {returned}"], len(read))
-    return Operator(name, naming, given, function(name, [*tensors, *given], text, lines), page.functions)
+    parameters = [*tensors, *given, *["wanted"] * bool(chosen)]
+    return Operator(name, naming, given, function(name, parameters, text, lines), page.functions, chosen)
 
 
 def function(name: str, parameters: Sequence[str], text: str, lines: Iterable[str]) -> list[str]:

@@ -11,7 +11,7 @@ from einc.backends.host.operators import Operator, function, live, operator, unp
 from einc.backends.writer import folded
 from einc.plan import Gradient, Module
 
-_OWN = {"ctx", "inputs", "output", "cotangents"}  # what torch calls the arguments of the functions that it calls
+_OWN = {"ctx", "inputs", "output", "cotangents", "wanted"}  # what torch calls the arguments of the functions that it calls
 
 
 class Pair:
@@ -28,6 +28,7 @@ class Pair:
         if gradient.gradients:
             told = f"The gradients of {_listed([key for key, _ in gradient.gradients])}."
             self.backward = operator(backward, f"{stem}_backward", told, dialect, helpers, taken, checked=True)
+            helpers |= {"_wanted"} if self.backward.chosen else set()
         self.plain: Operator | None = None
         if gradient.plain is not None:
             told = f"{_listed(seen)}, where no gradient is asked."
@@ -106,12 +107,16 @@ class Pair:
         kept, cotangents = self._read(backward)
         order = {name: n for n, name in enumerate(self.forward.results)}
         lines = [f"{name} = _filled(cotangents[{order[of]}], ctx.like[{n}])" for n, (name, of) in enumerate(cotangents.items())]
-        sizes = ["*ctx.sizes"] if backward.given else []
-        lines.append(f"{', '.join(backward.results)} = {backward.handle}({', '.join([*backward.tensors, *sizes])})")
+        more = ["*ctx.sizes"] * bool(backward.given) + ["wanted"] * bool(backward.chosen)
         outputs = self.outputs(self.gradient.backward, backward)
         gradients = {key: outputs[made] for key, made in self.gradient.gradients}
         returned = [gradients.get(t.key, "None") for t in self.gradient.forward.inputs] + ["None"] * len(self.forward.given)
-        lines = [part for line in [*lines, f"return {', '.join(returned)}"] for part in folded(line, 126)]
+        if backward.chosen:
+            places = ", ".join(str(returned.index(x)) for x in backward.results)
+            lines.append(f"wanted = sum(ctx.needs_input_grad[at] << n for n, at in enumerate(({places})))")
+        lines.append(f"{', '.join(backward.results)} = {backward.handle}({', '.join([*backward.tensors, *more])})")
+        lines.append(f"return {'_wanted(ctx, ' if backward.chosen else ''}{', '.join(returned)}{')' * bool(backward.chosen)}")
+        lines = [part for line in lines for part in folded(line, 126)]
         read = unpacked(list(kept), "ctx.saved_tensors", lines)
         text = "The gradients of what went in, one for each argument."
         return function(f"{self.stem}_derive", ["ctx", "*cotangents"], text, [*read, *lines])

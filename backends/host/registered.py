@@ -28,6 +28,11 @@ def _own(given, made):
         out.append(x)
     return tuple(out)
 ''',
+    "_wanted": '''
+def _wanted(ctx, *gradients):
+    """Those that are asked for."""
+    return tuple(x if needed else None for x, needed in zip(gradients, ctx.needs_input_grad))
+''',
     "_filled": '''
 def _filled(cotangent, like):
     """The cotangent of a result; of one that nothing was computed from it is zero."""

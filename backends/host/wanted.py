@@ -1,0 +1,88 @@
+"""Which results each step is for: what is only for results that nobody asks for is not computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass, replace
+from itertools import groupby
+from typing import Any
+
+from einc.backends.host.module import Dialect, Page, counts, step
+from einc.plan import Buffer, Call, Choose, Kernel, Module, Repeat, Runs, Step
+
+_KINDS = {"exact": "torch.float64", "integer": "torch.int64", "truth": "torch.bool",
+          "wide": "torch.promote_types(dtype, torch.float32)"}
+
+
+def element(buffer: Buffer) -> str:
+    """The type of a stored tensor's elements."""
+    return _KINDS.get(buffer.kind, "dtype")
+
+
+def purposes(module: Module, results: Sequence[str]) -> list[int]:
+    """For each step the results that it is for, a bit for each."""
+    needed = {key: 1 << n for n, key in enumerate(results)}
+    out: list[int] = []
+    for one in reversed(module.steps):
+        bits = 0
+        for key in _made(one):
+            bits |= needed.get(key, 0)
+        for key in set(_words(one)) & module.buffers.keys():
+            needed[key] = needed.get(key, 0) | bits
+        out.append(bits)
+    return out[::-1]
+
+
+def steps_for(page: Page, dialect: Dialect, results: Sequence[str], bits: Sequence[int]) -> tuple[int, ...]:
+    """The steps; those that are not for every result where `wanted` says that one of theirs is asked for.
+
+    For each result those with which it is made.
+    """
+    body, every, counted = page.body, (1 << len(results)) - 1, set[str]()
+    made = {key: b or every for one, b in zip(page.module.steps, bits, strict=True) for key in _made(one)}
+    body()
+    for key in (key for key in results if made.get(key, every) != every):
+        body(f"{key} = torch.empty(0, dtype={element(page.module.buffers[key])}, device=device)")
+    for some, found in groupby(zip(bits, page.module.steps, strict=True), key=lambda pair: pair[0]):
+        steps = [one for _, one in found]
+        for one in steps:
+            counts(one, body, counted)
+        here = page
+        if some not in (0, every):
+            body()
+            names = [key for n, key in enumerate(results) if some >> n & 1]
+            body.open(f"if wanted & {some}:  # {', '.join(names)}")
+            here = replace(page, places=dict(page.places))
+        for at, one in enumerate(steps):
+            if at or here is page:
+                body()
+            step(one, here, dialect)
+        if here is not page:
+            body.close()
+    return tuple(made.get(key, every) for key in results)
+
+
+def _made(one: Step) -> set[str]:
+    match one:
+        case Kernel():
+            return {store.buffer for store in one.stores}
+        case Runs(kernel) | Call(kernel):
+            return _made(kernel) | {kernel.name}
+        case Choose(_, options):
+            return {key for option in options for inner in option.steps for key in _made(inner)}
+        case Repeat():
+            return {state for state, _, _ in one.states}
+    return {one.out}
+
+
+def _words(value: Any) -> Iterator[str]:
+    """Every name in a step: more than the tensors it reads, never fewer."""
+    match value:
+        case str():
+            yield value
+        case tuple():
+            for item in value:
+                yield from _words(item)
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            for field in fields(value):
+                yield from _words(getattr(value, field.name))
