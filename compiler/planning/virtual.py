@@ -120,7 +120,7 @@ def _is_row(equation: Equation) -> bool:
 
 def _of_a_row(equation: Equation) -> bool:
     """Whether a value is one number for each row of a pass: it is stored, and no pass stands within another."""
-    return bool(_placed(bound_indices(equation.body))) and len(_placed(equation.indices)) < 2 and isinstance(equation.body, Fold)
+    return _is_row(equation) and bool(_placed(bound_indices(equation.body)))
 
 
 def _placed(indices: Iterable[Index]) -> set[Index]:
