@@ -23,6 +23,7 @@ from einc.terms import (
     Const,
     Equation,
     Fold,
+    Join,
     NormalProgram,
     Position,
     Program,
@@ -53,7 +54,7 @@ class Derived:
 
 def derive(program: Program) -> Derived:
     """The gradient of a program without rounds, with respect to every input of real numbers that an output depends on."""
-    plain = _without_aliases(flat(program))
+    plain = _without_aliases(_opened(flat(program)))
     found = scaled(plain)
     sweep = Sweep(found.program, found.references, dict(found.program.tensors))
     sweep.run()
@@ -150,8 +151,7 @@ class _Backward:
             return True
         if picked(equation) is not None or any(key in root.degrees.shut for root in self.scaled.roots.values()):
             return True
-        return isinstance(equation.body, Fold) and sum(i.set.cls in ("time", "vocab") for i in equation.indices) < 2 and any(
-            True for _ in reads(equation.body))
+        return isinstance(equation.body, Fold) and not _is_large(equation) and any(True for _ in reads(equation.body))
 
     def _over(self, equation: Equation) -> Term | None:
         """A value less its scale, in the forward program."""
@@ -227,6 +227,33 @@ def _compared(equations: Iterable[Equation]) -> set[str]:
     """What is asked to be equal to something: made again it might differ in its last digit."""
     terms = (t for e in equations for root in (e.domain, e.body) for t in walk(root))
     return {r.tensor for t in terms if isinstance(t, Apply) and t.op in ("eq", "ne") for r in reads(t)}
+
+
+def _opened(program: NormalProgram) -> NormalProgram:
+    """The program with single elements made where they are read, of values with two places of time or vocabulary.
+
+    What such an element adds to a cotangent would else be spread over the whole of the value.
+    """
+    for _ in program.equations:
+        large = {e.target: e for e in program.equations if _is_large(e) and all(isinstance(a, Position) for a in e.axes)
+                 and picked(e) is None and not isinstance(e.body, Join)}
+
+        def change(term: Term) -> Term:
+            if isinstance(term, Read) and term.tensor in large and not all(isinstance(s, Position) for s in term.subs):  # noqa: B023
+                equation = large[term.tensor]  # noqa: B023
+                return substitute(equation.body, dict(zip(equation.indices, term.subs, strict=True)))
+            return term
+
+        made = tuple(replace(e, body=transform(e.body, change)) for e in program.equations)
+        if made == program.equations:
+            return program
+        program = flat(replace(program, equations=made))
+    return program
+
+
+def _is_large(equation: Equation) -> bool:
+    """Whether a value has two places of time or vocabulary, and is not stored where that can be helped."""
+    return sum(i.set.cls in ("time", "vocab") for i in equation.indices) > 1
 
 
 def _without_aliases(program: NormalProgram) -> NormalProgram:
