@@ -20,7 +20,8 @@ from einc.chosen import at_chosen
 from einc.domains import negation, proves
 from einc.folds import FOLDS
 from einc.gating import appearance, axis_order, inline_gates, is_gate
-from einc.indices import OPEN, Index, IndexSet, number
+from einc.indices import Index, IndexSet, number
+from einc.operands import cost, is_product, label, packed, plain, quotient_factors, worth
 from einc.repeats import outside, part, read_by, round_of
 from einc.simplify import factors, picked, simplify
 from einc.spelling import unused
@@ -33,8 +34,6 @@ from einc.terms import (
     Fold,
     Join,
     NormalProgram,
-    Pack,
-    Part,
     Position,
     Program,
     Read,
@@ -55,8 +54,6 @@ from einc.terms import (
     substitute,
     walk,
 )
-
-_COSTLY = frozenset({"exp", "log", "sqrt", "sin", "cos", "tanh", "erf", "pow", "div"})
 
 
 def normalise(program: Program) -> NormalProgram:
@@ -240,10 +237,10 @@ class _Flat:
             return self.pointwise(simple, given, owner)
         inner = both(given, simple.domain)
         domain = self.pointwise(simple.domain, given, owner)
-        parts = tuple(f for f in _quotient_factors(simple.body) if f != ONE) or (ONE,) if simple.op == "sum" else (simple.body,)
+        parts = tuple(f for f in quotient_factors(simple.body) if f != ONE) or (ONE,) if simple.op == "sum" else (simple.body,)
         alone = len(parts) == 1 and isinstance(parts[0], Const)
-        loose = [p for p in parts if not _plain(p) and not alone]
-        kept = [p for p in parts if _plain(p) or alone]
+        loose = [p for p in parts if not plain(p) and not alone]
+        kept = [p for p in parts if plain(p) or alone]
         named = [self._term(p, inner, owner, frozenset(simple.bound)) for p in loose]
         body = tuple([*named, *kept])
         return Fold(simple.op, simple.bound, domain, body[0] if len(body) == 1 else Apply("mul", body))
@@ -251,7 +248,7 @@ class _Flat:
     def _term(self, term: Term, given: Term, owner: str, bound: frozenset[Index]) -> Term:
         flat = self.pointwise(term, given, owner)
         flat = self._hoisted(flat, free_indices(flat), given, owner)
-        stem = f"{flat.tensor}_at" if isinstance(flat, Read) else f"{owner}_{_label(flat)}"
+        stem = f"{flat.tensor}_at" if isinstance(flat, Read) else f"{owner}_{label(flat)}"
         return self.named(flat, given, stem, force=True)
 
     def _opened(self, fold: Fold) -> Fold:
@@ -272,19 +269,19 @@ class _Flat:
                 return term
             by = dict(zip(equation.indices, term.subs, strict=True))
             opened = substitute(equation.body, by)
-            return opened if _worth(_quotient_factors(opened), fold, free_indices(term)) else term
+            return opened if worth(quotient_factors(opened), fold, free_indices(term)) else term
 
         body = fold.body
-        parts = tuple(change(p) for p in _quotient_factors(body)) if _is_product(body) else (change(body),)
+        parts = tuple(change(p) for p in quotient_factors(body)) if is_product(body) else (change(body),)
         return (
             Fold(fold.op, fold.bound, fold.domain, parts[0] if len(parts) == 1 else Apply("mul", parts))
-            if _is_product(body) or len(parts) == 1
+            if is_product(body) or len(parts) == 1
             else fold
         )
 
     def named(self, term: Term, given: Term, stem: str, force: bool = False, last: tuple[Index, ...] = ()) -> Term:
         """A read of the equation with this body: one that stands already, or a new one, with the `last` axes where rows lie."""
-        if (_plain(term) and not (force and _packed(term))) or (isinstance(term, Const | Position | Size) and not force):
+        if (plain(term) and not (force and packed(term))) or (isinstance(term, Const | Position | Size) and not force):
             return term
         order = appearance(term, TRUE)
         domain = both(*(c for c in conjuncts(given) if free_indices(c) <= set(order)))
@@ -311,13 +308,13 @@ class _Flat:
     def _hoisted(self, term: Term, full: frozenset[Index], given: Term, owner: str) -> Term:
         """Costly parts that vary over fewer indices than the whole are computed once, by an equation of their own."""
         free = free_indices(term)
-        if free and free < full and _cost(term):
-            return self.named(term, both(*(c for c in conjuncts(given) if free_indices(c) <= free)), f"{owner}_{_label(term)}")
+        if free and free < full and cost(term):
+            return self.named(term, both(*(c for c in conjuncts(given) if free_indices(c) <= free)), f"{owner}_{label(term)}")
         match term:
             case Apply("mul", args):
                 smaller = [x for x in args if free_indices(x) < full]
                 together = frozenset().union(*(free_indices(x) for x in smaller))
-                if len(smaller) > 1 and together < full and together and any(_cost(x) for x in smaller):
+                if len(smaller) > 1 and together < full and together and any(cost(x) for x in smaller):
                     rest = [self._hoisted(x, full, given, owner) for x in args if x not in smaller]
                     return Apply("mul", (self._hoisted(Apply("mul", tuple(smaller)), full, given, owner), *rest))
         if isinstance(term, Where):
@@ -325,78 +322,6 @@ class _Flat:
         if isinstance(term, Read):
             return term
         return rebuild(term, tuple(self._hoisted(kid, full, given, owner) for kid in children(term)))
-
-
-def _leaves(factor: Term, bound: tuple[Index, ...]) -> bool:
-    """Whether it gains something to have the factor outside of the sum: what is one number for all rows leaves later, too."""
-    free = free_indices(factor)
-    return not free & set(bound) and (bool(free) or not any(True for _ in reads(factor)))
-
-
-def _worth(inner: tuple[Term, ...], fold: Fold, letters: frozenset[Index]) -> bool:
-    """Whether a sum takes these factors in place of their product, a value with these letters, because some of them leave it.
-
-    A sum over the data's own extent becomes one pass that way, and one whose result runs over more of the data is scaled in
-    tiles. Any other is a product of matrices whose operand is formed once: only numbers leave it.
-    """
-    leaving = [f for f in inner if _leaves(f, fold.bound)]
-    data = {i for i in free_indices(fold) if i.set.cls in OPEN}
-    if any(i.set.cls in OPEN for i in fold.bound) or not data <= letters:
-        return bool(leaving)
-    return len(inner) - len(leaving) == 1 and bool(leaving) and not any(free_indices(f) for f in leaving)
-
-
-def _is_product(term: Term) -> bool:
-    return isinstance(term, Apply) and term.op in ("mul", "div", "neg")
-
-
-def _quotient_factors(term: Term) -> tuple[Term, ...]:
-    """Factors of a product or quotient; what is below the stroke is a reciprocal."""
-    match term:
-        case Apply("mul", args):
-            return tuple(f for x in args for f in _quotient_factors(x))
-        case Apply("div", (above, below)):
-            over = (Apply("div", (ONE, f)) for f in factors(below))
-            return (*_quotient_factors(above), *over)
-        case Apply("neg", (inner,)):
-            return (const(-1), *_quotient_factors(inner))
-    return (term,)
-
-
-def _plain(term: Term) -> bool:
-    """A read at positions, each index once: what a contraction takes as an operand."""
-    if not isinstance(term, Read):
-        return False
-    letters = [i for sub in term.subs for i in _letters(sub)]
-    return len(set(letters)) == len(letters) and all(_is_position(sub) for sub in term.subs)
-
-
-def _packed(term: Term) -> bool:
-    """A read of pairs or parts of slots, which is no array of its own."""
-    return isinstance(term, Read) and not all(isinstance(sub, Position) for sub in term.subs)
-
-
-def _is_position(sub: Term) -> bool:
-    match sub:
-        case Position():
-            return True
-        case Pack(parts):
-            return all(isinstance(p, Position) for p in parts)
-        case Part(Position()):
-            return True
-    return False
-
-
-def _letters(sub: Term) -> list[Index]:
-    return [x.index for x in walk(sub) if isinstance(x, Position)]
-
-
-def _cost(term: Term) -> bool:
-    return any(isinstance(x, Apply) and x.op in _COSTLY for x in walk(term))
-
-
-def _label(term: Term) -> str:
-    return next((x.op for x in walk(term) if isinstance(x, Apply) and x.op in _COSTLY), "term")
 
 
 def needed(equations: dict[str, Equation], outputs: list[str]) -> list[Equation]:

@@ -212,7 +212,8 @@ class _Backward:
         backward = TypedProgram(
             f"{plain.name}_backward", tensors, tuple(equations), outputs, plain.sizes, plain.splits, plain.sums, plain.source)
         cotangents = tuple((key, d) for key, d in self.sweep.given.items() if d in given)
-        return Derived(self._forward(saved), backward, tuple((there, key) for key, there in saved.items()), cotangents, tuple(gradients))
+        kept = tuple((there, key) for key, there in saved.items())
+        return Derived(self._forward(saved), backward, kept, cotangents, tuple(gradients))
 
     def _forward(self, saved: Mapping[str, str]) -> TypedProgram:
         plain, mine = self.plain, {key for _, key in self.plain.outputs}

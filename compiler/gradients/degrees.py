@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Literal
 
 from einc.indices import Index
-from einc.terms import ZERO, Apply, Const, Equation, Fold, Join, Position, Read, Size, Term, Where, reads
+from einc.terms import ZERO, Apply, Const, Equation, Fold, Join, Position, Read, Term, Where, reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Degrees:
     shut: frozenset[str]
 
 
-class Mixed(Exception):
+class Mixed(Exception):  # noqa: N818 - it is no error: the analysis says no
     """A value that changes in another way."""
 
 
@@ -116,7 +116,7 @@ def _applied(op: str, args: tuple[Term, ...], inner: list[Degree | None]) -> Deg
     match op:
         case "mul" | "div" if all(d.kind == "times" for d in some):
             return _product(op, inner)
-        case "mul" | "div" if len(some) == 1 and all(isinstance(a, Const | Size) for a, d in zip(args, inner, strict=True) if d is None):
+        case "mul" | "div" if len(some) == 1:
             number = _numbers(op, args, inner)
             return None if number is None else _times(some[0], number)
         case "neg":
@@ -135,8 +135,10 @@ def _applied(op: str, args: tuple[Term, ...], inner: list[Degree | None]) -> Deg
             return replace(some[0], kind="plus")
         case "sqrt" if some[0].kind == "times":
             return _times(some[0], Fraction(1, 2))
-        case "pow" if inner[1] is None and some[0].kind == "times" and isinstance(args[1], Const) and isinstance(args[1].value, Fraction):
-            return _times(some[0], args[1].value)
+        case "pow" if inner[1] is None and some[0].kind == "times":
+            match args[1]:
+                case Const(Fraction() as power):
+                    return _times(some[0], power)
     raise Mixed
 
 

@@ -8,7 +8,7 @@ there shifted is solved for; what else a slot holds stays as an equality in the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from einc.domains import linear, proves
 from einc.indices import Index, IndexSet, number
@@ -56,7 +56,7 @@ def letters_of(tensor: Tensor) -> tuple[Index, ...]:
     return tuple(out)
 
 
-def routed(share: Share, letters: tuple[Index, ...], given: Term) -> Term:
+def routed(share: Share, letters: tuple[Index, ...], given: Term) -> tuple[Term, Term]:
     """The share at the letters of the slots, where `given` holds.."""
     share = _apart_from(share, letters)
     by: dict[Index, Term] = {}
@@ -104,7 +104,8 @@ def _apart_from(share: Share, letters: tuple[Index, ...]) -> Share:
         taken.add(name)
         own.append(Index(name, index.set))
         by[index] = Position(own[-1])
-    return Share(tuple(substitute(s, by) for s in share.subs), substitute(share.term, by), substitute(share.condition, by), tuple(own))
+    subs = tuple(substitute(s, by) for s in share.subs)
+    return Share(subs, substitute(share.term, by), substitute(share.condition, by), tuple(own))
 
 
 def _solved(sub: Term, letter: Index, open_: set[Index]) -> tuple[Index, Term, Term] | None:
@@ -148,8 +149,8 @@ def apart(share: Share, tensor: Tensor, key: str) -> Equation:
                 axes.append(Position(letter))
                 flat.append(letter)
                 subs.append(sub)
-    term = routed(Share(tuple(subs), share.term, share.condition, share.letters), tuple(flat), TRUE)
-    return Equation(key, tuple(axes), TRUE, where(*reversed(term)))
+    term, inside = routed(Share(tuple(subs), share.term, share.condition, share.letters), tuple(flat), TRUE)
+    return Equation(key, tuple(axes), TRUE, where(inside, term))
 
 
 def _own(parts: tuple[Term, ...], sets: tuple[IndexSet, ...], taken: set[Index]) -> list[Index]:
@@ -178,8 +179,8 @@ def part_of_sum(share: Share, tensor: Tensor, key: str, sums: Mapping[IndexSet, 
         mine = before == sub.before and index.set == sub.of
         here = (*share.subs[:at], sub.item, *share.subs[at + 1:])
         inner = tuple(index if n == at else i for n, i in enumerate(letters))
-        term = where(*reversed(routed(Share(here, share.term, share.condition, share.letters), inner, TRUE))) if mine else ZERO
-        parts.append((index, term))
+        term, inside = routed(replace(share, subs=here), inner, TRUE) if mine else (ZERO, TRUE)
+        parts.append((index, where(inside, term)))
         before = before + index.set.extent
     return Equation(key, tuple(map(Position, letters)), TRUE, Join(letters[at], tuple(parts)))
 

@@ -77,9 +77,9 @@ def scaled(program: NormalProgram) -> Scaled:
         if root is not None and not any(set(root.degrees.found) & set(r.degrees.found) for r in roots.values()):
             work, roots[total] = trial, root
     made = replace(program, tensors=work.tensors, equations=tuple(_ordered(work.by)))
-    leaves = {key: root for root in roots.values() for key in root.degrees.found if _power_of(work.by[key]) is not None}
-    bare = {key: found for key, root in leaves.items() if (found := work.bare(work.by[key], root)) is not None}
-    bounded = frozenset(key for key, root in leaves.items() if work.within(key, root.total))
+    owner = {key: root for root in roots.values() for key in root.degrees.found if _power_of(work.by[key]) is not None}
+    bare = {key: found for key, root in owner.items() if (found := work.bare(work.by[key], root)) is not None}
+    bounded = frozenset(key for key, root in owner.items() if work.within(key, root.total))
     return Scaled(made, references, roots, bare, bounded)
 
 
@@ -140,7 +140,7 @@ class _Work:
     # the exponentials of a sum
 
     def leaves(self, total: str) -> dict[str, tuple[Index, ...]] | None:
-        """The exponentials that a value is the sum of, each with its letters for the value's slots; None where it is no such sum."""
+        """The exponentials that a value is the sum of, each with its letters for the value's slots; None if it is no such sum."""
         found: dict[str, tuple[Index, ...]] = {}
         return found if self._sum(total, None, found) and found else None
 
@@ -153,7 +153,7 @@ class _Work:
             found[key] = letters
             return True
         match equation.body:
-            case Fold("sum", bound, _, Read() as inner):
+            case Fold("sum", _, _, Read() as inner):
                 return self._inner(inner, letters, found)
             case Apply("add", args):
                 new = tuple(self._named(a, equation) if isinstance(a, Apply) and a.op == "exp" else a for a in args)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from einc.gradients.places import Share, apart, letters_of, part_of_sum, packed, read_of, routed, where
+from einc.gradients.places import Share, apart, letters_of, packed, part_of_sum, read_of, routed, where
 from einc.gradients.slopes import product, read_values, slopes
 from einc.indices import Index, number
 from einc.rewrites import algebra
@@ -64,9 +64,9 @@ class Sweep:
                 inside = replace(equation, domain=both(equation.domain, self._where.get(equation.target, TRUE)))
                 for tensor, share in self._adjoint(inside):
                     self.shares.setdefault(tensor, []).append(share)
-        for tensor in self.program.inputs():
-            if tensor.key in self._moving:
-                self._settled(tensor.key, None)
+        for given in self.program.inputs():
+            if given.key in self._moving:
+                self._settled(given.key, None)
 
     def _cotangent(self, key: str, role: str = "local") -> str:
         """A new tensor for the cotangent of a value: every slot on the other level."""
@@ -94,8 +94,8 @@ class Sweep:
         terms = [where(both(*(c for c in conjuncts(x) if c not in conjuncts(inside))), term) for term, x in found]
         body = simplify(terms[0] if len(terms) == 1 else Apply("add", tuple(terms)), algebra.RULES)
         domain = both(domain, inside)
-        if equation is not None:
-            self._where[key] = substitute(inside, {j: Position(i) for i, j in zip(equation.indices, letters)}) if plain(equation) else TRUE
+        if equation is not None and plain(equation):
+            self._where[key] = substitute(inside, dict(zip(letters, map(Position, equation.indices), strict=True)))
         if body == ZERO:
             return False
         name = self._cotangent(key)
