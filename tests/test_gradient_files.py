@@ -157,6 +157,13 @@ def test_compiled_whole_for_any_length() -> None:
         assert all(map(torch.equal, gradients(compiled(given), given), gradients(both(function(**given)), given)))
 
 
+def test_compiled_to_machine_code() -> None:
+    function, given = loaded(weighted(True)), heads(dtype=torch.float32)
+    compiled = torch.compile(lambda given: both(function(**given)), fullgraph=True)
+    for mine, want in zip(gradients(compiled(given), given), gradients(both(function(**given)), given), strict=True):
+        torch.testing.assert_close(mine, want)
+
+
 def test_exported_with_a_length_that_is_not_known() -> None:
     function, T = loaded(weighted(True)), Dim("T", min=2, max=64)
     table, W = loaded(looked_up()), Dim.AUTO
@@ -212,7 +219,7 @@ def test_triton_has_the_same_gradients(shown: bool) -> None:
 # whole programs
 
 NAMES = ["requests", "alibi", "moe", "attention_dropout", "linear_cross_entropy", "top_keys", "rounds", "unread", "two_runs",
-         "of_an_empty_size"]
+         "of_an_empty_size", "decoder_lm"]
 
 
 @each([case for case in CASES if case.name in NAMES], {})
@@ -322,6 +329,14 @@ def test_derived_gradients_of_rounds() -> None:
     assert torch.autograd.gradcheck(lambda *x: made(w=w, **dict(zip(given, x, strict=True))), tuple(given.values()))
     with pytest.raises(IndexError, match="w holds values from 1 to 5, 0 to 4 are expected"):
         made(w=w + 1, **given)
+
+
+def test_a_language_model_has_the_gradients_of_differences() -> None:
+    case = next(case for case in CASES if case.name == "decoder_lm")
+    function, given = einc.compile("decoder_lm", grad=True), tensors(arrays(typed_of(case), case.sizes, case.ranges))
+    real = {key: x.requires_grad_() for key, x in given.items() if x.is_floating_point()}
+    assert torch.autograd.gradcheck(
+        lambda *x: function(**given | dict(zip(real, x, strict=True))), tuple(real.values()), fast_mode=True)
 
 
 def test_rounds_under_autocast_and_in_triton() -> None:
