@@ -218,7 +218,7 @@ def test_triton_has_the_same_gradients(shown: bool) -> None:
 
 # whole programs
 
-NAMES = ["requests", "alibi", "moe", "attention_dropout", "linear_cross_entropy", "top_keys", "rounds", "unread", "two_runs",
+NAMES = ["requests", "alibi", "moe", "attention_dropout", "linear_cross_entropy", "expert_choice", "rounds", "unread", "two_runs",
          "of_an_empty_size", "decoder_lm"]
 
 
