@@ -15,7 +15,7 @@ from triton_modes import interpreted, tiled
 
 from einc import front
 from einc.backends.torch.load import load
-from einc.plan import Module, Segment, leaves
+from einc.plan import Kernel, Module, Segment, leaves
 
 HEAD = """
 index t, s : time(T)
@@ -55,6 +55,7 @@ ROWS = {
     "a shift": "output y_v^f = Σ_{t, w_t + z_t = v} X_t^f : all",
     "a cut shift": "output y_s^f = Σ_{t, min(t + M, T) = s} X_t^f : all",
     "heads": "output y_g^f = Σ_{h, π(h) = g} Q_h^f",
+    "heads, folded before": "output y_{g s}^f = Σ_{h t, π(h) = g, s ≤ t} exp(Q_h^k X_{t k} - X_s^k X_{s k}) X_t^f : all",
     "the element in the body": "output y_v = Σ_{t, w_t = v} P_{t v} β_v : all",
     "folded before": "output y_v^f = Σ_{t s, w_t = v, s ≤ t} exp(X_t^k X_{s k}) X_s^f : all",
     "folded before, chosen": "output y_v^f = Σ_{b t, w_t = v, c_{b t} = 1} Y_{b t}^f X_t^f : all",
@@ -189,3 +190,21 @@ def test_elements_that_are_chosen_are_counted_so() -> None:
     """Whether a token is among those of an expert, and of a group: no longer a question for each pair of the two."""
     found = {case.name for case in FILES for step in leaves(plan_of(case).steps) if isinstance(step, Segment)}
     assert found == {"deepseek_moe", "expert_choice", "moe_balance"}
+
+
+def test_heads_that_share_add_up_what_each_sends_back() -> None:
+    """One pass for both gradients, of each head alone; what heads name is found once."""
+    text = (
+        "input K_{s g}^f, L_h\nmask A_{h t s} : s ≤ t\nA_{h t s} = exp(Q_h^k K_{s π(h) k} - L_h x_t)\ninput x_t\n"
+        "output dK_{s g}^f = Σ_{h t, π(h) = g} A_{h t s} X_t^f : all\noutput dL_{s g} = Σ_{h t, π(h) = g} A_{h t s} x_t : all"
+    )
+    program = typed(HEAD + text)
+    plan = front.plan(program)
+    assert len(segments(plan)) == 2 and len({ids for step in segments(plan) for ids, _, _ in step.names}) == 1
+    stores = [{store.buffer for store in step.stores} for step in leaves(plan.steps) if isinstance(step, Kernel) and step.grid]
+    assert {name for step in segments(plan) for name, _ in step.operands} in stores
+    assert not [b for b in plan.buffers.values() if sum(s.cls == "time" for s in b.sets) > 1]
+    for sizes in (SMALL, {**SMALL, "H": 5}, {**SMALL, "T": 0}, {**SMALL, "H": 1}):
+        given_ = arrays(program, sizes, RANGES)
+        for backend in ("torch", "triton"):
+            assert_close(called(function(plan, backend), program, tensors(given_), sizes), meaning(program, given_, sizes), 1e-10)

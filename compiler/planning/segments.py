@@ -111,6 +111,7 @@ def with_segments(program: NormalProgram) -> NormalProgram:
 class _Sums:
     tensors: dict[str, Tensor]
     made: list[Equation] = field(default_factory=list)
+    known: list[Equation] = field(default_factory=list)  # made for earlier equations
 
     def equation(self, equation: Equation) -> list[Equation]:
         """The equation, after those that it needs."""
@@ -127,6 +128,7 @@ class _Sums:
         if new is None:
             self.tensors = kept
             return [equation]
+        self.known += self.made
         return [*self.made, new]
 
     def _names(self, equation: Equation, fold: Fold) -> Names:
@@ -190,7 +192,8 @@ class _Sums:
         and what these two are summed over beside the rows."""
         sides = [frozenset(free_indices(p) - rows - {*others}) for p in parts]
         widest = max(sides, key=len)
-        if all(s <= widest for s in sides):
+        few = not any(r.set.cls in OPEN for r in rows)  # rows that are the model's own: a value for each is not large
+        if few or all(s <= widest for s in sides):
             if product(parts) == ONE and not others:
                 return (), ()
             return (self._one(equation, parts, others, inner),), ()
@@ -220,7 +223,7 @@ class _Sums:
         return self._value(f"{equation.target}_of", letters, Fold("sum", others, inner, body) if others else body)
 
     def _value(self, stem: str, letters: list[Index], body: Term, integer: bool = False) -> Read:
-        known = next((e for e in self.made if e.body == body and e.indices == tuple(letters)), None)
+        known = next((e for e in (*self.made, *self.known) if e.body == body and e.indices == tuple(letters)), None)
         axes = tuple(map(Position, letters))
         if known is not None:
             return Read(known.target, axes)
