@@ -25,15 +25,20 @@ def segment(step: Segment, module: Module, body: Writer, names: Names, helpers: 
         code, rest = _sum(step, module, numbered, count, body, names)
     else:
         helpers_ |= {"_groups"}
-        code, rest = _products(step, module, numbered, count, body, names), _rest(step)
+        rest = _rest(step)
+        code = step.out if (*named, *rest) == step.axes and len(named) == 1 else names.fresh(f"{identifier(step.out)}_each")
+        _products(step, module, code, numbered, count, body, names)
     helpers |= helpers_
+    made, turned = (*named, *rest), ""
     if len(named) > 1:
-        code += f".unflatten(0, ({', '.join(sized(sets[a].extent) for a in named)}))"
-    made = (*named, *rest)
+        turned = f".unflatten(0, ({', '.join(sized(sets[a].extent) for a in named)}))"
     if made != step.axes:
-        code += f".permute({', '.join(str(made.index(a)) for a in step.axes)})"
-    if code != step.out:
+        turned += f".permute({', '.join(str(made.index(a)) for a in step.axes)})"
+    if turned and len(step.operands) < 2:
         body(f"{step.out} = {code}")
+        code = step.out
+    if code + turned != step.out:
+        body(f"{step.out} = {code}{turned}")
 
 
 def _numbers(step: Segment, sets: dict[str, IndexSet]) -> list[str]:
@@ -75,11 +80,11 @@ def _sum(step: Segment, module: Module, numbered: str, count: Extent, body: Writ
     rest = [a for a in axes if a not in rows]
     text = f"{name}{picked}"
     if letters["rows"] not in spec:
-        text += f".expand({next(iter(rows.values()))}.numel(), {', '.join(['-1'] * len(rest))})"
+        text += f".expand({next(iter(rows.values()))}.numel(), {', '.join(['-1'] * len(rest))}).contiguous()"
     elif (at := spec.index(letters["rows"])) > 0:
-        text += f".movedim({at}, 0)"
+        text += f".movedim({at}, 0).contiguous()"
     wide = "torch.float64" if _whole(module.buffers[name]) else "wide"
-    summed = f'torch.segment_reduce({text}.to({wide}).contiguous(), "sum", offsets={ends}, axis=0)'
+    summed = f'torch.segment_reduce({text}.to({wide}), "sum", offsets={ends}, axis=0)'
     return summed + (f".to({out})" if wide != out else ""), tuple(rest)
 
 
@@ -87,11 +92,11 @@ def _whole(buffer: Buffer) -> bool:
     return buffer.kind in ("integer", "exact")
 
 
-def _products(step: Segment, module: Module, numbered: str, count: Extent, body: Writer, names: Names) -> str:
+def _products(step: Segment, module: Module, every: str, numbered: str, count: Extent, body: Writer, names: Names) -> None:
     """A product for each element that is named, over its rows."""
     rows = {axis: names.fresh(axis) for axis in step.rows}
     sets, rest = dict(zip(step.axes, module.buffers[step.out].sets, strict=True)), _rest(step)
-    one, every = names.fresh(f"{identifier(step.out)}_at"), names.fresh(f"{identifier(step.out)}_each")
+    one = names.fresh(f"{identifier(step.out)}_at")
     shape = ", ".join(sized(x) for x in (count, *(sets[a].extent for a in rest)))
     kind = element(module.buffers[step.out])
     body(f"{every} = torch.zeros(({shape}{',' * (not rest)}), dtype={kind}, device=device)")
@@ -106,7 +111,6 @@ def _products(step: Segment, module: Module, numbered: str, count: Extent, body:
     result = "".join(letters[a] for a in rest)
     body(f'{every}[{one}] = torch.einsum("{",".join(specs)}->{result}", {", ".join(given)})')
     body.close()
-    return every
 
 
 HELPERS = {
