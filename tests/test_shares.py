@@ -83,6 +83,16 @@ TEXTS = {
     output b_{v w} = Σ_h Σ_{t, s, x_t = v, x_s = w} U_{h t s} : all
     output c_v = Σ_h Σ_{t, s, x_t = v} U_{h t s} : all
     """,
+    "sides_in_batches": """
+    index n : batch(N)
+    index h : head(H)
+    index t, s : time(T)
+    index k : feature(D)
+    input Q_{n h t}^k, K_{n h s}^k
+    mask U_{n h t s} : all
+    U_{n h t s} = exp(-abs(Q_{n h t}^k K_{n h s k}))
+    output b_{t'} = Σ_n Σ_h Σ_s U_{n h t' s} + Σ_n Σ_h Σ_t U_{n h t t'} : all
+    """,
     "batches": """
     index n : batch(N)
     index h : head(H)
