@@ -174,6 +174,7 @@ def _pass(kernel: Kernel) -> tuple[str, ...]:
         said.append(f"each going on along {kernel.resumed.name}")
     carried = [let.name for let in kernel.lets if let.carry is not None]
     said += [f"carries {', '.join(carried)}"] if carried else []
+    said += [f"shares of {_names(s.buffer for s in kernel.merged)}"] if kernel.merged else []
     ranged = [a.name for a in kernel.axes if a.bound and not a.bound.resumes]
     said += [f"range of {', '.join(ranged)} per tile"] if ranged else []
     return (*(["; ".join(said)] if said else []), *kernel.notes)

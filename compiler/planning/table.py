@@ -155,6 +155,7 @@ def _title(step: Leaf) -> str:
             elif step.resumed:
                 carried = [let.name for let in step.lets if let.carry is not None]
                 loops += f" in order, each resuming {step.resumed.name} and carrying {', '.join(carried)}"
+            loops += f", shares of {', '.join(s.buffer for s in step.merged)}" if step.merged else ""
             ranged = [a.name for a in axes if a.bound and not a.bound.resumes]
             return f"kernel {name}: {loops}" + (f", range of {', '.join(ranged)} per tile" if ranged else "")
 
