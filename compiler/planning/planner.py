@@ -133,6 +133,7 @@ def _cut_up(candidate: Candidate, choices: Choices) -> Cut:
         steps.append(step)
         kept = {s.buffer for s in step.stores} if isinstance(step, Kernel) else {step.out}
         stored -= {e.target for e in group.equations} - kept
+    stored -= {e.target for e in program.equations} - {e.target for g in made for e in g.equations}  # a scaled sum is one
     left = without_copies(program, steps, buffers)
     stored -= {s.name for s in steps if isinstance(s, Kernel) and s not in left}
     return Cut(tuple(left), {k: v for k, v in buffers.items() if k in stored}, tuple(keys))
