@@ -248,7 +248,7 @@ def _unified(members: list[Equation], virtual: frozenset[str], barred: Pairs) ->
     for equation in members:
         for read in reads(equation.body):
             inner = inside.get(read.tensor)
-            if inner is not None:
+            if inner is not None and _has_letters(inner):
                 for axis, sub in zip(inner.indices, read.subs, strict=True):
                     assert isinstance(sub, Position)
                     parent[root((equation.target, sub.index))] = root((inner.target, axis))

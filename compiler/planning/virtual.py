@@ -1,9 +1,9 @@
 """What is never stored: values that a kernel computes tile by tile where it reads them.
 
 A value is virtual if a reader folds one of its open indices away and it holds every open index that this reader keeps:
-storing it would grow faster than anything around it, unless it is one number for each row, folded over batches alone. So is what a virtual value reads, if it has positions of both sides of a
-tile: one that stays and one that is folded away. Open indices are those whose extent is the data's, not the model's: time,
-request, batch and vocabulary.
+storing it would grow faster than anything around it, unless it is one number for each row, folded over batches alone. So is
+what a virtual value reads, if it has positions of both sides of a tile: one that stays and one that is folded away. Open
+indices are those whose extent is the data's, not the model's: time, request, batch and vocabulary.
 """
 
 from __future__ import annotations
