@@ -49,8 +49,8 @@ def plain(term: Term) -> bool:
     """A read at positions, each index once: what a contraction takes as an operand."""
     if not isinstance(term, Read):
         return False
-    letters = [i for sub in term.subs for i in letters(sub)]
-    return len(set(letters)) == len(letters) and all(is_position(sub) for sub in term.subs)
+    found = [i for sub in term.subs for i in letters(sub)]
+    return len(set(found)) == len(found) and all(is_position(sub) for sub in term.subs)
 
 
 def packed(term: Term) -> bool:
