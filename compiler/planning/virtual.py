@@ -1,9 +1,9 @@
 """What is never stored: values that a kernel computes tile by tile where it reads them.
 
 A value is virtual if a reader folds one of its open indices away and it holds every open index that this reader keeps:
-storing it would grow faster than anything around it, unless it is one number for each row, folded over batches alone. So is
-what a virtual value reads, if it has positions of both sides of a tile: one that stays and one that is folded away. Open
-indices are those whose extent is the data's, not the model's: time, request, batch and vocabulary.
+storing it would grow faster than anything around it. So is what a virtual value reads, if it has positions of both sides of a
+tile: one that stays and one that is folded away. Open indices are those whose extent is the data's, not the model's: time,
+request, batch and vocabulary.
 """
 
 from __future__ import annotations
@@ -91,8 +91,7 @@ def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> f
                 letters = free_indices(read)
                 wider = len(_placed(stay)) > 1 and bool(letters & set(equation.body.bound))
                 inner = equations.get(read.tensor)
-                row = inner is not None and _is_row(inner) and not (stay and _placed(letters & gone))
-                holds = (letters & gone or wider) and stay <= letters and not row
+                holds = (letters & gone or wider) and stay <= letters and (bool(stay) or inner is None or not _is_row(inner))
                 if inner is not None and (holds or (letters & gone and _of_points(inner, read))):
                     found.add(read.tensor)
     grew = True
