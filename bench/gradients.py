@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 
@@ -23,6 +23,7 @@ from bench.judge import Verdict, judge, ratio
 from bench.record import Figures
 from bench.run import Tell
 
+FEW = 64
 ABOVE = "dY"  # what comes from above in the backward pass
 CHANGED = "override L_{n h t s} = 1/√d_k Q_{n h t}^k K_{n h s k}"
 SLOPES = f'use "sdpa"\nweight m_h\n{CHANGED} - m_h (t - s)\n'
@@ -272,12 +273,19 @@ def checked(task: Task, way: str, one: Figures, want: Tensors, beside: Tensors) 
         one.status, one.note = "failed", f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:120]}"
         return None
     one.first = time.perf_counter() - began
-    verdicts = {name: judge(found[name], want[name], beside[name], task.dtype) for name in want}
+    verdicts = {name: _judged(found[name], want[name], beside[name], task.dtype) for name in want}
     one.error = max(verdict.error for verdict in verdicts.values())
     name, worst = max(verdicts.items(), key=lambda pair: (_RANKS.index(pair[1].status), pair[1].beside))
     if worst.status != "ok":
         one.status, one.note = worst.status, f"{name}: {_said(worst)}"
     return None if worst.status == "wrong" else call
+
+
+def _judged(result: torch.Tensor, want: torch.Tensor, eager: torch.Tensor, dtype: str) -> Verdict:
+    """By the rule; what has few numbers by the bounds alone, for it is luck how near eager torch comes to those."""
+    verdict = judge(result, want, eager, dtype)
+    few = verdict.status == "inexact" and want.numel() < FEW
+    return replace(verdict, status="ok", note="") if few else verdict
 
 
 _RANKS = ("ok", "inexact", "wrong")

@@ -180,4 +180,4 @@ def rows(found: Mapping[str, Curve], setup: Setup) -> list[dict[str, Any]]:
             "steps": setup.steps, "seed": setup.seed, "rate": setup.rate}
     return [{**same, "rival": name, "seconds": float(f"{statistics.median(one.seconds):.4g}"),
              "ratio": float(f"{ratio(beside.seconds, one.seconds):.4g}"), "apart": float(f"{apart(one, beside):.3g}"),
-             "losses": [round(loss, 6) for loss in one.losses]} for name, one in found.items()]
+             "losses": [round(loss, 9) for loss in one.losses]} for name, one in found.items()]
