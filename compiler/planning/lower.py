@@ -231,8 +231,9 @@ class Lowering:
             case Reduce(fold) if fold in ("max", "min"):
                 return self.fills.get((value, TRUE))
             case Dot() | Map() | Reduce():
-                apart = not any(x.name in let.axes for x in free_indices(domain))
-                return FINITE if apart or isinstance(let.op, Dot) else None
+                if isinstance(let.op, Dot) or not any(x.name in let.axes for x in free_indices(domain)):
+                    return FINITE
+                return fill_of(let.op.op, [self._fill_of(a, domain) for a in let.op.args]) if isinstance(let.op, Map) else None
         return None
 
     def _kind(self, value: str) -> Kind:

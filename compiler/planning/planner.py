@@ -43,7 +43,7 @@ from einc.planning.repeated import repeated
 from einc.planning.runs import Run, paired, shared
 from einc.planning.scans import Scanning, exactly
 from einc.planning.segments import segment, with_segments
-from einc.planning.shares import nested, shares
+from einc.planning.shares import early, nested, shares
 from einc.planning.storage import buffers_of, indices_of, lengths_of, sets_of, sizes_of, with_parts, without_copies
 from einc.planning.stream import stream
 from einc.planning.tallies import tallied
@@ -196,7 +196,7 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
     passed, texts = _passed(whole, group, kept)
     made = frozenset([*(e.target for e in passed.equations), *passed.before]) - {e.target for e in group.equations}
     prefixes, chunks = alone(group.equations) if not cut else {}, passed.chunks
-    group = replace(group, equations=passed.equations)
+    group = replace(group, equations=passed.equations if chunks else early(passed.equations))
     indices = list(dict.fromkeys(i for e in group.equations for i in indices_of(e)))
     grid = chunks.found.along if chunks else passed.grid or _grid(group, indices, kept) if cut else None
     folded = [i for i in indices if any(isinstance(e.body, Fold) and i in e.body.bound for e in group.equations)]

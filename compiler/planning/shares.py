@@ -187,3 +187,15 @@ def _behind(wanted: Iterable[Equation], source: tuple[Equation, ...], kept: froz
         found |= new
         stack += [by[name] for name in new]
     return tuple(e for e in source if e.target in found)
+
+
+def early(equations: tuple[Equation, ...]) -> tuple[Equation, ...]:
+    """The folds of a pass as soon as what they read is there: what one of them masks, values made of it after that need not."""
+    out: list[Equation] = []
+    pending = list(equations)
+    while pending:
+        left = {e.target for e in pending}
+        ready = (e for e in pending if isinstance(e.body, Fold) and left.isdisjoint(r.tensor for r in reads(e.body)))
+        out.append(next(ready, pending[0]))
+        pending.remove(out[-1])
+    return tuple(out)
