@@ -26,7 +26,6 @@ dL_{h t s} = P_{h t s} (V_{h s}^e dY_{h t e} - D_{h t})
 SUMS = {
     "a slope": "output y_h = Σ_{t s} dL_{h t s} (s - t) : all",
     "beside others": "output y_h = Σ_{t s} dL_{h t s} (s - t) : all\noutput dQ_{h t}^d = Σ_s dL_{h t s} K_{h s}^d",
-    "a table": "output y_h^n = Σ_{t s, min(t - s + 1, N) = n} dL_{h t s} : all",
     "a number": "output y = Σ_{h t s} dL_{h t s} tanh(x_t z_s) : all",
     "rows and columns": "output y_h = Σ_{t s, k_t = 1, z_s > 0} dL_{h t s} : all",
     "a maximum": "output y_h = max_{t s} (Q_{h t}^d K_{h s d} - x_t z_s) : all",
@@ -34,6 +33,7 @@ SUMS = {
     "the past, fading": "output y_h = Σ_{t s, s ≤ t} (t - s) e^{s - t} (Q_{h t}^d K_{h s d}) (V_{h s}^e dY_{h t e}) : all",
 }
 LEFT = {
+    "a table": "output y_h^n = Σ_{t s, min(t - s + 1, N) = n} dL_{h t s} : all",
     "a product": "output y_h = Σ_{t s d} Q_{h t}^d K_{h s d} : all",
     "a position stays": "output y_{h s} = Σ_t dL_{h t s} : all",
     "one position": "output y_h = Σ_{t d} exp(Q_{h t}^d) : all",

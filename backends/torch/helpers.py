@@ -18,12 +18,14 @@ def _into(memory, x):
     "_amax": '''
 def _amax(x, dim):
     """The maximum over an axis that may be empty: then -inf."""
-    return x.amax(dim) if x.shape[dim] else x.sum(dim) - math.inf
+    some = math.prod(x.shape[d] for d in (dim if isinstance(dim, tuple) else (dim,)))
+    return x.amax(dim) if some else x.sum(dim) - math.inf
 ''',
     "_amin": '''
 def _amin(x, dim):
     """The minimum over an axis that may be empty: then inf."""
-    return x.amin(dim) if x.shape[dim] else x.sum(dim) + math.inf
+    some = math.prod(x.shape[d] for d in (dim if isinstance(dim, tuple) else (dim,)))
+    return x.amin(dim) if some else x.sum(dim) + math.inf
 ''',
     "_tally": '''
 def _tally(total, index, x):

@@ -13,6 +13,7 @@ from einc.simplify import factors
 from einc.spelling import unused
 from einc.terms import (
     TRUE,
+    Apply,
     Equation,
     Fold,
     NormalProgram,
@@ -56,6 +57,8 @@ def _row(equation: Equation, fold: Fold, program: NormalProgram) -> Index | None
     places = [b for b in fold.bound if b.set.cls in ("time", "vocab")]
     if len(places) < 2 or any(i.set.cls in ("time", "vocab") for i in equation.indices):
         return None
+    if any(isinstance(c, Apply) and c.op == "eq" and free_indices(c) & set(equation.indices) for c in conjuncts(fold.domain)):
+        return None  # a table: each pair meets one of its entries, a row would have them all
     made = {e.target for e in program.equations}
     parts: list[Term] = [f for f in factors(fold.body) if not isinstance(f, Read) or f.tensor in made]
     paired = any(len(free_indices(x) & {*places}) > 1 for x in (*conjuncts(fold.domain), *parts) if x != TRUE)
