@@ -102,7 +102,9 @@ def _halves(program: Program, choices: Choices) -> Gradient:
         return Gradient(forward, replace(forward, inputs=(), outputs=(), buffers={}, steps=(), keys=()), (), (), ())
     # What the first half keeps in a wider type the second is given in it.
     kept = {key: forward.buffers[made].kind == "wide" for made, key in found.saved}
-    tensors = {key: replace(tensor, wide=kept.get(key, False)) for key, tensor in found.backward.tensors.items()}
+    signs = planning.least(pipeline.normal(found.forward), [made for made, _ in found.saved])
+    tensors = dict(found.backward.tensors)
+    tensors |= {key: replace(tensors[key], wide=kept[key], least=signs[made]) for made, key in found.saved}
     backward = planning.trusting(plan(replace(found.backward, tensors=tensors), choices), frozenset(kept))
     plain = plan(program, choices)
     called = any(isinstance(step, Call) for step in leaves(plain.steps))  # a library that does not give what is saved

@@ -134,6 +134,7 @@ class Tensor:
     integer: bool = False
     span: Span | None = None
     wide: bool = False  # kept in float32 where the data is narrower
+    least: Literal["", "nonnegative", "positive"] = ""  # what is known of an input that another program made
 
 
 @dataclass(frozen=True, slots=True)

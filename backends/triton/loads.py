@@ -93,7 +93,8 @@ class Reader:
         if not moving or (self.when == "True" and not known):
             return f"tl.load({pointer}, mask={self.mask(shape, shape)}, other=0)"
         self.helpers.add("_read")
-        padded = " or ".join(f"{self.extent(d)} % {self.arguments.block(d.name)} != 0 or {self.extent(d)} == 0" for d in known) or "False"
+        cut = (f"{self.extent(d)} % {self.arguments.block(d.name)} != 0 or {self.extent(d)} == 0" for d in known)
+        padded = " or ".join(cut) or "False"
         inside = self.mask(tuple(known), shape) if known else self.mask(shape, shape)
         asked = "True" if len(near) > 1 else self.when
         return f"_read({pointer}, {self.mask(tuple(near), shape)}, {inside}, {asked}, {padded})"

@@ -4,6 +4,7 @@ from einc.planning.library import row
 from einc.planning.planner import plan
 from einc.planning.repeated import chained, trusting
 from einc.planning.shell import shell
+from einc.planning.signs import least
 from einc.planning.storage import kept_wide
 
-__all__ = ["chained", "kept_wide", "plan", "row", "shell", "trusting"]
+__all__ = ["chained", "kept_wide", "least", "plan", "row", "shell", "trusting"]

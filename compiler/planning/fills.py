@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from einc.indices import Extent
 from einc.planning.ranges import nonempty
 from einc.planning.signs import POSITIVE, UNKNOWN, sign
+from einc.simplify import factors
 from einc.terms import Apply, Const, Equation, Fold, Join, Pack, Part, Position, Read, Size, Term, Truth, Where, free_indices
 
 FINITE = "finite"
@@ -94,8 +95,8 @@ def _stays_finite(op: str, args: tuple[Term, ...], equations: Mapping[str, Equat
     match op, args:
         case "log", (inner,):
             return sign(inner, equations) == POSITIVE
-        case "div" | "mod", (_, below):
-            return sign(below, equations) == POSITIVE
+        case "div" | "mod", (_, below):  # where an extent is 0 there is nothing that could be infinite
+            return all(isinstance(f, Size) or sign(f, equations) == POSITIVE for f in factors(below))
         case "sqrt", (inner,):
             return sign(inner, equations) != UNKNOWN
         case "pow", (base, Const(power)):

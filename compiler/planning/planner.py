@@ -44,6 +44,7 @@ from einc.planning.runs import Run, paired, shared
 from einc.planning.scans import Scanning, exactly
 from einc.planning.segments import segment, with_segments
 from einc.planning.shares import early, nested, shares
+from einc.planning.signs import told
 from einc.planning.storage import buffers_of, indices_of, lengths_of, sets_of, sizes_of, with_parts, without_copies
 from einc.planning.stream import stream
 from einc.planning.tallies import tallied
@@ -119,7 +120,7 @@ def _cut_up(candidate: Candidate, choices: Choices) -> Cut:
     """The steps of one program."""
     program = nested(with_matrices(candidate.program))
     buffers = buffers_of(program)
-    equations = {e.target: e for e in program.equations}
+    equations = {**told(program), **{e.target: e for e in program.equations}}
     steps: list[Leaf] = []
     keys: list[tuple[str, IndexSet]] = []
     stored = set(buffers)

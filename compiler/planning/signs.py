@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from typing import Literal
 
 from einc.planning.ranges import nonempty
-from einc.terms import Apply, Const, Equation, Fold, Position, Read, Size, Term, Where
+from einc.terms import TRUE, ZERO, Apply, Const, Equation, Fold, Position, Program, Read, Size, Term, Where
 
 POSITIVE, NONNEGATIVE, UNKNOWN = 2, 1, 0
+_TOLD: dict[int, Literal["", "nonnegative", "positive"]] = {POSITIVE: "positive", NONNEGATIVE: "nonnegative", UNKNOWN: ""}
+
+
+def least(program: Program, keys: Iterable[str]) -> dict[str, Literal["", "nonnegative", "positive"]]:
+    """What is known of the signs of some values of a program."""
+    by = {e.target: e for e in program.equations}
+    return {key: _TOLD[_equation(by[key], by, {})] if key in by else "" for key in keys}
+
+
+def told(program: Program) -> dict[str, Equation]:
+    """For each input with a known sign an equation that has it, as far as signs go."""
+    found = {t.key: t for t in program.tensors.values() if t.least}
+    some = {"positive": Apply("exp", (ZERO,)), "nonnegative": Apply("abs", (ZERO,))}
+    return {key: Equation(key, (), TRUE, some[t.least]) for key, t in found.items()}
 
 
 def sign(term: Term, equations: Mapping[str, Equation]) -> int:
