@@ -9,7 +9,7 @@ other folds than sums.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from einc.domains import negation
@@ -80,7 +80,7 @@ def segmented(equation: Equation, tensors: Mapping[str, Tensor]) -> Segmented | 
     letters = {i for r in operands for i in free_indices(r)} | {*rows}
     if not whole or not fit or len(operands) > 2 or elements & {*rows} or not {*rows} & {*body.bound}:
         return None
-    if not {*equation.indices} <= letters | elements or _pairs(equation, elements) or _places(letters) > 1:
+    if not {*equation.indices} <= letters | elements or _pairs(equation, elements) or _grows(letters, {*rows}):
         return None
     sides = [free_indices(r) - {*rows, *body.bound} for r in operands]
     if sides[0] <= sides[-1] or sides[-1] <= sides[0] if len(sides) == 2 else not {*body.bound} <= {*rows}:
@@ -152,7 +152,9 @@ class _Sums:
         cut = any(isinstance(x, Apply) and x.op in ("min", "max") for x in walk(term))
         given = [self.tensors[r.tensor].integer for r in reads(term)]
         suits = bool(given) or cut or not any(i.set.cls in OPEN for i in bound)
-        return bool(bound) and is_whole(term) and all(given) and suits and _places(bound) < 2
+        # A number that is given for each pair has its room already; one that is made of two positions has none.
+        room = _places(bound) < 2 or (isinstance(term, Read) and _plain(term.subs))
+        return bool(bound) and is_whole(term) and all(given) and suits and room
 
     def _summed(self, equation: Equation, fold: Fold, names: Names) -> Equation | None:
         rows = {i for term, _ in names for i in free_indices(term)}
@@ -169,7 +171,7 @@ class _Sums:
         if operands is None:
             return None
         read, rest = operands
-        if any(_places(free_indices(r)) > 1 for r in read) or _pairs(equation, {e for _, e in names}):
+        if any(_grows(free_indices(r), rows) for r in read) or _pairs(equation, {e for _, e in names}):
             return None
         named = tuple(self._name(equation, k, e, outer if n == 0 else TRUE) for n, (k, e) in enumerate(names))
         domain = both(*(Apply("eq", (r, Position(e))) for r, (_, e) in zip(named, names, strict=True)))
@@ -249,6 +251,11 @@ def _atoms(name: Term, element: Index) -> tuple[Term, Term]:
 
 def _places(indices: Iterable[Index]) -> int:
     return sum(i.set.cls in ("time", "vocab") for i in {*indices})
+
+
+def _grows(letters: Set[Index], rows: Set[Index]) -> bool:
+    """Whether a value would have two places, one of them none of its rows'."""
+    return _places(letters) > 1 and _places(letters - rows) > 0
 
 
 def _pairs(equation: Equation, elements: set[Index]) -> bool:
