@@ -45,7 +45,7 @@ def test_the_gradient_is_what_the_interpreter_says(case: Case) -> None:
 # What the text of a program cannot say yet, or the checker does not see.
 UNREADABLE = {
     "over_a_size of_an_empty_size gather_pages shift_gated loss": "E0302: a value that is the same at every place of an index",
-    "direct_in direct_weights turned_part partial_rotary": "E0604: a direct sum one part of which gives nothing",
+    "turned_part": "E0604: a direct sum one part of which gives nothing",
     "two_runs two_domains": "E0507: a sum of what stands on two domains, in one equation",
     "composite group_norm": "E0305: a pair whose letters stand on the left too",
     "yarn yarn_parts mask_of_parts": "E0204, E0210: pairs on the other level",

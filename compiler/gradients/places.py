@@ -7,11 +7,11 @@ there shifted is solved for; what else a slot holds stays as an equality in the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from einc.domains import linear, proves
-from einc.indices import Index, IndexSet, number
+from einc.indices import Extent, Index, IndexSet, number
 from einc.terms import (
     TRUE,
     ZERO,
@@ -166,21 +166,24 @@ def _own(parts: tuple[Term, ...], sets: tuple[IndexSet, ...], taken: set[Index])
     return out
 
 
-def part_of_sum(share: Share, tensor: Tensor, key: str, sums: Mapping[IndexSet, tuple[Index, ...]]) -> Equation | None:
-    """The share of a part of a direct sum, as a direct sum whose other parts are zero."""
-    letters, at = letters_of(tensor), next((n for n, sub in enumerate(share.subs) if isinstance(sub, Part)), None)
-    if at is None:
-        return None
-    sub = share.subs[at]
-    assert isinstance(sub, Part)
-    own, before = sums[sub.into], number(0)
-    parts: list[tuple[Index, Term]] = []
-    for index in own:
-        mine = before == sub.before and index.set == sub.of
-        here = (*share.subs[:at], sub.item, *share.subs[at + 1:])
-        inner = tuple(index if n == at else i for n, i in enumerate(letters))
-        term, inside = routed(replace(share, subs=here), inner, TRUE) if mine else (ZERO, TRUE)
-        parts.append((index, where(inside, term)))
+def part_read(share: Share) -> int | None:
+    """The slot that is read as a part of a direct sum, if one is."""
+    return next((n for n, sub in enumerate(share.subs) if isinstance(sub, Part)), None)
+
+
+def joined(shares: Sequence[Share], at: int, tensor: Tensor, key: str, sums: Mapping[IndexSet, tuple[Index, ...]]) -> Equation:
+    """The shares of the parts of a direct sum, which one slot is, as a direct sum; a part that nothing reads has none."""
+    letters, found = letters_of(tensor), dict[tuple[IndexSet, Extent], list[Term]]()
+    for share in shares:
+        sub = share.subs[at]
+        assert isinstance(sub, Part)
+        own = tuple(Index(i.name, sub.of) if n == at else i for n, i in enumerate(letters))
+        term, inside = routed(replace(share, subs=(*share.subs[:at], sub.item, *share.subs[at + 1:])), own, TRUE)
+        found.setdefault((sub.of, sub.before), []).append(where(inside, term))
+    before, parts = number(0), list[tuple[Index, Term]]()
+    for index in sums[letters[at].set]:
+        terms = [substitute(t, {Index(letters[at].name, index.set): Position(index)}) for t in found.get((index.set, before), [])]
+        parts.append((index, Apply("add", tuple(terms)) if len(terms) > 1 else terms[0] if terms else ZERO))
         before = before + index.set.extent
     return Equation(key, tuple(map(Position, letters)), TRUE, Join(letters[at], tuple(parts)))
 

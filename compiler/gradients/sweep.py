@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from einc.gradients.places import Share, apart, letters_of, packed, part_of_sum, read_of, routed, where
+from einc.gradients.places import Share, apart, joined, letters_of, packed, part_read, read_of, routed, where
 from einc.gradients.slopes import product, read_values, slopes
 from einc.indices import Index, number
 from einc.rewrites import algebra
@@ -36,7 +37,7 @@ from einc.terms import (
     substitute,
 )
 
-_FLIPPED = {"lower": "upper", "upper": "lower", "label": "label"}
+_FLIPPED: dict[str, Literal["lower", "upper", "label"]] = {"lower": "upper", "upper": "lower", "label": "label"}
 
 
 @dataclass
@@ -70,12 +71,16 @@ class Sweep:
 
     def _cotangent(self, key: str, role: str = "local") -> str:
         """A new tensor for the cotangent of a value: every slot on the other level."""
-        tensor, name = self.tensors[key], f"d{key.strip('_')}"
+        name = f"d{key.strip('_')}"
         while name in self.tensors:
             name = f"d{name}"
-        slots = tuple(Slot(s.set, _FLIPPED[s.level], i.name) for s, i in zip(tensor.slots, letters_of(tensor), strict=True))  # type: ignore[arg-type]
-        self.tensors[name] = Tensor(name, name, slots, "input" if role == "input" else "local")
+        self.tensors[name] = Tensor(name, name, self._flipped(key), "input" if role == "input" else "local")
         return name
+
+    def _flipped(self, key: str) -> tuple[Slot, ...]:
+        """The slots of a value, each on the other level."""
+        tensor = self.tensors[key]
+        return tuple(Slot(s.set, _FLIPPED[s.level], i.name) for s, i in zip(tensor.slots, letters_of(tensor), strict=True))
 
     def _settled(self, key: str, equation: Equation | None) -> bool:
         """Makes the cotangent of a value from all its shares; False where no output depends on it."""
@@ -88,7 +93,10 @@ class Sweep:
         letters = letters_of(self.tensors[key])
         domain = _domain_at(equation, letters) if equation is not None else TRUE
         found = [(Read(self.given[key], tuple(map(Position, letters))), TRUE)] if key in self.given else list[tuple[Term, Term]]()
-        found += [self._routed(key, share, letters, domain) for share in shares]
+        places = dict.fromkeys(part_read(share) for share in shares)
+        for at in places:
+            mine = [share for share in shares if part_read(share) == at]
+            found += [self._routed(key, share, letters, domain) for share in mine] if at is None else [self._joined(key, mine, at)]
         # What no share is outside of is where the cotangent is; elsewhere nothing reads it.
         inside = both(*(c for c in conjuncts(found[0][1]) if equation is not None and all(c in conjuncts(x) for _, x in found)))
         terms = [where(both(*(c for c in conjuncts(x) if c not in conjuncts(inside))), term) for term, x in found]
@@ -106,11 +114,18 @@ class Sweep:
     def _routed(self, key: str, share: Share, letters: tuple[Index, ...], domain: Term) -> tuple[Term, Term]:
         if not packed(share):
             return routed(share, letters, domain)
-        tensor, name = self.tensors[key], unused(f"d{key}_part", self.tensors)
-        self.tensors[name] = replace(self.tensors[self._cotangent(key)], key=name, text=name)
-        equation = part_of_sum(share, tensor, name, self.program.sums) or apart(share, tensor, name)
+        return self._apart(key, apart(share, self.tensors[key], unused(f"d{key}_part", self.tensors)))
+
+    def _joined(self, key: str, shares: list[Share], at: int) -> tuple[Term, Term]:
+        name = unused(f"d{key}_part", self.tensors)
+        return self._apart(key, joined(shares, at, self.tensors[key], name, self.program.sums))
+
+    def _apart(self, key: str, equation: Equation) -> tuple[Term, Term]:
+        """A share that is an equation of its own."""
+        name = equation.target
+        self.tensors[name] = replace(self.tensors[key], key=name, text=name, slots=self._flipped(key), role="local", span=None)
         self.made.append(replace(equation, body=simplify(equation.body, algebra.RULES)))
-        return read_of(equation, letters), TRUE
+        return read_of(equation, letters_of(self.tensors[key])), TRUE
 
     # adjoints
 
