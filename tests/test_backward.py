@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from helpers import Arrays, arrays, assert_close, called, each, meaning, tensors, typed, typed_of
 from programs import Case
 from test_gradients import BROKEN, WITHOUT_ROUNDS, derived_of
+from triton_modes import interpreted, tiled
 
 from einc import front
 from einc.plan import Module
@@ -62,3 +64,22 @@ def test_a_derived_program_passes_the_checker(case: Case) -> None:
     again = typed(show(derived.backward))
     x = given(case, dict(case.sizes))
     assert_close(meaning(again, x, case.sizes), meaning(derived.backward, x, case.sizes), 1e-9, 1.0)
+
+
+KERNELS = """sdpa alibi gqa sliding_window documents relative_table t5_bias differential softcap softmax1 linear mla_rope moe fire
+linear_cross_entropy top_keys deepseek_moe"""
+
+
+@pytest.fixture
+def interpreter() -> Iterator[None]:
+    with interpreted():
+        yield
+
+
+@pytest.mark.usefixtures("interpreter")
+@each([c for c in WITHOUT_ROUNDS if c.name in KERNELS.split()],
+      {"deepseek_moe": "a sum over sorted experts in a tile of one row"})
+def test_kernels_of_the_gradient(case: Case) -> None:
+    plan, x = front.gradient(typed_of(case), front.choices(backend="triton")).backward, given(case, dict(case.sizes))
+    kernels, backward = tiled(front.emit(plan, "triton"), plan.name, lambda *_: (16, 16, 4, 1)), derived_of(case).backward
+    assert_close(called(kernels, backward, tensors(x), case.sizes), meaning(backward, x, case.sizes), 1e-9, 1.0)
