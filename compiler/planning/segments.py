@@ -80,7 +80,7 @@ def segmented(equation: Equation, tensors: Mapping[str, Tensor]) -> Segmented | 
     letters = {i for r in operands for i in free_indices(r)} | {*rows}
     if not whole or not fit or len(operands) > 2 or elements & {*rows} or not {*rows} & {*body.bound}:
         return None
-    if not {*equation.indices} <= letters | elements or _pairs(equation, elements) or _grows(letters, {*rows}):
+    if not {*equation.indices} <= letters | elements or _pairs(equation, elements) or _grows(letters, names):
         return None
     sides = [free_indices(r) - {*rows, *body.bound} for r in operands]
     if sides[0] <= sides[-1] or sides[-1] <= sides[0] if len(sides) == 2 else not {*body.bound} <= {*rows}:
@@ -171,7 +171,7 @@ class _Sums:
         if operands is None:
             return None
         read, rest = operands
-        if any(_grows(free_indices(r), rows) for r in read) or _pairs(equation, {e for _, e in names}):
+        if any(_grows(free_indices(r), names) for r in read) or _pairs(equation, {e for _, e in names}):
             return None
         named = tuple(self._name(equation, k, e, outer if n == 0 else TRUE) for n, (k, e) in enumerate(names))
         domain = both(*(Apply("eq", (r, Position(e))) for r, (_, e) in zip(named, names, strict=True)))
@@ -253,9 +253,9 @@ def _places(indices: Iterable[Index]) -> int:
     return sum(i.set.cls in ("time", "vocab") for i in {*indices})
 
 
-def _grows(letters: Set[Index], rows: Set[Index]) -> bool:
-    """Whether a value would have two places, one of them none of its rows'."""
-    return _places(letters) > 1 and _places(letters - rows) > 0
+def _grows(letters: Set[Index], names: Iterable[tuple[Term, Index]]) -> bool:
+    """Whether a value would have two places that no one name has both."""
+    return _places(letters) > 1 and all(_places(letters - free_indices(term)) for term, _ in names)
 
 
 def _pairs(equation: Equation, elements: set[Index]) -> bool:
