@@ -14,6 +14,7 @@ CLASSES = ("time", "request", "batch", "feature", "latent", "head", "expert", "v
 LAYER = "layer"  # the class of what counts rounds: no file declares such an index, a `for` brings it
 SUMMED = frozenset({"feature", "latent", "head", "expert", "vocab"})
 WITHOUT_NUMBERS = frozenset({"request", "batch"})
+PLACES = frozenset({"time", "vocab"})  # a value with two of them is stored only where that cannot be helped
 OPEN = frozenset({"time", "request", "batch", "vocab"})  # of an extent that the data has, not the model
 
 Monomial = tuple[tuple[str, int], ...]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,8 +22,6 @@ from bench.judge import relative_error
 KERNELS = [name for name, case in gradients.CASES.items() if len(case.quick) == 1]
 TINY = {"B": 2, "H": 3, "T": 29, "D": 8, "W": 5}
 LEARNED = {"slopes": "m", "table": "b"}
-differentiable = pytest.mark.skipif("grad" not in inspect.signature(einc.compile).parameters,
-                                    reason="einc.compile does not take grad=True yet")
 
 
 @pytest.fixture(autouse=True)
@@ -126,7 +123,6 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "8…32" in done.output and "H1 T8 D4" in done.output
 
 
-@differentiable
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_what_is_derived_is_as_near_as_eager(name: str, dtype: str) -> None:

@@ -6,7 +6,6 @@ that is read at two places (`symmetric`).
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -28,8 +27,6 @@ override mask L_{n h t s} : all
 output Y_{n h t}^d : all
 """
 T_AT, S_AT = torch.arange(S)[:, None], torch.arange(S)
-GRADIENTS = "grad" in inspect.signature(einc.compile).parameters
-differentiable = pytest.mark.skipif(not GRADIENTS, reason="einc.compile does not take grad=True yet")
 
 
 @dataclass(frozen=True)
@@ -124,7 +121,6 @@ def test_results(name: str) -> None:
     assert far({"Y": ours(name)(data(name))}, {"Y": twin(name)(data(name))}, 1e-12) == {}
 
 
-@differentiable
 @pytest.mark.parametrize("name", PATTERNS)
 def test_gradients(name: str) -> None:
     """Of everything that is real, and the same bits in a second run."""
@@ -133,14 +129,12 @@ def test_gradients(name: str) -> None:
     assert all(torch.equal(got[key], again[key]) for key in got)
 
 
-@differentiable
 @pytest.mark.parametrize("name", PATTERNS)
 def test_where_the_bias_alone_is_learned(name: str) -> None:
     got, want = (gradients(f, data(name), PATTERNS[name].shapes) for f in (ours(name, grad=True), twin(name)))
     assert far(got, want, 1e-12) == {}
 
 
-@differentiable
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", PATTERNS)
 def test_gradients_in_the_types_of_training(name: str, dtype: torch.dtype) -> None:
@@ -154,7 +148,6 @@ def test_gradients_in_the_types_of_training(name: str, dtype: torch.dtype) -> No
         assert mine <= max(fudge * theirs, nothing * 4 * torch.finfo(dtype).eps), key
 
 
-@differentiable
 @pytest.mark.parametrize("name", PATTERNS)
 def test_nothing_of_all_pairs_is_stored(name: str) -> None:
     """But for a bias that has a number for each pair, and its gradient; and one pass gives all gradients, pairs tile by tile."""
@@ -167,7 +160,6 @@ def test_nothing_of_all_pairs_is_stored(name: str) -> None:
             assert sum(axis.role == "whole" for axis in step.axes if axis.set.cls == "time") < 2
 
 
-@differentiable
 @pytest.mark.parametrize("name", ["relative_1d", "indirect", "symmetric", "head_gate"])
 def test_gradients_of_the_kernels(name: str) -> None:
     """In Triton's interpreter."""

@@ -20,8 +20,6 @@ from bench.cli import main
 
 SIZES = {"B": 2, "T": 12, "C": 12, "N": 2, "H": 2, "d_k": 4, "d_model": 8, "d_ff": 16, "V": 256}
 WORDS = ["--sizes", "B=2,T=12,C=12,N=2,H=2,d_k=4,d_model=8,d_ff=16"]
-differentiable = pytest.mark.skipif("grad" not in inspect.signature(einc.compile).parameters,
-                                    reason="einc.compile does not take grad=True yet")
 
 
 @pytest.fixture(autouse=True)
@@ -116,14 +114,12 @@ def test_sizes_that_are_none(words: str) -> None:
     assert done.exit_code == 1 and f"`{words}` is no size: the sizes are B, T, " in done.output
 
 
-@differentiable
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-9), (torch.float32, 1e-4)])
 def test_what_is_derived_trains_as_autograd_does(dtype: torch.dtype, bound: float) -> None:
     found = train.train({"einc": train.derived(), "torch": train.plain}, text(), setup(dtype=dtype))
     assert train.apart(found["einc"], found["torch"]) <= bound and train.falls(found["einc"])
 
 
-@differentiable
 def test_nothing_of_the_vocabulary_is_stored_for_every_word() -> None:
     """Neither the logits nor their gradients, forward or backward, have V numbers for each word."""
     model, sizes = einc.compile(train.SPEC, grad=True), {**SIZES, "B": 3, "T": 50, "C": 50, "V": 997}

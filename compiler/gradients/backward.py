@@ -7,12 +7,13 @@ of products, tiles, anything about cost.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from einc.gating import appearance, is_gate
 from einc.gradients.scales import Scaled, scaled
 from einc.gradients.sweep import Sweep
+from einc.indices import PLACES
 from einc.normalise import flat, needed
 from einc.simplify import picked, simplify
 from einc.spelling import unused
@@ -102,29 +103,8 @@ class _Backward:
 
     def _tidy(self, wanted: Iterable[str]) -> dict[str, Equation]:
         """Sums that are 1 as numbers, and what only has another name by that name."""
-        ones = {total for total in self.scaled.roots}
-
-        def one(term: Term) -> Term:
-            return ONE if isinstance(term, Read) and term.tensor in ones else term
-
-        kept, names = set(wanted), dict[str, Equation]()
-
-        def named(term: Term) -> Term:
-            if isinstance(term, Read) and term.tensor in names:
-                alias = names[term.tensor]
-                return substitute(alias.body, dict(zip(alias.indices, term.subs, strict=True)))
-            return term
-
-        out: dict[str, Equation] = {}
-        for key, equation in ((e.target, e) for e in needed(self.by, list(kept))):
-            body = simplify(transform(transform(equation.body, one), named))
-            equation = replace(equation, body=body, domain=transform(equation.domain, named))
-            plain = all(isinstance(a, Position) for a in equation.axes)
-            if key not in kept and plain and _is_alias(body):
-                names[key] = equation
-            else:
-                out[key] = equation
-        return out
+        made = (replace(e, body=self._ones(e.body)) for e in needed(self.by, list(wanted)))
+        return {e.target: e for e in _named(made, set(wanted))}
 
     # values of the forward program
 
@@ -254,27 +234,30 @@ def _opened(program: NormalProgram) -> NormalProgram:
 
 def _is_large(equation: Equation) -> bool:
     """Whether a value has two places of time or vocabulary, and is not stored where that can be helped."""
-    return sum(i.set.cls in ("time", "vocab") for i in equation.indices) > 1
+    return sum(i.set.cls in PLACES for i in equation.indices) > 1
 
 
 def _without_aliases(program: NormalProgram) -> NormalProgram:
     """The program without values that are others under a name of their own, where no output is one."""
-    kept, names = {key for _, key in program.outputs}, dict[str, Equation]()
+    return replace(program, equations=tuple(_named(program.equations, {key for _, key in program.outputs})))
 
-    def named(term: Term) -> Term:
+
+def _named(equations: Iterable[Equation], kept: Set[str]) -> Iterator[Equation]:
+    """The equations, each after what it reads, without those that are a name for another value or a number."""
+    names: dict[str, Equation] = {}
+
+    def own(term: Term) -> Term:
         if isinstance(term, Read) and term.tensor in names:
             alias = names[term.tensor]
             return substitute(alias.body, dict(zip(alias.indices, term.subs, strict=True)))
         return term
 
-    out: list[Equation] = []
-    for equation in program.equations:
-        equation = replace(equation, body=transform(equation.body, named), domain=transform(equation.domain, named))
+    for equation in equations:
+        equation = replace(equation, body=simplify(transform(equation.body, own)), domain=transform(equation.domain, own))
         if equation.target not in kept and all(isinstance(a, Position) for a in equation.axes) and _is_alias(equation.body):
             names[equation.target] = equation
         else:
-            out.append(equation)
-    return replace(program, equations=tuple(out))
+            yield equation
 
 
 def _is_alias(body: Term) -> bool:

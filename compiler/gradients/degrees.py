@@ -49,7 +49,7 @@ def degrees(equations: Iterable[Equation], seeds: Mapping[str, Degree], *, close
         try:
             if any(r.tensor in found for r in reads(equation.domain)):
                 raise Mixed
-            degree = _degree(equation.body, found, by)
+            degree = degree_of(equation.body, found, by)
         except Mixed:
             return None
         if degree is not None and not set(degree.letters) <= set(equation.indices):
@@ -63,20 +63,16 @@ def degrees(equations: Iterable[Equation], seeds: Mapping[str, Degree], *, close
 
 def degree_of(term: Term, known: Mapping[str, Degree], by: Mapping[str, Equation]) -> Degree | None:
     """The degree of a term; Mixed where it changes in another way."""
-    return _degree(term, known, by)
-
-
-def _degree(term: Term, known: Mapping[str, Degree], by: Mapping[str, Equation]) -> Degree | None:
     match term:
         case Read(tensor, subs):
             return _read(tensor, subs, known, by)
         case Where(condition, then):
-            inner = _degree(then, known, by)
+            inner = degree_of(then, known, by)
             if _touched(condition, known) or (inner is not None and inner.kind == "plus"):
                 raise Mixed
             return inner
         case Fold(op, bound, domain, body):
-            inner = _degree(body, known, by)
+            inner = degree_of(body, known, by)
             if _touched(domain, known):
                 raise Mixed
             shifted = op in ("max", "min")
@@ -85,9 +81,9 @@ def _degree(term: Term, known: Mapping[str, Degree], by: Mapping[str, Equation])
                 raise Mixed
             return inner
         case Join(_, parts):
-            return _same([_degree(part, known, by) for _, part in parts])
+            return _same([degree_of(part, known, by) for _, part in parts])
         case Apply(op, args):
-            return _applied(op, args, [_degree(a, known, by) for a in args])
+            return _applied(op, args, [degree_of(a, known, by) for a in args])
     return None
 
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from einc.domains import proves
 from einc.gradients.degrees import Degree, Degrees, Mixed, degree_of, degrees
-from einc.indices import Index
+from einc.indices import PLACES, Index
 from einc.simplify import simplify
 from einc.spelling import unused
 from einc.terms import (
@@ -190,7 +190,7 @@ class _Work:
         found = degrees(_ordered(self.by), seeds, closed=True)
         if found is None or outputs & found.found.keys() or self.program.tensors[total].integer:
             return None
-        if any(len([i for i in self.by[key].indices if i.set.cls in ("time", "vocab")]) > 1 for key in found.shut):
+        if any(len([i for i in self.by[key].indices if i.set.cls in PLACES]) > 1 for key in found.shut):
             return None
         here = tuple(map(Position, self.by[total].indices))
         value: Term = Apply("log", (Read(total, here),))

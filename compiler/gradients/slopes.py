@@ -35,30 +35,25 @@ def _slopes(body: Term, change: Term, given: Term, moves: Callable[[str], bool],
             yield Slope(body, change, given)
         case Where(condition, then):
             yield from _slopes(then, change, both(given, condition), moves, then)
-        case Apply(op, args) if any(moves(r.tensor) for r in _values(body)):
+        case Apply(op, args) if any(moves(r.tensor) for r in read_values(body)):
             for place, arg in enumerate(args):
-                if any(moves(r.tensor) for r in _values(arg)):
+                if any(moves(r.tensor) for r in read_values(arg)):
                     part, where = _partial(op, args, place, value)
                     yield from _slopes(arg, product(change, part), both(given, where), moves, arg)
 
 
-def _values(term: Term) -> Iterator[Read]:
-    """What a term reads as values: not in subscripts, nor in conditions, nor where only whole numbers come out."""
+def read_values(term: Term) -> Iterator[Read]:
+    """What a term without folds reads as values: not in subscripts, nor in conditions, nor where only whole numbers come out."""
     match term:
         case Read():
             yield term
         case Where(_, then):
-            yield from _values(then)
+            yield from read_values(then)
         case Apply("floor" | "ceil" | "hash" | "chance" | "pick" | "le" | "lt" | "eq" | "ne" | "and" | "or" | "not"):
             return
         case Apply(_, args):
             for arg in args:
-                yield from _values(arg)
-
-
-def read_values(term: Term) -> Iterator[Read]:
-    """What a term without folds reads as values."""
-    return _values(term)
+                yield from read_values(arg)
 
 
 def _partial(op: str, args: tuple[Term, ...], place: int, whole: Term) -> tuple[Term, Term]:

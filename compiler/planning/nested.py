@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from einc.indices import Index
+from einc.indices import PLACES, Index
 from einc.simplify import factors
 from einc.spelling import unused
 from einc.terms import (
@@ -54,8 +54,8 @@ def with_rows(program: NormalProgram) -> NormalProgram:
 
 def _row(equation: Equation, fold: Fold, program: NormalProgram) -> Index | None:
     """The position that stays for the outer fold: the first that is folded."""
-    places = [b for b in fold.bound if b.set.cls in ("time", "vocab")]
-    if len(places) < 2 or any(i.set.cls in ("time", "vocab") for i in equation.indices):
+    places = [b for b in fold.bound if b.set.cls in PLACES]
+    if len(places) < 2 or any(i.set.cls in PLACES for i in equation.indices):
         return None
     if any(isinstance(c, Apply) and c.op == "eq" and free_indices(c) & set(equation.indices) for c in conjuncts(fold.domain)):
         return None  # a table: each pair meets one of its entries, a row would have them all

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from einc.choices import PLAIN, Choices
-from einc.indices import OPEN, Index, IndexSet, number
+from einc.indices import OPEN, PLACES, Index, IndexSet, number
 from einc.plan import (
     Axis,
     Before,
@@ -48,7 +48,7 @@ from einc.planning.signs import told
 from einc.planning.storage import buffers_of, indices_of, lengths_of, sets_of, sizes_of, with_parts, without_copies
 from einc.planning.stream import stream
 from einc.planning.tallies import tallied
-from einc.planning.virtual import PLACES, peeled
+from einc.planning.virtual import peeled
 from einc.show import equation_text
 from einc.simplify import factors, picked
 from einc.terms import (

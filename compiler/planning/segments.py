@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from einc.domains import negation
-from einc.indices import OPEN, Index, number
+from einc.indices import OPEN, PLACES, Index, number
 from einc.plan import Buffer, Cost, Segment
 from einc.planning.cost import size_of, volume
 from einc.planning.wholes import is_whole
@@ -250,7 +250,7 @@ def _atoms(name: Term, element: Index) -> tuple[Term, Term]:
 
 
 def _places(indices: Iterable[Index]) -> int:
-    return sum(i.set.cls in ("time", "vocab") for i in {*indices})
+    return sum(i.set.cls in PLACES for i in {*indices})
 
 
 def _grows(letters: Set[Index], names: Iterable[tuple[Term, Index]]) -> bool:

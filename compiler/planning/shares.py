@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from einc.folds import FOLDS
-from einc.indices import Index
+from einc.indices import PLACES, Index
 from einc.planning.cost import nominal
 from einc.planning.fills import surely_finite
 from einc.planning.passes import Carry, Streamed
 from einc.planning.ranges import nonempty
 from einc.planning.stream import unbounded
 from einc.planning.tallies import named_by, tallied
-from einc.planning.virtual import PLACES, unstored
+from einc.planning.virtual import unstored
 from einc.simplify import factors, product
 from einc.spelling import unused
 from einc.terms import (

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from einc.indices import Index
+from einc.indices import PLACES, Index
 from einc.planning.shares import shares
 from einc.planning.stream import stream
-from einc.planning.virtual import PLACES
 from einc.simplify import factors, product
 from einc.terms import Apply, Equation, Fold, NormalProgram, Read, Term, free_indices, reads
 

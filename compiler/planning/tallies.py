@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from einc.folds import FOLDS
-from einc.indices import Index
-from einc.planning.virtual import PLACES
+from einc.indices import PLACES, Index
 from einc.terms import Apply, Const, Equation, Fold, Position, Read, Size, Term, both, conjuncts, free_indices
 
 _WHOLE = frozenset({"add", "sub", "neg", "mul", "min", "max", "mod", "abs", "floor", "ceil"})

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from einc.indices import OPEN, Index
+from einc.indices import OPEN, PLACES, Index
 from einc.normalise import normalise
 from einc.planning.segments import segmented
 from einc.simplify import picked
@@ -29,8 +29,6 @@ from einc.terms import (
     substitute,
     transform,
 )
-
-PLACES = frozenset({"time", "vocab"})
 
 
 def peeled(program: NormalProgram) -> NormalProgram:
