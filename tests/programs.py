@@ -387,6 +387,18 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
     """, TIME, {}),
     "gates_in_gates": ("index t : time(T)\ninput x_t\noutput y_t = 1[t > 2] (1[t < 5] x_t) + 1[t < 3] (x_t 1[t > 1] x_t)",
                        TIME, {}),
+    "one_projection": ("""
+        index t, s : time(T)
+        index h : head(H)
+        index d, e : feature(D)
+        index k : feature(d_k)
+        input X_t^d
+        weight W_{K d h}^k, W_{O h k}^e
+        mask L_{t s}^{(h)} : s ≤ t
+        L_{t s}^{(h)} = X_t^d W_{K d h}^k X_s^e W_{K e h k} / √d_k
+        A_{t s}^{(h)} = softmax_s(L_{t s}^{(h)})
+        output Y_t^e = tanh(Σ_h Σ_s A_{t s}^{(h)} X_s^d W_{K d h}^k W_{O h k}^e)
+    """, {"T": 7, "H": 2, "D": 5, "d_k": 3}, {}),
     "one_term_two_domains": ("""
         index t, s : time(T)
         input x_t, z_t

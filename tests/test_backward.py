@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 from helpers import Arrays, arrays, assert_close, called, each, meaning, tensors, typed, typed_of
-from programs import Case
+from programs import CASES, Case
 from test_gradients import BROKEN, WITHOUT_ROUNDS, derived_of
 from triton_modes import interpreted, tiled
 
@@ -83,3 +83,12 @@ def test_kernels_of_the_gradient(case: Case) -> None:
     plan, x = front.gradient(typed_of(case), front.choices(backend="triton")).backward, given(case, dict(case.sizes))
     kernels, backward = tiled(front.emit(plan, "triton"), plan.name, lambda *_: (16, 16, 4, 1)), derived_of(case).backward
     assert_close(called(kernels, backward, tensors(x), case.sizes), meaning(backward, x, case.sizes), 1e-9, 1.0)
+
+
+def test_products_of_pairs_meet_their_positions_first() -> None:
+    """Σ_{t s} g_{t s} X_t Z_s is Σ_t X_t (Σ_s g_{t s} Z_s): what is stored has the letters of one position."""
+    plan = front.gradient(typed_of(next(c for c in CASES if c.name == "one_projection"))).backward
+    widest = {frozenset({"T", "H", "D"}), frozenset({"T", "H", "d_k"})}
+    for buffer in plan.buffers.values():
+        names = frozenset(n for s in buffer.sets for n in s.extent.sizes)
+        assert "T" not in names or len(names) < 3 or names in widest, buffer.name

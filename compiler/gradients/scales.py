@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from einc.domains import proves
+from einc.gating import appearance
 from einc.gradients.degrees import Degree, Degrees, Mixed, degree_of, degrees
 from einc.indices import PLACES, Index
 from einc.simplify import simplify
 from einc.spelling import unused
 from einc.terms import (
+    TRUE,
     Apply,
     Equation,
     Fold,
@@ -26,6 +28,8 @@ from einc.terms import (
     Read,
     Tensor,
     Term,
+    both,
+    canonical,
     const,
     free_indices,
     reads,
@@ -66,6 +70,7 @@ class Scaled:
 
 def scaled(program: NormalProgram) -> Scaled:
     """The scales that are free, and how they are chosen."""
+    program = _by_name(program)
     outputs = frozenset(key for _, key in program.outputs)
     references = frozenset(e.target for e in program.equations if _is_reference(e, program, outputs))
     work = _Work(program, dict(program.tensors), {e.target: e for e in program.equations}, references)
@@ -81,6 +86,36 @@ def scaled(program: NormalProgram) -> Scaled:
     bare = {key: found for key, root in owner.items() if (found := work.bare(work.by[key], root)) is not None}
     bounded = frozenset(key for key, root in owner.items() if work.within(key, root.total))
     return Scaled(made, references, roots, bare, bounded)
+
+
+def _by_name(program: NormalProgram) -> NormalProgram:
+    """Exponentials that are equations have their names elsewhere too: what is true of the name is true of all of them."""
+    known: dict[Term, Equation] = {}
+    for equation in program.equations:
+        order = appearance(equation.body, TRUE)
+        whole = all(isinstance(a, Position) for a in equation.axes) and {*order} == {*equation.indices}
+        if whole and _power_of(equation) is not None:
+            known.setdefault(canonical(equation.body, order), equation)
+
+    def changed(equation: Equation) -> Equation:
+        inside = equation.body.domain if isinstance(equation.body, Fold) else TRUE
+        body = transform(equation.body, lambda t: _known(t, both(equation.domain, inside), known))
+        return equation if _power_of(equation) is not None else replace(equation, body=body)
+
+    return replace(program, equations=tuple(map(changed, program.equations)))
+
+
+def _known(term: Term, domain: Term, known: Mapping[Term, Equation]) -> Term:
+    """An exponential as its equation, where that has it all over the domain."""
+    if not isinstance(term, Apply) or term.op != "exp":
+        return term
+    order = appearance(term, TRUE)
+    if (found := known.get(canonical(term, order))) is None:
+        return term
+    by: dict[Index, Term] = dict(zip(appearance(found.body, TRUE), map(Position, order), strict=True))
+    if not proves(domain, substitute(found.domain, by)):
+        return term
+    return Read(found.target, tuple(substitute(a, by) for a in found.axes))
 
 
 def _ordered(by: Mapping[str, Equation]) -> Iterator[Equation]:

@@ -125,6 +125,7 @@ class Search:
 
     program: NormalProgram
     known: dict[tuple[str, frozenset[str]], tuple[Order, ...]] = field(default_factory=dict)
+    named: dict[tuple[Term, Term], str] = field(default_factory=dict)  # what is new, by its meaning
 
     def __post_init__(self) -> None:
         outputs = {key for _, key in self.program.outputs}
@@ -205,8 +206,11 @@ class Search:
     def _name(self, equation: Equation, body: Term, tensors: Mapping[str, Tensor]) -> str:
         """The name of what is new: of one meaning in all programs of the search, for their steps stand side by side."""
         meaning, name, n = _meaning(equation, body), equation.target, 2
+        if meaning in self.named:
+            return self.named[meaning]
         while (name in tensors and name not in self.meanings) or self.meanings.setdefault(name, meaning) != meaning:
             name, n = f"{equation.target}{n}", n + 1
+        self.named[meaning] = name
         return name
 
     def _reached(self, net: Network, chosen: frozenset[str]) -> frozenset[str]:

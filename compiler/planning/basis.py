@@ -62,5 +62,5 @@ class Basis:
 
 
 def key_of(fold: Fold) -> Term:
-    order = tuple(sorted(free_indices(fold), key=lambda i: i.name))
-    return canonical(fold, order)
+    """The fold whatever its bound letters are: the free ones are axes of the kernel."""
+    return canonical(fold)

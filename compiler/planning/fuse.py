@@ -55,7 +55,7 @@ def groups(program: NormalProgram, ordered: bool = False) -> list[Group]:
         if failed is None and not unmade:
             break
         barred |= unmade
-        virtual = virtual - {e.target for e in failed or () if not unmade}
+        virtual = virtual - (_small(failed, virtual) if failed and not unmade else set())
     out = []
     for members in made:
         unified = _unified(members, virtual, barred)
@@ -64,6 +64,13 @@ def groups(program: NormalProgram, ordered: bool = False) -> list[Group]:
         out += [Group(x, mine & {e.target for e in x}) for x in split(program, unified, mine, ordered)] if mine else [
             Group(tuple(unified), mine)]
     return _ordered(_in_rows(program, _apart(out)))
+
+
+def _small(members: list[Equation], virtual: frozenset[str]) -> set[str]:
+    """What of a kernel that cannot be is stored after all: values of one position if it has any."""
+    mine = [e for e in members if e.target in virtual]
+    small = {e.target for e in mine if sum(i.set.cls in OPEN for i in e.indices) < 2}
+    return small or {e.target for e in mine}
 
 
 def _in_rows(program: NormalProgram, made: list[Group]) -> list[Group]:
@@ -250,7 +257,8 @@ def _unified(members: list[Equation], virtual: frozenset[str], barred: Pairs) ->
             inner = inside.get(read.tensor)
             if inner is not None and _has_letters(inner):
                 for axis, sub in zip(inner.indices, read.subs, strict=True):
-                    assert isinstance(sub, Position)
+                    if not isinstance(sub, Position):
+                        return None
                     parent[root((equation.target, sub.index))] = root((inner.target, axis))
     for equation, result, index in _feeding(members, virtual, barred):
         assert isinstance(result.body, Fold)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from einc.indices import PLACES, Index
+from einc.planning.networks import contraction_of
 from einc.simplify import factors
 from einc.spelling import unused
 from einc.terms import (
@@ -30,12 +31,12 @@ from einc.terms import (
 _OUTER = ("batch", "request", "head", "expert")
 
 
-def with_rows(program: NormalProgram) -> NormalProgram:
-    """The program with such folds one in another."""
+def with_rows(program: NormalProgram, *, later: bool = False) -> NormalProgram:
+    """The program with such folds one in another; with `later`, not yet those that are products whose order is still open."""
     tensors, out = dict(program.tensors), list[Equation]()
     for equation in program.equations:
         body = equation.body
-        row = _row(equation, body, program) if isinstance(body, Fold) else None
+        row = _row(equation, body, program) if isinstance(body, Fold) and not (later and _ordered(equation, program)) else None
         if row is None or not isinstance(body, Fold):
             out.append(equation)
             continue
@@ -50,6 +51,11 @@ def with_rows(program: NormalProgram) -> NormalProgram:
         out.append(Equation(key, axes, both(equation.domain, outer), Fold(body.op, gone, inner, body.body)))
         out.append(replace(equation, body=Fold(body.op, tuple(kept), outer, Read(key, axes))))
     return program if len(out) == len(program.equations) else replace(program, tensors=tensors, equations=tuple(out))
+
+
+def _ordered(equation: Equation, program: NormalProgram) -> bool:
+    network = contraction_of(program, equation)
+    return network is not None and len(network.factors) > 1
 
 
 def _row(equation: Equation, fold: Fold, program: NormalProgram) -> Index | None:

@@ -56,13 +56,14 @@ def networks(program: NormalProgram, virtual: frozenset[str]) -> dict[str, Netwo
     out: dict[str, Network] = {}
     for equation in program.equations:
         if all(isinstance(a, Position) for a in equation.axes):
-            made = _contraction(program, equation) or _scaled(equation, out, virtual)
+            made = contraction_of(program, equation) or _scaled(equation, out, virtual)
             if made is not None:
                 out[equation.target] = made
     return out
 
 
-def _contraction(program: NormalProgram, equation: Equation) -> Network | None:
+def contraction_of(program: NormalProgram, equation: Equation) -> Network | None:
+    """A sum of a product of plain reads."""
     body = equation.body
     if not isinstance(body, Fold) or body.op != "sum" or body.body == ONE:
         return None

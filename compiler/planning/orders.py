@@ -57,16 +57,19 @@ def _through(net: Network, virtual: frozenset[str]) -> Iterator[Order]:
     """A sum that takes in values that are not stored: with them goes all that holds the index they are summed over."""
     inner = tuple(f for f in net.factors if f.tensor in virtual)
     touched = indices_of(inner) | free_indices(net.domain)
-    gone = [b for b in net.bound if b in touched and b.set.cls in OPEN]
-    if len(gone) != 1 or not all(gone[0] in free_indices(c) for c in conjuncts(net.domain) if c != TRUE):
-        return
+    for gone in (b for b in net.bound if b in touched and b.set.cls in OPEN):
+        if all(gone in free_indices(c) for c in conjuncts(net.domain) if c != TRUE):
+            yield from _along(net, inner, gone)
+
+
+def _along(net: Network, inner: tuple[Read, ...], gone: Index) -> Iterator[Order]:
     plain = [f for f in net.factors if f not in inner]
-    must = tuple(f for f in plain if gone[0] in free_indices(f))
+    must = tuple(f for f in plain if gone in free_indices(f))
     others = [f for f in plain if f not in must]
     for count in range(len(others) + 1):
         for more in combinations(others, count):
             rest = tuple(f for f in others if f not in more)
-            made = _streamed(net, inner, (*must, *more), rest, gone[0])
+            made = _streamed(net, inner, (*must, *more), rest, gone)
             if made is not None:
                 yield made
 

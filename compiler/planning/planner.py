@@ -96,7 +96,7 @@ def _module(
     asked = program.inputs() if inputs is None else inputs
     if program.repeats:
         return repeated(program, asked, lambda piece, given: _module(piece, given, choices, candidates))
-    program = with_parts(peeled(with_rows(with_segments(program))))
+    program = with_parts(peeled(with_rows(with_segments(program), later=True)))
     steps, cuts = chosen([_cut_up(c, choices) for c in candidates(program)], samples(program))
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
     sizes |= frozenset(n for e in program.equations for n in sizes_of(e)) - program.sizes.keys()
@@ -118,7 +118,7 @@ def _module(
 
 def _cut_up(candidate: Candidate, choices: Choices) -> Cut:
     """The steps of one program."""
-    program = nested(with_matrices(candidate.program))
+    program = nested(with_matrices(with_rows(candidate.program)))
     buffers = buffers_of(program)
     equations = {**told(program), **{e.target: e for e in program.equations}}
     steps: list[Leaf] = []
