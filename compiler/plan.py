@@ -29,7 +29,7 @@ class Buffer:
     axes: tuple[str, ...]
     sets: tuple[IndexSet, ...]
     kind: Kind | Literal["wide"]
-    role: Literal["input", "weight", "local", "output", "derived"]
+    role: Literal["input", "weight", "cache", "local", "output", "derived"]
 
 
 # Subscripts of a load: an axis, the parts of a composite, a part of a direct sum, or a computed whole number.
@@ -541,6 +541,8 @@ class Module:
     sets: tuple[IndexSet, ...]  # every set in use, so that extents can be checked to be whole
     keys: tuple[tuple[str, IndexSet], ...]  # integer inputs whose elements stand in a slot, and the slot's set
     lengths: tuple[Lengths, ...] = ()  # of axes that hold pieces of different lengths
+    past: str = ""  # of a step of a generation: the number of positions that the cache has
+    new: str = ""  # and of those that it adds
 
 
 @dataclass(frozen=True, slots=True)

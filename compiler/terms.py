@@ -130,7 +130,7 @@ class Tensor:
     key: str
     text: str
     slots: tuple[Slot, ...]
-    role: Literal["input", "weight", "local", "derived"]  # what is derived follows from the lengths of requests
+    role: Literal["input", "weight", "cache", "local", "derived"]  # a cache's past is kept; what is derived follows from lengths
     integer: bool = False
     span: Span | None = None
     wide: bool = False  # kept in float32 where the data is narrower
@@ -220,7 +220,7 @@ class Program:
         known = read | {e.target for e in self.equations}
         slots = [s for t in self.tensors.values() if t.key in known for s in t.slots]
         read |= {s.set.packed.lengths for s in slots if s.set.packed is not None}
-        return tuple(t for t in self.tensors.values() if t.role in ("input", "weight") and t.key in read)
+        return tuple(t for t in self.tensors.values() if t.role in ("input", "weight", "cache") and t.key in read)
 
     def block_of(self, condition: Term) -> tuple[Term, Tensor] | None:
         """The element and the block of `s ∈ B`."""

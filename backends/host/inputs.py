@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from einc.backends.host import serving
 from einc.backends.host.naming import Named
 from einc.backends.writer import Writer, sized
 from einc.indices import Extent, number, size
@@ -12,7 +13,7 @@ from einc.terms import Tensor
 
 
 def _device(module: Module, out: Writer, types: list[str]) -> None:
-    floats = sorted((t for t in module.inputs if not t.integer), key=lambda t: t.wide)
+    floats = sorted((t for t in module.inputs if not t.integer and t.role != "cache"), key=lambda t: t.wide)
     first = (floats or list(module.inputs))[0].key if module.inputs else None
     device = f"{first}.device" if first else "torch.get_default_device()"
     dtype = f"{floats[0].key}.dtype" if floats else "torch.get_default_dtype()"
@@ -34,7 +35,10 @@ def check_shapes(names: Named, body: Writer, helpers: set[str], types: list[str]
     for name, value in module.fixed.items():
         body(f"{name} = {value}")
         known[name] = name
-    lead = next((t for t in module.inputs if not t.integer), next(iter(module.inputs), None))
+    if module.past:
+        serving.begin(names, body)
+        known[module.past] = module.past
+    lead = next((t for t in module.inputs if not t.integer and t.role != "cache"), next(iter(module.inputs), None))
 
     def told(tensor: Tensor, left: str) -> str:
         if not left and tensor is not lead:
@@ -73,7 +77,7 @@ def given_sizes(names: Named, given: Iterable[str], types: list[str]) -> list[st
 def _shapes(module: Module, known: dict[str, str], body: Writer, told: Callable[[Tensor, str], str]) -> None:
     """What the shapes tell of sizes that are not known yet; `told` is the statement for a tensor, or nothing."""
     pending: list[tuple[Tensor, int, Extent]] = []
-    for tensor in module.inputs:
+    for tensor in (t for t in module.inputs if t.role != "cache"):
         targets: list[str] = []
         for n, slot in enumerate(tensor.slots):
             name = next(iter(slot.set.extent.sizes), "")
@@ -115,7 +119,7 @@ def _checks(names: Named, body: Writer, helpers: set[str]) -> None:
                 above, said = sized(extent), sized(names.said(extent))
                 body(f"if {above if above.isidentifier() else f'({above})'} % {coefficient.denominator}:")
                 body(f'    raise ValueError(f"{said} = {{{above}}} is not a multiple of {coefficient.denominator}")')
-    for tensor in module.inputs:
+    for tensor in (t for t in module.inputs if t.role != "cache"):
         shape = _shape([s.set.extent for s in tensor.slots])
         said = _shape([names.said(s.set.extent) for s in tensor.slots])
         kind = "None" if tensor.integer else "wide" if tensor.wide else "dtype"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from einc.backends.host import chosen, registered, segments
+from einc.backends.host import chosen, registered, segments, serving
 from einc.backends.host.chosen import grouped, pick
 from einc.backends.host.contractions import contract, stored
 from einc.backends.host.inputs import HELPERS, read_sizes
@@ -71,19 +71,27 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
     """The whole file; with a shell, a class around the function too."""
     body = Writer(depth=1)
     helpers: set[str] = {"_expect"}
-    naming = named(plan)
+    naming = named(plan, serving.NAMES if plan.past else ())
     module = naming.module
     page = Page(module, body, Names(set(naming.taken)), helpers)
     asked = read_sizes(naming, body, helpers, dialect.types(module))
     steps(page, dialect)
     body()
+    if module.past:
+        serving.end(module, body)
     body(f"return {result(module)}")
     definitions = [*page.functions, *dialect.definitions()]
     texts = called(helpers, dialect, "\n".join([body.text, *definitions]))
     out = Writer()
     head(naming, dialect, out, "\n".join([body.text, *definitions, *texts]))
+    if module.past:
+        out.lines += [*serving.CACHE.strip().split("\n"), "", ""]
     signature(naming, out, asked, "@torch.no_grad()")
     out.lines += body.lines
+    if module.past:
+        public = [naming.public[t.key] for t in module.inputs if t.role != "cache"]
+        names = parameters(public, [naming.size(name) for name in asked])
+        out.lines += serving.prefill(naming, asked, names, returned(module))
     if shell is not None:
         out.lines += write_shell(naming, shell, asked)
     out.lines += definitions
@@ -174,8 +182,9 @@ def head(naming: Named, dialect: Dialect, out: Writer, text: str, notes: Sequenc
     out()
     for tensor in module.inputs:
         shape = ", ".join(sized(naming.said(s.set.extent)) for s in tensor.slots)
+        name = serving.label(naming, tensor.key) if tensor.role == "cache" else naming.public[tensor.key]
         out(
-            f"{tensor.role:6} {naming.public[tensor.key]}  ({shape}{',' * (len(tensor.slots) == 1)})"
+            f"{tensor.role:6} {name}  ({shape}{',' * (len(tensor.slots) == 1)})"
             + ("  integers" if tensor.integer else "")
         )
     for name, (_, key) in zip(naming.outputs, module.outputs, strict=True):
@@ -213,25 +222,32 @@ def result(module: Module) -> str:
 
 def signature(naming: Named, out: Writer, asked: list[str], decorator: str = "") -> None:
     """The caller's function; where a declared name is not free inside, it hands its arguments to another."""
-    module, entry = naming.module, entry_name(naming.module.name)
-    inside = [t.key for t in module.inputs]
+    module = naming.module
+    entry = "step" if module.past else entry_name(module.name)
+    inside = [t.key for t in module.inputs if t.role != "cache"]
     public = [naming.public[key] for key in inside]
     sizes = [naming.size(name) for name in asked]
-    returns = "torch.Tensor" if len(module.outputs) == 1 else tuple_name(module.name)
+    returns, cache = returned(module), "cache: Cache, " if module.past else ""
     apart = public + sizes != inside + asked
     if apart:
-        out.open(f"def {entry}({_parameters(public, sizes)}) -> {returns}:")
+        out.open(f"def {entry}({cache}{parameters(public, sizes)}) -> {returns}:")
         handed = zip(inside + asked, public + sizes, strict=True)
-        out(f"return _computed({', '.join(f'{name}={given}' for name, given in handed)})")
+        out(f"return _computed({'cache, ' if cache else ''}{', '.join(f'{name}={given}' for name, given in handed)})")
         out.close()
         out()
         out()
     if decorator:
         out(decorator)
-    out.open(f"def {'_computed' if apart else entry}({_parameters(inside, asked)}) -> {returns}:")
+    out.open(f"def {'_computed' if apart else entry}({cache}{parameters(inside, asked)}) -> {returns}:")
 
 
-def _parameters(tensors: list[str], sizes: list[str]) -> str:
+def returned(module: Module) -> str:
+    """The type of the result."""
+    return "torch.Tensor" if len(module.outputs) == 1 else tuple_name(module.name)
+
+
+def parameters(tensors: Sequence[str], sizes: Sequence[str]) -> str:
+    """Those of a caller's function, all by name."""
     params = [*tensors, *(f"{name}: int" for name in sizes)]
     return f"{'*, ' if params else ''}{', '.join(params)}"
 
@@ -276,6 +292,9 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
             contract(module, step, body, page.names)
         case Concat(out, parts, axis, text):
             body(f"# {text}")
+            if module.buffers[parts[0]].role == "cache":
+                _append(out, parts, axis, page)
+                return
             body(f"{out} = torch.cat(({', '.join(stored(module, p, out) for p in parts)}), {axis})")
         case Pick():
             pick(step, body, page.helpers)
@@ -295,6 +314,13 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
             body.close()
         case Kernel():
             dialect.kernel(step, page)
+
+
+def _append(out: str, parts: tuple[str, ...], axis: int, page: Page) -> None:
+    """What is new laid after what is kept."""
+    kept, new = parts
+    order = serving.rows(page.module.buffers[out], axis)
+    page.body(f"{out} = {kept}.append({stored(page.module, new, out)}, {axis}, {order})")
 
 
 def _call(step: Call, body: Writer) -> None:

@@ -24,6 +24,7 @@ from einc.terms import (
     Pack,
     Part,
     Position,
+    Program,
     Read,
     Size,
     Term,
@@ -166,19 +167,13 @@ class _Leak:
     where: str  # the tensor in whose equation it is
 
 
+_Leaks = dict[str, dict[IndexSet, _Leak]]
 _RULES = {"time": "le", "request": "eq"}
 
 
 def _flows(program: TypedProgram, text: Text, places: Mapping[Term, Span], spans: Mapping[str, Span], report: Report) -> None:
     """A tensor leaks, in a time set, if it depends on positions beyond those of its own indices; likewise for requests."""
-    leaks: dict[str, dict[IndexSet, _Leak]] = {}
-    folds = text.folds
-    rounds, known = [x for repeat in program.repeats for x in repeat.states], -1
-    # What a round leaks into a state leaks into the next round.
-    while known < (known := sum(map(len, leaks.values()))):
-        for state, first, following in rounds:
-            leaks[state] = {**leaks.get(first, {}), **leaks.get(following, {})}
-        _flow(program, folds, places, spans, leaks)
+    leaks = _leaks(program, text.folds, places, spans)
     for _, key in program.outputs:
         carried = {i.set: i for i in (_made_by(program, key) or Equation("", (), TRUE, Const(0.0))).indices}
         for into, leak in leaks.get(key, {}).items():
@@ -186,13 +181,30 @@ def _flows(program: TypedProgram, text: Text, places: Mapping[Term, Span], spans
                 report.add(_leaking(key, carried[into], leak, _masked(program, leak.where, text.masks)))
 
 
-def _made_by(program: TypedProgram, key: str) -> Equation | None:
+def _leaks(program: Program, folds: frozenset[Term], places: Mapping[Term, Span], spans: Mapping[str, Span]) -> _Leaks:
+    leaks: _Leaks = {}
+    rounds, known = [x for repeat in program.repeats for x in repeat.states], -1
+    # What a round leaks into a state leaks into the next round.
+    while known < (known := sum(map(len, leaks.values()))):
+        for state, first, following in rounds:
+            leaks[state] = {**leaks.get(first, {}), **leaks.get(following, {})}
+        _flow(program, folds, places, spans, leaks)
+    return leaks
+
+
+def leaking(program: Program) -> dict[str, dict[IndexSet, str]]:
+    """For each tensor the sets in which it depends on more than its own positions, and the tensor in whose equation it does."""
+    found = _leaks(program, frozenset(), {}, {})
+    return {key: {into: leak.where for into, leak in leaks.items()} for key, leaks in found.items() if leaks}
+
+
+def _made_by(program: Program, key: str) -> Equation | None:
     """The equation of a tensor; of a state, that of its next value."""
     return program.equation(next((c for repeat in program.repeats for a, _, c in repeat.states if a == key), key))
 
 
-def _flow(program: TypedProgram, folds: frozenset[Term], places: Mapping[Term, Span], spans: Mapping[str, Span],
-          leaks: dict[str, dict[IndexSet, _Leak]]) -> None:
+def _flow(program: Program, folds: frozenset[Term], places: Mapping[Term, Span], spans: Mapping[str, Span],
+          leaks: _Leaks) -> None:
     """What each equation leaks, from what it reads leaks, and from where it reads."""
     for equation in program.equations:
         mine: dict[IndexSet, _Leak] = {}
