@@ -87,7 +87,7 @@ def _added(context: Context, terms: tuple[s.Expression, ...], signs: tuple[str, 
     values = [once(value(context, term)) for term in terms]
     if len(values) == 1:
         return values[0] if signs[0] == "+" else _negated(values[0])
-    domain = _common_domain(values, terms)
+    domain = _common_domain(context, values, terms)
     total = Apply("neg", (values[0].term,)) if signs[0] == "-" else values[0].term
     for item, sign in zip(values[1:], signs[1:], strict=True):
         if sign == "-":
@@ -103,13 +103,15 @@ def _negated(inner: Value) -> Value:
     return merged([inner], Apply("neg", (inner.term,)), inner.domain, whole=True)
 
 
-def _common_domain(values: list[Value], terms: tuple[s.Expression, ...]) -> Term:
-    """An unrestricted addend takes the other's restriction; two different ones have two readings."""
+def _common_domain(context: Context, values: list[Value], terms: tuple[s.Expression, ...]) -> Term:
+    """An unrestricted addend takes the other's restriction; two have two readings where they differ within the equation's own."""
+    placed = context.held.union(context.left or ())
+    given = both(*(r for r in context.restrictions if free_indices(r) <= placed))
     restricted = [(v, t) for v, t in zip(values, terms, strict=True) if v.domain != TRUE]
     common = restricted[0][0].domain if restricted else TRUE
     for value_, term in restricted[1:]:
         first, domain = restricted[0][0], value_.domain
-        if canonical(domain) == canonical(common) or (proves(domain, common) and proves(common, domain)):
+        if canonical(domain) == canonical(common) or (proves(both(given, domain), common) and proves(both(given, common), domain)):
             continue
         if not (_along_others(first, domain) and _along_others(value_, common)):
             raise PartialOutput("two different restrictions in one sum", restricted[0][1].span, "exists in one domain",

@@ -263,11 +263,8 @@ def multiplied(above: list[Value], below: list[Value]) -> Value:
     if conditions:
         guard = both(*conditions)
         term = Where(guard, term)
-        if not proves(guard, domain):
-            domain = both(*(c if free_indices(c).isdisjoint(free_indices(guard)) else Apply("or", (negation(guard), c))
-                            for c in conjuncts(domain)))
-        else:
-            domain = TRUE
+        domain = both(*(c if free_indices(c).isdisjoint(free_indices(guard)) else Apply("or", (negation(guard), c))
+                        for c in conjuncts(domain) if not proves(guard, c)))
     return merged([*above, *below], term, domain, whole=not below)
 
 
