@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from einc.declarations import free_sizes, index_sets, is_letter
 from einc.indices import LAYER, WITHOUT_NUMBERS, Index, IndexSet, number
 from einc.spelling import GREEK
 from einc.syntax import Statement, SyntaxTree
@@ -28,6 +29,7 @@ from einc.terms import (
     Term,
     Truth,
     Where,
+    both,
     conjuncts,
     free_indices,
     reads,
@@ -59,15 +61,16 @@ def _statement(statement: Statement, depth: int) -> str:
 
 
 def _program(program: Program, inputs: tuple[Tensor, ...], explicit: bool) -> str:
-    indices = _indices(program)
+    indices = index_sets(program)
     writer = _Writer(program, frozenset(indices), explicit)
     lines = [f"index {name} : {set_}{writer.structure(indices, set_)}" for name, set_ in indices.items()]
-    lines += [f"dim {name}" for name in _free_sizes(program, indices)]
+    lines += [f"dim {name}" for name in free_sizes(program, indices)]
     lines += [f"dim {name} = {value}" for name, value in program.sizes.items()]
     lines.append("")
     lines += [writer.asked(tensor) for tensor in (program.tensors[t.key] for t in inputs) if _counting(tensor) is None]
     lines.append("")
-    lines += [line for step in _steps(program) for line in writer.step(step)]
+    steps = [_balanced(step) if isinstance(step, Equation) else step for step in _steps(program)]
+    lines += [line for step in steps for line in writer.step(step)]
     lines += [f"mask {writer.text(read)} : all" for read in _ordered(program)]
     lines += [f"output {writer.declared(program.tensors[key])} : all" for _, key in program.outputs]
     return "\n".join(lines) + "\n"
@@ -80,59 +83,27 @@ def _steps(program: Program) -> list[Equation | Recur | Repeat]:
     return list(dict.fromkeys(by.get(e.target, e) for e in program.equations))
 
 
+def _balanced(equation: Equation) -> Equation:
+    """The equation with a factor 1 for each letter of the left side that its right side, or a part of that, lacks: text has
+    to say that a value is the same all along an index.
+    """
+    body, owners = equation.body, {i.set.by for i in equation.indices}
+    if isinstance(body, Join):
+        body = replace(body, parts=tuple((i, _along([i], part)) for i, part in body.parts))
+    elif any(True for _ in reads(body)) or free_indices(body):
+        present = free_indices(body) | free_indices(equation.domain)
+        body = _along([i for i in equation.indices if i not in present and i.name not in owners], body)
+    return replace(equation, body=body)
+
+
+def _along(letters: list[Index], body: Term) -> Term:
+    same = both(*(Apply("eq", (Position(i), Position(i))) for i in letters if i not in free_indices(body)))
+    return body if same == TRUE else Where(same, body)
+
+
 def _counting(tensor: Tensor) -> Index | None:
     """What counts the rounds, where the tensor has a slot for it."""
     return next((Index(slot.name, slot.set) for slot in tensor.slots if slot.set.cls == LAYER), None)
-
-
-def _indices(program: Program) -> dict[str, IndexSet]:
-    """A letter for every set that the text has to name: those it is written with, and new ones for composites without any."""
-    found: dict[str, IndexSet] = {}
-    for tensor in program.tensors.values():
-        for slot in tensor.slots:
-            if _is_letter(slot.name) and slot.set.cls != LAYER:
-                found.setdefault(slot.name.rstrip("'"), slot.set)
-    for recur in program.recurs:
-        equations = (*recur.starts, *recur.inside, *recur.updates)
-        for index in (*recur.fixed, recur.index, *(i for e in equations for i in _mentioned(e))):
-            found.setdefault(index.name.rstrip("'"), index.set)
-    for index in (i for e in program.equations for i in _mentioned(e)):
-        if index.set.cls != LAYER:
-            found.setdefault(index.name.rstrip("'"), index.set)
-    for parts in program.sums.values():
-        for part in parts:
-            found.setdefault(part.name, part.set)
-    for set_ in [x for into, parts in program.splits.items() for x in (*parts, into)]:
-        if set_ not in found.values():
-            taken = {tensor.text for tensor in program.tensors.values()} | set(found)
-            found[next(x for x in _LETTERS if x not in taken)] = set_
-    return found
-
-
-_LETTERS = [*"defghijklmnopqrstuvwxyz", *(a + b for a in "defghijklm" for b in "defghijklm")]
-
-
-def _free_sizes(program: Program, indices: dict[str, IndexSet]) -> list[str]:
-    """Sizes that no index declares."""
-    declared = {name for set_ in indices.values() for name in set_.extent.sizes} | set(program.sizes)
-    declared |= {name for repeat in program.repeats for name in repeat.index.set.extent.sizes}
-    terms = (t for e in program.equations for root in (*e.axes, e.domain, e.body) for t in walk(root))
-    used = dict.fromkeys(name for t in terms if isinstance(t, Size) for name in sorted(t.extent.sizes))
-    return [name for name in used if name not in declared]
-
-
-def _mentioned(equation: Equation) -> list[Index]:
-    out: list[Index] = []
-    for term in (*equation.axes, equation.domain, equation.body):
-        for inner in walk(term):
-            match inner:
-                case Position(index):
-                    out.append(index)
-                case Fold(_, bound):
-                    out.extend(bound)
-                case Join(index, parts):
-                    out += [index, *(i for i, _ in parts)]
-    return list(dict.fromkeys(out))
 
 
 def _written(sub: Term) -> list[Index]:
@@ -152,10 +123,6 @@ def _ordered(program: Program) -> list[Read]:
     folds = [t for e in program.equations for t in walk(e.body) if isinstance(t, Fold) and t.op == "topk" and t.domain == TRUE]
     found = [f.body for f in folds if isinstance(f.body, Read) and f.bound[0].set.cls in ("time", "request")]
     return [r for r in dict.fromkeys(found) if all(isinstance(s, Position) for s in r.subs)]
-
-
-def _is_letter(text: str) -> bool:
-    return text.replace("'", "").isalpha()
 
 
 def display(tensor: Tensor, letters: frozenset[str] = frozenset()) -> str:
@@ -277,8 +244,7 @@ class _Writer:
             case Position(index):
                 return index.name, _ATOM
             case Pack(parts):
-                inner = [self.text(p) for p in parts]
-                return f"({(' ' if all(map(_is_letter, inner)) else ', ').join(inner)})", _ATOM
+                return _row([self.text(p) for p in parts]), _ATOM
             case Part(item):
                 return self.text(item), _ATOM
             case Read(tensor, subs):
@@ -297,8 +263,12 @@ class _Writer:
         raise AssertionError(term)
 
     def _slot(self, sub: Term) -> str:
-        shown = self.text(sub)
-        return f"({shown})" if isinstance(sub, Position) and sub.index in self.labels else shown
+        match sub:
+            case Position(index) if index in self.labels:
+                return f"({index.name})"
+            case Pack(parts) | Part(Pack(parts)):
+                return _row([self._slot(p) for p in parts])
+        return self.text(sub)
 
     def _folding(self, term: Fold) -> str:
         """The sign of a fold, and below it what it runs over."""
@@ -358,11 +328,16 @@ def _scripts(slots: list[tuple[Slot, str]]) -> str:
         run = []
         while at < len(slots) and (slots[at][0].level == "lower") == lower:
             slot, shown = slots[at]
-            run.append(f"({shown})" if slot.level == "label" and _is_letter(shown) else shown)
+            run.append(f"({shown})" if slot.level == "label" and is_letter(shown) else shown)
             at += 1
-        simple = all(_is_letter(x) or (x.startswith("(") and "," not in x) for x in run)
-        out += ("_" if lower else "^") + "{" + (" " if simple else ", ").join(run) + "}"
+        out += ("_" if lower else "^") + "{" + _row(run)[1:-1] + "}"
     return out
+
+
+def _row(parts: list[str]) -> str:
+    """The entries of a script in parentheses; one that is no name or list of names stands between commas."""
+    simple = all(is_letter(x) or (x.startswith("(") and "," not in x) for x in parts)
+    return f"({(' ' if simple else ', ').join(parts)})"
 
 
 def _number(value: Fraction | float) -> tuple[str, int]:

@@ -20,10 +20,10 @@ HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.gramm
 ORDER = [
     "errors", "problems", "syntax", "primitives", "folds", "mixing", "spelling", "tokens", "lines", "texts", "parse",
     "printing", "indices", "terms", "domains", "rounds", "claimed", "checking", "checker", "mending", "sizes", "weights",
-    "generate", "blocks", "interpret", "unpacking", "show", "tex", "rewrites", "simplify", "finishing", "forms", "conditions",
-    "labels", "forming", "proof", "counterexamples", "unfolding", "assumptions", "leftover", "prove", "gating", "repeats",
-    "chosen", "operands", "normalise", "gradients", "choices", "plan", "planning", "documents", "pipeline", "front", "accounts",
-    "hook", "commands", "cli", "__main__",
+    "generate", "blocks", "interpret", "unpacking", "declarations", "show", "tex", "rewrites", "simplify", "finishing", "forms",
+    "conditions", "labels", "forming", "proof", "counterexamples", "unfolding", "assumptions", "leftover", "prove", "gating",
+    "repeats", "chosen", "operands", "normalise", "gradients", "choices", "plan", "planning", "documents", "pipeline", "front",
+    "accounts", "hook", "commands", "cli", "__main__",
 ]
 DOORS = ("compiler/front.py", "compiler/hook.py", "compiler/cli.py", "compiler/__init__.py", "compiler/commands/")
 

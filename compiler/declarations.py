@@ -1,0 +1,63 @@
+"""What the text of a program declares: a letter for every index set, and the sizes that no index has."""
+
+from __future__ import annotations
+
+import re
+
+from einc.indices import LAYER, Index, IndexSet
+from einc.terms import Equation, Fold, Join, Position, Program, Size, walk
+
+_LETTER = re.compile(r"[^\W\d_]+'*")
+_LETTERS = [*"defghijklmnopqrstuvwxyz", *(a + b for a in "defghijklm" for b in "defghijklm")]
+
+
+def index_sets(program: Program) -> dict[str, IndexSet]:
+    """A letter for every set that the text has to name: those it is written with, and new ones for composites without any."""
+    found: dict[str, IndexSet] = {}
+    for slot in (slot for tensor in program.tensors.values() for slot in tensor.slots if slot.set.cls != LAYER):
+        names = _LETTER.findall(slot.name)  # of a pair those of its parts
+        for name, set_ in zip(names, [slot.set] if is_letter(slot.name) else program.splits.get(slot.set, ()), strict=False):
+            found.setdefault(name.rstrip("'"), set_)
+    for recur in program.recurs:
+        equations = (*recur.starts, *recur.inside, *recur.updates)
+        for index in (*recur.fixed, recur.index, *(i for e in equations for i in _mentioned(e))):
+            found.setdefault(index.name.rstrip("'"), index.set)
+    for index in (i for e in program.equations for i in _mentioned(e)):
+        if index.set.cls != LAYER:
+            found.setdefault(index.name.rstrip("'"), index.set)
+    for parts in program.sums.values():
+        for part in parts:
+            found.setdefault(part.name, part.set)
+    for set_ in [x for into, parts in program.splits.items() for x in (*parts, into)]:
+        if set_ not in found.values():
+            taken = {tensor.text for tensor in program.tensors.values()} | set(found)
+            found[next(x for x in _LETTERS if x not in taken)] = set_
+    return found
+
+
+def free_sizes(program: Program, indices: dict[str, IndexSet]) -> list[str]:
+    """Sizes that no index declares."""
+    declared = {name for set_ in indices.values() for name in set_.extent.sizes} | set(program.sizes)
+    declared |= {name for repeat in program.repeats for name in repeat.index.set.extent.sizes}
+    terms = (t for e in program.equations for root in (*e.axes, e.domain, e.body) for t in walk(root))
+    used = dict.fromkeys(name for t in terms if isinstance(t, Size) for name in sorted(t.extent.sizes))
+    return [name for name in used if name not in declared]
+
+
+def _mentioned(equation: Equation) -> list[Index]:
+    out: list[Index] = []
+    for term in (*equation.axes, equation.domain, equation.body):
+        for inner in walk(term):
+            match inner:
+                case Position(index):
+                    out.append(index)
+                case Fold(_, bound):
+                    out.extend(bound)
+                case Join(index, parts):
+                    out += [index, *(i for i, _ in parts)]
+    return list(dict.fromkeys(out))
+
+
+def is_letter(text: str) -> bool:
+    """Whether a name of a slot is one index, not a pair."""
+    return text.replace("'", "").isalpha()
