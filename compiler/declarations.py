@@ -28,11 +28,17 @@ def index_sets(program: Program) -> dict[str, IndexSet]:
     for parts in program.sums.values():
         for part in parts:
             found.setdefault(part.name, part.set)
-    for set_ in [x for into, parts in program.splits.items() for x in (*parts, into)]:
+    pairs = [slot.set for tensor in program.tensors.values() for slot in tensor.slots if not is_letter(slot.name)]
+    taken = {t.text for t in program.tensors.values()} | {n for over in found.values() for n in over.extent.sizes}
+    for set_ in [*(x for into, parts in program.splits.items() for x in (*parts, into)), *pairs]:
         if set_ not in found.values():
-            taken = {tensor.text for tensor in program.tensors.values()} | set(found)
-            found[next(x for x in _LETTERS if x not in taken)] = set_
+            found[next(x for x in _LETTERS if x not in taken and x not in found)] = set_
     return found
+
+
+def letters_by_set(program: Program) -> dict[IndexSet, str]:
+    """The first letter of every set that is named."""
+    return {set_: name for name, set_ in reversed(index_sets(program).items())}
 
 
 def free_sizes(program: Program, indices: dict[str, IndexSet]) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from einc.indices import Index, IndexSet, Packed, size
+from einc.indices import Extent, Index, IndexSet, Packed, size
 from einc.terms import (
     ZERO,
     Apply,
@@ -19,12 +19,14 @@ from einc.terms import (
     Position,
     Program,
     Read,
+    Size,
     Slot,
     Tensor,
     Term,
     bound_indices,
     children,
     conjuncts,
+    const,
     rebuild,
     walk,
 )
@@ -165,10 +167,20 @@ class Unpacking:
                     pairs += [names[index]] if index in names and Position(index) not in blocks else []
                     pairs.append(self.index(index))
                 return Fold(op, tuple(pairs), self._term(domain, names), self._term(body, names))
+            case Apply("le" | "lt" as op, (at, Size(end))) if (length := self._length(at, end, names)) is not None:
+                return Apply(op, (self._term(at, names), length))
             case Apply("add" | "sub" as op, args) if kept := self._without_zeros(op, args):
                 inner = tuple(self._term(a, names) for a in kept)
                 return inner[0] if len(inner) == 1 else Apply(op, inner)
         return rebuild(term, tuple(self._term(kid, names) for kid in children(term)))
+
+    def _length(self, at: Term, end: Extent, names: Mapping[Index, Index]) -> Term | None:
+        """The end of a packed axis, which an element is compared with, as that of the element's request."""
+        index = next((x.index for x in walk(at) if isinstance(x, Position) and x.index in names), None)
+        if index is None or index.set.packed is None or (more := (end - index.set.extent).constant) is None:
+            return None
+        length = Read(index.set.packed.lengths, (Position(names[index]),))
+        return length if more == 0 else Apply("add", (length, const(more)))
 
     def _without_zeros(self, op: str, args: tuple[Term, ...]) -> list[Term]:
         zero = [isinstance(a, Read) and a.tensor in self._zeros and (op == "add" or n > 0) for n, a in enumerate(args)]

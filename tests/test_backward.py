@@ -44,19 +44,7 @@ def test_the_gradient_is_what_the_interpreter_says(case: Case) -> None:
         assert_close(called(module, derived.backward, tensors(x), sizes), meaning(derived.backward, x, sizes), 1e-9, 1.0)
 
 
-# What the text of a program cannot say yet, or the checker does not see.
-UNREADABLE = {
-    "over_a_size of_an_empty_size gather_pages shift_gated loss": "E0302: a value that is the same at every place of an index",
-    "turned_part": "E0604: a direct sum one part of which gives nothing",
-    "two_runs two_domains": "E0507: a sum of what stands on two domains, in one equation",
-    "composite group_norm": "E0305: a pair whose letters stand on the left too",
-    "yarn yarn_parts mask_of_parts": "E0204, E0210: pairs on the other level",
-    "attention_dropout": "E0208: a letter for a part of a pair that is a tensor's name",
-    "packed_shift": "E0601: where an index leaves a request is not followed",
-}
-
-
-@each(WITHOUT_ROUNDS, UNREADABLE)
+@each(WITHOUT_ROUNDS, {})
 def test_a_derived_program_passes_the_checker(case: Case) -> None:
     derived = derived_of(case)
     if not derived.gradients:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from einc.gating import appearance, is_gate
+from einc.gradients.places import lettered
 from einc.gradients.scales import Scaled, scaled
 from einc.gradients.sweep import Sweep
 from einc.indices import PLACES
@@ -57,7 +58,7 @@ def derive(program: Program) -> Derived:
     """The gradient of a program without rounds, with respect to every input of real numbers that an output depends on."""
     plain = _without_aliases(_opened(flat(program)))
     found = scaled(plain)
-    sweep = Sweep(found.program, found.references, dict(found.program.tensors))
+    sweep = Sweep(found.program, found.references, lettered(found.program))
     sweep.run()
     sweep.compared |= _compared(sweep.made) & {e.target for e in plain.equations}
     work = _Backward(plain, found, sweep, sweep.tensors, {e.target: e for e in sweep.made})

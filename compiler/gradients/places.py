@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from einc.declarations import is_letter, letters_by_set
 from einc.domains import linear, proves
 from einc.indices import Extent, Index, IndexSet, number
 from einc.terms import (
@@ -22,6 +23,7 @@ from einc.terms import (
     Pack,
     Part,
     Position,
+    Program,
     Read,
     Size,
     Tensor,
@@ -43,6 +45,13 @@ class Share:
     term: Term
     condition: Term
     letters: tuple[Index, ...]
+
+
+def lettered(program: Program) -> dict[str, Tensor]:
+    """The tensors with a letter for each slot: one that was declared as a pair takes the letter of its set."""
+    by = letters_by_set(program)
+    return {key: replace(t, slots=tuple(s if is_letter(s.name) else replace(s, name=by[s.set]) for s in t.slots))
+            for key, t in program.tensors.items()}
 
 
 def letters_of(tensor: Tensor) -> tuple[Index, ...]:
@@ -120,6 +129,8 @@ def _solved(sub: Term, letter: Index, open_: set[Index]) -> tuple[Index, Term, T
         return None
     there = substitute(sub, {index: const(0)})
     value: Term = Apply("sub", (Position(letter), there)) if factor == 1 else Apply("sub", (there, Position(letter)))
+    if factor == 1 and not rest.atoms and (before := rest.constant.constant) is not None and before < 0:
+        value = Apply("add", (Position(letter), const(-before)))
     low, high = const(index.set.start), Size(index.set.extent + number(index.set.start - 1))
     return index, value, both(Apply("le", (low, value)), Apply("le", (value, high)))
 
@@ -132,8 +143,8 @@ def packed(share: Share) -> bool:
     return any(isinstance(sub, Pack | Part) for sub in share.subs)
 
 
-def apart(share: Share, tensor: Tensor, key: str) -> Equation:
-    """The share as an equation of its own, whose axes are pairs where pairs are read."""
+def apart(share: Share, tensor: Tensor, key: str, by: Mapping[IndexSet, str]) -> Equation:
+    """The share as an equation of its own, whose axes are pairs where pairs are read; `by` has a letter for each set."""
     letters = letters_of(tensor)
     axes: list[Term] = []
     subs: list[Term] = []
@@ -141,7 +152,7 @@ def apart(share: Share, tensor: Tensor, key: str) -> Equation:
     for sub, letter in zip(share.subs, letters, strict=True):
         match sub:
             case Pack(parts, sets, into):
-                own = _own(parts, sets, {*letters, *flat})
+                own = _own(parts, sets, {*letters, *flat}, by)
                 flat += own
                 axes.append(Pack(tuple(map(Position, own)), sets, into))
                 subs += parts
@@ -153,12 +164,12 @@ def apart(share: Share, tensor: Tensor, key: str) -> Equation:
     return Equation(key, tuple(axes), TRUE, where(inside, term))
 
 
-def _own(parts: tuple[Term, ...], sets: tuple[IndexSet, ...], taken: set[Index]) -> list[Index]:
+def _own(parts: tuple[Term, ...], sets: tuple[IndexSet, ...], taken: set[Index], by: Mapping[IndexSet, str]) -> list[Index]:
     """Letters for the parts of a pair: those that it is read with, where no slot has them."""
     out: list[Index] = []
     names = {i.name for i in taken}
-    for n, (part, set_) in enumerate(zip(parts, sets, strict=True)):
-        name = part.index.name if isinstance(part, Position) else "pqruvw"[n]
+    for part, set_ in zip(parts, sets, strict=True):
+        name = part.index.name if isinstance(part, Position) else by[set_]
         while name in names:
             name += "'"
         names.add(name)

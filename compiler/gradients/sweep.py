@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from einc.declarations import letters_by_set
 from einc.gradients.places import Share, apart, joined, letters_of, packed, part_read, read_of, routed, where
 from einc.gradients.slopes import product, read_values, slopes
 from einc.indices import Index, number
@@ -57,6 +58,7 @@ class Sweep:
     def run(self) -> None:
         """Every cotangent, from the outputs to the inputs."""
         self._moving, self._where = _moving(self.program, self.still), dict[str, Term]()
+        self._letters = letters_by_set(self.program)
         for _, key in self.program.outputs:
             if key in self._moving and key not in self.given:
                 self.given[key] = self._cotangent(key, "input")
@@ -114,7 +116,7 @@ class Sweep:
     def _routed(self, key: str, share: Share, letters: tuple[Index, ...], domain: Term) -> tuple[Term, Term]:
         if not packed(share):
             return routed(share, letters, domain)
-        return self._apart(key, apart(share, self.tensors[key], unused(f"d{key}_part", self.tensors)))
+        return self._apart(key, apart(share, self.tensors[key], unused(f"d{key}_part", self.tensors), self._letters))
 
     def _joined(self, key: str, shares: list[Share], at: int) -> tuple[Term, Term]:
         name = unused(f"d{key}_part", self.tensors)
