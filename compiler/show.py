@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from types import UnionType
 
 from einc.declarations import free_sizes, index_sets, is_letter
 from einc.indices import LAYER, WITHOUT_NUMBERS, Index, IndexSet, number
@@ -155,6 +156,7 @@ class _Writer:
     letters: frozenset[str] = frozenset()
     explicit: bool = False
     labels: frozenset[Index] = frozenset()  # free indices that stand on both levels: in parentheses they are no pair
+    within: frozenset[Index] = frozenset()  # those that do so within pairs of letters
 
     def structure(self, indices: dict[str, IndexSet], set_: IndexSet) -> str:
         if set_ in self.program.splits:
@@ -175,7 +177,8 @@ class _Writer:
 
     def equation(self, equation: Equation, sign: str = "=") -> str:
         tensor = self.program.tensors[equation.target]
-        return replace(self, labels=self._on_both_levels(equation))._equation(tensor, equation, sign)
+        labels, within = self._on_both_levels(equation, Position | Pack | Part), self._on_both_levels(equation, Pack | Part)
+        return replace(self, labels=labels, within=within)._equation(tensor, equation, sign)
 
     def asked(self, tensor: Tensor) -> str:
         return f"{tensor.role} {self.declared(tensor)}{' : int' if tensor.integer else ''}"
@@ -215,11 +218,12 @@ class _Writer:
         block += [copied(state, following, "←") for state, _, following in repeat.states]
         return lines + [f"    {line}" for line in block]
 
-    def _on_both_levels(self, equation: Equation) -> frozenset[Index]:
+    def _on_both_levels(self, equation: Equation, among: UnionType) -> frozenset[Index]:
+        """Free indices that stand on both levels, in subscripts of some kinds."""
         levels: dict[Index, set[str]] = {i: set() for i in equation.indices if i.set.summed}
         for read in reads(equation.body) if levels else ():
             for slot, sub in zip(self.program.tensors[read.tensor].slots, read.subs, strict=True):
-                for index in _written(sub):
+                for index in _written(sub) if isinstance(sub, among) else ():
                     levels.get(index, set()).add(slot.level)
         return frozenset(i for i, found in levels.items() if {"lower", "upper"} <= found)
 
@@ -267,7 +271,7 @@ class _Writer:
             case Position(index) if index in self.labels:
                 return f"({index.name})"
             case Pack(parts) | Part(Pack(parts)):
-                return _row([self._slot(p) for p in parts])
+                return _row([replace(self, labels=self.within)._slot(p) for p in parts])
         return self.text(sub)
 
     def _folding(self, term: Fold) -> str:
