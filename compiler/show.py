@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from types import UnionType
 
 from einc.declarations import free_sizes, index_sets, is_letter
 from einc.indices import LAYER, WITHOUT_NUMBERS, Index, IndexSet, number
@@ -177,7 +176,7 @@ class _Writer:
 
     def equation(self, equation: Equation, sign: str = "=") -> str:
         tensor = self.program.tensors[equation.target]
-        labels, within = self._on_both_levels(equation, Position | Pack | Part), self._on_both_levels(equation, Pack | Part)
+        labels, within = self._on_both_levels(equation, Position, Pack, Part), self._on_both_levels(equation, Pack, Part)
         return replace(self, labels=labels, within=within)._equation(tensor, equation, sign)
 
     def asked(self, tensor: Tensor) -> str:
@@ -218,12 +217,12 @@ class _Writer:
         block += [copied(state, following, "←") for state, _, following in repeat.states]
         return lines + [f"    {line}" for line in block]
 
-    def _on_both_levels(self, equation: Equation, among: UnionType) -> frozenset[Index]:
-        """Free indices that stand on both levels, in subscripts of some kinds."""
+    def _on_both_levels(self, equation: Equation, *kinds: type[Position | Pack | Part]) -> frozenset[Index]:
+        """Free indices that stand on both levels, in subscripts of these kinds."""
         levels: dict[Index, set[str]] = {i: set() for i in equation.indices if i.set.summed}
         for read in reads(equation.body) if levels else ():
             for slot, sub in zip(self.program.tensors[read.tensor].slots, read.subs, strict=True):
-                for index in _written(sub) if isinstance(sub, among) else ():
+                for index in _written(sub) if isinstance(sub, kinds) else ():
                     levels.get(index, set()).add(slot.level)
         return frozenset(i for i, found in levels.items() if {"lower", "upper"} <= found)
 
