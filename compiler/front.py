@@ -84,12 +84,18 @@ def plan(program: Program, choices: Choices = PLAIN, asked: tuple[Tensor, ...] |
 def gradient(program: TypedProgram, choices: Choices = PLAIN) -> Gradient | Chain:
     """The plans of a program and of its gradient with respect to every input of real numbers. EincError where it has none."""
     if not program.outputs or all(t.integer for t in program.inputs()):
-        raise EincError([Problem(f"`{program.name}` has no gradient: nothing it returns depends on an input of real numbers",
-                                 helps=(Help("compile it without the gradient"),))])
+        raise constant(program)
     if program.repeats:
         made: Chain = import_module("einc.planning").chained(program, program.inputs(), lambda piece: _halves(piece, choices))
         return made
     return _halves(program, choices)
+
+
+def constant(program: Program) -> EincError:
+    """What is said of a program that has no gradient."""
+    return EincError([Problem(f"`{program.name}` has no gradient: nothing it returns depends on an input of real numbers",
+                              helps=(Help("return something that changes with one: what is rounded, counted or compared does not"),
+                                     Help("leave the gradient out")))])
 
 
 def _halves(program: Program, choices: Choices) -> Gradient:

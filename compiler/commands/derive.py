@@ -1,25 +1,38 @@
-"""`einc derive`: the one-pass form that the compiler found, in the notation of the papers, and whether a written one is equal."""
+"""`einc derive`: the one-pass form that the compiler found, in the notation of the papers, and whether a written one is equal;
+or the program of the gradient.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from einc import pipeline
+from einc import front, pipeline
 from einc.commands.common import FILE, typed
+from einc.errors import Report, Source
+from einc.gradients.pieces import pieces
 from einc.planning.recurrence import as_tex, as_text, recurrences
 from einc.planning.written import as_text as told
 from einc.planning.written import written
+from einc.printing.page import page
+from einc.terms import TypedProgram
 
 
 @click.command("derive")
 @FILE
+@click.option("--grad", is_flag=True, help="Print the gradient as a spec: what it is given, and what it makes of that.")
 @click.option("--tex", "latex", is_flag=True, help="Print LaTeX instead of the language.")
 @click.pass_context
-def command(ctx: click.Context, *, file: str, latex: bool) -> None:
+def command(ctx: click.Context, *, file: str, grad: bool, latex: bool) -> None:
     """Print the recurrence that was found for each pass of the spec FILE, or the term that keeps it in two passes.
 
-    A recurrence that FILE writes itself is proved equal to it; status 1, and both sides, where it is not.
+    A recurrence that FILE writes itself is proved equal to it; status 1, and both sides, where it is not. With --grad print
+    the program of its gradient, which `einc check` reads; of a spec with rounds one for each piece, in the order in which they run.
     """
+    if grad:
+        click.echo("\n".join(_paged(text, file) if latex else text for text in _gradient(typed(file))), nl=False)
+        return
     program = typed(file, proved=False)
     found = recurrences(pipeline.normal(program))
     if not found:
@@ -31,3 +44,17 @@ def command(ctx: click.Context, *, file: str, latex: bool) -> None:
         click.echo(told(recur, program.source, "%" if latex else "#"))
     if not all(recur.proved for recur in beside):
         ctx.exit(1)
+
+
+def _gradient(program: TypedProgram) -> list[str]:
+    """The text of each piece of the gradient. EincError where the program has none."""
+    found = [piece.text for piece in reversed(pieces(program)) if piece.derived.gradients] if program.outputs else []
+    if not found:
+        raise front.constant(program)
+    return found
+
+
+def _paged(text: str, file: str) -> str:
+    """A program's text as LaTeX."""
+    tree = pipeline.syntax(Source(file, text), Report())
+    return page(tree, pipeline.known(pipeline.used(tree)), Path(file).stem)

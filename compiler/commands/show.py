@@ -5,12 +5,15 @@ from __future__ import annotations
 import click
 
 from einc import front, pipeline
+from einc.choices import Choices
 from einc.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, failure, known_sizes, read_spec, tell, typed
 from einc.commands.sizes import names
 from einc.errors import Report
+from einc.plan import Chain, Module, Turns
 from einc.planning.screen import screen
 from einc.planning.table import table
 from einc.show import show
+from einc.terms import TypedProgram
 
 STAGES = ("syntax", "typed", "normal", "plan", "source")
 
@@ -20,13 +23,14 @@ STAGES = ("syntax", "typed", "normal", "plan", "source")
 @click.option("--stage", type=click.Choice(STAGES), default="typed", show_default=True, help="Which stage to print.")
 @click.option("--explicit", is_flag=True, help="Write every implied sum and every domain (typed and normal).")
 @click.option("--full", is_flag=True, help="Every equation and whole formula of a plan, not only a screen of it.")
+@click.option("--grad", is_flag=True, help="The plan of the gradient.")
 @SIZES
 @BACKEND
 @NARROW
 @OWN
 @click.pass_context
-def command(ctx: click.Context, *, file: str, stage: str, explicit: bool, full: bool, sizes: dict[str, int], backend: str,
-            narrow: bool, own: bool) -> None:
+def command(ctx: click.Context, *, file: str, stage: str, explicit: bool, full: bool, grad: bool, sizes: dict[str, int],
+            backend: str, narrow: bool, own: bool) -> None:
     """Print the spec FILE as one stage of the compiler sees it; a plan with formulas, and with numbers where sizes are given."""
     if explicit and stage not in ("typed", "normal"):
         raise failure(f"--explicit is for the stages typed and normal, not for {stage}")
@@ -34,6 +38,9 @@ def command(ctx: click.Context, *, file: str, stage: str, explicit: bool, full: 
         raise failure(f"--full is for the stage plan, not for {stage}")
     if sizes and stage != "plan":
         raise failure(f"--sizes is for the stage plan, not for {stage}")
+    if grad and stage != "plan":
+        raise failure(f"--grad is for the stage plan, not for {stage}",
+                      "`einc derive --grad` prints the gradient as a spec, `einc compile --grad` the file with it")
     if stage == "syntax":
         report = Report()
         source = read_spec(file, report)
@@ -50,8 +57,19 @@ def command(ctx: click.Context, *, file: str, stage: str, explicit: bool, full: 
     if stage == "normal":
         click.echo(show(normal, explicit=explicit))
         return
-    plan = front.plan(program, front.choices(narrow, own, backend))
+    choices = front.choices(narrow, own, backend)
     if stage == "plan":
-        click.echo((table if full else screen)(plan, sizes), nl=False)
+        plans = _backward(program, choices) if grad else [front.plan(program, choices)]
+        click.echo("\n".join((table if full else screen)(plan, sizes) for plan in plans), nl=False)
     else:
-        click.echo(front.emit(plan, backend))
+        click.echo(front.emit(front.plan(program, choices), backend))
+
+
+def _backward(program: TypedProgram, choices: Choices) -> list[Module]:
+    """The plans of the gradient in the order in which they run: with rounds that of one, and of what stands around them."""
+    made = front.gradient(program, choices)
+    pieces = [piece.body if isinstance(piece, Turns) else piece for piece in (made.pieces if isinstance(made, Chain) else (made,))]
+    plans = [piece.backward for piece in reversed(pieces) if piece.gradients]
+    if not plans:
+        raise front.constant(program)
+    return plans
