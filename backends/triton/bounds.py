@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from einc.backends.triton.folds import Folder
@@ -13,6 +14,11 @@ from einc.terms import Apply, Fold, Position, Read, Term
 
 _RUNNING = {"min": ("rising", "{0}.cummax(-1).values"), "max": ("falling", "{0}.flip(-1).cummin(-1).values.flip(-1)")}
 _FARTHEST = {"min": "2**62", "max": "-(2**62)"}
+
+
+def _long(found: re.Match[str]) -> str:
+    """A whole number as the kernel's text has it: one of 64 bits needs a type."""
+    return f"tl.full((), {found[0]}, tl.int64)" if int(found[0]) >= 2**31 else found[0]
 
 
 @dataclass
@@ -41,7 +47,7 @@ class Numbers:
                 for other in args[1:]:
                     text = f"tl.{op}imum({text}, {self.text(other, shift)})"
                 return text
-        return sized(self.total(term) + number(shift))
+        return re.sub(r"\b\d{10,}\b", _long, sized(self.total(term) + number(shift)))
 
     def _atom(self, atom: Term) -> Extent:
         match atom:
@@ -123,10 +129,12 @@ class Numbers:
         arguments = self.scribe.arguments
         running = f"{read.tensor} {wanted} {slot}"
         arguments.running(running, read.tensor, f"{base}_{wanted}", made)
-        self.scribe.helpers.add("_count")
         key = self.text(limit) if op == "min" else self.text(limit, 1)
-        step, extent = arguments.strides[running, slot], arguments.size(axis.set.extent)
-        count = f"_count({self._pointer(read, axis, running)}, {step}, {extent}, {key})"
+        given = [self._pointer(read, axis, running), arguments.strides[running, slot], arguments.size(axis.set.extent), key]
+        dims = {self.scribe.layout.dim(s.index.name) for s in read.subs if isinstance(s, Position) and s.index != axis} - {None}
+        helper = "_counts" if dims else "_count"  # one search, or one for each element of a dimension
+        self.scribe.helpers.add(helper)
+        count = f"{helper}({', '.join([*given, *(self.scribe.inside[d.name] for d in dims if d is not None)])})"
         return size(self._named(term, count)) + number(axis.set.start - (op == "max"))
 
     # spans

@@ -148,6 +148,18 @@ def _count(rising, step, n, key):
         high = tl.minimum(high, low + stride - 1)
     return low
 ''',
+    "_counts": '''
+@triton.jit
+def _counts(rising, step, n, key, inside):
+    """How many elements of each of several rising lists are below the key, halving what is left of every list at a time."""
+    low = tl.zeros_like(inside.to(tl.int64))
+    high = tl.where(inside, low + n, low)
+    while tl.max(high - low, 0) > 0:
+        at = (low + high) // 2
+        below = tl.load(rising + at * step, mask=low < high, other=key) < key
+        low, high = tl.where(below, at + 1, low), tl.where(below, high, at)
+    return low
+''',
     "_padded": '''
 def _padded(n, least=1, most=2**30):
     """A power of two that holds n elements, within bounds."""

@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import Literal
 
 from einc.backends.writer import identifier
+from einc.indices import PLACES
 from einc.plan import Along, Dot, Kernel, Let, Load, Reduce, Scan, Store, Tally, arguments
 
 Role = Literal["rows", "passed", "whole", "columns"]
@@ -111,8 +112,8 @@ def _name(kernel: Kernel, axes: tuple[str, ...], pack: str) -> str:
 
 
 def _passed(kernel: Kernel, folds: list[Let], folded: set[str]) -> tuple[str, ...]:
-    """The streamed axis; else a folded one of any length: one with a bound, one that a scan runs along, one that is not the
-    depth of matrix products alone."""
+    """The streamed axis; else a folded one of any length: one that a scan runs along, one with a bound, one that is not the
+    depth of matrix products alone. Of several it is a long one, for the others stand in the tile whole."""
     if kernel.stream is not None:
         return (kernel.stream.name,)
     for let in folds:
@@ -120,7 +121,7 @@ def _passed(kernel: Kernel, folds: list[Let], folded: set[str]) -> tuple[str, ..
             return (let.op.axis, let.op.over)
     bounded = [a.name for a in kernel.axes if a.name in folded and a.bound is not None]
     loose = [a.name for a in kernel.axes if a.name in folded and any(a.name in over(x) and not product(kernel, x) for x in folds)]
-    return tuple([*bounded, *loose][:1])
+    return tuple(sorted([*bounded, *loose], key=lambda name: kernel.axis(name).set.cls not in PLACES)[:1])
 
 
 def product(kernel: Kernel, let: Let) -> bool:
@@ -142,7 +143,8 @@ def _rows(kernel: Kernel, common: list[str], grid: str | None) -> tuple[str, ...
         return (grid,)
     products = [_operands(kernel, let) for let in _products(kernel)]
     if not products:
-        return tuple(a for a in _order(kernel.stores) if a in common)
+        order = [a for a in _order(kernel.stores) if a in common]
+        return tuple(order[order.index(grid) :] if grid in order else order)  # the tiled axis is the slowest of a pack
     lacked = [a for a in common if any(any(a not in s for s in sets) for sets in products)]
     first = grid if grid is not None else next(iter(lacked), None)
     if first is None:
