@@ -2,13 +2,14 @@
 
 A value is virtual if a reader folds one of its open indices away and it holds every open index that this reader keeps:
 storing it would grow faster than anything around it. So is what a virtual value reads, if it has positions of both sides of a
-tile: one that stays and one that is folded away. Open indices are those whose extent is the data's, not the model's: time,
+tile: one that stays and one that is folded away. A value with one place of time or vocabulary is no larger than the data: it is
+stored where it would be made several times. Open indices are those whose extent is the data's, not the model's: time,
 request, batch and vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from einc.indices import OPEN, PLACES, Index
 from einc.normalise import normalise
@@ -69,6 +70,44 @@ def _sparse(program: NormalProgram, kept: set[str]) -> frozenset[str]:
 
 def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> frozenset[str]:
     """Values to compute inside their readers; those read in any other way than at plain positions are stored."""
+    found = _unstored(program, kept, lenient)
+    while shared := _shared(program, found):
+        kept = kept | shared
+        found = _unstored(program, kept, lenient)
+    return found
+
+
+def _shared(program: NormalProgram, found: frozenset[str]) -> frozenset[str]:
+    """Values no larger than the data that several others read, or a product of matrices: they are made once.
+
+    One that reads a sum along what is folded away in it stays: one pass may do both.
+    """
+    by = {e.target: e for e in program.equations}
+    lost = folded_away(by, found)
+    readers: dict[str, list[Equation]] = {}
+    for equation in program.equations:
+        for key in {r.tensor for term in (equation.body, equation.domain) for r in reads(term)} & found:
+            readers.setdefault(key, []).append(equation)
+    return frozenset(
+        key for key, mine in readers.items()
+        if len(_placed(by[key].indices)) < 2 and (len(mine) > 1 or _mixed(mine[0], key))
+        and not _fed(by[key], by, lost.get(key, set()))
+    )
+
+
+def _fed(equation: Equation, by: Mapping[str, Equation], lost: set[Index]) -> bool:
+    """Whether a value reads another that lacks an index which is folded away in it."""
+    return any(r.tensor in by and open_of(lost) - free_indices(r) for r in reads(equation.body))
+
+
+def _mixed(reader: Equation, key: str) -> bool:
+    """Whether it sums products of the value and another, each with an index of the result that the other lacks."""
+    letters = [(r.tensor, free_indices(r) & set(reader.indices)) for r in reads(reader.body)]
+    mine = set().union(*(own for name, own in letters if name == key))
+    return any(own - mine for _, own in letters) and any(mine - own for name, own in letters if name != key)
+
+
+def _unstored(program: NormalProgram, kept: set[str], lenient: bool) -> frozenset[str]:
     equations = {e.target: e for e in program.equations}
     found: set[str] = set()
     refused = kept | {r.tensor for e in program.equations if picked(e) for r in reads(e.body)}
