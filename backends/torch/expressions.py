@@ -18,6 +18,7 @@ from einc.backends.host.scalars import number_text, quotient, scalar, scalar_map
 from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.products import Multiplier
 from einc.backends.torch.running import Runner
+from einc.backends.torch.stacked import Stacker
 from einc.backends.torch.tallies import Tallier
 from einc.backends.writer import Writer, sized
 from einc.plan import (
@@ -53,7 +54,7 @@ _REDUCTIONS = {"max": "amax", "min": "amin", "prod": "prod"}
 
 
 @dataclass
-class Scribe(Multiplier, Runner, Tallier):
+class Scribe(Multiplier, Runner, Stacker, Tallier):
     """Lets as expressions, by what is known while one kernel is written."""
 
     numbers: Numbers | None = None
@@ -172,7 +173,7 @@ class Scribe(Multiplier, Runner, Tallier):
             return Code(f"{self.value(args[0]).at(ATOM)}{f'.to({self.real})' if op == 'real' else '.double()'}", ATOM, converted)
         if op in HASHES:
             return self._hashed(op, args, let.axes)
-        if (joined := self._outer_added(let, op, args)) is not None:
+        if (joined := self._outer_added(let, op, args) or (self.stacked(let, args) if op == "add" else None)) is not None:
             return joined
         codes = [self._as_real(let, a, let.axes) for a in args]
         if let.kind == "truth" and op in INFIX:

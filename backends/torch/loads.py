@@ -108,8 +108,11 @@ class Reader:
                         low, high = self.ranges.get(axis, ("", ""))
                         slices.append(f"{low if low != '0' else ''}:{high}" if high else ":")
                         axes.append(axis)
+                    case Computed(value, set_, safe) if not self.lets[value].axes:
+                        slices.append(self._index(value, set_, safe))
                     case Computed(value, set_, safe):
-                        picks.append((dim, f".flip({dim})" if self._reversed(value) else self._index(value, set_, safe)))
+                        at = len(axes)
+                        picks.append((at, f".flip({at})" if self._reversed(value) else self._index(value, set_, safe)))
                         axes.append(self.lets[value].axes[0])
                         slices.append(":")
                 dim += 1
@@ -138,10 +141,10 @@ class Reader:
                 return [sub]
 
     def _simple(self, load: Load) -> bool:
-        """Every computed subscript varies along one axis of its own."""
+        """Every computed subscript is a number, or varies along one axis of its own."""
         values = [v for s in load.subs for v in computed(s)]
         plain = {a for s in load.subs for a in axes_of(s) if not computed(s)}
-        mine = [self.lets[v].axes for v in values]
+        mine = [self.lets[v].axes for v in values if not isinstance(self.lets[v].op, Scalar)]
         return all(len(m) == 1 for m in mine) and len({m for m in mine}) == len(mine) and not any(m[0] in plain for m in mine)
 
     def _reversed(self, value: str) -> bool:
@@ -158,7 +161,7 @@ class Reader:
         """Storage positions of a computed subscript."""
         code = self.value(value)
         start: int = getattr(set_, "start")  # noqa: B009
-        text = f"{code.at(SUM)} - {start}" if start else code.text
+        text = str(int(code.text) - start) if code.text.isdigit() else f"{code.at(SUM)} - {start}" if start else code.text
         if not safe and not self.lets[value].axes and isinstance(self.lets[value].op, Scalar):
             text = f"min(max({text}, 0), {sized(getattr(set_, 'extent'))} - 1)"  # noqa: B009
         elif not safe:

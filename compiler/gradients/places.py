@@ -7,7 +7,7 @@ there shifted is solved for; what else a slot holds stays as an equality in the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from einc.declarations import is_letter, letters_by_set
@@ -175,6 +175,29 @@ def _own(parts: tuple[Term, ...], sets: tuple[IndexSet, ...], taken: set[Index],
         names.add(name)
         out.append(Index(name, set_))
     return out
+
+
+def united(equations: Iterable[Equation]) -> list[Equation]:
+    """Shares that are equations of their own, those of the same pairs as one."""
+    out: list[Equation] = []
+    for equation in equations:
+        for n, other in enumerate(out):
+            by = _letters_in(equation, other)
+            if by is not None:
+                out[n] = replace(other, body=Apply("add", (other.body, substitute(equation.body, by))))
+                break
+        else:
+            out.append(equation)
+    return out
+
+
+def _letters_in(equation: Equation, other: Equation) -> dict[Index, Term] | None:
+    """Another's letters in place of an equation's own, where they run over the same in the same slots."""
+    mine, theirs = equation.indices, other.indices
+    if [i.set for i in mine] != [i.set for i in theirs]:
+        return None
+    by: dict[Index, Term] = dict(zip(mine, map(Position, theirs), strict=True))
+    return by if tuple(substitute(a, by) for a in equation.axes) == other.axes else None
 
 
 def part_read(share: Share) -> int | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from einc.declarations import letters_by_set
-from einc.gradients.places import Share, apart, joined, letters_of, packed, part_read, read_of, routed, where
+from einc.gradients.places import Share, apart, joined, letters_of, packed, part_read, read_of, routed, united, where
 from einc.gradients.slopes import product, read_values, slopes
 from einc.indices import Index, number
 from einc.rewrites import algebra
@@ -98,7 +98,7 @@ class Sweep:
         places = dict.fromkeys(part_read(share) for share in shares)
         for at in places:
             mine = [share for share in shares if part_read(share) == at]
-            found += [self._routed(key, share, letters, domain) for share in mine] if at is None else [self._joined(key, mine, at)]
+            found += self._routed(key, mine, letters, domain) if at is None else [self._joined(key, mine, at)]
         # What no share is outside of is where the cotangent is; elsewhere nothing reads it.
         inside = both(*(c for c in conjuncts(found[0][1]) if equation is not None and all(c in conjuncts(x) for _, x in found)))
         terms = [where(both(*(c for c in conjuncts(x) if c not in conjuncts(inside))), term) for term, x in found]
@@ -113,10 +113,10 @@ class Sweep:
         self.of[key] = name
         return True
 
-    def _routed(self, key: str, share: Share, letters: tuple[Index, ...], domain: Term) -> tuple[Term, Term]:
-        if not packed(share):
-            return routed(share, letters, domain)
-        return self._apart(key, apart(share, self.tensors[key], unused(f"d{key}_part", self.tensors), self._letters))
+    def _routed(self, key: str, shares: list[Share], letters: tuple[Index, ...], domain: Term) -> list[tuple[Term, Term]]:
+        found, name = [routed(share, letters, domain) for share in shares if not packed(share)], f"d{key}_part"
+        made = united(apart(share, self.tensors[key], name, self._letters) for share in shares if packed(share))
+        return found + [self._apart(key, replace(e, target=unused(name, self.tensors))) for e in made]
 
     def _joined(self, key: str, shares: list[Share], at: int) -> tuple[Term, Term]:
         name = unused(f"d{key}_part", self.tensors)

@@ -1,0 +1,49 @@
+"""Sums of which each place of an axis has one term: the terms laid side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from einc.backends.host.code import ATOM, Code
+from einc.backends.torch.loads import Reader
+from einc.plan import Let, Map, Place, Scalar, Select
+from einc.terms import Const
+
+
+@dataclass
+class Stacker(Reader):
+    """A reader that writes such sums."""
+
+    def stacked(self, let: Let, args: tuple[str, ...]) -> Code | None:
+        """1[1 = p] x + 1[2 = p] y along an axis p of two places is x beside y; None for other sums."""
+        found = [self._placed_at(a) for a in args]
+        places = {f for f in found if f is not None}
+        axes = {axis for axis, _ in places}
+        if len(places) < len(args) or len(axes) != 1:
+            return None
+        (axis,) = axes
+        set_, rest = self.sets[axis], tuple(a for a in let.axes if a != axis)
+        parts = {place - set_.start: op.then for (_, place), op in zip(sorted(places), self._selects(args, found), strict=True)}
+        whole = axis not in self.ranges and set_.extent.constant == len(args) and parts.keys() == {*range(len(args))}
+        if not whole or any(set(self.lets[p].axes) != set(rest) for p in parts.values()):
+            return None
+        texts = ", ".join(self._permuted(self.value(p), self.lets[p].axes, rest).text for p in parts.values())
+        return Code(f"torch.stack(({texts}), {let.axes.index(axis)})", ATOM, True)
+
+    def _selects(self, args: tuple[str, ...], found: list[tuple[str, int] | None]) -> list[Select]:
+        """The terms in the order of their places."""
+        order = sorted(range(len(args)), key=lambda n: found[n] or ("", 0))
+        return [op for n in order if isinstance(op := self.lets[args[n]].op, Select)]
+
+    def _placed_at(self, name: str) -> tuple[str, int] | None:
+        """The axis and the place at which alone a let is not 0."""
+        op = self.lets[name].op
+        if name in self.variables or not isinstance(op, Select) or op.otherwise != 0:
+            return None
+        match self.lets[op.condition].op:
+            case Map("eq", (a, b)):
+                for one, other in ((a, b), (b, a)):
+                    match self.lets[one].op, self.lets[other].op:
+                        case Scalar(Const(number)), Place(axis) if number == int(number):
+                            return axis, int(number)
+        return None
