@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from einc.backends.host.pointwise import Axes, aligned, summed, within
 from einc.backends.writer import Names, Writer, lettered, sized
 from einc.plan import Buffer, Contract, Module, Packed, Segment, Subscript, Within, leaves
 
@@ -15,8 +18,12 @@ def element(buffer: Buffer) -> str:
 
 def speaks_wide(module: Module) -> bool:
     """Whether something beside the kernels has the wide type."""
-    summed = any(isinstance(step, Segment) for step in leaves(module.steps))
-    return summed or any(b.kind == "wide" for b in module.buffers.values()) or any(t.wide for t in module.inputs)
+    steps = list(leaves(module.steps))
+    if any(isinstance(step, Segment) for step in steps):
+        return True
+    if any(len(p) > 1 for s in steps if isinstance(s, Contract) for p, _ in _steps(s)):
+        return True
+    return any(b.kind == "wide" for b in module.buffers.values()) or any(t.wide for t in module.inputs)
 
 
 def stored(module: Module, name: str, out: str) -> str:
@@ -26,7 +33,7 @@ def stored(module: Module, name: str, out: str) -> str:
 
 
 def contract(module: Module, step: Contract, body: Writer, names: Names) -> None:
-    """Pairs in the planned order; einsum hands each to a matrix product. What is wide makes its pair wide."""
+    """Pairs in the planned order; einsum hands those of two matrices to a matrix product. What is wide makes its pair wide."""
     body(f"# {step.text}")
     letters = lettered(a for _, o in step.operands for a in o)
     mixed = module.buffers[step.out].kind != "wide"
@@ -34,18 +41,47 @@ def contract(module: Module, step: Contract, body: Writer, names: Names) -> None
     for (name, axes), view in zip(step.operands, step.views, strict=True):
         wide = mixed and module.buffers[name].kind == "wide"
         operands.append((_viewed(name if wide else stored(module, name, step.out), view), axes, wide))
-    for n, pair in enumerate(step.path):
+    for n, (pair, out) in enumerate(_steps(step)):
         chosen = [operands[p] for p in pair]
         operands = [o for m, o in enumerate(operands) if m not in pair]
-        last = n == len(step.path) - 1
-        needed = set(step.axes) | {a for _, o, _ in operands for a in o}
-        out = step.axes if last else tuple(a for a in dict.fromkeys(a for _, o, _ in chosen for a in o) if a in needed)
-        spec = ",".join("".join(letters[a] for a in o) for _, o, _ in chosen) + "->" + "".join(letters[a] for a in out)
-        target = step.out if last else names.fresh(f"{step.out}_{n}")
+        target = step.out if n == len(step.path) - 1 else names.fresh(f"{step.out}_{n}")
         wide = any(w for _, _, w in chosen)
-        given = ", ".join(f"{text}.to(wide)" if wide and not w else text for text, _, w in chosen)
-        body(f'{target} = torch.einsum("{spec}", {given}){".to(dtype)" if wide else ""}')
+        if _by_points([axes for _, axes, _ in chosen], out):
+            text, wide = _points([(text, axes) for text, axes, _ in chosen], out, mixed), wide or (mixed and len(chosen) > 1)
+        else:
+            spec = ",".join("".join(letters[a] for a in o) for _, o, _ in chosen) + "->" + "".join(letters[a] for a in out)
+            given = ", ".join(f"{text}.to(wide)" if wide and not w else text for text, _, w in chosen)
+            text = f'torch.einsum("{spec}", {given})'
+        body(f"{target} = {text}{'.to(dtype)' if wide else ''}")
         operands.append((target, out, False))
+
+
+def _steps(step: Contract) -> Iterator[tuple[tuple[int, ...], Axes]]:
+    """Which of the operands left are taken in turn, and the axes of their product, which is then the last of those left."""
+    left = [axes for _, axes in step.operands]
+    for n, pair in enumerate(step.path):
+        chosen = [left[p] for p in pair]
+        left = [o for m, o in enumerate(left) if m not in pair]
+        needed = {*step.axes, *(a for o in left for a in o)}
+        out = tuple(a for a in dict.fromkeys(a for o in chosen for a in o) if a in needed)
+        left.append(step.axes if n == len(step.path) - 1 else out)
+        yield tuple(pair), left[-1]
+
+
+def _by_points(chosen: list[Axes], out: Axes) -> bool:
+    """Whether it is a sum, or best formed point by point."""
+    if len(chosen) == 1:
+        return set(out) <= set(chosen[0])
+    return len(chosen) == 2 and within(*sorted(chosen, key=len, reverse=True), out)
+
+
+def _points(chosen: list[tuple[str, Axes]], out: Axes, widened: bool) -> str:
+    """A sum, or a product that is formed in the wide type and summed."""
+    (text, axes), *others = sorted(chosen, key=lambda o: len(o[1]), reverse=True)
+    if others:
+        kind = ".to(wide)" if widened and set(axes) != set(out) else ""
+        text = f"({' * '.join(f'{aligned(t, a, axes)}{kind}' for t, a in ((text, axes), *others))})"
+    return summed(text, axes, out)
 
 
 def _viewed(text: str, view: tuple[Subscript, ...]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from einc.backends.host.code import ATOM, Code
+from einc.backends.host.pointwise import aligned, pair, summed, within
 from einc.backends.torch.loads import Reader
 from einc.plan import Dot, Let, Load
 
@@ -32,11 +33,20 @@ class Multiplier(Reader):
 
     def _product(self, let: Let, args: tuple[str, ...], over: tuple[str, ...]) -> Code:
         operands = [self._operand(a, let) for a in args]
+        while len(operands) > 2 and (two := pair([axes for _, axes in operands], let.axes)) is not None:
+            (a, mine), (b, theirs) = (operands[n] for n in two)
+            product = Code(f"({a.at(ATOM)} * {aligned(b.at(ATOM), theirs, mine)})", ATOM, True)
+            operands = [*(o for n, o in enumerate(operands) if n not in two), (product, mine)]
+        operands.sort(key=lambda o: -len(o[1]))
+        if len(operands) == 2 and over and within(operands[0][1], operands[1][1], let.axes):
+            (a, mine), (b, theirs) = operands
+            text = f"({a.at(ATOM)} * {aligned(b.at(ATOM), theirs, mine)})"
+            return Code(summed(text, mine, let.axes), ATOM, True)
         if len(operands) == 1:
             text, axes = operands[0]
             dims = [n for n, a in enumerate(axes) if a in over]
-            summed = f"{text.at(ATOM)}.sum({dims[0] if len(dims) == 1 else tuple(dims)})"
-            return self._permuted(Code(summed, ATOM, True), tuple(a for a in axes if a not in over), let.axes)
+            total = f"{text.at(ATOM)}.sum({dims[0] if len(dims) == 1 else tuple(dims)})"
+            return self._permuted(Code(total, ATOM, True), tuple(a for a in axes if a not in over), let.axes)
         if len(operands) == 2 and (product := self._matmul(let, operands, over)) is not None:
             return product
         left = ",".join("".join(self.letters[a] for a in axes) for _, axes in operands)

@@ -1,7 +1,7 @@
 """Program -> the same program with what its gradient needs, and the program of its gradient.
 
-What a sum or a choice made is saved, and so is the logarithm of a sum that something is divided by; what is arithmetic
-on these is made again, and so is whatever has two places of time or vocabulary, which is never stored. Non-goals: order
+What a sum or a choice made is saved, and so are what a product of matrices reads and the logarithm of a sum that something
+is divided by; other arithmetic on these is made again, and so is whatever has two places of time or vocabulary, which is never stored. Non-goals: order
 of products, tiles, anything about cost.
 """
 
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from einc.gating import appearance, is_gate
 from einc.gradients.places import lettered
+from einc.gradients.keeping import multiplied, readers, stands_for
 from einc.gradients.scales import Scaled, scaled
 from einc.gradients.sweep import Sweep
 from einc.indices import PLACES
@@ -79,6 +81,11 @@ class _Backward:
     saved: dict[str, str] = field(default_factory=dict)
     extra: dict[str, Equation] = field(default_factory=dict)
 
+    @cached_property
+    def multiplied(self) -> frozenset[str]:
+        """What a product of matrices reads in the forward program."""
+        return multiplied(self.plain.equations)
+
     @property
     def logs(self) -> frozenset[str]:
         """The logarithms of sums that are 1."""
@@ -101,6 +108,28 @@ class _Backward:
             elif key in self.logs and key not in self.saved:
                 self._logarithm(key)
         self.by = self._tidy(wanted)
+        while (found := self._better()) is not None:
+            key, value = found
+            del self.saved[key], self.by[value]
+            self.saved[value] = value
+            self.by = self._tidy(wanted)
+
+    def _better(self) -> tuple[str, str] | None:
+        """A sum that is saved, and the one value that is made of it again and may be saved in its place."""
+        known, shown = {e.target: e for e in self.plain.equations}, {key for _, key in self.plain.outputs}
+        for key, mine in readers(self.by.values()).items():
+            if self.saved.get(key) == key and key not in shown and len(mine) == 1 and self._is_plain(mine[0].target):
+                value = known.get(mine[0].target)
+                if value is not None and stands_for(value, key, known):
+                    return key, value.target
+        return None
+
+    def _is_plain(self, key: str) -> bool:
+        """Whether a value is what it is in the forward program: no sum that is 1 is in it, and its type is the data's."""
+        roots = self.scaled.roots
+        free = key not in self.scaled.bare and key not in roots and self.scaled.scale(key) is None
+        shut = any(key in root.degrees.shut for root in roots.values())
+        return free and not shut and key not in self.sweep.extremes and not self.tensors[key].integer
 
     def _tidy(self, wanted: Iterable[str]) -> dict[str, Equation]:
         """Sums that are 1 as numbers, and what only has another name by that name."""
@@ -131,6 +160,8 @@ class _Backward:
         if key in self.sweep.compared and not is_gate(equation):
             return True
         if picked(equation) is not None or any(key in root.degrees.shut for root in self.scaled.roots.values()):
+            return True
+        if key in self.multiplied and self._is_plain(key):
             return True
         return isinstance(equation.body, Fold) and not _is_large(equation) and any(True for _ in reads(equation.body))
 

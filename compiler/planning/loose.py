@@ -28,13 +28,16 @@ def loosened(lets: tuple[Let, ...], stores: Iterable[Store], wide: Container[str
         linear[let.name] &= (bool(readers[let.name]) or let.name in kept) and let.name not in whole
     pairs = {let.name for let in lets if isinstance(let.op, Dot) and len(let.op.args) == 2
              and any(isinstance(op := by[a].op, Load) and op.buffer in wide for a in let.op.args)}
-    return tuple(_marked(let) if every or (linear[let.name] and let.name not in pairs) else let for let in lets)
+    return tuple(_marked(let, by) if every or (linear[let.name] and let.name not in pairs) else let for let in lets)
 
 
-def _marked(let: Let) -> Let:
+def _marked(let: Let, lets: Mapping[str, Let]) -> Let:
+    """The let marked, if it is a product of matrices: of two that each have an axis which the other lacks."""
     match let.op:
-        case Dot(args) if len(args) > 1 and let.kind == "real":
-            return replace(let, op=replace(let.op, loose=True))
+        case Dot(args) if let.kind == "real":
+            axes = [set(lets[a].axes) for a in args]
+            if any(a - b and b - a for a in axes for b in axes):
+                return replace(let, op=replace(let.op, loose=True))
     return let
 
 

@@ -110,7 +110,9 @@ def _mixed(reader: Equation, key: str) -> bool:
 def _unstored(program: NormalProgram, kept: set[str], lenient: bool) -> frozenset[str]:
     equations = {e.target: e for e in program.equations}
     found: set[str] = set()
-    refused = kept | {r.tensor for e in program.equations if picked(e) for r in reads(e.body)}
+    plain = {e.target for e in program.equations if all(isinstance(a, Position) for a in e.axes) and not isinstance(e.body, Join)}
+    refused = kept | (equations.keys() - plain)
+    refused |= {r.tensor for e in program.equations if picked(e) for r in reads(e.body)}
     refused |= {e.target for e in program.equations if picked(e)}
     refused |= {e.target for e in program.equations if _of_a_row(e)}
     for equation in program.equations:
@@ -146,8 +148,7 @@ def _unstored(program: NormalProgram, kept: set[str], lenient: bool) -> frozense
                     if whole or _of_a_tile(inner, read, lost.get(equation.target, set())):
                         found.add(inner.target)
                         grew = True
-    plain = {e.target for e in program.equations if all(isinstance(a, Position) for a in e.axes) and not isinstance(e.body, Join)}
-    return frozenset((found & plain) - refused)
+    return frozenset(found - refused)
 
 
 def _is_row(equation: Equation) -> bool:
