@@ -1,4 +1,4 @@
-"""Products of which one operand has all indices of the other: point by point, then summed, where no product of matrices does better."""
+"""Products of which one operand has all indices of the other: point by point, then summed, where no matrices are multiplied."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from einc.backends.host.gradient import write_gradient
 from einc.backends.host.module import Page, write
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.helpers import HELPERS
+from einc.backends.torch.passing import in_tiles
 from einc.backends.torch.tiles import write_kernel
 from einc.plan import Call, Chain, Dot, Gradient, Kernel, Module, Shell, leaves
 
@@ -40,6 +41,7 @@ class _Torch:
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
         """The loops of a kernel, where it stands."""
+        kernel = in_tiles(kernel)
         scribe = Scribe(page.module, kernel, page.names, page.helpers, write=page.body, places=page.places)
         write_kernel(page.module, kernel, page.body, scribe)
 

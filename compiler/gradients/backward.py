@@ -1,8 +1,8 @@
 """Program -> the same program with what its gradient needs, and the program of its gradient.
 
 What a sum or a choice made is saved, and so are what a product of matrices reads and the logarithm of a sum that something
-is divided by; other arithmetic on these is made again, and so is whatever has two places of time or vocabulary, which is never stored. Non-goals: order
-of products, tiles, anything about cost.
+is divided by; other arithmetic on these is made again, and so is whatever has two places of time or vocabulary, which is
+never stored. Non-goals: order of products, tiles, anything about cost.
 """
 
 from __future__ import annotations
