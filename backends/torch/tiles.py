@@ -18,7 +18,7 @@ from einc.indices import Extent, number
 from einc.plan import Axis, Before, Dot, Kernel, Let, Load, Module, Place, Scalar, Select, Tally, arguments
 
 _TILE = 21  # log2 of the elements that a tile's largest value may have
-_PASSED = 18  # and of one that is only gone over point by point and summed, where the pages of each new value cost most
+_PASSED = 16  # and of one that is only gone over point by point and summed: several of them stay in the cache
 
 
 def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> None:
@@ -119,7 +119,8 @@ def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scrib
         return rows
     if stream is None:
         most = _TILE if any(isinstance(let.op, Dot) and len(let.op.args) > 1 for let in kernel.lets) else _PASSED
-        body(f"{rows} = max(16, min({extent}, 2**{most} // max(1, {sized(_row(kernel, grid, ()), tight=True)})))")
+        least = 16 if most == _TILE else 1
+        body(f"{rows} = max({least}, min({extent}, 2**{most} // max(1, {sized(_row(kernel, grid, ()), tight=True)})))")
         return rows
     outer = sized(_row(kernel, grid, (stream.name,)), tight=True)
     columns = scribe.names.fresh("columns")

@@ -1,7 +1,7 @@
 """Which values of one place the forward program keeps for its gradient, though they could be made again.
 
-What a product of matrices reads is stored in any case: it is kept. A sum of which only one value is made, as large as the
-sum itself, is kept as that value.
+What a product of matrices reads is stored in any case: it is kept, if it is no view. A sum of which only one value is
+made, as large as the sum itself, is kept as that value.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from einc.indices import OPEN, PLACES
-from einc.terms import Equation, Fold, Join, Position, Read, free_indices, reads
+from einc.terms import Equation, Fold, Join, Position, Read, Term, free_indices, reads
 
 
 def multiplied(equations: Iterable[Equation]) -> frozenset[str]:
@@ -22,7 +22,7 @@ def multiplied(equations: Iterable[Equation]) -> frozenset[str]:
             letters = {r: free_indices(r) & set(equation.indices) for r in reads(body.body)}
             found |= {r.tensor for r, mine in letters.items() if free_indices(r) & set(body.bound)
                       and any(other - mine and mine - other for other in letters.values())}
-    return frozenset(key for key in found & by.keys() if _of_data(by[key]))
+    return frozenset(key for key in found & by.keys() if _of_data(by[key]) and not _is_view(by[key].body))
 
 
 def stands_for(equation: Equation, key: str, by: Mapping[str, Equation]) -> bool:
@@ -41,6 +41,11 @@ def readers(equations: Iterable[Equation]) -> dict[str, list[Equation]]:
         for key in {r.tensor for term in (equation.domain, equation.body) for r in reads(term) if isinstance(r, Read)}:
             out.setdefault(key, []).append(equation)
     return out
+
+
+def _is_view(body: Term) -> bool:
+    """Whether a value is a part of another where it lies."""
+    return isinstance(body, Read) and not any(True for s in body.subs for _ in reads(s))
 
 
 def _of_data(equation: Equation) -> bool:

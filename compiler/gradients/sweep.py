@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from einc.declarations import letters_by_set
+from einc.gradients.gathering import gathered
 from einc.gradients.places import Share, apart, joined, letters_of, packed, part_read, read_of, routed, united, where
 from einc.gradients.slopes import product, read_values, slopes
-from einc.indices import Index, number
+from einc.indices import PLACES, Index, number
 from einc.rewrites import algebra
 from einc.simplify import simplify
 from einc.spelling import unused
@@ -103,6 +104,7 @@ class Sweep:
         inside = both(*(c for c in conjuncts(found[0][1]) if equation is not None and all(c in conjuncts(x) for _, x in found)))
         terms = [where(both(*(c for c in conjuncts(x) if c not in conjuncts(inside))), term) for term, x in found]
         body = simplify(terms[0] if len(terms) == 1 else Apply("add", tuple(terms)), algebra.RULES)
+        body = body if sum(i.set.cls in PLACES for i in letters) > 1 else gathered(body)
         domain = both(domain, inside)
         if equation is not None and plain(equation):
             self._where[key] = substitute(inside, dict(zip(letters, map(Position, equation.indices), strict=True)))
