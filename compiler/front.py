@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, update_wrapper
 from importlib import import_module
@@ -20,22 +20,30 @@ from einc.plan import Call, Chain, Gradient, Module, Shell, leaves
 from einc.terms import Program, Tensor, TypedProgram
 from einc.weights import entries, mapped
 
+PLANS = ("", "serve")
+GAIN = 2  # how much cheaper a step must be that makes more of the past again
+LONG = 4096  # positions of the past at which it is reckoned what as many more would cost
+
 
 @dataclass(eq=False)
 class Compiled:
-    """A compiled spec: call it with the declared names. `source` is the emitted file, `plan` how it was cut."""
+    """A compiled spec: call it with the declared names. `source` is the emitted file, `plan` how it was cut.
+
+    One that serves is called with a cache first, which `prefill` makes.
+    """
 
     program: TypedProgram
     plan: Module | Gradient | Chain
     source: str
     function: Callable[..., Any]
     module: type[Any] | None = None  # the class that holds the weights, where it was asked for
+    prefill: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         update_wrapper(self, self.function, updated=())  # What the function itself holds stays its own.
 
-    def __call__(self, **tensors: Any) -> Any:
-        return self.function(**tensors)
+    def __call__(self, *cache: Any, **tensors: Any) -> Any:
+        return self.function(*cache, **tensors)
 
 
 def _typed(path_or_text: str | Path, strict: bool = False, section: str = "", side: str | Path | None = None) -> TypedProgram:
@@ -117,6 +125,32 @@ def _halves(program: Program, choices: Choices) -> Gradient:
     return Gradient(forward, backward, found.saved, found.cotangents, found.gradients, plain if called else None)
 
 
+def generation(program: TypedProgram, choices: Choices = PLAIN, keep: Iterable[str] = ()) -> Module:
+    """The plan of a step that adds positions to those before, of which it keeps what `keep` names, else what is cheapest
+    where one position is added to many. EincError where nothing grows, or what is to be kept may change later.
+    """
+    serving, planning = import_module("einc.serving.kept"), import_module("einc.planning")
+    try:
+        along = serving.growing(program)
+        known = serving.settled(program, along)
+        usual = planning.usual(pipeline.normal(program))
+        steps = [serving.asked(program, along, known, frozenset(keep))] if keep else serving.ways(program, along, known, usual)
+    except serving.Refused as refused:
+        raise EincError([Problem(refused.said, helps=(Help(refused.help),))]) from None
+    (new,) = along.extent.sizes
+    made = []
+    for step in steps:
+        asked = tuple(step.program.tensors[t.key] for t in program.inputs() if not step.caches)
+        module = plan(step.program, choices, asked or None)
+        module = replace(module, past=step.past, new=new, sizes=module.sizes | {step.past})
+        sizes = usual | {new: 1, step.past: LONG}
+        once, twice = (planning.reckoned(module, sizes | {step.past: n * LONG}) if len(steps) > 1 else 0 for n in (1, 2))
+        made.append((twice - once, module))
+    first, least = made[0], min(made, key=lambda x: x[0])
+    best: Module = (least if GAIN * least[0] < first[0] else first)[1]
+    return best
+
+
 def shell(program: Program) -> Shell:
     """What a class around the function needs to know, so that it holds the weights."""
     made: Shell = import_module("einc.planning").shell(program)
@@ -171,8 +205,8 @@ def runner(backend: str) -> Any:
 
 
 def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = False, narrow: bool = False,
-            own: bool = False, tune: bool = False, module: bool = False, grad: bool = False, section: str = "",
-            side: str | Path | None = None) -> Compiled:
+            own: bool = False, tune: bool = False, module: bool = False, grad: bool = False, plan: str = "",
+            keep: Iterable[str] = (), section: str = "", side: str | Path | None = None) -> Compiled:
     """A spec (a path, the name of one that comes with einc, or the text itself) as a callable.
 
     With `narrow` every product of half inputs is rounded to their type: faster where the machine multiplies them faster,
@@ -180,26 +214,41 @@ def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = 
     With `tune` the first call for tensors of other shapes times the kernels on a GPU, where the cache on disk does not know
     the fastest tiles; without it tiles are chosen by sizes alone, the same ones in every run.
     With `grad` its results can be differentiated with respect to every input of real numbers: the file has the gradient, too.
+    With `plan="serve"` it generates: `.prefill` gives the first positions and a cache, the result itself, called with the cache,
+    the next ones; `keep` names what is kept of each position, else that is decided by cost.
     With `module` the result's `.module` is a `torch.nn.Module` class whose parameters are the weights.
     Of a paper (.md, .tex) one `section` is compiled; `side` is a spec with the declarations that the paper lacks.
     EincError where the spec has errors, or the back end has nothing to tune; the message is the rendered problems.
     """
     return built(_typed(path_or_text, strict, section, side), backend, narrow=narrow, own=own, tune=tune, module=module,
-                 grad=grad)
+                 grad=grad, plan=plan, keep=keep)
 
 
 def built(program: TypedProgram, backend: str = "torch", *, narrow: bool = False, own: bool = False, tune: bool = False,
-          module: bool = False, grad: bool = False) -> Compiled:
+          module: bool = False, grad: bool = False, plan: str = "", keep: Iterable[str] = ()) -> Compiled:
     """The same of a program that has been checked."""
-    made_of = cut(program, choices(narrow, own, backend), grad)
+    if plan not in PLANS or (plan and (module or grad or tune)) or (keep and not plan):
+        said = f"`{plan}` is no plan" if plan not in PLANS else "what serves has no gradient, class or tuned tiles"
+        raise EincError([Problem(said if plan else "what is kept is of a plan that serves", helps=(
+            Help('say `plan="serve"`, and none of the others'),))])
+    how = choices(narrow, own, backend)
+    made_of = generation(program, how, keep) if plan else cut(program, how, grad)
     source = emit(made_of, backend, shell(program) if module else None)
-    function = load(source, program.name, backend)
+    function = load(source, "step" if plan else program.name, backend)
+    if plan:
+        return Compiled(program, made_of, source, function, prefill=_first(function, unwrap(function).__globals__["prefill"]))
     made = next((x for x in unwrap(function).__globals__.values() if hasattr(x, "state_dict")), None) if module else None
     if tune:
         function = tuner(backend).Tuned(function)
     if made is not None:
         unwrap(made.forward).__globals__[function.__name__] = function  # So the class calls what is tuned, and told.
     return Compiled(program, made_of, source, function, made)
+
+
+def _first(step: Callable[..., Any], prefill: Callable[..., Any]) -> Callable[..., Any]:
+    """The first step, through the step as it was loaded: so its failures are told the same way."""
+    prefill.__globals__["step"] = step
+    return prefill
 
 
 def written_map(name: str) -> tuple[str, dict[str, Any]]:

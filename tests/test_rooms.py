@@ -22,8 +22,8 @@ ORDER = [
     "printing", "indices", "terms", "domains", "rounds", "claimed", "checking", "checker", "mending", "sizes", "weights",
     "generate", "blocks", "interpret", "unpacking", "declarations", "show", "tex", "rewrites", "simplify", "finishing", "forms",
     "conditions", "labels", "forming", "proof", "counterexamples", "unfolding", "assumptions", "leftover", "prove", "gating",
-    "repeats", "chosen", "operands", "normalise", "gradients", "choices", "plan", "planning", "documents", "pipeline", "front",
-    "accounts", "hook", "commands", "cli", "__main__",
+    "repeats", "chosen", "operands", "normalise", "gradients", "serving", "choices", "plan", "planning", "documents", "pipeline",
+    "front", "accounts", "hook", "commands", "cli", "__main__",
 ]
 DOORS = ("compiler/front.py", "compiler/hook.py", "compiler/cli.py", "compiler/__init__.py", "compiler/commands/")
 

@@ -130,12 +130,13 @@ def _checks(names: Named, body: Writer, helpers: set[str]) -> None:
 def read_values(names: Named, body: Writer, helpers: set[str], checked: bool = True) -> None:
     """Integers in one type; what follows from lengths; elements that stand as positions are checked, unless they have been."""
     module = names.module
+    given = {t.key for t in module.inputs if t.role != "cache"}
     for tensor in module.inputs:
-        if tensor.integer:
+        if tensor.integer and tensor.key in given:
             body(f"{tensor.key} = {tensor.key}.long()")
     for one in module.lengths:
         _pieces(names, one, body, helpers, checked)
-    for name, set_ in module.keys if checked else ():
+    for name, set_ in (x for x in module.keys if checked and x[0] in given):
         helpers.add("_within")
         last = sized(set_.extent + number(set_.start - 1))
         body(f'_within("{names.public[name]}", {name}, {set_.start}, {last})')

@@ -26,6 +26,9 @@ from einc.terms import TypedProgram
 @NARROW
 @OWN
 @GRAD
+@click.option("--plan", "kind_of_plan", type=click.Choice(["call", "serve"]), default="call",
+              help="serve: prefill and step, which add positions to a cache.")
+@click.option("--keep", metavar="K,V", help="What the cache of --plan serve keeps of each position, instead of what is cheapest.")
 @click.option("--module", is_flag=True, help="Add a torch.nn.Module class whose parameters are the weights.")
 @click.option("--tuned", is_flag=True, help="Write in the tiles that `einc tune` found for --sizes, --dtype and this device.")
 @TARGET
@@ -35,8 +38,8 @@ from einc.terms import TypedProgram
 @DATA
 @SEED
 def command(*, file: str, output: str | None, backend: str, strict: bool, narrow: bool, own: bool, grad: bool, module: bool,
-            tuned: bool, target: str | None, kind: str | None, sizes: dict[str, int], dtype: str | None, data_file: str | None,
-            seed: int) -> None:
+            kind_of_plan: str, keep: str | None, tuned: bool, target: str | None, kind: str | None, sizes: dict[str, int],
+            dtype: str | None, data_file: str | None, seed: int) -> None:
     """Write the Python file that computes the spec FILE; it needs no einc to run."""
     if output is not None and Path(output).resolve() == Path(file).resolve():
         raise failure(f"{output} is the spec itself; it is not overwritten")
@@ -45,6 +48,12 @@ def command(*, file: str, output: str | None, backend: str, strict: bool, narrow
             raise failure(f"{option} is for --tuned and --target: without them one file works on any sizes and types")
     if kind is not None and target is None:
         raise failure("--emit is for --target", "give the device to compile for, such as --target sm_90")
+    serve = kind_of_plan == "serve"
+    if keep is not None and not serve:
+        raise failure("--keep is for --plan serve: nothing else has a cache")
+    for option, wanted in {"--module": module, "--grad": grad, "--target": target is not None, "--tuned": tuned}.items():
+        if wanted and serve:
+            raise failure(f"{option} is not for --plan serve", "leave out one of them")
     for option, wanted in {"--module": module, "--grad": grad}.items():
         if wanted and target is not None:
             raise failure(f"{option} is for a Python file, and --target writes machine code: one of them at a time")
@@ -56,7 +65,9 @@ def command(*, file: str, output: str | None, backend: str, strict: bool, narrow
     if target is not None:
         check_place(kind, output)
     program = typed(file, strict)
-    plan = front.cut(program, front.choices(narrow, own, backend), grad)
+    chosen = front.choices(narrow, own, backend)
+    kept = [name.strip() for name in (keep or "").split(",") if name.strip()]
+    plan = front.generation(program, chosen, kept) if serve else front.cut(program, chosen, grad)
     text = front.emit(plan, backend, front.shell(program) if module else None)
     if target is not None and isinstance(plan, Module):
         known_sizes(sizes, names(program), program.sizes, program.idle)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from einc.gating import appearance, is_gate
-from einc.gradients.places import lettered
 from einc.gradients.keeping import multiplied, readers, stands_for
+from einc.gradients.places import lettered
 from einc.gradients.scales import Scaled, scaled
 from einc.gradients.sweep import Sweep
 from einc.indices import PLACES

@@ -101,6 +101,13 @@ def samples(program: NormalProgram) -> list[dict[str, int]]:
     return [{**usual, **at} for at in _spread([n for n in lengths if n not in program.sizes])]
 
 
+def usual(program: NormalProgram) -> dict[str, int]:
+    """Sizes as a model usually has them, and one of whatever the data has."""
+    first, *_ = samples(program)
+    return {**first, **{n: 1 for s in {s.set for t in program.tensors.values() for s in t.slots} if s.cls in OPEN
+                        for n in s.extent.sizes}}
+
+
 def _spread(names: list[str]) -> Iterator[dict[str, int]]:
     """Every combination of lengths; of many names, all of one length but for one. The longest of all are last."""
     if len(names) <= _CROSSED:

@@ -62,9 +62,13 @@ def _few(cuts: list[Cut], table: list[list[float]]) -> list[Cut]:
 
 
 def _price(cut: Cut, sizes: Mapping[str, int]) -> float:
+    return _total(cut.steps, sizes)
+
+
+def _total(steps: Iterable[Leaf], sizes: Mapping[str, int]) -> float:
     return sum(
         max(float(flops.at(sizes)), BALANCE * float(moved.at(sizes))) + _STEP
-        for flops, moved in ((s.cost.flops, s.cost.read + s.cost.written) for s in cut.steps)
+        for flops, moved in ((s.cost.flops, s.cost.read + s.cost.written) for s in steps)
     )
 
 
@@ -149,3 +153,8 @@ def taken(module: Module, sizes: Mapping[str, int]) -> tuple[Leaf, ...]:
 def price(step: Choose, option: Option, sizes: Mapping[str, int]) -> float:
     """What one way costs at given sizes, as the call reckons it."""
     return float(sum(max(flops.at(sizes), step.balance * moved.at(sizes)) for _, flops, moved in option.prices))
+
+
+def reckoned(module: Module, sizes: Mapping[str, int]) -> float:
+    """What a call costs at given sizes, in operations."""
+    return _total(taken(module, sizes), sizes)

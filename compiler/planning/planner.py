@@ -166,7 +166,8 @@ def _step(whole: _Whole, group: Group, kept: frozenset[str]) -> Leaf:
     only = group.equations[0]
     if len(group.equations) == 1 and isinstance(only.body, Join):
         parts = tuple(r.tensor for _, r in only.body.parts if isinstance(r, Read))
-        cost = Cost(number(0), size_of(buffers[only.target]), size_of(buffers[only.target]), number(0))
+        moved = size_of(buffers[parts[-1] if buffers[parts[0]].role == "cache" else only.target])
+        cost = Cost(number(0), moved, moved, number(0))
         return Concat(only.target, parts, only.axes.index(Position(only.body.index)), equation_text(whole.program, only), cost)
     kernel = _kernel(whole, group, kept)
     if only.target in runs:

@@ -30,7 +30,7 @@ from einc.planning.ends import (
     times,
     whole,
 )
-from einc.terms import TRUE, Apply, Fold, Position, Read, Term, Truth, const, free_indices, substitute, walk
+from einc.terms import TRUE, Apply, Fold, Position, Read, Size, Term, Truth, const, free_indices, substitute, walk
 
 Spans = tuple[Span, ...]
 EVERYWHERE: Spans = (Span(),)
@@ -272,9 +272,21 @@ def _near(lows: tuple[Term, ...], highs: tuple[Term, ...], tile: Tile) -> bool:
     return all(proves(rows, Apply("le", (low, Apply("add", (high, const(NEAR)))))) for low, high in pairs)
 
 
+def _beside(bound: Index, free: Index) -> Term | None:
+    """An element of the one's set as far from the last as the other is in its own."""
+    if bound.set == free.set:
+        return Position(free)
+    more = bound.set.extent - free.set.extent
+    alike = (bound.set.cls, bound.set.start, bound.set.by) == (free.set.cls, free.set.start, free.set.by)
+    longer = alike and not bound.set.by and all(c > 0 and all(p > 0 for _, p in mono) for mono, c in more.terms)
+    return Apply("add", (Position(free), Size(more))) if longer else None
+
+
 def nonempty(domain: Term, bound: tuple[Index, ...], free: tuple[Index, ...]) -> bool:
-    """Whether every row surely has a point: one where each bound index stands where a free one of its set does."""
-    by = {b: Position(f) for b in bound if (f := next((f for f in free if f.set == b.set), None)) is not None}
+    """Whether every row surely has a point: one where each bound index stands where a free one of its set does, counted from
+    the last where its set is the longer one.
+    """
+    by = {b: point for b in bound if (point := next((p for f in free if (p := _beside(b, f)) is not None), None)) is not None}
     for index in bound:
         if index not in by and (index.set.cls in ("time", "request", "batch", "vocab") or index in free_indices(domain)):
             return False

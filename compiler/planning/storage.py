@@ -61,6 +61,9 @@ def with_parts(program: NormalProgram) -> NormalProgram:
         if isinstance(body, Join):
             parts: list[tuple[Index, Term]] = []
             for n, (index, part) in enumerate(body.parts):
+                if isinstance(part, Read) and tensors[part.tensor].role == "cache":
+                    parts.append((index, part))
+                    continue
                 key = f"{equation.target}_part{n + 1}"
                 while key in tensors:
                     key += "_"
@@ -69,7 +72,7 @@ def with_parts(program: NormalProgram) -> NormalProgram:
                     Slot(index.set, s.level, index.name) if a == Position(body.index) else s
                     for a, s in zip(equation.axes, tensors[equation.target].slots, strict=True)
                 )
-                tensors[key] = Tensor(key, key, slots, "local")
+                tensors[key] = Tensor(key, key, slots, "local", tensors[equation.target].integer)
                 out.append(Equation(key, axes, equation.domain, part))
                 parts.append((index, Read(key, axes)))
             equation = Equation(equation.target, equation.axes, equation.domain, Join(body.index, tuple(parts)), equation.source)

@@ -44,16 +44,16 @@ class Step:
 
 
 class Unkept(Exception):  # noqa: N818 - a choice of what to keep that leaves something out
-    """A tensor that is needed of the past, is not kept, and cannot be made again."""
+    """A tensor that is needed of the past, and is neither kept nor made again."""
 
     def __init__(self, tensor: str) -> None:
         super().__init__(tensor)
         self.tensor = tensor
 
 
-def stepped(program: TypedProgram, along: IndexSet, kept: frozenset[str]) -> Step:
-    """The step of a program. Unkept where something of the past is neither kept nor can be made."""
-    work = _Work(program, along, kept)
+def stepped(program: TypedProgram, along: IndexSet, kept: frozenset[str], made: frozenset[str]) -> Step:
+    """The step of a program; of the past some tensors are `kept` and others `made` again. Unkept for one that is neither."""
+    work = _Work(program, along, kept, made)
     outputs = tuple((name, work.version(key, work.own(key))) for name, key in program.outputs)
     for repeat in program.repeats:
         for state in repeat.states:
@@ -67,6 +67,7 @@ class _Work:
     program: TypedProgram
     along: IndexSet
     kept: frozenset[str]
+    made: frozenset[str]
     tensors: dict[str, Tensor] = field(default_factory=dict)
     equations: dict[str, Equation] = field(default_factory=dict)
     names: dict[tuple[str, Kinds], str] = field(default_factory=dict)
@@ -100,7 +101,7 @@ class _Work:
             name = key
         elif kinds == (True,) and key in self.kept:
             return self._kept(key)
-        elif key not in self.by and tensor.role != "weight":
+        elif tensor.role != "weight" and self._lacks(key, kinds):
             raise Unkept(key)
         else:
             name = key if not kinds[0] and key not in self.tensors else self._fresh(f"{key}_all")
@@ -112,6 +113,12 @@ class _Work:
         if key in self.by:
             self.equations[name] = self._equation(self.by[key], name, kinds)
         return name
+
+    def _lacks(self, key: str, kinds: Kinds) -> bool:
+        """Whether the past of a tensor is not there; of what is given for pairs the caller gives the new ones' rows, whole."""
+        if key not in self.by:
+            return kinds[0] or key in self.tensors
+        return kinds == (True,) and key not in self.made
 
     def _fresh(self, stem: str) -> str:
         name = unused(stem, self.taken)
@@ -125,22 +132,18 @@ class _Work:
         self.names[key, (True,)] = name
         at = next(n for n, s in enumerate(tensor.slots) if s.set == self.along)
         letters = _letters(tensor.slots)
-        was = Index(unused("p", {i.name for i in letters}), self.before)
-        whole = Index(letters[at].name, self.whole)
+        was, whole = Index(unused("p", {i.name for i in letters}), self.before), Index(letters[at].name, self.whole)
 
-        def axes(index: Index) -> tuple[Position, ...]:
-            return tuple(Position(index if n == at else i) for n, i in enumerate(letters))
+        def read(source: str, index: Index, *layer: Position) -> Read:
+            return Read(source, (*layer, *(Position(index if n == at else i) for n, i in enumerate(letters))))
 
-        layer: tuple[Position, ...] = ()
-        slots = tuple(replace(s, set=self.before, name=was.name) if n == at else s for n, s in enumerate(tensor.slots))
-        if key in self.rounds:
-            count = self.rounds[key].index
-            layer, slots = (Position(count),), (Slot(count.set, "label", count.name), *slots)
-        self.tensors[past] = Tensor(past, past, slots, "cache", tensor.integer, wide=tensor.wide)
-        self.tensors[name] = Tensor(
-            name, name, tuple(replace(s, set=self.whole) if n == at else s for n, s in enumerate(tensor.slots)), "local", tensor.integer)
-        parts: tuple[tuple[Index, Term], ...] = ((was, Read(past, (*layer, *axes(was)))), (letters[at], Read(new, axes(letters[at]))))
-        self.equations[name] = Equation(name, axes(whole), TRUE, Join(whole, parts))
+        slots, rounds = _over(tensor.slots, at, was), self.rounds.get(key)
+        layer = (Position(rounds.index),) if rounds else ()
+        counted = (Slot(rounds.index.set, "label", rounds.index.name),) if rounds else ()
+        self.tensors[past] = Tensor(past, past, (*counted, *slots), "cache", tensor.integer, wide=tensor.wide)
+        self.tensors[name] = Tensor(name, name, _over(tensor.slots, at, whole), "local", tensor.integer)
+        parts = ((was, read(past, was, *layer)), (letters[at], read(new, letters[at])))
+        self.equations[name] = Equation(name, read(name, whole).subs, TRUE, Join(whole, parts))
         self.sums[self.whole] = (was, letters[at])
         self.caches.append((key, past, name))
         return name
@@ -219,6 +222,10 @@ class _Work:
             ),
             self.past, tuple(self.caches),
         )  # fmt: skip
+
+
+def _over(slots: tuple[Slot, ...], at: int, index: Index) -> tuple[Slot, ...]:
+    return tuple(replace(s, set=index.set, name=index.name) if n == at else s for n, s in enumerate(slots))
 
 
 def _letters(slots: tuple[Slot, ...]) -> list[Index]:

@@ -1,0 +1,128 @@
+"""What of the past is kept: every way that is sound, and the one that was asked for.
+
+A tensor that is read of the past is kept, or made again from what it is made of, which then is read of the past. What no
+data is in is always made again; what a later position may change must be. Non-goals: which way is the cheapest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from math import inf, prod
+
+from einc.indices import IndexSet
+from einc.serving.parts import apart
+from einc.serving.settled import Settled, settled
+from einc.serving.step import Step, Unkept, stepped
+from einc.terms import Join, Program, TypedProgram
+
+__all__ = ["Refused", "asked", "growing", "settled", "ways"]
+_MOST = 500  # of more ways than these those that keep values nearest to where they are read come first
+
+
+@dataclass(frozen=True)
+class Refused(Exception):  # noqa: N818 - told to the user by the front
+    """One statement, and one way out."""
+
+    said: str
+    help: str
+
+
+def growing(program: TypedProgram) -> IndexSet:
+    """The positions that a generation adds to. Refused where the outputs have none, or not one set of them."""
+    tensors = [program.tensors[key] for _, key in program.outputs]
+    sets = dict.fromkeys(s.set for t in tensors for s in t.slots if s.set.cls == "time")
+    inner = [s for s in sets if any(t.role == "input" and s in {x.set for x in t.slots} for t in program.tensors.values())]
+    if len(inner) != 1:
+        several = f"several sets of positions, {' and '.join(map(str, inner))}, and a generation adds to one"
+        raise Refused(f"`{program.name}` has {several if inner else 'no positions that a generation could add to'}",
+                      "an output and an input over the same `time(T)` are what grows")
+    (found,) = inner
+    if found.by or len(found.extent.sizes) != 1 or found.extent.constant is not None or found.start != 1:
+        raise Refused(f"positions of {found} are not counted by one size", "declare them as `index t : time(T)`")
+    sets = {s.set: None for t in program.tensors.values() for s in t.slots if s.set.extent.sizes & found.extent.sizes}
+    for other in sets.keys() - {found}:
+        raise Refused(f"{other} changes with the number of positions", "give its extent a size of its own")
+    for name, key in program.outputs:
+        if not any(s.set == found for s in program.tensors[key].slots):
+            raise Refused(f"the output `{name}` has no position, so no step adds to it", "leave it out of what is generated")
+    return found
+
+
+def ways(program: TypedProgram, along: IndexSet, known: Settled, sizes: Mapping[str, int]) -> list[Step]:
+    """The steps that keep what is settled, nearest to where it is read first; each that makes more again keeps less."""
+    for name, key in program.outputs:
+        if key in known.later:
+            raise Refused(f"`{name}` reads later positions: `{known.later[key]}` does", "restrict it, `s ≤ t` for instance")
+    rounds = frozenset(state for repeat in program.repeats for state, _, _ in repeat.states)
+    split, out = apart(program), list[Step]()
+    for whole in [program] if split is program else [program, split]:
+        least = inf
+        for step in islice(_explored(whole, along, known, rounds, frozenset(), frozenset()), _MOST):
+            room = sum(_row(program, along, key, sizes) for key, _, _ in step.caches)
+            out += [step] if room < least else []
+            least = min(room, least)
+    return out
+
+
+def _row(program: TypedProgram, along: IndexSet, key: str, sizes: Mapping[str, int]) -> float:
+    """How many numbers a position has of a tensor."""
+    return prod(float(s.set.extent.at(sizes)) for s in program.tensors[key].slots if s.set != along)
+
+
+def _explored(program: TypedProgram, along: IndexSet, known: Settled, states: frozenset[str], kept: frozenset[str],
+              made: frozenset[str]) -> Iterator[Step]:
+    """All ways that keep some tensors and make others again: the first that nothing is said of yet goes either way."""
+    try:
+        yield stepped(program, along, kept, made)
+        return
+    except Unkept as asked:
+        key = asked.tensor
+    again = program.equation(key) is not None
+    single = sum(s.set == along for s in program.tensors[key].slots) == 1
+    if key in known and key in known.data and single:
+        yield from _explored(program, along, known, states, kept | {key}, made)
+    elif not again:
+        pairs = f"`{key}` is given for pairs of positions, and the past of these is needed"
+        raise Refused(pairs if key in known else f"the past of `{key}` is needed, and {reason(known, key)}",
+                      "make it of what each position has")
+    if again:
+        yield from _explored(program, along, known, states, kept, made | {key})
+
+
+def asked(program: TypedProgram, along: IndexSet, known: Settled, names: frozenset[str]) -> Step:
+    """The step that keeps just these. Refused where one is not settled, or something else would have to be kept."""
+    able = f"those that can be kept are {_listed(program, along, known)}"
+    for name in sorted(names):
+        if name not in program.tensors:
+            raise Refused(f"`{name}` is no tensor of `{program.name}`", able)
+        if name not in known:
+            raise Refused(f"`{name}` cannot be kept: {reason(known, name)}", "keep what it is made of, and let it be made again")
+        if sum(s.set == along for s in program.tensors[name].slots) != 1 or name not in known.data:
+            raise Refused(f"`{name}` has no row for each position", able)
+    free = frozenset(program.tensors) - names
+    split = any(isinstance(e.body, Join) and e.target not in names for e in program.equations)
+    try:
+        step = stepped(apart(program) if split else program, along, names, free)
+    except Unkept as missing:
+        raise Refused(f"`{missing.tensor}` is needed of the past too, and nothing that is kept gives it",
+                      f"keep it as well: {', '.join(sorted({*names, missing.tensor}))}") from None
+    idle = names - {key for key, _, _ in step.caches}
+    if idle:
+        raise Refused(f"nothing reads the past of {', '.join(f'`{n}`' for n in sorted(idle))}", "leave it out")
+    return step
+
+
+def reason(known: Settled, key: str) -> str:
+    """Why a tensor is not settled."""
+    if key in known.lengths:
+        where = known.lengths[key]
+        own = "it depends" if where == key else f"`{where}` depends"
+        return f"{own} on the number of positions, which grows while a text is made"
+    return f"`{known.later.get(key, key)}` reads later positions"
+
+
+def _listed(program: Program, along: IndexSet, known: Settled) -> str:
+    able = [k for k, t in program.tensors.items() if k in known and k in known.data and sum(s.set == along for s in t.slots) == 1]
+    return ", ".join(f"`{k}`" for k in able)

@@ -1,0 +1,122 @@
+"""A step after what was kept gives the whole computation's next positions, for every program that grows."""
+
+from __future__ import annotations
+
+from functools import cache
+from inspect import signature, unwrap
+
+import numpy as np
+import pytest
+import torch
+from helpers import Arrays, arrays, meaning, typed_of
+from programs import CASES, Case
+
+from einc import front
+from einc.errors import EincError
+from einc.indices import IndexSet
+from einc.plan import Module
+from einc.serving.kept import Refused, growing, settled
+from einc.terms import Slot, TypedProgram
+
+# What reads later positions, or is a sum over all of them.
+LATER = frozenset(
+    "shift_indicator shift_gated shift_min row_and_product mask_all mask_future mask_prefix tiles_without_points exact_factor "
+    "one_value_in_two_kernels attention_weights one_term_two_domains difference positions_after waiting running_apart two_loops "
+    "attention_backward block_diagonal cosine expert_choice local_global neighbourhood prefix_lm relative_table three_loops "
+    "group_norm packed_shift requests_packed".split())
+
+
+def grows(program: TypedProgram) -> bool:
+    try:
+        growing(program)
+    except Refused:
+        return False
+    return True
+
+
+def kept(plan: Module) -> set[str]:
+    return {t.key.removesuffix("_past") for t in plan.inputs if t.role == "cache"}
+
+
+@cache
+def served(case: Case, keep: tuple[str, ...] = ()) -> front.Compiled:
+    return front.built(typed_of(case), plan="serve", keep=keep)
+
+
+def stepwise(made: front.Compiled, given: Arrays, sizes: dict[str, int], cuts: list[int]) -> Arrays:
+    """The outputs of a prefill and of steps, side by side."""
+    program, along, at, state = made.program, growing(made.program), 0, None
+    parameters, tensors = signature(unwrap(made.function)).parameters, {t.key for t in program.inputs()}
+    asked = {p: v for n, v in sizes.items() for p in (n, f"{n}_size") if p in parameters and p not in tensors}
+    found: dict[str, list[np.ndarray]] = {name: [] for name, _ in program.outputs}
+    for count in cuts:
+        here = {}
+        for tensor in program.inputs():
+            x = torch.as_tensor(given[tensor.key])
+            grown = [n for n, slot in enumerate(tensor.slots) if slot.set == along and tensor.role == "input"]
+            for n in grown:
+                x = x.narrow(n, at, count) if n == grown[0] else x.narrow(n, 0, at + count)
+            here[tensor.key] = x
+        out = made(state, **here, **asked) if state is not None else None
+        if out is None:
+            assert made.prefill is not None
+            out, state = made.prefill(**here, **asked, chunk=4)
+        for name, x in zip(found, [out] if len(found) == 1 else out, strict=True):
+            found[name].append(padded(x.numpy(), program.tensors[dict(program.outputs)[name]].slots, along, sum(cuts)))
+        at += count
+        assert state.length == at
+    keys = dict(program.outputs)
+    places = {name: next(n for n, s in enumerate(program.tensors[keys[name]].slots) if s.set == along) for name in found}
+    return {name: np.concatenate(parts, places[name]) for name, parts in found.items()}
+
+
+def padded(x: np.ndarray, slots: tuple[Slot, ...], along: IndexSet, length: int) -> np.ndarray:
+    """Rows of pairs of positions as long as those of the last step: what is not there yet is no number."""
+    later = [n for n, s in enumerate(slots) if s.set == along][1:]
+    return np.pad(x, [(0, length - x.shape[n] if n in later else 0) for n in range(x.ndim)], constant_values=np.nan) if later else x
+
+
+GROWING = [case for case in CASES if "T" in case.sizes and "T" not in typed_of(case).sizes and grows(typed_of(case))]
+
+
+@pytest.mark.parametrize("case", GROWING, ids=lambda c: c.name)
+def test_steps_are_the_whole(case: Case) -> None:
+    if case.name in LATER:
+        with pytest.raises(EincError, match="later positions"):
+            served(case)
+        return
+    sizes = {**case.sizes, "T": 9}
+    made = served(case)
+    given = arrays(made.program, sizes, case.ranges, 1)
+    cuts = [3, 1, 1, 4]
+    want = expected(made.program, given, sizes, cuts)
+    for name, x in stepwise(made, given, sizes, cuts).items():
+        np.testing.assert_allclose(x, np.where(np.isnan(x), x, want[name]), rtol=1e-9, atol=1e-9)
+
+
+def expected(program: TypedProgram, given: Arrays, sizes: dict[str, int], cuts: list[int]) -> Arrays:
+    """What the program gives for all positions; where the number of positions has a part in it, what it gives after each step."""
+    along = growing(program)
+    lengths, keys = settled(program, along).lengths, dict(program.outputs)
+    want = meaning(program, given, sizes)
+    for name, key in program.outputs:
+        if key in lengths:
+            at = next(n for n, s in enumerate(program.tensors[key].slots) if s.set == along)
+            parts, upto = [], 0
+            for count in cuts:
+                upto += count
+                whole = meaning(program, first(program, given, upto), {**sizes, "T": upto})[name]
+                parts.append(np.take(whole, range(upto - count, upto), at))
+            want[name] = np.concatenate(parts, at)
+    assert keys.keys() == want.keys()
+    return want
+
+
+def first(program: TypedProgram, given: Arrays, count: int) -> Arrays:
+    """The inputs of the first positions alone."""
+    along, out = growing(program), dict(given)
+    for tensor in program.inputs():
+        for n, slot in enumerate(tensor.slots):
+            if slot.set == along and tensor.role == "input":
+                out[tensor.key] = np.take(out[tensor.key], range(count), n)
+    return out
