@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from einc.terms import Equation
@@ -11,7 +12,8 @@ from einc.terms import Equation
 class Row:
     """A kernel of a library: the equations it computes, its call with operands by their names, and where it is the faster.
 
-    `shared` is its call where all the operands `shares` have one element for a run of the last batch.
+    `shared` is its call where all the operands `shares` have one element for a run of the last batch. `flat`: it takes all
+    batches as one. `inputs` have the words of the call; `beside` are equations outside the kernel, of what it alone reads.
     """
 
     name: str
@@ -19,9 +21,12 @@ class Row:
     where: str
     shared: str
     shares: tuple[str, ...]
+    flat: bool
     equations: tuple[Equation, ...]
-    inputs: tuple[tuple[str, tuple[str, ...]], ...]
-    output: str
+    beside: tuple[Equation, ...]
+    inputs: tuple[tuple[str, str], ...]
+    results: tuple[str, ...]
+    kinds: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,14 +56,34 @@ def _typed(path_or_text: str | Path, strict: bool = False, section: str = "", si
 
 
 @cache
-def library() -> tuple[Row, ...]:
-    """The kernels of torch that a plan may call, each with the spec of what it computes: `specs/library/rows.toml`."""
+def library(halves: bool = False) -> tuple[Row, ...]:
+    """The kernels of torch that a plan may call, each with the spec of what it computes: `specs/library/rows.toml`.
+
+    With `halves` those, too, that compute a spec with what its gradient needs, or its gradient.
+    """
     rows = tomllib.loads(files("einc.specs").joinpath("library", "rows.toml").read_text(encoding="utf-8"))["row"]
-    made = import_module("einc.planning").row
-    return tuple(
-        made(r["spec"], pipeline.normal(_typed(r["spec"])), r["call"], r["where"], r.get("shared", ""), tuple(r.get("shares", ())))
-        for r in rows
-    )
+    return tuple(_row(r) for r in rows if halves or "half" not in r)
+
+
+def _row(told: Mapping[str, Any]) -> Row:
+    """One row as it is written: of a gradient d before a name is what belongs to it, and `saved` is what is no output."""
+    half = told.get("half")
+    program: Program = _typed(told["spec"])
+    words: dict[str, str] = {}
+    if half is not None:
+        (found, forward), shown = _derived(program), {key for _, key in program.outputs}
+        if half == "backward":
+            program = _second(found, plan(forward))
+            words = {d: f"d{key}" for key, d in found.cotangents} | {made: f"d{key}" for key, made in found.gradients}
+            words |= {key: made if made in shown else "saved" for made, key in found.saved}
+        else:
+            program, words = forward, {made: "saved" for made, _ in found.saved if made not in shown}
+    by = {words.get(key, key): key for _, key in program.outputs}
+    results = tuple(by[word] for word in told["results"]) if half is not None else None
+    made: Row = import_module("einc.planning").row(
+        told["spec"], pipeline.normal(program), told["call"], told["where"], told.get("shared", ""),
+        tuple(told.get("shares", ())), told.get("flat", False), words, results)
+    return made
 
 
 def choices(narrow: bool = False, own: bool = False, backend: str = "torch") -> Choices:
@@ -108,18 +128,13 @@ def constant(program: Program) -> EincError:
 
 def _halves(program: Program, choices: Choices) -> Gradient:
     """The two plans; where no output depends on an input of real numbers the second is of nothing."""
-    found = import_module("einc.gradients.backward").derive(program)
     planning = import_module("einc.planning")
-    shown = {key for _, key in program.outputs}
-    forward = plan(planning.kept_wide(found.forward, {made for made, _ in found.saved} - shown), choices, program.inputs())
+    found, first = _derived(program)
+    inner = replace(choices, rows=library(halves=True)) if choices.rows else choices
+    forward = plan(first, inner, program.inputs())
     if not found.gradients:
         return Gradient(forward, replace(forward, inputs=(), outputs=(), buffers={}, steps=(), keys=()), (), (), ())
-    # What the first half keeps in a wider type the second is given in it.
-    kept = {key: forward.buffers[made].kind == "wide" for made, key in found.saved}
-    signs = planning.least(pipeline.normal(found.forward), [made for made, _ in found.saved])
-    tensors = dict(found.backward.tensors)
-    tensors |= {key: replace(tensors[key], wide=kept[key], least=signs[made]) for made, key in found.saved}
-    backward = planning.trusting(plan(replace(found.backward, tensors=tensors), choices), frozenset(kept))
+    backward = planning.trusting(plan(_second(found, forward), inner), frozenset(key for _, key in found.saved))
     plain = plan(program, choices)
     called = any(isinstance(step, Call) for step in leaves(plain.steps))  # a library that does not give what is saved
     return Gradient(forward, backward, found.saved, found.cotangents, found.gradients, plain if called else None)
@@ -149,6 +164,22 @@ def generation(program: TypedProgram, choices: Choices = PLAIN, keep: Iterable[s
     first, least = made[0], min(made, key=lambda x: x[0])
     best: Module = (least if GAIN * least[0] < first[0] else first)[1]
     return best
+def _derived(program: Program) -> tuple[Any, Program]:
+    """What the gradient of a program is, and the first of its two programs as it is planned."""
+    found = import_module("einc.gradients.backward").derive(program)
+    planning = import_module("einc.planning")
+    shown = {key for _, key in program.outputs}
+    return found, planning.kept_wide(found.forward, {made for made, _ in found.saved} - shown)
+
+
+def _second(found: Any, forward: Module) -> Program:
+    """The second: what the first keeps in a wider type it is given in it."""
+    signs = import_module("einc.planning").least(pipeline.normal(found.forward), [made for made, _ in found.saved])
+    tensors = dict(found.backward.tensors)
+    tensors |= {key: replace(tensors[key], wide=forward.buffers[made].kind == "wide", least=signs[made])
+                for made, key in found.saved}
+    made: Program = replace(found.backward, tensors=tensors)
+    return made
 
 
 def shell(program: Program) -> Shell:

@@ -377,25 +377,33 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a library where `where` holds, the kernel elsewhere. Operands are (parameter, buffer, order of its axes);
-    all of them, and the result, have the `batch` in front. `order` are the axes of the buffer as those of the result.
+    """A call of a library where `where` holds, steps elsewhere: a kernel, before it what it alone reads. Operands are
+    (parameter, buffer, order of its axes), results (buffer, the axes of the buffer as those of the result); all have the
+    `batch` in front, as one axis if it is `flat`. `sizes` are those that `where` speaks of.
     """
 
-    kernel: Kernel
+    steps: tuple[Contract | Kernel, ...]
     name: str
     call: str
     where: str
     operands: tuple[tuple[str, str, tuple[int, ...]], ...]
     batch: tuple[Extent, ...]
-    order: tuple[int, ...]
+    results: tuple[tuple[str, tuple[int, ...]], ...]
+    sizes: tuple[tuple[str, Extent], ...] = ()
+    flat: bool = False
 
     @property
-    def out(self) -> str:
-        return self.kernel.stores[0].buffer
+    def kernel(self) -> Kernel:
+        last = self.steps[-1]
+        assert isinstance(last, Kernel)
+        return last
 
     @property
     def cost(self) -> Cost:
-        return self.kernel.cost
+        """Of the steps."""
+        costs = [step.cost for step in self.steps]
+        flops, read, written = (sum((getattr(c, x) for c in costs), number(0)) for x in ("flops", "read", "written"))
+        return Cost(flops, read, written, self.kernel.cost.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,6 +462,36 @@ class Segment:
 
 
 Leaf = Contract | Kernel | Concat | Runs | Call | Pick | Grouped | Segment
+
+
+def makes(step: Leaf) -> frozenset[str]:
+    """The buffers that a step writes."""
+    match step:
+        case Kernel():
+            return frozenset(s.buffer for s in step.stores)
+        case Call(steps):
+            return frozenset[str]().union(*map(makes, steps))
+    return frozenset({step.out})
+
+
+def takes(step: Leaf) -> frozenset[str]:
+    """The buffers whose elements a step reads."""
+    match step:
+        case Contract(_, operands):
+            return frozenset(name for name, _ in operands)
+        case Concat(_, parts):
+            return frozenset(parts)
+        case Runs(_, operand) | Pick(_, operand):
+            return frozenset({operand})
+        case Grouped():
+            return frozenset({step.names, step.matrix[0], *(name for name, _ in step.operands)})
+        case Segment(_, _, names, _, operands):
+            return frozenset({*(ids for ids, _, _ in names), *(name for name, _ in operands)})
+        case Call(steps):
+            inner = frozenset[str]().union(*map(takes, steps)) - makes(step)
+            return inner | {buffer for _, buffer, _ in step.operands}
+        case Kernel():
+            return frozenset(let.op.buffer for let in step.lets if isinstance(let.op, Load))
 
 
 @dataclass(frozen=True, slots=True)

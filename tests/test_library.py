@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import pytest
 import torch
 
 import einc
-from einc.plan import Call, leaves
+from einc.front import Compiled
+from einc.plan import Call, Gradient, leaves
 
 HEAD = """
 index n : batch(B)
@@ -67,3 +71,71 @@ def test_the_call_gives_what_the_kernel_gives(spelling: str, heads: tuple[int, i
     given = {name: torch.randn(shape) for name, shape in shapes.items() if name in asked}
     wide = {name: tensor.double() for name, tensor in given.items()}
     torch.testing.assert_close(module(**given).double(), module(**wide), rtol=1e-5, atol=1e-5)
+
+
+# gradients: both halves, each a call of several results
+
+
+def halves(text: str, **options: bool) -> list[list[str]]:
+    plan = einc.compile(HEAD + text, grad=True, **options).plan
+    assert isinstance(plan, Gradient)
+    return [[step.name for step in leaves(half.steps) if isinstance(step, Call)] for half in (plan.forward, plan.backward)]
+
+
+WHOLE = {name: text for name, text in SAME.items() if name != "shared heads"}
+
+
+@pytest.mark.parametrize("spelling", WHOLE)
+def test_both_halves_in_every_spelling(spelling: str) -> None:
+    assert halves(WHOLE[spelling]) == [["library/causal"], ["library/causal"]]
+    assert halves(WHOLE[spelling], own=True) == [[], []]
+
+
+@pytest.mark.parametrize("spelling", [name for name in OTHER if name != "a second result"])
+def test_a_gradient_of_something_else_is_not_called(spelling: str) -> None:
+    assert halves(OTHER[spelling]) == [[], []]
+
+
+def test_a_gradient_of_two_results_is_not_called() -> None:
+    """What comes in for the logarithm has a part in the gradient, of which the row knows nothing."""
+    assert halves(OTHER["a second result"])[1] == []
+
+
+def test_what_only_the_kernel_reads_is_made_where_the_kernel_runs() -> None:
+    plan = einc.compile(HEAD + SAME["as the row"], grad=True).plan
+    assert isinstance(plan, Gradient)
+    (call,) = plan.backward.steps
+    assert isinstance(call, Call) and call.kernel is call.steps[-1] and len(call.steps) > 1
+    assert {buffer for buffer, _ in call.results} == {made for _, made in plan.gradients}
+
+
+Laid = Callable[[torch.Tensor], torch.Tensor]
+LAID: dict[str, Laid] = {
+    "as they are": lambda x: x,
+    "positions outside": lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
+    "features outside": lambda x: x.transpose(1, 3).contiguous().transpose(1, 3),
+    "one number": lambda x: x[:1, :1, :1, :1].expand(x.shape),
+}
+
+
+@pytest.mark.parametrize("laid", LAID)
+@pytest.mark.parametrize("spelling", WHOLE)
+@pytest.mark.parametrize(("shape", "dtype"), [
+    ((2, 3, 7, 4), torch.float32), ((1, 2, 40, 8), torch.bfloat16), ((2, 3, 0, 4), torch.float32)])
+def test_gradients_are_those_of_float64(spelling: str, laid: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    torch.manual_seed(7)
+    module = _compiled(WHOLE[spelling])
+    given = [LAID[laid](torch.randn(shape)).to(dtype).requires_grad_() for _ in range(3)]
+    wide = [x.detach().double().requires_grad_() for x in given]
+    small, exact = (module(**dict(zip("QKV", x, strict=True))) for x in (given, wide))
+    above = LAID[laid](torch.randn(exact.shape)).to(dtype)
+    found = torch.autograd.grad(small, given, above)
+    bound = 1e-5 if dtype == torch.float32 else 5e-2
+    torch.testing.assert_close(small.double(), exact, rtol=bound, atol=bound)
+    for mine, theirs in zip(found, torch.autograd.grad(exact, wide, above.double()), strict=True):
+        torch.testing.assert_close(mine.double(), theirs, rtol=bound, atol=bound)
+
+
+@cache
+def _compiled(text: str) -> Compiled:
+    return einc.compile(HEAD + text, grad=True)

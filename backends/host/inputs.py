@@ -214,6 +214,11 @@ def _over(x, n):
         return torch.where(x == 0, 0.0, x / n)
     return x * math.copysign(math.inf, n) if x else 0.0
 ''',
+    "_dense": '''
+def _dense(x):
+    """A tensor whose last axis is without gaps, as a library reads it."""
+    return x if x.stride(-1) == 1 else x.contiguous()
+''',
     "_number": '''
 def _number(function, *numbers):
     """A function of numbers as tensors have it: infinite, or no number, where Python's own would raise."""

@@ -103,7 +103,7 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
 
 def called(helpers: set[str], dialect: Dialect, told: str) -> list[str]:
     """The helpers that the text of a file calls, in their order."""
-    helpers |= {name for name in ("_over", "_number") if f"{name}(" in told}
+    helpers |= {name for name in ("_over", "_number", "_dense") if f"{name}(" in told}
     known = {**HELPERS, **chosen.HELPERS, **segments.HELPERS, **dialect.helpers, **registered.HELPERS}
     return [text for name, text in known.items() if name in helpers]
 
@@ -307,10 +307,14 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
             body.open("else:")
             dialect.kernel(step.kernel, replace(page, places={}))
             body.close()
-        case Call():
+        case Call(steps):
             _call(step, body)
             body.open("else:")
-            dialect.kernel(step.kernel, replace(page, places={}))
+            here = replace(page, places={})
+            for at, inner in enumerate(steps):
+                if at:
+                    body()
+                _step(inner, here, dialect)
             body.close()
         case Kernel():
             dialect.kernel(step, page)
@@ -325,20 +329,41 @@ def _append(out: str, parts: tuple[str, ...], axis: int, page: Page) -> None:
 
 def _call(step: Call, body: Writer) -> None:
     """One call of a library, its operands as batches of matrices."""
-    ranks = len(step.batch)
-    operands: dict[str, str] = {}
-    into, back = "", ""
-    if ranks > 2:
-        into, back = f".flatten(0, {ranks - 2})", f".unflatten(0, ({', '.join(sized(x) for x in step.batch[:-1])}))"
-    elif ranks < 2:
-        into, back = f"[{', '.join(['None'] * (2 - ranks))}]", f"[{', '.join(['0'] * (2 - ranks))}]"
-    for key, buffer, order in step.operands:
-        operands[key] = (buffer if order == tuple(sorted(order)) else f"{buffer}.permute({', '.join(map(str, order))})") + into
-    if step.order != tuple(sorted(step.order)):
-        back += f".permute({', '.join(map(str, step.order))})"
-    body.open(f"if {step.where}:  # one call of the library computes what follows: {step.name}")
-    body(f"{step.out} = {step.call.format(**operands)}{back}")
+    into, back = _batched(step)
+    buffers = {key: buffer for key, buffer, _ in step.operands}
+    operands = {key: _turned(buffer, order) + into for key, buffer, order in step.operands}
+    where = step.where.format(**buffers, **{name: sized(extent, tight=True) for name, extent in step.sizes})
+    made = ", ".join(buffer for buffer, _ in step.results)
+    if len(step.results) == 1:
+        body.open(f"if {where}:  # one call of the library computes what follows: {step.name}")
+        ((_, order),) = step.results
+        body(f"{made} = {_turned(step.call.format(**operands) + back, order)}")
+    else:
+        body(f"# One call of the library computes what follows: {step.name}.")
+        body.lines += folded(f"{'    ' * body.depth}if {where}:")
+        body.depth += 1
+        body.lines += folded(f"{'    ' * body.depth}{made} = {step.call.format(**operands)}")
+        for buffer, order in step.results:
+            if (turned := _turned(f"{buffer}{back}", order)) != buffer:
+                body(f"{buffer} = {turned}")
     body.close()
+
+
+def _batched(step: Call) -> tuple[str, str]:
+    """What makes batches of an operand the two axes that the call knows, and of a result the batches again."""
+    ranks = len(step.batch)
+    if step.flat and ranks > 1:
+        return f".flatten(0, {ranks - 1})[:, None]", f"[:, 0].unflatten(0, ({', '.join(sized(x) for x in step.batch)}))"
+    if step.flat and ranks == 1:
+        return "[:, None]", "[:, 0]"
+    if ranks > 2:
+        return f".flatten(0, {ranks - 2})", f".unflatten(0, ({', '.join(sized(x) for x in step.batch[:-1])}))"
+    none = ranks == 2
+    return ("", "") if none else (f"[{', '.join(['None'] * (2 - ranks))}]", f"[{', '.join(['0'] * (2 - ranks))}]")
+
+
+def _turned(text: str, order: tuple[int, ...]) -> str:
+    return text if order == tuple(sorted(order)) else f"{text}.permute({', '.join(map(str, order))})"
 
 
 def _view(module: Module, step: Runs, body: Writer) -> None:

@@ -133,8 +133,8 @@ def _step(step: Step, names: Mapping[str, str], sizes: Mapping[str, str]) -> Ste
 
 def _leaf(step: Leaf, names: Mapping[str, str], sizes: Mapping[str, str]) -> Leaf:
     match step:
-        case Contract(out, operands):
-            return replace(step, out=names[out], operands=tuple((names[key], axes) for key, axes in operands))
+        case Contract() | Kernel():
+            return _own(step, names)
         case Concat(out, parts):
             return replace(step, out=names[out], parts=tuple(names[key] for key in parts))
         case Pick(out, operand):
@@ -147,12 +147,18 @@ def _leaf(step: Leaf, names: Mapping[str, str], sizes: Mapping[str, str]) -> Lea
             return replace(step, out=names[out], names=named, operands=tuple((names[key], axes) for key, axes in operands))
         case Runs(kernel, operand):
             return replace(step, kernel=_kernel(kernel, names), operand=names[operand], count=sizes[step.count])
-        case Call(kernel):
+        case Call(steps):
+            inner = tuple(_own(s, names) for s in steps)
             given = tuple((key, names[buffer], order) for key, buffer, order in step.operands)
-            batch = tuple(_sized(x, sizes) for x in step.batch)
-            return replace(step, kernel=_kernel(kernel, names), operands=given, batch=batch)
-        case Kernel():
-            return _kernel(step, names)
+            made = tuple((names[buffer], order) for buffer, order in step.results)
+            batch, asked = _sized(step.batch, sizes), tuple((name, _sized(x, sizes)) for name, x in step.sizes)
+            return replace(step, steps=inner, operands=given, results=made, batch=batch, sizes=asked)
+
+
+def _own(step: Contract | Kernel, names: Mapping[str, str]) -> Contract | Kernel:
+    if isinstance(step, Kernel):
+        return _kernel(step, names)
+    return replace(step, out=names[step.out], operands=tuple((names[key], axes) for key, axes in step.operands))
 
 
 def _kernel(kernel: Kernel, names: Mapping[str, str]) -> Kernel:

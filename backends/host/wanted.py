@@ -66,8 +66,10 @@ def _made(one: Step) -> set[str]:
     match one:
         case Kernel():
             return {store.buffer for store in one.stores}
-        case Runs(kernel) | Call(kernel):
+        case Runs(kernel):
             return _made(kernel) | {kernel.name}
+        case Call(steps, kernel=kernel):
+            return {kernel.name}.union(*map(_made, steps))
         case Choose(_, options):
             return {key for option in options for inner in option.steps for key in _made(inner)}
         case Repeat():

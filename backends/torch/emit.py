@@ -32,7 +32,8 @@ class _Torch:
 
     def types(self, module: Module) -> list[str]:
         """The element types that the kernels compute in."""
-        kernels = [s.kernel if isinstance(s, Call) else s for s in leaves(module.steps) if isinstance(s, Call | Kernel)]
+        kernels = [s for step in leaves(module.steps) for s in (step.steps if isinstance(step, Call) else (step,))
+                   if isinstance(s, Kernel)]
         tiled = [k for k in kernels if k.grid is not None or k.stream is not None]
         loose = any(isinstance(let.op, Dot) and let.op.loose for k in tiled for let in k.lets)
         wide = "wide = torch.float64 if dtype == torch.float64 else torch.float32"

@@ -9,21 +9,14 @@ from functools import reduce
 from einc.indices import Extent, IndexSet, number
 from einc.plan import (
     Buffer,
-    Call,
     Choose,
-    Concat,
-    Contract,
-    Grouped,
-    Kernel,
     Leaf,
-    Load,
     Module,
     Option,
-    Pick,
     Repeat,
-    Runs,
-    Segment,
     Step,
+    makes,
+    takes,
 )
 from einc.planning.cost import BALANCE
 
@@ -76,51 +69,29 @@ def _joined(cuts: list[Cut]) -> tuple[Step, ...]:
     """What all have in common before, the choice, and what all have in common after."""
     common = [s for s in cuts[0].steps if all(s in c.steps for c in cuts)]
     before: list[Leaf] = []
-    local = {name for c in cuts for s in c.steps for name in _makes(s)}
+    local = {name for c in cuts for s in c.steps for name in makes(s)}
     for step in common:
-        if _takes(step) & local <= {name for s in before for name in _makes(s)}:
+        if takes(step) & local <= {name for s in before for name in makes(s)}:
             before.append(step)
     after: list[Leaf] = []
     for step in reversed(common):
         others = (s for c in cuts for s in c.steps if s not in before and s not in after)
-        if step not in before and not any(_makes(step) & _takes(s) for s in others):
+        if step not in before and not any(makes(step) & takes(s) for s in others):
             after.insert(0, step)
     kept = [[s for s in c.steps if s not in before and s not in after] for c in cuts]
-    shared = set.intersection(*({n for s in steps for n in _makes(s)} for steps in kept))
+    shared = set.intersection(*({n for s in steps for n in makes(s)} for steps in kept))
     options = tuple(Option(_label(steps, shared), tuple(map(_priced, steps)), tuple(steps)) for steps in kept)
     return *before, Choose(BALANCE, options), *after
 
 
-def _makes(step: Leaf) -> frozenset[str]:
-    return frozenset(s.buffer for s in step.stores) if isinstance(step, Kernel) else frozenset({step.out})
-
-
-def _takes(step: Leaf) -> frozenset[str]:
-    match step:
-        case Contract(_, operands):
-            return frozenset(name for name, _ in operands)
-        case Concat(_, parts):
-            return frozenset(parts)
-        case Runs(_, operand) | Pick(_, operand):
-            return frozenset({operand})
-        case Grouped():
-            return frozenset({step.names, step.matrix[0], *(name for name, _ in step.operands)})
-        case Segment(_, _, names, _, operands):
-            return frozenset({*(ids for ids, _, _ in names), *(name for name, _ in operands)})
-        case Call(kernel):
-            return _takes(kernel)
-        case Kernel():
-            return frozenset(let.op.buffer for let in step.lets if isinstance(let.op, Load))
-
-
 def _label(steps: Iterable[Leaf], shared: set[str]) -> str:
     """What this way stores and another does not."""
-    own = [name for s in steps for name in sorted(_makes(s)) if name not in shared]
+    own = [name for s in steps for name in sorted(makes(s)) if name not in shared]
     return f"through {', '.join(own)}" if own else "at once"
 
 
 def _priced(step: Leaf) -> tuple[str, Extent, Extent]:
-    return ", ".join(sorted(_makes(step))), leading(step.cost.flops), leading(step.cost.read + step.cost.written)
+    return ", ".join(sorted(makes(step))), leading(step.cost.flops), leading(step.cost.read + step.cost.written)
 
 
 def leading(extent: Extent) -> Extent:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from einc.choices import PLAIN, Choices
-from einc.indices import OPEN, PLACES, Index, IndexSet, number
+from einc.indices import PLACES, Index, IndexSet, number
 from einc.plan import (
     Axis,
     Before,
@@ -22,20 +22,20 @@ from einc.plan import (
     Runs,
     Store,
     arguments,
+    makes,
 )
 from einc.planning.associate import Candidate, as_written, associate, samples
 from einc.planning.base_two import in_base_two
 from einc.planning.choose import Cut, chosen
-from einc.planning.chunks import chunked
 from einc.planning.contract import contraction
 from einc.planning.cost import lets_cost, nominal, points, size_of
 from einc.planning.ends import Tile
-from einc.planning.fills import surely_finite
 from einc.planning.fuse import Group, groups
 from einc.planning.grouped import grouped, pick, with_matrices
-from einc.planning.library import called
+from einc.planning.library import called, gathered
 from einc.planning.loose import loosened
 from einc.planning.nested import with_rows
+from einc.planning.onepass import one_pass, tiled
 from einc.planning.passes import Streamed
 from einc.planning.prefix import alone
 from einc.planning.ranges import reach
@@ -43,16 +43,14 @@ from einc.planning.repeated import repeated
 from einc.planning.runs import Run, paired, shared
 from einc.planning.scans import Scanning, exactly
 from einc.planning.segments import segment, with_segments
-from einc.planning.shares import early, nested, shares
+from einc.planning.shares import early, nested
 from einc.planning.signs import told
 from einc.planning.storage import buffers_of, indices_of, lengths_of, sets_of, sizes_of, with_parts, without_copies
-from einc.planning.stream import stream
 from einc.planning.tallies import tallied
 from einc.planning.virtual import peeled
 from einc.show import equation_text
-from einc.simplify import factors, picked
+from einc.simplify import picked
 from einc.terms import (
-    TRUE,
     Apply,
     Equation,
     Fold,
@@ -64,7 +62,6 @@ from einc.terms import (
     Term,
     both,
     conjuncts,
-    free_indices,
     reads,
     slot_of,
     transform,
@@ -125,18 +122,17 @@ def _cut_up(candidate: Candidate, choices: Choices) -> Cut:
     keys: list[tuple[str, IndexSet]] = []
     stored = set(buffers)
     made = groups(program, choices.ordered)
-    runs = shared(made, [_tiled(g) for g in made], buffers)
+    runs = shared(made, [tiled(g) for g in made], buffers)
     for run in runs.values():
         buffers[run.target] = _along_runs(buffers[run.target], run)
     whole = _Whole(program, equations, buffers, keys, runs, choices)
     for group in made:
         step = _alone(program, group, buffers, candidate.sizes) or _step(whole, group, _kept(program, group, made))
         steps.append(step)
-        kept = {s.buffer for s in step.stores} if isinstance(step, Kernel) else {step.out}
-        stored -= {e.target for e in group.equations} - kept
+        stored -= {e.target for e in group.equations} - makes(step)
     stored -= {e.target for e in program.equations} - {e.target for g in made for e in g.equations}  # a scaled sum is one
-    left = without_copies(program, steps, buffers)
-    stored -= {s.name for s in steps if isinstance(s, Kernel) and s not in left}
+    left = gathered(without_copies(program, steps, buffers), frozenset(key for _, key in program.outputs))
+    stored -= {s.name for s in steps if isinstance(s, Kernel)} - frozenset[str]().union(*map(makes, left))
     return Cut(tuple(left), {k: v for k, v in buffers.items() if k in stored}, tuple(keys))
 
 
@@ -172,7 +168,7 @@ def _step(whole: _Whole, group: Group, kept: frozenset[str]) -> Leaf:
     kernel = _kernel(whole, group, kept)
     if only.target in runs:
         return _view(kernel, runs[only.target], only)
-    return called(whole.choices, kernel, group, kept, buffers, runs)
+    return called(whole.choices, kernel, group, kept, whole.program, buffers, runs)
 
 
 def _view(kernel: Kernel, run: Run, equation: Equation) -> Runs:
@@ -187,14 +183,9 @@ def _along_runs(buffer: Buffer, run: Run) -> Buffer:
     return replace(buffer, sets=tuple(each.set if n == run.axis else s for n, s in enumerate(buffer.sets)))
 
 
-def _tiled(group: Group) -> bool:
-    runs_on = alone(group.equations)
-    return bool(group.virtual) or group.along is not None or any(_cut(e) for e in group.equations if e.target not in runs_on)
-
-
 def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
     program, buffers, runs = whole.program, whole.buffers, whole.runs
-    cut = _tiled(group)
+    cut = tiled(group)
     passed, texts = _passed(whole, group, kept)
     made = frozenset([*(e.target for e in passed.equations), *passed.before]) - {e.target for e in group.equations}
     prefixes, chunks = alone(group.equations) if not cut else {}, passed.chunks
@@ -265,14 +256,8 @@ def _kept(program: NormalProgram, group: Group, made: list[Group]) -> frozenset[
 
 def _passed(whole: _Whole, group: Group, kept: frozenset[str]) -> tuple[Streamed, dict[str, str]]:
     """The equations of the pass that the group makes, and their texts."""
-    program, runs, choices = whole.program, whole.runs, whole.choices
-    passed, taken = Streamed(group.equations, None, ()), frozenset(program.tensors)
-    if group.along is None and _tiled(group):  # in tiles that carry a state, or in one pass over what is folded
-        shared = shares(group.equations, kept, program.tensors, choices.ordered)
-        inside = None if shared or _infinite(program, group) else chunked(group.equations, group.virtual, taken)
-        made = shared.passed if shared else group.equations
-        passed = inside or stream(made, group.virtual, kept | shared.rows if shared else kept, taken)
-        passed = shared.joined(passed) if shared else passed
+    program, runs = whole.program, whole.runs
+    passed = one_pass(program, group, kept, whole.choices.ordered)
     passed = replace(passed, equations=tuple(map(_told, passed.equations)))
     texts = _texts(program, passed)
     passed = exactly(passed) if passed.chunks else in_base_two(passed, group.virtual, kept)
@@ -285,23 +270,6 @@ def _told(equation: Equation) -> Equation:
     """The equation without what it says of signs: that has been heard."""
     return replace(equation, body=transform(
         equation.body, lambda t: t.args[0] if isinstance(t, Apply) and t.op == "nonpositive" else t))
-
-
-def _infinite(program: NormalProgram, group: Group) -> bool:
-    """Whether a stored factor outside a sum may be infinite in a row without a point: it must not meet the sum's 0."""
-    mine = {e.target for e in group.equations}
-    others = {e.target: e for e in program.equations if e.target not in mine}
-    sums = [e.body for e in group.equations if isinstance(e.body, Fold) and e.body.op == "sum"]
-    outer = [f for fold in sums for f in factors(fold.body) if not free_indices(f) & set(fold.bound)]
-    return not all(surely_finite(f, others) for f in outer)
-
-
-def _cut(equation: Equation) -> bool:
-    """A fold of stored values over an open index whose domain depends on the result's indices: its mask is worth tiling."""
-    body = equation.body
-    if not isinstance(body, Fold) or body.domain == TRUE:
-        return False
-    return any(b.set.cls in OPEN for b in body.bound) and bool(free_indices(body.domain) - set(body.bound))
 
 
 def _texts(program: NormalProgram, passed: Streamed) -> dict[str, str]:

@@ -158,8 +158,10 @@ def _leaf(step: Leaf, made: Set[str]) -> Leaf:
     match step:
         case Kernel():
             return _kernel(step, made)
-        case Call(kernel) | Runs(kernel):
+        case Runs(kernel):
             return replace(step, kernel=_kernel(kernel, made))
+        case Call(steps):
+            return replace(step, steps=tuple(_kernel(s, made) if isinstance(s, Kernel) else s for s in steps))
     return step
 
 

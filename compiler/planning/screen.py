@@ -153,9 +153,11 @@ def _row(name: str, step: Leaf) -> _Row:
             return _Row((name, "view", step.out, operand), cost, (f"by {step.count}; a copy unless {step.onto} divides {step.of}",))
         case Concat(out, parts):
             return _Row((name, "concat", out, _names(parts)), cost)
-        case Call(kernel, library, call, where):
+        case Call(steps, library, call, where):
             called = f"{call.split('(')[0]} where {where} ({library}); else"
-            return _Row((name, "call", step.out, _names(b for _, b, _ in step.operands)), cost, (called, *_pass(kernel)))
+            results, operands_ = _names(b for b, _ in step.results), _names(b for _, b, _ in step.operands)
+            own = (line for s in steps for line in (_pass(s) if isinstance(s, Kernel) else (f"contract {s.out}",)))
+            return _Row((name, "call", results, operands_), cost, (called, *own))
         case Kernel():
             given = (let.op.buffer for let in step.lets if isinstance(let.op, Load))
             return _Row((name, "kernel", _names(s.buffer for s in step.stores), _names(given)), cost, _pass(step))

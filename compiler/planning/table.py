@@ -5,7 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from einc.indices import Extent, number
-from einc.plan import Call, Choose, Concat, Contract, Grouped, Kernel, Leaf, Module, Pick, Repeat, Runs, Segment, Step, leaves
+from einc.plan import (
+    Call,
+    Choose,
+    Concat,
+    Contract,
+    Grouped,
+    Kernel,
+    Leaf,
+    Module,
+    Pick,
+    Repeat,
+    Runs,
+    Segment,
+    Step,
+    leaves,
+    makes,
+)
 from einc.planning.choose import price
 from einc.planning.cost import size_of
 
@@ -54,7 +70,7 @@ def _memory(module: Module, known: Mapping[str, int]) -> list[str]:
 
 def _written(steps: tuple[Leaf, ...]) -> frozenset[str]:
     """The buffers that steps write."""
-    return frozenset(name for s in steps for name in ([x.buffer for x in s.stores] if isinstance(s, Kernel) else [s.out]))
+    return frozenset[str]().union(*map(makes, steps))
 
 
 def _block(step: Step, known: Mapping[str, int]) -> list[str]:
@@ -132,9 +148,9 @@ def _title(step: Leaf) -> str:
             return f"contract {out} from {', '.join(name for name, _ in operands)}"
         case Runs(_, operand):
             return f"view {step.out} of {operand} by {step.count}; a copy where {step.onto} does not divide {step.of}"
-        case Call(kernel, name, call, where):
-            given = ", ".join(buffer for _, buffer, _ in step.operands)
-            return f"call {name} of {given} for {step.out} where {where}: {call}; else {_title(kernel)}"
+        case Call(steps, name, call, where):
+            given, made = (", ".join(buffer for _, buffer, *_ in x) for x in (step.operands, [("", *r) for r in step.results]))
+            return f"call {name} of {given} for {made} where {where}: {call}; else {'; '.join(map(_title, steps))}"
         case Pick(out, operand, _, _, count, set_):
             return f"pick {out} from {operand}: {count} of {set_.extent}"
         case Grouped(out, _, ids, _, operands, (matrix, _)):
@@ -162,8 +178,8 @@ def _title(step: Leaf) -> str:
 
 def _texts(step: Leaf) -> tuple[str, ...]:
     match step:
-        case Call(kernel):
-            return _texts(kernel)
+        case Call(steps):
+            return tuple(text for inner in steps for text in _texts(inner))
         case Kernel():
             return (*step.texts, *step.notes)
     return (step.text,)
