@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from einc.backends.host.contractions import speaks_wide
 from einc.backends.host.gradient import write_gradient
 from einc.backends.host.module import Page, write
+from einc.backends.torch import powers
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.helpers import HELPERS
 from einc.backends.torch.passing import in_tiles
@@ -28,7 +29,7 @@ class _Torch:
 
     needs = "torch alone"
     imports: tuple[str, ...] = ("import torch",)
-    helpers: Mapping[str, str] = HELPERS
+    helpers: Mapping[str, str] = {**HELPERS, **powers.HELPERS}
 
     def types(self, module: Module) -> list[str]:
         """The element types that the kernels compute in."""

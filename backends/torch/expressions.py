@@ -16,6 +16,7 @@ from einc.backends.host.code import (
 )
 from einc.backends.host.scalars import number_text, quotient, scalar, scalar_map
 from einc.backends.torch.bounds import Numbers
+from einc.backends.torch.powers import is_far
 from einc.backends.torch.products import Multiplier
 from einc.backends.torch.running import Runner
 from einc.backends.torch.stacked import Stacker
@@ -45,11 +46,7 @@ _OPPOSITE = {"le": ">", "lt": ">=", "eq": "!=", "ne": "=="}
 
 
 _IN_PLACE = frozenset({"add", "sub", "mul", "div", "exp", "exp2", "neg", "tanh", "sqrt", "abs", "log", "cos", "sin", "erf"})
-
-
 _FUNCTIONS = frozenset({"exp", "exp2", "log", "sqrt", "sin", "cos", "tanh", "erf", "abs", "floor", "ceil"})
-
-
 _REDUCTIONS = {"max": "amax", "min": "amin", "prod": "prod"}
 
 
@@ -253,6 +250,9 @@ class Scribe(Multiplier, Runner, Stacker, Tallier):
             return None
         text = codes[first].at(ATOM)
         rest = [c for n, c in enumerate(codes) if n != first]
+        if not rest and is_far(let, self.lets, self.kernel):
+            self.helpers.add("_normal")
+            text = f"_normal({codes[first].text})"
         if not rest:
             return Code(f"{text}.{op}_()", ATOM, True)
         for other in rest:

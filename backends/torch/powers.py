@@ -1,0 +1,35 @@
+"""Powers of two that are too small to be normal numbers: arithmetic on such takes a processor many times as long, so they are 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from einc.plan import Kernel, Let, Map, Place, Select
+
+
+def is_far(let: Let, lets: Mapping[str, Let], kernel: Kernel) -> bool:
+    """Whether a power may be that small over much of a tile: its exponent is arithmetic on the places along the row, as a
+    distance is, and grows with it.
+    """
+    row = kernel.stream.name if kernel.stream is not None else None
+    stack = list(let.op.args) if isinstance(let.op, Map) and let.op.op == "exp2" else []
+    seen = set[str]()
+    while stack:
+        name = stack.pop()
+        op = lets[name].op
+        if op == Place(row or ""):
+            return True
+        if name not in seen and row in lets[name].axes:
+            stack += op.args if isinstance(op, Map) else (op.then,) if isinstance(op, Select) else ()
+        seen.add(name)
+    return False
+
+
+HELPERS = {
+    "_normal": '''
+def _normal(x):
+    """An exponent of two, in place; -inf where the power is no normal number: arithmetic on such takes many times as long."""
+    least = math.log2(torch.finfo(x.dtype).tiny)
+    return torch.threshold_(x, least, -math.inf) if x.device.type == "cpu" else x
+''',
+}
