@@ -379,7 +379,8 @@ class Runs:
 class Call:
     """A call of a library where `where` holds, steps elsewhere: a kernel, before it what it alone reads. Operands are
     (parameter, buffer, order of its axes), results (buffer, the axes of the buffer as those of the result); all have the
-    `batch` in front, as one axis if it is `flat`. `sizes` are those that `where` speaks of.
+    `batch` in front, as one axis if it is `flat`. `sizes` are those that `where` speaks of, `scales` are numbers by which
+    results are to be multiplied.
     """
 
     steps: tuple[Contract | Kernel, ...]
@@ -390,6 +391,7 @@ class Call:
     batch: tuple[Extent, ...]
     results: tuple[tuple[str, tuple[int, ...]], ...]
     sizes: tuple[tuple[str, Extent], ...] = ()
+    scales: tuple[tuple[str, Term], ...] = ()
     flat: bool = False
 
     @property

@@ -85,6 +85,10 @@ def halves(text: str, **options: bool) -> list[list[str]]:
 WHOLE = {name: text for name, text in SAME.items() if name != "shared heads"}
 
 
+EVERYWHERE = HEAD.replace("mask L_{n h t s} : s ≤ t", "index u : time(S)\ninput X_{n h u}^d, Z_{n h u}^d\nmask M_{n h t u} : all")
+EVERYWHERE += "M_{n h t u} = 1/√D Q_{n h t}^k X_{n h u k}\noutput Y_{n h t}^d = Σ_u softmax_u(M_{n h t u}) Z_{n h u}^d"
+
+
 @pytest.mark.parametrize("spelling", WHOLE)
 def test_both_halves_in_every_spelling(spelling: str) -> None:
     assert halves(WHOLE[spelling]) == [["library/causal"], ["library/causal"]]
@@ -139,3 +143,34 @@ def test_gradients_are_those_of_float64(spelling: str, laid: str, shape: tuple[i
 @cache
 def _compiled(text: str) -> Compiled:
     return einc.compile(HEAD + text, grad=True)
+
+
+def test_a_gradient_over_other_positions() -> None:
+    torch.manual_seed(5)
+    module = einc.compile(EVERYWHERE, grad=True)
+    assert isinstance(module.plan, Gradient)
+    assert [step.name for step in leaves(module.plan.backward.steps) if isinstance(step, Call)] == ["library/full"]
+    for many in (5, 0):
+        given = {name: torch.randn(2, 3, n, 4).requires_grad_() for name, n in {"Q": 7, "X": many, "Z": many}.items()}
+        wide = {name: x.detach().double().requires_grad_() for name, x in given.items()}
+        found, exact = (torch.autograd.grad(module(**data).sum(), list(data.values())) for data in (given, wide))
+        for mine, theirs in zip(found, exact, strict=True):
+            torch.testing.assert_close(mine.double(), theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_results_that_differ_by_a_number_are_scaled() -> None:
+    """What follows the gradient of Q takes the scale of the logits to itself."""
+    torch.manual_seed(6)
+    module = einc.compile("gpt2_block", grad=True)
+    assert isinstance(module.plan, Gradient)
+    (call,) = (step for step in leaves(module.plan.backward.steps) if isinstance(step, Call))
+    assert call.scales
+    sizes = {"B": 2, "T": 6, "H": 2, "d_k": 4, "d_model": 8, "d_ff": 16}
+    given = {t.key: torch.randn([int(s.set.extent.at(sizes)) for s in t.slots]) * 0.3 for t in module.plan.forward.inputs}
+    wide = {key: x.double() for key, x in given.items()}
+    found, exact = [], []
+    for data, out in ((given, found), (wide, exact)):
+        leaves_ = {key: x.requires_grad_() for key, x in data.items()}
+        out += torch.autograd.grad(module(**leaves_).square().sum(), list(leaves_.values()))
+    for mine, theirs in zip(found, exact, strict=True):
+        torch.testing.assert_close(mine.double(), theirs, rtol=1e-3, atol=1e-4)

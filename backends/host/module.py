@@ -12,6 +12,7 @@ from einc.backends.host.chosen import grouped, pick
 from einc.backends.host.contractions import contract, stored
 from einc.backends.host.inputs import HELPERS, read_sizes
 from einc.backends.host.naming import Named, entry_name, named, tuple_name
+from einc.backends.host.scalars import scalar
 from einc.backends.host.segments import segment
 from einc.backends.host.shell import write_shell
 from einc.backends.writer import Names, Writer, folded, sized
@@ -346,6 +347,8 @@ def _call(step: Call, body: Writer) -> None:
         for buffer, order in step.results:
             if (turned := _turned(f"{buffer}{back}", order)) != buffer:
                 body(f"{buffer} = {turned}")
+    for buffer, scale in step.scales:
+        body(f"{buffer}.mul_({scalar(scale).text})")
     body.close()
 
 

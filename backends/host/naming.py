@@ -152,7 +152,8 @@ def _leaf(step: Leaf, names: Mapping[str, str], sizes: Mapping[str, str]) -> Lea
             given = tuple((key, names[buffer], order) for key, buffer, order in step.operands)
             made = tuple((names[buffer], order) for buffer, order in step.results)
             batch, asked = _sized(step.batch, sizes), tuple((name, _sized(x, sizes)) for name, x in step.sizes)
-            return replace(step, steps=inner, operands=given, results=made, batch=batch, sizes=asked)
+            scales = tuple((names[buffer], _sized(number, sizes)) for buffer, number in step.scales)
+            return replace(step, steps=inner, operands=given, results=made, batch=batch, sizes=asked, scales=scales)
 
 
 def _own(step: Contract | Kernel, names: Mapping[str, str]) -> Contract | Kernel:

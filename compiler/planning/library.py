@@ -20,7 +20,7 @@ from einc.planning.onepass import one_pass
 from einc.planning.runs import Run
 from einc.planning.storage import buffers_of, with_parts
 from einc.planning.virtual import peeled
-from einc.simplify import factors, product
+from einc.simplify import factors, product, simplify
 from einc.terms import (
     ONE,
     Apply,
@@ -37,6 +37,7 @@ from einc.terms import (
     reads,
     rebuild,
     substitute,
+    transform,
 )
 
 _ORDERS = 3  # arguments of a sum or a product that are tried in every order
@@ -147,6 +148,13 @@ def _numbers(term: Term) -> tuple[tuple[Term, ...], tuple[Term, ...], Term]:
     return (), (), term
 
 
+def _in_front(body: Term) -> tuple[Term, Term]:
+    """The number before a sum, and the sum."""
+    if isinstance(body, Apply) and body.op == "mul" and len(body.args) == 2 and _is_number(body.args[0]):
+        return body.args[0], body.args[1]
+    return ONE, body
+
+
 def _is_number(term: Term) -> bool:
     return not free_indices(term) and not any(True for _ in reads(term))
 
@@ -157,12 +165,13 @@ def _is_number(term: Term) -> bool:
 @dataclass(frozen=True)
 class _Names:
     """What each index and tensor of a row is in the program: a tensor with the slots of its axes, and the letters of the rest.
-    `sizes` are pairs still to be held against each other.
+    `sizes` are pairs still to be held against each other, `scales` the numbers before results that are the same but for these.
     """
 
     indices: Mapping[Index, Index] = field(default_factory=dict)
     tensors: Mapping[str, tuple[str, tuple[int, ...], tuple[Term, ...]]] = field(default_factory=dict)
     results: Mapping[str, tuple[str, tuple[int, ...], tuple[Index, ...]]] = field(default_factory=dict)
+    scales: tuple[tuple[str, Term, Term], ...] = ()
     sizes: frozenset[tuple[Extent, Extent]] = frozenset()
 
     def index(self, a: Index, b: Index) -> _Names | None:
@@ -250,7 +259,10 @@ def _same(found: Row, theirs: Mapping[str, Equation], others: Mapping[str, Equat
             return
         (x, y), *rest = pairs
         a, b = mine[x], theirs[y]
-        for made in sides.every([(a.domain, b.domain), (a.body, b.body)], replace(names, indices={})):
+        (number, core), (number2, core2) = _in_front(a.body), _in_front(b.body)
+        for made in sides.every([(a.domain, b.domain), (core, core2)], replace(names, indices={})):
+            same = next(sides.term(number, number2, made), None)
+            made = same or replace(made, scales=(*made.scales, (y, number, number2)))
             letters = [made.indices.get(i) for i in a.indices]
             if all(isinstance(axis, Position) for axis in b.axes) and all(i in b.indices for i in letters):
                 order = tuple(b.indices.index(i) for i in letters if i is not None)
@@ -305,8 +317,13 @@ def _call(found: Row, names: _Names, kernel: Kernel, theirs: Mapping[str, Equati
         return None
     flat = found.flat and all(order == tuple(sorted(order)) for _, order in results)
     asked = tuple((name, extent) for name, extent in sorted(sizes.items()) if f"{{{name}}}" in found.where)
+    scales = tuple((y, simplify(Apply("div", (mine, _sized(number, sizes))))) for y, number, mine in names.scales)
     return Call((kernel,), found.name, text, found.where, tuple(operands), tuple(i.set.extent for i in batch), tuple(results),
-                asked, flat)
+                asked, scales, flat)
+
+
+def _sized(number: Term, sizes: Mapping[str, Extent]) -> Term:
+    return transform(number, lambda t: Size(t.extent.put(sizes)) if isinstance(t, Size) else t)
 
 
 def _spoken(found: Row, runs: Mapping[str, Run], batch: tuple[Index, ...]) -> str | None:
