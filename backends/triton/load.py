@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import inspect
 import traceback
 from collections.abc import Callable
 from functools import wraps
@@ -38,21 +38,29 @@ def settle() -> None:
 def load(source: str, entry: str) -> Callable[..., Any]:
     """The function `entry` of an emitted module.
 
-    EincError where Triton is not installed. Calls raise RuntimeError where Triton refuses a kernel, with its equations and
-    the lines at which it stopped.
+    EincError where Triton is not installed. Calls, and gradients, raise RuntimeError where Triton refuses a kernel, with its
+    equations and the lines at which it stopped.
     """
     try:
         function = host.load(source, entry)
     except ModuleNotFoundError as error:
         help_ = Help("`pip install 'triton>=3.6'` on Linux, or compile for the torch back end, which runs anywhere")
         raise EincError([Problem(f"{error.name} is not installed, which these kernels are written in", helps=(help_,))]) from None
+    for name, kernel in inspect.unwrap(function).__globals__.items():
+        if type(kernel).__module__.startswith("triton.") and f"\ndef {name}(\n" in source:
+            kernel.run = _telling(kernel.run, name, source, host.filename(source, entry))
+    return function
 
-    @wraps(function)
-    def told(*positions: Any, **given: Any) -> Any:
+
+def _telling(run: Callable[..., Any], kernel: str, source: str, name: str) -> Callable[..., Any]:
+    """The way a kernel runs, whoever starts it: a function, the gradient of one, a class."""
+
+    @wraps(run)
+    def told(*values: Any, **named: Any) -> Any:
         try:
-            return function(*positions, **given)
+            return run(*values, **named)
         except Exception as error:
-            text = _told(error, source, host.filename(source, entry))
+            text = None if named.get("warmup") else _told(error, kernel, source, name)
             if text is None:
                 raise
             raise RuntimeError(text) from error
@@ -60,7 +68,7 @@ def load(source: str, entry: str) -> Callable[..., Any]:
     return told
 
 
-def _told(error: BaseException, source: str, name: str) -> str | None:
+def _told(error: BaseException, kernel: str, source: str, name: str) -> str | None:
     """The kernel, its equations, and its lines around the failure; None for errors that are not Triton's."""
     chain = [error]
     while (cause := chain[-1].__cause__) is not None:
@@ -68,30 +76,17 @@ def _told(error: BaseException, source: str, name: str) -> str | None:
     if not any(type(e).__module__.startswith("triton") for e in chain):
         return None
     lines = source.splitlines()
-    frames = [frame for e in chain for frame in traceback.extract_tb(e.__traceback__) if frame.filename == name]
-    called = next((frame for frame in frames if _launched(lines, frame.lineno or 0)), None)
-    kernel = _launched(lines, called.lineno or 0) if called is not None else ""
-    start = next((n for n, line in enumerate(lines) if line.startswith(f"def {kernel}(")), 0) if kernel else 0
+    start = next(n for n, line in enumerate(lines) if line.startswith(f"def {kernel}("))
     node = next((n for e in chain if (n := getattr(getattr(e, "node", None), "lineno", None))), None)
-    inner = [frame.lineno or 0 for frame in frames if (frame.lineno or 0) > start + 1]
+    frames = (frame for e in chain for frame in traceback.extract_tb(e.__traceback__) if frame.filename == name)
+    inner = [line for frame in frames if (line := frame.lineno or 0) > start + 1]
     at = start - 1 + node if node is not None else inner[-1] - 1 if inner else None  # Triton counts from the decorator
     reason = str(chain[-1]).strip().splitlines()
-    out = [f"the kernel {kernel or 'of this module'} failed: {reason[-1] if reason else type(chain[-1]).__name__}"]
-    out += _equations(lines, start) if kernel else []
+    out = [f"the kernel {kernel} failed: {reason[-1] if reason else type(chain[-1]).__name__}", *_equations(lines, start)]
     if at is not None:
         shown = range(max(start, at - _AROUND), min(len(lines), at + _AROUND + 1))
         out += ["the lines:", *(f"{'>' if n == at else ' '} {n + 1:5} {lines[n]}" for n in shown)]
     return "\n".join(out)
-
-
-def _launched(lines: list[str], number: int) -> str:
-    """The kernel that the statement at a line of the host starts."""
-    for line in reversed(lines[max(0, number - 12) : number]):
-        if match := re.match(r"\s+(_\w+)\[\(.*\)\]\(", line):
-            return match[1]
-        if line.startswith("def "):
-            return ""
-    return ""
 
 
 def _equations(lines: list[str], start: int) -> list[str]:
