@@ -11,9 +11,9 @@ from einc.backends.host.lets import masks_only, uses
 from einc.backends.triton.arguments import Arguments
 from einc.backends.triton.bounds import Numbers
 from einc.backends.triton.layout import Layout, layout
-from einc.backends.triton.loads import extent_text
+from einc.backends.triton.loads import CUT, SPLIT, extent_text
 from einc.backends.triton.merging import shared
-from einc.backends.triton.passes import SPLIT, Passer
+from einc.backends.triton.passes import Passer
 from einc.backends.triton.stages import Stages, stages
 from einc.backends.triton.tallies import Tallier
 from einc.backends.writer import Writer, identifier
@@ -152,7 +152,7 @@ class _Kernel(Passer):
     def lets(self, lets: tuple[Let, ...], ends: frozenset[str] = frozenset()) -> None:
         """A statement for each let that is a fold, has a name of its own or is used more than once."""
         names = {let.name for let in lets}
-        masking = masks_only(self.kernel) if self.scribe.when == SPLIT else set()
+        masking = masks_only(self.kernel) if self.scribe.when in (SPLIT, CUT) else set()
         for let in lets:
             if let.name in self.scribe.variables or self.given.is_number(let.name) or isinstance(let.op, Place | Before):
                 continue
@@ -169,12 +169,18 @@ class _Kernel(Passer):
                 self.merge(let)
             elif isinstance(let.op, Dot | Reduce):
                 self.scribe.put(let, self._wanted(let))
-            elif isinstance(let.op, Select) and let.op.cut is not None and self.scribe.when == SPLIT and self._passes(let):
+            elif isinstance(let.op, Select) and self._cuts(let, let.op):
                 self._masked(let, let.op)
             elif (let.kind in ("truth", "integer") and len(self.scribe.value(let.name).text) < 80) or self._inline(let, names):
                 continue
             else:
                 self._statement(let, self.scribe.value(let.name))
+
+    def _cuts(self, let: Let, op: Select) -> bool:
+        """Whether a selection is one that whole tiles do without; what is asked of a tile as it runs keeps its dimensions."""
+        if op.cut is None or not self._passes(let):
+            return False
+        return self.scribe.when == SPLIT or (self.scribe.when == CUT and self.scribe.shape(op.then) == self.scribe.shape(let.name))
 
     def _passes(self, let: Let) -> bool:
         return any(d.role == "passed" for d in self.scribe.shape(let.name))
@@ -213,7 +219,7 @@ class _Kernel(Passer):
             name = self.fresh("x" if let.name.startswith("_") else let.name.removesuffix("_masked"))
             self.body(f"{name} = {then.text}")
         kept, loaded = dict(scribe.variables), dict(scribe.loaded)
-        self.body.open(f"if {SPLIT}:  # the domain cuts this tile")
+        self.body.open(f"if {scribe.when}:  # the domain cuts this tile")
         self.body(f"{name} = tl.where({scribe.condition(op, shape).text}, {name}, {scribe.otherwise(let, op)})")
         self.body.close()
         scribe.variables, scribe.loaded = kept, loaded

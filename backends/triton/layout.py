@@ -66,7 +66,8 @@ def layout(kernel: Kernel) -> Layout:
     heavy = [let for let in folds if product(kernel, let)] or folds
     common = [a for a in free if all(a in let.axes for let in heavy)]
     rows = _rows(kernel, common, grid)
-    lacked = [a for a in common if any(a not in s for let in heavy for s in _operands(kernel, let)) and _products(kernel)]
+    flat = all(set(let.axes) <= {*common} for let in _products(kernel))  # a pass beside rows and columns would be a third dimension
+    lacked = [a for a in common if flat and any(a not in s for let in heavy for s in _operands(kernel, let)) and _products(kernel)]
     columns = () if kernel.merged else tuple(a for a in free if a not in rows and (a not in common or a in lacked))
     taken = {*rows, *passed, *columns, *same}
     programs = tuple(a for a in common if a not in taken)

@@ -12,6 +12,7 @@ from einc.backends.writer import Writer, identifier, sized
 from einc.plan import Along, Computed, Kernel, Let, Load, Module, Packed, Store, Subscript, Within
 
 Shape = tuple[Dim, ...]
+SPLIT, CUT = "phase != 1", "cut"  # which tiles of a pass are masked: known to the compiler, or asked of each as it runs
 _ELEMENTS = {"integer": "tl.int64", "exact": "tl.float64", "wide": "WIDE"}
 
 
@@ -41,7 +42,7 @@ class Reader:
     inside: dict[str, str] = field(default_factory=dict)  # dimension -> the mask of its places
     start: str = ""  # where the tile of the passed axis begins
     shift: dict[str, str] = field(default_factory=dict)  # axis -> how far it stands from the passed one
-    when: str = ""  # in a pass: the tiles that are masked, as a condition known to the compiler
+    when: str = ""  # in a pass: the tiles that are masked, as a condition
     mark: tuple[int, int] | None = None  # the line, and its depth, before the loops of a pass
     hoisted: dict[str, str] = field(default_factory=dict)  # text -> its name there
     tile: str = ""  # which tile of the rows the program has
@@ -90,13 +91,14 @@ class Reader:
         known = [d for d in shape if d.role in ("whole", "columns")]
         if not shape:
             return f"tl.load({pointer})"
-        if not moving or (self.when == "True" and not known):
+        sure = self.when in ("True", CUT)
+        if not moving or (sure and not known):
             return f"tl.load({pointer}, mask={self.mask(shape, shape)}, other=0)"
         self.helpers.add("_read")
         cut = (f"{self.extent(d)} % {self.arguments.block(d.name)} != 0 or {self.extent(d)} == 0" for d in known)
         padded = " or ".join(cut) or "False"
         inside = self.mask(tuple(known), shape) if known else self.mask(shape, shape)
-        asked = "True" if len(near) > 1 else self.when
+        asked = "True" if sure or len(near) > 1 else self.when
         return f"_read({pointer}, {self.mask(tuple(near), shape)}, {inside}, {asked}, {padded})"
 
     def extent(self, dim: Dim) -> str:

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 from einc.backends.host.code import Code
 from einc.backends.triton.layout import Dim
-from einc.backends.triton.loads import extent_text
+from einc.backends.triton.loads import CUT, SPLIT, extent_text
 from einc.backends.triton.merging import Merger
 from einc.backends.triton.stages import Pass
 from einc.backends.writer import identifier
 from einc.plan import Axis, Before, Scan
 
-SPLIT = "phase != 1"
 
 
 @dataclass
@@ -100,17 +99,30 @@ class Passer(Merger):
     # tile by tile
 
     def _loops(self, one: Pass, dim: Dim, axis: Axis, low: str, high: str) -> None:
-        """One loop over tiles, or one text for three: cut on the left, whole, cut on the right."""
-        block, start = self.given.block(dim.name), self.fresh(f"{dim.name}_from")
+        """One loop over all tiles: where the domain may cut those on the left each is asked, else whole ones have a loop apart."""
+        start = self.fresh(f"{dim.name}_from")
         cuts = self.numbers.cuts(axis) if self.kernel.stream is not None else None
         if cuts is None or (axis.bound is not None and len(axis.bound.spans) > 1):
             self.scribe.when = "True"
-            self.body.open(f"for {start} in range({low}, {high}, {block}):")
-            self._step(one, dim, start, high)
-            self.body.close()
+            self._loop(one, dim, start, (low, high), high)
             return
         self.split = True
         begins, ends = cuts
+        whole, upto = self._whole(dim, begins, ends, low, high)
+        if begins:
+            self.scribe.when = CUT
+            self._loop(one, dim, start, (low, high), high, f"{CUT} = ({start} < {whole}) | ({start} >= {upto})")
+            return
+        self.body.open("for phase in tl.static_range(1, 3):  # whole tiles, then those that are cut")
+        self.body(f"first = {whole} if phase == 1 else {upto}")
+        self.body(f"last = {upto} if phase == 1 else {high}")
+        self.scribe.when = SPLIT
+        self._loop(one, dim, start, ("first", "last"), high)
+        self.body.close()
+
+    def _whole(self, dim: Dim, begins: list[str], ends: list[str], low: str, high: str) -> tuple[str, str]:
+        """Where the tiles begin that the domain does not cut, and where they end."""
+        block = self.given.block(dim.name)
         whole, upto = (self.fresh(f"{dim.name}_{n}") for n in ("whole", "upto"))
         begin, end = low, high
         for text in begins:
@@ -119,15 +131,13 @@ class Passer(Merger):
             end = f"tl.minimum({end}, {text})"
         self.body(f"{whole} = {low}" if begin == low else f"{whole} = {low} + tl.cdiv({begin} - {low}, {block}) * {block}")
         self.body(f"{upto} = {whole} + tl.maximum({end} - {whole}, 0) // {block} * {block} if SPLIT else {whole}")
-        note = "cut on the left, whole, cut on the right" if begins else "whole tiles, then those that are cut"
-        self.body.open(f"for phase in tl.static_range({0 if begins else 1}, 3):  # {note}")
-        before = (f"{low} if phase == 0 else ", f"tl.minimum({whole}, {high}) if phase == 0 else ") if begins else ("", "")
-        self.body(f"first = {before[0]}{whole} if phase == 1 else {upto}")
-        self.body(f"last = {before[1]}{upto} if phase == 1 else {high}")
-        self.scribe.when = SPLIT
-        self.body.open(f"for {start} in range(first, last, {block}):")
+        return whole, upto
+
+    def _loop(self, one: Pass, dim: Dim, start: str, ends: tuple[str, str], high: str, first: str = "") -> None:
+        self.body.open(f"for {start} in range({ends[0]}, {ends[1]}, {self.given.block(dim.name)}):")
+        if first:
+            self.body(first)
         self._step(one, dim, start, high)
-        self.body.close()
         self.body.close()
 
     def _step(self, one: Pass, dim: Dim, start: str, high: str) -> None:

@@ -10,11 +10,12 @@ request, batch and vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import combinations
 
 from einc.indices import OPEN, PLACES, Index
 from einc.normalise import normalise
 from einc.planning.segments import segmented
-from einc.simplify import picked
+from einc.simplify import factors, picked
 from einc.terms import (
     Equation,
     Fold,
@@ -115,6 +116,7 @@ def _unstored(program: NormalProgram, kept: set[str], lenient: bool) -> frozense
     refused |= {r.tensor for e in program.equations if picked(e) for r in reads(e.body)}
     refused |= {e.target for e in program.equations if picked(e)}
     refused |= {e.target for e in program.equations if _of_a_row(e)}
+    refused |= {r.tensor for e in program.equations if _is_matrix(e) for r in reads(e.body) if len(_placed(free_indices(r))) < 2}
     for equation in program.equations:
         if segmented(equation, program.tensors) is not None:
             refused |= {equation.target, *(r.tensor for term in (equation.body, equation.domain) for r in reads(term))}
@@ -159,6 +161,15 @@ def _is_row(equation: Equation) -> bool:
 def _of_a_row(equation: Equation) -> bool:
     """Whether a value is one number for each row of a pass: it is stored, and no pass stands within another."""
     return _is_row(equation) and bool(_placed(bound_indices(equation.body)))
+
+
+def _is_matrix(equation: Equation) -> bool:
+    """Whether a value is a product of matrices with no open index: what it is made of is no larger than what that is made of."""
+    body = equation.body
+    if not isinstance(body, Fold) or body.op != "sum" or open_of(equation.indices) or not open_of(body.bound):
+        return False
+    sides = [free_indices(f) for f in factors(body.body) if free_indices(f) & open_of(body.bound)]
+    return any(a - b and b - a for a, b in combinations(sides, 2))
 
 
 def _placed(indices: Iterable[Index]) -> set[Index]:
