@@ -11,7 +11,7 @@ from einc.backends.host.lets import masks_only, uses
 from einc.backends.triton.arguments import Arguments
 from einc.backends.triton.bounds import Numbers
 from einc.backends.triton.layout import Layout, layout
-from einc.backends.triton.loads import CUT, SPLIT, extent_text
+from einc.backends.triton.loads import SPLIT, extent_text
 from einc.backends.triton.merging import shared
 from einc.backends.triton.passes import Passer
 from einc.backends.triton.stages import Stages, stages
@@ -152,7 +152,7 @@ class _Kernel(Passer):
     def lets(self, lets: tuple[Let, ...], ends: frozenset[str] = frozenset()) -> None:
         """A statement for each let that is a fold, has a name of its own or is used more than once."""
         names = {let.name for let in lets}
-        masking = masks_only(self.kernel) if self.scribe.when in (SPLIT, CUT) else set()
+        masking = masks_only(self.kernel) if self.scribe.when == SPLIT or self.scribe.asked else set()
         for let in lets:
             if let.name in self.scribe.variables or self.given.is_number(let.name) or isinstance(let.op, Place | Before):
                 continue
@@ -180,7 +180,7 @@ class _Kernel(Passer):
         """Whether a selection is one that whole tiles do without; what is asked of a tile as it runs keeps its dimensions."""
         if op.cut is None or not self._passes(let):
             return False
-        return self.scribe.when == SPLIT or (self.scribe.when == CUT and self.scribe.shape(op.then) == self.scribe.shape(let.name))
+        return self.scribe.when == SPLIT or (self.scribe.asked and self.scribe.shape(op.then) == self.scribe.shape(let.name))
 
     def _passes(self, let: Let) -> bool:
         return any(d.role == "passed" for d in self.scribe.shape(let.name))

@@ -14,7 +14,7 @@ from typing import Literal
 
 from einc.backends.writer import identifier
 from einc.indices import PLACES
-from einc.plan import Along, Dot, Kernel, Let, Load, Reduce, Scan, Store, Tally, arguments
+from einc.plan import Along, Dot, Kernel, Let, Load, Reduce, Scan, Select, Store, Tally, arguments
 
 Role = Literal["rows", "passed", "whole", "columns"]
 
@@ -66,8 +66,9 @@ def layout(kernel: Kernel) -> Layout:
     heavy = [let for let in folds if product(kernel, let)] or folds
     common = [a for a in free if all(a in let.axes for let in heavy)]
     rows = _rows(kernel, common, grid)
-    flat = all(set(let.axes) <= {*common} for let in _products(kernel))  # a pass beside rows and columns would be a third dimension
-    lacked = [a for a in common if flat and any(a not in s for let in heavy for s in _operands(kernel, let)) and _products(kernel)]
+    made = _products(kernel)
+    flat = bool(made) and all(set(let.axes) <= {*common, grid} for let in made)  # else columns would be a third dimension
+    lacked = [a for a in common if flat and any(a not in s for let in heavy for s in _operands(kernel, let))]
     columns = () if kernel.merged else tuple(a for a in free if a not in rows and (a not in common or a in lacked))
     taken = {*rows, *passed, *columns, *same}
     programs = tuple(a for a in common if a not in taken)
@@ -114,15 +115,22 @@ def _name(kernel: Kernel, axes: tuple[str, ...], pack: str) -> str:
 
 def _passed(kernel: Kernel, folds: list[Let], folded: set[str]) -> tuple[str, ...]:
     """The streamed axis; else a folded one of any length: one that a scan runs along, one with a bound, one that is not the
-    depth of matrix products alone. Of several it is a long one, for the others stand in the tile whole."""
+    depth of products of stored matrices alone. Of several it is a long one, for the others stand in the tile whole."""
     if kernel.stream is not None:
         return (kernel.stream.name,)
     for let in folds:
         if isinstance(let.op, Scan):
             return (let.op.axis, let.op.over)
     bounded = [a.name for a in kernel.axes if a.name in folded and a.bound is not None]
-    loose = [a.name for a in kernel.axes if a.name in folded and any(a.name in over(x) and not product(kernel, x) for x in folds)]
+    loose = [a.name for a in kernel.axes if a.name in folded and any(a.name in over(x) and not _deep(kernel, x) for x in folds)]
     return tuple(sorted([*bounded, *loose], key=lambda name: kernel.axis(name).set.cls not in PLACES)[:1])
+
+
+def _deep(kernel: Kernel, let: Let) -> bool:
+    """Whether a let is a product of matrices that are stored, or hold no more than that scaled: a tile may cut its depth."""
+    by = {x.name: x for x in kernel.lets}
+    made = [by[a] for a in let.op.args if set(over(let)) & set(by[a].axes)] if isinstance(let.op, Dot) else []
+    return product(kernel, let) and not any(isinstance(x.op, Select) for x in made)
 
 
 def product(kernel: Kernel, let: Let) -> bool:

@@ -12,7 +12,7 @@ from einc.backends.writer import Writer, identifier, sized
 from einc.plan import Along, Computed, Kernel, Let, Load, Module, Packed, Store, Subscript, Within
 
 Shape = tuple[Dim, ...]
-SPLIT, CUT = "phase != 1", "cut"  # which tiles of a pass are masked: known to the compiler, or asked of each as it runs
+SPLIT = "phase != 1"  # which tiles of a pass are masked, where the text of each kind stands apart
 _ELEMENTS = {"integer": "tl.int64", "exact": "tl.float64", "wide": "WIDE"}
 
 
@@ -43,6 +43,7 @@ class Reader:
     start: str = ""  # where the tile of the passed axis begins
     shift: dict[str, str] = field(default_factory=dict)  # axis -> how far it stands from the passed one
     when: str = ""  # in a pass: the tiles that are masked, as a condition
+    asked: bool = False  # whether that is asked of each tile as the kernel runs, and not known to the compiler
     mark: tuple[int, int] | None = None  # the line, and its depth, before the loops of a pass
     hoisted: dict[str, str] = field(default_factory=dict)  # text -> its name there
     tile: str = ""  # which tile of the rows the program has
@@ -91,7 +92,7 @@ class Reader:
         known = [d for d in shape if d.role in ("whole", "columns")]
         if not shape:
             return f"tl.load({pointer})"
-        sure = self.when in ("True", CUT)
+        sure = self.when == "True" or self.asked
         if not moving or (sure and not known):
             return f"tl.load({pointer}, mask={self.mask(shape, shape)}, other=0)"
         self.helpers.add("_read")

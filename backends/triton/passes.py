@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 from einc.backends.host.code import Code
 from einc.backends.triton.layout import Dim
-from einc.backends.triton.loads import CUT, SPLIT, extent_text
+from einc.backends.triton.loads import SPLIT, extent_text
 from einc.backends.triton.merging import Merger
 from einc.backends.triton.stages import Pass
 from einc.backends.writer import identifier
 from einc.plan import Axis, Before, Scan
-
 
 
 @dataclass
@@ -110,8 +109,9 @@ class Passer(Merger):
         begins, ends = cuts
         whole, upto = self._whole(dim, begins, ends, low, high)
         if begins:
-            self.scribe.when = CUT
-            self._loop(one, dim, start, (low, high), high, f"{CUT} = ({start} < {whole}) | ({start} >= {upto})")
+            self.scribe.when, self.scribe.asked = self.fresh("cut"), True
+            self._loop(one, dim, start, (low, high), high, f"{self.scribe.when} = ({start} < {whole}) | ({start} >= {upto})")
+            self.scribe.asked = False
             return
         self.body.open("for phase in tl.static_range(1, 3):  # whole tiles, then those that are cut")
         self.body(f"first = {whole} if phase == 1 else {upto}")

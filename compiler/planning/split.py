@@ -23,15 +23,16 @@ Equations = Mapping[str, Equation]
 def split(program: NormalProgram, members: list[Equation], virtual: frozenset[str], ordered: bool) -> list[tuple[Equation, ...]]:
     """The members of each kernel; each computes for itself the virtual values that it needs."""
     by: Equations = {e.target: e for e in members}
-    parts: dict[Key, set[str]] = {}
+    parts: dict[tuple[Key, bool], set[str]] = {}
     for target, key in _owners(by, virtual).items():
         if _wide(key) and not isinstance(by[target].body, Fold):  # what finishes a result whose shares are not all there yet
             by = _scaled(program, by, {target}) or by
             key = key if isinstance(by[target].body, Fold) else Key({Index(target, next(iter(key)).set)})
-        parts.setdefault(key, set()).add(target)
+        stays = any(i.set.cls in PLACES for i in by[target].indices)  # a kernel has tiles of a place that all its results keep
+        parts.setdefault((key, stays or _wide(key)), set()).add(target)
     made: list[set[str]] = []
-    for key in sorted(parts, key=_wide):
-        mine = parts[key] & by.keys()
+    for key, stays in sorted(parts, key=lambda part: _wide(part[0])):
+        mine = parts[key, stays] & by.keys()
         for other in made if _wide(key) or ordered else ():
             joined = _joined(program, by, virtual, other, mine, ordered)
             if joined is not None:
