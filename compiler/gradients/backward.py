@@ -15,7 +15,7 @@ from einc.gating import appearance, is_gate
 from einc.gradients.keeping import multiplied, readers, stands_for
 from einc.gradients.places import lettered
 from einc.gradients.scales import Scaled, scaled
-from einc.gradients.sweep import Sweep
+from einc.gradients.sweep import Sweep, plain
 from einc.indices import PLACES
 from einc.normalise import flat, needed
 from einc.simplify import picked, simplify
@@ -37,6 +37,7 @@ from einc.terms import (
     TypedProgram,
     canonical,
     const,
+    free_indices,
     reads,
     slot_of,
     substitute,
@@ -134,7 +135,25 @@ class _Backward:
     def _tidy(self, wanted: Iterable[str]) -> dict[str, Equation]:
         """Sums that are 1 as numbers, and what only has another name by that name."""
         made = (replace(e, body=self._ones(e.body)) for e in needed(self.by, list(wanted)))
-        return {e.target: e for e in _named(made, set(wanted))}
+        return {e.target: e for e in self._narrowed(_named(made, set(wanted)), set(wanted))}
+
+    def _narrowed(self, equations: Iterable[Equation], kept: Set[str]) -> Iterator[Equation]:
+        """The equations, each after what it reads, without axes along which a value is the same everywhere."""
+        places: dict[str, list[int]] = {}
+
+        def read(term: Term) -> Term:
+            if isinstance(term, Read) and term.tensor in places:
+                return Read(term.tensor, tuple(term.subs[n] for n in places[term.tensor]))
+            return term
+
+        for equation in equations:
+            key, body, domain = equation.target, transform(equation.body, read), transform(equation.domain, read)
+            axes, used = equation.axes, free_indices(body) | free_indices(domain)
+            if key not in kept and plain(equation) and not set(equation.indices) <= used and any(True for _ in reads(body)):
+                places[key] = [n for n, i in enumerate(equation.indices) if i in used]
+                self.tensors[key] = replace(self.tensors[key], slots=tuple(self.tensors[key].slots[n] for n in places[key]))
+                axes = tuple(axes[n] for n in places[key])
+            yield Equation(key, axes, domain, body, equation.source)
 
     # values of the forward program
 
