@@ -270,7 +270,8 @@ class _Writer:
             case Position(index) if index in self.labels:
                 return f"({index.name})"
             case Pack(parts) | Part(Pack(parts)):
-                return _row([replace(self, labels=self.within)._slot(p) for p in parts])
+                return _row([f"({p.index.name})" if isinstance(p, Position) and p.index in self.within else self.text(p)
+                             for p in parts])
         return self.text(sub)
 
     def _folding(self, term: Fold) -> str:
