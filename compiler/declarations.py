@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from einc.indices import LAYER, Index, IndexSet
-from einc.terms import Equation, Fold, Join, Position, Program, Size, walk
+from einc.terms import Equation, Fold, Join, Position, Program, Size, Slot, Tensor, walk
 
 _LETTER = re.compile(r"[^\W\d_]+'*")
 _LETTERS = [*"defghijklmnopqrstuvwxyz", *(a + b for a in "defghijklm" for b in "defghijklm")]
@@ -39,6 +40,25 @@ def index_sets(program: Program) -> dict[str, IndexSet]:
 def letters_by_set(program: Program) -> dict[IndexSet, str]:
     """The first letter of every set that is named."""
     return {set_: name for name, set_ in reversed(index_sets(program).items())}
+
+
+def lettered(program: Program, pairs: bool = False) -> dict[str, Tensor]:
+    """The tensors with a letter for each slot that was declared as a pair; with `pairs` those stay whose letters are known."""
+    sets, by = index_sets(program), letters_by_set(program)
+
+    def told(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+        out: list[Slot] = []
+        for slot in slots:
+            parts = tuple(sets.get(name.rstrip("'")) for name in _LETTER.findall(slot.name))
+            if not is_letter(slot.name) and slot.set.cls != LAYER and not (pairs and parts == program.splits.get(slot.set)):
+                name = by[slot.set]
+                while any(x.name == name for x in (*slots, *out)):
+                    name += "'"
+                slot = replace(slot, name=name)
+            out.append(slot)
+        return tuple(out)
+
+    return {key: replace(t, slots=told(t.slots)) for key, t in program.tensors.items()}
 
 
 def free_sizes(program: Program, indices: dict[str, IndexSet]) -> list[str]:

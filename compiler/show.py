@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from einc.declarations import free_sizes, index_sets, is_letter
+from einc.declarations import free_sizes, index_sets, is_letter, lettered
 from einc.indices import LAYER, WITHOUT_NUMBERS, Index, IndexSet, number
 from einc.spelling import GREEK
 from einc.syntax import Statement, SyntaxTree
@@ -62,6 +62,7 @@ def _statement(statement: Statement, depth: int) -> str:
 
 def _program(program: Program, inputs: tuple[Tensor, ...], explicit: bool) -> str:
     indices = index_sets(program)
+    program = replace(program, tensors=lettered(program, pairs=True))
     writer = _Writer(program, frozenset(indices), explicit)
     lines = [f"index {name} : {set_}{writer.structure(indices, set_)}" for name, set_ in indices.items()]
     lines += [f"dim {name}" for name in free_sizes(program, indices)]

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from einc.declarations import lettered
 from einc.gating import appearance, is_gate
 from einc.gradients.keeping import multiplied, readers, stands_for
-from einc.gradients.places import lettered
 from einc.gradients.scales import Scaled, scaled
 from einc.gradients.sweep import Sweep, plain
 from einc.indices import PLACES

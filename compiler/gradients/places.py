@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from einc.declarations import is_letter, letters_by_set
 from einc.domains import linear, proves
 from einc.indices import Extent, Index, IndexSet, number
 from einc.terms import (
@@ -23,7 +22,6 @@ from einc.terms import (
     Pack,
     Part,
     Position,
-    Program,
     Read,
     Size,
     Tensor,
@@ -45,13 +43,6 @@ class Share:
     term: Term
     condition: Term
     letters: tuple[Index, ...]
-
-
-def lettered(program: Program) -> dict[str, Tensor]:
-    """The tensors with a letter for each slot: one that was declared as a pair takes the letter of its set."""
-    by = letters_by_set(program)
-    return {key: replace(t, slots=tuple(s if is_letter(s.name) else replace(s, name=by[s.set]) for s in t.slots))
-            for key, t in program.tensors.items()}
 
 
 def letters_of(tensor: Tensor) -> tuple[Index, ...]:
