@@ -15,10 +15,10 @@ _LETTERS = [*"defghijklmnopqrstuvwxyz", *(a + b for a in "defghijklm" for b in "
 def index_sets(program: Program) -> dict[str, IndexSet]:
     """A letter for every set that the text has to name: those it is written with, and new ones for composites without any."""
     found: dict[str, IndexSet] = {}
-    for slot in (slot for tensor in program.tensors.values() for slot in tensor.slots if slot.set.cls != LAYER):
-        names = _LETTER.findall(slot.name)  # of a pair those of its parts
-        for name, set_ in zip(names, [slot.set] if is_letter(slot.name) else program.splits.get(slot.set, ()), strict=False):
-            found.setdefault(name.rstrip("'"), set_)
+    slots = [slot for tensor in program.tensors.values() for slot in tensor.slots if slot.set.cls != LAYER]
+    for slot in slots:
+        if is_letter(slot.name):
+            found.setdefault(slot.name.rstrip("'"), slot.set)
     for recur in program.recurs:
         equations = (*recur.starts, *recur.inside, *recur.updates)
         for index in (*recur.fixed, recur.index, *(i for e in equations for i in _mentioned(e))):
@@ -29,9 +29,12 @@ def index_sets(program: Program) -> dict[str, IndexSet]:
     for parts in program.sums.values():
         for part in parts:
             found.setdefault(part.name, part.set)
-    pairs = [slot.set for tensor in program.tensors.values() for slot in tensor.slots if not is_letter(slot.name)]
+    pairs = [slot for slot in slots if not is_letter(slot.name)]
+    for slot in pairs:
+        for name, set_ in zip(_LETTER.findall(slot.name), program.splits.get(slot.set, ()), strict=False):
+            found.setdefault(name.rstrip("'"), set_)
     taken = {t.text for t in program.tensors.values()} | {n for over in found.values() for n in over.extent.sizes}
-    for set_ in [*(x for into, parts in program.splits.items() for x in (*parts, into)), *pairs]:
+    for set_ in [*(x for into, parts in program.splits.items() for x in (*parts, into)), *(x.set for x in pairs)]:
         if set_ not in found.values():
             found[next(x for x in _LETTERS if x not in taken and x not in found)] = set_
     return found
