@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bench import cases, gradients, report, rivals, shares, starting, train
+from bench import cases, footprint, gradients, report, rivals, shares, starting, train
 from bench.case import CannotError
 from bench.record import Row, Run, read, write
 from bench.run import Plan, Tell, run
@@ -185,6 +185,28 @@ def gradients_command(*, case_names: tuple[str, ...], rival_names: tuple[str, ..
     console.print(report.table(rows, report.caption(rows)))
     tell_growth(console, rows)
     console.print(f"wrote {out / 'gradients.jsonl'}")
+
+
+@main.command("memory", context_settings=HELP)
+@click.option("--case", "names", multiple=True, type=click.Choice(footprint.CASES), help="Which cases; all without it.")
+@click.option("--rival", "ways", multiple=True, type=click.Choice(list(gradients.WAYS)), default=("einc", "library", "eager"),
+              show_default=True, help="Which rivals.")
+@click.option("--longest", type=click.IntRange(min=2048), default=8192, show_default=True, help="The last T; the first is 1024.")
+@OUT
+def memory_command(names: tuple[str, ...], ways: tuple[str, ...], longest: int, out: Path) -> None:
+    """The peak memory of forward and backward over T, and its exponent; the exit status is 1 where einc's is not linear.
+
+    What stores all pairs of positions is measured up to T = 2048.
+    """
+    console, here = wide_console(), Run()
+    lengths = [length for length in (1024 * 2**n for n in range(12)) if length <= longest]
+    with progress(console, None) as (tell, _):
+        rows = [here.row("memory", **row) for row in footprint.figures(names or footprint.CASES, ways, lengths, tell)]
+    console.print(report.memories(rows))
+    write(out / "memory.jsonl", rows)
+    console.print(f"wrote {out / 'memory.jsonl'}")
+    if found := [row["case"] for row in rows if footprint.steep(row)]:
+        raise click.ClickException(f"memory is not linear in T: {', '.join(found)}")
 
 
 @main.command("train", context_settings=HELP)

@@ -135,6 +135,20 @@ def growth_table(rows: Sequence[Row]) -> Table | None:
     return out if out.row_count else None
 
 
+def memories(rows: Sequence[Row]) -> Table:
+    """Peak memory over T, a line for each case and rival."""
+    lengths = sorted({length for row in rows for length in row["lengths"]})
+    out = Table(box=None, pad_edge=False, caption="MB alive at the peak of forward and backward; bytes ~ T^x",
+                caption_justify="left")
+    for heading in ("case", "rival", *(f"T = {length}" for length in lengths), "x", "over the last step"):
+        out.add_column(heading, justify="left" if heading in ("case", "rival") else "right", no_wrap=True)
+    for row in rows:
+        at = dict(zip(row["lengths"], row["bytes"], strict=True))
+        slopes = ("" if row[name] is None else f"{row[name]:.2f}" for name in ("exponent", "last_step"))
+        out.add_row(row["case"], row["rival"], *(mega(at.get(length)) for length in lengths), *slopes)
+    return out
+
+
 def plots(rows: Sequence[Row], folder: Path) -> list[Path]:
     """A picture for each sweep: time and memory over T, both on logarithmic scales."""
     out = []

@@ -15,7 +15,7 @@ import einc
 
 sys.path.append(str(Path(__file__).parent.parent))  # the bench is no part of the package
 
-from bench import gradients, measure, record
+from bench import footprint, gradients, measure, record
 from bench.cli import main
 from bench.judge import relative_error
 
@@ -128,3 +128,32 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_derived_is_as_near_as_eager(name: str, dtype: str) -> None:
     (one,) = gradients.timed(tiny(name, dtype), ["einc"], rounds=1)
     assert (one.status, one.note) == ("ok", "")
+
+
+def test_what_is_alive_is_counted() -> None:
+    x = torch.ones(1000)
+    assert footprint.alive(lambda: None) == 0
+    assert 8000 <= footprint.alive(lambda: (x + 1) * 2 + x) < 9000
+
+
+def test_memory_of_a_gradient_is_linear_in_its_length() -> None:
+    """With so many heads a tile is short, and what is alive at the longer of two lengths is at most twice as much."""
+    bytes_at = [footprint.alive(_called("causal", {"B": 1, "H": 64, "T": length, "D": 4})) for length in (512, 1024)]
+    assert bytes_at[1] < 2.1 * bytes_at[0]
+
+
+def _called(name: str, sizes: dict[str, int]) -> Callable[[], object]:
+    task = gradients.make(gradients.CASES[name], sizes, "float32")
+    call = gradients.both(gradients.WAYS["einc"](task), task.tensors)
+    call()
+    return call
+
+
+def test_the_command_of_memory(tmp_path: Path) -> None:
+    words = ["memory", "--case", "causal", "--rival", "library", "--rival", "eager", "--longest", "2048", "--out", str(tmp_path)]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    rows = record.read(tmp_path / "memory.jsonl")
+    assert [(row["rival"], row["lengths"]) for row in rows] == [("library", [1024, 2048]), ("eager", [1024, 2048])]
+    assert rows[0]["exponent"] < 1.2 < rows[1]["exponent"] and not any(map(footprint.steep, rows))
+    assert footprint.steep({**rows[1], "rival": "einc"})
