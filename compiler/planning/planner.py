@@ -115,7 +115,7 @@ def _module(
 
 def _cut_up(candidate: Candidate, choices: Choices) -> Cut:
     """The steps of one program."""
-    program = nested(with_matrices(with_rows(candidate.program)))
+    program = nested(with_matrices(with_rows(candidate.program)), choices.ordered)
     buffers = buffers_of(program)
     equations = {**told(program), **{e.target: e for e in program.equations}}
     steps: list[Leaf] = []

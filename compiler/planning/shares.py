@@ -36,15 +36,18 @@ from einc.terms import (
 )
 
 
-def nested(program: NormalProgram) -> NormalProgram:
-    """Folds of unstored values over positions and more: over the positions first, each on its own."""
+def nested(program: NormalProgram, ordered: bool) -> NormalProgram:
+    """Folds of unstored values over positions and more: over the positions first, each on its own.
+
+    Where tiles run in `order` a fold over one of the positions runs over the rest at once: nothing is stored for each of it.
+    """
     virtual = unstored(program, {key for _, key in program.outputs})
     wide = {e.target for e in program.equations if e.target in virtual and sum(i.set.cls in PLACES for i in e.indices) > 1}
     tensors, out = dict(program.tensors), list[Equation]()
     for equation in program.equations:
         body = equation.body
         if isinstance(body, Fold) and not FOLDS[body.op].ordered and any(r.tensor in wide for r in reads(body.body)):
-            inner, equation = _apart(equation, body, unused(f"{equation.target}_each", tensors))
+            inner, equation = _apart(equation, body, unused(f"{equation.target}_each", tensors), 1 + ordered)
             if inner is not None:
                 tensors[inner.target] = Tensor(inner.target, inner.target, tuple(map(slot_of, inner.indices)), "local")
                 out.append(inner)
@@ -52,11 +55,11 @@ def nested(program: NormalProgram) -> NormalProgram:
     return replace(program, tensors=tensors, equations=tuple(out))
 
 
-def _apart(equation: Equation, fold: Fold, name: str) -> tuple[Equation | None, Equation]:
-    """The fold over positions, and the one of its results over the rest; the equation as it is if there is no rest."""
+def _apart(equation: Equation, fold: Fold, name: str, least: int) -> tuple[Equation | None, Equation]:
+    """The fold over positions, at least so many, and the one of its results over the rest; the equation as it is without a rest."""
     places = tuple(b for b in fold.bound if b.set.cls in PLACES)
     rest = tuple(b for b in fold.bound if b not in places)
-    if not places or not rest:
+    if len(places) < least or not rest:
         return None, equation
     here = [c for c in conjuncts(fold.domain) if free_indices(c) & set(places)]
     later = [c for c in conjuncts(fold.domain) if c not in here]
@@ -120,7 +123,7 @@ def shares(equations: tuple[Equation, ...], kept: frozenset[str], tensors: Mappi
         body = equation.body
         if not isinstance(body, Fold) or equation.target not in kept or grid in equation.indices:
             passed.append(equation)
-        elif body.bound == (grid,):
+        elif _placed(body.bound) == (grid,):
             direct.append(equation)
         elif len(stream) == 1 and _counted(equation, body, tensors):
             direct.append(equation)
@@ -171,10 +174,14 @@ def _bound(equation: Equation) -> tuple[Index, ...]:
 def _folds(equation: Equation, grid: Index, all_: Iterable[Equation], ordered: bool) -> bool:
     """Whether a result is made of the shares of tiles: folded over both axes, or over the rows where tiles run in order."""
     bound = _bound(equation)
-    if bound == (grid,):
+    if _placed(bound) == (grid,) and (ordered or len(bound) == 1):
         passed = {b for e in all_ if grid in e.indices for b in _bound(e) if b.set.cls in PLACES}
         return ordered and len(passed) == 1 and passed <= set(equation.indices)
     return grid in bound and len(bound) == 2 and all(b.set.cls in PLACES for b in bound)
+
+
+def _placed(bound: tuple[Index, ...]) -> tuple[Index, ...]:
+    return tuple(b for b in bound if b.set.cls in PLACES)
 
 
 def _behind(wanted: Iterable[Equation], source: tuple[Equation, ...], kept: frozenset[str]) -> tuple[Equation, ...]:

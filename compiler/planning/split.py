@@ -25,7 +25,8 @@ def split(program: NormalProgram, members: list[Equation], virtual: frozenset[st
     by: Equations = {e.target: e for e in members}
     parts: dict[tuple[Key, bool], set[str]] = {}
     for target, key in _owners(by, virtual).items():
-        if _wide(key) and not isinstance(by[target].body, Fold):  # what finishes a result whose shares are not all there yet
+        shared = _wide(key) or (ordered and len(key) > 1 and any(i.set.cls in PLACES for i in key))
+        if shared and not isinstance(by[target].body, Fold):  # what finishes a result whose shares are not all there yet
             by = _scaled(program, by, {target}) or by
             key = key if isinstance(by[target].body, Fold) else Key({Index(target, next(iter(key)).set)})
         stays = any(i.set.cls in PLACES for i in by[target].indices)  # a kernel has tiles of a place that all its results keep
