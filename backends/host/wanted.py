@@ -27,7 +27,7 @@ def purposes(module: Module, results: Sequence[str]) -> list[int]:
         bits = 0
         for key in _made(one):
             bits |= needed.get(key, 0)
-        for key in set(_words(one)) & module.buffers.keys():
+        for key in set(names(one)) & module.buffers.keys():
             needed[key] = needed.get(key, 0) | bits
         out.append(bits)
     return out[::-1]
@@ -50,8 +50,8 @@ def steps_for(page: Page, dialect: Dialect, results: Sequence[str], bits: Sequen
         here = page
         if some not in (0, every):
             body()
-            names = [key for n, key in enumerate(results) if some >> n & 1]
-            body.open(f"if wanted & {some}:  # {', '.join(names)}")
+            own = [key for n, key in enumerate(results) if some >> n & 1]
+            body.open(f"if wanted & {some}:  # {', '.join(own)}")
             here = replace(page, places=dict(page.places))
         for at, one in enumerate(steps):
             if at or here is page:
@@ -77,14 +77,14 @@ def _made(one: Step) -> set[str]:
     return {one.out}
 
 
-def _words(value: Any) -> Iterator[str]:
+def names(value: Any) -> Iterator[str]:
     """Every name in a step: more than the tensors it reads, never fewer."""
     match value:
         case str():
             yield value
         case tuple():
             for item in value:
-                yield from _words(item)
+                yield from names(item)
         case _ if is_dataclass(value) and not isinstance(value, type):
             for field in fields(value):
-                yield from _words(getattr(value, field.name))
+                yield from names(getattr(value, field.name))

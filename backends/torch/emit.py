@@ -10,6 +10,7 @@ from einc.backends.host.module import Page, write
 from einc.backends.torch import powers
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.helpers import HELPERS
+from einc.backends.torch.ownership import spent
 from einc.backends.torch.passing import in_tiles
 from einc.backends.torch.tiles import write_kernel
 from einc.plan import Call, Chain, Dot, Gradient, Kernel, Module, Shell, leaves
@@ -45,6 +46,7 @@ class _Torch:
         """The loops of a kernel, where it stands."""
         kernel = in_tiles(kernel)
         scribe = Scribe(page.module, kernel, page.names, page.helpers, write=page.body, places=page.places)
+        scribe.spent = spent(page.module, kernel)
         write_kernel(page.module, kernel, page.body, scribe)
 
     def definitions(self) -> list[str]:

@@ -178,7 +178,8 @@ class Scribe(Multiplier, Runner, Stacker, Tallier):
         scalars = [self.lets[a].kind == "scalar" for a in args]
         if op == "div" and scalars[1] and codes[1].sign < POSITIVE and not self._empty_at_zero(args[1], let.axes):
             return quotient(codes)
-        if self.inside and op in _IN_PLACE and let.kind == "real" and (found := self._in_place(let, op, args, codes)) is not None:
+        if (self.inside or self.spent) and op in _IN_PLACE and let.kind == "real" and (
+                found := self._in_place(let, op, args, codes)) is not None:
             return found
         if op in ("floor", "ceil") and let.kind == "integer":
             return codes[0] if self.lets[args[0]].kind == "integer" else Code(f"torch.{op}({codes[0].text}).long()", ATOM, True)

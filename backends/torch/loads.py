@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from einc.backends.host.code import (
     ATOM,
@@ -55,6 +55,7 @@ class Reader:
     converted: dict[tuple[str, str], str] = field(default_factory=dict)  # let, type -> memory for it
     columns: str = ""  # how many elements of the streamed axis a step takes
     scales: dict[str, str] = field(default_factory=dict)  # reference -> the factor of this step
+    spent: frozenset[str] = frozenset()  # buffers that nothing reads after this kernel, which reads them once
     tiled: bool = False  # a loop over tiles
     widened: bool = False  # in the wide type: loads are widened, tile by tile
 
@@ -76,7 +77,8 @@ class Reader:
     def _canonical(self, let: Let) -> Code:
         assert isinstance(let.op, Load)
         code, axes = self.raw(let.op)
-        return self._permuted(self._widened(code, let.op), axes, let.axes)
+        whole = let.op.buffer in self.spent and let.op.subs == tuple(map(Along, let.axes))
+        return replace(self._permuted(self._widened(code, let.op), axes, let.axes), fresh=code.fresh or whole)
 
     def _widened(self, code: Code, load: Load) -> Code:
         """Elements as the kernel computes with them; what was widened before the tiles stays as it is."""

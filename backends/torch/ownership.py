@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from einc.plan import Kernel, arguments
+from einc.backends.host.wanted import names
+from einc.plan import Contract, Kernel, Load, Module, arguments
 
 
 @dataclass
@@ -52,6 +53,17 @@ class Ownership:
         """Whether the statement being written may write over the value."""
         once = self.here.get(name) == 1 and self.made.get(name) == depth
         return once and self.readers.get(name, set()) <= self.done | self.making
+
+
+def spent(module: Module, kernel: Kernel) -> frozenset[str]:
+    """Products of matrices that a kernel without tiles reads once, and no other step at all: it may write over them."""
+    if kernel.grid is not None or kernel.stream is not None or len(kernel.stores) != 1:
+        return frozenset()
+    loads = [let.op.buffer for let in kernel.lets if isinstance(let.op, Load)]
+    once = {b for b in loads if loads.count(b) == 1 and module.buffers[b].role == "local"}
+    reads = [set(names(step)) for step in module.steps]
+    made = {s.out for s in module.steps if isinstance(s, Contract) and len(s.operands) > 1}
+    return frozenset(b for b in once & made if sum(b in found for found in reads) == 2)
 
 
 def _store(buffer: str) -> str:
