@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from einc.backends.host.code import SUM, Code
 from einc.backends.host.lets import masks_only
 from einc.backends.host.lets import uses as reads
+from einc.backends.host.pointwise import matrices
 from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.memory import allot
@@ -118,7 +119,9 @@ def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scrib
         body(f"{rows} = {grid.length}")
         return rows
     if stream is None:
-        most = _TILE if any(isinstance(let.op, Dot) and len(let.op.args) > 1 for let in kernel.lets) else _PASSED
+        axes = {let.name: let.axes for let in kernel.lets}
+        products = [[axes[a] for a in let.op.args] for let in kernel.lets if isinstance(let.op, Dot)]
+        most = _TILE if any(map(matrices, products)) else _PASSED
         least = 16 if most == _TILE else 1
         body(f"{rows} = max({least}, min({extent}, 2**{most} // max(1, {sized(_row(kernel, grid, ()), tight=True)})))")
         return rows

@@ -14,6 +14,7 @@ from functools import cached_property
 from einc.declarations import lettered
 from einc.gating import appearance, is_gate
 from einc.gradients.keeping import multiplied, readers, stands_for
+from einc.gradients.means import centred
 from einc.gradients.scales import Scaled, scaled
 from einc.gradients.sweep import Sweep, plain
 from einc.indices import PLACES
@@ -133,9 +134,11 @@ class _Backward:
         return free and not shut and key not in self.sweep.extremes and not self.tensors[key].integer
 
     def _tidy(self, wanted: Iterable[str]) -> dict[str, Equation]:
-        """Sums that are 1 as numbers, and what only has another name by that name."""
+        """Sums that are 1 or 0 as numbers, and what only has another name by that name."""
         made = (replace(e, body=self._ones(e.body)) for e in needed(self.by, list(wanted)))
-        return {e.target: e for e in self._narrowed(_named(made, set(wanted)), set(wanted))}
+        known = {e.target: e for e in self.scaled.program.equations}
+        named = (replace(e, body=simplify(centred(e.body, known))) for e in _named(made, set(wanted)))
+        return {e.target: e for e in self._narrowed(named, set(wanted))}
 
     def _narrowed(self, equations: Iterable[Equation], kept: Set[str]) -> Iterator[Equation]:
         """The equations, each after what it reads, without axes along which a value is the same everywhere."""
