@@ -38,7 +38,10 @@ INFIX = {
 
 @dataclass(frozen=True)
 class Code:
-    """An expression, how tightly it binds, whether its memory is its own, and what is known of it where it is a number."""
+    """An expression, how tightly it binds, whether its memory is its own, and what is known of it where it is a number.
+
+    `last` is its last step, where that writes over memory: what it writes over, a function of torch, the other operand.
+    """
 
     text: str
     level: int = ATOM
@@ -46,6 +49,7 @@ class Code:
     sign: int = UNKNOWN
     finite: bool = False
     factor: str = ""  # a number that the text is yet to be multiplied with
+    last: tuple[str, str, str] | None = None
 
     def at(self, level: int) -> str:
         return self.text if self.level >= level else f"({self.text})"

@@ -257,8 +257,8 @@ class Scribe(Multiplier, Runner, Stacker, Tallier):
         if not rest:
             return Code(f"{text}.{op}_()", ATOM, True)
         for other in rest:
-            text += f".{op}_({other.text})"
-        return Code(text, ATOM, True)
+            last, text = (text, op, other.text), f"{text}.{op}_({other.text})"
+        return Code(text, ATOM, True, last=last)
 
     def _extreme(self, op: str, codes: list[Code], scalars: list[bool]) -> Code:
         tensors = [c for c, s in zip(codes, scalars, strict=True) if not s]

@@ -15,7 +15,7 @@ def in_tiles(kernel: Kernel) -> Kernel:
     if kernel.grid is not None or kernel.stream is not None or len(kernel.stores) != 1:
         return kernel
     axes = {a for part in kernel.stores[0].axes for a in part}
-    steps = [let for let in kernel.lets if isinstance(let.op, Map | Select) and set(let.axes) == axes]
+    steps = [let for let in kernel.lets if isinstance(let.op, Map) and let.kind == "real" and set(let.axes) == axes]
     grid = _longest([a for a in kernel.axes if a.name in axes and a.set.cls in OPEN])
     if len(steps) < _STEPS or grid is None or not all(map(_by_points, kernel.lets)):
         return kernel

@@ -71,7 +71,11 @@ def write_store(module: Module, kernel: Kernel, store: Store, body: Writer, scri
         while slices and slices[-1] == ":":
             slices.pop()
         place = f"{target}[{', '.join(slices) or '...'}]" if slices or (store.axes and not store.merge) else target
-        body(_written(store, place, text))
+        if code.last is not None and text == code.text and store.axes and not store.merge:
+            (first, function, other) = code.last
+            body(f"torch.{function}({first}, {other}, out={place})")
+        else:
+            body(_written(store, place, text))
         return
     if let.text:
         body(f"# {let.text}")

@@ -16,7 +16,7 @@ from einc.backends.torch.resumed import begin, go_on, left_over, resume
 from einc.backends.torch.stores import along, merged, results, write_store
 from einc.backends.writer import Writer, identifier, sized
 from einc.indices import Extent, number
-from einc.plan import Axis, Before, Dot, Kernel, Let, Load, Module, Place, Scalar, Select, Tally, arguments
+from einc.plan import Axis, Before, Dot, Kernel, Let, Load, Map, Module, Place, Scalar, Select, Tally, arguments
 
 _TILE = 21  # log2 of the elements that a tile's largest value may have
 _PASSED = 16  # and of one that is only gone over point by point and summed: several of them stay in the cache
@@ -326,7 +326,7 @@ def _lets(
         moved = any(let.name in arguments(x.op) for x in kernel.lets if x.name in keep)
         if not named and not moved and uses.get(let.name, 0) < 2 and not (let.text and let.name in stored):
             continue
-        if uses.get(let.name) == 1 and let.name in (merging if scribe.inside else stored):
+        if uses.get(let.name) == 1 and let.name in (merging if scribe.inside and not _at_once(let, kernel) else stored):
             continue
         wanted = let.name if not let.name.startswith("_") else _wanted(let.op)
         variable = scribe.names.fresh(f"{wanted}_tile" if wanted in stored and scribe.inside else wanted)
@@ -335,6 +335,11 @@ def _lets(
             body(f"# {let.text}")
         body.statement(f"{variable} = ", text)
         scribe.variables[let.name] = variable
+
+
+def _at_once(let: Let, kernel: Kernel) -> bool:
+    """Whether the last step of making a value may write it to where it is stored."""
+    return kernel.stream is None and isinstance(let.op, Map) and let.kind == "real" and len(let.op.args) > 1
 
 
 def _twice(let: Let, kernel: Kernel) -> bool:
