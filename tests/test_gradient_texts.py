@@ -76,6 +76,12 @@ def test_a_part_of_which_nothing_is_read_is_zero_along_its_index() -> None:
     typed("\n".join(found))
 
 
+def test_a_cotangent_has_no_axis_along_which_it_is_the_same() -> None:
+    derived = gradient_of(next(c.text for c in CASES if c.name == "gather_pages"))
+    assert "dk_at^{(d)} = Σ_{t} dy^{t} q_{t}^{d}" in lines(derived)
+    assert [slot.name for slot in derived.backward.tensors["dk_at"].slots] == ["d"]
+
+
 PAIR = """index i : feature(n)
 index a : feature(2)
 index x : feature(2 n) = (i a)
@@ -102,6 +108,18 @@ def test_a_letter_of_a_pair_is_no_name_of_a_tensor() -> None:
     x = given(Case("some", text, {"H": 3}), {"H": 3})
     derived = gradient_of(text)
     assert_close(meaning(typed(show(derived.backward)), x, {"H": 3}), meaning(derived.backward, x, {"H": 3}))
+
+
+def test_a_slot_whose_pair_no_text_needs_has_one_letter() -> None:
+    text = """index i, j : feature(n)
+    index a, b : feature(2)
+    index x, y : feature(2 n) = (i a)
+    input R_{(i a)}^{(j b)}, q^x
+    output z^y = q^x R_x^y
+    """
+    assert "input R_{x}^{x'}" in show(typed(text)).splitlines()
+    assert "dR^{x}_{x'} = dz_{x'} q^{x}" in lines(gradient_of(text))
+    typed(show(typed(text)))
 
 
 SHIFTED = """index r : request(R)
