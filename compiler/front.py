@@ -164,6 +164,8 @@ def generation(program: TypedProgram, choices: Choices = PLAIN, keep: Iterable[s
     first, least = made[0], min(made, key=lambda x: x[0])
     best: Module = (least if GAIN * least[0] < first[0] else first)[1]
     return best
+
+
 def _derived(program: Program) -> tuple[Any, Program]:
     """What the gradient of a program is, and the first of its two programs as it is planned."""
     found = import_module("einc.gradients.backward").derive(program)

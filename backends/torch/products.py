@@ -40,15 +40,15 @@ class Multiplier(Reader):
         operands.sort(key=lambda o: -len(o[1]))
         if len(operands) == 2 and over and within(operands[0][1], operands[1][1], let.axes):
             (a, mine), (b, theirs) = operands
-            text = f"({a.at(ATOM)} * {aligned(b.at(ATOM), theirs, mine)})"
-            return Code(summed(text, mine, let.axes), ATOM, True)
+            both = f"({a.at(ATOM)} * {aligned(b.at(ATOM), theirs, mine)})"
+            return Code(summed(both, mine, let.axes), ATOM, True)
         if len(operands) == 1:
             text, axes = operands[0]
             dims = [n for n, a in enumerate(axes) if a in over]
             total = f"{text.at(ATOM)}.sum({dims[0] if len(dims) == 1 else tuple(dims)})"
             return self._permuted(Code(total, ATOM, True), tuple(a for a in axes if a not in over), let.axes)
-        if len(operands) == 2 and (product := self._matmul(let, operands, over)) is not None:
-            return product
+        if len(operands) == 2 and (matrix := self._matmul(let, operands, over)) is not None:
+            return matrix
         left = ",".join("".join(self.letters[a] for a in axes) for _, axes in operands)
         out = "".join(self.letters[a] for a in let.axes)
         return Code(f'torch.einsum("{left}->{out}", {", ".join(c.text for c, _ in operands)})', ATOM, True)
