@@ -154,11 +154,12 @@ def generation(program: TypedProgram, choices: Choices = PLAIN, keep: Iterable[s
         raise EincError([Problem(refused.said, helps=(Help(refused.help),))]) from None
     (new,) = along.extent.sizes
     made = []
-    for step in steps:
+    for step in (serving.dropping(program, along, step) for step in steps):
         asked = tuple(step.program.tensors[t.key] for t in program.inputs() if not step.caches)
         module = plan(step.program, choices, asked or None)
-        module = replace(module, past=step.past, new=new, sizes=module.sizes | {step.past})
-        sizes = usual | {new: 1, step.past: LONG}
+        module = replace(module, past=step.past, new=new, dropped=step.dropped, back=step.back,
+                         sizes=module.sizes | {step.past, *filter(None, [step.dropped])})
+        sizes = usual | {new: 1, step.past: LONG, step.dropped: 1}
         once, twice = (planning.reckoned(module, sizes | {step.past: n * LONG}) if len(steps) > 1 else 0 for n in (1, 2))
         made.append((twice - once, module))
     first, least = made[0], min(made, key=lambda x: x[0])

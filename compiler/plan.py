@@ -583,6 +583,8 @@ class Module:
     lengths: tuple[Lengths, ...] = ()  # of axes that hold pieces of different lengths
     past: str = ""  # of a step of a generation: the number of positions that the cache has
     new: str = ""  # and of those that it adds
+    dropped: str = ""  # and of those before, which the cache has no longer
+    back: tuple[Extent, ...] = ()  # so many positions, the largest of these, are all that a step reads of the past
 
 
 @dataclass(frozen=True, slots=True)

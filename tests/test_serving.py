@@ -8,7 +8,7 @@ from inspect import signature, unwrap
 import numpy as np
 import pytest
 import torch
-from helpers import Arrays, arrays, meaning, typed_of
+from helpers import Arrays, arrays, called, meaning, tensors, typed_of
 from programs import CASES, Case
 
 from einc import front
@@ -120,3 +120,75 @@ def first(program: TypedProgram, given: Arrays, count: int) -> Arrays:
             if slot.set == along and tensor.role == "input":
                 out[tensor.key] = np.take(out[tensor.key], range(count), n)
     return out
+
+
+def named(name: str) -> Case:
+    return next(c for c in CASES if c.name == name)
+
+
+@pytest.mark.parametrize("name", ["sliding_window", "mla_rope"])
+def test_a_thousand_steps(name: str) -> None:
+    case, count = named(name), 1000
+    sizes = {**case.sizes, "T": count}
+    made = served(case)
+    given = arrays(made.program, sizes, case.ranges, 2)
+    whole = called(front.built(made.program).function, made.program, tensors(given), sizes)
+    for key, x in stepwise(made, given, sizes, [5, *[1] * (count - 5)]).items():
+        np.testing.assert_allclose(x, whole[key], rtol=1e-9, atol=1e-9)
+
+
+def test_what_no_step_reads_is_dropped() -> None:
+    """A window keeps no more than twice its width, and a chunk; positions are counted on."""
+    case = named("sliding_window")
+    made, sizes = served(case), {**case.sizes, "W": 6}
+    assert made.prefill is not None
+    asked, held, dropped = {"W": 6}, [], []
+    given = {k: torch.as_tensor(x) for k, x in arrays(made.program, {**sizes, "T": 40}, case.ranges).items()}
+    state = None
+    for at in range(40):
+        here = {**given, "X": given["X"][at : at + 1]}
+        if state is None:
+            _, state = made.prefill(**here, **asked, chunk=4)
+        else:
+            made(state, **here, **asked)
+        held.append(state.nbytes)
+        dropped.append(state.dropped)
+    assert max(held[20:]) <= max(held[:20]) and dropped[-1] > 20 and state is not None and state.length == 40
+
+
+@pytest.mark.parametrize(("name", "keeps"), [
+    ("attention", {"K_hat", "V"}), ("mla", {"L"}), ("mla_rope", {"c", "k_R"}), ("decoder_lm", {"K", "V"}), ("gqa", {"K_hat", "V"}),
+])
+def test_what_is_kept_is_the_cheapest(name: str, keeps: set[str]) -> None:
+    assert kept(served(named(name)).plan) == keeps
+
+
+LONGER = 'use "attention"\nuse "yarn_dynamic"'
+
+
+def test_what_turns_with_the_length_is_kept_unturned() -> None:
+    assert kept(front.compile(LONGER, plan="serve").plan) == {"K", "V"}
+    with pytest.raises(EincError, match="`K_hat` cannot be kept: `alpha` depends on the number of positions"):
+        front.compile(LONGER, plan="serve", keep=("K_hat", "V"))
+
+
+@pytest.mark.parametrize(("keep", "said"), [
+    (("V",), "`X` is needed of the past too"), (("Z",), "`Z` is no tensor"), (("W_Q",), "`W_Q` has no row for each position"),
+    (("K_hat", "V", "Q"), "nothing reads the past of `Q`"), (("A",), "nothing reads the past of `A`|needed of the past too"),
+])
+def test_what_is_asked_to_be_kept_is_checked(keep: tuple[str, ...], said: str) -> None:
+    with pytest.raises(EincError, match=said):
+        front.compile("attention", plan="serve", keep=keep)
+
+
+def test_a_step_that_fails_changes_nothing() -> None:
+    made = served(named("attention"))
+    sizes = {**named("attention").sizes, "T": 6}
+    given = {k: torch.as_tensor(x) for k, x in arrays(made.program, sizes, {}).items()}
+    assert made.prefill is not None
+    _, state = made.prefill(**{**given, "X": given["X"][:4]})
+    with pytest.raises(TypeError):
+        made(state, **{**given, "X": given["X"][4:].float()})
+    again = made(state, **{**given, "X": given["X"][4:]})
+    whole, _ = made.prefill(**given)
+    torch.testing.assert_close(again, whole[4:])

@@ -37,7 +37,7 @@ def check_shapes(names: Named, body: Writer, helpers: set[str], types: list[str]
         known[name] = name
     if module.past:
         serving.begin(names, body)
-        known[module.past] = module.past
+        known |= {name: name for name in (module.past, module.dropped) if name}
     lead = next((t for t in module.inputs if not t.integer and t.role != "cache"), next(iter(module.inputs), None))
 
     def told(tensor: Tensor, left: str) -> str:

@@ -109,6 +109,7 @@ def named(module: Module, also: Iterable[str] = ()) -> Named:
         lengths=tuple(one.named(tensors) for one in made.lengths),
         past=sizes.get(made.past, ""),
         new=sizes.get(made.new, ""),
+        dropped=sizes.get(made.dropped, ""),
     )
     outputs = tuple(identifier(name) for name, _ in made.outputs)
     return Named(

@@ -7,17 +7,18 @@ data is in is always made again; what a later position may change must be. Non-g
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf, prod
 
 from einc.indices import IndexSet
 from einc.serving.parts import apart
+from einc.serving.reach import back
 from einc.serving.settled import Settled, settled
 from einc.serving.step import Step, Unkept, stepped
 from einc.terms import Join, Program, TypedProgram
 
-__all__ = ["Refused", "asked", "growing", "settled", "ways"]
+__all__ = ["Refused", "asked", "dropping", "growing", "settled", "ways"]
 _MOST = 500  # of more ways than these those that keep values nearest to where they are read come first
 
 
@@ -61,9 +62,19 @@ def ways(program: TypedProgram, along: IndexSet, known: Settled, sizes: Mapping[
         least = inf
         for step in islice(_explored(whole, along, known, rounds, frozenset(), frozenset()), _MOST):
             room = sum(_row(program, along, key, sizes) for key, _, _ in step.caches)
-            out += [step] if room < least else []
+            out += [replace(step, split=whole is split)] if room < least else []
             least = min(room, least)
     return out
+
+
+def dropping(program: TypedProgram, along: IndexSet, step: Step) -> Step:
+    """The step, where it reads no more than a fixed number of past positions as one that may drop those before them."""
+    found = back(step, step.whole, along) if step.caches else None
+    if found is None:
+        return step
+    kept = frozenset(key for key, _, _ in step.caches)
+    whole = apart(program) if step.split else program
+    return replace(stepped(whole, along, kept, frozenset(program.tensors) - kept, True), back=found)
 
 
 def _row(program: TypedProgram, along: IndexSet, key: str, sizes: Mapping[str, int]) -> float:
@@ -104,7 +115,7 @@ def asked(program: TypedProgram, along: IndexSet, known: Settled, names: frozens
     free = frozenset(program.tensors) - names
     split = any(isinstance(e.body, Join) and e.target not in names for e in program.equations)
     try:
-        step = stepped(apart(program) if split else program, along, names, free)
+        step = replace(stepped(apart(program) if split else program, along, names, free), split=split)
     except Unkept as missing:
         raise Refused(f"`{missing.tensor}` is needed of the past too, and nothing that is kept gives it",
                       f"keep it as well: {', '.join(sorted({*names, missing.tensor}))}") from None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from einc.domains import difference
 from einc.indices import Extent, Index, IndexSet, number, size
 from einc.spelling import unused
 from einc.terms import (
@@ -41,6 +42,10 @@ class Step:
     program: TypedProgram
     past: str
     caches: tuple[tuple[str, str, str], ...]
+    whole: IndexSet
+    dropped: str = ""  # the size that says how many positions stood before what is there
+    split: bool = False  # whether sums over direct sums were taken apart
+    back: tuple[Extent, ...] = ()  # so many positions, the largest of these, are all that a step reads of the past
 
 
 class Unkept(Exception):  # noqa: N818 - a choice of what to keep that leaves something out
@@ -51,9 +56,12 @@ class Unkept(Exception):  # noqa: N818 - a choice of what to keep that leaves so
         self.tensor = tensor
 
 
-def stepped(program: TypedProgram, along: IndexSet, kept: frozenset[str], made: frozenset[str]) -> Step:
-    """The step of a program; of the past some tensors are `kept` and others `made` again. Unkept for one that is neither."""
-    work = _Work(program, along, kept, made)
+def stepped(program: TypedProgram, along: IndexSet, kept: frozenset[str], made: frozenset[str], drops: bool = False) -> Step:
+    """The step of a program; of the past some tensors are `kept` and others `made` again. Unkept for one that is neither.
+
+    With `drops` the past may lack its first positions.
+    """
+    work = _Work(program, along, kept, made, drops)
     outputs = tuple((name, work.version(key, work.own(key))) for name, key in program.outputs)
     for repeat in program.repeats:
         for state in repeat.states:
@@ -68,6 +76,7 @@ class _Work:
     along: IndexSet
     kept: frozenset[str]
     made: frozenset[str]
+    drops: bool = False
     tensors: dict[str, Tensor] = field(default_factory=dict)
     equations: dict[str, Equation] = field(default_factory=dict)
     names: dict[tuple[str, Kinds], str] = field(default_factory=dict)
@@ -78,6 +87,8 @@ class _Work:
         program = self.program
         sizes = {n for t in program.tensors.values() for s in t.slots for n in s.set.extent.sizes}
         self.past = unused("past", {*program.tensors, *sizes, *program.sizes})
+        self.dropped = unused("dropped", {*program.tensors, *sizes, *program.sizes}) if self.drops else ""
+        self.behind = size(self.dropped) if self.dropped else number(0)
         self.whole = replace(self.along, extent=self.along.extent + size(self.past))
         self.before = replace(self.along, extent=size(self.past))
         self.by = {e.target: e for e in program.equations}
@@ -167,10 +178,13 @@ class _Work:
     def _term(self, term: Term, whole: Mapping[Index, bool]) -> Term:
         match term:
             case Position(index) if index.set == self.along:
+                shift = self.behind if whole[index] else self.behind + size(self.past)
                 here = Position(self._letter(index, whole))
-                return here if whole[index] else Apply("add", (here, Size(size(self.past))))
+                return Apply("add", (here, Size(shift))) if shift.terms else here
             case Size(extent):
                 return Size(self._extent(extent))
+            case Apply("le" | "lt" | "eq" | "ne", (left, right)) if self.drops:
+                return self._compared(term, left, right, whole)
             case Read(tensor, subs):
                 return self._read(tensor, subs, whole)
             case Fold(op, bound, domain, body):
@@ -178,6 +192,15 @@ class _Work:
                 letters = tuple(self._letter(b, inner) for b in bound)
                 return Fold(op, letters, self._term(domain, inner), self._term(body, inner))
         return rebuild(term, tuple(self._term(kid, whole) for kid in children(term)))
+
+    def _compared(self, term: Apply, left: Term, right: Term, whole: Mapping[Index, bool]) -> Term:
+        """A comparison; where what was dropped is added on both sides it is left out."""
+        sides = [self._term(side, whole) for side in (left, right)]
+        behind, self.behind = self.behind, number(0)
+        plain = [self._term(side, whole) for side in (left, right)]
+        self.behind = behind
+        same = difference(*sides)
+        return replace(term, args=tuple(plain if same is not None and same == difference(*plain) else sides))
 
     def _read(self, tensor: str, subs: tuple[Term, ...], whole: Mapping[Index, bool]) -> Read:
         given = self.program.tensors[tensor].role == "weight"  # whole, not position by position
@@ -190,7 +213,8 @@ class _Work:
                 new.append(Position(self._letter(sub.index, whole)))
             else:
                 kinds += [True] if slot.set == self.along else []
-                new.append(self._term(sub, whole) if not isinstance(sub, Position) or sub.index.set == self.along else sub)
+                made = self._term(sub, whole) if not isinstance(sub, Position) or sub.index.set == self.along else sub
+                new.append(Apply("sub", (made, Size(self.behind))) if slot.set == self.along and self.drops and not given else made)
         return Read(self.version(tensor, tuple(kinds)), tuple(new))
 
     def _extent(self, extent: Extent) -> Extent:
@@ -200,7 +224,7 @@ class _Work:
         for mono, coefficient in extent.terms:
             part = Extent(((tuple((n, p) for n, p in mono if n != name), coefficient),))
             for _ in range(dict(mono).get(name, 0)):
-                part = part * self.whole.extent
+                part = part * (self.whole.extent + self.behind)
             total = total + part
         return total
 
@@ -220,7 +244,7 @@ class _Work:
                 self.program.name, {**others, **self.tensors}, tuple(self.equations.values()), outputs, self.program.sizes,
                 self.program.splits, {**self.program.sums, **self.sums}, self.program.source, repeats=tuple(repeats),
             ),
-            self.past, tuple(self.caches),
+            self.past, tuple(self.caches), self.whole, self.dropped,
         )  # fmt: skip
 
 
