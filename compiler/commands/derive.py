@@ -4,14 +4,12 @@ or the program of the gradient.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from einc import front, pipeline
 from einc.commands.common import FILE, typed
 from einc.errors import Report, Source
-from einc.gradients.pieces import pieces
+from einc.gradients.pieces import Piece, pieces
 from einc.planning.recurrence import as_tex, as_text, recurrences
 from einc.planning.written import as_text as told
 from einc.planning.written import written
@@ -31,7 +29,7 @@ def command(ctx: click.Context, *, file: str, grad: bool, latex: bool) -> None:
     the program of its gradient, which `einc check` reads; of a spec with rounds one for each piece, in the order in which they run.
     """
     if grad:
-        click.echo("\n".join(_paged(text, file) if latex else text for text in _gradient(typed(file))), nl=False)
+        click.echo("\n".join(_paged(piece) if latex else piece.text for piece in _gradient(typed(file))), nl=False)
         return
     program = typed(file, proved=False)
     found = recurrences(pipeline.normal(program))
@@ -46,15 +44,16 @@ def command(ctx: click.Context, *, file: str, grad: bool, latex: bool) -> None:
         ctx.exit(1)
 
 
-def _gradient(program: TypedProgram) -> list[str]:
-    """The text of each piece of the gradient. EincError where the program has none."""
-    found = [piece.text for piece in reversed(pieces(program)) if piece.derived.gradients] if program.outputs else []
+def _gradient(program: TypedProgram) -> list[Piece]:
+    """The pieces of the gradient that it needs. EincError where the program has none."""
+    found = [piece for piece in reversed(pieces(program)) if piece.derived.gradients] if program.outputs else []
     if not found:
         raise front.constant(program)
     return found
 
 
-def _paged(text: str, file: str) -> str:
-    """A program's text as LaTeX."""
-    tree = pipeline.syntax(Source(file, text), Report())
-    return page(tree, pipeline.known(pipeline.used(tree)), Path(file).stem)
+def _paged(piece: Piece) -> str:
+    """A piece's text as LaTeX."""
+    name = piece.derived.backward.name
+    tree = pipeline.syntax(Source(name, piece.text), Report())
+    return page(tree, pipeline.known(pipeline.used(tree)), name)
