@@ -12,8 +12,9 @@ from einc.terms import Equation
 class Row:
     """A kernel of a library: the equations it computes, its call with operands by their names, and where it is the faster.
 
-    `shared` is its call where all the operands `shares` have one element for a run of the last batch. `flat`: it takes all
-    batches as one. `inputs` have the words of the call; `beside` are equations outside the kernel, of what it alone reads.
+    `shared` is its call where all the operands `shares` have one element for a run of the last batch; with `repeats` such
+    elements may be repeated for it. `flat`: it takes all batches as one. `inputs` have the words of the call; `beside` are
+    equations outside the kernel, of what it alone reads.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Row:
     shared: str
     shares: tuple[str, ...]
     flat: bool
+    repeats: bool
     equations: tuple[Equation, ...]
     beside: tuple[Equation, ...]
     inputs: tuple[tuple[str, str], ...]

@@ -380,7 +380,7 @@ class Call:
     """A call of a library where `where` holds, steps elsewhere: a kernel, before it what it alone reads. Operands are
     (parameter, buffer, order of its axes), results (buffer, the axes of the buffer as those of the result); all have the
     `batch` in front, as one axis if it is `flat`. `sizes` are those that `where` speaks of, `scales` are numbers by which
-    results are to be multiplied.
+    results are to be multiplied. What `repeats` has is (parameter, batch, number of runs): an element for each run.
     """
 
     steps: tuple[Contract | Kernel, ...]
@@ -392,6 +392,7 @@ class Call:
     results: tuple[tuple[str, tuple[int, ...]], ...]
     sizes: tuple[tuple[str, Extent], ...] = ()
     scales: tuple[tuple[str, Term], ...] = ()
+    repeats: tuple[tuple[str, int, str], ...] = ()
     flat: bool = False
 
     @property

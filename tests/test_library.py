@@ -82,20 +82,21 @@ def halves(text: str, **options: bool) -> list[list[str]]:
     return [[step.name for step in leaves(half.steps) if isinstance(step, Call)] for half in (plan.forward, plan.backward)]
 
 
-WHOLE = {name: text for name, text in SAME.items() if name != "shared heads"}
 
 
+ONE = "heads shared in one operand"  # is repeated
+ALSO = {**SAME, ONE: OTHER[ONE]}
 EVERYWHERE = HEAD.replace("mask L_{n h t s} : s ≤ t", "index u : time(S)\ninput X_{n h u}^d, Z_{n h u}^d\nmask M_{n h t u} : all")
 EVERYWHERE += "M_{n h t u} = 1/√D Q_{n h t}^k X_{n h u k}\noutput Y_{n h t}^d = Σ_u softmax_u(M_{n h t u}) Z_{n h u}^d"
 
 
-@pytest.mark.parametrize("spelling", WHOLE)
+@pytest.mark.parametrize("spelling", ALSO)
 def test_both_halves_in_every_spelling(spelling: str) -> None:
-    assert halves(WHOLE[spelling]) == [["library/causal"], ["library/causal"]]
-    assert halves(WHOLE[spelling], own=True) == [[], []]
+    assert halves(ALSO[spelling]) == [["library/causal"], ["library/causal"]]
+    assert halves(ALSO[spelling], own=True) == [[], []]
 
 
-@pytest.mark.parametrize("spelling", [name for name in OTHER if name != "a second result"])
+@pytest.mark.parametrize("spelling", [name for name in OTHER if name not in ("a second result", ONE)])
 def test_a_gradient_of_something_else_is_not_called(spelling: str) -> None:
     assert halves(OTHER[spelling]) == [[], []]
 
@@ -106,7 +107,7 @@ def test_a_gradient_of_two_results_is_not_called() -> None:
 
 
 def test_what_only_the_kernel_reads_is_made_where_the_kernel_runs() -> None:
-    plan = einc.compile(HEAD + SAME["as the row"], grad=True).plan
+    plan = einc.compile(HEAD + ALSO["as the row"], grad=True).plan
     assert isinstance(plan, Gradient)
     (call,) = plan.backward.steps
     assert isinstance(call, Call) and call.kernel is call.steps[-1] and len(call.steps) > 1
@@ -123,15 +124,19 @@ LAID: dict[str, Laid] = {
 
 
 @pytest.mark.parametrize("laid", LAID)
-@pytest.mark.parametrize("spelling", WHOLE)
-@pytest.mark.parametrize(("shape", "dtype"), [
-    ((2, 3, 7, 4), torch.float32), ((1, 2, 40, 8), torch.bfloat16), ((2, 3, 0, 4), torch.float32)])
-def test_gradients_are_those_of_float64(spelling: str, laid: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("spelling", ALSO)
+@pytest.mark.parametrize(("shape", "groups", "dtype"), [
+    ((2, 4, 7, 4), 2, torch.float32), ((1, 2, 40, 8), 1, torch.bfloat16), ((2, 3, 5, 4), 2, torch.float32),
+    ((2, 3, 0, 4), 3, torch.float32)])
+def test_gradients_are_those_of_float64(spelling: str, laid: str, shape: tuple[int, ...], groups: int, dtype: torch.dtype) -> None:
     torch.manual_seed(7)
-    module = _compiled(WHOLE[spelling])
-    given = [LAID[laid](torch.randn(shape)).to(dtype).requires_grad_() for _ in range(3)]
+    module = _compiled(ALSO[spelling])
+    assert isinstance(module.plan, Gradient)
+    names = [tensor.key for tensor in module.plan.forward.inputs]
+    shapes = [(shape[0], groups, *shape[2:]) if name in "kv" else shape for name in names]
+    given = [LAID[laid](torch.randn(x)).to(dtype).requires_grad_() for x in shapes]
     wide = [x.detach().double().requires_grad_() for x in given]
-    small, exact = (module(**dict(zip("QKV", x, strict=True))) for x in (given, wide))
+    small, exact = (module(**dict(zip(names, x, strict=True))) for x in (given, wide))
     above = LAID[laid](torch.randn(exact.shape)).to(dtype)
     found = torch.autograd.grad(small, given, above)
     bound = 1e-5 if dtype == torch.float32 else 5e-2

@@ -332,7 +332,10 @@ def _call(step: Call, body: Writer) -> None:
     """One call of a library, its operands as batches of matrices."""
     into, back = _batched(step)
     buffers = {key: buffer for key, buffer, _ in step.operands}
-    operands = {key: _turned(buffer, order) + into for key, buffer, order in step.operands}
+    operands = {key: _turned(buffer, order) for key, buffer, order in step.operands}
+    for key, at, count in step.repeats:
+        operands[key] += f".repeat_interleave({sized(step.batch[at], tight=True)} // {count}, {at})"
+    operands = {key: text + into for key, text in operands.items()}
     where = step.where.format(**buffers, **{name: sized(extent, tight=True) for name, extent in step.sizes})
     made = ", ".join(buffer for buffer, _ in step.results)
     if len(step.results) == 1:

@@ -154,7 +154,8 @@ def _leaf(step: Leaf, names: Mapping[str, str], sizes: Mapping[str, str]) -> Lea
             made = tuple((names[buffer], order) for buffer, order in step.results)
             batch, asked = _sized(step.batch, sizes), tuple((name, _sized(x, sizes)) for name, x in step.sizes)
             scales = tuple((names[buffer], _sized(number, sizes)) for buffer, number in step.scales)
-            return replace(step, steps=inner, operands=given, results=made, batch=batch, sizes=asked, scales=scales)
+            again = tuple((key, at, sizes[count]) for key, at, count in step.repeats)
+            return replace(step, steps=inner, operands=given, results=made, batch=batch, sizes=asked, scales=scales, repeats=again)
 
 
 def _own(step: Contract | Kernel, names: Mapping[str, str]) -> Contract | Kernel:

@@ -44,7 +44,8 @@ _ORDERS = 3  # arguments of a sum or a product that are tried in every order
 
 
 def row(name: str, program: NormalProgram, call: str, where: str, shared: str = "", shares: tuple[str, ...] = (),
-        flat: bool = False, operands: Mapping[str, str] | None = None, results: tuple[str, ...] | None = None) -> Row:
+        flat: bool = False, repeats: bool = False, operands: Mapping[str, str] | None = None,
+        results: tuple[str, ...] | None = None) -> Row:
     """A row from its spec: one kernel, and what it alone reads. `operands` are the words of the call for its inputs, `results`
     what it gives, in order: its only output where nothing is said.
     """
@@ -56,7 +57,7 @@ def row(name: str, program: NormalProgram, call: str, where: str, shared: str = 
     buffers = buffers_of(program)
     inputs = tuple((t.key, (operands or {}).get(t.key, t.key)) for t in program.inputs())
     kinds = {key: buffers[key].kind for key in (*made, *(key for key, _ in inputs))}
-    return Row(name, call, where, shared, shares, flat, _told(inside, frozenset(made)), _told(beside), inputs, made, kinds)
+    return Row(name, call, where, shared, shares, flat, repeats, _told(inside, frozenset(made)), _told(beside), inputs, made, kinds)
 
 
 def called(choices: Choices, kernel: Kernel, group: Group, kept: frozenset[str], program: NormalProgram,
@@ -311,15 +312,16 @@ def _call(found: Row, names: _Names, kernel: Kernel, theirs: Mapping[str, Equati
         indices = theirs[buffer].indices
         there = [*batch, *(indices[n] for n in places)]
         results.append((buffer, tuple(there.index(i) for i in indices)))
-    text = _spoken(found, {word: runs[buffer] for word, buffer, _ in operands if buffer in runs}, batch)
-    sizes = names.known()
+    mine = {word: runs[buffer] for word, buffer, _ in operands if buffer in runs}
+    text, sizes = _spoken(found, mine, batch), names.known()
     if text is None or sizes is None:
         return None
     flat = found.flat and all(order == tuple(sorted(order)) for _, order in results)
     asked = tuple((name, extent) for name, extent in sorted(sizes.items()) if f"{{{name}}}" in found.where)
-    scales = tuple((y, simplify(Apply("div", (mine, _sized(number, sizes))))) for y, number, mine in names.scales)
+    scales = tuple((y, simplify(Apply("div", (here, _sized(number, sizes))))) for y, number, here in names.scales)
+    again = tuple((word, batch.index(run.index), run.count) for word, run in mine.items()) if text == found.call else ()
     return Call((kernel,), found.name, text, found.where, tuple(operands), tuple(i.set.extent for i in batch), tuple(results),
-                asked, scales, flat)
+                asked, scales, again, flat)
 
 
 def _sized(number: Term, sizes: Mapping[str, Extent]) -> Term:
@@ -331,4 +333,6 @@ def _spoken(found: Row, runs: Mapping[str, Run], batch: tuple[Index, ...]) -> st
     if not runs:
         return found.call
     along = {run.index for run in runs.values()}
+    if found.repeats and along <= {*batch}:
+        return found.call
     return found.shared if found.shared and runs.keys() == set(found.shares) and along == {*batch[-1:]} else None
