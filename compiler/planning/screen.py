@@ -15,7 +15,7 @@ from einc.indices import Extent, Monomial, number, size
 from einc.plan import Call, Choose, Concat, Contract, Cost, Grouped, Kernel, Leaf, Load, Module, Pick, Repeat, Runs, Segment, leaves
 from einc.planning.choose import price
 from einc.planning.cost import nominal
-from einc.planning.table import human, is_known, memory, some_way, taken_way
+from einc.planning.table import condition, human, is_known, memory, some_way, taken_way
 
 WIDTH = 120
 _GAP = "  "
@@ -153,8 +153,8 @@ def _row(name: str, step: Leaf) -> _Row:
             return _Row((name, "view", step.out, operand), cost, (f"by {step.count}; a copy unless {step.onto} divides {step.of}",))
         case Concat(out, parts):
             return _Row((name, "concat", out, _names(parts)), cost)
-        case Call(steps, library, call, where):
-            called = f"{call.split('(')[0]} where {where} ({library}); else"
+        case Call(steps, library, call):
+            called = f"{call.split('(')[0]} where {condition(step)} ({library}); else"
             results, operands_ = _names(b for b, _ in step.results), _names(b for _, b, _ in step.operands)
             own = (line for s in steps for line in (_pass(s) if isinstance(s, Kernel) else (f"contract {s.out}",)))
             return _Row((name, "call", results, operands_), cost, (called, *own))

@@ -148,9 +148,9 @@ def _title(step: Leaf) -> str:
             return f"contract {out} from {', '.join(name for name, _ in operands)}"
         case Runs(_, operand):
             return f"view {step.out} of {operand} by {step.count}; a copy where {step.onto} does not divide {step.of}"
-        case Call(steps, name, call, where):
+        case Call(steps, name, call):
             given, made = (", ".join(buffer for _, buffer, *_ in x) for x in (step.operands, [("", *r) for r in step.results]))
-            return f"call {name} of {given} for {made} where {where}: {call}; else {'; '.join(map(_title, steps))}"
+            return f"call {name} of {given} for {made} where {condition(step)}: {call}; else {'; '.join(map(_title, steps))}"
         case Pick(out, operand, _, _, count, set_):
             return f"pick {out} from {operand}: {count} of {set_.extent}"
         case Grouped(out, _, ids, _, operands, (matrix, _)):
@@ -174,6 +174,11 @@ def _title(step: Leaf) -> str:
             loops += f", shares of {', '.join(s.buffer for s in step.merged)}" if step.merged else ""
             ranged = [a.name for a in axes if a.bound and not a.bound.resumes]
             return f"kernel {name}: {loops}" + (f", range of {', '.join(ranged)} per tile" if ranged else "")
+
+
+def condition(step: Call) -> str:
+    """Where a call is made, in the words of the program."""
+    return step.where.format(**{key: buffer for key, buffer, _ in step.operands}, **{name: str(x) for name, x in step.sizes})
 
 
 def _texts(step: Leaf) -> tuple[str, ...]:
