@@ -206,8 +206,9 @@ def _ready(device, dtype):
     "_PRODUCTS": '''
 # Tiles in the order in which they are tried: rows, columns, warps, stages.
 _PRODUCTS = (
-    (128, 128, 8, 2), (128, 64, 8, 3), (128, 64, 8, 2), (64, 64, 4, 3), (64, 64, 4, 2), (64, 32, 4, 2), (64, 32, 8, 2),
-    (32, 64, 4, 2), (32, 32, 4, 2), (32, 32, 8, 2), (16, 64, 4, 3), (16, 64, 4, 2), (16, 32, 4, 2), (16, 16, 4, 2), (16, 16, 8, 1),
+    (128, 128, 8, 2), (128, 64, 8, 3), (128, 64, 8, 2), (64, 64, 4, 3), (64, 64, 4, 2), (128, 32, 8, 3), (128, 32, 8, 2),
+    (64, 32, 4, 2), (64, 32, 8, 2), (32, 64, 4, 2), (32, 32, 4, 2), (32, 32, 8, 2), (16, 64, 4, 3), (16, 64, 4, 2), (16, 32, 4, 2),
+    (16, 16, 4, 2), (16, 16, 8, 1),
 )
 ''',
     "_SUMS": '''
@@ -230,7 +231,7 @@ def _fitting(shapes, rows, columns, device, registers, shared):
     room, least = _room(device), shapes[-1]
     for r, c, warps, stages in shapes:
         c = min(c, _padded(columns, least[1]))
-        numbers = _numbers(device) - c // 4  # longer columns have more addresses and masks
+        numbers = _numbers(device) - (c // 4 if c > 32 else 0)  # longer columns have more addresses and masks
         if r <= _padded(rows, least[0]) and registers(r, c) <= warps * 32 * numbers and shared(r, c, stages) <= room:
             yield r, c, warps, stages
 

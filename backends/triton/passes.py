@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from einc.backends.host.code import Code
@@ -36,11 +38,28 @@ class Passer(Merger):
         lane = scribe.lanes[dim.name] = self.fresh(f"{dim.name}_lane")
         self.body(f"{lane} = tl.arange(0, {self.given.block(dim.name)}).to(OFFSET)")
         scribe.mark, scribe.hoisted = (len(self.body.lines), self.body.depth), {}
-        for low, high in reaches:
+        with self._each(reaches, dim) as (low, high):
             self._loops(one, dim, axis, *(self._part(axis, dim, low, high) if self.parts else (low, high)))
         scribe.variables, scribe.loaded, scribe.when, scribe.mark = variables, loaded, "", None
         for let in one.folds:
             self.scribe.variables[let.name] = Code(self.states[let.name])
+
+    @contextmanager
+    def _each(self, reaches: list[tuple[str, str]], dim: Dim) -> Iterator[tuple[str, str]]:
+        """The ends of a piece; of several, one text for all."""
+        if len(reaches) == 1:
+            yield reaches[0]
+            return
+        piece = self.fresh("piece")
+        self.body.open(f"for {piece} in range(0, {len(reaches)}):")
+        low, high = (self.fresh(f"{dim.name}_{end}") for end in ("low", "high"))
+        for n, name in enumerate((low, high)):
+            text = reaches[-1][n]
+            for at in range(len(reaches) - 2, -1, -1):
+                text = f"tl.where({piece} == {at}, {reaches[at][n]}, {text})"
+            self.body(f"{name} = {text}")
+        yield low, high
+        self.body.close()
 
     # how far
 
@@ -98,7 +117,8 @@ class Passer(Merger):
     # tile by tile
 
     def _loops(self, one: Pass, dim: Dim, axis: Axis, low: str, high: str) -> None:
-        """One loop over all tiles: where the domain may cut those on the left each is asked, else whole ones have a loop apart."""
+        """One loop over all tiles, each of which is asked whether the domain cuts it; or, where that leaves registers enough, one
+        text for two loops: whole tiles, and those that are cut on the right."""
         start = self.fresh(f"{dim.name}_from")
         cuts = self.numbers.cuts(axis) if self.kernel.stream is not None else None
         if cuts is None or (axis.bound is not None and len(axis.bound.spans) > 1):
@@ -108,7 +128,7 @@ class Passer(Merger):
         self.split = True
         begins, ends = cuts
         whole, upto = self._whole(dim, begins, ends, low, high)
-        if begins:
+        if begins or sum(let.carry is not None and len(self.scribe.shape(let.name)) > 1 for let in self.kernel.lets) > 1:
             self.scribe.when, self.scribe.asked = self.fresh("cut"), True
             self._loop(one, dim, start, (low, high), high, f"{self.scribe.when} = ({start} < {whole}) | ({start} >= {upto})")
             self.scribe.asked = False

@@ -15,6 +15,9 @@ from einc.backends.triton.stages import Pass, Stages
 from einc.plan import Before, Dot, Kernel, Let, Load, Map, Reduce, Select, arguments
 
 _LONG = frozenset({"tanh", "pow", "erf", "sin", "cos"})  # functions with values of their own on the way
+_COUNTED = frozenset({"floordiv", "ceildiv", "mod"})  # of positions
+_BESIDE = 0.25  # of what a tile of rows holds: the columns of a thread stand in 16 rows, and half of such values at a time
+_STRICT = 3  # an operand of a product in full precision that is no load: itself, and the two parts that it is formed of
 _USUAL = {"rows": 128, "passed": 64, "whole": 64, "columns": 64}
 Held = defaultdict[tuple[Dim, ...], float]
 
@@ -105,7 +108,19 @@ class _Measure:
         for let in self.kernel.lets:
             if let in one.folds or let.carry is not None:
                 base[self.shape(let.name)] += 2 if let.kind == "exact" else 1
+        rows, passed = self.layout.role("rows"), self.layout.role("passed")
+        if rows is not None and passed is not None:
+            base[(rows, passed)] += _BESIDE * self.beside(one, passed)
         return self.walk(one.inner, base, {let.name for let in one.folds} | {x.name for x in self.kernel.lets if x.carry})
+
+    def beside(self, one: Pass, passed: Dim) -> int:
+        """Values with a number for each place of the passed axis, which every thread holds for all its columns, but for the places
+        themselves: what is loaded, and what places are counted by; beside products of places all have 64 bits."""
+        mine = [let for let in one.inner if self.shape(let.name) == (passed,)]
+        loads = {let.op.buffer for let in mine if isinstance(let.op, Load)}
+        counted = [let for let in mine if isinstance(let.op, Map) and let.op.op in _COUNTED]
+        long = [let for let in self.kernel.lets if let.kind == "integer" and let.axes and isinstance(let.op, Map) and let.op.op == "mul"]
+        return len(loads) + len(counted) + len(long)
 
     def walk(self, lets: tuple[Let, ...], base: Held, merged: set[str]) -> Held:
         place = {let.name: n for n, let in enumerate(lets)}
@@ -124,13 +139,25 @@ class _Measure:
             if isinstance(let.op, Dot) and any(len(self.shape(name)) > 2 for name in let.op.args):
                 # What is summed stands beside its operands, a number for each point of three axes.
                 here[self.layout.shape(tuple(a for name in let.op.args for a in self.lets[name].axes))] += 1
-            if isinstance(let.op, Dot) and let.op.loose:
-                for name in let.op.args:
-                    here[self.shape(name)] += 0 if isinstance(self.lets[name].op, Load) or not self.shape(name) else 0.5
+            if isinstance(let.op, Dot):
+                for shape, many in self._operands(let, let.op).items():
+                    here[shape] += many
             if _size(here) > at:
                 most, at = here, _size(here)
             alive = {name: w for name, w in alive.items() if last[name] > n}
         return _held({shape: many for shape, many in most.items() if many and shape})
+
+    def _operands(self, let: Let, op: Dot) -> Held:
+        """What a product's operands take beside what they were made of: rounded, or as float32 in the registers of all threads."""
+        out = _held()
+        made = [name for name in op.args if not isinstance(self.lets[name].op, Load) and self.shape(name)]
+        if op.loose:
+            for name in made:
+                out[self.shape(name)] += 0.5
+        elif len(self.shape(let.name)) == 2 and not all(self.weight(self.lets[name]) == 0 for name in made):
+            for name in op.args:
+                out[self.shape(name)] += _STRICT if len(self.shape(name)) > 1 else 0
+        return out
 
     def shared(self) -> tuple[Held, Held]:
         """What stays, and what passes through: loads of products, and operands that were computed."""
