@@ -1,4 +1,4 @@
-"""For every test: one thread per worker, the same examples in every run, and the option that rewrites the golden texts."""
+"""For every test: one thread per worker, the same examples in every run, and the options of pytest."""
 
 from __future__ import annotations
 
@@ -21,3 +21,4 @@ settings.load_profile("house")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write what is found as the golden text of each stage")
+    parser.addoption("--whole", action="store_true", help="the kernels of every gradient, at every size and in several tiles")

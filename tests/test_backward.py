@@ -10,6 +10,7 @@ import pytest
 from helpers import Arrays, arrays, assert_close, called, each, meaning, tensors, typed, typed_of
 from programs import CASES, Case
 from test_gradients import BROKEN, WITHOUT_ROUNDS, derived_of
+from test_triton import SMALL, UNEVEN, choice
 from triton_modes import interpreted, tiled
 
 from einc import front
@@ -54,8 +55,12 @@ def test_a_derived_program_passes_the_checker(case: Case) -> None:
     assert_close(meaning(again, x, case.sizes), meaning(derived.backward, x, case.sizes), 1e-9, 1.0)
 
 
-KERNELS = """sdpa alibi gqa sliding_window documents relative_table t5_bias differential softcap softmax1 linear mla_rope moe fire
-linear_cross_entropy top_keys deepseek_moe"""
+SLOW = """attention_dropout call cosine deepseek_attention deepseek_sparse documents dropped entropy_penalty gpt2_block
+llama_attention local_global moe_shared moe_swiglu neighbourhood one_value_in_two_kernels preblock preblock_relu preblock_silu
+qk_norm requests running_apart sparse_attention swiglu_block top_keys two_runs"""  # in the interpreter; `--whole` has them too, at more sizes and in more tiles
+
+
+FEW = {"_PRODUCTS": (16, 16, 4, 1), "_SUMS": (8, 8, 4, 1), "_POINTS": (256, 1, 4, 1)}
 
 
 @pytest.fixture
@@ -65,12 +70,18 @@ def interpreter() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("interpreter")
-@each([c for c in WITHOUT_ROUNDS if c.name in KERNELS.split()],
-      {"deepseek_moe": "a sum over sorted experts in a tile of one row"})
-def test_kernels_of_the_gradient(case: Case) -> None:
-    plan, x = front.gradient(typed_of(case), front.choices(backend="triton")).backward, given(case, dict(case.sizes))
-    kernels, backward = tiled(front.emit(plan, "triton"), plan.name, lambda *_: (16, 16, 4, 1)), derived_of(case).backward
-    assert_close(called(kernels, backward, tensors(x), case.sizes), meaning(backward, x, case.sizes), 1e-9, 1.0)
+@each(WITHOUT_ROUNDS, BROKEN)
+def test_kernels_of_the_gradient(case: Case, pytestconfig: pytest.Config) -> None:
+    whole, backward = pytestconfig.getoption("--whole"), derived_of(case).backward
+    if not derived_of(case).gradients or (case.name in SLOW.split() and not whole):
+        pytest.skip("nothing moves an output, or it is slow in the interpreter")
+    plan = front.gradient(typed_of(case), front.choices(backend="triton")).backward
+    source = front.emit(plan, "triton")
+    for tiles in (SMALL, UNEVEN, None) if whole else (FEW,):
+        kernels = tiled(source, plan.name, choice(tiles))
+        for sizes in case.trials() if whole else [dict(case.sizes)]:
+            x = given(case, sizes)
+            assert_close(called(kernels, backward, tensors(x), sizes), meaning(backward, x, sizes), 1e-9, 1.0)
 
 
 def test_products_of_pairs_meet_their_positions_first() -> None:

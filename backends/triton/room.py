@@ -119,8 +119,8 @@ class _Measure:
         mine = [let for let in one.inner if self.shape(let.name) == (passed,)]
         loads = {let.op.buffer for let in mine if isinstance(let.op, Load)}
         counted = [let for let in mine if isinstance(let.op, Map) and let.op.op in _COUNTED]
-        long = [let for let in self.kernel.lets if let.kind == "integer" and let.axes and isinstance(let.op, Map) and let.op.op == "mul"]
-        return len(loads) + len(counted) + len(long)
+        whole = [let.op for let in self.kernel.lets if let.kind == "integer" and let.axes]
+        return len(loads) + len(counted) + sum(isinstance(op, Map) and op.op == "mul" for op in whole)
 
     def walk(self, lets: tuple[Let, ...], base: Held, merged: set[str]) -> Held:
         place = {let.name: n for n, let in enumerate(lets)}
@@ -151,10 +151,12 @@ class _Measure:
         """What a product's operands take beside what they were made of: rounded, or as float32 in the registers of all threads."""
         out = _held()
         made = [name for name in op.args if not isinstance(self.lets[name].op, Load) and self.shape(name)]
+        folded = set(self.layout.shape(over(let)))
+        plain = sum(bool(folded & set(self.shape(name))) for name in op.args) < 3 and all(self.weight(self.lets[x]) == 0 for x in made)
         if op.loose:
             for name in made:
                 out[self.shape(name)] += 0.5
-        elif len(self.shape(let.name)) == 2 and not all(self.weight(self.lets[name]) == 0 for name in made):
+        elif len(self.shape(let.name)) == 2 and not plain:
             for name in op.args:
                 out[self.shape(name)] += _STRICT if len(self.shape(name)) > 1 else 0
         return out
