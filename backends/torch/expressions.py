@@ -16,7 +16,7 @@ from einc.backends.host.code import (
 )
 from einc.backends.host.scalars import number_text, quotient, scalar, scalar_map
 from einc.backends.torch.bounds import Numbers
-from einc.backends.torch.powers import is_far
+from einc.backends.torch.overwriting import Overwriter
 from einc.backends.torch.products import Multiplier
 from einc.backends.torch.running import Runner
 from einc.backends.torch.stacked import Stacker
@@ -51,7 +51,7 @@ _REDUCTIONS = {"max": "amax", "min": "amin", "prod": "prod"}
 
 
 @dataclass
-class Scribe(Multiplier, Runner, Stacker, Tallier):
+class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
     """Lets as expressions, by what is known while one kernel is written."""
 
     numbers: Numbers | None = None
@@ -179,7 +179,7 @@ class Scribe(Multiplier, Runner, Stacker, Tallier):
         if op == "div" and scalars[1] and codes[1].sign < POSITIVE and not self._empty_at_zero(args[1], let.axes):
             return quotient(codes)
         if (self.inside or self.spent) and op in _IN_PLACE and let.kind == "real" and (
-                found := self._in_place(let, op, args, codes)) is not None:
+                found := self.in_place(let, op, args, codes)) is not None:
             return found
         if op in ("floor", "ceil") and let.kind == "integer":
             return codes[0] if self.lets[args[0]].kind == "integer" else Code(f"torch.{op}({codes[0].text}).long()", ATOM, True)
@@ -236,29 +236,6 @@ class Scribe(Multiplier, Runner, Stacker, Tallier):
         if base.fresh and self.lets[args[0]].axes == let.axes:
             return Code(f"{base.at(ATOM)}.addcmul_({a}, {b}{sign})", ATOM, True)
         return Code(f"torch.addcmul({base.text}, {a}, {b}{sign})", ATOM, True)
-
-    def _in_place(self, let: Let, op: str, args: tuple[str, ...], codes: list[Code]) -> Code | None:
-        """The operation on memory that nobody reads afterwards."""
-        first = next(
-            (
-                n
-                for n, (a, c) in enumerate(zip(args, codes, strict=True))
-                if c.fresh and self.lets[a].axes == let.axes and self.lets[a].kind == "real" and (n == 0 or op in ("add", "mul"))
-            ),
-            None,
-        )
-        if first is None:
-            return None
-        text = codes[first].at(ATOM)
-        rest = [c for n, c in enumerate(codes) if n != first]
-        if not rest and is_far(let, self.lets, self.kernel):
-            self.helpers.add("_normal")
-            text = f"_normal({codes[first].text})"
-        if not rest:
-            return Code(f"{text}.{op}_()", ATOM, True)
-        for other in rest:
-            last, text = (text, op, other.text), f"{text}.{op}_({other.text})"
-        return Code(text, ATOM, True, last=last)
 
     def _extreme(self, op: str, codes: list[Code], scalars: list[bool]) -> Code:
         tensors = [c for c, s in zip(codes, scalars, strict=True) if not s]
