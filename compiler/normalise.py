@@ -124,8 +124,8 @@ def _flat(program: Program, tensors: dict[str, Tensor]) -> tuple[list[Equation],
 
 
 def flat(program: Program) -> NormalProgram:
-    """The program with folds at the root, δ read by its name: each equation is one step whose slopes are plain."""
-    found = at_chosen(program)
+    """The program with folds at the root and without δ that choose elements: each equation is one step whose slopes are plain."""
+    found = inline_gates(at_chosen(program))
     work = _Flat(dict(found.tensors), guarded=True)
     for equation in found.equations:
         work.add(replace(equation, body=simplify(equation.body)))

@@ -72,10 +72,8 @@ def _by_points(chosen: list[Axes], out: Axes) -> bool:
     """Whether it is a sum, or best formed point by point."""
     if len(chosen) == 1:
         return set(out) <= set(chosen[0])
-    if len(chosen) != 2:
-        return False
-    left, right = sorted(chosen, key=len, reverse=True)
-    return within(left, right, out)
+    first, *others = sorted(chosen, key=len, reverse=True)
+    return len(others) == 1 and within(first, others[0], out)
 
 
 def _points(chosen: list[tuple[str, Axes]], out: Axes, widened: bool) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from einc.backends.host.code import ATOM, Code
-from einc.backends.host.pointwise import aligned, pair, summed, within
+from einc.backends.host.pointwise import Axes, aligned, pair, summed, within
 from einc.backends.torch.loads import Reader
 from einc.plan import Dot, Let, Load
 
@@ -32,23 +32,17 @@ class Multiplier(Reader):
         return Code(f"_into({self.converted[name, kind]}, {code.text})", ATOM, kind == "wide")
 
     def _product(self, let: Let, args: tuple[str, ...], over: tuple[str, ...]) -> Code:
-        operands = [self._operand(a, let) for a in args]
-        while len(operands) > 2 and (two := pair([axes for _, axes in operands], let.axes)) is not None:
-            (a, mine), (b, theirs) = (operands[n] for n in two)
-            product = Code(f"({a.at(ATOM)} * {aligned(b.at(ATOM), theirs, mine)})", ATOM, True)
-            operands = [*(o for n, o in enumerate(operands) if n not in two), (product, mine)]
-        operands.sort(key=lambda o: -len(o[1]))
-        if len(operands) == 2 and over and within(operands[0][1], operands[1][1], let.axes):
-            (a, mine), (b, theirs) = operands
-            both = f"({a.at(ATOM)} * {aligned(b.at(ATOM), theirs, mine)})"
-            return Code(summed(both, mine, let.axes), ATOM, True)
+        operands = _paired([self._operand(a, let) for a in args], let.axes)
         if len(operands) == 1:
             text, axes = operands[0]
             dims = [n for n, a in enumerate(axes) if a in over]
             total = f"{text.at(ATOM)}.sum({dims[0] if len(dims) == 1 else tuple(dims)})"
             return self._permuted(Code(total, ATOM, True), tuple(a for a in axes if a not in over), let.axes)
-        if len(operands) == 2 and (matrix := self._matmul(let, operands, over)) is not None:
-            return matrix
+        first, *others = sorted(operands, key=lambda o: -len(o[1]))
+        if len(others) == 1 and over and within(first[1], others[0][1], let.axes):
+            return Code(summed(_times(first, others[0]), first[1], let.axes), ATOM, True)
+        if len(operands) == 2 and (product := self._matmul(let, operands, over)) is not None:
+            return product
         left = ",".join("".join(self.letters[a] for a in axes) for _, axes in operands)
         out = "".join(self.letters[a] for a in let.axes)
         return Code(f'torch.einsum("{left}->{out}", {", ".join(c.text for c, _ in operands)})', ATOM, True)
@@ -111,3 +105,17 @@ class Multiplier(Reader):
         elif out.kind == "exact" and let.kind == "integer":
             code = Code(f"{code.at(ATOM)}.double()")
         return code, axes
+
+
+def _paired(operands: list[tuple[Code, Axes]], out: Axes) -> list[tuple[Code, Axes]]:
+    """The operands; of more than two, those that lie within others are multiplied with these."""
+    while len(operands) > 2 and (two := pair([axes for _, axes in operands], out)) is not None:
+        first, second = (operands[n] for n in two)
+        made = Code(_times(first, second), ATOM, True)
+        operands = [*(o for n, o in enumerate(operands) if n not in two), (made, first[1])]
+    return operands
+
+
+def _times(first: tuple[Code, Axes], second: tuple[Code, Axes]) -> str:
+    """A product point by point, of which the first operand has all axes."""
+    return f"({first[0].at(ATOM)} * {aligned(second[0].at(ATOM), second[1], first[1])})"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from einc.indices import OPEN, PLACES
-from einc.terms import Equation, Fold, Join, Position, Read, Term, free_indices, reads
+from einc.terms import Equation, Fold, Join, Pack, Position, Read, Term, free_indices, reads
 
 
 def multiplied(equations: Iterable[Equation]) -> frozenset[str]:
@@ -51,5 +51,5 @@ def _is_view(body: Term) -> bool:
 def _of_data(equation: Equation) -> bool:
     """Whether a value is stored, and grows with the data."""
     classes = [i.set.cls for i in equation.indices]
-    return (all(isinstance(a, Position) for a in equation.axes) and any(c in OPEN for c in classes)
-            and sum(c in PLACES for c in classes) < 2)
+    plain = all(isinstance(a, Position | Pack) for a in equation.axes)
+    return plain and any(c in OPEN for c in classes) and sum(c in PLACES for c in classes) < 2
