@@ -55,9 +55,10 @@ def test_a_derived_program_passes_the_checker(case: Case) -> None:
     assert_close(meaning(again, x, case.sizes), meaning(derived.backward, x, case.sizes), 1e-9, 1.0)
 
 
+# In the interpreter; `--whole` has them too, at more sizes and in more tiles.
 SLOW = """attention_dropout call cosine deepseek_attention deepseek_sparse documents dropped entropy_penalty gpt2_block
 llama_attention local_global moe_shared moe_swiglu neighbourhood one_value_in_two_kernels preblock preblock_relu preblock_silu
-qk_norm requests running_apart sparse_attention swiglu_block top_keys two_runs"""  # in the interpreter; `--whole` has them too, at more sizes and in more tiles
+qk_norm requests running_apart sparse_attention swiglu_block top_keys two_runs"""
 
 
 FEW = {"_PRODUCTS": (16, 16, 4, 1), "_SUMS": (8, 8, 4, 1), "_POINTS": (256, 1, 4, 1)}

@@ -152,7 +152,8 @@ class _Measure:
         out = _held()
         made = [name for name in op.args if not isinstance(self.lets[name].op, Load) and self.shape(name)]
         folded = set(self.layout.shape(over(let)))
-        plain = sum(bool(folded & set(self.shape(name))) for name in op.args) < 3 and all(self.weight(self.lets[x]) == 0 for x in made)
+        few = sum(bool(folded & set(self.shape(name))) for name in op.args) < 3
+        plain = few and all(self.weight(self.lets[x]) == 0 for x in made)
         if op.loose:
             for name in made:
                 out[self.shape(name)] += 0.5
