@@ -82,6 +82,13 @@ def test_a_cotangent_has_no_axis_along_which_it_is_the_same() -> None:
     assert [slot.name for slot in derived.backward.tensors["dk_at"].slots] == ["d"]
 
 
+def test_an_argument_that_is_nowhere_taken_sends_nothing_back() -> None:
+    derived = gradient_of("index t : time(T)\ninput x_t, y_t\noutput z_t = max(abs(x_t), max(x_t, y_t))")
+    assert sum("dx^{t} = " in line for line in lines(derived)) == 1
+    assert "y_{t} ≤ x_{t}" not in "\n".join(lines(derived))
+    typed(show(derived.backward))
+
+
 PAIR = """index i : feature(n)
 index a : feature(2)
 index x : feature(2 n) = (i a)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from einc.declarations import letters_by_set
+from einc.domains import empty
 from einc.gradients.gathering import gathered
 from einc.gradients.places import Share, apart, joined, letters_of, packed, part_read, read_of, routed, united, where
 from einc.gradients.slopes import product, read_values, slopes
@@ -153,6 +154,8 @@ class Sweep:
     def _shares(self, equation: Equation, body: Term, change: Term, given: Term, bound: tuple[Index, ...],
                 value: Term | None = None) -> Iterator[tuple[str, Share]]:
         for slope in slopes(body, change, self._moving.__contains__, value):
+            if slope.condition != TRUE and empty(both(given, slope.condition)):
+                continue  # in max(abs(x), max(x, y)) the second x is nowhere the one that is taken
             yield slope.read.tensor, Share(slope.read.subs, slope.term, both(given, slope.condition), (*equation.indices, *bound))
 
     def _parts(self, equation: Equation, index: Index, parts: tuple[tuple[Index, Term], ...]) -> Iterator[tuple[str, Share]]:
