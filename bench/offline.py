@@ -19,6 +19,7 @@ from triton import knobs
 import einc
 from bench.cli import HELP, OUT, progress, wide_console
 from bench.record import Row, Run, write
+from einc import front
 from einc.backends.triton.offline import TARGETS, Binary, Launch, Target, built, launches
 
 ROOT = Path(__file__).parent.parent
@@ -35,24 +36,39 @@ def sizes(names: frozenset[str], width: int) -> dict[str, int]:
     return {name: width if name in WIDTHS else SIZES[name] for name in names}
 
 
-def starts(name: str, width: int, target: Target) -> list[Launch]:
-    """What a call of the spec in bfloat16 starts."""
+KINDS = {"integer": torch.int64, "wide": torch.float32, "exact": torch.float64}  # of buffers; others are in bfloat16
+
+
+def starts(name: str, width: int, target: Target, grad: bool = False) -> list[Launch]:
+    """What a call of the spec, or of its gradient, starts in bfloat16."""
     module = einc.compile(SPECS[name], backend="triton", own=True)
-    asked = sizes(module.plan.sizes, width)
+    plan, source = module.plan, module.source
+    if grad:
+        plan = front.gradient(module.program, front.choices(own=True, backend="triton")).backward
+        source = front.emit(plan, "triton")
+    asked = sizes(plan.sizes | module.plan.sizes, width)
     inputs = {}
-    for tensor in module.program.inputs():
-        kind = torch.int64 if tensor.integer else torch.bfloat16
+    for tensor in plan.inputs:
+        kind = KINDS.get(plan.buffers[tensor.key].kind, torch.bfloat16)
         inputs[tensor.key] = torch.empty([int(s.set.extent.at(asked)) for s in tensor.slots], dtype=kind, device="meta")
-    return launches(module.source, module.plan.name, inputs, asked, target)
+    return launches(source, plan.name, inputs, asked, target)
 
 
-def wanted(names: tuple[str, ...], widths: tuple[int, ...], target: Target) -> dict[str, tuple[str, int, Launch]]:
-    """The kernels of the specs, each text and tile once, under the first spec and width that have it."""
+def wanted(names: tuple[str, ...], widths: tuple[int, ...], target: Target, grad: bool) -> dict[str, tuple[str, int, Launch]]:
+    """The kernels of the specs, each text and tile once, under the first spec and width that have it; those that have no
+    gradient are left out of gradients, as are those of which a tile would hold too much."""
     out: dict[str, tuple[str, int, Launch]] = {}
     for name in names:
         for width in widths:
-            for launch in starts(name, width, target):
-                out.setdefault(launch.key, (f"{name}/{launch.kernel}", width, launch))
+            try:
+                found = starts(name, width, target, grad)
+            except (einc.EincError, ValueError, AttributeError) as error:
+                if not grad:
+                    raise
+                click.echo(f"{name}: {str(error).strip().splitlines()[0]}", err=True)
+                continue
+            for launch in found:
+                out.setdefault(launch.key, (f"{name}/{'grad/' * grad}{launch.kernel}", width, launch))
     return out
 
 
@@ -68,9 +84,10 @@ def figures(launch: Launch, target: Target, found: Binary | Exception) -> dict[s
             "registers": found.registers, "spills": found.spills, "shared": found.shared, "instructions": counts}
 
 
-def measured(names: tuple[str, ...], widths: tuple[int, ...], target: Target, workers: int) -> Iterator[tuple[int, Row]]:
+def measured(names: tuple[str, ...], widths: tuple[int, ...], target: Target, workers: int,
+             grad: bool = False) -> Iterator[tuple[int, Row]]:
     """A row for each kernel, as soon as it is there; with each, how many there will be."""
-    found = wanted(names, widths, target)
+    found = wanted(names, widths, target, grad)
     done = built([launch for *_, launch in found.values()], target, workers)
     for (case, width, _), (launch, made) in zip(found.values(), done, strict=True):
         row = {"case": case, "sizes": {"d": width}, "dtype": "bfloat16", "rival": target.name, "triton": triton.__version__}
@@ -110,13 +127,14 @@ def cold(name: str, width: int, target: Target) -> tuple[int, float]:
 
 @click.command(context_settings=HELP)
 @click.option("--cold", "timed", is_flag=True, help="Instead, the seconds from each spec to machine code, nothing kept.")
+@click.option("--grad", is_flag=True, help="The kernels of gradients.")
 @click.option("--spec", "names", multiple=True, type=click.Choice(list(SPECS)), help="Which specs; all without it.")
 @click.option("--target", "targets", multiple=True, type=click.Choice(list(TARGETS)), help="Which targets; all without it.")
 @click.option("--width", "widths", multiple=True, type=click.IntRange(min=1), default=(64, 128), show_default=True,
               help="Widths of heads.")
 @click.option("--workers", type=click.IntRange(min=1), default=os.cpu_count() or 1, help="Kernels that are compiled at a time.")
 @OUT
-def main(*, timed: bool, names: tuple[str, ...], targets: tuple[str, ...], widths: tuple[int, ...], workers: int,
+def main(*, timed: bool, grad: bool, names: tuple[str, ...], targets: tuple[str, ...], widths: tuple[int, ...], workers: int,
          out: Path) -> None:
     """Compile the kernels of the specs in bfloat16 and print what they need: registers of a thread, spilled ones, bytes of
     shared memory, and instructions that tell how products and copies are done. Bold lines have spills or cannot be started.
@@ -134,7 +152,7 @@ def main(*, timed: bool, names: tuple[str, ...], targets: tuple[str, ...], width
     for target in targets or tuple(TARGETS):
         with progress(console, None) as (tell, _):
             found = []
-            for count, row in measured(names or tuple(SPECS), widths, TARGETS[target], workers):
+            for count, row in measured(names or tuple(SPECS), widths, TARGETS[target], workers, grad):
                 found.append(here.row("offline", **row))
                 tell(f"{target}: {len(found)} of {count} kernels")
         write(out / "offline.jsonl", found)
