@@ -74,7 +74,7 @@ def dropping(program: TypedProgram, along: IndexSet, step: Step) -> Step:
         return step
     kept = frozenset(key for key, _, _ in step.caches)
     whole = apart(program) if step.split else program
-    return replace(stepped(whole, along, kept, frozenset(program.tensors) - kept, True), back=found)
+    return replace(stepped(whole, along, kept, frozenset(program.tensors) - kept, drops=True), back=found)
 
 
 def _row(program: TypedProgram, along: IndexSet, key: str, sizes: Mapping[str, int]) -> float:

@@ -56,12 +56,13 @@ class Unkept(Exception):  # noqa: N818 - a choice of what to keep that leaves so
         self.tensor = tensor
 
 
-def stepped(program: TypedProgram, along: IndexSet, kept: frozenset[str], made: frozenset[str], drops: bool = False) -> Step:
+def stepped(program: TypedProgram, along: IndexSet, kept: frozenset[str], made: frozenset[str], *, drops: bool = False,
+            given: frozenset[str] = frozenset()) -> Step:
     """The step of a program; of the past some tensors are `kept` and others `made` again. Unkept for one that is neither.
 
-    With `drops` the past may lack its first positions.
+    With `drops` the past may lack its first positions. What is `given` the caller gives for all positions.
     """
-    work = _Work(program, along, kept, made, drops)
+    work = _Work(program, along, kept, made, drops, given)
     outputs = tuple((name, work.version(key, work.own(key))) for name, key in program.outputs)
     for repeat in program.repeats:
         for state in repeat.states:
@@ -77,6 +78,7 @@ class _Work:
     kept: frozenset[str]
     made: frozenset[str]
     drops: bool = False
+    given: frozenset[str] = frozenset()
     tensors: dict[str, Tensor] = field(default_factory=dict)
     equations: dict[str, Equation] = field(default_factory=dict)
     names: dict[tuple[str, Kinds], str] = field(default_factory=dict)
@@ -112,6 +114,8 @@ class _Work:
             name = key
         elif kinds == (True,) and key in self.kept:
             return self._kept(key)
+        elif kinds == (True,) and key in self.given:
+            name = key
         elif tensor.role != "weight" and self._lacks(key, kinds):
             raise Unkept(key)
         else:
