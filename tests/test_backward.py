@@ -59,8 +59,6 @@ def test_a_derived_program_passes_the_checker(case: Case) -> None:
 SLOW = """attention_dropout call cosine deepseek_attention deepseek_sparse documents dropped entropy_penalty gpt2_block
 llama_attention local_global moe_shared moe_swiglu neighbourhood one_value_in_two_kernels preblock preblock_relu preblock_silu
 qk_norm requests running_apart sparse_attention swiglu_block top_keys two_runs"""
-
-
 FEW = {"_PRODUCTS": (16, 16, 4, 1), "_SUMS": (8, 8, 4, 1), "_POINTS": (256, 1, 4, 1)}
 
 

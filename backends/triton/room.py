@@ -120,7 +120,9 @@ class _Measure:
         loads = {let.op.buffer for let in mine if isinstance(let.op, Load)}
         counted = [let for let in mine if isinstance(let.op, Map) and let.op.op in _COUNTED]
         whole = [let.op for let in self.kernel.lets if let.kind == "integer" and let.axes]
-        return len(loads) + len(counted) + sum(isinstance(op, Map) and op.op == "mul" for op in whole)
+        bound = self.kernel.axis(passed.axes[0]).bound
+        pieces = len(bound.spans) - 1 if bound is not None and bound.spans else 0  # whose tiles are all masked
+        return len(loads) + len(counted) + sum(isinstance(op, Map) and op.op == "mul" for op in whole) + pieces
 
     def walk(self, lets: tuple[Let, ...], base: Held, merged: set[str]) -> Held:
         place = {let.name: n for n, let in enumerate(lets)}
@@ -152,8 +154,8 @@ class _Measure:
         out = _held()
         made = [name for name in op.args if not isinstance(self.lets[name].op, Load) and self.shape(name)]
         folded = set(self.layout.shape(over(let)))
-        few = sum(bool(folded & set(self.shape(name))) for name in op.args) < 3
-        plain = few and all(self.weight(self.lets[x]) == 0 for x in made)
+        deep = sum(bool(folded & set(self.shape(name))) for name in op.args)
+        plain = deep < 3 and all(self.weight(self.lets[name]) == 0 for name in made)
         if op.loose:
             for name in made:
                 out[self.shape(name)] += 0.5
