@@ -19,7 +19,6 @@ from triton import knobs
 import einc
 from bench.cli import HELP, OUT, progress, wide_console
 from bench.record import Row, Run, write
-from einc import front
 from einc.backends.triton.offline import TARGETS, Binary, Launch, Target, built, launches
 
 ROOT = Path(__file__).parent.parent
@@ -27,13 +26,14 @@ ROOT = Path(__file__).parent.parent
 SPECS = {path.stem: path for path in sorted((ROOT / "specs").rglob("*.ein"))
          if not re.search(r"^(section|claim) ", path.read_text("utf-8"), re.M)}
 SIZES = {"T": 4096, "S": 4096, "U": 4096, "N": 4096, "V": 4096, "W": 512, "P": 512, "H": 16, "G": 4, "B": 2,
-         "d_model": 1024, "r": 512}
+         "d_model": 1024, "r": 512, "T_sum": 4096, "R": 2, "C": 1024, "M": 128, "E": 16, "L": 512, "n": 4, "m": 4, "w": 32,
+         "d_ff": 2816, "d_c": 64, "d_h": 64, "d_s": 2816, "d_x": 64, "r_Q": 384, "H_I": 64, "d_I": 128}
 WIDTHS = frozenset({"d", "d_k", "d_v", "D"})
 
 
 def sizes(names: frozenset[str], width: int) -> dict[str, int]:
     """A size for each name; the widths of heads are what varies."""
-    return {name: width if name in WIDTHS else SIZES[name] for name in names}
+    return {name: width if name in WIDTHS else SIZES.get(name, 16) for name in names}
 
 
 KINDS = {"integer": torch.int64, "wide": torch.float32, "exact": torch.float64}  # of buffers; others are in bfloat16
@@ -41,17 +41,14 @@ KINDS = {"integer": torch.int64, "wide": torch.float32, "exact": torch.float64} 
 
 def starts(name: str, width: int, target: Target, grad: bool = False) -> list[Launch]:
     """What a call of the spec, or of its gradient, starts in bfloat16."""
-    module = einc.compile(SPECS[name], backend="triton", own=True)
-    plan, source = module.plan, module.source
-    if grad:
-        plan = front.gradient(module.program, front.choices(own=True, backend="triton")).backward
-        source = front.emit(plan, "triton")
-    asked = sizes(plan.sizes | module.plan.sizes, width)
+    module = einc.compile(SPECS[name], backend="triton", own=True, grad=grad)
+    plan, entry = (module.plan.backward, "_backward") if grad else (module.plan, module.plan.name)
+    asked = sizes(plan.sizes, width)
     inputs = {}
     for tensor in plan.inputs:
         kind = KINDS.get(plan.buffers[tensor.key].kind, torch.bfloat16)
         inputs[tensor.key] = torch.empty([int(s.set.extent.at(asked)) for s in tensor.slots], dtype=kind, device="meta")
-    return launches(source, plan.name, inputs, asked, target)
+    return launches(module.source, entry, inputs, {**asked, "wanted": -1}, target)  # every gradient is asked for
 
 
 def wanted(names: tuple[str, ...], widths: tuple[int, ...], target: Target, grad: bool) -> dict[str, tuple[str, int, Launch]]:

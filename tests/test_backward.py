@@ -55,7 +55,7 @@ def test_a_derived_program_passes_the_checker(case: Case) -> None:
     assert_close(meaning(again, x, case.sizes), meaning(derived.backward, x, case.sizes), 1e-9, 1.0)
 
 
-# In the interpreter; `--whole` has them too, at more sizes and in more tiles.
+# Slow in the interpreter: `--whole` runs them, and all at more sizes and in more tiles.
 SLOW = """attention_dropout call cosine deepseek_attention deepseek_sparse documents dropped entropy_penalty gpt2_block
 llama_attention local_global moe_shared moe_swiglu neighbourhood one_value_in_two_kernels preblock preblock_relu preblock_silu
 qk_norm requests running_apart sparse_attention swiglu_block top_keys two_runs"""
