@@ -66,14 +66,8 @@ def test_what_is_wide_compiles_beside_half_precision() -> None:
     assert elements == {torch.bfloat16, torch.float32} and all(one.binary.spills == 0 for one in made)
 
 
-SPILLS = "registers found no place: its tile is too large"
-BROKEN = ["paged_window"]
-
-
 def specs() -> list[pytest.param]:
-    marks = {name: pytest.mark.xfail(strict=True, reason=SPILLS) for name in BROKEN}
-    return [pytest.param(one, id=one.name, marks=[marks[one.name]] if one.name in marks else [])
-            for one in FILES if one.name not in MODELS]
+    return [pytest.param(one, id=one.name) for one in FILES if one.name not in MODELS]
 
 
 def suits(launch: Launch, made: Binary) -> None:
