@@ -90,3 +90,13 @@ def test_products_of_pairs_meet_their_positions_first() -> None:
     for buffer in plan.buffers.values():
         names = frozenset(n for s in buffer.sets for n in s.extent.sizes)
         assert "T" not in names or len(names) < 3 or names in widest, buffer.name
+
+
+@pytest.mark.parametrize("name", ["moe", "moe_swiglu", "deepseek_moe"])
+def test_no_matrix_is_stored_for_each_row(name: str) -> None:
+    """Rows meet the matrices of their elements group by group, in both halves; so do the gradients of these matrices."""
+    plan = front.gradient(typed_of(next(c for c in CASES if c.name == name)))
+    for half in (plan.forward, plan.backward):
+        for buffer in half.buffers.values():
+            names = {n for s in buffer.sets for n in s.extent.sizes}
+            assert not {"T", "d_model", "d_ff"} <= names, buffer.name

@@ -9,16 +9,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from einc.indices import Extent, number
+from einc.indices import Extent, Index, number
 from einc.plan import Buffer, Cost, Grouped, Pick
 from einc.planning.cost import size_of, volume
 from einc.show import equation_text
 from einc.simplify import factors, picked, product
-from einc.terms import TRUE, Equation, Fold, NormalProgram, Position, Read, Term, free_indices, reads, substitute
+from einc.spelling import unused
+from einc.terms import (
+    TRUE,
+    Equation,
+    Fold,
+    NormalProgram,
+    Position,
+    Read,
+    Tensor,
+    Term,
+    both,
+    conjuncts,
+    free_indices,
+    reads,
+    slot_of,
+    substitute,
+)
 
 
 def with_matrices(program: NormalProgram) -> NormalProgram:
     """The program with a matrix for each row read in its contraction, where it is no value of its own."""
+    program = _row_by_row(program)
     by = {e.target: e for e in program.equations}
     out: list[Equation] = []
     for equation in program.equations:
@@ -35,6 +52,39 @@ def with_matrices(program: NormalProgram) -> NormalProgram:
         out.append(equation)
     kept = {key for _, key in program.outputs} | {r.tensor for e in out for t in (e.domain, e.body) for r in reads(t)}
     return replace(program, equations=tuple(e for e in out if e.target in kept))
+
+
+def _row_by_row(program: NormalProgram) -> NormalProgram:
+    """Sums over rows and more of products with a row's matrix: over the rest first, for each row, and then over the rows."""
+    by, tensors, out = {e.target: e for e in program.equations}, dict(program.tensors), list[Equation]()
+    for equation in program.equations:
+        body = equation.body
+        rows = _folded_rows(equation, body, by, program) if isinstance(body, Fold) and body.op == "sum" else ()
+        if rows and isinstance(body, Fold):
+            letters = (*(i for i in equation.indices if i in free_indices(body.body)), *rows)
+            key, axes = unused(f"{equation.target}_each", tensors), tuple(map(Position, letters))
+            tensors[key] = Tensor(key, key, tuple(map(slot_of, letters)), "local")
+            rest = tuple(b for b in body.bound if b not in rows)
+            exists = both(*(c for c in (*conjuncts(equation.domain), *conjuncts(body.domain)) if free_indices(c) <= {*letters}))
+            out.append(Equation(key, axes, exists, Fold("sum", rest, TRUE, body.body)))
+            equation = replace(equation, body=Fold("sum", rows, body.domain, Read(key, axes)))
+        out.append(equation)
+    return program if len(tensors) == len(program.tensors) else replace(program, tensors=tensors, equations=tuple(out))
+
+
+def _folded_rows(equation: Equation, fold: Fold, by: Mapping[str, Equation], program: NormalProgram) -> tuple[Index, ...]:
+    """The rows that a sum with a row's matrix runs over, where it runs over more besides, and all it asks is asked of rows."""
+    for part in factors(fold.body):
+        inner = by.get(part.tensor) if isinstance(part, Read) else None
+        if inner is None or not isinstance(part, Read) or not isinstance(inner.body, Read):
+            continue
+        plain = all(isinstance(s, Position) for s in part.subs) and all(isinstance(a, Position) for a in equation.axes)
+        found = _named(_put(inner, part), program) if plain else None
+        rows = tuple(b for b in fold.bound if found is not None and b in free_indices(found))
+        others, mine = {*fold.bound} - {*rows}, free_indices(part) - free_indices(found or part)
+        if rows and others and mine & others and mine & {*equation.indices} and not free_indices(fold.domain) & others:
+            return rows
+    return ()
 
 
 def _put(inner: Equation, read: Term) -> Read:

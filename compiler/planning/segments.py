@@ -9,6 +9,7 @@ other folds than sums.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
@@ -102,9 +103,33 @@ def _letters(read: Read) -> tuple[Index, ...]:
 
 def with_segments(program: NormalProgram) -> NormalProgram:
     """The program with such sums in their one form."""
+    program = _multiplied(program)
     made = _Sums(dict(program.tensors))
     equations = tuple(x for e in program.equations for x in made.equation(e))
     return program if equations == program.equations else replace(program, tensors=made.tensors, equations=equations)
+
+
+def _multiplied(program: NormalProgram) -> NormalProgram:
+    """Sums by what rows name of a product that nothing else reads, as sums of its factors: the product is never stored."""
+    by = {e.target: e for e in program.equations}
+    read = Counter(r.tensor for e in program.equations for t in (e.body, e.domain) for r in reads(t))
+    gone, out = {key for _, key in program.outputs}, list[Equation]()
+    for equation in program.equations:
+        body = equation.body
+        if isinstance(body, Fold) and body.op == "sum" and isinstance(body.body, Read) and read[body.body.tensor] == 1:
+            inner = by.get(body.body.tensor)
+            parts = factors(inner.body) if inner is not None else ()
+            letters = [free_indices(p) for p in parts if isinstance(p, Read) and _plain(p.subs)]
+            named = any(isinstance(c, Apply) and c.op == "eq" for c in conjuncts(body.domain))
+            apart = len(letters) == len(parts) == 2 and letters[0] - letters[1] and letters[1] - letters[0]
+            if inner is not None and named and apart and inner.target not in gone and _plain(inner.axes) and _plain(body.body.subs):
+                within = dict(zip(inner.indices, body.body.subs, strict=True))
+                domain = both(body.domain, substitute(inner.domain, within))
+                equation = replace(equation, body=replace(body, domain=domain, body=substitute(inner.body, within)))
+                gone.add(inner.target)
+        out.append(equation)
+    gone -= {key for _, key in program.outputs}
+    return replace(program, equations=tuple(e for e in out if e.target not in gone)) if gone else program
 
 
 @dataclass
