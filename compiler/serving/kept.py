@@ -7,8 +7,7 @@ data is in is always made again; what a later position may change must be. Non-g
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass, field, replace
 from math import inf, prod
 
 from einc.indices import IndexSet
@@ -19,7 +18,7 @@ from einc.serving.step import Step, Unkept, stepped
 from einc.terms import Join, Program, TypedProgram
 
 __all__ = ["Refused", "asked", "dropping", "growing", "settled", "ways"]
-_MOST = 500  # of more ways than these those that keep values nearest to where they are read come first
+_FEW = 4  # of each program: the first, which makes least again, and those that keep least
 
 
 @dataclass(frozen=True)
@@ -56,15 +55,60 @@ def ways(program: TypedProgram, along: IndexSet, known: Settled, sizes: Mapping[
     for name, key in program.outputs:
         if key in known.later:
             raise Refused(f"`{name}` reads later positions: `{known.later[key]}` does", "restrict it, `s ≤ t` for instance")
-    rounds = frozenset(state for repeat in program.repeats for state, _, _ in repeat.states)
-    split, out = apart(program), list[Step]()
+    split, out, why = apart(program), list[Step](), list[Refused]()
     for whole in [program] if split is program else [program, split]:
-        least = inf
-        for step in islice(_explored(whole, along, known, rounds, frozenset(), frozenset()), _MOST):
-            room = sum(_row(program, along, key, sizes) for key, _, _ in step.caches)
-            out += [replace(step, split=whole is split)] if room < least else []
-            least = min(room, least)
+        search = _Search(whole, along, known, sizes)
+        mine = [replace(step, split=whole is split) for step in search.steps(frozenset(), frozenset())]
+        out += mine if len(mine) <= _FEW else [mine[0], *mine[1 - _FEW :]]
+        why += search.why
+    if not out:
+        raise why[0]
     return out
+
+
+@dataclass
+class _Search:
+    """The ways of one program; of those that keep as much as one before them nothing is to be had."""
+
+    program: TypedProgram
+    along: IndexSet
+    known: Settled
+    sizes: Mapping[str, int]
+    least: float = inf
+    why: list[Refused] = field(default_factory=list)  # where a way ended without a step
+
+    def steps(self, kept: frozenset[str], made: frozenset[str]) -> Iterator[Step]:
+        """All ways that keep some tensors and make others again: the first that nothing is said of yet goes either way."""
+        room = sum(self._row(key) for key in kept)
+        if room >= self.least:
+            return
+        try:
+            step = stepped(self.program, self.along, kept, made)
+        except Unkept as asked:
+            yield from self._either(asked.tensor, kept, made)
+        else:
+            self.least = room
+            yield step
+
+    def _either(self, key: str, kept: frozenset[str], made: frozenset[str]) -> Iterator[Step]:
+        again, single = self.program.equation(key) is not None, _slots(self.program, key, self.along) == 1
+        keeps = key in self.known and key in self.known.data and single
+        if keeps:
+            yield from self.steps(kept | {key}, made)
+        if again:
+            yield from self.steps(kept, made | {key})
+        elif not keeps:
+            pairs = f"`{key}` is given for pairs of positions, and the past of these is needed"
+            said = pairs if key in self.known else f"the past of `{key}` is needed, and {reason(self.known, key)}"
+            self.why.append(Refused(said, "make it of what each position has"))
+
+    def _row(self, key: str) -> float:
+        """How many numbers a position has of a tensor."""
+        return prod(float(s.set.extent.at(self.sizes)) for s in self.program.tensors[key].slots if s.set != self.along)
+
+
+def _slots(program: Program, key: str, along: IndexSet) -> int:
+    return sum(s.set == along for s in program.tensors[key].slots)
 
 
 def dropping(program: TypedProgram, along: IndexSet, step: Step) -> Step:
@@ -77,31 +121,6 @@ def dropping(program: TypedProgram, along: IndexSet, step: Step) -> Step:
     return replace(stepped(whole, along, kept, frozenset(program.tensors) - kept, drops=True), back=found)
 
 
-def _row(program: TypedProgram, along: IndexSet, key: str, sizes: Mapping[str, int]) -> float:
-    """How many numbers a position has of a tensor."""
-    return prod(float(s.set.extent.at(sizes)) for s in program.tensors[key].slots if s.set != along)
-
-
-def _explored(program: TypedProgram, along: IndexSet, known: Settled, states: frozenset[str], kept: frozenset[str],
-              made: frozenset[str]) -> Iterator[Step]:
-    """All ways that keep some tensors and make others again: the first that nothing is said of yet goes either way."""
-    try:
-        yield stepped(program, along, kept, made)
-        return
-    except Unkept as asked:
-        key = asked.tensor
-    again = program.equation(key) is not None
-    single = sum(s.set == along for s in program.tensors[key].slots) == 1
-    if key in known and key in known.data and single:
-        yield from _explored(program, along, known, states, kept | {key}, made)
-    elif not again:
-        pairs = f"`{key}` is given for pairs of positions, and the past of these is needed"
-        raise Refused(pairs if key in known else f"the past of `{key}` is needed, and {reason(known, key)}",
-                      "make it of what each position has")
-    if again:
-        yield from _explored(program, along, known, states, kept, made | {key})
-
-
 def asked(program: TypedProgram, along: IndexSet, known: Settled, names: frozenset[str]) -> Step:
     """The step that keeps just these. Refused where one is not settled, or something else would have to be kept."""
     able = f"those that can be kept are {_listed(program, along, known)}"
@@ -110,7 +129,7 @@ def asked(program: TypedProgram, along: IndexSet, known: Settled, names: frozens
             raise Refused(f"`{name}` is no tensor of `{program.name}`", able)
         if name not in known:
             raise Refused(f"`{name}` cannot be kept: {reason(known, name)}", "keep what it is made of, and let it be made again")
-        if sum(s.set == along for s in program.tensors[name].slots) != 1 or name not in known.data:
+        if _slots(program, name, along) != 1 or name not in known.data:
             raise Refused(f"`{name}` has no row for each position", able)
     free = frozenset(program.tensors) - names
     split = any(isinstance(e.body, Join) and e.target not in names for e in program.equations)
@@ -135,5 +154,5 @@ def reason(known: Settled, key: str) -> str:
 
 
 def _listed(program: Program, along: IndexSet, known: Settled) -> str:
-    able = [k for k, t in program.tensors.items() if k in known and k in known.data and sum(s.set == along for s in t.slots) == 1]
+    able = [k for k in program.tensors if k in known and k in known.data and _slots(program, k, along) == 1]
     return ", ".join(f"`{k}`" for k in able)
