@@ -11,13 +11,14 @@ _DOORS = {
     "compile": "einc.front",
     "check": "einc.front",
     "generate": "einc.generate",
+    "stream": "einc.generate",
     "interpret": "einc.front",
     "load_weights": "einc.front",
     "install_hook": "einc.hook",
     "EincError": "einc.errors",
 }
 
-__all__ = ["EincError", "__version__", "check", "compile", "generate", "install_hook", "interpret", "load_weights"]
+__all__ = ["EincError", "__version__", "check", "compile", "generate", "install_hook", "interpret", "load_weights", "stream"]
 
 
 class _Package(ModuleType):

@@ -20,6 +20,7 @@ HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.gramm
 ORDER = [
     "errors", "problems", "syntax", "primitives", "folds", "mixing", "spelling", "tokens", "lines", "texts", "parse",
     "printing", "indices", "terms", "domains", "rounds", "claimed", "checking", "checker", "mending", "sizes", "weights",
+    "vocabulary",
     "generate", "blocks", "interpret", "unpacking", "declarations", "show", "tex", "rewrites", "simplify", "finishing", "forms",
     "conditions", "labels", "forming", "proof", "counterexamples", "unfolding", "assumptions", "leftover", "prove", "gating",
     "repeats", "chosen", "operands", "normalise", "gradients", "serving", "choices", "plan", "planning", "documents", "pipeline",

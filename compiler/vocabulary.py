@@ -1,0 +1,93 @@
+"""Which input of a spec holds the tokens of texts, and which output says what comes next: a spec as a function of logits.
+
+Non-goals: how a token is taken; what a token stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from einc.errors import EincError, Help, Problem
+from einc.indices import IndexSet
+from einc.terms import Program, Tensor
+
+Array = Any  # a tensor of torch
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """The names of the tokens and of the logits, and over what they run."""
+
+    ids: str
+    logits: str
+    along: IndexSet
+    batch: IndexSet | None  # several texts side by side
+    vocabulary: IndexSet
+
+
+def roles(program: Program) -> Roles:
+    """EincError where the spec does not have one input of tokens and one output of logits for them."""
+    outputs = [(name, program.tensors[key]) for name, key in program.outputs]
+    logits = [(name, _sets(t)) for name, t in outputs if _classes(t) in (("batch", "time", "vocab"), ("time", "vocab"))]
+    if len(logits) != 1:
+        raise _refused(program, "logits for the next token", [name for name, _ in logits],
+                       "an output over positions and a vocabulary, `output O_{n t}^v` for instance, says what comes next")
+    ((name, (*places, vocabulary)),) = logits
+    ids = [t.key for t in program.inputs() if t.integer and list(_sets(t)) == places]
+    if len(ids) != 1:
+        raise _refused(program, "tokens", ids, f"they are an input over the positions of `{name}`, `input w_{{n t}} : int`")
+    if vocabulary.start:
+        raise EincError([Problem(f"the tokens of `{program.name}` count from {vocabulary.start}, and those of texts from 0",
+                                 helps=(Help(f"declare `index v : vocab(0..{vocabulary.extent}-1)`"),))])
+    return Roles(ids[0], name, places[-1], places[0] if len(places) > 1 else None, vocabulary)
+
+
+def _sets(tensor: Tensor) -> tuple[IndexSet, ...]:
+    return tuple(slot.set for slot in tensor.slots)
+
+
+def _classes(tensor: Tensor) -> tuple[str, ...]:
+    return tuple(slot.set.cls for slot in tensor.slots)
+
+
+def _refused(program: Program, what: str, found: list[str], way: str) -> EincError:
+    several = f"several that could be {what}: {', '.join(f'`{name}`' for name in found)}"
+    return EincError([Problem(f"`{program.name}` has {several if found else f'no {what}'}", helps=(Help(way),))])
+
+
+class Spoken:
+    """A compiled spec with its weights and sizes, as a function of tokens, (T,) or (B, T).
+
+    One that serves has a `prefill`, which gives logits and a cache, and then takes the cache before the new tokens.
+    """
+
+    def __init__(self, made: Any, given: Mapping[str, Any]) -> None:
+        self.made, self.given, self.roles = made, given, roles(made.program)
+        self.names = [name for name, _ in made.program.outputs]
+        self.prefill = None if made.prefill is None else self._first
+
+    def __call__(self, *cache_and_ids: Array) -> Array:
+        *cache, ids = cache_and_ids
+        return self._logits(lambda **given: self.made(*cache, **given), ids)
+
+    def _first(self, ids: Array) -> tuple[Array, Any]:
+        cache: list[Any] = []
+
+        def prefill(**given: Any) -> Any:
+            value, made = self.made.prefill(**given)
+            cache.append(made)
+            return value
+
+        return self._logits(prefill, ids), cache[0]
+
+    def _logits(self, run: Callable[..., Any], ids: Array) -> Array:
+        """The logits of the tokens; the batch is laid around or taken off where the spec and the ids differ in it."""
+        single, batch = ids.ndim == 1, self.roles.batch is not None
+        if not single and not batch and len(ids) != 1:
+            raise ValueError(f"`{self.made.program.name}` has no batch: it takes one text at a time, and {len(ids)} are given")
+        rows = ids[None] if single and batch else ids[0] if not single and not batch else ids
+        value = run(**{self.roles.ids: rows}, **self.given)
+        value = value[self.names.index(self.roles.logits)] if len(self.names) > 1 else value
+        return value[0] if single and batch else value[None] if not single and not batch else value
