@@ -17,6 +17,7 @@ COMMANDS = {
     "compile": "Write the Python file that computes a spec.",
     "doc": "Account for every equation of a paper.",
     "run": "Run a spec on random or given data.",
+    "generate": "Let a language model go on with texts.",
     "show": "Print a spec as one stage of the compiler sees it.",
     "fmt": "Write a spec in one spelling and one layout.",
     "tex": "Print a spec as LaTeX.",
