@@ -137,8 +137,8 @@ def _named(program: Program, state: Mapping[str, data.Array], path: str, map_nam
     except EincError:
         if map_name or prefix:
             raise
-        more = f" and {len(lacking) - 1} more weights" if len(lacking) > 1 else ""
-        raise failure(f"{path} has no `{lacking[0].key}` (written `{lacking[0].text}` in the spec){more}",
+        listed = ", ".join(f"`{tensor.key}`" for tensor in lacking)
+        raise failure(f"{path} has no {listed}, which the spec asks for",
                       "give --map, a .toml file that says where each weight of the spec comes from") from None
     return mapped(program, entries(program, written, where), state, prefix, sizes)[0]
 
