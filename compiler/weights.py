@@ -5,6 +5,7 @@
 On the left stand the axes of theirs, on the right those of ours; what is in parentheses is one axis. A letter of the spec is
 as long as its set; of the others one in each axis may be left to be found. Several names in `from` are stacked in front, and so
 are all layers where a name has `{l}` in it, in front of these; `take = 0` keeps the first part along the first axis of the right.
+`or` names what serves where a file has no `from`, as for a weight that is another one.
 Non-goals: reading files, tensors of one framework.
 """
 
@@ -35,6 +36,7 @@ class Entry:
     left: Groups = ()
     right: Groups = ()
     take: int | None = None
+    other: str = ""  # where the first name is not there
 
 
 # what is written
@@ -56,17 +58,18 @@ def _entry(tensor: Tensor, line: Any, where: str) -> Entry:
     line = line if isinstance(line, dict) else {"from": line}
     names = line.get("from")
     names = [names] if isinstance(names, str) else names
-    shape = {"from": list, "as": str, "take": int}
+    shape = {"from": list, "as": str, "take": int, "or": str}
     if not isinstance(names, list) or not names or not all(isinstance(x, str) for x in names) or not all(
-            key in shape and (key == "from" or isinstance(value, shape[key])) for key, value in line.items()):
+            key in shape and (key == "from" or isinstance(value, shape[key])) for key, value in line.items()) or (
+            "or" in line and (len(names) > 1 or LAYER in names[0])):
         raise WrongData(f"{where}: `{tensor.key}` cannot be read",
                         helps=(Help('write `"name"`, or `{ from = "name", as = "f e -> e f" }`'),))
-    take = line.get("take")
+    take, other = line.get("take"), line.get("or", "")
     layers = any(LAYER in name for name in names)
     if "as" not in line:
-        return Entry(tensor.key, tuple(names), layers, take=take)
+        return Entry(tensor.key, tuple(names), layers, take=take, other=other)
     left, arrow, right = line["as"].partition("->")
-    made = Entry(tensor.key, tuple(names), layers, _groups(left), _groups(right), take)
+    made = Entry(tensor.key, tuple(names), layers, _groups(left), _groups(right), take, other)
     before, after = _letters(made.left), _letters(made.right)
     if not arrow or sorted(before) != sorted(after) or len(set(before)) < len(before):
         raise WrongData(f"{where}: the two sides of `{line['as']}` do not have the same letters, each once")
@@ -125,6 +128,8 @@ def _check(tensor: Tensor, shape: tuple[int, ...], known: Mapping[str, int]) -> 
 
 def _read(line: Entry, state: Mapping[str, Array], prefix: str) -> Array:
     """What the names stand for, stacked where there are several."""
+    if line.other and prefix + line.names[0] not in state and prefix + line.other in state:
+        return state[prefix + line.other]
     if not line.stacked:
         return _stack([_get(prefix + name, state) for name in line.names], len(line.names) > 1)
     first = prefix + next(name for name in line.names if LAYER in name)

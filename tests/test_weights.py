@@ -68,6 +68,19 @@ def test_a_whole_model_goes_on_as_its_own_does(zoo: Any, name: str) -> None:
     assert einc.generate(lambda one: made(w=one, **weights), tokens, 6).tolist() == want.tolist()
 
 
+def test_a_weight_that_is_another_one(zoo: Any) -> None:
+    """A file of a tied model has no head."""
+    model = spiced(zoo.LlamaForCausalLM(zoo.LlamaConfig(
+        vocab_size=50, hidden_size=24, intermediate_size=32, num_hidden_layers=1, num_attention_heads=HEADS,
+        num_key_value_heads=1, head_dim=8)))
+    state = dict(model.state_dict())
+    head = state.pop("lm_head.weight")
+    tied = einc.load_weights("llama_lm", state, H=HEADS)
+    assert torch.equal(tied["W_lm"], state["model.embed_tokens.weight"].T)
+    own = einc.load_weights("llama_lm", {**state, "lm_head.weight": head}, H=HEADS)
+    assert torch.equal(own["W_lm"], head.T) and not torch.equal(own["W_lm"], tied["W_lm"])
+
+
 @pytest.mark.parametrize("name", ["gpt2_block", "attention_dropout"])
 def test_gpt2(zoo: Any, name: str) -> None:
     """One line of Python from its weights to its layer."""
@@ -153,6 +166,7 @@ WRONG = [
     ({**GOOD, "Z": "z"}, "speaks of `Z`"),
     ({**GOOD, "V": 3}, "`V` cannot be read"),
     ({**GOOD, "V": {"from": "V.weight", "how": "x"}}, "`V` cannot be read"),
+    ({**GOOD, "V": {"from": "m.{l}.b", "or": "V.weight"}}, "`V` cannot be read"),
     ({**GOOD, "V": {"from": "V.weight", "as": "g f -> f"}}, "do not have the same letters"),
     ({**GOOD, "V": {"from": "V.weight", "as": "g f"}}, "do not have the same letters"),
     ({**GOOD, "V": {"from": "V.weight", "as": "g f -> (f g)"}}, "makes 1 axes"),
