@@ -238,8 +238,9 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Console]:
 
 
 def test_a_terminal_is_told_what_is_being_done(room: Path, terminal: Console) -> None:
-    said(room, *lists(TEXTS), "--count", "3")
-    assert "made" in terminal.export_text()
+    """And what goes to another place is not mixed with it."""
+    result = said(room, *lists(TEXTS), "--count", "3")
+    assert "made" in terminal.export_text() and [len(row) for row in rows(result)] == [3, 3, 3]
 
 
 # texts and tokens

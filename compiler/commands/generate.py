@@ -75,6 +75,7 @@ def command(*, file: str, path: str, map_name: str | None, prefix: str, sizes: d
         words = coder(tokenizer, vocabulary, bool(prompts))
         texts = [_within(words.encode(text), vocabulary) for text in (*prompts, *lists)]
         ends = _within(numbers(stop), vocabulary) if stop else []
+        told("")
         _note(program, known, max(map(len, texts)) + count, bool(prompts) and tokenizer is None)
         told("compiling")
         made = front.built(program, backend, narrow=narrow, own=own, plan="serve", keep=_names(keep))
@@ -237,18 +238,23 @@ def kept(plan: Any, known: Sizes, weights: Mapping[str, data.Array]) -> list[str
 
 @contextmanager
 def _telling() -> Iterator[Told]:
-    """A line on the terminal of the error stream that says what is being done, until that is nothing; elsewhere none."""
+    """A line on the terminal of the error stream that says what is being done, while that is something; elsewhere none."""
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("")
+    progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal, redirect_stdout=False)
+    task = progress.add_task("")
 
-        def told(what: str) -> None:
-            progress.update(task, description=what)
-            if not what:
-                progress.stop()
+    def told(what: str) -> None:
+        progress.update(task, description=what)
+        if what:
+            progress.start()
+        else:
+            progress.stop()
 
+    try:
         yield told
+    finally:
+        progress.stop()
 
 
 class Shown:
@@ -276,6 +282,7 @@ class Shown:
         for row in rows:
             self.add(row, self.readers[row].rest())
             self.over[row] = True
+        self.told("")
         while self.next < len(self.parts) and self.over[self.next]:
             number = f"[{self.next + 1}] " if self.numbered and not self.alone else ""
             click.echo(number + "".join(self.parts[self.next]))
