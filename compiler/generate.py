@@ -84,7 +84,7 @@ def stream(logits: Callable[..., Any], ids: Array, steps: int, *, temperature: f
     if steps < 0:
         raise ValueError(f"steps = {steps}, a whole number from 0 is expected")
     ends = () if stop is None else tuple(stop) if isinstance(stop, Collection) else (stop,)
-    model = logits if given is None else Spoken(logits, given)
+    model = Spoken(logits, given or {}) if given is not None or hasattr(logits, "program") else logits
     return grown(model, ids, steps, Taking(temperature, top_k, top_p, seed), ends)
 
 

@@ -22,6 +22,7 @@ import einc
 from einc import front
 from einc.cli import main
 from einc.commands.prompts import Reader, coder
+from einc.errors import EincError
 from einc.terms import TypedProgram
 from einc.vocabulary import Spoken
 
@@ -161,6 +162,14 @@ def test_a_cache_changes_no_token(room: Path, monkeypatch: pytest.MonkeyPatch, o
     texts = [ids[0].tolist(), [1, 2], ids[1].tolist()]
     alone = [int(n) for n in einc.stream(plain, ids[:2], 12, given=weights, **options) for n in n[:1]]
     assert rows(said(room, *args, "--count", "12", *lists(texts)))[0] == alone
+
+
+def test_a_compiled_spec_asks_for_its_weights(room: Path) -> None:
+    for made in compiled(room):
+        with pytest.raises(TypeError, match="'E'"):
+            einc.generate(made, torch.tensor(TEXTS[0]), 2)
+        with pytest.raises(EincError, match="has no logits"):
+            einc.generate(einc.compile("index t : time(T)\ninput x_t\noutput y_t = x_t"), torch.tensor(TEXTS[0]), 2, given={})
 
 
 def compiled(room: Path) -> tuple[front.Compiled, front.Compiled]:
