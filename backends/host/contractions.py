@@ -50,8 +50,8 @@ def contract(module: Module, step: Contract, body: Writer, names: Names) -> None
             text, wide = _points([(text, axes) for text, axes, _ in chosen], out, mixed), wide or (mixed and len(chosen) > 1)
         else:
             spec = ",".join("".join(letters[a] for a in o) for _, o, _ in chosen) + "->" + "".join(letters[a] for a in out)
-            given = ", ".join(f"{text}.to(wide)" if wide and not w else text for text, _, w in chosen)
-            text = f'torch.einsum("{spec}", {given})'
+            given = [(f"{text}.to(wide)" if wide and not w else text, axes) for text, axes, w in chosen]
+            text = _matrices(given, out) or f'torch.einsum("{spec}", {", ".join(text for text, _ in given)})'
         body(f"{target} = {text}{'.to(dtype)' if wide else ''}")
         operands.append((target, out, False))
 
@@ -74,6 +74,15 @@ def _by_points(chosen: list[Axes], out: Axes) -> bool:
         return set(out) <= set(chosen[0])
     first, *others = sorted(chosen, key=len, reverse=True)
     return len(others) == 1 and within(first, others[0], out)
+
+
+def _matrices(chosen: list[tuple[str, Axes]], out: Axes) -> str:
+    """A product of rows with one matrix, as it lies or turned: torch's einsum forms that in a batch of one, which may be slow."""
+    for (left, mine), (right, theirs) in (chosen, chosen[::-1]) if len(chosen) == 2 else ():
+        over = tuple(a for a in mine if a not in out)
+        if len(theirs) == 2 and len(over) == 1 and mine[-1:] == over and out == (*mine[:-1], *(a for a in theirs if a not in over)):
+            return f"torch.matmul({left}, {right}{'.mT' if theirs[-1:] == over else ''})" if over[0] in theirs else ""
+    return ""
 
 
 def _points(chosen: list[tuple[str, Axes]], out: Axes, widened: bool) -> str:
