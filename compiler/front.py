@@ -270,19 +270,13 @@ def built(program: TypedProgram, backend: str = "torch", *, narrow: bool = False
     source = emit(made_of, backend, shell(program) if module else None)
     function = load(source, "step" if plan else program.name, backend)
     if plan:
-        return Compiled(program, made_of, source, function, prefill=_first(function, unwrap(function).__globals__["prefill"]))
+        return Compiled(program, made_of, source, function, prefill=unwrap(function).__globals__["prefill"])
     made = next((x for x in unwrap(function).__globals__.values() if hasattr(x, "state_dict")), None) if module else None
     if tune:
         function = tuner(backend).Tuned(function)
     if made is not None:
         unwrap(made.forward).__globals__[function.__name__] = function  # So the class calls what is tuned, and told.
     return Compiled(program, made_of, source, function, made)
-
-
-def _first(step: Callable[..., Any], prefill: Callable[..., Any]) -> Callable[..., Any]:
-    """The first step, through the step as it was loaded: so its failures are told the same way."""
-    prefill.__globals__["step"] = step
-    return prefill
 
 
 def written_map(name: str) -> tuple[str, dict[str, Any]]:

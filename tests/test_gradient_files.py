@@ -385,7 +385,7 @@ def test_kernels_of_both_halves_are_timed(monkeypatch: pytest.MonkeyPatch, tmp_p
         trials = record.survey(record.emitted(function), {k: x.detach() for k, x in given.items()}, {}, starting=True)
         assert {key[0] for key in trials} == halves[0] | halves[1] and all(halves)
         found = tune.tune(function, given, measure=lambda trial: trial.tile[0], show=lambda *_: None)
-        assert function.__wrapped__.__globals__["TILES"] == found.tiles
+        assert inspect.unwrap(function).__globals__["TILES"] == found.tiles
         made = function(**given)
         again = gradients(both(made), given)
     for mine, want in zip(again, gradients(both(plain(**given)), given), strict=True):
