@@ -66,7 +66,7 @@ def middle(program: TypedProgram, sizes: Mapping[str, int], *, padded: bool) -> 
 def _edges(program: TypedProgram, along: IndexSet, whole: frozenset[str]) -> tuple[str, tuple[str, ...]]:
     """The last value of one position before it meets no other any more, and what it has of its own position besides."""
     by = {e.target: e for e in program.equations}
-    pairs = _reached(program, whole)
+    pairs = reached(program, whole)
     last = [k for k in by if k in pairs and _count(program, k, along) == 1 and any(
         r.tensor in whole or _count(program, r.tensor, along) > 1 for r in reads(by[k].body))]
     if len(last) != 1:
@@ -92,7 +92,7 @@ def _count(program: TypedProgram, key: str, along: IndexSet) -> int:
     return sum(s.set == along for s in program.tensors[key].slots)
 
 
-def _reached(program: TypedProgram, start: frozenset[str]) -> set[str]:
+def reached(program: TypedProgram, start: frozenset[str]) -> set[str]:
     """What is made of some tensors."""
     found = set(start)
     for equation in program.equations:
