@@ -167,6 +167,36 @@ def generation(program: TypedProgram, choices: Choices = PLAIN, keep: Iterable[s
     return best
 
 
+@dataclass(frozen=True)
+class Part:
+    """The part of a spec that stands between another model's projections: as it is, where padding is, and what they agree on."""
+
+    plain: Any
+    padded: Any
+    facts: Any
+
+    def scale(self, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]) -> float:
+        """What new values are multiplied by, for tensors of these shapes. EincError where they do not fit."""
+        try:
+            known = import_module("einc.sizes").__dict__["solve_sizes"](self.plain.program, shapes, sizes)
+            program = replace(self.facts.scale, sizes=known)
+            return float(import_module("einc.interpret").__dict__["interpret"](program, {})["scale"])
+        except Problem as problem:
+            raise EincError([problem]) from None
+
+
+def part(path_or_text: str | Path) -> Part:
+    """The part of a spec for another model. EincError where the spec has errors, or no such part."""
+    program, serving = _typed(path_or_text), import_module("einc.serving.facts")
+    middle = import_module("einc.serving.middle").__dict__["middle"]
+    try:
+        usual = import_module("einc.planning").usual(pipeline.normal(program))
+        plain, padded = (middle(program, usual, padded=one) for one in (False, True))
+        return Part(plain, padded, serving.facts(plain))
+    except import_module("einc.serving.kept").Refused as refused:
+        raise EincError([Problem(refused.said, helps=(Help(refused.help),))]) from None
+
+
 def _derived(program: Program) -> tuple[Any, Program]:
     """What the gradient of a program is, and the first of its two programs as it is planned."""
     found = import_module("einc.gradients.backward").derive(program)

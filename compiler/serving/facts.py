@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from einc.domains import difference
-from einc.indices import Index, size
+from einc.indices import Index, IndexSet, size
 from einc.serving.kept import Refused
 from einc.serving.middle import Middle, reached
 from einc.spelling import unused
@@ -28,6 +28,7 @@ from einc.terms import (
     TypedProgram,
     Where,
     both,
+    bound_indices,
     children,
     conjuncts,
     const,
@@ -51,6 +52,8 @@ class Facts:
     seen: TypedProgram
     scale: TypedProgram
     absolute: bool  # whether it matters where positions stand, and not how far they are apart alone
+    counted: tuple[str, str]  # the sizes that count the new positions and those before
+    asked: frozenset[str]  # inputs and sizes that neither these tensors nor the spec give
 
 
 def facts(middle: Middle) -> Facts:
@@ -66,7 +69,10 @@ def facts(middle: Middle) -> Facts:
                       "write the result as a sum over one of them")
     (value,), (new,) = taken, middle.new
     (key,) = set(middle.whole) - taken
-    return Facts(new, key, value, _seen(program, value), _scale(program, new, key), _absolute(program, new, value))
+    here, whole = (next(s.set for s in program.tensors[k].slots if s.set.cls == "time") for k in (new, value))
+    (count,), (past,) = here.extent.sizes, whole.extent.sizes - here.extent.sizes
+    return Facts(new, key, value, _seen(program, value), _scale(program, new, key), _absolute(program, here, whole, past),
+                 (count, past), _asked(program, (new, key, value)))
 
 
 def _taken(program: TypedProgram, middle: Middle) -> frozenset[str]:
@@ -170,10 +176,8 @@ def _known(term: Term) -> bool:
     return not any(isinstance(t, Read | Position | Fold) for t in walk(term))
 
 
-def _absolute(program: TypedProgram, new: str, value: str) -> bool:
+def _absolute(program: TypedProgram, here: IndexSet, whole: IndexSet, past: str) -> bool:
     """Whether a value changes when all positions move on together: their distances alone stay the same."""
-    here, whole = (next(s.set for s in program.tensors[key].slots if s.set.cls == "time") for key in (new, value))
-    (past,) = whole.extent.sizes - here.extent.sizes
     step = size(unused("step", program.sizes.keys() | whole.extent.sizes))
 
     def moved(term: Term) -> Term:
@@ -196,3 +200,12 @@ def _absolute(program: TypedProgram, new: str, value: str) -> bool:
         return term if same[0] is not None and same[0] == same[1] else made
 
     return any(moved(term) != term for e in program.equations for term in (e.domain, e.body))
+
+
+def _asked(program: TypedProgram, given: tuple[str, ...]) -> frozenset[str]:
+    """The inputs besides those given, and the sizes that no shape of these tells."""
+    inputs = {t.key for t in program.inputs()} - set(given)
+    told = {n for key in given for s in program.tensors[key].slots for n in s.set.extent.sizes} | program.sizes.keys()
+    terms = [t for e in program.equations for root in (e.domain, e.body) for t in walk(root)]
+    extents = [t.extent for t in terms if isinstance(t, Size)] + [i.set.extent for t in terms for i in bound_indices(t)]
+    return frozenset({n for extent in extents for n in extent.sizes} - told | inputs)
