@@ -137,9 +137,6 @@ class _Kernel:
              scaling: float | None) -> dict[str, torch.Tensor]:
         """The tensors as the spec's slots stand, and what else it takes."""
         heads, (new, met, taken) = query.shape[1], self.keys
-        own = self.scale(query, key, value, used)
-        ratio = (query.shape[3] ** -0.5 if scaling is None else scaling) / own
-        query = query if abs(ratio - 1) < 1e-6 else query * ratio
         shared = {s.set for s in self.slots(new)}
         out = {}
         for name, x in ((new, query), (met, key), (taken, value)):
@@ -152,7 +149,9 @@ class _Kernel:
                 _refuse(f"the model has {x.shape[1]} heads in `{name}`, and {self.name} one for all", "write it with an index of heads")
             x = x if 1 in axes else x.squeeze(1)
             out[name] = x.permute([a - (a > 1 and 1 not in axes) for a in axes])
-        return out | {name: self.further(name, x, query) for name, x in used.items() if name in self.part.plain.program.tensors}
+        out |= {name: self.further(name, x, query) for name, x in used.items() if name in self.part.plain.program.tensors}
+        ratio = (query.shape[3] ** -0.5 if scaling is None else scaling) / self.scale(out, used)
+        return out if abs(ratio - 1) < 1e-6 else out | {new: out[new] * ratio}
 
     def further(self, name: str, value: Any, query: torch.Tensor) -> torch.Tensor:
         """An input that the model gives besides: one for all rows of a batch where the spec has one for each."""
@@ -171,18 +170,13 @@ class _Kernel:
         flat = made.permute([axes.index(a) for a in (0, 2, 3)])
         return flat.unflatten(0, (len(query), query.shape[1])).transpose(1, 2).contiguous()
 
-    def scale(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, used: Mapping[str, Any]) -> float:
-        """What the spec itself multiplies queries by: a number that the widths tell."""
-        sizes = {word: x for word, x in used.items() if word not in self.part.plain.program.tensors}
-        known = tuple((x.shape[1], x.shape[3]) for x in (query, key, value))
-        if known not in self.scales:
-            tensors = {name: self.shape(name, heads, width) for name, (heads, width) in zip(self.keys, known, strict=True)}
-            more = {name: tuple(x.shape) if isinstance(x, torch.Tensor) else () for name, x in used.items() if name not in sizes}
-            self.scales[known] = self.part.scale({**tensors, **more}, sizes)
-        return self.scales[known]
-
-    def shape(self, name: str, heads: int, width: int) -> tuple[int, ...]:
-        return tuple({0: 1, 1: heads, 2: 1, 3: width}[axis] for axis in self.axes(name))
+    def scale(self, tensors: Mapping[str, torch.Tensor], used: Mapping[str, Any]) -> float:
+        """What the spec itself multiplies queries by: a number that widths and heads tell."""
+        shapes = tuple((name, tuple(1 if a in (0, 2) else n for a, n in zip(self.axes(name), x.shape, strict=True)))
+                       for name, x in tensors.items())
+        if shapes not in self.scales:
+            self.scales[shapes] = self.part.scale(dict(shapes), {word: x for word, x in used.items() if word not in tensors})
+        return self.scales[shapes]
 
     # masks
 

@@ -69,6 +69,7 @@ def _edges(program: TypedProgram, along: IndexSet, whole: frozenset[str]) -> tup
     pairs = reached(program, whole)
     last = [k for k in by if k in pairs and _count(program, k, along) == 1 and any(
         r.tensor in whole or _count(program, r.tensor, along) > 1 for r in reads(by[k].body))]
+    last = [k for k in last if not reached(program, frozenset({k})) & set(last)]
     if len(last) != 1:
         raise Refused(f"`{program.name}` has {len(last)} results that read the past", "take a spec with one")
     (result,) = last
@@ -94,10 +95,10 @@ def _count(program: TypedProgram, key: str, along: IndexSet) -> int:
 
 def reached(program: TypedProgram, start: frozenset[str]) -> set[str]:
     """What is made of some tensors."""
-    found = set(start)
-    for equation in program.equations:
-        if any(r.tensor in found for t in (equation.body, equation.domain) for r in reads(t)):
-            found.add(equation.target)
+    found, count = set(start), 0
+    while count < len(found):
+        count = len(found)
+        found |= {e.target for e in program.equations if any(r.tensor in found for t in (e.body, e.domain) for r in reads(t))}
     return found - start
 
 
