@@ -91,6 +91,75 @@ def test_the_same_tokens_are_generated(trial: SimpleNamespace) -> None:
     assert torch.equal(got, want) and len(set(got[:, LENGTH:].flatten().tolist())) > 2
 
 
+@torch.no_grad()
+def test_another_kernel_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    register("gqa", "einc sabotaged")
+    kernel = theirs.AttentionInterface()["einc sabotaged"].__self__
+    trial = SimpleNamespace(model=model_of("Llama"), name="einc sabotaged")
+    right = kernel.function
+    monkeypatch.setattr(kernel, "function", lambda *how: lambda **given: right(*how)(**given | {"V": given["V"].roll(1, 1)}))
+    want, got = ran(trial, lambda model: model(ids, attention_mask=RIGHT).logits)
+    assert not close(got[RIGHT == 1], want[RIGHT == 1])
+
+
+LONE = """index t, s : time(T)
+index k, d : feature(D), feature(E)
+input Q_t^k, K_s^k, V_s^d
+mask L_{t s} : s ≤ t
+L_{t s} = Q_t^k K_{s k}
+output Y_t^d = Σ_s softmax_s(L_{t s}) V_s^d"""
+SHARED = """index t, s : time(T)
+index h : head(H)
+index k, d : latent(r), feature(D)
+input Q_{h t}^k, K_s^k, V_s^d
+mask L_{h t s} : s ≤ t
+L_{h t s} = (Q_{h t}^k K_{s k}) / 3
+output Y_{t h}^d = Σ_s softmax_s(2 L_{h t s}) V_s^d"""
+
+
+@pytest.mark.parametrize(("spec", "heads"), [("sdpa", 4), ("sdpa", 2), (LONE, 2), (LONE, 4), (SHARED, 1)])
+@pytest.mark.parametrize("scaling", [None, 0.3])
+@pytest.mark.parametrize("padded", [False, True])
+def test_axes_heads_and_scales_are_the_models(spec: str, heads: int, scaling: float | None, padded: bool) -> None:
+    """Whatever the order of a spec's axes, whether it has heads, and whatever it multiplies by itself."""
+    register(spec, "einc laid")
+    draw = torch.Generator().manual_seed(1)
+    q, k, v = (torch.randn(3, n, t, d, generator=draw, dtype=torch.float64, requires_grad=True)
+               for n, t, d in ((4, 3, 8), (heads, 7, 8), (heads, 7, 8 if spec == "sdpa" else 5)))
+    there = torch.arange(7) >= torch.tensor([0, 2, 6])[:, None] if padded else None
+    got, _ = theirs.AttentionInterface()["einc laid"](torch.nn.Module(), q, k, v, there, scaling=scaling)
+    seen = torch.ones(3, 7, dtype=torch.bool).tril(4) & (there if padded else torch.ones(3, 7, dtype=torch.bool))[:, None, None]
+    want = torch.nn.functional.scaled_dot_product_attention(q, k, v, seen, scale=scaling, enable_gqa=True).transpose(1, 2)
+    whole = seen.any(-1).expand(3, 4, 3).transpose(1, 2)
+    assert torch.allclose(got[whole], want[whole]) and bool((got[~whole] == 0).all())
+    gradients = [torch.autograd.grad(y[whole].square().sum(), (q, k, v)) for y in (got, want)]
+    assert all(torch.allclose(a, b) for a, b in zip(*gradients, strict=True))
+
+
+@torch.no_grad()
+def test_halves_stay_halves() -> None:
+    register("gqa", "einc halves")
+    trial = SimpleNamespace(model=model_of("Llama").bfloat16(), name="einc halves")
+    exact = model_of("Llama")(ids, attention_mask=RIGHT).logits
+    want, got = ran(trial, lambda model: model(ids, attention_mask=RIGHT).logits)
+    errors = [(x.double() - exact)[RIGHT == 1].square().mean().sqrt() for x in (got, want)]
+    assert got.dtype == torch.bfloat16 and errors[0] <= 1.2 * errors[1]
+
+
+def test_torch_compiles_a_layer_as_one_graph() -> None:
+    """Of a model, all but what compares masks."""
+    register("gqa", "einc compiled")
+    attend = theirs.AttentionInterface()["einc compiled"]
+    attend.__self__.function(True, True)
+    draw = torch.Generator().manual_seed(1)
+    q, k, v = (torch.randn(3, n, 7, 8, generator=draw, requires_grad=True) for n in (4, 2, 2))
+    there = torch.arange(7) >= torch.tensor([0, 2, 6])[:, None]
+    traced = torch.compile(lambda *given: attend(torch.nn.Module(), *given, scaling=0.5)[0], backend="eager", fullgraph=True)
+    want, got = attend(torch.nn.Module(), q, k, v, there, scaling=0.5)[0], traced(q, k, v, there)
+    gradients = [torch.autograd.grad(y.square().sum(), (q, k, v)) for y in (got, want)]
+    assert torch.allclose(got, want, atol=1e-6) and all(torch.allclose(a, b, atol=1e-5) for a, b in zip(*gradients, strict=True))
+
+
 # what a model says besides
 
 
@@ -136,13 +205,19 @@ LLAMA, SPEC = ("Llama", {}), ("gqa", {})
 @pytest.mark.parametrize(("model", "spec", "call", "said"), [
     (("Llama", {"attention_dropout": 0.1}), SPEC, lambda m: m.train()(ids), "the model drops weights by chance (`dropout`)"),
     (("Gemma2", {"head_dim": 8}), SPEC, lambda m: m(ids), "the model caps its logits (`softcap`)"),
-    (("GptOss", {"head_dim": 8, "num_local_experts": 4, "sliding_window": 64}), SPEC, lambda m: m(ids), "the model adds sinks (`s_aux`)"),
-    (("Mistral", {"sliding_window": 4}), SPEC, lambda m: m(ids), "in the model position 5 does not read position 1, and `gqa` does"),
-    (("Mistral", {"sliding_window": 4}), (WINDOW, {"W": 3}), lambda m: m(ids), "in the model position 4 reads position 1, and"),
+    (("GptOss", {"head_dim": 8, "num_local_experts": 4, "sliding_window": 64}), SPEC, lambda m: m(ids),
+     "the model adds sinks (`s_aux`)"),
+    (("Mistral", {"sliding_window": 4}), SPEC, lambda m: m(ids),
+     "in the model position 5 does not read position 1, and `gqa` does"),
+    (("Mistral", {"sliding_window": 4}), (WINDOW, {"W": 3}), lambda m: m(ids),
+     "in the model position 4 reads position 1, and"),
     (LLAMA, (WINDOW, {"W": 3}), lambda m: m(ids), "in the model position 4 reads position 1, and"),
     (LLAMA, (WINDOW, {"W": "windows"}), lambda m: m(ids), "the model has no `windows`, which `W` was to be"),
-    (LLAMA, SPEC, lambda m: m(ids, attention_mask=torch.ones(3, 1, LENGTH, LENGTH).tril() - 1), "the model masks positions by a tensor"),
-    (LLAMA, SPEC, lambda m: m(ids, position_ids=(torch.arange(LENGTH) % 4)[None], use_cache=False), "in the model position 5 does not read position 1"),
+    (LLAMA, SPEC, lambda m: m(ids, attention_mask=torch.ones(3, 1, LENGTH, LENGTH).tril() - 1),
+     "the model's mask is a tensor of shape (3, 1, 11, 11)"),
+    (LLAMA, SPEC, lambda m: m(ids, attention_mask=LEFT[:, 3:]), "the model's padding has shape (3, 8) for 11 positions"),
+    (LLAMA, SPEC, lambda m: m(ids, position_ids=(torch.arange(LENGTH) % 4)[None], use_cache=False),
+     "in the model position 5 does not read position 1"),
     (LLAMA, SPEC, lambda m: m(ids, output_attentions=True), "the model asks for the weights"),
     (LLAMA, SPEC, lambda m: m.generate(ids, max_new_tokens=2, cache_implementation="static"), "go on after its queries"),
     (LLAMA, ("gallery/log_n", {"c": 1}), lambda m: m(ids, attention_mask=LEFT), "the model has padding before a text"),

@@ -107,16 +107,17 @@ class _Kernel:
         """What the model calls: [batch, heads, positions, width] in, [batch, positions, heads, width] out."""
         self.unused(told)
         if attention_mask is not None and attention_mask.shape != (len(key), key.shape[2]):
-            _refuse(f"the model masks positions by a tensor of shape {tuple(attention_mask.shape)}, and {self.name} by its own text",
+            _refuse(f"the model's mask is a tensor of shape {tuple(attention_mask.shape)}, and that of {self.name} is its own text",
                     "give the model a mask of shape [batch, positions] or none: which positions are padding")
         used = self.found(told, module, key.shape[2])
-        if not torch.compiler.is_compiling():
+        if not torch.compiler.is_compiling():  # what is traced goes through `mask`, which is not
             self.expect(module, query, key.shape[2], told, used)
         tensors = self.laid(query, key, value, used, scaling)
         if attention_mask is not None:
             each = len(tensors[self.keys[0]]) // len(key)
             tensors[self.part.padded.present] = attention_mask.long().repeat_interleave(each, 0)
-        grad = torch.is_grad_enabled() and any(t.requires_grad for t in tensors.values())
+        tracing = torch.compiler.is_compiling()
+        grad = torch.is_grad_enabled() and (tracing or any(t.requires_grad for t in tensors.values()))
         sizes = {word: number for word, number in used.items() if word not in tensors}
         made = self.function(attention_mask is not None, grad)(**tensors, **sizes)
         return self.unlaid(made, query), None
@@ -125,7 +126,8 @@ class _Kernel:
         """Refuses what says something that the spec does not take."""
         for word, said in WORDS.items():
             value = told.get(word)
-            if value is not None and value is not False and word not in self.given.values() and not (word == "dropout" and value == 0):
+            nothing = value is None or value is False or (word == "dropout" and value == 0)
+            if not nothing and word not in self.given.values():
                 way = f'register a spec that takes it, `register(…, x="{word}")` for its input `x`, or turn it off in the model'
                 _refuse(f"the model {said} (`{word}`), and {self.name} does not", way)
 
@@ -146,7 +148,8 @@ class _Kernel:
             if 1 not in self.axes(new):
                 x = x.flatten(0, 1).unsqueeze(1)
             if 1 not in axes and x.shape[1] != 1:
-                _refuse(f"the model has {x.shape[1]} heads in `{name}`, and {self.name} one for all", "write it with an index of heads")
+                _refuse(f"the model has {x.shape[1]} heads in `{name}`, and {self.name} one for all",
+                        "write it with an index of heads")
             x = x if 1 in axes else x.squeeze(1)
             out[name] = x.permute([a - (a > 1 and 1 not in axes) for a in axes])
         out |= {name: self.further(name, x, query) for name, x in used.items() if name in self.part.plain.program.tensors}
@@ -168,19 +171,25 @@ class _Kernel:
         if 1 in axes:
             return made.permute([axes.index(a) for a in (0, 2, 1, 3)]).contiguous()
         flat = made.permute([axes.index(a) for a in (0, 2, 3)])
-        return flat.unflatten(0, (len(query), query.shape[1])).transpose(1, 2).contiguous()
+        return flat.reshape(len(query), query.shape[1], *flat.shape[1:]).transpose(1, 2).contiguous()
 
     def scale(self, tensors: Mapping[str, torch.Tensor], used: Mapping[str, Any]) -> float:
         """What the spec itself multiplies queries by: a number that widths and heads tell."""
         shapes = tuple((name, tuple(1 if a in (0, 2) else n for a, n in zip(self.axes(name), x.shape, strict=True)))
                        for name, x in tensors.items())
-        if shapes not in self.scales:
-            self.scales[shapes] = self.part.scale(dict(shapes), {word: x for word, x in used.items() if word not in tensors})
-        return self.scales[shapes]
+        needed = self.part.facts.scaling
+        sizes = tuple((word, x if word in needed else 1) for word, x in used.items() if word not in tensors)
+        if (shapes, sizes) not in self.scales:
+            self.scales[shapes, sizes] = self.scale_of(shapes, sizes)
+        return self.scales[shapes, sizes]
+
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    def scale_of(self, shapes: tuple[tuple[str, tuple[int, ...]], ...], sizes: tuple[tuple[str, int], ...]) -> float:
+        return self.part.scale(dict(shapes), dict(sizes))
 
     # masks
 
-    @torch.compiler.disable
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def mask(self, batch_size: int, q_length: int, kv_length: int, q_offset: int = 0, kv_offset: int = 0,
              mask_function: Callable[..., Any] = causal_mask_function, attention_mask: torch.Tensor | None = None,
              local_size: int | None = None, use_vmap: bool = False, **told: Any) -> torch.Tensor | None:
@@ -198,13 +207,19 @@ class _Kernel:
         if mask_function is not causal_mask_function or about not in self.agreed:
             theirs = sdpa_mask(batch_size, q_length, kv_length, int(q_offset), int(kv_offset), mask_function, None,
                                allow_is_causal_skip=False, use_vmap=use_vmap)
+            assert theirs is not None
             self.compare(theirs, q_length, kv_length, getattr(told.get("config"), "num_attention_heads", 0), used)
             self.agreed |= {about} if mask_function is causal_mask_function else set()
-        if attention_mask is None or bool((here := attention_mask[:, kv_offset:kv_offset + kv_length].bool()).all()):
-            return None
-        if self.part.facts.absolute and not bool(here[:, 0].all()):
+        if attention_mask is not None and (attention_mask.ndim != 2 or attention_mask.shape[1] < kv_offset + kv_length):
+            _refuse(f"the model's padding has shape {tuple(attention_mask.shape)} for {int(kv_offset) + kv_length} positions",
+                    "say of each position, past ones too, whether it is there: a mask of shape [batch, positions]")
+        here = None if attention_mask is None else attention_mask[:, kv_offset:kv_offset + kv_length].bool()
+        if here is not None and bool(here.all()):
+            here = None
+        if here is not None and self.part.facts.absolute and not bool(here[:, 0].all()):
             _refuse(f"the model has padding before a text, and {self.name} counts from the first position",
                     "pad behind the text, or let the spec depend on distances, `t - s`, alone")
+        self.function(here is not None, torch.is_grad_enabled())  # compiled here, and not while torch traces a layer
         return here
 
     def numbers(self, told: Mapping[str, Any], config: Any, keys: int) -> dict[str, Any]:
@@ -249,9 +264,8 @@ class _Kernel:
 def _found(word: str, value: Given, told: Mapping[str, Any], where: Any, keys: int) -> Any:
     if not isinstance(value, str):
         return value
-    config = getattr(where, "config", where)
-    places = [told.get(value), getattr(config, value, None), getattr(where, value, None)]
-    found = told[value] if value in told else next((x for x in places if x is not None), None)
+    places = (getattr(where, "config", where), where)
+    found = told[value] if value in told else next((x for p in places if (x := getattr(p, value, None)) is not None), None)
     if found is None and value == "sliding_window":  # none is one that holds all positions
         return keys
     if found is None:

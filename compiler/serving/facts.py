@@ -52,6 +52,7 @@ class Facts:
     seen: TypedProgram
     scale: TypedProgram
     absolute: bool  # whether it matters where positions stand, and not how far they are apart alone
+    scaling: frozenset[str]  # the sizes that the scale depends on
     counted: tuple[str, str]  # the sizes that count the new positions and those before
     asked: frozenset[str]  # inputs and sizes that neither these tensors nor the spec give
 
@@ -71,7 +72,9 @@ def facts(middle: Middle) -> Facts:
     (key,) = set(middle.whole) - taken
     here, whole = (next(s.set for s in program.tensors[k].slots if s.set.cls == "time") for k in (new, value))
     (count,), (past,) = here.extent.sizes, whole.extent.sizes - here.extent.sizes
-    return Facts(new, key, value, _seen(program, value), _scale(program, new, key), _absolute(program, here, whole, past),
+    scale = _scale(program, new, key)
+    scaling = frozenset(n for t in walk(scale.equations[0].body) if isinstance(t, Size) for n in t.extent.sizes)
+    return Facts(new, key, value, _seen(program, value), scale, _absolute(program, here, whole, past), scaling,
                  (count, past), _asked(program, (new, key, value)))
 
 
@@ -100,18 +103,20 @@ def _alone(program: TypedProgram, name: str, axes: tuple[Index, ...], body: Term
 def _seen(program: TypedProgram, value: str) -> TypedProgram:
     """Where the sums of a tensor run, as far as no data restricts them: axes of heads if they differ, new positions, all."""
     found: dict[tuple[Index, ...], list[Term]] = {}
+    (over_all,) = (s.set for s in program.tensors[value].slots if s.set.cls == "time")
+    same = {value, *(k for k in reached(program, frozenset({value})) if any(s.set == over_all for s in program.tensors[k].slots))}
     for equation in program.equations:
         axes = tuple(axis.index for axis in equation.axes if isinstance(axis, Position) and axis.index.set.cls in ("head", "time"))
         for fold in walk(equation.body):
-            if isinstance(fold, Fold) and any(r.tensor == value for r in reads(fold.body)):
+            if isinstance(fold, Fold) and any(r.tensor in same for r in reads(fold.body)):
                 over = [b for b in fold.bound if b.set.cls == "time"]
                 parts = conjuncts(both(equation.domain, fold.domain))
                 free = both(*(p for p in parts if not any(reads(p))))
                 found.setdefault((*axes, *over), []).append(free)
     if len(found) != 1 or sum(i.set.cls == "time" for i in next(iter(found))) != 2:
         raise Refused(f"`{program.name}` reads `{value}` in more than one way", "sum over it once")
-    ((axes, parts),) = found.items()
-    where = parts[0] if len(set(parts)) == 1 else Apply("or", tuple(dict.fromkeys(parts)))
+    ((axes, ways),) = found.items()
+    where = ways[0] if len(set(ways)) == 1 else Apply("or", tuple(dict.fromkeys(ways)))
     used = {t.index for t in walk(where) if isinstance(t, Position)}
     body = Where(where, ONE) if where not in (TRUE, FALSE) else ONE
     shown = sorted((i for i in axes if i.set.cls == "time" or i in used), key=lambda i: i.set.cls)
