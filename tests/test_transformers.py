@@ -27,6 +27,7 @@ WINDOW = 'use "gqa"\ndim W\noverride mask L_{t s}^{(h)} : s ∈ (t - W, t]'
 SLOPES = 'use "gqa"\nm_h = 2^{-8 h / H}\noverride L_{t s}^{(h)} = 1/√d_k Q_hat_{t h}^k K_hat_{s, π(h)}_k - m_h (t - s)'
 CAPPED = 'use "gqa"\ninput c\noverride L_{t s}^{(h)} = softcap(1/√d_k Q_hat_{t h}^k K_hat_{s, π(h)}_k, c)'
 SINKS = f'{WINDOW}\nweight sink_h\noverride A_{{t s}}^{{(h)}} = softmax_sink_s(L_{{t s}}^{{(h)}}, sink_h)'
+PLACED = f'{WINDOW}\noverride L_{{t s}}^{{(h)}} = 1/√d_k log(t) Q_hat_{{t h}}^k K_hat_{{s, π(h)}}_k'
 MODELS: dict[str, tuple[str, dict[str, Any], str, dict[str, Any]]] = {
     "llama": ("Llama", {}, "gqa", {}),
     "llama, no groups": ("Llama", {"num_key_value_heads": 6}, "attention", {}),
@@ -220,6 +221,8 @@ LLAMA, SPEC = ("Llama", {}), ("gqa", {})
     (LLAMA, SPEC, lambda m: m(ids, output_attentions=True), "the model asks for the weights"),
     (LLAMA, SPEC, lambda m: m.generate(ids, max_new_tokens=2, cache_implementation="static"), "go on after its queries"),
     (LLAMA, ("gallery/log_n", {"c": 1}), lambda m: m(ids, attention_mask=LEFT), "the model has padding before a text"),
+    (("Mistral", {"sliding_window": 4}), (PLACED, {"W": 4}), lambda m: m.generate(ids, max_new_tokens=3),
+     "positions of its past, and `text` counts from the first one"),
     (("Bert", {}), SPEC, lambda m: m(ids), "in the model position 1 reads position 2"),
 ], ids=lambda x: x if isinstance(x, str) else "")
 def test_what_the_spec_has_not_is_refused(model: Any, spec: Any, call: Callable[[Any], Any], said: str) -> None:

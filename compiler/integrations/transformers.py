@@ -206,7 +206,7 @@ class _Kernel:
         about = (q_length, kv_length, int(q_offset), int(kv_offset), *used.items())
         if mask_function is not causal_mask_function or about not in self.agreed:
             theirs = sdpa_mask(batch_size, q_length, kv_length, int(q_offset), int(kv_offset), mask_function, None,
-                               allow_is_causal_skip=False, use_vmap=use_vmap)
+                               allow_is_causal_skip=False, use_vmap=use_vmap, device=told.get("device", "cpu"))
             assert theirs is not None
             self.compare(theirs, q_length, kv_length, getattr(told.get("config"), "num_attention_heads", 0), used)
             self.agreed |= {about} if mask_function is causal_mask_function else set()
@@ -248,17 +248,16 @@ class _Kernel:
     def compare(self, theirs: torch.Tensor, new: int, keys: int, heads: int, sizes: Mapping[str, Any]) -> None:
         """Refuses a mask that is not the spec's, with the first pair of positions that tells."""
         if self.seen is None:
-            self.seen = built(self.part.facts.seen, self.backend).function
+            self.seen = built(self.part.facts.seen).function
         takes = {**dict(zip(self.part.facts.counted, (new, keys - new), strict=True)), **sizes, **self.heads(heads)}
         own = self.seen(**{word: takes[word] for word in signature(self.seen).parameters}).bool()
-        if theirs.ndim == 4 and own.ndim == 2:
-            own = own[None, None]
-        if not bool((theirs.to(own.device) == own).all()):
-            *_, at, to = (theirs.to(own.device) != own).nonzero()[0].tolist()
+        theirs = theirs.to(own.device)
+        if not bool((theirs == own).all()):
+            *_, at, to = (theirs != own).nonzero()[0].tolist()
             more = bool(theirs.reshape(-1, new, keys)[:, at, to].any())
-            said = ("and {} does not" if more else "and {} does")
-            _refuse(f"in the model position {keys - new + at + 1} {'reads' if more else 'does not read'} position {to + 1}, "
-                    + said.format(self.name), "register a spec with the model's mask, or give the model the spec's")
+            theirs_does, own_does = ("reads", "does not") if more else ("does not read", "does")
+            _refuse(f"in the model position {keys - new + at + 1} {theirs_does} position {to + 1}, and {self.name} {own_does}",
+                    "register a spec with the model's mask, or give the model the spec's")
 
 
 def _found(word: str, value: Given, told: Mapping[str, Any], where: Any, keys: int) -> Any:
