@@ -31,6 +31,7 @@ from einc.terms import (
     Where,
     both,
     conjuncts,
+    const,
     free_indices,
     reads,
     walk,
@@ -263,7 +264,8 @@ class _Writer:
             case Apply(op, args):
                 if (member := self.program.block_of(term)) is not None:
                     return f"{self.text(member[0])} ∈ {member[1].text}", 0
-                return self._applied(op, args)
+                compares = op in ("eq", "ne", "le", "lt")
+                return self._applied(op, tuple(_numbered(a) if compares and isinstance(a, Pack) else a for a in args))
         raise AssertionError(term)
 
     def _slot(self, sub: Term) -> str:
@@ -271,8 +273,8 @@ class _Writer:
             case Position(index) if index in self.labels:
                 return f"({index.name})"
             case Pack(parts) | Part(Pack(parts)):
-                return _row([f"({p.index.name})" if isinstance(p, Position) and p.index in self.within else self.text(p)
-                             for p in parts])
+                return _row([f"({p.index.name})" if isinstance(p, Position) and p.index in self.within else
+                             self._slot(p) if isinstance(p, Pack) else self.text(p) for p in parts])
         return self.text(sub)
 
     def _folding(self, term: Fold) -> str:
@@ -358,3 +360,16 @@ def _number(value: Fraction | float) -> tuple[str, int]:
         digits = str(abs(int(value * 10**scale))).rjust(scale + 1, "0")
         return ("-" if value < 0 else "") + f"{digits[:-scale]}.{digits[-scale:]}", level
     return f"{value.numerator} / {value.denominator}", min(level, _PRODUCT)
+
+
+def _numbered(pack: Pack) -> Term:
+    """The number of a pair: in a value the letters beside each other would be a product."""
+    total: list[Term] = []
+    for at, (part, one) in enumerate(zip(pack.parts, pack.sets, strict=True)):
+        stride = number(1)
+        for later in pack.sets[at + 1 :]:
+            stride = stride * later.extent
+        first = Apply("sub", (part, const(one.start))) if at < len(pack.parts) - 1 else part
+        total.append(first if stride == number(1) else Apply("mul", (Size(stride) if stride.constant is None else const(stride.constant), first)))
+    shift = pack.into.start - pack.sets[-1].start
+    return Apply("add", (*total, const(shift))) if shift else Apply("add", tuple(total))

@@ -387,6 +387,15 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
     """, TIME, {}),
     "gates_in_gates": ("index t : time(T)\ninput x_t\noutput y_t = 1[t > 2] (1[t < 5] x_t) + 1[t < 3] (x_t 1[t > 1] x_t)",
                        TIME, {}),
+    "positions_behind": ("""
+        index t, s : time(T)
+        index h : head(H)
+        index d : feature(D)
+        input q_{t h}^d, k_{s h}^d, v_{s h}^d, b_t
+        mask L_{t s}^{(h)} : s ≤ t - 3
+        L_{t s}^{(h)} = q_{t h}^d k_{s h d} + b_t b_s
+        output y_{t h}^d = Σ_s softmax_s(L_{t s}^{(h)}) v_{s h}^d
+    """, {"T": 7, "H": 2, "D": 3}, {}),
     "one_projection": ("""
         index t, s : time(T)
         index h : head(H)

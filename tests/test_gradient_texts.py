@@ -183,7 +183,7 @@ def test_derive_prints_the_gradient_as_latex() -> None:
 
 
 def test_the_plan_of_a_gradient_is_shown() -> None:
-    code, text = said("show", "sdpa", "--stage", "plan", "--grad", "--sizes", "T=64,B=1,H=2,d_k=16")
+    code, text = said("show", "sdpa", "--stage", "plan", "--grad", "--own", "--sizes", "T=64,B=1,H=2,d_k=16")
     assert code == 0
     assert text.startswith("plan of sdpa_backward: ")
     assert "dV, dK, dQ" in text

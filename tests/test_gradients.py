@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from helpers import Array, Arrays, arrays, each, meaning, typed_of
+from helpers import Array, Arrays, arrays, each, meaning, typed, typed_of
 from programs import CASES, Case
 
 from einc.gradients.backward import Derived, derive
@@ -75,3 +75,14 @@ def test_gradients_are_those_of_differences(case: Case) -> None:
 def test_the_saved_values_are_few(name: str) -> None:
     case = next(c for c in CASES if c.name == name)
     assert {there for there, _ in derived_of(case).saved} == {"Y", "A_tsh_sum_log", "K_hat", "Q_hat", "V"}
+
+
+@pytest.mark.parametrize("text", ["silu(x_t)", "sigmoid(x_t)", "sigmoid(x_t)^2", "1 / (2 + 3 e^{x_t})", "log(2 + e^{-x_t} 5)"])
+def test_slopes_are_finite_where_exponentials_are_not(text: str) -> None:
+    program = typed(f"index t : time(T)\ninput x_t\noutput y_t = {text}")
+    x = np.array([-800.0, -720.0, -3.0, 0.0, 2.0, 720.0, 800.0])
+    found = gradients(derive(program), {"x": x}, {"y": np.ones(7)}, {"T": 7})["x"]
+    assert np.isfinite(found).all()
+    inner = slice(2, 5)
+    ends = [meaning(program, {"x": x + sign * STEP}, {"T": 7})["y"] for sign in (1, -1)]
+    np.testing.assert_allclose(found[inner], ((ends[0] - ends[1]) / (2 * STEP))[inner], rtol=1e-6, atol=1e-8)

@@ -166,11 +166,11 @@ def test_a_gradient_over_other_positions() -> None:
 def test_results_that_differ_by_a_number_are_scaled() -> None:
     """What follows the gradient of Q takes the scale of the logits to itself."""
     torch.manual_seed(6)
-    module = einc.compile("gpt2_block", grad=True)
+    module = einc.compile("mla", grad=True)
     assert isinstance(module.plan, Gradient)
     (call,) = (step for step in leaves(module.plan.backward.steps) if isinstance(step, Call))
     assert call.scales
-    sizes = {"B": 2, "T": 6, "H": 2, "d_k": 4, "d_model": 8, "d_ff": 16}
+    sizes = {"B": 2, "T": 6, "H": 2, "d_k": 4, "d_model": 8, "d_ff": 16, "r": 3}
     given = {t.key: torch.randn([int(s.set.extent.at(sizes)) for s in t.slots]) * 0.3 for t in module.plan.forward.inputs}
     wide = {key: x.double() for key, x in given.items()}
     found, exact = [], []

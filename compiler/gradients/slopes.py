@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from einc.simplify import factors
+from einc.simplify import factors, simplify
 from einc.terms import ONE, TRUE, ZERO, Apply, Const, Read, Term, Where, both, const, reads
 
 
@@ -32,7 +32,7 @@ def slopes(body: Term, change: Term, moves: Callable[[str], bool], value: Term |
 def _slopes(body: Term, change: Term, given: Term, moves: Callable[[str], bool], value: Term) -> Iterator[Slope]:
     match body:
         case Read(tensor) if moves(tensor):
-            yield Slope(body, change, given)
+            yield Slope(body, balanced(change), given)
         case Where(condition, then):
             yield from _slopes(then, change, both(given, condition), moves, then)
         case Apply(op, args) if any(moves(r.tensor) for r in read_values(body)):
@@ -40,6 +40,47 @@ def _slopes(body: Term, change: Term, given: Term, moves: Callable[[str], bool],
                 if any(moves(r.tensor) for r in read_values(arg)):
                     part, where = _partial(op, args, place, value)
                     yield from _slopes(arg, product(change, part), both(given, where), moves, arg)
+
+
+def balanced(term: Term) -> Term:
+    """exp(e) / (a + b exp(e)) as 1 / (a exp(-e) + b): of two infinite numbers the quotient would be none."""
+    parts = factors(term)
+    for n, part in enumerate(parts):
+        inner = part.args[0] if isinstance(part, Apply) and part.op == "neg" else part
+        if not isinstance(inner, Apply) or inner.op != "div":
+            continue
+        above, below = inner.args[0], list(factors(inner.args[1]))
+        for k, total in enumerate(below):
+            power = _power_in(total, parts)
+            if power is not None:
+                below[k] = _lowered(total, power)
+                made = Apply("div", (above, product(*below)))
+                left = list(parts[:n] + parts[n + 1 :])
+                left.remove(power)
+                return balanced(product(*left, made if inner is part else Apply("neg", (made,))))
+    return term
+
+
+def _power_in(total: Term, parts: tuple[Term, ...]) -> Term | None:
+    """The exponential of a sum that is one of the factors, too."""
+    addends = total.args if isinstance(total, Apply) and total.op == "add" else ()
+    inside = {f for a in addends for f in factors(a)}
+    return next((p for p in parts if isinstance(p, Apply) and p.op == "exp" and p in inside), None)
+
+
+def _lowered(total: Term, power: Term) -> Term:
+    """The sum divided by an exponential in it."""
+    assert isinstance(total, Apply) and isinstance(power, Apply)
+    back = Apply("exp", (simplify(Apply("neg", power.args)),))
+
+    def each(addend: Term) -> Term:
+        mine = list(factors(addend))
+        if power not in mine:
+            return product(addend, back)
+        mine.remove(power)
+        return product(*mine)
+
+    return Apply("add", tuple(map(each, total.args)))
 
 
 def read_values(term: Term) -> Iterator[Read]:

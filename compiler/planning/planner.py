@@ -217,7 +217,9 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
         tiled=grid is not None,
     )
     work.sets.update((i.name, i.set) for i in indices)
-    bounds = {i.name: _bound(group, Tile(i, grid, stored), i != streamed) for i in folded if cut and i != grid}
+    # A result is written whole: where another one has no points along an axis of it, it has its own.
+    whole_axes = {i for e in group.equations if e.target in kept and grid in e.indices for i in e.indices}
+    bounds = {i.name: _bound(group, Tile(i, grid, stored), i != streamed) for i in folded if cut and i not in (grid, *whole_axes)}
     bounds = {i.name: chunks.bound(i) for i in folded} if chunks else bounds
     for equation in group.equations:
         work.equation(equation, texts.get(equation.target, equation.target))
