@@ -370,6 +370,7 @@ def _numbered(pack: Pack) -> Term:
         for later in pack.sets[at + 1 :]:
             stride = stride * later.extent
         first = Apply("sub", (part, const(one.start))) if at < len(pack.parts) - 1 else part
-        total.append(first if stride == number(1) else Apply("mul", (Size(stride) if stride.constant is None else const(stride.constant), first)))
+        times = Size(stride) if stride.constant is None else const(stride.constant)
+        total.append(first if stride == number(1) else Apply("mul", (times, first)))
     shift = pack.into.start - pack.sets[-1].start
     return Apply("add", (*total, const(shift))) if shift else Apply("add", tuple(total))
