@@ -25,7 +25,7 @@ GAIN = 2  # how much cheaper a step must be that makes more of the past again
 LONG = 4096  # positions of the past at which it is reckoned what as many more would cost
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Compiled:
     """A compiled spec: call it with the declared names. `source` is the emitted file, `plan` how it was cut.
 
@@ -41,6 +41,9 @@ class Compiled:
 
     def __post_init__(self) -> None:
         update_wrapper(self, self.function, updated=())  # What the function itself holds stays its own.
+
+    def __repr__(self) -> str:
+        return f"<einc.Compiled {self.program.name}: {', '.join(t.key for t in self.program.inputs())}>"
 
     def __call__(self, *cache: Any, **tensors: Any) -> Any:
         return self.function(*cache, **tensors)
