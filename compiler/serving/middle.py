@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from einc.indices import Index, IndexSet, size
 from einc.normalise import needed
+from einc.serving import settled
 from einc.serving.kept import Refused, growing, ways
-from einc.serving.settled import settled
 from einc.serving.step import stepped
 from einc.spelling import unused
 from einc.terms import (
@@ -48,7 +48,7 @@ def middle(program: TypedProgram, sizes: Mapping[str, int], *, padded: bool) -> 
     if program.repeats:
         raise Refused(f"`{program.name}` has rounds, and no one place for another model's values", "take the layer of one round")
     along = growing(program)
-    step = ways(program, along, settled(program, along), sizes)[0]
+    step = ways(program, along, settled.settled(program, along), sizes)[0]
     whole = tuple(key for key, _, _ in step.caches)
     if not whole:
         raise Refused(f"no position of `{program.name}` reads another", "take a spec in which one does")
@@ -66,7 +66,7 @@ def middle(program: TypedProgram, sizes: Mapping[str, int], *, padded: bool) -> 
 def _edges(program: TypedProgram, along: IndexSet, whole: frozenset[str]) -> tuple[str, tuple[str, ...]]:
     """The last value of one position before it meets no other any more, and what it has of its own position besides."""
     by = {e.target: e for e in program.equations}
-    pairs = reached(program, whole)
+    pairs, data = reached(program, whole), settled.settled(program, along).data
     last = [k for k in by if k in pairs and _count(program, k, along) == 1 and any(
         r.tensor in whole or _count(program, r.tensor, along) > 1 for r in reads(by[k].body))]
     last = [k for k in last if not reached(program, frozenset({k})) & set(last)]
@@ -82,7 +82,7 @@ def _edges(program: TypedProgram, along: IndexSet, whole: frozenset[str]) -> tup
         for read in [r for t in (by[key].body, by[key].domain) for r in reads(t)]:
             if read.tensor in pairs or _count(program, read.tensor, along) > 1:
                 stack += [] if read.tensor in whole else [read.tensor]
-            elif _count(program, read.tensor, along) == 1 and read.tensor in settled(program, along).data:
+            elif _count(program, read.tensor, along) == 1 and read.tensor in data:
                 new[read.tensor] = None
             else:
                 stack.append(read.tensor)
@@ -95,11 +95,7 @@ def _count(program: TypedProgram, key: str, along: IndexSet) -> int:
 
 def reached(program: TypedProgram, start: frozenset[str]) -> set[str]:
     """What is made of some tensors."""
-    found, count = set(start), 0
-    while count < len(found):
-        count = len(found)
-        found |= {e.target for e in program.equations if any(r.tensor in found for t in (e.body, e.domain) for r in reads(t))}
-    return found - start
+    return settled.reached(program, {key: key for key in start}).keys() - start
 
 
 def between(program: TypedProgram, given: Iterable[str], result: str) -> TypedProgram:
@@ -112,7 +108,7 @@ def between(program: TypedProgram, given: Iterable[str], result: str) -> TypedPr
 
 def lifted(program: TypedProgram, along: IndexSet) -> TypedProgram:
     """The program for a batch, where it has none: all that data is in has the batch's index first."""
-    data = settled(program, along).data
+    data = settled.settled(program, along).data
     data |= {t.key for t in program.inputs() if t.role == "input"}
     if any(s.set.cls in ("batch", "request") for key in data for s in program.tensors[key].slots):
         return program

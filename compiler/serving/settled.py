@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from einc.checking.audit import leaking
 from einc.indices import IndexSet
-from einc.terms import Equation, Program, Read, Size, Term, reads, walk
+from einc.repeats import read_by
+from einc.terms import Program, Size, Term, walk
 
 
 @dataclass(frozen=True)
@@ -32,15 +33,15 @@ def settled(program: Program, along: IndexSet) -> Settled:
     own = {e.target: e.target for e in program.equations if any(_counts(t, names) for t in (e.body, e.domain))}
     later = {key: where for key, found in leaking(program).items() for into, where in found.items() if into == along}
     data = {t.key for t in program.tensors.values() if t.role == "input" and any(s.set == along for s in t.slots)}
-    return Settled(later, _reached(program, own), frozenset(_reached(program, {key: key for key in data})))
+    return Settled(later, reached(program, own), frozenset(reached(program, {key: key for key in data})))
 
 
 def _counts(term: Term, names: frozenset[str]) -> bool:
     return any(isinstance(x, Size) and x.extent.sizes & names for x in walk(term))
 
 
-def _reached(program: Program, found: Mapping[str, str]) -> dict[str, str]:
-    """All that depends on some tensors, through rounds too."""
+def reached(program: Program, found: Mapping[str, str]) -> dict[str, str]:
+    """All that depends on some tensors, through rounds too, each with what is said of the one it depends on."""
     out, before = dict(found), -1
     while before < (before := len(out)):
         for repeat in program.repeats:
@@ -49,11 +50,7 @@ def _reached(program: Program, found: Mapping[str, str]) -> dict[str, str]:
                 if source is not None:
                     out.setdefault(state, source)
         for equation in program.equations:
-            source = next((out[r.tensor] for r in _reads(equation) if r.tensor in out), None)
+            source = next((out[k] for k in sorted(read_by(equation)) if k in out), None)
             if source is not None:
                 out.setdefault(equation.target, source)
     return out
-
-
-def _reads(equation: Equation) -> list[Read]:
-    return [r for t in (equation.body, equation.domain) for r in reads(t)]
