@@ -159,7 +159,10 @@ def generation(program: TypedProgram, choices: Choices = PLAIN, keep: Iterable[s
     made = []
     for step in (serving.dropping(program, along, step) for step in steps):
         asked = tuple(step.program.tensors[t.key] for t in program.inputs() if not step.caches)
-        module = plan(step.program, choices, asked or None)
+        one = replace(step.program, own=(new, step.past, *filter(None, [step.dropped])))
+        several = serving.numbered(one)
+        asked += tuple(t for t in several.tensors.values() if asked and t.key not in one.tensors)
+        module = plan(several, choices, asked or None)
         module = replace(module, past=step.past, new=new, dropped=step.dropped, back=step.back,
                          sizes=module.sizes | {step.past, *filter(None, [step.dropped])})
         sizes = usual | {new: 1, step.past: LONG, step.dropped: 1}

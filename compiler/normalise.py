@@ -64,7 +64,8 @@ def normalise(program: Program) -> NormalProgram:
     keys = {e.target for e in equations}
     tensors = {k: t for k, t in known.items() if t.role != "local" or k in keys}
     return NormalProgram(
-        program.name, tensors, tuple(equations), program.outputs, program.sizes, program.splits, program.sums, program.source
+        program.name, tensors, tuple(equations), program.outputs, program.sizes, program.splits, program.sums, program.source,
+        own=program.own,
     )
 
 
@@ -93,7 +94,7 @@ def _with_rounds(program: Program) -> NormalProgram:
     ordered = tuple(everything[k] for k in _in_order(everything, repeats))
     return NormalProgram(
         program.name, tensors, ordered, program.outputs, program.sizes, program.splits, program.sums, program.source,
-        repeats=tuple(repeats),
+        repeats=tuple(repeats), own=program.own,
     )  # fmt: skip
 
 

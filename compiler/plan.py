@@ -2,7 +2,7 @@
 
 Module  inputs, outputs, buffers, steps
 Shell   what a class around the module's function holds: how its weights begin, which scalars speak of chance
-Step    Contract | Kernel | Concat | Runs | Call | Pick | Grouped | Segment | Choose | Repeat
+Step    Contract | Kernel | Concat | Runs | Call | Pick | Grouped | Segment | Choose | Repeat | Each
 Kernel  axes, lets, stores: a tile of every grid axis at a time, the other axes whole
 Let     one value: its axes, its kind, and the one operation that makes it
 """
@@ -29,7 +29,7 @@ class Buffer:
     axes: tuple[str, ...]
     sets: tuple[IndexSet, ...]
     kind: Kind | Literal["wide"]
-    role: Literal["input", "weight", "cache", "local", "output", "derived"]
+    role: Literal["input", "weight", "cache", "place", "local", "output", "derived"]
 
 
 # Subscripts of a load: an axis, the parts of a composite, a part of a direct sum, or a computed whole number.
@@ -530,16 +530,33 @@ class Repeat:
     sizes: tuple[tuple[str, str], ...]
 
 
-Step = Leaf | Choose | Repeat
+@dataclass(frozen=True, slots=True)
+class Each:
+    """The body once for each request, on the positions that are its own: a function of its own that is called in a loop.
+
+    `given` are (input of the body, buffer, how each request has it), `made` (buffer, output of the body, how): its part along an
+    axis, in the order of requests; one of its own, of which there is a list; or None, the same for all. `own` says for sizes of
+    the body which of a request's they are, `sizes` are handed on.
+    """
+
+    body: Module
+    given: tuple[tuple[str, str, Share], ...]
+    made: tuple[tuple[str, str, Share], ...]
+    own: tuple[tuple[str, Literal["new", "past", "dropped"]], ...]
+    sizes: tuple[tuple[str, str], ...]
+
+
+Share = int | Literal["own"] | None
+Step = Leaf | Choose | Repeat | Each
 
 
 def leaves(steps: Iterable[Step]) -> Iterator[Leaf]:
-    """The steps, and those of every option; what rounds do is not among them."""
+    """The steps, and those of every option; what rounds do and what is done for each request is not among them."""
     for step in steps:
         match step:
             case Choose():
                 yield from (s for o in step.options for s in o.steps)
-            case Repeat():
+            case Repeat() | Each():
                 pass
             case _:
                 yield step
@@ -586,6 +603,11 @@ class Module:
     new: str = ""  # and of those that it adds
     dropped: str = ""  # and of those before, which the cache has no longer
     back: tuple[Extent, ...] = ()  # so many positions, the largest of these, are all that a step reads of the past
+
+    @property
+    def given(self) -> tuple[Tensor, ...]:
+        """The inputs that a caller gives."""
+        return tuple(t for t in self.inputs if t.role not in ("cache", "place"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ def part(program: Program, equations: Iterable[Equation], outputs: Iterable[str]
     view = {k: replace(t, role="input") if k in given and t.role == "local" else t
             for k, t in tensors.items() if k in given or k in targets}
     named = tuple((key, key) for key in dict.fromkeys(outputs))
-    return NormalProgram(program.name, view, made, named, program.sizes, program.splits, program.sums, program.source)
+    return NormalProgram(
+        program.name, view, made, named, program.sizes, program.splits, program.sums, program.source, own=program.own)
 
 
 # one round

@@ -130,11 +130,12 @@ class Tensor:
     key: str
     text: str
     slots: tuple[Slot, ...]
-    role: Literal["input", "weight", "cache", "local", "derived"]  # a cache's past is kept; what is derived follows from lengths
+    role: Literal["input", "weight", "cache", "place", "local", "derived"]  # kept; where new positions stand; follows from lengths
     integer: bool = False
     span: Span | None = None
     wide: bool = False  # kept in float32 where the data is narrower
     least: Literal["", "nonnegative", "positive"] = ""  # what is known of an input that another program made
+    each: bool = False  # of several requests each has one of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +213,7 @@ class Program:
     recurs: tuple[Recur, ...] = ()
     repeats: tuple[Repeat, ...] = ()  # in an order in which each finds what it reads
     idle: frozenset[str] = frozenset()  # sizes that the text declares and no output depends on
+    own: tuple[str, ...] = ()  # sizes that are each request's own where several are treated at once, that of new positions first
 
     def inputs(self) -> tuple[Tensor, ...]:
         """The tensors asked of the caller, those that some equation reads, in the order declared."""
@@ -220,7 +222,7 @@ class Program:
         known = read | {e.target for e in self.equations}
         slots = [s for t in self.tensors.values() if t.key in known for s in t.slots]
         read |= {s.set.packed.lengths for s in slots if s.set.packed is not None}
-        return tuple(t for t in self.tensors.values() if t.role in ("input", "weight", "cache") and t.key in read)
+        return tuple(t for t in self.tensors.values() if t.role not in ("local", "derived") and t.key in read)
 
     def block_of(self, condition: Term) -> tuple[Term, Tensor] | None:
         """The element and the block of `s ∈ B`."""

@@ -23,8 +23,8 @@ ORDER = [
     "vocabulary",
     "generate", "blocks", "interpret", "unpacking", "declarations", "show", "tex", "rewrites", "simplify", "finishing", "forms",
     "conditions", "labels", "forming", "proof", "counterexamples", "unfolding", "assumptions", "leftover", "prove", "gating",
-    "repeats", "chosen", "operands", "normalise", "gradients", "serving", "choices", "plan", "planning", "documents", "pipeline",
-    "front", "integrations", "accounts", "hook", "commands", "cli", "__main__",
+    "repeats", "requests", "chosen", "operands", "normalise", "gradients", "serving", "choices", "plan", "planning", "documents",
+    "pipeline", "front", "integrations", "accounts", "hook", "commands", "cli", "__main__",
 ]
 DOORS = ("compiler/front.py", "compiler/hook.py", "compiler/cli.py", "compiler/__init__.py", "compiler/commands/")
 

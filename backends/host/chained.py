@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from einc.backends.host.module import Dialect
+from einc.backends.host.loops import Dialect
 from einc.backends.host.naming import Named
 from einc.backends.host.pair import Pair
 from einc.backends.writer import Names, Writer, folded, sized

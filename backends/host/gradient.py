@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from einc.backends.host.chained import Links
 from einc.backends.host.inputs import check_shapes
-from einc.backends.host.module import Dialect, called, head, result, signature
+from einc.backends.host.loops import Dialect
+from einc.backends.host.module import called, head, result, signature
 from einc.backends.host.naming import Named, named
 from einc.backends.host.pair import Pair
 from einc.backends.host.shell import write_shell

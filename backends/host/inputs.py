@@ -13,7 +13,7 @@ from einc.terms import Tensor
 
 
 def _device(module: Module, out: Writer, types: list[str]) -> None:
-    floats = sorted((t for t in module.inputs if not t.integer and t.role != "cache"), key=lambda t: t.wide)
+    floats = sorted((t for t in module.given if not t.integer), key=lambda t: t.wide)
     first = (floats or list(module.inputs))[0].key if module.inputs else None
     device = f"{first}.device" if first else "torch.get_default_device()"
     dtype = f"{floats[0].key}.dtype" if floats else "torch.get_default_dtype()"
@@ -26,6 +26,8 @@ def read_sizes(names: Named, body: Writer, helpers: set[str], types: list[str]) 
     """Reads every size from the shapes, asks for the others, and checks every input against what it must be."""
     asked, _ = check_shapes(names, body, helpers, types)
     read_values(names, body, helpers)
+    if names.module.past:
+        serving.begin(names, body, helpers)
     return asked
 
 
@@ -36,9 +38,9 @@ def check_shapes(names: Named, body: Writer, helpers: set[str], types: list[str]
         body(f"{name} = {value}")
         known[name] = name
     if module.past:
-        serving.begin(names, body)
+        serving.single(module, body, helpers)
         known |= {name: name for name in (module.past, module.dropped) if name}
-    lead = next((t for t in module.inputs if not t.integer and t.role != "cache"), next(iter(module.inputs), None))
+    lead = next((t for t in module.given if not t.integer), next(iter(module.inputs), None))
 
     def told(tensor: Tensor, left: str) -> str:
         if not left and tensor is not lead:
@@ -77,7 +79,7 @@ def given_sizes(names: Named, given: Iterable[str], types: list[str]) -> list[st
 def _shapes(module: Module, known: dict[str, str], body: Writer, told: Callable[[Tensor, str], str]) -> None:
     """What the shapes tell of sizes that are not known yet; `told` is the statement for a tensor, or nothing."""
     pending: list[tuple[Tensor, int, Extent]] = []
-    for tensor in (t for t in module.inputs if t.role != "cache"):
+    for tensor in module.given:
         targets: list[str] = []
         for n, slot in enumerate(tensor.slots):
             name = next(iter(slot.set.extent.sizes), "")
@@ -119,7 +121,7 @@ def _checks(names: Named, body: Writer, helpers: set[str]) -> None:
                 above, said = sized(extent), sized(names.said(extent))
                 body(f"if {above if above.isidentifier() else f'({above})'} % {coefficient.denominator}:")
                 body(f'    raise ValueError(f"{said} = {{{above}}} is not a multiple of {coefficient.denominator}")')
-    for tensor in (t for t in module.inputs if t.role != "cache"):
+    for tensor in module.given:
         shape = _shape([s.set.extent for s in tensor.slots])
         said = _shape([names.said(s.set.extent) for s in tensor.slots])
         kind = "None" if tensor.integer else "wide" if tensor.wide else "dtype"
@@ -130,7 +132,7 @@ def _checks(names: Named, body: Writer, helpers: set[str]) -> None:
 def read_values(names: Named, body: Writer, helpers: set[str], checked: bool = True) -> None:
     """Integers in one type; what follows from lengths; elements that stand as positions are checked, unless they have been."""
     module = names.module
-    given = {t.key for t in module.inputs if t.role != "cache"}
+    given = {t.key for t in module.given}
     for tensor in module.inputs:
         if tensor.integer and tensor.key in given:
             body(f"{tensor.key} = {tensor.key}.long()")

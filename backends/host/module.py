@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from collections.abc import Sequence
+from dataclasses import replace
 
 from einc.backends.host import chosen, registered, segments, serving
 from einc.backends.host.chosen import grouped, pick
 from einc.backends.host.contractions import contract, stored
 from einc.backends.host.inputs import HELPERS, read_sizes
+from einc.backends.host.loops import Dialect, Page, each, repeat
 from einc.backends.host.naming import Named, entry_name, named, tuple_name
 from einc.backends.host.scalars import scalar
 from einc.backends.host.segments import segment
 from einc.backends.host.shell import write_shell
 from einc.backends.writer import Names, Writer, folded, sized
-from einc.indices import IndexSet, number
 from einc.plan import (
     Call,
     Choose,
     Concat,
     Contract,
+    Each,
     Grouped,
     Kernel,
     Leaf,
@@ -34,38 +33,6 @@ from einc.plan import (
     Step,
     leaves,
 )
-
-
-@dataclass
-class Page:
-    """The function being written: its lines, the names in it, the helpers it calls, whole axes that have a variable already."""
-
-    module: Module
-    body: Writer
-    names: Names
-    helpers: set[str]
-    places: dict[tuple[str, IndexSet], str] = field(default_factory=dict)
-    functions: list[str] = field(default_factory=list)
-
-
-class Dialect(Protocol):
-    """What a back end adds to the function that callers see."""
-
-    needs: str  # what the file imports, for its first line
-    imports: tuple[str, ...]
-    helpers: Mapping[str, str]
-
-    def types(self, module: Module) -> list[str]:
-        """Statements after `device` and `dtype`."""
-        ...
-
-    def kernel(self, kernel: Kernel, page: Page) -> None:
-        """The statements that run a kernel."""
-        ...
-
-    def definitions(self) -> list[str]:
-        """Lines after the entry: what the statements call."""
-        ...
 
 
 def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
@@ -90,7 +57,7 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
     signature(naming, out, asked, "@torch.no_grad()")
     out.lines += body.lines
     if module.past:
-        public = [naming.public[t.key] for t in module.inputs if t.role != "cache"]
+        public = [naming.public[t.key] for t in module.given]
         names = parameters(public, [naming.size(name) for name in asked])
         out.lines += serving.prefill(naming, asked, names, returned(module))
     if shell is not None:
@@ -105,7 +72,7 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
 def called(helpers: set[str], dialect: Dialect, told: str) -> list[str]:
     """The helpers that the text of a file calls, in their order."""
     helpers |= {name for name in ("_over", "_number", "_dense") if f"{name}(" in told}
-    known = {**HELPERS, **chosen.HELPERS, **segments.HELPERS, **dialect.helpers, **registered.HELPERS}
+    known = {**HELPERS, **serving.HELPERS, **chosen.HELPERS, **segments.HELPERS, **dialect.helpers, **registered.HELPERS}
     return [text for name, text in known.items() if name in helpers]
 
 
@@ -123,56 +90,11 @@ def step(one: Step, page: Page, dialect: Dialect) -> None:
         case Choose():
             _choose(one, page, dialect)
         case Repeat():
-            _repeat(one, page, dialect)
+            repeat(one, page, dialect, steps)
+        case Each():
+            each(one, page, dialect, steps)
         case _:
             _step(one, page, dialect)
-
-
-def _repeat(step: Repeat, page: Page, dialect: Dialect) -> None:
-    """A loop that calls the body, which stands after the entry as a function of its own."""
-    module, body, over = page.module, page.body, step.index.set
-    name = page.names.fresh("_round")
-    place = page.names.fresh(step.index.name)
-    for state, first, _ in step.states:
-        body(f"{state} = {stored(module, first, state)}")
-    body.open(f"for {place} in range({over.start}, {sized(over.extent + number(over.start))}):")
-    at = f"{place} - {over.start}" if over.start else place
-    values: dict[str, str] = {}
-    for key, buffer, axis in step.given:
-        values[key] = buffer if axis is None else f"{buffer}[{at}]" if axis == 0 else f"{buffer}.select({axis}, {at})"
-    if step.counter:
-        values[step.counter] = f"torch.tensor({place}, device=device)"
-    tensors, sizes = _round(step, name, page, dialect)
-    given = [f"{mine}={values[key]}" for key, mine in tensors.items()]
-    given += [f"{mine}={dict(step.sizes)[key]}" for key, mine in sizes.items()]
-    states = ", ".join(state for state, _, _ in step.states)
-    body.lines += folded(f"{'    ' * body.depth}{states} = {name}({', '.join([*given, 'device=device', 'dtype=dtype'])})")
-    body.close()
-
-
-def _round(step: Repeat, name: str, page: Page, dialect: Dialect) -> tuple[dict[str, str], dict[str, str]]:
-    """Writes the function of one round; its tensors and its sizes by what the plan calls them."""
-    naming = named(step.body)
-    module, body = naming.module, Writer(depth=1)
-    own = Page(module, body, Names(set(naming.taken) | page.names.taken), page.helpers)
-    inner = dict(zip((t.key for t in step.body.inputs), (t.key for t in module.inputs), strict=True))
-    sizes = {old: new for new, old in naming.declared.items() if old in step.body.sizes}
-    out = Writer(["", ""])
-    head = f"def {name}({', '.join(['*', *inner.values(), *sizes.values(), 'device', 'dtype'])}):"
-    out.lines += folded(head)
-    out.lines.append(f'    """One round: {", ".join(state for state, _, _ in step.states)}."""')
-    for line in dialect.types(module):
-        body(line)
-    steps(own, dialect)
-    results = dict(step.body.outputs)
-    made = dict(zip(results, (key for _, key in module.outputs), strict=True))
-    body()
-    body(f"return {', '.join(made[following] for _, _, following in step.states)}")
-    page.names.taken.update(own.names.taken)
-    words = set(re.findall(r"\w+", "\n".join(body.lines)))
-    out.lines += [f"    {key} = {value}" for key, value in module.fixed.items() if key in words]
-    page.functions += [*out.lines, *body.lines, *own.functions]
-    return inner, sizes
 
 
 def head(naming: Named, dialect: Dialect, out: Writer, text: str, notes: Sequence[str] = ()) -> None:
@@ -181,7 +103,7 @@ def head(naming: Named, dialect: Dialect, out: Writer, text: str, notes: Sequenc
     source = module.source.replace("\\", "/").replace('"', "'")
     out(f'"""{module.name}: written by einc from {" ".join(source.split())}. It needs {dialect.needs}.')
     out()
-    for tensor in module.inputs:
+    for tensor in (t for t in module.inputs if t.role != "place"):
         shape = ", ".join(sized(naming.said(s.set.extent)) for s in tensor.slots)
         name = serving.label(naming, tensor.key) if tensor.role == "cache" else naming.public[tensor.key]
         out(
@@ -225,21 +147,23 @@ def signature(naming: Named, out: Writer, asked: list[str], decorator: str = "")
     """The caller's function; where a declared name is not free inside, it hands its arguments to another."""
     module = naming.module
     entry = "step" if module.past else entry_name(module.name)
-    inside = [t.key for t in module.inputs if t.role != "cache"]
+    inside = [t.key for t in module.given]
     public = [naming.public[key] for key in inside]
     sizes = [naming.size(name) for name in asked]
-    returns, cache = returned(module), "cache: Cache, " if module.past else ""
+    returns, cache = returned(module), "cache: Cache | list[Cache], " if module.past else ""
+    lengths = ", lengths: list[int] | None = None" if module.past else ""
     apart = public + sizes != inside + asked
     if apart:
-        out.open(f"def {entry}({cache}{parameters(public, sizes)}) -> {returns}:")
+        out.open(f"def {entry}({cache}{parameters(public, sizes)}{lengths}) -> {returns}:")
         handed = zip(inside + asked, public + sizes, strict=True)
-        out(f"return _computed({'cache, ' if cache else ''}{', '.join(f'{name}={given}' for name, given in handed)})")
+        also = ", lengths=lengths" if module.past else ""
+        out(f"return _computed({'cache, ' if cache else ''}{', '.join(f'{name}={given}' for name, given in handed)}{also})")
         out.close()
         out()
         out()
     if decorator:
         out(decorator)
-    out.open(f"def {'_computed' if apart else entry}({cache}{parameters(inside, asked)}) -> {returns}:")
+    out.open(f"def {'_computed' if apart else entry}({cache}{parameters(inside, asked)}{lengths}) -> {returns}:")
 
 
 def returned(module: Module) -> str:

@@ -19,6 +19,7 @@ from einc.plan import (
     Choose,
     Concat,
     Contract,
+    Each,
     Grouped,
     Kernel,
     Leaf,
@@ -126,6 +127,9 @@ def _step(step: Step, names: Mapping[str, str], sizes: Mapping[str, str]) -> Ste
         given = tuple((key, names[buffer], axis) for key, buffer, axis in step.given)
         states = tuple((names[state], names[first], key) for state, first, key in step.states)
         return replace(step, given=given, states=states)
+    if isinstance(step, Each):
+        shared = tuple((key, names[buffer], share) for key, buffer, share in step.given)
+        return replace(step, given=shared, made=tuple((names[buffer], key, share) for buffer, key, share in step.made))
     if not isinstance(step, Choose):
         return _leaf(step, names, sizes)
     made = (replace(o, steps=tuple(_leaf(s, names, sizes) for s in o.steps)) for o in step.options)
@@ -200,6 +204,8 @@ def _sized(value: Any, names: Mapping[str, str]) -> Any:
         case Repeat():
             # The body is a function with names of its own.
             return replace(value, index=_sized(value.index, names), sizes=tuple((a, names.get(b, b)) for a, b in value.sizes))
+        case Each():
+            return replace(value, sizes=tuple((a, names.get(b, b)) for a, b in value.sizes))
         case tuple():
             return tuple(_sized(item, names) for item in value)
         case dict():

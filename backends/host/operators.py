@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from einc.backends.host.inputs import check_shapes, given_sizes, read_values
-from einc.backends.host.module import Dialect, Page, counts, steps
+from einc.backends.host.loops import Dialect, Page
+from einc.backends.host.module import counts, steps
 from einc.backends.host.naming import Named
 from einc.backends.host.wanted import element, purposes, steps_for
 from einc.backends.writer import Names, Writer, folded, sized

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from einc.backends.host.inputs import given_sizes
-from einc.backends.host.module import Dialect
+from einc.backends.host.loops import Dialect
 from einc.backends.host.naming import named
 from einc.backends.host.operators import Operator, function, live, operator, unpacked
 from einc.backends.writer import folded

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from einc.backends.host.naming import Named
 from einc.backends.writer import Writer, sized
+from einc.indices import number
 from einc.plan import Buffer, Module
 
-NAMES = ("cache", "chunk", "Cache", "prefill", "step")  # what such a file needs for itself
+NAMES = ("cache", "chunk", "lengths", "requests", "Cache", "prefill", "step")  # what such a file needs for itself
 
 
 def rows(buffer: Buffer, axis: int) -> str:
@@ -22,28 +23,45 @@ def label(naming: Named, key: str) -> str:
     return naming.public[key].removesuffix("_past")
 
 
-def begin(naming: Named, body: Writer) -> None:
-    """What the cache tells."""
+def single(module: Module, body: Writer, helpers: set[str]) -> None:
+    """What the cache tells before the sizes are known, where the caller gives something for all that it has."""
+    told = {n for t in module.given for s in t.slots for n in s.set.extent.sizes}
+    if told & {module.past, module.dropped}:
+        helpers.add("_only")
+        body(f"{module.past} = _only(cache).length - _only(cache).dropped")
+    if module.dropped in told:
+        body(f"{module.dropped} = _only(cache).dropped")
+
+
+def begin(naming: Named, body: Writer, helpers: set[str]) -> None:
+    """Whose the new positions are, and what is kept for each."""
     module = naming.module
-    body(f"{module.past} = cache.length - cache.dropped")
-    if module.dropped:
-        body(f"{module.dropped} = cache.dropped")
+    helpers.add("_requests")
+    body(f"requests = _requests(cache, lengths, {module.new})")
     for tensor in module.inputs:
-        if tensor.role == "cache":
-            body(f'{tensor.key} = cache["{label(naming, tensor.key)}"]')
+        if tensor.role == "place":
+            places = "torch.arange(last - first, device=device) + one.length + 1"
+            body(f"{tensor.key} = torch.cat([{places} for one, first, last in requests])")
+            for _, over in (x for x in module.keys if x[0] == tensor.key):
+                helpers.add("_within")
+                body(f'_within("the new positions", {tensor.key}, {over.start}, {sized(over.extent + number(over.start - 1))})')
+        elif tensor.role == "cache":
+            body(f'{tensor.key} = [one["{label(naming, tensor.key)}"] for one, _, _ in requests]')
 
 
 def end(module: Module, body: Writer) -> None:
-    """The cache has the new positions once all has been done: a step that fails leaves it as it was."""
-    body(f"cache.length += {module.new}")
+    """The caches have the new positions once all has been done: a step that fails leaves them as they were."""
+    body.open("for one, first, last in requests:")
+    body("one.length += last - first")
     if module.back:
         most = [sized(extent) for extent in module.back]
-        body(f"cache.forget({most[0] if len(most) == 1 else f'max({chr(44).join(most)})'})")
+        body(f"one.forget({most[0] if len(most) == 1 else f'max({chr(44).join(most)})'})")
+    body.close()
 
 
 def prefill(naming: Named, asked: list[str], parameters: str, returns: str) -> list[str]:
     """The first step, with a cache of its own."""
-    tensors = [naming.public[t.key] for t in naming.module.inputs if t.role != "cache"]
+    tensors = [naming.public[t.key] for t in naming.module.given]
     given = ", ".join(f"{name}={name}" for name in [*tensors, *(naming.size(name) for name in asked)])
     return [
         "", "",
@@ -53,6 +71,37 @@ def prefill(naming: Named, asked: list[str], parameters: str, returns: str) -> l
         f"    return step(cache, {given}), cache",
     ]  # fmt: skip
 
+
+HELPERS = {
+    "_only": '''
+def _only(cache):
+    """The one cache of a step that is given something for all positions of it."""
+    if not isinstance(cache, Cache):
+        raise ValueError("what is given for all positions is of one text: give its cache alone")
+    return cache
+''',
+    "_requests": '''
+def _requests(cache, lengths, total):
+    """For each cache the first of the new positions that are its own, and the first that is not any more."""
+    caches = [cache] if isinstance(cache, Cache) else list(cache)
+    counts = [total] if lengths is None and len(caches) == 1 else None if lengths is None else [int(n) for n in lengths]
+    if counts is None or len(counts) != len(caches):
+        raise ValueError(f"{len(caches)} caches, and lengths = {counts}: one is expected for each")
+    if sum(counts) != total or min(counts, default=0) < 0:
+        raise ValueError(f"lengths = {counts}, whole numbers that add up to the {total} new positions are expected")
+    if len({id(one) for one in caches}) != len(caches):
+        raise ValueError("one cache stands twice among those of a step")
+    ends = [sum(counts[: n + 1]) for n in range(len(counts))]
+    return [(one, end - count, end) for one, count, end in zip(caches, counts, ends) if count]
+''',
+    "_joined": '''
+def _joined(parts, axis):
+    """What was made for each request, side by side."""
+    if len({(*x.shape[:axis], *x.shape[axis + 1 :]) for x in parts}) > 1:
+        raise ValueError("a result has something for all positions of a text, so a step is of one text: give one cache")
+    return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
+''',
+}
 
 CACHE = '''
 class Cache:

@@ -7,8 +7,9 @@ from dataclasses import fields, is_dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from einc.backends.host.module import Dialect, Page, counts, step
-from einc.plan import Buffer, Call, Choose, Kernel, Module, Repeat, Runs, Step
+from einc.backends.host.loops import Dialect, Page
+from einc.backends.host.module import counts, step
+from einc.plan import Buffer, Call, Choose, Each, Kernel, Module, Repeat, Runs, Step
 
 _KINDS = {"exact": "torch.float64", "integer": "torch.int64", "truth": "torch.bool",
           "wide": "torch.promote_types(dtype, torch.float32)"}
@@ -74,6 +75,8 @@ def _made(one: Step) -> set[str]:
             return {key for option in options for inner in option.steps for key in _made(inner)}
         case Repeat():
             return {state for state, _, _ in one.states}
+        case Each(made=made):
+            return {buffer for buffer, _, _ in made}
     return {one.out}
 
 

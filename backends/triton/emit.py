@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from einc.backends.host.contractions import speaks_wide
 from einc.backends.host.gradient import write_gradient
-from einc.backends.host.module import Page, write
+from einc.backends.host.loops import Page
+from einc.backends.host.module import write
 from einc.backends.triton.helpers import HELPERS
 from einc.backends.triton.launch import launch
 from einc.plan import Call, Chain, Gradient, Kernel, Module, Runs, Shell, leaves

@@ -6,7 +6,7 @@ import re
 from textwrap import wrap
 
 from einc.backends.host.contractions import element
-from einc.backends.host.module import Page
+from einc.backends.host.loops import Page
 from einc.backends.triton.arguments import Arguments
 from einc.backends.triton.folds import Folder
 from einc.backends.triton.kernel import Written, write_kernel

@@ -10,6 +10,7 @@ from einc.indices import Extent, IndexSet, number
 from einc.plan import (
     Buffer,
     Choose,
+    Each,
     Leaf,
     Module,
     Option,
@@ -116,6 +117,8 @@ def taken(module: Module, sizes: Mapping[str, int]) -> tuple[Leaf, ...]:
             out += option.steps
         elif isinstance(step, Repeat):
             out += taken(step.body, known) * int(step.index.set.extent.at(known))
+        elif isinstance(step, Each):
+            out += taken(step.body, known)
         else:
             out.append(step)
     return tuple(out)

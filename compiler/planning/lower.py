@@ -284,7 +284,7 @@ class Lowering:
                 return Within(self._sub(item, of, given), before, of.extent)
         value = self._whole(sub, given)
         op = self.lets[value].op
-        if isinstance(op, Load) and self.buffers[op.buffer].role in ("input", "weight", "derived"):
+        if isinstance(op, Load) and self.buffers[op.buffer].role in ("input", "weight", "place", "derived"):
             self.keys += [(op.buffer, into)] if self.buffers[op.buffer].role != "derived" else []
             return Computed(value, into, True)
         low, high = const(into.start), Size(into.extent + number(into.start - 1))

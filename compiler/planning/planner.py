@@ -24,6 +24,7 @@ from einc.plan import (
     arguments,
     makes,
 )
+from einc.planning.apart import apart
 from einc.planning.associate import Candidate, as_written, associate, samples
 from einc.planning.base_two import in_base_two
 from einc.planning.choose import Cut, chosen
@@ -48,6 +49,7 @@ from einc.planning.signs import told
 from einc.planning.storage import buffers_of, indices_of, lengths_of, sets_of, sizes_of, with_parts, without_copies
 from einc.planning.tallies import tallied
 from einc.planning.virtual import peeled
+from einc.requests import marked
 from einc.show import equation_text
 from einc.simplify import picked
 from einc.terms import (
@@ -91,8 +93,12 @@ def _module(
     candidates: Callable[[NormalProgram], list[Candidate]],
 ) -> Module:
     asked = program.inputs() if inputs is None else inputs
+    if program.own:
+        program = marked(program)
     if program.repeats:
         return repeated(program, asked, lambda piece, given: _module(piece, given, choices, candidates))
+    if program.own:
+        return apart(program, asked, lambda piece, given: _module(piece, given, choices, candidates))
     program = with_parts(peeled(with_rows(with_segments(program), later=True)))
     steps, cuts = chosen([_cut_up(c, choices) for c in candidates(program)], samples(program))
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)

@@ -14,6 +14,7 @@ from einc.plan import (
     Chain,
     Choose,
     Computed,
+    Each,
     Gradient,
     Kernel,
     Leaf,
@@ -41,7 +42,7 @@ Keys = tuple[tuple[str, IndexSet], ...]
 
 def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> Module:
     """The stretches between rounds one after the other, each round planned once."""
-    program = _with_wide(program)
+    program = with_wide(program)
     steps: list[Step] = []
     buffers, checked = {t.key: _buffer(t) for t in asked}, {t.key for t in asked}
     keys: list[tuple[str, IndexSet]] = []
@@ -56,10 +57,10 @@ def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> M
             steps.append(step)
             keys += step.body.keys
             buffers |= {state: _buffer(program.tensors[state]) for state, _, _ in step.states}
-    return _whole(program, asked, buffers, tuple(steps), tuple(dict.fromkeys(k for k in keys if k[0] in checked)))
+    return whole(program, asked, buffers, tuple(steps), tuple(dict.fromkeys(k for k in keys if k[0] in checked)))
 
 
-def _whole(
+def whole(
     program: Program, asked: tuple[Tensor, ...], buffers: dict[str, Buffer], steps: tuple[Step, ...], keys: Keys
 ) -> Module:
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
@@ -72,7 +73,7 @@ def _whole(
     )  # fmt: skip
 
 
-def _with_wide(program: P) -> P:
+def with_wide(program: P) -> P:
     """What is one number for each row says so itself: what a part of the program makes is an output of that part."""
     outputs = {key for _, key in program.outputs}
     states = [{*state} for repeat in program.repeats for state in repeat.states]
@@ -86,7 +87,7 @@ def _with_wide(program: P) -> P:
 
 def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> Chain:
     """The same in pieces that have gradients: `derive` makes one of a stretch, or of what one round makes."""
-    program, pieces = _with_wide(program), list[Gradient | Turns]()
+    program, pieces = with_wide(program), list[Gradient | Turns]()
     buffers = {t.key: _buffer(t) for t in asked}
     for stretch, repeat in zip_longest(stretches(program), program.repeats):
         if stretch.equations:
@@ -102,7 +103,7 @@ def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> Chai
             states = tuple((state, first, key) for state, first, key in repeat.states)
             pieces.append(Turns(repeat.index, body, given, one.counter if one.counter in inputs else "", states, sizes))
             buffers |= {state: _buffer(program.tensors[state]) for state, _, _ in states}
-    return Chain(_whole(program, asked, buffers, (), ()), tuple(pieces))
+    return Chain(whole(program, asked, buffers, (), ()), tuple(pieces))
 
 
 def _joined(piece: Gradient, asked: tuple[Tensor, ...]) -> Gradient:
@@ -149,7 +150,7 @@ def _clamped(step: Step, made: Set[str]) -> Step:
     match step:
         case Choose(_, options):
             return replace(step, options=tuple(replace(o, steps=tuple(_leaf(s, made) for s in o.steps)) for o in options))
-        case Repeat():
+        case Repeat() | Each():
             return step
     return _leaf(step, made)
 

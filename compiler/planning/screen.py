@@ -12,7 +12,24 @@ from math import prod
 from textwrap import wrap
 
 from einc.indices import Extent, Monomial, number, size
-from einc.plan import Call, Choose, Concat, Contract, Cost, Grouped, Kernel, Leaf, Load, Module, Pick, Repeat, Runs, Segment, leaves
+from einc.plan import (
+    Call,
+    Choose,
+    Concat,
+    Contract,
+    Cost,
+    Each,
+    Grouped,
+    Kernel,
+    Leaf,
+    Load,
+    Module,
+    Pick,
+    Repeat,
+    Runs,
+    Segment,
+    leaves,
+)
 from einc.planning.choose import price
 from einc.planning.cost import nominal
 from einc.planning.table import condition, human, is_known, memory, some_way, taken_way
@@ -108,6 +125,9 @@ def _rows(module: Module, known: Mapping[str, int]) -> list[_Row]:
         if isinstance(step, Repeat):
             rows += _rounds(str(n), step, known)
             continue
+        if isinstance(step, Each):
+            rows += _requests(str(n), step, known)
+            continue
         if not isinstance(step, Choose):
             rows.append(_row(str(n), step))
             continue
@@ -128,6 +148,12 @@ def _rounds(name: str, step: Repeat, known: Mapping[str, int]) -> list[_Row]:
     head = _Row((name, "rounds", f"{states} for {step.index.name} in {over.start}..{last}"), _all_rounds(step, known))
     inner = (replace(row, texts=(f"{name}.{row.texts[0]}", *row.texts[1:])) for row in _rows(step.body, known))
     return [head, *inner]
+
+
+def _requests(name: str, step: Each, known: Mapping[str, int]) -> list[_Row]:
+    """What one request costs, and the steps of it."""
+    head = _Row((name, "each", f"{_names(buffer for buffer, _, _ in step.made)} of one request"), _sum(some_way((step,), known)))
+    return [head, *(replace(row, texts=(f"{name}.{row.texts[0]}", *row.texts[1:])) for row in _rows(step.body, known))]
 
 
 def _all_rounds(step: Repeat, known: Mapping[str, int]) -> Cost:
@@ -200,6 +226,8 @@ def _total(module: Module, known: Mapping[str, int]) -> _Row:
     for n, step in enumerate(module.steps, 1):
         if isinstance(step, Repeat):
             costs.append(_all_rounds(step, known))
+        elif isinstance(step, Each):
+            costs += [s.cost for s in some_way((step,), known)]
         elif not isinstance(step, Choose):
             costs.append(step.cost)
         elif (way := taken_way(step, known)) is not None:

@@ -104,8 +104,10 @@ def buffers_of(program: Program) -> dict[str, Buffer]:
     """A buffer for each tensor; values made of sizes alone are exact, and what is one number for each row is wide."""
     outputs = {key for _, key in program.outputs}
     kinds = {t.key: given_kind(t) for t in program.tensors.values() if t.role != "local"}
+    counted = {t.key for t in program.tensors.values() if t.role in ("place", "derived")}
     for equation in program.equations:
-        inner, tensor = {kinds[r.tensor] for r in reads(equation.body)}, program.tensors[equation.target]
+        inner = {"exact" if r.tensor in counted else kinds[r.tensor] for r in reads(equation.body)}
+        tensor = program.tensors[equation.target]
         kinds[equation.target] = given_kind(tensor)
         if not tensor.integer and equation.target not in outputs:
             exact = inner <= {"exact"} or running_sum(equation)

@@ -10,6 +10,7 @@ from einc.plan import (
     Choose,
     Concat,
     Contract,
+    Each,
     Grouped,
     Kernel,
     Leaf,
@@ -79,6 +80,9 @@ def _block(step: Step, known: Mapping[str, int]) -> list[str]:
         return _choice(step, known)
     if isinstance(step, Repeat):
         return _rounds(step, known)
+    if isinstance(step, Each):
+        made = ", ".join(buffer for buffer, _, _ in step.made)
+        return [f"for each request: {made}", "", *(f"   {line}".rstrip() for s in step.body.steps for line in _block(s, known))]
     lines = [_title(step), *(f"| {t}" for t in _texts(step))]
     cost = step.cost
     figures = [("flops", cost.flops), ("read", cost.read), ("written", cost.written)] + (
@@ -116,6 +120,8 @@ def some_way(steps: tuple[Step, ...], known: Mapping[str, int]) -> list[Leaf]:
                 out += options[taken_way(step, known) or 0].steps
             case Repeat():
                 pass  # rounds stand in no rounds
+            case Each(body):
+                out += some_way(body.steps, known)
             case _:
                 out.append(step)
     return out

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from math import inf, prod
 
 from einc.indices import IndexSet
+from einc.requests import numbered
 from einc.serving.parts import apart
 from einc.serving.reach import back
 from einc.serving.settled import Settled, settled
 from einc.serving.step import Step, Unkept, stepped
 from einc.terms import Join, Program, TypedProgram
 
-__all__ = ["Refused", "asked", "dropping", "growing", "settled", "ways"]
+__all__ = ["Refused", "asked", "dropping", "growing", "numbered", "settled", "ways"]
 _FEW = 4  # of each program: the first, which makes least again, and those that keep least
 
 

@@ -1,0 +1,131 @@
+"""What is done more than once, round after round or for each request: a function of its own that is called in a loop."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from einc.backends.host.contractions import stored
+from einc.backends.host.naming import named
+from einc.backends.writer import Names, Writer, folded, sized
+from einc.indices import IndexSet, number
+from einc.plan import Each, Kernel, Module, Repeat
+
+
+@dataclass
+class Page:
+    """The function being written: its lines, the names in it, the helpers it calls, whole axes that have a variable already."""
+
+    module: Module
+    body: Writer
+    names: Names
+    helpers: set[str]
+    places: dict[tuple[str, IndexSet], str] = field(default_factory=dict)
+    functions: list[str] = field(default_factory=list)
+
+
+class Dialect(Protocol):
+    """What a back end adds to the function that callers see."""
+
+    needs: str  # what the file imports, for its first line
+    imports: tuple[str, ...]
+    helpers: Mapping[str, str]
+
+    def types(self, module: Module) -> list[str]:
+        """Statements after `device` and `dtype`."""
+        ...
+
+    def kernel(self, kernel: Kernel, page: Page) -> None:
+        """The statements that run a kernel."""
+        ...
+
+    def definitions(self) -> list[str]:
+        """Lines after the entry: what the statements call."""
+        ...
+
+
+Steps = Callable[[Page, Dialect], None]  # writes the steps of a page
+
+
+def repeat(step: Repeat, page: Page, dialect: Dialect, write: Steps) -> None:
+    """A loop that calls the body, which stands after the entry as a function of its own."""
+    module, body, over = page.module, page.body, step.index.set
+    name = page.names.fresh("_round")
+    place = page.names.fresh(step.index.name)
+    for state, first, _ in step.states:
+        body(f"{state} = {stored(module, first, state)}")
+    body.open(f"for {place} in range({over.start}, {sized(over.extent + number(over.start))}):")
+    at = f"{place} - {over.start}" if over.start else place
+    values: dict[str, str] = {}
+    for key, buffer, axis in step.given:
+        kept = axis is not None and module.buffers[buffer].role == "cache"
+        part = f"[one[{at}] for one in {buffer}]" if kept else f"{buffer}[{at}]" if axis == 0 else f"{buffer}.select({axis}, {at})"
+        values[key] = buffer if axis is None else part
+    if step.counter:
+        values[step.counter] = f"torch.tensor({place}, device=device)"
+    states = ", ".join(state for state, _, _ in step.states)
+    tensors, sizes = _function(step.body, name, f"One round: {states}.", [key for _, _, key in step.states], page, dialect, write)
+    given = [f"{mine}={values[key]}" for key, mine in tensors.items()]
+    given += [f"{mine}={dict(step.sizes)[key]}" for key, mine in sizes.items()]
+    given += ["requests=requests"] * _shared(step.body)
+    body.lines += folded(f"{'    ' * body.depth}{states} = {name}({', '.join([*given, 'device=device', 'dtype=dtype'])})")
+    body.close()
+
+
+def _shared(module: Module) -> bool:
+    """Whether some of it is done for each request."""
+    return any(isinstance(step, Each) for step in module.steps)
+
+
+def each(step: Each, page: Page, dialect: Dialect, write: Steps) -> None:
+    """A loop over requests that calls the body, which stands after the entry as a function of its own."""
+    body, fresh = page.body, page.names.fresh
+    name, made, n, one, first, last = map(fresh, ("_request", "made", "n", "one", "first", "last"))
+    ours = ", ".join(buffer for buffer, _, _ in step.made)
+    tensors, sizes = _function(step.body, name, f"Of one request: {ours}.", [key for _, key, _ in step.made], page, dialect, write)
+    values: dict[str, str] = {}
+    for key, buffer, share in step.given:
+        cut = f"{buffer}[{':, ' * (share or 0)}{first}:{last}]" if isinstance(share, int) else ""
+        values[key] = cut or (f"{buffer}[{n}]" if share == "own" else buffer)
+    counts = {"new": f"{last} - {first}", "past": f"{one}.length - {one}.dropped", "dropped": f"{one}.dropped"}
+    known = dict(step.sizes) | {key: counts[which] for key, which in step.own}
+    given = [f"{mine}={values[key]}" for key, mine in tensors.items()]
+    given += [f"{mine}={known[key]}" for key, mine in sizes.items()]
+    body("# For each request, from its own positions:")
+    body(f"{made} = []")
+    body.open(f"for {n}, ({one}, {first}, {last}) in enumerate(requests):")
+    body.lines += folded(f"{'    ' * body.depth}{made}.append({name}({', '.join([*given, 'device=device', 'dtype=dtype'])}))")
+    body.close()
+    for at, (buffer, _, share) in enumerate(step.made):
+        parts = made if len(step.made) == 1 else f"[{one}[{at}] for {one} in {made}]"
+        if isinstance(share, int):
+            page.helpers.add("_joined")
+            parts = f"_joined({parts}, {share})"
+        body(f"{buffer} = {parts}")
+
+
+def _function(plan: Module, name: str, told: str, results: Sequence[str], page: Page,
+              dialect: Dialect, write: Steps) -> tuple[dict[str, str], dict[str, str]]:
+    """Writes a module as a function of its own, beside the entry; its tensors and its sizes by what the plan calls them."""
+    naming = named(plan, ("requests",) if _shared(plan) else ())
+    module, body = naming.module, Writer(depth=1)
+    own = Page(module, body, Names(set(naming.taken) | page.names.taken), page.helpers)
+    inner = dict(zip((t.key for t in plan.inputs), (t.key for t in module.inputs), strict=True))
+    sizes = {old: new for new, old in naming.declared.items() if old in plan.sizes}
+    out = Writer(["", ""])
+    given = ["*", *inner.values(), *sizes.values(), *(["requests"] if _shared(plan) else ()), "device", "dtype"]
+    out.lines += folded(f"def {name}({', '.join(given)}):")
+    out.lines.append(f'    """{told}"""')
+    for line in dialect.types(module):
+        body(line)
+    write(own, dialect)
+    made = dict(zip(dict(plan.outputs), (key for _, key in module.outputs), strict=True))
+    body()
+    body(f"return {', '.join(made[key] for key in results)}")
+    page.names.taken.update(own.names.taken)
+    words = set(re.findall(r"\w+", "\n".join(body.lines)))
+    out.lines += [f"    {key} = {value}" for key, value in module.fixed.items() if key in words]
+    page.functions += [*out.lines, *body.lines, *own.functions]
+    return inner, sizes
