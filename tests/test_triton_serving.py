@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from functools import cache
 from inspect import unwrap
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers import arrays, typed_of
+import torch
+from helpers import arrays, assert_close, called, meaning, tensors, typed, typed_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from programs import Case
+from test_backends import QUICK
 from test_serving import GROWING, LATER, SLOW, expected, stepwise
 from triton_modes import interpreted, space, tiled
 
 from einc import front
+from einc.backends.triton.helpers import HELPERS
 from einc.front import Compiled
+from einc.terms import TypedProgram
 
+NEAR = 1e-9
 SMALL = {"_PRODUCTS": (16, 16, 4, 1), "_SUMS": (4, 4, 4, 1), "_POINTS": (32, 1, 4, 1)}
 STEPPING = [case for case in GROWING if case.name not in LATER.split()]
 
@@ -46,8 +55,73 @@ def test_steps_are_the_whole(case: Case, pytestconfig: pytest.Config) -> None:
         pytest.skip("slow: `--whole` has it")
     sizes = {**case.sizes, "T": 9}
     made = served(case, SMALL)
-    given = arrays(made.program, sizes, case.ranges, 1)
+    inputs = arrays(made.program, sizes, case.ranges, 1)
     cuts = [3, 1, 1, 4]
-    want = expected(made.program, given, sizes, cuts)
-    for name, x in stepwise(made, given, sizes, cuts).items():
+    want = expected(made.program, inputs, sizes, cuts)
+    for name, x in stepwise(made, inputs, sizes, cuts).items():
         np.testing.assert_allclose(x, np.where(np.isnan(x), x, want[name]), rtol=1e-9, atol=1e-9)
+
+
+# a pass that several programs share
+
+
+ROWS = """
+index t : time(T)
+index s : time(S)
+index d : feature(D)
+input q_t^d, k_s^d, v_s^d, l_t, b_s
+input lo_t, hi_t, of_s : int
+mask L_{t s} : DOMAIN
+L_{t s} = q_t^d k_{s d} + b_s
+"""
+OUTPUTS = [
+    "output y_t^d = Σ_s softmax_s(L_{t s}) v_s^d : all\noutput z_t = logsumexp_s(L_{t s}) : all",
+    "output m_t = max_s L_{t s} : all\noutput n_t^d = Σ_s tanh(L_{t s}) v_s^d : all",
+    "n_t = Σ_s exp(L_{t s})\noutput y_t^d = Σ_s (exp(L_{t s}) / (exp(l_t) + n_t)) v_s^d : all",
+    "A_{t s} = softmax_s(L_{t s})\noutput e_t = Σ_s A_{t s} log(A_{t s}) : all",
+    "output y_t^d = Σ_s sigmoid(L_{t s}) v_s^d : all\noutput n_t = min_s L_{t s} : all",
+]
+DOMAINS = ["s ∈ (lo_t, hi_t]", "of_s = lo_t", "s ≤ hi_t and of_s < lo_t", "s > lo_t", "s ≤ lo_t or s > hi_t", "s ≤ t - 3",
+           "s ≤ t + S - T"]
+
+
+@cache
+def shared_pass(domain: str, outputs: str) -> tuple[TypedProgram, str]:
+    program = typed(ROWS.replace("DOMAIN", domain) + outputs)
+    source = front.emit(front.plan(program), "triton")
+    assert "_parts(" in source
+    return program, source
+
+
+@settings(max_examples=40, phases=QUICK)
+@given(st.sampled_from(DOMAINS), st.sampled_from(OUTPUTS), st.integers(1, 5), st.integers(0, 70), st.integers(2, 9),
+       st.integers(0, 99))
+def test_parts_of_a_pass_are_joined_to_the_whole(domain: str, outputs: str, rows: int, length: int, parts: int, seed: int) -> None:
+    """Any number of parts, for any number of points: parts without a point are neutral, of which all may be."""
+    program, source = shared_pass(domain, outputs)
+    sizes, random = {"T": rows, "S": length, "D": 3}, np.random.default_rng(seed)
+    most = {"lo": length, "hi": length, "of": 6}
+    inputs = arrays(program, sizes, dict.fromkeys(most, ("0", "1")), seed)
+    inputs |= {name: random.integers(0, most[name] + 1, inputs[name].shape) for name in most if name in inputs}
+    function = tiled(source, "text", lambda kind, rows, columns: SMALL[kind])
+    found = []
+    for many in (1, parts):
+        space(function)["_parts"] = lambda *_, many=many: many
+        found.append(called(function, program, tensors(inputs), sizes))
+    assert_close(found[1], {name: x.numpy() for name, x in found[0].items()}, NEAR)
+    assert_close(found[1], meaning(program, inputs, sizes), NEAR)
+
+
+@pytest.mark.parametrize("processors", [1, 8, 108, 132])
+def test_how_many_share_a_pass_depends_on_its_length(processors: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short passes are not shared, nor those of programs that keep the device at work; of long ones no processor is idle."""
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=processors))
+    names: dict[str, Any] = {"torch": torch}
+    exec(HELPERS["_parts"], names)
+    device = torch.device("cuda", 0)
+    for programs, tiles, uneven in itertools.product([1, 2, 8, 60, 140, 5000], [0, 1, 2, 4, 16, 300, 5000], [False, True]):
+        parts = names["_parts"](programs, tiles, device, uneven)
+        assert 1 <= parts <= max(1, min(tiles, 64)) and (tiles > 4 or parts == 1)
+        assert parts == 1 or programs < 8 * processors
+        if tiles == 5000 and programs < processors:
+            assert programs * parts >= 0.8 * processors or parts == 64

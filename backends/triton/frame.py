@@ -58,7 +58,7 @@ class Frame:
             self.counts[dim.name] = f"-(-{Folder.tight(extent_text(self.given, self.kernel, dim.axes))} // {block})"
             name = self.tiles[dim.name] = self.fresh(f"{dim.name}_tile")
             self.scribe.tile = name if dim.role == "rows" else self.scribe.tile
-            last = dim.role == "rows" and self._longest_last()
+            last = dim.role == "rows" and self.longest_last()
             digits.append((name, f"tl.cdiv({total}, {block})", " - 1 - {}  # the longest first" if last else ""))
         for axis in reversed(self.layout.programs):
             name = self.scribe.at[axis] = self.fresh(identifier(axis))
@@ -79,7 +79,7 @@ class Frame:
             if not last:
                 self.body(f"program = program // {Folder.tight(count)}")
 
-    def _longest_last(self) -> bool:
+    def longest_last(self) -> bool:
         """Whether later rows reach farther."""
         stream = self.kernel.stream
         spans = stream.bound.spans if stream is not None and stream.bound is not None else ()

@@ -265,14 +265,20 @@ def _room(device):
     return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 ''',
     "_parts": '''
-def _parts(programs, tiles, device):
-    """How many programs share the pass of one tile: the fewest that keep nearly all processors at work."""
+def _parts(programs, tiles, device, uneven=False):
+    """How many programs share the pass of one tile over so many tiles: the fewest of those that are done first.
+
+    Processors take programs in rounds. A program takes the time of its share of the tiles, and of 2 to begin and to end; joining
+    shares takes that of 4, and of half a tile for each. Rounds of uneven programs run into each other.
+    """
     if device.type != "cuda":
         return 1
     processors = torch.cuda.get_device_properties(device).multi_processor_count
-    if programs >= 0.8 * processors or tiles <= 4:
-        return 1
-    busy = {n: programs * n / processors / -(-programs * n // processors) for n in range(1, min(tiles // 2, 128) + 1)}
-    return min(n for n in busy if busy[n] >= 0.85 * max(busy.values()))
+
+    def time(n):
+        rounds = max(1, programs * n / processors) if uneven else -(-programs * n // processors)
+        return rounds * (-(-tiles // n) + 2) + (4 + n / 2 if n > 1 else 0)
+
+    return min(range(1, max(1, min(tiles, 64, 8 * processors // programs)) + 1), key=time)
 ''',
 }

@@ -31,6 +31,7 @@ class Written:
     counts: dict[str, str]  # program axis, or cut dimension -> how many of it there are, for the host
     split: bool  # whether whole tiles are told from others
     states: str = ""  # numbers that a program leaves where several share a pass
+    uneven: str = ""  # of tiles that reach farther and farther, how many there are
     deep: set[str] = field(default_factory=set)  # whole dimensions that may be cut: only products run along them
     helpers: set[str] = field(default_factory=set)
     joined: Written | None = None  # the kernel that joins what several programs left
@@ -54,7 +55,9 @@ def _written(module: Module, kernel: Kernel, parts: bool, join: bool) -> Written
     writer.join_parts() if join else writer.write()
     lines = _pruned(body.lines)
     states = writer.numel() if parts else ""
-    return Written(made, order, given, lines, writer.counts, writer.split, states, scribe.deep, scribe.helpers)
+    rows = made.role("rows")
+    uneven = writer.counts[rows.name] if parts and rows is not None and writer.longest_last() else ""
+    return Written(made, order, given, lines, writer.counts, writer.split, states, uneven, scribe.deep, scribe.helpers)
 
 
 def _pruned(lines: list[str]) -> list[str]:

@@ -93,7 +93,8 @@ def _shared(kernel: Kernel, made: Written, blocks: dict[str, str], name: str, pr
     page.helpers |= {"_parts"}
     parts, states = page.names.fresh("parts"), page.names.fresh("partial")
     long = Folder.tight(extent_text(made.arguments, kernel, passed.axes[:1]))
-    body(f"{parts} = _parts({programs}, -(-{long} // columns), device)")
+    uneven = f", {_hosted(made.uneven, blocks)} > 1" if made.uneven else ""
+    body(f"{parts} = _parts({programs}, -(-{long} // columns), device{uneven})")
     numel = f"{programs} * {parts} * ({_hosted(made.states, blocks)})"
     body.lines += folded(f"{'    ' * body.depth}{states} = torch.empty({numel} if {parts} > 1 else 0, "
                          "dtype=wide, device=device)")
