@@ -140,9 +140,9 @@ class Binary:
 
 
 def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int], target: Target,
-             parts: int = 1) -> list[Launch]:
+             parts: int = 1, first: Mapping[str, torch.Tensor] | None = None) -> list[Launch]:
     """What `entry` starts on the target for inputs of these shapes, strides and types, in order; only their layout is read.
-    `parts` programs share each pass that can be shared.
+    `parts` programs share each pass that can be shared. A file that serves has been given the inputs `first` before.
 
     Of `sizes` it is given those that it asks for; where no input is real, it computes in torch's default type.
     RuntimeError where the process runs Triton's interpreter; ValueError and TypeError of the entry where inputs do not fit.
@@ -159,11 +159,17 @@ def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes:
     for name, kernel in space.items():
         if isinstance(kernel, JITFunction):
             kernel.run = _recorder(name, kernel, kernel.run, made)
-    shapes = {name: torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for name, x in inputs.items()}
-    asked = inspect.signature(function).parameters.keys() - shapes.keys()
+    asked = inspect.signature(function).parameters.keys() - inputs.keys()
+    given = {name: sizes[name] for name in asked if name in sizes}
     with torch.device("meta"):
-        function(**shapes, **{name: sizes[name] for name in asked if name in sizes})
+        cache = () if first is None else (space["prefill"](**_shapes(first), **given)[1],)
+        made.clear()
+        function(*cache, **_shapes(inputs), **given)
     return made
+
+
+def _shapes(inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for name, x in inputs.items()}
 
 
 def _nothing(*_: object) -> None:
