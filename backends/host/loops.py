@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from einc.backends.host.contractions import stored
+from einc.backends.host.laid import Laid
 from einc.backends.host.naming import named
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.indices import IndexSet, number
@@ -24,6 +25,8 @@ class Page:
     helpers: set[str]
     places: dict[tuple[str, IndexSet], str] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)
+    laid: Laid | None = None
+    wholes: dict[str, str] = field(default_factory=dict)  # what is read of the past as a whole, by the name of its object
 
 
 class Dialect(Protocol):
@@ -39,6 +42,10 @@ class Dialect(Protocol):
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
         """The statements that run a kernel."""
+        ...
+
+    def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
+        """Whether a kernel takes a buffer tile by tile along the axis, and no more of it at a time."""
         ...
 
     def definitions(self) -> list[str]:

@@ -9,8 +9,9 @@ from einc.backends.host import chosen, registered, segments, serving
 from einc.backends.host.chosen import grouped, pick
 from einc.backends.host.contractions import contract, stored
 from einc.backends.host.inputs import HELPERS, read_sizes
+from einc.backends.host.laid import laid, view
 from einc.backends.host.loops import Dialect, Page, each, repeat
-from einc.backends.host.naming import Named, entry_name, named, tuple_name
+from einc.backends.host.naming import Named, entry_name, named, renamed, tuple_name
 from einc.backends.host.scalars import scalar
 from einc.backends.host.segments import segment
 from einc.backends.host.shell import write_shell
@@ -78,6 +79,7 @@ def called(helpers: set[str], dialect: Dialect, told: str) -> list[str]:
 
 def steps(page: Page, dialect: Dialect) -> None:
     counted: set[str] = set()
+    page.laid = laid(page.module, dialect.streams)
     for one in page.module.steps:
         page.body()
         counts(one, page.body, counted)
@@ -202,7 +204,7 @@ def _choose(step: Choose, page: Page, dialect: Dialect) -> None:
         others = prices[n + 1 :]
         test = f"{price} <= {others[0]}" if len(others) == 1 else f"{price} <= min({', '.join(others)})"
         body.open(("elif " if n else "if ") + f"{test}:  # {option.label}" if others else f"else:  # {option.label}")
-        here = replace(page, places=dict(page.places))
+        here = replace(page, places=dict(page.places), wholes=dict(page.wholes))
         for at, inner in enumerate(option.steps):
             if at:
                 body()
@@ -211,6 +213,7 @@ def _choose(step: Choose, page: Page, dialect: Dialect) -> None:
 
 
 def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
+    step = _whole(step, page)
     module, body = page.module, page.body
     match step:
         case Contract():
@@ -218,7 +221,8 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
         case Concat(out, parts, axis, text):
             body(f"# {text}")
             if module.buffers[parts[0]].role == "cache":
-                _append(out, parts, axis, page)
+                made = serving.append(module, out, parts, axis)
+                body(f"{out} = {made}" + ("" if page.laid is not None and out in page.laid.axes else ".whole()"))
                 return
             body(f"{out} = torch.cat(({', '.join(stored(module, p, out) for p in parts)}), {axis})")
         case Pick():
@@ -228,14 +232,17 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
         case Segment():
             segment(step, module, body, page.names, page.helpers)
         case Runs():
-            _view(module, step, body)
+            view(module, step, body)
             body.open("else:")
-            dialect.kernel(step.kernel, replace(page, places={}))
+            here = replace(page, places={}, wholes=dict(page.wholes))
+            _step(step.kernel, here, dialect)
+            if page.laid is not None and step.out in page.laid.axes:
+                body(f"{step.out} = _Laid({step.out}, {page.laid.axes[step.out]})")
             body.close()
         case Call(steps):
             _call(step, body)
             body.open("else:")
-            here = replace(page, places={})
+            here = replace(page, places={}, wholes=dict(page.wholes))
             for at, inner in enumerate(steps):
                 if at:
                     body()
@@ -245,11 +252,16 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
             dialect.kernel(step, page)
 
 
-def _append(out: str, parts: tuple[str, ...], axis: int, page: Page) -> None:
-    """What is new laid after what is kept."""
-    kept, new = parts
-    order = serving.rows(page.module.buffers[out], axis)
-    page.body(f"{out} = {kept}.append({stored(page.module, new, out)}, {axis}, {order})")
+def _whole(step: Leaf, page: Page) -> Leaf:
+    """The step, with names for all rows at once of what it does not take tile by tile."""
+    names = page.laid.whole(page.module, step) if page.laid is not None else []
+    for name in names:
+        if name not in page.wholes:
+            page.wholes[name] = page.names.fresh(f"{name}_whole")
+            page.body(f"{page.wholes[name]} = {name}.whole()")
+        buffer = replace(page.module.buffers[name], name=page.wholes[name])
+        page.module = replace(page.module, buffers={**page.module.buffers, buffer.name: buffer})
+    return renamed(step, {name: page.wholes[name] for name in names}) if names else step
 
 
 def _call(step: Call, body: Writer) -> None:
@@ -294,13 +306,3 @@ def _batched(step: Call) -> tuple[str, str]:
 
 def _turned(text: str, order: tuple[int, ...]) -> str:
     return text if order == tuple(sorted(order)) else f"{text}.permute({', '.join(map(str, order))})"
-
-
-def _view(module: Module, step: Runs, body: Writer) -> None:
-    """The view where runs are of one length."""
-    onto = sized(step.onto, tight=True)
-    straight = step.order == tuple(range(len(step.order)))
-    view = "" if straight else f".permute({', '.join(map(str, step.order))})"
-    body.open(f"if {step.count} == {onto}:")
-    body(f"{step.out} = {stored(module, step.operand, step.out)}{view}")
-    body.close()

@@ -136,6 +136,18 @@ def _step(step: Step, names: Mapping[str, str], sizes: Mapping[str, str]) -> Ste
     return replace(step, options=tuple(made))
 
 
+class _Same(dict[str, str]):
+    """Names, of which those that are not told stay."""
+
+    def __missing__(self, name: str) -> str:
+        return name
+
+
+def renamed(step: Leaf, names: Mapping[str, str]) -> Leaf:
+    """A step with other names for some buffers."""
+    return _leaf(step, _Same(names), _Same())
+
+
 def _leaf(step: Leaf, names: Mapping[str, str], sizes: Mapping[str, str]) -> Leaf:
     match step:
         case Contract() | Kernel():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from einc.backends.host.contractions import stored
 from einc.backends.host.naming import Named
 from einc.backends.writer import Writer, sized
 from einc.indices import number
 from einc.plan import Buffer, Module
 
-NAMES = ("cache", "chunk", "lengths", "requests", "Cache", "prefill", "step")  # what such a file needs for itself
+# What such a file needs for itself.
+NAMES = ("cache", "chunk", "lengths", "requests", "pool", "Cache", "Pool", "Exhausted", "os", "prefill", "step")
 
 
 def rows(buffer: Buffer, axis: int) -> str:
@@ -21,6 +23,12 @@ def rows(buffer: Buffer, axis: int) -> str:
 def label(naming: Named, key: str) -> str:
     """What a kept tensor is called in the cache."""
     return naming.public[key].removesuffix("_past")
+
+
+def append(module: Module, out: str, parts: tuple[str, ...], axis: int) -> str:
+    """What is new laid after what is kept."""
+    kept, new = parts
+    return f"{kept}.append({stored(module, new, out)}, {axis}, {rows(module.buffers[out], axis)})"
 
 
 def single(module: Module, body: Writer, helpers: set[str]) -> None:
@@ -143,7 +151,7 @@ class _Rows:
     def nbytes(self) -> int:
         return sum(r.nbytes for r in self.rounds.values()) + (0 if self.store is None else self.store.nbytes)
 
-    def append(self, new: torch.Tensor, axis: int, order: tuple[int, ...]) -> torch.Tensor:
+    def append(self, new: torch.Tensor, axis: int, order: tuple[int, ...]) -> "_Laid":
         """All rows, the new ones laid after the past; `order` is that of the axes in memory."""
         past = self.cache.length - self.cache.dropped
         upto = past + new.shape[axis]
@@ -154,7 +162,7 @@ class _Rows:
         if rows.shape != new.shape:
             raise ValueError(f"the cache keeps rows of shape {tuple(rows.shape)}, those of this step are {tuple(new.shape)}")
         rows.copy_(new)
-        return self.store.narrow(axis, 0, upto)
+        return _Laid(self.store.narrow(axis, 0, upto), axis)
 
     def move(self, past: int, most: int) -> None:
         """The last of the past moved to the front of a room of their own."""
@@ -170,4 +178,25 @@ class _Rows:
         if count:
             store.narrow(self.axis, 0, count).copy_(self.store.narrow(self.axis, first, count))
         self.store = store
+
+
+class _Laid:
+    """The rows of a kept tensor, one position after another along an axis."""
+
+    def __init__(self, rows: torch.Tensor, axis: int) -> None:
+        self.rows, self.axis = rows, axis
+
+    def tiles(self, spans: tuple[tuple[int, int], ...], columns: int) -> "Iterator[tuple[int, int]]":
+        """From where to where: every position of the spans once, in their order."""
+        done = 0
+        for low, high in sorted(spans):
+            for first in range(max(low, done), high, columns):
+                yield first, min(first + columns, high)
+            done = max(done, high)
+
+    def tile(self, first: int, last: int) -> torch.Tensor:
+        return self.rows.narrow(self.axis, first, last - first)
+
+    def whole(self) -> torch.Tensor:
+        return self.rows
 '''

@@ -6,15 +6,18 @@ from collections.abc import Mapping
 
 from einc.backends.host.contractions import speaks_wide
 from einc.backends.host.gradient import write_gradient
+from einc.backends.host.laid import ends
 from einc.backends.host.loops import Page
 from einc.backends.host.module import write
 from einc.backends.torch import powers
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.helpers import HELPERS
+from einc.backends.torch.loads import Reader
 from einc.backends.torch.ownership import spent
 from einc.backends.torch.passing import in_tiles
 from einc.backends.torch.tiles import write_kernel
-from einc.plan import Call, Chain, Dot, Gradient, Kernel, Module, Shell, leaves
+from einc.backends.writer import Names
+from einc.plan import Call, Chain, Dot, Gradient, Kernel, Load, Module, Shell, leaves
 
 ORDERED = True  # tiles run one after the other, and each may add to what those before it made
 
@@ -48,7 +51,14 @@ class _Torch:
         kernel = in_tiles(kernel)
         scribe = Scribe(page.module, kernel, page.names, page.helpers, write=page.body, places=page.places)
         scribe.spent = spent(page.module, kernel)
+        scribe.laid = frozenset(page.laid.axes) if page.laid is not None else frozenset()
         write_kernel(page.module, kernel, page.body, scribe)
+
+    def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
+        """Where every load of it follows the streamed axis there, and nothing of it is read to find the ends of tiles."""
+        loads = [let.op for let in kernel.lets if isinstance(let.op, Load) and let.op.buffer == buffer]
+        reader = Reader(module, kernel, Names(set()), set())
+        return buffer not in ends(tuple(a.bound for a in kernel.axes)) and all(reader.follows(load, axis) for load in loads)
 
     def definitions(self) -> list[str]:
         """Nothing: every kernel stands where it is used."""

@@ -55,6 +55,7 @@ class Reader:
     converted: dict[tuple[str, str], str] = field(default_factory=dict)  # let, type -> memory for it
     columns: str = ""  # how many elements of the streamed axis a step takes
     scales: dict[str, str] = field(default_factory=dict)  # reference -> the factor of this step
+    laid: frozenset[str] = frozenset()  # buffers that are objects of the cache, which hands out their tiles
     spent: frozenset[str] = frozenset()  # buffers that nothing reads after this kernel, which reads them once
     tiled: bool = False  # a loop over tiles
     widened: bool = False  # in the wide type: loads are widened, tile by tile
@@ -99,6 +100,7 @@ class Reader:
         flat = [a for s in load.subs for a in axes_of(s)]
         if len(set(flat)) < len(flat) or not self._simple(load):
             return self._selected(base, load) or self._gathered(base, load)
+        base, tile = self._tile(base, load)
         text, axes, dim = base, [], 0
         slices: list[str] = []
         picks: list[tuple[int, str]] = []
@@ -107,7 +109,7 @@ class Reader:
             for piece in self._pieces(sub, dim, views):
                 match piece:
                     case Along(axis):
-                        low, high = self.ranges.get(axis, ("", ""))
+                        low, high = self.ranges.get(axis, ("", "")) if axis != tile else ("", "")
                         slices.append(f"{low if low != '0' else ''}:{high}" if high else ":")
                         axes.append(axis)
                     case Computed(value, set_, safe) if not self.lets[value].axes:
@@ -126,6 +128,20 @@ class Reader:
         for at, index in picks:
             text += index if index.startswith(".") else f"[{', '.join([':'] * at + [index])}]"
         return Code(text), tuple(axes)
+
+    def _tile(self, base: str, load: Load) -> tuple[str, str]:
+        """Of an object of the cache the tile at which the stream stands, and the axis that is done with it."""
+        stream = self.kernel.stream
+        if load.buffer not in self.laid or stream is None:
+            return base, ""
+        return f"{base}.tile({', '.join(self.ranges[stream.name])})", stream.name
+
+    def follows(self, load: Load, dim: int) -> bool:
+        """Whether a load reads a tile of the streamed axis along a slot, in an order that slices have."""
+        flat = [a for s in load.subs for a in axes_of(s)]
+        stream = self.kernel.stream
+        along = stream is not None and load.subs[dim] == Along(stream.name)
+        return along and len(set(flat)) == len(flat) and self._simple(load)
 
     def _pieces(self, sub: Subscript, dim: int, views: list[str]) -> list[Along | Computed]:
         """The dimensions of a subscript once its view is taken."""

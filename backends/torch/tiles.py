@@ -147,7 +147,11 @@ def _streaming(
             _start(let, body, scribe)
     first, last = (scribe.names.fresh(f"{identifier(stream.name)}_{n}") for n in ("from", "to"))
     columns, outside = scribe.columns, set(scribe.variables)
-    if stream.name in scribe.pieces:
+    kept = [let.op.buffer for let in kernel.lets if isinstance(let.op, Load) and let.op.buffer in scribe.laid]
+    if kept:  # the cache says where its rows lie side by side
+        spans = scribe.pieces.get(stream.name, f"(({low}, {high}),)")
+        body.open(f"for {first}, {last} in {kept[0]}.tiles({spans}, {columns}):")
+    elif stream.name in scribe.pieces:
         scribe.helpers.add("_pieces")
         body.open(f"for {first}, {last} in _pieces({scribe.pieces[stream.name]}, {columns}):")
     else:

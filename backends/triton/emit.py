@@ -40,6 +40,10 @@ class _Triton:
         """A call; the function itself stands after the entry."""
         self.lines += launch(kernel, page)
 
+    def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
+        """A kernel has pointers to all rows."""
+        return False
+
     def definitions(self) -> list[str]:
         """The functions of all kernels."""
         return self.lines

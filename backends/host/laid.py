@@ -1,0 +1,85 @@
+"""How a step reads what is kept of the past: tile by tile where a kernel passes over its positions, else all rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from einc.backends.host.contractions import stored
+from einc.backends.writer import Writer, sized
+from einc.plan import Concat, Kernel, Leaf, Module, Repeat, Runs, leaves, takes
+from einc.terms import Read
+
+Streams = Callable[[Module, Kernel, str, int], bool]  # whether a kernel takes a buffer tile by tile along the axis
+
+
+@dataclass(frozen=True)
+class Laid:
+    """The buffers that are objects of the cache, with their axis of positions; what is read of them whole has another name."""
+
+    axes: Mapping[str, int]
+    streams: Streams
+
+    def whole(self, module: Module, step: Leaf) -> list[str]:
+        """Those of which a step reads all rows at once."""
+        mine = sorted(self.axes.keys() & reads(step))
+        return [name for name in mine if not self.passes(module, step, name)]
+
+    def passes(self, module: Module, step: Leaf, name: str) -> bool:
+        match step:
+            case Kernel():
+                return self.streams(module, step, name, self.axes[name])
+            case Runs():
+                return step.out in self.axes
+        return False
+
+
+def laid(module: Module, streams: Streams) -> Laid:
+    """What some kernel of the module takes from the cache tile by tile."""
+    found: dict[str, int] = {}
+    for step in leaves(module.steps):
+        match step:
+            case Concat(out, parts, axis) if module.buffers[parts[0]].role == "cache":
+                found[out] = axis
+            case Runs(_, operand, order) if operand in found and order == tuple(range(len(order))):
+                if stored(module, operand, step.out) == operand:
+                    found[step.out] = found[operand]
+    rounds = [step for step in module.steps if isinstance(step, Repeat)]
+    given = {key for _, key in module.outputs}
+    given |= {name for step in rounds for _, name, _ in step.given} | {name for step in rounds for _, name, _ in step.states}
+    known = Laid({name: axis for name, axis in found.items() if name not in given}, streams)
+    while known.axes:
+        passed = {n for s in leaves(module.steps) for n in known.axes.keys() & reads(s) if known.passes(module, s, n)}
+        if passed == known.axes.keys():
+            return known
+        known = Laid({name: axis for name, axis in known.axes.items() if name in passed}, streams)
+    return known
+
+
+def view(module: Module, step: Runs, body: Writer) -> None:
+    """The view where runs are of one length."""
+    onto = sized(step.onto, tight=True)
+    straight = step.order == tuple(range(len(step.order)))
+    turned = "" if straight else f".permute({', '.join(map(str, step.order))})"
+    body.open(f"if {step.count} == {onto}:")
+    body(f"{step.out} = {stored(module, step.operand, step.out)}{turned}")
+    body.close()
+
+
+def reads(step: Leaf) -> frozenset[str]:
+    """The buffers whose elements a step reads, those by which it finds the ends of its tiles among them."""
+    return takes(step) | frozenset(ends(step))
+
+
+def ends(value: Any) -> set[str]:
+    """The tensors by which the ends of tiles are found."""
+    match value:
+        case Read(tensor):
+            return {tensor}
+        case tuple():
+            return set().union(*map(ends, value))
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return set().union(*(ends(getattr(value, field.name)) for field in fields(value)))
+    return set()
+
