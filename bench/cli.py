@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bench import cases, footprint, gradients, report, rivals, shares, starting, train
+from bench import batching, cases, footprint, gradients, report, rivals, shares, starting, train
 from bench.case import CannotError
 from bench.record import Row, Run, read, write
 from bench.run import Plan, Tell, run
@@ -185,6 +185,35 @@ def gradients_command(*, case_names: tuple[str, ...], rival_names: tuple[str, ..
     console.print(report.table(rows, report.caption(rows)))
     tell_growth(console, rows)
     console.print(f"wrote {out / 'gradients.jsonl'}")
+
+
+@main.command("batching", context_settings=HELP)
+@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(["float32", "bfloat16"]), help="Which types; both without it.")
+@THREADS
+@click.option("--patience", default=10.0, show_default=True, type=click.FloatRange(min=0),
+              help="Seconds to wait, for each case, until other processes leave the machine alone.")
+@ROUNDS
+@OUT
+def batching_command(*, dtypes: tuple[str, ...], threads: int | None, patience: float, rounds: int, out: Path) -> None:
+    """Sixteen texts of 10 to 4,000 positions in one step: what of the work is useful, and the time beside a padded batch.
+
+    `useful` are the operations of products for new positions and for pairs that are seen, `done` those that ran.
+    """
+    use_threads(threads)
+    console, here, rows = wide_console(), Run(), list[Row]()
+    with progress(console, 3 * len(dtypes or "two")) as (tell, step):
+        for found in batching.run(dtypes or ("float32", "bfloat16"), rounds, patience, tell):
+            rows.append(here.row("batching", **found))
+            step()
+    shown = Table("step", "type", "new positions", "pairs", "useful", "done", "share", "pairs if padded", "beside eager", "speed",
+                  box=None, pad_edge=False)
+    for row in rows:
+        shown.add_row(row["case"], row["dtype"], f"{row['rows']:,}", f"{row['pairs']:,}", f"{row['useful'] / 1e9:.4g} G",
+                      f"{row['done'] / 1e9:.4g} G", f"{row['share']:.1%}", f"{row['padded_pairs']:,}",
+                      f"{row['beside']:.2f} {row['status']}", f"{row['speed']:.2f}")
+    console.print(shown)
+    write(out / "batching.jsonl", rows)
+    console.print(f"wrote {out / 'batching.jsonl'}")
 
 
 @main.command("memory", context_settings=HELP)
