@@ -12,6 +12,7 @@ from einc.backends.host.inputs import HELPERS, read_sizes
 from einc.backends.host.laid import laid, view
 from einc.backends.host.loops import Dialect, Page, each, repeat
 from einc.backends.host.naming import Named, entry_name, named, renamed, tuple_name
+from einc.backends.host.pages import POOL
 from einc.backends.host.scalars import scalar
 from einc.backends.host.segments import segment
 from einc.backends.host.shell import write_shell
@@ -52,9 +53,9 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
     definitions = [*page.functions, *dialect.definitions()]
     texts = called(helpers, dialect, "\n".join([body.text, *definitions]))
     out = Writer()
-    head(naming, dialect, out, "\n".join([body.text, *definitions, *texts]))
+    head(naming, dialect, out, "\n".join([body.text, *definitions, *texts, *([POOL] if module.past else [])]))
     if module.past:
-        out.lines += [*serving.CACHE.strip().split("\n"), "", ""]
+        out.lines += [*serving.CACHE.strip().split("\n"), "", "", *POOL.strip().split("\n"), "", ""]
     signature(naming, out, asked, "@torch.no_grad()")
     out.lines += body.lines
     if module.past:
@@ -121,6 +122,7 @@ def head(naming: Named, dialect: Dialect, out: Writer, text: str, notes: Sequenc
     out()
     searches = [f"bisect_{side}" for side in ("left", "right") if f"bisect_{side}(" in text]
     library = ["import math"] if "math." in text else []
+    library += ["import os"] if "os.replace(" in text else []
     library += [f"from bisect import {', '.join(searches)}"] if searches else []
     library += ["from typing import NamedTuple"] if len(module.outputs) > 1 else []
     for line in library:

@@ -70,13 +70,19 @@ def end(module: Module, body: Writer) -> None:
 def prefill(naming: Named, asked: list[str], parameters: str, returns: str) -> list[str]:
     """The first step, with a cache of its own."""
     tensors = [naming.public[t.key] for t in naming.module.given]
-    given = ", ".join(f"{name}={name}" for name in [*tensors, *(naming.size(name) for name in asked)])
+    names = [*tensors, *(naming.size(name) for name in asked)]
+    given = ", ".join(f"{name}={name}" for name in names)
+    chunk, pool = (f"{name}_" if name in names else name for name in ("chunk", "pool"))
     return [
         "", "",
-        f"def prefill({parameters or '*'}, chunk: int = 256) -> tuple[{returns}, Cache]:",
-        '    """The first positions, and the cache that has them; its room grows by at least `chunk` positions at a time."""',
-        "    cache = Cache(chunk)",
-        f"    return step(cache, {given}), cache",
+        f"def prefill({parameters or '*'}, {chunk}: int = 256, {pool}: Pool | None = None) -> tuple[{returns}, Cache]:",
+        f'    """The first positions, and the cache that has them; its room grows by `{chunk}` positions, or page by page."""',
+        f"    cache = Cache({chunk}, {pool})",
+        "    try:",
+        f"        return step(cache, {given}), cache",
+        "    except BaseException:",
+        "        cache.free()",
+        "        raise",
     ]  # fmt: skip
 
 
@@ -115,37 +121,72 @@ CACHE = '''
 class Cache:
     """What is kept of the `length` positions so far, but for the first ones, which are `dropped` once nothing reads them.
 
-    Room grows in chunks, so that a step copies nothing of the past.
+    Room grows in chunks, so that a step copies nothing of the past; with a pool page by page. A `table` names the pages in
+    which the first `length` positions lie, and after them those to be taken next.
     """
 
-    def __init__(self, chunk: int = 256) -> None:
-        self.length, self.dropped, self.chunk, self.kept = 0, 0, chunk, {}
+    def __init__(self, chunk: int = 256, pool: "Pool | None" = None, table=None, length: int = 0) -> None:
+        if pool is None and (length or table is not None):
+            raise ValueError("a table needs the pool whose pages it names")
+        self.length, self.dropped, self.most, self.chunk, self.kept = length, 0, 0, chunk, {}
+        self.pool, self.table = pool, None if pool is None else _Table(pool, table, length)
+        self.number = 0 if pool is None else pool.join(self)
 
     def __getitem__(self, name: str) -> "_Rows":
-        return self.kept.setdefault(name, _Rows(self))
+        return self.kept.setdefault(name, _Rows(self, name))
 
     @property
     def nbytes(self) -> int:
-        """The bytes that are held, room for positions to come among them."""
+        """The bytes that are held, room for positions to come among them; of a pool those of the pages."""
+        if self.pool is not None:
+            return len(self.table.pages) * self.pool.nbytes // len(self.pool.counts)
         return sum(rows.nbytes for rows in self.kept.values())
 
+    def reserve(self, count: int) -> None:
+        """Room for so many more positions, before anything is computed."""
+        _reserve([self], [count])
+
     def forget(self, most: int) -> None:
-        """Only so many of the past are read from now on; they move to the front once there are twice as many, and a chunk."""
-        past = self.length - self.dropped
-        if past >= 2 * max(most, 0) + self.chunk:
+        """Only so many of the past are read from now on. Pages in front go back to the pool; without one, the rows move to the
+        front once there are twice as many, and a chunk."""
+        self.most, past = max(most, 0), self.length - self.dropped
+        if self.pool is not None:
+            self.dropped += self.table.drop(max(past - self.most, 0) // self.pool.page)
+        elif past >= 2 * self.most + self.chunk:
             for rows in self.kept.values():
-                rows.move(past, max(most, 0))
-            self.dropped = self.length - max(most, 0)
+                rows.move(past, self.most)
+            self.dropped = self.length - self.most
+
+    def fork(self, length: int | None = None) -> "Cache":
+        """Another cache with the first `length` positions, or all: in the same pages, until one of the two writes there."""
+        upto = self.length if length is None else length
+        if not 0 <= upto <= self.length or (self.dropped and upto - self.dropped < self.most):
+            raise ValueError(f"{upto} positions cannot be forked: the cache has {self.length}, of which it dropped {self.dropped}")
+        other = Cache(self.chunk, self.pool)
+        other.length, other.dropped, other.most = upto, self.dropped, self.most
+        if self.pool is None:
+            other.kept = {name: rows.copied(other, upto - self.dropped) for name, rows in self.kept.items()}
+        else:
+            other.table.share(self.table.pages[: -(-(upto - self.dropped) // self.pool.page)])
+        return other
+
+    def free(self) -> None:
+        """Gives all room back; the cache is empty, and may be used again."""
+        if self.pool is not None:
+            self.table.drop(len(self.table.pages))
+            self.table.given = []
+            self.pool.caches.pop(self.number, None)
+        self.length, self.dropped, self.most, self.kept = 0, 0, 0, {}
 
 
 class _Rows:
     """The rows of one kept tensor; those of each of the rounds by its number."""
 
-    def __init__(self, cache: Cache) -> None:
-        self.cache, self.rounds, self.store, self.axis, self.order = cache, {}, None, 0, ()
+    def __init__(self, cache: Cache, name: str) -> None:
+        self.cache, self.name, self.rounds, self.store, self.axis, self.order = cache, name, {}, None, 0, ()
 
     def __getitem__(self, at: int) -> "_Rows":
-        return self.rounds.setdefault(at, _Rows(self.cache))
+        return self.rounds.setdefault(at, _Rows(self.cache, f"{self.name}.{at}"))
 
     @property
     def nbytes(self) -> int:
@@ -153,16 +194,35 @@ class _Rows:
 
     def append(self, new: torch.Tensor, axis: int, order: tuple[int, ...]) -> "_Laid":
         """All rows, the new ones laid after the past; `order` is that of the axes in memory."""
-        past = self.cache.length - self.cache.dropped
+        past, pool = self.cache.length - self.cache.dropped, self.cache.pool
         upto = past + new.shape[axis]
-        if self.store is None or self.store.shape[axis] < upto:
-            self.axis, self.order = axis, order
-            self.move_to(new, max(upto, past + past // 2), 0, past)
-        rows = self.store.narrow(axis, past, new.shape[axis])
-        if rows.shape != new.shape:
-            raise ValueError(f"the cache keeps rows of shape {tuple(rows.shape)}, those of this step are {tuple(new.shape)}")
-        rows.copy_(new)
-        return _Laid(self.store.narrow(axis, 0, upto), axis)
+        if pool is not None:
+            self.cache.reserve(new.shape[axis])
+            laid = _Paged(pool.store(self.name, new, axis, order), self.cache.table, upto)
+        else:
+            if self.store is None:
+                self.axis, self.order = axis, order
+                self.move_to(new, upto, 0, 0)
+            self.room(past, upto)
+            laid = _Laid(self.store.narrow(axis, 0, upto), axis)
+        laid.write(new, past)
+        return laid
+
+    def room(self, past: int, upto: int) -> None:
+        """Room for positions to come."""
+        for rows in self.rounds.values():
+            rows.room(past, upto)
+        if self.store is not None and self.store.shape[self.axis] < upto:
+            self.move_to(self.store, max(upto, past + past // 2), 0, past)
+
+    def copied(self, cache: Cache, count: int) -> "_Rows":
+        """The first rows, in a room of their own."""
+        other = _Rows(cache, self.name)
+        other.rounds = {at: rows.copied(cache, count) for at, rows in self.rounds.items()}
+        if self.store is not None:
+            other.store, other.axis, other.order = self.store, self.axis, self.order
+            other.move_to(self.store, count, 0, count)
+        return other
 
     def move(self, past: int, most: int) -> None:
         """The last of the past moved to the front of a room of their own."""
@@ -186,13 +246,32 @@ class _Laid:
     def __init__(self, rows: torch.Tensor, axis: int) -> None:
         self.rows, self.axis = rows, axis
 
-    def tiles(self, spans: tuple[tuple[int, int], ...], columns: int) -> "Iterator[tuple[int, int]]":
-        """From where to where: every position of the spans once, in their order."""
+    def write(self, new: torch.Tensor, past: int) -> None:
+        """New rows after the past."""
+        shape, axis = self.rows.shape, self.axis
+        shape = (*shape[:axis], new.shape[axis], *shape[axis + 1 :])
+        if shape != new.shape or self.rows.dtype != new.dtype:
+            kept, given = f"{self.rows.dtype} rows of shape {shape}", f"{new.dtype}, {tuple(new.shape)}"
+            raise ValueError(f"the cache keeps {kept}, those of this step are {given}")
+        self.put(new, past)
+
+    def put(self, new: torch.Tensor, past: int) -> None:
+        self.rows.narrow(self.axis, past, new.shape[self.axis]).copy_(new)
+
+    def tiles(self, spans: tuple[tuple[int, int], ...], columns: int):
+        """Tiles of at most so many positions that hold each position of the spans once, in their order."""
         done = 0
         for low, high in sorted(spans):
-            for first in range(max(low, done), high, columns):
-                yield first, min(first + columns, high)
+            low = max(low, done)
+            while low < high:
+                last = min(self.cut(low, columns), high)
+                yield low, last
+                low = last
             done = max(done, high)
+
+    def cut(self, low: int, columns: int) -> int:
+        """Where a tile that begins here ends at the latest."""
+        return low + columns
 
     def tile(self, first: int, last: int) -> torch.Tensor:
         return self.rows.narrow(self.axis, first, last - first)

@@ -1,0 +1,251 @@
+"""A pool of pages that caches share, as the text that stands in a file that generates."""
+
+from __future__ import annotations
+
+POOL = '''
+class Exhausted(RuntimeError):
+    """A pool has fewer free pages than are needed; nothing has changed."""
+
+
+class Pool:
+    """Memory for `pages` pages of `page` positions each, which caches share; neighbouring pages lie side by side.
+
+    `counts` says how many caches hold each page, `caches` are those that may hold some, by their numbers. What lies in a page
+    that nobody holds, or in one after the last position, is never read.
+    """
+
+    def __init__(self, pages: int, page: int = 16) -> None:
+        if pages < 1 or page < 1:
+            raise ValueError(f"a pool of {pages} pages of {page} positions has no room")
+        self.page, self.counts, self.held = page, [0] * pages, bytearray(pages)
+        self.stores, self.caches, self.joined = {}, {}, 0
+
+    @property
+    def free(self) -> int:
+        return self.held.count(0)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(store.rows.nbytes for store in self.stores.values())
+
+    def join(self, cache: Cache) -> int:
+        self.joined += 1
+        self.caches[self.joined] = cache
+        return self.joined
+
+    def store(self, name: str, like: torch.Tensor, axis: int, order: tuple[int, ...]) -> "_Store":
+        """The memory of one kept tensor, made when its first rows come."""
+        if name not in self.stores:
+            shape = [*like.shape[:axis], len(self.counts) * self.page, *like.shape[axis + 1 :]]
+            self.stores[name] = _Store(like.new_empty([shape[n] for n in order]), axis, order, self.page)
+        return self.stores[name]
+
+    def hold(self, pages: list[int], more: int = 1) -> None:
+        """One cache more, or fewer, holds these pages."""
+        for page in pages:
+            self.counts[page] += more
+            self.held[page] = self.counts[page] > 0
+
+    def take(self, count: int, after: int, wished: list[int]) -> list[int]:
+        """Free pages: those wished for, else the one after the last, else the middle of the largest hole, so that all can grow."""
+        taken = []
+        for n in range(count):
+            at = wished[n] if n < len(wished) and not self.held[wished[n]] else after + 1
+            if not 0 < at < len(self.held) or self.held[at]:
+                size = max(map(len, bytes(self.held).split(b"\1")))
+                first = self.held.find(bytes(size))
+                at = first if first == 0 or size <= count - n else min(first + size // 2, first + size - count + n)
+            self.hold([at])
+            taken.append(at)
+            after = at
+        return taken
+
+    def save(self, path: str) -> None:
+        """What caches hold, written whole or not at all: whoever is stopped goes on from the last save."""
+        held = [page for page, count in enumerate(self.counts) if count]
+        stores = {name: (list(s.memory.shape), s.axis, s.order, s.pages[:, held]) for name, s in self.stores.items()}
+        caches = {n: (c.length, c.dropped, c.most, c.chunk, c.table.pages, c.table.given) for n, c in self.caches.items()}
+        with open(f"{path}.part", "wb") as file:
+            torch.save((len(self.counts), self.page, self.joined, held, stores, caches), file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(f"{path}.part", path)
+
+    @staticmethod
+    def load(path: str) -> "Pool":
+        """A saved pool with its caches."""
+        pages, page, joined, held, stores, caches = torch.load(path, weights_only=True)
+        pool, found = Pool(pages, page), {}
+        for name, (shape, axis, order, rows) in stores.items():
+            pool.stores[name] = _Store(rows.new_empty(shape), axis, order, page)
+            pool.stores[name].pages[:, held] = rows
+        for number, (length, dropped, most, chunk, mine, given) in caches.items():
+            found[number] = cache = Cache(chunk, pool)
+            cache.length, cache.dropped, cache.most, cache.number, cache.table.given = length, dropped, most, number, given
+            cache.table.share(mine)
+        pool.caches, pool.joined = found, joined
+        return pool
+
+
+class _Store:
+    """The memory of one kept tensor, its axes laid in an order: as rows, and as pages side by side."""
+
+    def __init__(self, memory: torch.Tensor, axis: int, order: tuple[int, ...], page: int) -> None:
+        self.memory, self.axis, self.order, self.back = memory, axis, order, [order.index(n) for n in range(memory.ndim)]
+        at = order.index(axis)
+        front, slots, behind = memory.shape[:at], memory.shape[at], memory.shape[at + 1 :]
+        self.rows, self.shape = memory.permute(self.back), (*front, -1, *behind)
+        self.pages = memory.view(math.prod(front), slots // page, page * math.prod(behind))
+
+    def gather(self, pages: list[int], memory: torch.Tensor | None) -> torch.Tensor:
+        """Rows of some pages, one page after another: copied into memory that is large enough, or into new."""
+        places, size = torch.tensor(pages, device=self.memory.device), len(pages) * self.pages[:, 0].numel()
+        memory = self.memory.new_empty(size) if memory is None else memory[:size]
+        torch.index_select(self.pages, 1, places, out=memory.view(len(self.pages), len(pages), self.pages.shape[2]))
+        return memory.view(self.shape).permute(self.back)
+
+
+class _Table:
+    """The pages of one cache; `runs` are the entries that do not follow the one before, `given` those that its user named."""
+
+    def __init__(self, pool: Pool, given, length: int) -> None:
+        self.pool, self.pages, self.runs = pool, [], []
+        self.given = [] if given is None else given.tolist() if hasattr(given, "tolist") else list(given)
+        count = -(-length // pool.page)
+        if count > len(self.given):
+            raise ValueError(f"{length} positions lie in {count} pages, the table names {len(self.given)}")
+        self.check(count)
+        self.share(self.given[:count])
+        del self.given[:count]
+
+    def check(self, count: int) -> None:
+        """The next entries that the user named are pages."""
+        for n, page in enumerate(self.given[:count], len(self.pages)):
+            if page not in range(len(self.pool.counts)):
+                raise ValueError(f"entry {n} of the table is {page}, the pages of the pool are 0 to {len(self.pool.counts) - 1}")
+
+    def share(self, pages: list[int]) -> None:
+        """Pages that others may hold too."""
+        self.pool.hold(pages)
+        self.lay(len(self.pages), pages)
+
+    def lay(self, first: int, pages: list[int]) -> None:
+        """Other pages from an entry on."""
+        self.pages[first:] = pages
+        del self.runs[bisect_left(self.runs, first) :]
+        self.runs += [n for n in range(first, len(self.pages)) if n == 0 or self.pages[n] != self.pages[n - 1] + 1]
+
+    def drop(self, count: int) -> int:
+        """Gives pages in front back; how many positions these are."""
+        if count:
+            self.pool.hold(self.pages[:count], -1)
+            self.lay(0, self.pages[count:])
+        return count * self.pool.page
+
+    def ahead(self, past: int, count: int) -> tuple[range, int]:
+        """The entries in which positions to come lie, and how many more there must be."""
+        upto = -(-(past + count) // self.pool.page) if count else 0
+        return range(past // self.pool.page, min(upto, len(self.pages))), max(upto - len(self.pages), 0)
+
+    def need(self, past: int, count: int, counts: dict[int, int]) -> int:
+        """How many free pages it takes to go on, once others have theirs."""
+        entries, more = self.ahead(past, count)
+        self.check(more)
+        for page in self.pages[entries.start : entries.stop]:
+            left = counts.get(page, self.pool.counts[page])
+            more, counts[page] = more + (left > 1), left - (left > 1)
+        return more
+
+    def make(self, past: int, count: int) -> None:
+        """Pages of one's own for positions to come: copies of shared ones, and free ones."""
+        entries, more = self.ahead(past, count)
+        for n in entries:
+            if self.pool.counts[self.pages[n]] > 1:
+                (mine,) = self.pool.take(1, self.pages[n - 1] if n else -2, [])
+                for store in self.pool.stores.values():
+                    store.pages[:, mine] = store.pages[:, self.pages[n]]
+                self.pool.hold(self.pages[n : n + 1], -1)
+                self.lay(n, [mine, *self.pages[n + 1 :]])
+        if more:
+            self.lay(len(self.pages), self.pool.take(more, self.pages[-1] if self.pages else -2, self.given[:more]))
+            del self.given[:more]
+
+    def run(self, position: int) -> tuple[int, int]:
+        """Where a position lies, and up to which one those after it lie side by side."""
+        entry, within = divmod(position, self.pool.page)
+        n = bisect_right(self.runs, entry)
+        end = self.runs[n] if n < len(self.runs) else len(self.pages)
+        return self.pages[entry] * self.pool.page + within, end * self.pool.page
+
+
+class _Paged(_Laid):
+    """Rows in pages: views where pages lie side by side, copies elsewhere, those of tiles in memory that is used again."""
+
+    def __init__(self, store: _Store, table: _Table, upto: int) -> None:
+        super().__init__(store.rows, store.axis)
+        self.store, self.table, self.upto, self.memory = store, table, upto, None
+        self.at, self.copy, self.all = (0, 0), None, None
+
+    def put(self, new: torch.Tensor, past: int) -> None:
+        at = past
+        while at < self.upto:
+            slot, end = self.table.run(at)
+            count = min(end, self.upto) - at
+            self.rows.narrow(self.axis, slot, count).copy_(new.narrow(self.axis, at - past, count))
+            at += count
+
+    def cut(self, low: int, columns: int) -> int:
+        """Long runs are read where they lie, short ones are copied, several at a time."""
+        least, most = min(columns, 256), min(columns, 512)
+        last = self.table.run(low)[1]
+        if last - low >= least:
+            return min(last, low + columns)
+        while last < min(low + most, self.upto) and (end := self.table.run(last)[1]) - last < least:
+            last = end
+        return min(last, low + most)
+
+    def tile(self, first: int, last: int) -> torch.Tensor:
+        slot, end = self.table.run(first) if first < last else (0, last)
+        if last <= end:
+            return self.rows.narrow(self.axis, slot, last - first)
+        if self.at != (first, last):
+            size = ((last - first) // self.table.pool.page + 2) * self.store.pages[:, 0].numel()
+            if self.memory is None or len(self.memory) < size:
+                self.memory = self.rows.new_empty(size)
+            self.at, self.copy = (first, last), self.copied(first, last, self.memory)
+        return self.copy
+
+    def copied(self, first: int, last: int, memory: torch.Tensor | None = None) -> torch.Tensor:
+        page = self.table.pool.page
+        rows = self.store.gather(self.table.pages[first // page : -(-last // page)], memory)
+        return rows.narrow(self.axis, first % page, last - first)
+
+    def whole(self) -> torch.Tensor:
+        slot, end = self.table.run(0) if self.upto else (0, 0)
+        if self.upto <= end:
+            return self.rows.narrow(self.axis, slot, self.upto)
+        if self.all is None:
+            self.all = self.copied(0, self.upto)
+        return self.all
+
+
+def _reserve(caches: list[Cache], counts: list[int]) -> None:
+    """Room for so many more positions of each cache: for all of them, or for none."""
+    needed, held = {}, {}
+    for cache, count in zip(caches, counts, strict=True):
+        if cache.pool is not None:
+            more = cache.table.need(cache.length - cache.dropped, count, held.setdefault(cache.pool, {}))
+            needed[cache.pool] = needed.get(cache.pool, 0) + more
+    for pool, more in needed.items():
+        if more > pool.free:
+            told = f"{more} more pages are needed, {pool.free} of {len(pool.counts)} are free"
+            raise Exhausted(f"{told}: free a cache, or make a larger pool")
+    for cache, count in zip(caches, counts, strict=True):
+        past = cache.length - cache.dropped
+        if cache.pool is None:
+            for rows in cache.kept.values():
+                rows.room(past, past + count)
+        else:
+            cache.table.make(past, count)
+            cache.pool.caches[cache.number] = cache
+'''
