@@ -140,7 +140,8 @@ def data(dtype: str, found: Sequence[int], seed: int = 1) -> tuple[Tensors, list
     shapes = {"W_Q": (s["H"], s["d_model"], s["d_k"]), "W_K": (s["G"], s["d_model"], s["d_k"]),
               "W_V": (s["G"], s["d_model"], s["d_k"]), "W_O": (s["H"], s["d_k"], s["d_model"])}
     inner = {"W_O": s["H"] * s["d_k"]}
-    weights = {name: torch.randn(shape, generator=random) / math.sqrt(inner.get(name, s["d_model"])) for name, shape in shapes.items()}
+    scales = {name: math.sqrt(inner.get(name, s["d_model"])) for name in shapes}
+    weights = {name: torch.randn(shape, generator=random) / scales[name] for name, shape in shapes.items()}
     rows = [torch.randn(n, s["d_model"], generator=random) for n in found]
     return {k: x.to(DTYPES[dtype]) for k, x in weights.items()}, [x.to(DTYPES[dtype]) for x in rows]
 

@@ -33,7 +33,7 @@ def served(case: Case) -> front.Compiled:
 class Texts:
     """Texts of a program with weights in common, and one cache for each."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, pages: int = 0) -> None:
         self.made, self.sizes = served(case), dict(case.sizes)
         self.program, self.along = self.made.program, growing(self.made.program)
         total = [sum(counts) for counts in zip(*PLAN, strict=True)]
@@ -41,7 +41,9 @@ class Texts:
         grown = {t.key for t in self.program.inputs() if places(t, self.along)}
         found = [arrays(self.program, {**self.sizes, "T": max(total)}, case.ranges, n + 1) for n in range(len(total))]
         self.given: list[Arrays] = [{k: (x if k in grown else common[k]) for k, x in one.items()} for one in found]
-        self.caches = [unwrap(self.made.function).__globals__["Cache"](4) for _ in total]
+        own = unwrap(self.made.function).__globals__
+        self.pool = own["Pool"](pages, 3) if pages else None
+        self.caches = [own["Cache"](4, self.pool) for _ in total]
         self.at = [0] * len(total)
 
     def asked(self) -> dict[str, int]:
@@ -121,6 +123,20 @@ def spoil(cache: Any) -> None:
 
     for rows in cache.kept.values():
         each(rows)
+
+
+def test_a_step_that_lacks_pages_leaves_all_texts_as_they_were() -> None:
+    texts = Texts(named("gqa"), pages=6)
+    before = texts.step([3, 5, 1])
+    held, lengths = list(texts.pool.counts), [one.length for one in texts.caches]
+    with pytest.raises(RuntimeError, match="3 more pages are needed, 2 of 6 are free"):
+        texts.step([4, 2, 1])
+    assert list(texts.pool.counts) == held and [one.length for one in texts.caches] == lengths
+    texts.caches[0].free()
+    texts.at[0] = 0
+    again = texts.step([3, 0, 0])
+    for key in before:
+        np.testing.assert_allclose(again[key][0], before[key][0], rtol=1e-9)
 
 
 def test_what_a_step_says_of_its_caches() -> None:

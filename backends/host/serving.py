@@ -105,6 +105,7 @@ def _requests(cache, lengths, total):
         raise ValueError(f"lengths = {counts}, whole numbers that add up to the {total} new positions are expected")
     if len({id(one) for one in caches}) != len(caches):
         raise ValueError("one cache stands twice among those of a step")
+    _reserve(caches, counts)
     ends = [sum(counts[: n + 1]) for n in range(len(counts))]
     return [(one, end - count, end) for one, count, end in zip(caches, counts, ends) if count]
 ''',
