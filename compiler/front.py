@@ -17,6 +17,7 @@ from einc import pipeline
 from einc.choices import PLAIN, Choices, Row
 from einc.errors import EincError, Help, Problem, Report
 from einc.plan import Call, Chain, Gradient, Module, Shell, leaves
+from einc.plans import Wanted
 from einc.terms import Program, Tensor, TypedProgram
 from einc.weights import entries, mapped
 
@@ -144,15 +145,18 @@ def _halves(program: Program, choices: Choices) -> Gradient:
 
 
 def generation(program: TypedProgram, choices: Choices = PLAIN, keep: Iterable[str] = ()) -> Module:
-    """The plan of a step that adds positions to those before, of which it keeps what `keep` names, else what is cheapest
-    where one position is added to many. EincError where nothing grows, or what is to be kept may change later.
+    """The plan of a step that adds positions to those before, of which it keeps what `keep` names, else what the text itself
+    names in `plan serve`, else what is cheapest where one position is added to many. EincError where nothing grows, or what is to
+    be kept may change later.
     """
     serving, planning = import_module("einc.serving.kept"), import_module("einc.planning")
+    written = next((one for one in program.plans if one.name == "serve"), Wanted("serve"))
+    keep = frozenset(keep) or frozenset(written.kept)
     try:
         along = serving.growing(program)
         known = serving.settled(program, along)
         usual = planning.usual(pipeline.normal(program))
-        steps = [serving.asked(program, along, known, frozenset(keep))] if keep else serving.ways(program, along, known, usual)
+        steps = [serving.asked(program, along, known, keep)] if keep else serving.ways(program, along, known, usual)
     except serving.Refused as refused:
         raise EincError([Problem(refused.said, helps=(Help(refused.help),))]) from None
     (new,) = along.extent.sizes
@@ -163,7 +167,7 @@ def generation(program: TypedProgram, choices: Choices = PLAIN, keep: Iterable[s
         several = serving.numbered(one)
         asked += tuple(t for t in several.tensors.values() if asked and t.key not in one.tensors)
         module = plan(several, choices, asked or None)
-        module = replace(module, past=step.past, new=new, dropped=step.dropped, back=step.back,
+        module = replace(module, past=step.past, new=new, dropped=step.dropped, back=step.back, page=written.page,
                          sizes=module.sizes | {step.past, *filter(None, [step.dropped])})
         sizes = usual | {new: 1, step.past: LONG, step.dropped: 1}
         once, twice = (planning.reckoned(module, sizes | {step.past: n * LONG}) if len(steps) > 1 else 0 for n in (1, 2))

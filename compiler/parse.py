@@ -18,6 +18,7 @@ from lark.lexer import Lexer
 from einc import syntax as s
 from einc.errors import Help, Report, Source, Span
 from einc.lines import Line, formula, headed, lines
+from einc.plans import BLOCK
 from einc.problems import NotText, Unexpected
 from einc.spelling import KEYWORDS
 from einc.texts import MAX_CHARACTERS, too_large
@@ -291,12 +292,9 @@ def _parse_line(source: Source, line: Line, report: Report) -> s.Statement | Non
         return None
 
 
-_PLAN = re.compile(r"^([ \t]*)plan[ \t]+[A-Za-z_]\w*[ \t]*:[^\n]*\n?((?:\1[ \t]+[^\n]*\n?|[ \t]*\n)*)", re.M)
-
-
 def plans(text: str, within: tuple[int, int] | None = None) -> tuple[tuple[int, int], ...]:
     """Where the `plan` blocks of a text, or of a part of it, stand."""
-    return tuple(m.span() for m in _PLAN.finditer(text, *(within or (0, len(text)))))
+    return tuple(m.span() for m in BLOCK.finditer(text, *(within or (0, len(text)))))
 
 
 def parse(source: Source, report: Report, functions: frozenset[str] = frozenset()) -> s.SyntaxTree:

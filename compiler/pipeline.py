@@ -20,6 +20,7 @@ from einc.errors import Help, Problem, Report, Source, Span
 from einc.mending import mend
 from einc.normalise import normalise
 from einc.parse import parse, parse_part
+from einc.plans import read as read_plans
 from einc.printing.layout import printed
 from einc.printing.names import Names, names
 from einc.printing.writer import Spelling
@@ -164,7 +165,10 @@ def check(source: Source, report: Report, *, strict: bool = False, proved: bool 
     tree = syntax(source, report)
     if not tree.statements and not report.errors:
         report.add(NotText("there is no statement in it", Span(source, 0, 0), helps=(Help("write declarations and equations"),)))
-    return check_tree(tree, report, strict=strict, proved=proved)[0]
+    program = check_tree(tree, report, strict=strict, proved=proved)[0]
+    if program is None or not (asked := read_plans(source, program.tensors, report)):
+        return program
+    return None if report.errors else replace(program, plans=asked)
 
 
 def check_tree(tree: SyntaxTree, report: Report, *, strict: bool = False,

@@ -603,6 +603,7 @@ class Module:
     new: str = ""  # and of those that it adds
     dropped: str = ""  # and of those before, which the cache has no longer
     back: tuple[Extent, ...] = ()  # so many positions, the largest of these, are all that a step reads of the past
+    page: int = 0  # and so many stand in a page of a cache, where the text says it
 
     @property
     def given(self) -> tuple[Tensor, ...]:

@@ -119,6 +119,16 @@ class NotText(Problem):
     explanation = "A spec is a UTF-8 text of at most 2 MB with at least one statement."
 
 
+class PlanLine(Problem):
+    code = "E0119"
+    title = "a line of a plan that asks for nothing"
+    example = "index t : time(T)\ninput x_t\noutput y_t = 2 x_t\nplan serve:\n    cache K paged 16"
+    explanation = (
+        "A `plan` block says how a file is made, not what it means. In `plan serve:` the line `cache K, V paged 16` names the "
+        "tensors that are kept of each position, and how many positions a page of memory has, where these are shared."
+    )
+
+
 class AmbiguousQuotient(Problem):
     code = "E0115"
     title = "a quotient with two readings"

@@ -14,6 +14,7 @@ from typing import Literal, assert_never
 
 from einc.errors import Span
 from einc.indices import Extent, Index, IndexSet
+from einc.plans import Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +199,7 @@ class Repeat:
 class Program:
     """What typed and normal programs have in common: `sizes` are fixed by a `dim`, `source` names the file.
 
-    What is written as rounds stands in `recurs`; its equations are those of one round over the whole domain, which say the
-    same where the result does not depend on how the domain is cut.
+    What is written as rounds stands in `recurs`; its equations are those of one round over all, the same for every cut of it.
     """
 
     name: str
@@ -213,6 +213,7 @@ class Program:
     recurs: tuple[Recur, ...] = ()
     repeats: tuple[Repeat, ...] = ()  # in an order in which each finds what it reads
     idle: frozenset[str] = frozenset()  # sizes that the text declares and no output depends on
+    plans: tuple[Wanted, ...] = ()  # what its text asks for beside its meaning
     own: tuple[str, ...] = ()  # sizes that are each request's own where several are treated at once, that of new positions first
 
     def inputs(self) -> tuple[Tensor, ...]:

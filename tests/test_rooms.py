@@ -18,7 +18,7 @@ HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.gramm
 
 # The rooms of compiler/ from the foundation up: each may import what stands before it.
 ORDER = [
-    "errors", "problems", "syntax", "primitives", "folds", "mixing", "spelling", "tokens", "lines", "texts", "parse",
+    "errors", "problems", "plans", "syntax", "primitives", "folds", "mixing", "spelling", "tokens", "lines", "texts", "parse",
     "printing", "indices", "terms", "domains", "rounds", "claimed", "checking", "checker", "mending", "sizes", "weights",
     "vocabulary",
     "generate", "blocks", "interpret", "unpacking", "declarations", "show", "tex", "rewrites", "simplify", "finishing", "forms",

@@ -55,7 +55,8 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
     out = Writer()
     head(naming, dialect, out, "\n".join([body.text, *definitions, *texts, *([POOL] if module.past else [])]))
     if module.past:
-        out.lines += [*serving.CACHE.strip().split("\n"), "", "", *POOL.strip().split("\n"), "", ""]
+        pages = POOL.replace("page: int = 16", f"page: int = {module.page}") if module.page else POOL
+        out.lines += [*serving.CACHE.strip().split("\n"), "", "", *pages.strip().split("\n"), "", ""]
     signature(naming, out, asked, "@torch.no_grad()")
     out.lines += body.lines
     if module.past:
