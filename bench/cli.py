@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bench import batching, cases, footprint, gradients, report, rivals, shares, starting, train
+from bench import batching, cases, footprint, gradients, report, rivals, shares, soak, starting, train
 from bench.case import CannotError
 from bench.record import Row, Run, read, write
 from bench.run import Plan, Tell, run
@@ -271,6 +271,41 @@ def train_command(steps: int, seed: int, given: str, threads: int | None, out: P
     wrong = train.wrong(found)
     if wrong:
         raise click.ClickException(wrong)
+
+
+@main.command("soak", context_settings=HELP)
+@click.option("--operations", type=click.IntRange(min=1), default=10000, show_default=True, help="In all.")
+@click.option("--kills", type=click.IntRange(min=0), default=8, show_default=True, help="How often a child is killed on its way.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of what is drawn.")
+@OUT
+def soak_command(operations: int, kills: int, seed: int, out: Path) -> None:
+    """Requests that join, go on, fork and leave at random over pools of pages, each operation against a plain model.
+
+    Pages are of 1, 3, 16 and 256 positions; what no request has is no number. A child that saves its pool on the way is killed
+    and begun again. The exit status is 1 where a page or a row is lost, or an output differs.
+    """
+    use_threads(1)
+    console, here = wide_console(), Run()
+    each = -(-operations // (len(soak.POOLS) * len(soak.RANGES)))
+    try:
+        with progress(console, len(soak.POOLS) * len(soak.RANGES)) as (tell, step), tempfile.TemporaryDirectory() as folder:
+            rows = []
+            for kind in soak.RANGES:
+                for pages, page in soak.POOLS:
+                    tell(f"{pages} pages of {page}")
+                    rows.append(here.row("soak", case=kind, sizes={"pages": pages, "page": page}, seed=seed,
+                                         drawn=soak.soaked(kind, pages, page, seed, each, Path(folder))))
+                    step()
+            tell("killing")
+            done = soak.killed(Path(folder) / "killed", "few", 24, 16, seed, kills, 5, 0.1) if kills else 0
+    except soak.LostError as why:
+        raise click.ClickException(str(why)) from None
+    for row in rows:
+        drawn = ", ".join(f"{count} {name}" for name, count in sorted(row["drawn"].items()))
+        console.print(f"{row['sizes']['pages']} pages of {row['sizes']['page']}, {row['case']} positions read: {drawn}")
+    total = sum(sum(row["drawn"].values()) for row in rows)
+    console.print(f"{total} operations: no row differs, no page is lost; after {kills} kills {done} saved operations were there")
+    write(out / "soak.jsonl", [*rows, here.row("soak", case="killed", kills=kills, operations=done, seed=seed)])
 
 
 def _sizes(given: str) -> dict[str, int]:

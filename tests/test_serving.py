@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from inspect import signature, unwrap
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,8 +47,9 @@ def served(case: Case, keep: tuple[str, ...] = ()) -> front.Compiled:
     return front.built(typed_of(case), plan="serve", keep=keep)
 
 
-def stepwise(made: front.Compiled, given: Arrays, sizes: dict[str, int], cuts: list[int]) -> Arrays:
-    """The outputs of a prefill and of steps, side by side."""
+def stepwise(made: front.Compiled, given: Arrays, sizes: dict[str, int], cuts: list[int],
+             pool: Any = None, between: Callable[[Any], None] = id) -> Arrays:
+    """The outputs of a prefill and of steps, side by side; `between` is done to the cache before each step."""
     program, along, at, state = made.program, growing(made.program), 0, None
     parameters, tensors = signature(unwrap(made.function)).parameters, {t.key for t in program.inputs()}
     asked = {p: v for n, v in sizes.items() for p in (n, f"{n}_size") if p in parameters and p not in tensors}
@@ -59,10 +62,12 @@ def stepwise(made: front.Compiled, given: Arrays, sizes: dict[str, int], cuts: l
             for n in grown:
                 x = x.narrow(n, at, count) if n == grown[0] else x.narrow(n, 0, at + count)
             here[tensor.key] = x
-        out = made(state, **here, **asked) if state is not None else None
-        if out is None:
+        if state is None:
             assert made.prefill is not None
-            out, state = made.prefill(**here, **asked, chunk=4)
+            out, state = made.prefill(**here, **asked, chunk=4, pool=pool)
+        else:
+            between(state)
+            out = made(state, **here, **asked)
         for name, x in zip(found, [out] if len(found) == 1 else out, strict=True):
             found[name].append(padded(x.numpy(), program.tensors[dict(program.outputs)[name]].slots, along, sum(cuts)))
         at += count

@@ -1,0 +1,335 @@
+"""A cache in pages of a pool is a cache: whatever lies in between, whoever shares the pages, and whenever it is stopped."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from functools import cache
+from inspect import unwrap
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers import Arrays, arrays
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from test_serving import LONGER, named, served, stepwise
+
+from bench import soak
+from einc import front
+
+GROWING = ["gqa", "mla_rope", "sliding_window", "yarn_dynamic", "decoder_lm", "sdpa", "mask_documents", "retention", "one_projection", "convolution"]
+
+
+@cache
+def growing(name: str) -> tuple[front.Compiled, Arrays, dict[str, int]]:
+    case = named("attention" if name == "yarn_dynamic" else name)
+    made = front.compile(LONGER, plan="serve") if name == "yarn_dynamic" else served(case)
+    sizes = {**case.sizes, "T": 40, **({"L": 5} if name == "yarn_dynamic" else {})}
+    return made, arrays(made.program, sizes, case.ranges, 1), sizes
+
+
+def classes(made: front.Compiled) -> dict[str, Any]:
+    return unwrap(made.function).__globals__
+
+
+def scattered(made: front.Compiled, pages: int, page: int) -> Any:
+    """A pool in which every third page is taken, by a cache that is not there for anything else."""
+    pool = classes(made)["Pool"](pages + pages // 2 + 3, page)
+    taken = list(range(1, len(pool.counts), 3))
+    classes(made)["Cache"](pool=pool, table=taken, length=len(taken) * page)
+    return pool
+
+
+def poisoned(state: Any) -> None:
+    """No numbers, or absurd ones, in all memory of the pool that has nothing of the cache."""
+    kept = {state.table.run(at)[0] for at in range(state.length - state.dropped)}
+    free = torch.tensor([slot for slot in range(len(state.pool.counts) * state.pool.page) if slot not in kept])
+    for store in state.pool.stores.values():
+        store.rows.index_fill_(store.axis, free, torch.nan if store.rows.is_floating_point() else 2**62)
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_pages_are_rows(name: str) -> None:
+    made, arrays_, sizes = growing(name)
+    cuts = [5, *[1] * 13, 9, *[1] * 13]
+    whole = stepwise(made, arrays_, sizes, cuts)
+    for page in (1, 3, 16, 256):
+        found = stepwise(made, arrays_, sizes, cuts, scattered(made, -(-40 // page), page), poisoned)
+        for key, x in found.items():
+            np.testing.assert_allclose(x, whole[key], rtol=1e-12, atol=1e-12)
+
+
+def test_rounds_have_pages_of_their_own(pytestconfig: pytest.Config) -> None:
+    if not pytestconfig.getoption("--whole"):
+        pytest.skip("slow: `--whole` has it")
+    made, arrays_, sizes = growing("llama_lm")
+    found = stepwise(made, arrays_, sizes, [5, 1, 34], scattered(made, 14, 3), poisoned)
+    for key, x in stepwise(made, arrays_, sizes, [5, 1, 34]).items():
+        np.testing.assert_allclose(found[key], x, rtol=1e-12, atol=1e-12)
+
+
+# tables
+
+
+def tiny() -> dict[str, Any]:
+    return soak.emitted("all")  # type: ignore[no-any-return]
+
+
+def rows(count: int, seed: int = 0) -> dict[str, torch.Tensor]:
+    torch.manual_seed(seed)
+    return {name: torch.randn(count, soak.WIDTH, dtype=torch.float64) for name in "qkv"}
+
+
+def part(x: dict[str, torch.Tensor], first: int, last: int) -> dict[str, torch.Tensor]:
+    return {name: one[first:last] for name, one in x.items()}
+
+
+@pytest.mark.parametrize("as_tensor", [False, True])
+def test_entries_that_are_not_used_may_be_absurd(as_tensor: bool) -> None:
+    x, file = rows(12), tiny()
+    pool = file["Pool"](6, 4)
+    table = [4, 1, 2147480000, -5]
+    made = file["Cache"](pool=pool, table=torch.tensor(table) if as_tensor else table)
+    y = torch.cat([file["step"](made, **part(x, at, at + 2)) for at in range(0, 8, 2)])
+    torch.testing.assert_close(y, file["prefill"](**x)[0][:8])
+    assert made.table.pages == [4, 1] and pool.free == 4
+    with pytest.raises(ValueError, match="entry 2 of the table is 2147480000, the pages of the pool are 0 to 5"):
+        file["step"](made, **part(x, 8, 12))
+    assert made.length == 8 and pool.free == 4
+
+
+def test_a_table_brings_positions() -> None:
+    """Whoever has the table of another's pages has its positions, and writes beside them."""
+    x, file = rows(12), tiny()
+    pool = file["Pool"](6, 4)
+    whole, first = file["prefill"](**x)[0], file["prefill"](**part(x, 0, 6), pool=pool)[1]
+    other = file["Cache"](pool=pool, table=[*first.table.pages, 2147480000], length=6)
+    assert [pool.counts[page] for page in first.table.pages] == [2, 2]
+    torch.testing.assert_close(file["step"](first, **part(x, 6, 8)), whole[6:8])
+    torch.testing.assert_close(file["step"](other, **part(x, 6, 8)), whole[6:8])
+    assert first.table.pages[0] == other.table.pages[0] and first.table.pages[1] != other.table.pages[1]
+
+
+@pytest.mark.parametrize(("table", "length", "said"), [
+    ([0, 9], 5, "entry 1 of the table is 9, the pages of the pool are 0 to 5"), ([-1], 1, "entry 0 of the table is -1"),
+    ([0], 5, "5 positions lie in 2 pages, the table names 1"), (None, 5, "5 positions lie in 2 pages, the table names 0"),
+    ([0.5], 1, "entry 0 of the table is 0.5"),
+])
+def test_a_used_entry_is_a_page(table: list[int] | None, length: int, said: str) -> None:
+    pool = tiny()["Pool"](6, 4)
+    with pytest.raises(ValueError, match=said):
+        tiny()["Cache"](pool=pool, table=table, length=length)
+    assert pool.free == 6 and not pool.caches
+
+
+def test_a_table_without_a_pool() -> None:
+    with pytest.raises(ValueError, match="a table needs the pool whose pages it names"):
+        tiny()["Cache"](table=[0])
+    with pytest.raises(ValueError, match="a pool of 0 pages of 4 positions has no room"):
+        tiny()["Pool"](0, 4)
+
+
+# no room
+
+
+def test_an_exhausted_pool_loses_nothing() -> None:
+    x, file = rows(20), tiny()
+    pool = file["Pool"](4, 4)
+    _, made = file["prefill"](**part(x, 0, 6), pool=pool)
+    _, other = file["prefill"](**part(x, 0, 3), pool=pool)
+    with pytest.raises(file["Exhausted"], match="3 more pages are needed, 1 of 4 are free: free a cache, or make a larger pool"):
+        file["step"](made, **part(x, 6, 20))
+    with pytest.raises(file["Exhausted"]):
+        file["prefill"](**part(x, 0, 5), pool=pool)
+    assert (pool.free, made.length, len(pool.caches)) == (1, 6, 2)
+    other.free()
+    torch.testing.assert_close(file["step"](made, **part(x, 6, 16)), file["prefill"](**x)[0][6:16])
+
+
+def test_room_for_all_or_for_none() -> None:
+    x, file = rows(20), tiny()
+    pool = file["Pool"](5, 4)
+    made = [file["prefill"](**part(x, 0, 3), pool=pool)[1] for _ in range(2)]
+    with pytest.raises(file["Exhausted"]):
+        file["_reserve"](made, [9, 6])
+    assert pool.free == 3
+    file["_reserve"](made, [9, 1])
+    assert pool.free == 1
+    made[0].reserve(5)
+    assert pool.free == 1, "room that is there is used"
+    made[0].free()
+    made[0].free()
+    assert pool.free == 4
+
+
+def test_a_copy_needs_a_page() -> None:
+    x, file = rows(8), tiny()
+    pool = file["Pool"](2, 4)
+    _, made = file["prefill"](**part(x, 0, 6), pool=pool)
+    other = made.fork()
+    with pytest.raises(file["Exhausted"], match="1 more pages are needed"):
+        file["step"](other, **part(x, 6, 7))
+    made.free()
+    torch.testing.assert_close(file["step"](other, **part(x, 6, 8)), file["prefill"](**x)[0][6:8])
+
+
+# forks
+
+
+@pytest.mark.parametrize("name", ["gqa", "decoder_lm", "sliding_window"])
+@pytest.mark.parametrize("page", [0, 3])
+def test_forks_go_their_own_ways(name: str, page: int) -> None:
+    """Both write where they parted; without a pool a fork is a copy."""
+    made, arrays_, sizes = growing(name)
+    other = dict(arrays_)
+    for tensor in made.program.inputs():
+        if tensor.role == "input" and not tensor.integer:
+            other[tensor.key] = np.concatenate([arrays_[tensor.key][:7], arrays_[tensor.key][7:][::-1]])
+        elif tensor.role == "input":
+            other[tensor.key] = np.flip(arrays_[tensor.key], -1).copy()
+            other[tensor.key][..., :7] = arrays_[tensor.key][..., :7]
+    pool, forks = (classes(made)["Pool"](90, page) if page else None), list[Any]()
+    stepwise(made, arrays_, sizes, [7, 3], pool, lambda state: forks.append(state.fork()))
+    (fork,) = forks
+    original, branch = stepwise(made, arrays_, sizes, [7, 3]), stepwise(made, other, sizes, [7, 3])
+    again = fork.fork(5 if name != "sliding_window" else 7)
+    assert fork.length == 7
+    for state, want, inputs, first in ((fork, branch, other, 7), (again, original, arrays_, again.length)):
+        here = {}
+        for tensor in made.program.inputs():
+            x = torch.as_tensor(inputs[tensor.key])
+            axis = next((n for n, s in enumerate(tensor.slots) if s.set.cls == "time" and tensor.role == "input"), None)
+            here[tensor.key] = x if axis is None else x.narrow(axis, first, 10 - first)
+        asked = {"W": sizes["W"]} if name == "sliding_window" else {}
+        y = made(state, **here, **asked)
+        ((_, whole),) = want.items()
+        at = next(n for n, size in enumerate(whole.shape) if size == 10)
+        torch.testing.assert_close(y, torch.as_tensor(whole).narrow(at, first, 10 - first), rtol=1e-9, atol=1e-9)
+
+
+def test_a_fork_has_what_it_reads() -> None:
+    file = soak.emitted("few")
+    _, made = file["prefill"](**rows(40), pool=file["Pool"](20, 4))
+    assert made.dropped == 36 and made.pool.free == 19
+    with pytest.raises(ValueError, match="39 positions cannot be forked: the cache has 40, of which it dropped 36"):
+        made.fork(39)
+    assert made.fork(40).length == 40
+
+
+# where pages lie
+
+
+def test_requests_that_grow_together_have_long_runs() -> None:
+    file = tiny()
+    pool = file["Pool"](512, 4)
+    made = [file["prefill"](**rows(30), pool=pool)[1] for _ in range(8)]
+    for _ in range(100):
+        for one in made:
+            file["step"](one, **rows(1))
+    assert sum(len(one.table.runs) for one in made) <= 12
+
+
+@given(data=st.data())
+@settings(max_examples=60)
+def test_tiles_are_what_was_written(data: st.DataObject) -> None:
+    """Each position of the spans is in one tile, whatever lies side by side, and in it stands what was written."""
+    file, page = tiny(), data.draw(st.sampled_from([1, 3, 16, 256]))
+    length = data.draw(st.integers(1, 1500))
+    count = -(-length // page)
+    table = list(range(count + 2))
+    if data.draw(st.booleans()):
+        random.Random(data.draw(st.integers(0, 9))).shuffle(table)
+    else:  # runs of several lengths
+        cut = data.draw(st.integers(0, count))
+        table = table[cut:] + table[:cut]
+    pool = file["Pool"](count + 3, page)
+    made = file["Cache"](pool=pool, table=table)
+    whole = torch.arange(2 * length).view(2, length)
+    laid = made["x"].append(whole, 1, (0, 1))
+    made.length += length
+    ends = st.integers(0, length)
+    spans = tuple(data.draw(st.lists(st.tuples(ends, ends), max_size=3)))
+    columns = data.draw(st.integers(1, 700))
+    tiles = list(laid.tiles(spans, columns))
+    assert all(0 < last - first <= columns for first, last in tiles)
+    assert [at for first, last in tiles for at in range(first, last)] == sorted({at for a, b in spans for at in range(a, b)})
+    for first, last in tiles:
+        assert laid.tile(first, last).equal(whole[:, first:last])
+    assert laid.whole().equal(whole)
+    again = made["x"].append(whole[:, :3], 1, (0, 1))
+    assert again.whole().equal(torch.cat([whole, whole[:, :3]], 1))
+
+
+# random requests
+
+
+class Requests(RuleBasedStateMachine):
+    """The operations of `bench soak` in the orders that hypothesis finds, and the least one that fails."""
+
+    @initialize(kind=st.sampled_from(["all", "few"]), pool=st.sampled_from([(20, 1), (12, 3), (6, 16), (2, 256)]))
+    def begin(self, kind: str, pool: tuple[int, int]) -> None:
+        self.soak, self.random = soak.Soak.begin(kind, *pool), random.Random(0)
+
+    def one(self, data: st.DataObject) -> int:
+        return data.draw(st.sampled_from(sorted(self.soak.rows)))
+
+    @rule(data=st.data(), shuffled=st.booleans())
+    def join(self, data: st.DataObject, shuffled: bool) -> None:
+        pages = range(len(self.soak.pool.counts))
+        self.soak.join(data.draw(st.permutations(pages)) if shuffled else None)
+
+    @precondition(lambda self: self.soak.rows)
+    @rule(data=st.data(), count=st.integers(1, 18))
+    def append(self, data: st.DataObject, count: int) -> None:
+        self.soak.append(self.one(data), count, self.random)
+
+    @precondition(lambda self: self.soak.rows)
+    @rule(data=st.data(), count=st.integers(0, 9))
+    def reserve(self, data: st.DataObject, count: int) -> None:
+        self.soak.reserve({number: count for number in self.soak.rows if data.draw(st.booleans())})
+
+    @precondition(lambda self: self.soak.rows)
+    @rule(data=st.data())
+    def fork(self, data: st.DataObject) -> None:
+        number = self.one(data)
+        self.soak.fork(number, data.draw(st.integers(0, len(self.soak.rows[number]))))
+
+    @precondition(lambda self: self.soak.rows)
+    @rule(data=st.data())
+    def free(self, data: st.DataObject) -> None:
+        self.soak.free(self.one(data))
+
+    @rule()
+    def reload(self) -> None:
+        with TemporaryDirectory() as folder:
+            self.soak.reload(Path(folder) / "pool")
+
+    @invariant()
+    def all_is_there(self) -> None:
+        if hasattr(self, "soak"):
+            self.soak.check()
+
+
+Requests.TestCase.settings = settings(max_examples=25, stateful_step_count=25)
+TestRequests = Requests.TestCase
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with TemporaryDirectory() as found:
+        yield Path(found)
+
+
+@pytest.mark.parametrize("kind", soak.RANGES)
+@pytest.mark.parametrize(("pages", "page"), soak.POOLS)
+def test_many_operations(kind: str, pages: int, page: int, folder: Path, pytestconfig: pytest.Config) -> None:
+    soak.soaked(kind, pages, page, 1, 1250 if pytestconfig.getoption("--whole") else 100, folder)
+
+
+def test_a_killed_process_goes_on_from_its_last_save(folder: Path) -> None:
+    assert soak.killed(folder / "pool", "few", 24, 16, seed=0, kills=1, lines=2, pause=0) > 0
