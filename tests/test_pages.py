@@ -22,7 +22,8 @@ from test_serving import LONGER, named, served, stepwise
 from bench import soak
 from einc import front
 
-GROWING = ["gqa", "mla_rope", "sliding_window", "yarn_dynamic", "decoder_lm", "sdpa", "mask_documents", "retention", "one_projection", "convolution"]
+GROWING = ["gqa", "mla_rope", "sliding_window", "yarn_dynamic", "decoder_lm", "sdpa", "mask_documents", "retention",
+           "one_projection", "convolution"]
 
 
 @cache
