@@ -21,7 +21,7 @@ llama_attention moe sigmoid linear top_keys entropy_penalty"""
 KINDS = {"integer": torch.int64, "wide": torch.float32, "exact": torch.float64}
 SPILLS = "registers found no place: what a tile carries is as wide as the model, or a state for each of two results"
 LOADS = "what the pass reads is not copied ahead of it: its loads stand where a tile is asked whether it is cut"
-BROKEN = dict.fromkeys(["focal", "gated", "linear_cross_entropy", "mtp", "prefix", "retention", "shared_logits", "z_loss"], SPILLS)
+BROKEN = dict.fromkeys(["gated", "mtp", "prefix", "retention", "shared_logits"], SPILLS)
 BROKEN |= dict.fromkeys(["fire", "kerple", "online_softmax", "relative_table", "t5_bias"], LOADS)
 
 

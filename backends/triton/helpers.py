@@ -191,6 +191,12 @@ def _parted(dtype, more):
     """How much more room a product takes than its operands: those of float32 are formed of two parts beside each other."""
     return 1 if dtype.itemsize < 4 else more
 ''',
+    "_spread": '''
+def _spread(rows, warps):
+    """Rows of a product's operand that all warps hold together where rows are too few for each to have its own 16, as compiled
+    kernels show: every warp has them, if not all the time."""
+    return 5.6 * warps if rows < 16 * warps else 0
+''',
     "_ready": '''
 def _ready(device, dtype):
     """Kernels run on a GPU, or on the CPU in Triton's interpreter; not every GPU has every type."""
@@ -232,7 +238,7 @@ def _fitting(shapes, rows, columns, device, registers, shared):
     for r, c, warps, stages in shapes:
         c = min(c, _padded(columns, least[1]))
         numbers = _numbers(device) - (c // 4 if c > 32 else 0)  # longer columns have more addresses and masks
-        if r <= _padded(rows, least[0]) and registers(r, c) <= warps * 32 * numbers and shared(r, c, stages) <= room:
+        if r <= _padded(rows, least[0]) and registers(r, c, warps) <= warps * 32 * numbers and shared(r, c, stages) <= room:
             yield r, c, warps, stages
 
 
@@ -242,13 +248,13 @@ def _tile(name, shapes, rows, columns, device, registers, shared):
     if tuned or (tuned := next(_fitting(shapes, rows, columns, device, registers, shared), None)):
         return tuned
     for least in reversed(shapes):  # slow, for some registers find no place
-        if shared(least[0], least[1], least[3]) <= _room(device) and registers(least[0], least[1]) < 2**20:
+        if shared(least[0], least[1], least[3]) <= _room(device) and registers(*least[:3]) < 2**20:
             return least
-    r, c, _, stages = shapes[-1]
+    r, c, warps, stages = shapes[-1]
     raise ValueError(
-        f"no tile of {name} fits: {r} x {c} holds {registers(r, c):.0f} numbers and {shared(r, c, stages):.0f} bytes of shared "
-        f"memory; a program may hold {2**20} and {_room(device)}. An axis that a tile holds whole is too long: compile for the "
-        f"torch back end, or cut the axis")
+        f"no tile of {name} fits: {r} x {c} holds {registers(r, c, warps):.0f} numbers and {shared(r, c, stages):.0f} bytes of "
+        f"shared memory; a program may hold {2**20} and {_room(device)}. An axis that a tile holds whole is too long: compile for "
+        f"the torch back end, or cut the axis")
 
 
 def _numbers(device):

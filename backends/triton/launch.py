@@ -184,9 +184,11 @@ def _tile(kernel: Kernel, name: str, made: Written, page: Page) -> dict[str, str
     shared = [*([shared[0]] if shared[0] != "0" else []), *([f"stages * ({shared[1]})"] if shared[1] != "0" else [])]
     body("rows, columns, warps, stages = _tile(")
     body(f'    "{name}", {shapes}, {many}, {long}, device,')
-    numbers = polynomial(needed.registers, lengths)
+    numbers, fed = polynomial(needed.registers, lengths), polynomial(needed.fed, lengths)
     page.helpers |= {"_parted"} if products else set()
-    body(f"    registers=lambda rows, columns: {f'_parted(dtype, 2.2) * ({numbers})' if products else numbers},")
+    numbers += f" + _spread(rows, warps) * {Folder.tight(fed)}" if fed != "0" else ""
+    page.helpers |= {"_spread"} if fed != "0" else set()
+    body(f"    registers=lambda rows, columns, warps: {f'_parted(dtype, 2.2) * ({numbers})' if products else numbers},")
     each = "_parted(dtype, 1.7) * dtype.itemsize" if products else "dtype.itemsize"
     body(f"    shared=lambda rows, columns, stages: {f'{each} * (' + ' + '.join(shared) + ')' if shared else '0'},")
     body(")")

@@ -28,19 +28,22 @@ def _held(of: Mapping[tuple[Dim, ...], float] | None = None) -> Held:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Polynomials: registers, shared memory that stays, shared memory of one stage; the last two in elements of the data."""
+    """Polynomials: registers, shared memory that stays, shared memory of one stage; the last two in elements of the data.
+
+    `fed`: for each row what products of the pass take from outside it, which tiles of few rows hold in registers, too.
+    """
 
     registers: Held
     kept: Held
     moved: Held
+    fed: Held
 
 
 def room(kernel: Kernel, layout: Layout, stages: Stages) -> Room:
     measure = _Measure(kernel, layout)
     alive = [measure.alive(one, stages) for one in stages.passes] or [measure.walk(stages.head, _held(), set())]
     registers = max(alive, key=_size)
-    kept, moved = measure.shared()
-    return Room(registers, kept, moved)
+    return Room(registers, *measure.shared())
 
 
 def text(held: Held, names: dict[str, str]) -> str:
@@ -164,10 +167,9 @@ class _Measure:
                 out[self.shape(name)] += _STRICT if len(self.shape(name)) > 1 else 0
         return out
 
-    def shared(self) -> tuple[Held, Held]:
-        """What stays, and what passes through: loads of products, and operands that were computed."""
-        kept = _held()
-        moved = _held()
+    def shared(self) -> tuple[Held, Held, Held]:
+        """What stays, and what passes through: loads of products, and operands that were computed; what rows are fed with."""
+        kept, moved, fed = _held(), _held(), _held()
         seen: set[tuple[str, tuple[Dim, ...]]] = set()
         for let in self.kernel.lets:
             shape = self.shape(let.name)
@@ -175,11 +177,13 @@ class _Measure:
                 key = (let.op.buffer, shape)
                 if key not in seen:
                     (moved if any(d.role == "passed" for d in shape) else kept)[shape] += 1
+                    if self.kernel.stream is not None and {d.role for d in shape} == {"rows", "whole"}:
+                        fed[tuple(d for d in shape if d.role == "whole")] += 1
                 seen.add(key)
             if isinstance(let.op, Dot) and len(let.op.args) > 1 and len(self.shape(let.name)) == 2:
                 for computed, many in self._computed(let, let.op).items():
                     kept[computed] += many
-        return kept, moved
+        return kept, moved, fed
 
     def _computed(self, let: Let, op: Dot) -> Held:
         """Operands of a product that do not come from memory and do not stand as its rows."""
