@@ -179,3 +179,45 @@ def test_results_that_differ_by_a_number_are_scaled() -> None:
         out += torch.autograd.grad(module(**leaves_).square().sum(), list(leaves_.values()))
     for mine, theirs in zip(found, exact, strict=True):
         torch.testing.assert_close(mine.double(), theirs, rtol=1e-3, atol=1e-4)
+
+
+# one position after those of a cache
+
+GENERATED = {
+    "each head its own": HEAD + SAME["as the row"],
+    "shared heads": HEAD + SAME["shared heads"],
+}
+
+
+def served(text: str, **options: bool) -> list[str]:
+    return [step.name for step in leaves(einc.compile(text, plan="serve", **options).plan.steps) if isinstance(step, Call)]
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_a_step_calls_what_one_position_at_the_end_is(name: str) -> None:
+    assert served(GENERATED[name]) == ["library/latest"]
+    assert served(GENERATED[name], own=True) == []
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_a_step_of_something_else_calls_nothing(name: str) -> None:
+    assert served(HEAD + OTHER[name]) == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("heads", [(4, 4), (4, 2), (4, 1), (6, 4), (1, 1)])
+@pytest.mark.parametrize("name", GENERATED)
+def test_steps_that_call_give_what_the_kernel_gives(name: str, heads: tuple[int, int], dtype: torch.dtype) -> None:
+    H, G = heads
+    torch.manual_seed(H + G)
+    shapes = {"Q": (2, H, 9, 4), "K": (2, H, 9, 4), "V": (2, H, 9, 4), "k": (2, G, 9, 4), "v": (2, G, 9, 4)}
+    module, own = (einc.compile(GENERATED[name], plan="serve", own=own) for own in (False, True))
+    asked = {tensor.key for tensor in module.plan.inputs}
+    given = {key: torch.randn(shape).to(dtype) for key, shape in shapes.items() if key in asked}
+    found: list[torch.Tensor] = []
+    for each in (module, own):
+        parts = [{key: x[:, :, first:last] for key, x in given.items()} for first, last in ((0, 1), (1, 5), (5, 6), (6, 9))]
+        y, cache = each.prefill(**parts[0], chunk=4)
+        found.append(torch.cat([y, *(each(cache, **part) for part in parts[1:])], 2))
+    bound = 1e-5 if dtype == torch.float32 else 2e-2
+    torch.testing.assert_close(*found, rtol=bound, atol=bound)

@@ -335,4 +335,7 @@ def _spoken(found: Row, runs: Mapping[str, Run], batch: tuple[Index, ...]) -> st
     along = {run.index for run in runs.values()}
     if found.repeats and along <= {*batch}:
         return found.call
-    return found.shared if found.shared and runs.keys() == set(found.shares) and along == {*batch[-1:]} else None
+    if not found.shared or runs.keys() != set(found.shares) or along != {*batch[-1:]}:
+        return None
+    counts = {run.count for run in runs.values()}
+    return found.shared.replace("{runs}", counts.pop()) if len(counts) == 1 else None
