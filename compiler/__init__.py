@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 _DOORS = {
     "compile": "einc.front",
     "check": "einc.front",
+    "Engine": "einc.engine",
     "generate": "einc.generate",
     "stream": "einc.generate",
     "interpret": "einc.front",
@@ -18,7 +19,8 @@ _DOORS = {
     "EincError": "einc.errors",
 }
 
-__all__ = ["EincError", "__version__", "check", "compile", "generate", "install_hook", "interpret", "load_weights", "stream"]
+__all__ = ["EincError", "Engine", "__version__", "check", "compile", "generate", "install_hook", "interpret", "load_weights",
+           "stream"]
 
 
 class _Package(ModuleType):

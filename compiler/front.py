@@ -49,6 +49,20 @@ class Compiled:
     def __call__(self, *cache: Any, **tensors: Any) -> Any:
         return self.function(*cache, **tensors)
 
+    def cache(self, chunk: int = 256, pool: Any = None) -> Any:
+        """A cache of no position yet, for steps: its room grows by at least `chunk` positions, or in pages of a pool."""
+        return self.named("Cache")(chunk) if pool is None else self.named("Cache")(chunk, pool)
+
+    def pool(self, pages: int, page: int = 16) -> Any:
+        """Memory for so many pages of so many positions each, which caches share."""
+        return self.named("Pool")(pages, page)
+
+    def named(self, name: str) -> Any:
+        """What the emitted file calls so. TypeError where nothing is kept."""
+        if self.prefill is None:
+            raise TypeError(f'{self!r} keeps nothing from one call to the next: compile it with plan="serve"')
+        return unwrap(self.function).__globals__[name]
+
 
 def _typed(path_or_text: str | Path, strict: bool = False, section: str = "", side: str | Path | None = None) -> TypedProgram:
     report = Report()

@@ -1,8 +1,7 @@
 """Token after token from a function of logits: the likeliest one, or one drawn by a seed.
 
 A function of the whole text computes it anew each time; one with a `prefill` gives a cache with its first logits, and from then
-on takes the cache and the new tokens alone. A draw is made of the seed, the row and the position alone, so a text goes on as it
-would have, with a cache or without, whatever stands beside it, and is the same on every device.
+on takes the cache and the new tokens alone. Texts of different lengths go side by side through an engine.
 """
 
 from __future__ import annotations
@@ -10,82 +9,77 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import fields
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from einc.mixing import chance, hashed
+from einc.engine import Engine
+from einc.taking import Stop, Taking, endings
 from einc.vocabulary import Spoken
 
 Array = Any  # a tensor of torch, by its methods
-Stop = int | Collection[int] | None
 _PIECE = 1024  # so many positions of a text at a time have logits before there is a cache
 _PATIENCE = 1.0  # seconds without a bar
 
 
-@dataclass(frozen=True, slots=True)
-class Taking:
-    """How the next token is taken: at temperature 0 the likeliest; else one is drawn, after `top_k` among the k likeliest, after
-    `top_p` among the fewest that have this probability together.
-    """
-
-    temperature: float = 0.0
-    top_k: int | None = None
-    top_p: float | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.temperature >= 0:
-            raise ValueError(f"temperature = {self.temperature}, a number from 0 is expected: 0 takes the likeliest token")
-        if self.temperature == 0 and (self.top_k is not None or self.top_p is not None):
-            raise ValueError("top_k and top_p say what is drawn from, and at temperature 0 nothing is drawn: give a temperature")
-        if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"top_k = {self.top_k}, a whole number from 1 is expected")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p = {self.top_p}, a number above 0 and up to 1 is expected")
-
-    def __call__(self, last: Array, rows: Sequence[int], positions: Sequence[int]) -> Array:
-        """The token of each row, from its logits (B, V); a row is drawn by its number and the position the token comes to."""
-        if self.temperature == 0:
-            return last.argmax(-1)
-        draws = [chance(hashed(self.seed, row), position) for row, position in zip(rows, positions, strict=True)]
-        return _drawn(last.double() / self.temperature, self.top_k, self.top_p, draws)
-
-
-def generate(logits: Callable[..., Any], ids: Array, steps: int, *, temperature: float = 0.0, top_k: int | None = None,
-             top_p: float | None = None, seed: int = 0, stop: Stop = None, given: Mapping[str, Any] | None = None) -> Array:
-    """The ids, (T,) or (B, T), with `steps` more at their end.
+def generate(logits: Callable[..., Any], ids: Array | Sequence[Array], steps: int, *, temperature: float = 0.0,
+             top_k: int | None = None, top_p: float | None = None, seed: int = 0, stop: Stop = None,
+             given: Mapping[str, Any] | None = None) -> Any:
+    """The ids, (T,) or (B, T), with `steps` more at their end; of a list of texts (T,), of any lengths, a list.
 
     `logits(ids)` gives (…, T, V), itself or as `.logits`; or it is a compiled spec, and `given` are its weights and sizes: with
-    `plan="serve"` every step is of the new tokens alone. At temperature 0 the likeliest token is taken; else one is drawn, after
-    `top_k` among the k likeliest, after `top_p` among the fewest that have this probability together. A row that has come to a
-    token of `stop` stays there; when all have, nothing more is computed.
+    `plan="serve"` every step is of the new tokens alone, and those of a list go side by side. At temperature 0 the likeliest
+    token is taken; else one is drawn, after `top_k` among the k likeliest, after `top_p` among the fewest that have this
+    probability together. A row that has come to a token of `stop` stays there, and a text of a list ends with it; when all have,
+    nothing more is computed.
     """
     tokens = stream(logits, ids, steps, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, stop=stop, given=given)
-    new = []
-    with _bar(steps) as told:
-        for token in tokens:
-            new.append(token)
-            told(len(new))
-    text = _longer(ids, len(new))
-    for n, token in enumerate(new, ids.shape[-1]):
-        text[..., n] = token
-    return text
+    several = isinstance(ids, list | tuple)
+    new: list[list[Array]] = [[] for _ in ids] if several else [[]]
+    with _bar(steps * len(new)) as told:
+        for made, token in enumerate(tokens, 1):
+            n, token = token if several else (0, token)
+            new[n].append(token)
+            told(made)
+    texts = [_extended(text, more) for text, more in zip(ids if several else [ids], new, strict=True)]
+    return texts if several else texts[0]
 
 
-def stream(logits: Callable[..., Any], ids: Array, steps: int, *, temperature: float = 0.0, top_k: int | None = None,
-           top_p: float | None = None, seed: int = 0, stop: Stop = None,
-           given: Mapping[str, Any] | None = None) -> Iterator[Array]:
-    """The tokens that `generate` adds, one for each row, as they are made."""
-    if getattr(ids, "ndim", None) not in (1, 2) or ids.is_floating_point() or not ids.shape[-1]:
-        raise ValueError("ids is a tensor of whole numbers, (T,) or (B, T), with at least one token in each row")
+def stream(logits: Callable[..., Any], ids: Array | Sequence[Array], steps: int, *, temperature: float = 0.0,
+           top_k: int | None = None, top_p: float | None = None, seed: int = 0, stop: Stop = None,
+           given: Mapping[str, Any] | None = None) -> Iterator[Any]:
+    """The tokens that `generate` adds, one for each row, as they are made; of a list pairs, the number of a text and its token."""
+    several = isinstance(ids, list | tuple)
+    texts = ids if several else [ids]
+    if not all(map(_is_text, texts)) or (several and any(text.ndim > 1 for text in texts)):
+        raise ValueError("ids is a tensor of whole numbers, (T,) or (B, T), with at least one token in each row, or a list of (T,)")
     if steps < 0:
         raise ValueError(f"steps = {steps}, a whole number from 0 is expected")
-    ends = () if stop is None else tuple(stop) if isinstance(stop, Collection) else (stop,)
+    ends, taking = endings(stop), Taking(temperature, top_k, top_p, seed)
     model = Spoken(logits, given or {}) if given is not None or hasattr(logits, "program") else logits
-    return grown(model, ids, steps, Taking(temperature, top_k, top_p, seed), ends)
+    if not several:
+        return grown(model, ids, steps, taking, ends)
+    if isinstance(model, Spoken) and model.prefill is not None:
+        return _beside(Engine(model.made, model.given), texts, steps, taking, ends)
+    return ((n, token) for n, text in enumerate(texts) for token in grown(model, text, steps, taking, ends, [n]))
+
+
+def _is_text(ids: Any) -> bool:
+    return getattr(ids, "ndim", None) in (1, 2) and not ids.is_floating_point() and bool(ids.shape[-1])
+
+
+def _beside(engine: Engine, texts: Sequence[Array], steps: int, taking: Taking, stop: Collection[int]) -> Iterator[Any]:
+    """The tokens of texts that an engine makes, each with the number of its text."""
+    how = {field.name: getattr(taking, field.name) for field in fields(taking)}
+    handles = [engine.add(ids, steps, **how, stop=stop, row=row) for row, ids in enumerate(texts) if steps]
+    while engine.busy:
+        for text, token in engine.step():
+            yield text.row, token
+        for text in handles:
+            if text.error is not None:
+                raise text.error
 
 
 def grown(model: Callable[..., Any], ids: Array, steps: int, taking: Taking, stop: Collection[int] = (),
@@ -139,26 +133,19 @@ class _Growing:
         return last
 
 
+def _extended(ids: Array, new: Sequence[Array]) -> Array:
+    """The ids with new ones at their end."""
+    text = _longer(ids, len(new))
+    for n, token in enumerate(new, ids.shape[-1]):
+        text[..., n] = token
+    return text
+
+
 def _longer(text: Array, count: int) -> Array:
     """The text with room at its end."""
     out = text.new_empty((*text.shape[:-1], text.shape[-1] + count))
     out[..., : text.shape[-1]] = text
     return out
-
-
-def _drawn(scores: Array, top_k: int | None, top_p: float | None, draws: Sequence[float]) -> Array:
-    """One token for each row: where its draw falls among the probabilities side by side, the likeliest first."""
-    ordered, tokens = scores.sort(dim=-1, descending=True, stable=True)
-    if top_k is not None:
-        ordered[:, top_k:] = -float("inf")
-    likely = (ordered - ordered[:, :1]).exp()
-    likely = likely / likely.sum(-1, keepdim=True)
-    if top_p is not None:
-        likely = likely.masked_fill(likely.cumsum(-1) - likely >= top_p, 0.0)
-    upto = likely.cumsum(-1)
-    at = (upto <= (upto.new_tensor(draws) * upto[:, -1])[:, None]).sum(-1)
-    last = (likely > 0).sum(-1) - 1  # rounding may carry a draw past the end
-    return tokens.gather(1, at.minimum(last)[:, None])[:, 0]
 
 
 @contextmanager

@@ -5,7 +5,7 @@ Non-goals: how a token is taken; what a token stands for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,12 @@ def roles(program: Program) -> Roles:
     return Roles(ids[0], name, places[-1], places[0] if len(places) > 1 else None, vocabulary)
 
 
+def _single(program: Program, along: IndexSet) -> bool:
+    """Whether each thing that is given or returned is of one position of a text, or of none."""
+    tensors = [*program.inputs(), *(program.tensors[key] for _, key in program.outputs)]
+    return all(sum(bool(s.extent.sizes & along.extent.sizes) for s in _sets(t)) < 2 for t in tensors)
+
+
 def _sets(tensor: Tensor) -> tuple[IndexSet, ...]:
     return tuple(slot.set for slot in tensor.slots)
 
@@ -60,17 +66,27 @@ def _refused(program: Program, what: str, found: list[str], way: str) -> EincErr
 class Spoken:
     """A compiled spec with its weights and sizes, as a function of tokens, (T,) or (B, T).
 
-    One that serves has a `prefill`, which gives logits and a cache, and then takes the cache before the new tokens.
+    One that serves has a `prefill`, which gives logits and a cache, and then takes the cache before the new tokens. `beside` says
+    that a step may be of several texts, side by side.
     """
 
     def __init__(self, made: Any, given: Mapping[str, Any]) -> None:
         self.made, self.given, self.roles = made, given, roles(made.program)
+        self.beside = _single(made.program, self.roles.along)
         self.names = [name for name, _ in made.program.outputs]
         self.prefill = None if made.prefill is None else self._first
 
     def __call__(self, *cache_and_ids: Array) -> Array:
         *cache, ids = cache_and_ids
         return self._logits(lambda **given: self.made(*cache, **given), ids)
+
+    def step(self, caches: Sequence[Any], new: Sequence[int], counts: Sequence[int]) -> Array:
+        """The logits (T, V) of new tokens of several texts, so many of each, one text after another."""
+        like = next((x for x in self.given.values() if hasattr(x, "new_zeros")), None)
+        if like is None:
+            raise TypeError(f"no tensor is given of what `{self.made.program.name}` takes beside the tokens")
+        ids = like.new_zeros(0).long().new_tensor(new)
+        return self._logits(lambda **given: self.made(caches, lengths=counts, **given), ids)
 
     def _first(self, ids: Array) -> tuple[Array, Any]:
         cache: list[Any] = []
@@ -86,7 +102,8 @@ class Spoken:
         """The logits of the tokens; the batch is laid around or taken off where the spec and the ids differ in it."""
         single, batch = ids.ndim == 1, self.roles.batch is not None
         if not single and not batch and len(ids) != 1:
-            raise ValueError(f"`{self.made.program.name}` has no batch: it takes one text at a time, and {len(ids)} are given")
+            raise ValueError(f"`{self.made.program.name}` has no batch: it takes one text at a time, and {len(ids)} are given; "
+                             "a list of them will do")
         rows = ids[None] if single and batch else ids[0] if not single and not batch else ids
         value = run(**{self.roles.ids: rows}, **self.given)
         value = value[self.names.index(self.roles.logits)] if len(self.names) > 1 else value

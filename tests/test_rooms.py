@@ -20,7 +20,7 @@ HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.gramm
 ORDER = [
     "errors", "problems", "plans", "syntax", "primitives", "folds", "mixing", "spelling", "tokens", "lines", "texts", "parse",
     "printing", "indices", "terms", "domains", "rounds", "claimed", "checking", "checker", "mending", "sizes", "weights",
-    "vocabulary",
+    "vocabulary", "taking", "engine",
     "generate", "blocks", "interpret", "unpacking", "declarations", "show", "tex", "rewrites", "simplify", "finishing", "forms",
     "conditions", "labels", "forming", "proof", "counterexamples", "unfolding", "assumptions", "leftover", "prove", "gating",
     "repeats", "requests", "chosen", "operands", "normalise", "gradients", "serving", "choices", "plan", "planning", "documents",

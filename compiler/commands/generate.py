@@ -23,9 +23,10 @@ from einc.commands.prompts import Coder, Reader, coder, numbers
 from einc.commands.run import DTYPE
 from einc.commands.sizes import asked, extent, names
 from einc.errors import EincError
-from einc.generate import Taking, grown
+from einc.generate import grown
 from einc.plan import Module
 from einc.sizes import solve_sizes
+from einc.taking import Taking
 from einc.terms import Program
 from einc.vocabulary import Roles, Spoken, roles
 from einc.weights import entries, mapped
