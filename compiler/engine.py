@@ -32,6 +32,7 @@ class Text:
     number: int
     tokens: list[int] = field(default_factory=list, repr=False)  # the prompt and after it what was made
     cache: Any = field(default=None, repr=False)
+    back: bool = field(default=False, repr=False)  # whether it was put back
     over: bool = False
     error: Exception | None = None
 
@@ -39,6 +40,11 @@ class Text:
     def made(self) -> list[int]:
         """The tokens that were made."""
         return self.tokens[len(self.prompt) :]
+
+    @property
+    def most(self) -> int:
+        """How many tokens are read at most: the last one is not."""
+        return len(self.prompt) + self.count - 1
 
     @property
     def left(self) -> int:
@@ -71,7 +77,8 @@ class Engine:
         self.running: list[Text] = []  # both in the order in which texts were added
         self.waiting: list[Text] = []
         self.added = 0
-        self.read = self.grown = self.shared = self.back = 0  # tokens of beginnings, of steps, taken over; texts put back
+        self.read = self.grown = self.shared = 0  # tokens: of prompts, of texts that are being made, taken over from others
+        self.back = self.held = 0  # texts that were put back; pages in use at most
 
     @property
     def busy(self) -> bool:
@@ -112,7 +119,7 @@ class Engine:
                 out += self._taken(texts, last)
         for text, token in out:
             text.tokens.append(token)
-            if token in text.stop or len(text.tokens) == len(text.prompt) + text.count:
+            if token in text.stop or len(text.tokens) > text.most:
                 self.close(text)
         return out
 
@@ -137,7 +144,7 @@ class Engine:
             like, count, comes = self._alike(text)
             if comes:
                 continue
-            if self.running and self._pages(len(text.tokens) - count) > self._free():
+            if self.running and not self._fits(text, count):
                 return
             text.cache = self.model.made.cache(pool=self.pool) if like is None else like.cache.fork(count)
             self.shared += count
@@ -159,11 +166,18 @@ class Engine:
     # the pages of a pool
 
     def _pages(self, positions: int) -> int:
-        return 0 if self.pool is None else -(-positions // self.pool.page)
+        return -(-positions // int(self.pool.page))
 
-    def _free(self) -> int:
-        """How many pages nobody has, or will soon have."""
-        return 0 if self.pool is None else self.pool.free - sum(self._pages(text.left) for text in self.running)
+    def _fits(self, text: Text, count: int) -> bool:
+        """Whether there is room for the tokens of a text of which `count` are there already, and for those that others will
+        read soon. One that was put back waits for room for all that it and they may still become: it is put back once at most.
+        """
+        if self.pool is None:
+            return True
+        mine, others = (text.left, [other.left for other in self.running])
+        if text.back:
+            mine, others = text.most, [other.most - other.cache.length for other in self.running]
+        return self._pages(mine - count) + sum(map(self._pages, others)) <= int(self.pool.free)
 
     def _fitting(self, rows: list[Row]) -> list[Row]:
         """The rows for which there are pages: the youngest texts are put back until all that are left have theirs."""
@@ -173,6 +187,7 @@ class Engine:
         while rows:
             try:
                 reserve([text.cache for text, _ in rows], [count for _, count in rows])
+                self.held = max(self.held, self.room - self.pool.free)
                 return rows
             except exhausted:
                 last = self.running[-1]
@@ -188,11 +203,12 @@ class Engine:
     def _put_back(self, text: Text, exhausted: type[Exception]) -> None:
         """A text waits again, and what is kept of it is free; one that had the pool for itself is too long for it."""
         if self.running == [text]:
-            pages = self._pages(len(text.prompt) + text.count - 1)
+            pages = self._pages(text.most)
             self._fail(text, exhausted(f"{len(text.tokens)} tokens of one text have no room in {self.room} pages of "
                                        f"{self.pool.page} positions: {pages} pages are enough for it"))
             return
         self._forget(text)
+        text.back = True
         self.running.remove(text)
         insort(self.waiting, text, key=lambda text: text.number)
         self.back += 1

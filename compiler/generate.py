@@ -52,7 +52,7 @@ def stream(logits: Callable[..., Any], ids: Array | Sequence[Array], steps: int,
            given: Mapping[str, Any] | None = None) -> Iterator[Any]:
     """The tokens that `generate` adds, one for each row, as they are made; of a list pairs, the number of a text and its token."""
     several = isinstance(ids, list | tuple)
-    texts = ids if several else [ids]
+    texts: Sequence[Any] = ids if several else [ids]
     if not all(map(_is_text, texts)) or (several and any(text.ndim > 1 for text in texts)):
         raise ValueError("ids is a tensor of whole numbers, (T,) or (B, T), with at least one token in each row, or a list of (T,)")
     if steps < 0:

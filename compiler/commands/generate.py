@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +22,18 @@ from einc.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, counted, fai
 from einc.commands.prompts import Coder, Reader, coder, numbers
 from einc.commands.run import DTYPE
 from einc.commands.sizes import asked, extent, names
+from einc.engine import Engine, Text
 from einc.errors import EincError
-from einc.generate import grown
 from einc.plan import Module
 from einc.sizes import solve_sizes
 from einc.taking import Taking
 from einc.terms import Program
-from einc.vocabulary import Roles, Spoken, roles
+from einc.vocabulary import Roles, roles
 from einc.weights import entries, mapped
 
 Sizes = Mapping[str, int]
 Told = Any  # says what is being done, on a terminal
+PAGE = 16
 
 
 @click.command("generate")
@@ -52,6 +53,13 @@ Told = Any  # says what is being done, on a terminal
 @click.option("--top-k", type=int, metavar="K", help="Draw from the K likeliest.")
 @click.option("--top-p", type=float, metavar="P", help="Draw from the fewest that have the probability P together.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Which draws.")
+@click.option("--samples", default=1, show_default=True, type=click.IntRange(min=1), metavar="N",
+              help="How many texts go on from each prompt; they share what is kept of it.")
+@click.option("--budget", default=512, show_default=True, type=click.IntRange(min=1), metavar="N",
+              help="Tokens that a step reads at most: one of each text that is being made, and of prompts with what is left.")
+@click.option("--pages", type=click.IntRange(min=1), metavar="N",
+              help="Keep the past in a pool of N pages, in which texts wait for room; without it each has a room of its own.")
+@click.option("--page", type=click.IntRange(1, 256), metavar="N", help="Positions in a page of the pool.  [default: 16]")
 @click.option("--keep", default="", metavar="K,V", help="What the cache keeps of each position, instead of what is cheapest.")
 @DTYPE
 @BACKEND
@@ -59,10 +67,16 @@ Told = Any  # says what is being done, on a terminal
 @OWN
 def command(*, file: str, path: str, map_name: str | None, prefix: str, sizes: dict[str, int], prompts: tuple[str, ...],
             lists: tuple[str, ...], tokenizer: str | None, count: int, stop: str, temperature: float, top_k: int | None,
-            top_p: float | None, seed: int, keep: str, dtype: str | None, backend: str, narrow: bool, own: bool) -> None:
+            top_p: float | None, seed: int, samples: int, budget: int, pages: int | None, page: int | None, keep: str,
+            dtype: str | None, backend: str, narrow: bool, own: bool) -> None:
     """Let the language model of the spec FILE go on with texts; what it says goes to standard output as it is made."""
     if bool(prompts) == bool(lists):
         raise failure("give what to go on with, --prompt or --ids" + ", and not both" * bool(prompts))
+    if page is not None and pages is None:
+        raise failure("--page is of a pool, and there is none", "say how many pages it has: --pages")
+    if samples > 1 and temperature == 0:
+        raise failure("--samples makes several texts of each prompt, and at temperature 0 they are all the same",
+                      "draw them: --temperature 1")
     try:
         taking = Taking(temperature, top_k, top_p, seed)
     except ValueError as error:
@@ -81,12 +95,16 @@ def command(*, file: str, path: str, map_name: str | None, prefix: str, sizes: d
         told("compiling")
         made = front.built(program, backend, narrow=narrow, own=own, plan="serve", keep=_names(keep))
         place = front.runner(backend).device(_kind(weights))
-        model = Spoken(made, {**{key: x.to(place) for key, x in weights.items()}, **_numbers(program, known)})
-        shown, pace = Shown(words, texts, told, bool(prompts)), Pace()
-        for rows in groups(texts, about.batch is not None):
-            ids = data.framework().tensor([texts[row] for row in rows], device=place)
-            shown.show(rows, timed(grown(model, ids, count, taking, ends, rows), ids.numel(), pace), ends)
-    click.echo("\n".join([*pace.lines(), *kept(made.plan, known, weights)]), err=True)
+        given = {**{key: x.to(place) for key, x in weights.items()}, **_numbers(program, known)}
+        pool = _pool(made, pages, page or PAGE, max(map(len, texts)) + count - 1)
+        engine, pace = Engine(made, given, budget=budget, pool=pool), Pace()
+        several = [text for text in texts for _ in range(samples)]
+        shown = Shown(words, several, told, _labels(len(texts), samples) if prompts else [""] * len(several))
+        for row, text in enumerate(several):
+            engine.add(text, count, **asdict(taking), stop=ends, row=row)
+        while engine.busy:
+            shown.step(engine, _step(engine, pace))
+    click.echo("\n".join([*pace.lines(), *_told(engine, pages, page or PAGE), *kept(made.plan, known, weights)]), err=True)
 
 
 # what is given
@@ -182,12 +200,16 @@ def _note(program: Program, known: Sizes, longest: int, plain: bool) -> None:
 # what is done
 
 
-def groups(texts: list[list[int]], together: bool) -> list[list[int]]:
-    """The numbers of the texts that run side by side: those of one length."""
-    if not together:
-        return [[row] for row in range(len(texts))]
-    lengths = dict.fromkeys(map(len, texts))
-    return [[row for row, text in enumerate(texts) if len(text) == length] for length in lengths]
+def _pool(made: front.Compiled, pages: int | None, page: int, longest: int) -> Any:
+    """The pool that is asked for. EincError where a text may come to more than it has, and nothing of one is ever dropped."""
+    if pages is None:
+        return None
+    assert isinstance(made.plan, Module)
+    if longest > pages * page and not made.plan.dropped:
+        has = f"{counted(pages, 'page')} of {page} {'has' if pages == 1 else 'have'} {pages * page}"
+        raise failure(f"a text may come to {counted(longest, 'position')}, and {has}",
+                      f"give --pages {-(-longest // page)} or more", "make fewer tokens: --count")
+    return made.pool(pages, page)
 
 
 @dataclass(slots=True)
@@ -199,28 +221,34 @@ class Pace:
     made: int = 0
     making: float = 0.0
 
+    def add(self, read: int, made: int, took: float) -> None:
+        """The seconds of a step that did both are shared out by the tokens."""
+        self.read, self.made = self.read + read, self.made + made
+        self.reading += took * read / max(read + made, 1)
+        self.making += took * made / max(read + made, 1)
+
     def lines(self) -> list[str]:
         told = [("prefill", self.read, self.reading), ("steps", self.made, self.making)]
         return [f"{name:8} {counted(n, 'token')}, {n / max(took, 1e-9):,.4g} tokens/s" for name, n, took in told if n]
 
 
-def timed(tokens: Iterator[data.Array], read: int, pace: Pace) -> Iterator[list[int]]:
-    """The tokens of each step as numbers, and what they took; the first ones come with the prefill."""
-    while True:
-        begun = time.perf_counter()
-        try:
-            new = next(tokens, None)
-            found: list[int] = [] if new is None else new.tolist()
-        except (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError) as error:
-            raise failure(f"the module refused or failed: {error}") from error
-        if not found:
-            return
-        took = time.perf_counter() - begun
-        if read:
-            pace.read, pace.reading, read = pace.read + read, pace.reading + took, 0
-        else:
-            pace.made, pace.making = pace.made + len(found), pace.making + took
-        yield found
+def _step(engine: Engine, pace: Pace) -> list[tuple[Text, int]]:
+    """One step and what it took. EincError where a text fails."""
+    begun, read, grown, texts = time.perf_counter(), engine.read, engine.grown, (*engine.running, *engine.waiting)
+    made = engine.step()
+    pace.add(engine.read - read, engine.grown - grown, time.perf_counter() - begun)
+    for error in (text.error for text in texts if text.error is not None):
+        raise failure(f"the module refused or failed: {error}" * (engine.pool is None) or str(error)) from error
+    return made
+
+
+def _told(engine: Engine, pages: int | None, page: int) -> list[str]:
+    """What texts had of others, and of the pool."""
+    out = [f"shared   {counted(engine.shared, 'token')} of beginnings"] if engine.shared else []
+    if pages is not None:
+        back = f"; {counted(engine.back, 'text')} put back" if engine.back else ""
+        out.append(f"pool     {engine.held} of {counted(pages, 'page')} in use at most, {counted(page, 'position')} each{back}")
+    return out
 
 
 def kept(plan: Any, known: Sizes, weights: Mapping[str, data.Array]) -> list[str]:
@@ -246,8 +274,8 @@ def _telling() -> Iterator[Told]:
     task = progress.add_task("")
 
     def told(what: str) -> None:
-        progress.update(task, description=what)
         if what:
+            progress.update(task, description=what)
             progress.start()
         else:
             progress.stop()
@@ -258,39 +286,36 @@ def _telling() -> Iterator[Told]:
         progress.stop()
 
 
+def _labels(prompts: int, samples: int) -> list[str]:
+    """What stands before each text, where there are several."""
+    several = [[f"[{n}]" for n in range(1, count + 1)] if count > 1 else [""] for count in (prompts, samples)]
+    return [f"{first}{second} ".replace("][", ".").lstrip() for first in several[0] for second in several[1]]
+
+
 class Shown:
-    """One text is printed as it is made; several are, each with its number, in the order in which they were given."""
+    """One text is printed as it is made; several are, each with its label, in the order in which they were given."""
 
-    def __init__(self, words: Coder, texts: list[list[int]], told: Told, numbered: bool) -> None:
-        self.readers, self.told, self.numbered = [Reader(words, text) for text in texts], told, numbered
-        self.parts: list[list[str]] = [[] for _ in texts]
+    def __init__(self, words: Coder, texts: list[list[int]], told: Told, labels: list[str]) -> None:
+        self.readers, self.told, self.labels = [Reader(words, text) for text in texts], told, labels
+        self.parts: list[list[str]] = [[label] for label in labels]
         self.over = [False] * len(texts)
-        self.next = 0  # the first one that is not printed yet
+        self.next = self.made = 0  # the first one that is not printed yet; tokens
 
-    @property
-    def alone(self) -> bool:
-        return len(self.parts) == 1
-
-    def show(self, rows: list[int], steps: Iterator[list[int]], stop: list[int]) -> None:
-        ended, made = set[int](), 0
-        for tokens in steps:
-            made += len(tokens)
-            self.told("" if self.alone and sys.stdout.isatty() else f"{counted(made, 'token')} made")
-            new = dict(zip(rows, tokens, strict=True))
-            ended |= {row for row, token in new.items() if token in stop}
-            for row in new.keys() - ended:
-                self.add(row, self.readers[row].add(new[row]))
-        for row in rows:
-            self.add(row, self.readers[row].rest())
-            self.over[row] = True
-        self.told("")
+    def step(self, engine: Engine, made: list[tuple[Text, int]]) -> None:
+        """What a step of the engine made."""
+        self.made += len(made)
+        alone = len(self.parts) == 1
+        waits = f", {counted(len(engine.waiting), 'text')} waiting" if engine.waiting else ""
+        self.told("" if alone and sys.stdout.isatty() else f"{counted(self.made, 'token')} made{waits}")
+        for text, token in made:
+            new = "" if token in text.stop else self.readers[text.row].add(token)
+            new += self.readers[text.row].rest() if text.over else ""
+            self.over[text.row] = text.over
+            if alone:
+                click.echo(new, nl=False)
+            else:
+                self.parts[text.row].append(new)
         while self.next < len(self.parts) and self.over[self.next]:
-            number = f"[{self.next + 1}] " if self.numbered and not self.alone else ""
-            click.echo(number + "".join(self.parts[self.next]))
+            self.told("")
+            click.echo("" if alone else "".join(self.parts[self.next]))
             self.next += 1
-
-    def add(self, row: int, text: str) -> None:
-        if self.alone:
-            click.echo(text, nl=False)
-        else:
-            self.parts[row].append(text)
