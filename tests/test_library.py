@@ -10,7 +10,7 @@ import torch
 
 import einc
 from einc.front import Compiled
-from einc.plan import Call, Gradient, leaves
+from einc.plan import Call, Each, Gradient, leaves
 
 HEAD = """
 index n : batch(B)
@@ -190,7 +190,9 @@ GENERATED = {
 
 
 def served(text: str, **options: bool) -> list[str]:
-    return [step.name for step in leaves(einc.compile(text, plan="serve", **options).plan.steps) if isinstance(step, Call)]
+    steps = einc.compile(text, plan="serve", **options).plan.steps
+    own = [inner for step in steps for inner in (step.body.steps if isinstance(step, Each) else (step,))]
+    return [step.name for step in leaves(own) if isinstance(step, Call)]
 
 
 @pytest.mark.parametrize("name", GENERATED)

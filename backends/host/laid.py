@@ -8,7 +8,7 @@ from typing import Any
 
 from einc.backends.host.contractions import stored
 from einc.backends.writer import Writer, sized
-from einc.plan import Concat, Kernel, Leaf, Module, Repeat, Runs, leaves, takes
+from einc.plan import Call, Concat, Kernel, Leaf, Module, Repeat, Runs, leaves, takes
 from einc.terms import Read
 
 Streams = Callable[[Module, Kernel, str, int], bool]  # whether a kernel takes a buffer tile by tile along the axis
@@ -32,6 +32,8 @@ class Laid:
                 return self.streams(module, step, name, self.axes[name])
             case Runs():
                 return step.out in self.axes
+            case Call(steps):  # where rows lie side by side they are the operand as a whole
+                return all(name not in reads(s) or self.passes(module, s, name) for s in steps)
         return False
 
 

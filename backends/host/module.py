@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from einc.backends.host import chosen, registered, segments, serving
@@ -243,7 +243,7 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
                 body(f"{step.out} = _Laid({step.out}, {page.laid.axes[step.out]})")
             body.close()
         case Call(steps):
-            _call(step, body)
+            _call(step, body, page.laid.axes if page.laid is not None else {})
             body.open("else:")
             here = replace(page, places={}, wholes=dict(page.wholes))
             for at, inner in enumerate(steps):
@@ -267,15 +267,17 @@ def _whole(step: Leaf, page: Page) -> Leaf:
     return renamed(step, {name: page.wholes[name] for name in names}) if names else step
 
 
-def _call(step: Call, body: Writer) -> None:
-    """One call of a library, its operands as batches of matrices."""
+def _call(step: Call, body: Writer, laid: Mapping[str, int]) -> None:
+    """One call of a library, its operands as batches of matrices; what is `laid` tile by tile has to be in one piece."""
     into, back = _batched(step)
-    buffers = {key: buffer for key, buffer, _ in step.operands}
-    operands = {key: _turned(buffer, order) for key, buffer, order in step.operands}
+    buffers = {key: f"{buffer}.whole()" if buffer in laid else buffer for key, buffer, _ in step.operands}
+    operands = {key: _turned(buffers[key], order) for key, _, order in step.operands}
     for key, at, count in step.repeats:
         operands[key] += f".repeat_interleave({sized(step.batch[at], tight=True)} // {count}, {at})"
     operands = {key: text + into for key, text in operands.items()}
     where = step.where.format(**buffers, **{name: sized(extent, tight=True) for name, extent in step.sizes})
+    pieces = dict.fromkeys(buffer for _, buffer, _ in step.operands if buffer in laid)
+    where = " and ".join([*(f"{buffer}.single" for buffer in pieces), where])
     made = ", ".join(buffer for buffer, _ in step.results)
     if len(step.results) == 1:
         body.open(f"if {where}:  # one call of the library computes what follows: {step.name}")

@@ -186,6 +186,10 @@ class _Paged(_Laid):
         self.store, self.table, self.upto, self.memory = store, table, upto, None
         self.at, self.copy, self.all = (0, 0), None, None
 
+    @property
+    def single(self) -> bool:
+        return self.upto == 0 or self.upto <= self.table.run(0)[1]
+
     def put(self, new: torch.Tensor, past: int) -> None:
         at = past
         while at < self.upto:

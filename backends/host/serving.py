@@ -242,7 +242,9 @@ class _Rows:
 
 
 class _Laid:
-    """The rows of a kept tensor, one position after another along an axis."""
+    """The rows of a kept tensor, one position after another along an axis; `single`: all of them lie side by side."""
+
+    single = True
 
     def __init__(self, rows: torch.Tensor, axis: int) -> None:
         self.rows, self.axis = rows, axis
