@@ -201,3 +201,26 @@ def test_a_step_that_fails_changes_nothing() -> None:
     again = made(state, **{**given, "X": given["X"][4:]})
     whole, _ = made.prefill(**given)
     torch.testing.assert_close(again, whole[4:])
+
+
+@pytest.mark.parametrize("name", ["retention", "linear", "gated"])
+def test_a_sum_that_goes_on_reads_no_row_twice(name: str) -> None:
+    """What a pass carried lasts: the rows of the past may be gone. A cache that was cut short goes over them again."""
+    case = named(name)
+    made, sizes = served(case), {**case.sizes, "T": 7}
+    given = {k: torch.as_tensor(x) for k, x in arrays(made.program, sizes, case.ranges, 3).items()}
+    along = growing(made.program)
+    at = {t.key: [n for n, s in enumerate(t.slots) if s.set == along] for t in made.program.inputs()}
+
+    def part(first: int, last: int) -> dict[str, torch.Tensor]:
+        return {k: x.narrow(at[k][0], first, last - first) if at[k] else x for k, x in given.items()}
+
+    assert made.prefill is not None
+    want, _ = made.prefill(**part(0, 7))
+    place = next(n for n, s in enumerate(made.program.tensors[made.program.outputs[0][1]].slots) if s.set == along)
+    _, cache = made.prefill(**part(0, 5))
+    made(cache, **part(5, 6))
+    cache.length = 5
+    torch.testing.assert_close(made(cache, **part(5, 6)), want.narrow(place, 5, 1))
+    cache["V"].store.fill_(float("nan"))
+    torch.testing.assert_close(made(cache, **part(6, 7)), want.narrow(place, 6, 1))

@@ -108,9 +108,9 @@ def named(module: Module, also: Iterable[str] = ()) -> Named:
         sizes=frozenset(sizes[name] for name in made.sizes),
         keys=tuple((tensors[key], set_) for key, set_ in made.keys),
         lengths=tuple(one.named(tensors) for one in made.lengths),
-        past=sizes.get(made.past, ""),
-        new=sizes.get(made.new, ""),
-        dropped=sizes.get(made.dropped, ""),
+        past=sizes.get(made.past, made.past),
+        new=sizes.get(made.new, made.new),
+        dropped=sizes.get(made.dropped, made.dropped),
     )
     outputs = tuple(identifier(name) for name, _ in made.outputs)
     return Named(

@@ -185,6 +185,7 @@ class _Rows:
 
     def __init__(self, cache: Cache, name: str) -> None:
         self.cache, self.name, self.rounds, self.store, self.axis, self.order = cache, name, {}, None, 0, ()
+        self.passes = {}  # what a pass over these rows had come to, and after how many positions
 
     def __getitem__(self, at: int) -> "_Rows":
         return self.rounds.setdefault(at, _Rows(self.cache, f"{self.name}.{at}"))
@@ -209,6 +210,15 @@ class _Rows:
         laid.write(new, past)
         return laid
 
+    def resumed(self, name: str):
+        """How far a pass had gone and what it carried at the end of the past, for one's own use; None where that is not known."""
+        length, at, carried = self.passes.get(name, (-1, 0, ()))
+        return (at, *(x.clone() for x in carried)) if length == self.cache.length else None
+
+    def leave(self, name: str, new: int, at: int, *carried: torch.Tensor) -> None:
+        """The same with the new positions, for the next step."""
+        self.passes[name] = self.cache.length + new, at, carried
+
     def room(self, past: int, upto: int) -> None:
         """Room for positions to come."""
         for rows in self.rounds.values():
@@ -219,6 +229,7 @@ class _Rows:
     def copied(self, cache: Cache, count: int) -> "_Rows":
         """The first rows, in a room of their own."""
         other = _Rows(cache, self.name)
+        other.passes = dict(self.passes)
         other.rounds = {at: rows.copied(cache, count) for at, rows in self.rounds.items()}
         if self.store is not None:
             other.store, other.axis, other.order = self.store, self.axis, self.order

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from einc.backends.torch.expressions import Scribe
 from einc.backends.writer import Writer, identifier, sized
-from einc.plan import Axis, Kernel, arguments
+from einc.plan import Along, Axis, Concat, Kernel, Load, Module, Scalar, arguments, leaves
+from einc.terms import Size, walk
 
 
 def begin(axis: Axis, body: Writer, scribe: Scribe) -> None:
@@ -51,3 +52,32 @@ def left_over(kernel: Kernel) -> set[str]:
             needed.add(name)
             stack += arguments(by[name].op)
     return set(by) - needed
+
+
+def lasting(module: Module, kernel: Kernel) -> str:
+    """The kept rows by which what the kernel carries lasts from step to step: it follows from these rows and from what is the same
+    in every step. Nothing where it does not.
+    """
+    axis, by = kernel.resumed, {let.name: let for let in kernel.lets}
+    if axis is None or not _on(axis) or not module.past or module.dropped:
+        return ""
+    rows = {step.out: step.parts[0] for step in leaves(module.steps)
+            if isinstance(step, Concat) and module.buffers[step.parts[0]].role == "cache"}
+    given = {t.key for t in module.inputs if not t.each}
+    carried = [let.name for let in kernel.lets if let.carry is not None]
+    stack, seen, found = list(carried), set(carried), ""
+    while stack:
+        let = by[stack.pop()]
+        match let.op:
+            case Load(buffer, subs) if buffer in rows and Along(axis.name) in subs:
+                found = rows[buffer]
+            case Load(buffer) if buffer not in given or axis.name in let.axes:
+                return ""
+            case Scalar(term) if any(isinstance(x, Size) and x.extent.sizes & {module.new, module.past} for x in walk(term)):
+                return ""
+        if kernel.grid is not None and kernel.grid.name in let.axes:
+            return ""
+        new = {*arguments(let.op)} - seen
+        seen |= new
+        stack += new
+    return found

@@ -12,7 +12,7 @@ from einc.backends.host.pointwise import matrices
 from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.memory import allot
-from einc.backends.torch.resumed import begin, go_on, left_over, resume
+from einc.backends.torch.resumed import begin, go_on, lasting, left_over, resume
 from einc.backends.torch.stores import along, merged, results, write_store
 from einc.backends.writer import Writer, identifier, sized
 from einc.indices import Extent, number
@@ -49,7 +49,7 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
     low, high = (scribe.names.fresh(f"{identifier(grid.name)}{n}") for n in (0, 1))
     rows = _tile_lengths(kernel, grid, body, scribe)
     scribe.numbers.mark()
-    _open_tiles(kernel, low, high, rows, body, scribe)
+    _open_tiles(module, kernel, low, high, rows, body, scribe)
     scribe.ranges[grid.name] = (low, high)
     scribe.inside = True
     _ranges(kernel, scribe)
@@ -61,10 +61,17 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
     for store in kernel.stores:
         if kernel.stream is None or not along(kernel, store, kernel.stream):
             write_store(module, kernel, store, body, scribe)
+    kept = lasting(module, kernel)
     if kernel.resumed is not None:
+        if kept:  # one new position may have nothing that it leaves to the next
+            body.open(f"if {' < '.join(scribe.ranges[kernel.resumed.name])}:")
         _lets(module, kernel, body, scribe, uses, left)
+        if kept:
+            body.close()
         resume(kernel.resumed, body, scribe)
     body.close()
+    if kept:
+        body(f'{kept}.leave("{kernel.name}", {module.new}, {", ".join(_passed(kernel, scribe))})')
     merged(module, kernel, body)
 
 
@@ -74,7 +81,13 @@ def _meets_wide(module: Module, kernel: Kernel) -> bool:
     return any(module.buffers[name].kind == "wide" for name in loaded | {s.buffer for s in kernel.stores})
 
 
-def _open_tiles(kernel: Kernel, low: str, high: str, rows: str, body: Writer, scribe: Scribe) -> None:
+def _passed(kernel: Kernel, scribe: Scribe) -> list[str]:
+    """What one tile leaves to the next: how far it came, and what is carried."""
+    assert kernel.resumed is not None
+    return [scribe.ranges[kernel.resumed.name][0], *scribe.carried.values()]
+
+
+def _open_tiles(module: Module, kernel: Kernel, low: str, high: str, rows: str, body: Writer, scribe: Scribe) -> None:
     """The loop over the tiles of the grid axis, one after the other where values pass from one to the next."""
     assert kernel.grid is not None
     extent = sized(kernel.grid.set.extent)
@@ -83,6 +96,10 @@ def _open_tiles(kernel: Kernel, low: str, high: str, rows: str, body: Writer, sc
             if let.carry is not None:
                 _start(let, body, scribe)
         begin(kernel.resumed, body, scribe)
+        if kept := lasting(module, kernel):
+            body.open(f'if (found := {kept}.resumed("{kernel.name}")) is not None:')
+            body(f"{', '.join(_passed(kernel, scribe))} = found")
+            body.close()
     if kernel.resumed is not None and kernel.resumed.bound is not None and kernel.resumed.bound.resumes == "back":
         done = scribe.names.fresh("done")
         body.open(f"for {done} in range(0, {extent}, {rows}):")

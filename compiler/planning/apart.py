@@ -37,6 +37,8 @@ def _each(program: Program, body: Module) -> Each:
         places = [n for n, slot in enumerate(tensor.slots) if is_new(slot.set, program)]
         return "own" if tensor.each else places[0] if places else None
 
+    past, dropped = (*program.own[1:], "")[:2]
+    body = replace(body, new=program.own[0], past=past, dropped=dropped)
     kinds: dict[str, Literal["new", "past", "dropped"]] = dict(zip(program.own, ("new", "past", "dropped"), strict=False))
     own = tuple((name, kinds[name]) for name in sorted(body.sizes) if name in kinds)
     sizes = tuple((name, name) for name in sorted(body.sizes - kinds.keys()))

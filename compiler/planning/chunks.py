@@ -45,6 +45,7 @@ from einc.terms import (
     reads,
     substitute,
     transform,
+    walk,
 )
 
 LENGTH = 128  # points of a tile, unless its largest value would then be too large
@@ -93,7 +94,9 @@ class _Chunks:
     far: int = 0
 
     def _held(self, term: Term) -> bool:
-        return self.found.along in free_indices(term)
+        """What moves with t; how many positions there are stands with it, so that the state is the same however many follow."""
+        return self.found.along in free_indices(term) or (not self._moves(term) and any(
+            isinstance(x, Size) and x.extent.sizes & self.found.over.set.extent.sizes for x in walk(term)))
 
     def _moves(self, term: Term) -> bool:
         return self.found.over in free_indices(term)
