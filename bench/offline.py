@@ -39,23 +39,23 @@ def sizes(names: frozenset[str], width: int) -> dict[str, int]:
 KINDS = {"integer": torch.int64, "wide": torch.float32, "exact": torch.float64}  # of buffers; others are in bfloat16
 
 
-def starts(name: str, width: int, target: Target, what: str = "") -> list[Launch]:
+def starts(name: str, width: int, target: Target, what: str = "", page: int = 0) -> list[Launch]:
     """What a call of the spec, of its gradient (`grad`), or of a step over a cache (`serve`) starts in bfloat16."""
     module = einc.compile(SPECS[name], backend="triton", own=True, grad=what == "grad", plan="serve" if what == "serve" else "")
     if what == "serve":
-        return step(module, width, target)
+        return step(module, width, target, page)
     plan, entry = (module.plan.backward, "_backward") if what else (module.plan, module.plan.name)
     asked = sizes(plan.sizes, width)
     return launches(module.source, entry, given(plan, asked), {**asked, "wanted": -1}, target)  # every gradient is asked for
 
 
-def step(module: Any, width: int, target: Target) -> list[Launch]:
-    """One new position after as many as the size says, the pass over them shared by 8 programs."""
+def step(module: Any, width: int, target: Target, page: int) -> list[Launch]:
+    """One new position after as many as the size says, the pass over them shared by 8 programs; in pages, or in a row."""
     plan = module.plan
     asked = sizes(plan.sizes, width)
     before = given(plan, {**asked, plan.past: 0})
     new = given(plan, {**asked, plan.past: asked[plan.new], plan.new: 1})
-    return launches(module.source, "step", new, asked, target, parts=8, first=before)
+    return launches(module.source, "step", new, asked, target, parts=8, first=before, page=page)
 
 
 def given(plan: Any, asked: Mapping[str, int]) -> dict[str, torch.Tensor]:
@@ -63,25 +63,26 @@ def given(plan: Any, asked: Mapping[str, int]) -> dict[str, torch.Tensor]:
     return {
         tensor.key: torch.empty([int(s.set.extent.at(asked)) for s in tensor.slots], device="meta",
                                 dtype=KINDS.get(plan.buffers[tensor.key].kind, torch.bfloat16))
-        for tensor in plan.inputs if tensor.role != "cache"
-    }  # fmt: skip
+        for tensor in plan.given
+    }
 
 
-def wanted(names: tuple[str, ...], widths: tuple[int, ...], target: Target, what: str) -> dict[str, tuple[str, int, Launch]]:
+def wanted(names: tuple[str, ...], widths: tuple[int, ...], target: Target, what: str,
+           page: int) -> dict[str, tuple[str, int, Launch]]:
     """The kernels of the specs, each text and tile once, under the first spec and width that have it; those that have no
     gradient are left out of gradients, as are those of which a tile would hold too much, and of steps those that do not grow."""
     out: dict[str, tuple[str, int, Launch]] = {}
     for name in names:
         for width in widths:
             try:
-                found = starts(name, width, target, what)
+                found = starts(name, width, target, what, page)
             except (einc.EincError, ValueError, AttributeError) as error:
                 if not what:
                     raise
                 click.echo(f"{name}: {str(error).strip().splitlines()[0]}", err=True)
                 continue
             for launch in found:
-                out.setdefault(launch.key, (f"{name}/{what}{'/' * bool(what)}{launch.kernel}", width, launch))
+                out.setdefault(launch.key, (f"{name}/{what}{page or ''}{'/' * bool(what)}{launch.kernel}", width, launch))
     return out
 
 
@@ -98,9 +99,9 @@ def figures(launch: Launch, target: Target, found: Binary | Exception) -> dict[s
 
 
 def measured(names: tuple[str, ...], widths: tuple[int, ...], target: Target, workers: int,
-             what: str = "") -> Iterator[tuple[int, Row]]:
+             what: str = "", page: int = 0) -> Iterator[tuple[int, Row]]:
     """A row for each kernel, as soon as it is there; with each, how many there will be."""
-    found = wanted(names, widths, target, what)
+    found = wanted(names, widths, target, what, page)
     done = built([launch for *_, launch in found.values()], target, workers)
     for (case, width, _), (launch, made) in zip(found.values(), done, strict=True):
         row = {"case": case, "sizes": {"d": width}, "dtype": "bfloat16", "rival": target.name, "triton": triton.__version__}
@@ -142,13 +143,14 @@ def cold(name: str, width: int, target: Target) -> tuple[int, float]:
 @click.option("--cold", "timed", is_flag=True, help="Instead, the seconds from each spec to machine code, nothing kept.")
 @click.option("--grad", "what", flag_value="grad", help="The kernels of gradients.")
 @click.option("--serve", "what", flag_value="serve", help="Those of one new position over a cache of the others.")
+@click.option("--page", type=click.IntRange(min=0), default=0, help="With --serve: the cache is in pages of so many positions.")
 @click.option("--spec", "names", multiple=True, type=click.Choice(list(SPECS)), help="Which specs; all without it.")
 @click.option("--target", "targets", multiple=True, type=click.Choice(list(TARGETS)), help="Which targets; all without it.")
 @click.option("--width", "widths", multiple=True, type=click.IntRange(min=1), default=(64, 128), show_default=True,
               help="Widths of heads.")
 @click.option("--workers", type=click.IntRange(min=1), default=os.cpu_count() or 1, help="Kernels that are compiled at a time.")
 @OUT
-def main(*, timed: bool, what: str | None, names: tuple[str, ...], targets: tuple[str, ...], widths: tuple[int, ...],
+def main(*, timed: bool, what: str | None, page: int, names: tuple[str, ...], targets: tuple[str, ...], widths: tuple[int, ...],
          workers: int, out: Path) -> None:
     """Compile the kernels of the specs in bfloat16 and print what they need: registers of a thread, spilled ones, bytes of
     shared memory, and instructions that tell how products and copies are done. Bold lines have spills or cannot be started.
@@ -166,7 +168,7 @@ def main(*, timed: bool, what: str | None, names: tuple[str, ...], targets: tupl
     for target in targets or tuple(TARGETS):
         with progress(console, None) as (tell, _):
             found = []
-            for count, row in measured(names or tuple(SPECS), widths, TARGETS[target], workers, what or ""):
+            for count, row in measured(names or tuple(SPECS), widths, TARGETS[target], workers, what or "", page):
                 found.append(here.row("offline", **row))
                 tell(f"{target}: {len(found)} of {count} kernels")
         write(out / "offline.jsonl", found)

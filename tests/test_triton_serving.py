@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from inspect import unwrap
 from types import SimpleNamespace
@@ -125,3 +126,44 @@ def test_how_many_share_a_pass_depends_on_its_length(processors: int, monkeypatc
         assert parts == 1 or programs < 8 * processors
         if tiles == 5000 and programs < processors:
             assert programs * parts >= 0.8 * processors or parts == 64
+
+
+# pages
+
+
+PAGED = "gqa mla_rope sliding_window llama_lm"  # at once; the others with `--whole`
+
+
+def scattered(made: Compiled, page: int, length: int) -> Compiled:
+    """The same with its past in pages, here and there in a pool whose memory is no number to begin with."""
+    names = space(made.function)
+    entries = -(-length // page)
+    pool = names["Pool"](2 * entries + 1, page)
+    usual = pool.store
+
+    def store(name: str, *rest: Any) -> Any:
+        new = name not in pool.stores
+        kept = usual(name, *rest)
+        if new:
+            kept.memory.fill_(float("nan") if kept.memory.is_floating_point() else 2**30)
+        return kept
+
+    pool.store = store
+    table = [*np.random.default_rng(page).permutation(2 * entries + 1)[:entries].tolist(), 2147480000, -7]
+    cache = names["Cache"](4, pool, table)
+    return replace(made, prefill=lambda *, chunk, **given: (made.function(cache, **given), cache))
+
+
+@pytest.mark.parametrize("page", [1, 3, 16])
+@pytest.mark.parametrize("case", STEPPING, ids=lambda c: c.name)
+def test_kernels_read_what_lies_in_pages(case: Case, page: int, pytestconfig: pytest.Config) -> None:
+    """In a pool without a number elsewhere they give the same bits as in a row."""
+    if (case.name not in PAGED.split() or page != 3) and not pytestconfig.getoption("--whole"):
+        pytest.skip("slow: `--whole` has it")
+    sizes, cuts = {**case.sizes, "T": 8}, [5, 1, 2]
+    made = served(case, SMALL)
+    assert case.name not in PAGED.split() or "_moved(" in made.source
+    inputs = arrays(made.program, sizes, case.ranges, 1)
+    want = stepwise(made, inputs, sizes, cuts)
+    for name, x in stepwise(scattered(made, page, 8), inputs, sizes, cuts).items():
+        np.testing.assert_array_equal(x, want[name])

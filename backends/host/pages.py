@@ -109,7 +109,7 @@ class _Table:
     """The pages of one cache; `runs` are the entries that do not follow the one before, `given` those that its user named."""
 
     def __init__(self, pool: Pool, given, length: int) -> None:
-        self.pool, self.pages, self.runs = pool, [], []
+        self.pool, self.pages, self.runs, self.told = pool, [], [], None
         self.given = [] if given is None else given.tolist() if hasattr(given, "tolist") else list(given)
         count = -(-length // pool.page)
         if count > len(self.given):
@@ -131,9 +131,15 @@ class _Table:
 
     def lay(self, first: int, pages: list[int]) -> None:
         """Other pages from an entry on."""
-        self.pages[first:] = pages
+        self.pages[first:], self.told = pages, None
         del self.runs[bisect_left(self.runs, first) :]
         self.runs += [n for n in range(first, len(self.pages)) if n == 0 or self.pages[n] != self.pages[n - 1] + 1]
+
+    def numbers(self, device: torch.device) -> torch.Tensor:
+        """The pages as kernels read them."""
+        if self.told is None:
+            self.told = torch.tensor(self.pages, dtype=torch.int32, device=device)
+        return self.told
 
     def drop(self, count: int) -> int:
         """Gives pages in front back; how many positions these are."""

@@ -34,6 +34,8 @@ class Arguments:
     whole: dict[str, str] = field(default_factory=dict)  # parameter of a whole number -> what the host computes
     blocks: dict[str, str] = field(default_factory=dict)  # dimension -> parameter
     prepared: dict[str, str] = field(default_factory=dict)  # parameter of a running list -> what the host computes
+    laid: Mapping[str, int] = field(default_factory=dict)  # buffer of which positions may lie in pages -> the slot of these
+    paging: tuple[str, str] = ("", "")  # parameters: the pages, in the order of positions, and how many lie in one
 
     def __post_init__(self) -> None:
         self.lets: Mapping[str, Let] = {let.name: let for let in self.kernel.lets}
@@ -68,6 +70,12 @@ class Arguments:
             self._strides(key, self.pointers[key], self.module.buffers[of].axes)
             self.prepared[self.pointers[key]] = text
         return self.pointers[key]
+
+    def pages(self) -> tuple[str, str]:
+        """The parameters by which the kernel finds positions in pages."""
+        if not self.paging[0]:
+            self.paging = self.names.fresh("pages"), self.names.fresh("PAGE")
+        return self.paging
 
     # sizes and numbers
 

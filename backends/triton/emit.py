@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 from einc.backends.host.contractions import speaks_wide
 from einc.backends.host.gradient import write_gradient
+from einc.backends.host.laid import ends
 from einc.backends.host.loops import Page
 from einc.backends.host.module import write
 from einc.backends.triton.helpers import HELPERS
 from einc.backends.triton.launch import launch
+from einc.backends.triton.layout import follows
 from einc.plan import Call, Chain, Gradient, Kernel, Module, Runs, Shell, leaves
 
 
@@ -41,8 +43,8 @@ class _Triton:
         self.lines += launch(kernel, page)
 
     def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
-        """A kernel has pointers to all rows."""
-        return False
+        """Where every load of it follows the passed axis there, and nothing of it is read to find the ends of tiles."""
+        return buffer not in ends(tuple(a.bound for a in kernel.axes)) and follows(kernel, buffer, axis)
 
     def definitions(self) -> list[str]:
         """The functions of all kernels."""

@@ -14,6 +14,15 @@ def _read(pointers, near, inside, NEAR: tl.constexpr, INSIDE: tl.constexpr):
     else:
         return tl.load(pointers)
 ''',
+    "_moved": '''
+@triton.jit
+def _moved(pages, at, inside, PAGE: tl.constexpr, OFFSET: tl.constexpr):
+    """How far positions lie from where they would in a row, if they lie in pages."""
+    if PAGE:
+        return (tl.load(pages + at // PAGE, mask=inside, other=0).to(OFFSET) - at // PAGE) * PAGE
+    else:
+        return tl.zeros_like(at).to(OFFSET)
+''',
     "_deep": '''
 @triton.jit
 def _deep(a, a_step, a_in, b, b_step, b_in, depth, BLOCK: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr):
@@ -159,6 +168,14 @@ def _counts(rising, step, n, key, inside):
         below = tl.load(rising + at * step, mask=low < high, other=key) < key
         low, high = tl.where(below, at + 1, low), tl.where(below, high, at)
     return low
+''',
+    "_pages": '''
+def _pages(*laid):
+    """The memory of rows that a kernel passes over; and, if all lie in pages, which these are, and how many rows are in one."""
+    if all(isinstance(rows, _Paged) for rows in laid):
+        table = laid[0].table
+        return *(rows.rows for rows in laid), table.numbers(laid[0].rows.device), table.pool.page
+    return *(rows.whole() for rows in laid), None, 0
 ''',
     "_padded": '''
 def _padded(n, least=1, most=2**30):

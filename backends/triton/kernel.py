@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from einc.backends.host.code import Code
@@ -37,17 +38,19 @@ class Written:
     joined: Written | None = None  # the kernel that joins what several programs left
 
 
-def write_kernel(module: Module, kernel: Kernel) -> Written:
-    """The kernel; where its pass can be shared, also the one that joins the parts."""
-    made = _written(module, kernel, shared(kernel), join=False)
+def write_kernel(module: Module, kernel: Kernel, laid: Mapping[str, int]) -> Written:
+    """The kernel; where its pass can be shared, also the one that joins the parts. `laid` are buffers that may lie in pages,
+    with the slot of their positions.
+    """
+    made = _written(module, kernel, shared(kernel), False, laid)
     if shared(kernel):
-        made.joined = _written(module, kernel, True, join=True)
+        made.joined = _written(module, kernel, True, True, laid)
     return made
 
 
-def _written(module: Module, kernel: Kernel, parts: bool, join: bool) -> Written:
+def _written(module: Module, kernel: Kernel, parts: bool, join: bool, laid: Mapping[str, int]) -> Written:
     made = layout(kernel)
-    given = Arguments(module, kernel)
+    given = Arguments(module, kernel, laid=laid)
     body = Writer(depth=1)
     scribe = Tallier(module, kernel, made, given, set(), body)
     order = stages(kernel, made)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, replace
 from textwrap import wrap
 
 from einc.backends.host.contractions import element
 from einc.backends.host.loops import Page
+from einc.backends.host.naming import renamed
 from einc.backends.triton.arguments import Arguments
 from einc.backends.triton.folds import Folder
 from einc.backends.triton.kernel import Written, write_kernel
@@ -14,7 +16,7 @@ from einc.backends.triton.loads import extent_text
 from einc.backends.triton.room import room
 from einc.backends.triton.room import text as polynomial
 from einc.backends.writer import Writer, folded, identifier, sized
-from einc.plan import Kernel, Store
+from einc.plan import Kernel, Store, takes
 
 _COLUMNS, _DEPTH = 256, 256  # the longest columns, and the longest depth of a product, that a tile holds whole
 _STEP = 64  # of a depth that it does not
@@ -25,13 +27,16 @@ _STARTS = {"prod": "1", "max": "float('-inf')", "min": "float('inf')"}
 
 def launch(kernel: Kernel, page: Page) -> list[str]:
     """Writes the statements that run the kernel on the page; the lines that define it."""
-    made = write_kernel(page.module, kernel)
+    kernel, paging = _laid(kernel, page)
+    made = write_kernel(page.module, kernel, paging.slots)
     page.helpers |= {"_ready"} | made.helpers | (made.joined.helpers if made.joined is not None else set())
     constants = {"DTYPE": "_tl_type", "WIDE": "_tl_type", "OFFSET": "_offset", "PRECISION": "_precision"}
     page.helpers |= {helper for constant, helper in constants.items() if _uses(made, constant)}
     body, name = page.body, page.names.fresh(f"_{identifier(kernel.name)}_kernel")
     for text in kernel.texts[-1:]:
         body(f"# {text}")
+    if paging.line:
+        body(paging.line)
     for store in kernel.stores:
         if not store.merge:
             body(f"{identifier(store.buffer)} = torch.empty({_memory(store, page)}")
@@ -52,9 +57,9 @@ def launch(kernel: Kernel, page: Page) -> list[str]:
         body.open(f"if {programs}:")
     lines = _definition(name, kernel.texts, made)
     if made.joined is None:
-        _start(name, programs, _values(made, blocks), page)
+        _start(name, programs, _values(made, blocks, paging), page)
     else:
-        lines += _shared(kernel, made, blocks, name, programs, page)
+        lines += _shared(kernel, made, blocks, paging, name, programs, page)
     if programs != "1":
         body.close()
     for store in kernel.merged:
@@ -62,6 +67,32 @@ def launch(kernel: Kernel, page: Page) -> list[str]:
         kept = element(page.module.buffers[store.buffer]) != "dtype"
         body(f"{identifier(store.buffer)} = {_shares(made, store)}.{fold}(0){'' if kept else '.to(dtype)'}")
     return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """The slots of positions in buffers that may lie in pages; the host's names for the pages, and for the rows of one."""
+
+    slots: dict[str, int]
+    pages: str = ""
+    page: str = ""
+    line: str = ""  # what gives these names their values
+
+
+def _laid(kernel: Kernel, page: Page) -> tuple[Kernel, Paging]:
+    """The kernel with names for the memory of what it takes tile by tile, which are in the module from now on."""
+    mine = sorted(takes(kernel) & page.laid.axes.keys()) if page.laid is not None else []
+    if page.laid is None or not mine:
+        return kernel, Paging({})
+    names = {buffer: page.names.fresh(f"{identifier(buffer)}_rows") for buffer in mine}
+    pages, length = page.names.fresh("pages"), page.names.fresh("page")
+    page.helpers.add("_pages")
+    line = f"{', '.join([*names.values(), pages, length])} = _pages({', '.join(map(identifier, mine))})"
+    memory = {name: replace(page.module.buffers[buffer], name=name) for buffer, name in names.items()}
+    page.module = replace(page.module, buffers={**page.module.buffers, **memory})
+    inner = renamed(kernel, names)
+    assert isinstance(inner, Kernel)
+    return inner, Paging({name: page.laid.axes[buffer] for buffer, name in names.items()}, pages, length, line)
 
 
 def _memory(store: Store, page: Page, tiles: str = "", start: str = "") -> str:
@@ -85,7 +116,8 @@ def _start(name: str, programs: str, values: list[str], page: Page) -> None:
     page.body(")")
 
 
-def _shared(kernel: Kernel, made: Written, blocks: dict[str, str], name: str, programs: str, page: Page) -> list[str]:
+def _shared(kernel: Kernel, made: Written, blocks: dict[str, str], paging: Paging, name: str, programs: str,
+            page: Page) -> list[str]:
     """Where tiles are too few for the device, several programs share the pass of each, and a second kernel joins them."""
     assert made.joined is not None
     body, passed = page.body, made.layout.role("passed")
@@ -98,10 +130,10 @@ def _shared(kernel: Kernel, made: Written, blocks: dict[str, str], name: str, pr
     numel = f"{programs} * {parts} * ({_hosted(made.states, blocks)})"
     body.lines += folded(f"{'    ' * body.depth}{states} = torch.empty({numel} if {parts} > 1 else 0, "
                          "dtype=wide, device=device)")
-    _start(name, f"{programs} * {parts}", _values(made, blocks, states, parts), page)
+    _start(name, f"{programs} * {parts}", _values(made, blocks, paging, states, parts), page)
     second = page.names.fresh(f"{name.removesuffix('_kernel')}_join")
     body.open(f"if {parts} > 1:")
-    _start(second, programs, _values(made.joined, blocks, states, parts), page)
+    _start(second, programs, _values(made.joined, blocks, paging, states, parts), page)
     body.close()
     return _definition(second, (f"What the programs of {name} left for one tile, joined.", *kernel.texts[-1:]), made.joined)
 
@@ -113,7 +145,7 @@ def _hosted(text: str, blocks: dict[str, str]) -> str:
     return text
 
 
-def _values(made: Written, blocks: dict[str, str], states: str = "", parts: str = "") -> list[str]:
+def _values(made: Written, blocks: dict[str, str], paging: Paging, states: str = "", parts: str = "") -> list[str]:
     """What the kernel is called with, in the order of its parameters."""
     given = _read(made)
     tensors = list(given.pointers.values())
@@ -127,7 +159,10 @@ def _values(made: Written, blocks: dict[str, str], states: str = "", parts: str 
              "PRECISION": "_precision(device)"}
     types = [f"{constant}={text}" for constant, text in typed.items() if _uses(made, constant)]
     last = [*["SPLIT=True"] * made.split, "num_warps=warps", "num_stages=stages", "enable_fp_fusion=True"]
-    groups = [[*tensors, *[states] * bool(states)], strides, [*sizes, *given.whole.values(), *numbers], constants, types, last]
+    pages = [paging.pages] if given.paging[0] else []
+    constants += [f"{given.paging[1]}={paging.page}"] * len(pages)
+    whole = [*sizes, *given.whole.values(), *numbers]
+    groups = [[*tensors, *pages, *[states] * bool(states)], strides, whole, constants, types, last]
     return [", ".join(group) + "," for group in groups if group]
 
 
@@ -205,8 +240,9 @@ def _definition(name: str, texts: tuple[str, ...], made: Written) -> list[str]:
     tensors = list(given.pointers.values())
     sizes = [*(s for s in given.sizes if s not in given.static), *given.whole]
     numbers = [f'{p}:{_FIXED}"fp64"' for p in given.numbers.values()]
-    groups = [[*tensors, *["states"] * bool(made.states)], list(given.strides.values()), sizes, numbers]
-    constants = [*given.static, *given.blocks.values(), *["PARTS"] * bool(made.states)]
+    pages = [given.paging[0]] if given.paging[0] else []
+    groups = [[*tensors, *pages, *["states"] * bool(made.states)], list(given.strides.values()), sizes, numbers]
+    constants = [*given.static, *given.blocks.values(), *[given.paging[1]] * len(pages), *["PARTS"] * bool(made.states)]
     constants += [*(c for c in ("DTYPE", "WIDE", "OFFSET", "PRECISION") if _uses(made, c)), *["SPLIT"] * made.split]
     groups.append([f"{c}:{_FIXED}tl.constexpr" for c in constants])
     for group in groups:

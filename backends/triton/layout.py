@@ -162,6 +162,15 @@ def _rows(kernel: Kernel, common: list[str], grid: str | None) -> tuple[str, ...
     return (first, *beside)
 
 
+def follows(kernel: Kernel, buffer: str, slot: int) -> bool:
+    """Whether the kernel reads a buffer along the axis that a program passes over, at that slot, and only so."""
+    passed = layout(kernel).role("passed")
+    if passed is None or any(isinstance(let.op, Scan) for let in kernel.lets):
+        return False
+    loads = [let.op for let in kernel.lets if isinstance(let.op, Load) and let.op.buffer == buffer]
+    return bool(loads) and all(load.subs[slot] == Along(passed.axes[0]) for load in loads)
+
+
 def _same(kernel: Kernel, tiled: tuple[str, ...]) -> dict[str, str]:
     """Axes along which the same elements are loaded a second time, where no value has both."""
     loads = [let.op for let in kernel.lets if isinstance(let.op, Load)]

@@ -47,6 +47,7 @@ class Reader:
     mark: tuple[int, int] | None = None  # the line, and its depth, before the loops of a pass
     hoisted: dict[str, str] = field(default_factory=dict)  # text -> its name there
     tile: str = ""  # which tile of the rows the program has
+    moved: str = ""  # how far the positions of the tile lie from where they would in a row
 
     def __post_init__(self) -> None:
         self.lets: Mapping[str, Let] = {let.name: let for let in self.kernel.lets}
@@ -119,7 +120,7 @@ class Reader:
         if tile:
             parts[False, False] = [f"{tile} * {self.arguments.strides[buffer, 0]}"]
         for slot, sub in enumerate(subs, bool(tile)):
-            for step in self.steps(sub):
+            for step in [*self.steps(sub), *self._moved(buffer, slot)]:
                 factors = [step.text + self.marks(step.shape, shape), step.times, self.arguments.strides[buffer, slot]]
                 parts.setdefault((bool(step.shape), step.moves), []).append(" * ".join(f for f in factors if f))
         base = " + ".join([pointer, *parts.get((False, False), [])])
@@ -130,6 +131,10 @@ class Reader:
             offsets, many = (self.hoist(offsets, f"{pointer}_offsets"), False) if offsets else ("", False)
         moving = [*parts.get((False, True), []), *parts.get((True, True), [])]
         return " + ".join([base, *moving, *([f"({offsets})" if many else offsets] if offsets else [])])
+
+    def _moved(self, buffer: str, slot: int) -> list[Step]:
+        passed = self.layout.role("passed")
+        return [Step(self.moved, (passed,), moves=True)] if passed and self.arguments.laid.get(buffer) == slot else []
 
     def hoist(self, text: str, wanted: str) -> str:
         """The text under a name before the loops of the pass."""

@@ -27,6 +27,8 @@ from triton.runtime.jit import JITFunction
 from einc.backends.triton.load import load
 from einc.plan import Module
 
+_PAGES = 2**16  # of a pool
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -70,7 +72,7 @@ class Launch:
         for name, value in zip(self.function.arg_names, self.arguments, strict=False):
             if isinstance(value, torch.Tensor):
                 out.append({"name": name, "type": "pointer", "element": str(value.dtype).removeprefix("torch.")})
-            elif value != 1 or isinstance(value, float):
+            elif value is not None and (value != 1 or isinstance(value, float)):
                 kind = "float64" if isinstance(value, float) else "int32" if -(2**31) <= int(str(value)) < 2**31 else "int64"
                 out.append({"name": name, "type": kind, "value": value})
         return out
@@ -140,9 +142,10 @@ class Binary:
 
 
 def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int], target: Target,
-             parts: int = 1, first: Mapping[str, torch.Tensor] | None = None) -> list[Launch]:
+             parts: int = 1, first: Mapping[str, torch.Tensor] | None = None, page: int = 0) -> list[Launch]:
     """What `entry` starts on the target for inputs of these shapes, strides and types, in order; only their layout is read.
-    `parts` programs share each pass that can be shared. A file that serves has been given the inputs `first` before.
+    `parts` programs share each pass that can be shared. A file that serves has been given the inputs `first` before, and keeps
+    them in pages of so many positions, or in a row.
 
     Of `sizes` it is given those that it asks for; where no input is real, it computes in torch's default type.
     RuntimeError where the process runs Triton's interpreter; ValueError and TypeError of the entry where inputs do not fit.
@@ -162,7 +165,8 @@ def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes:
     asked = inspect.signature(function).parameters.keys() - inputs.keys()
     given = {name: sizes[name] for name in asked if name in sizes}
     with torch.device("meta"):
-        cache = () if first is None else (space["prefill"](**_shapes(first), **given)[1],)
+        pool = {"pool": space["Pool"](_PAGES, page)} if page else {}
+        cache = () if first is None else (space["prefill"](**_shapes(first), **given, **pool)[1],)
         made.clear()
         function(*cache, **_shapes(inputs), **given)
     return made

@@ -177,6 +177,11 @@ class Passer(Merger):
             self._scan_masks(scan, at, mask)
         else:
             self.body(f"{mask} = {at} < {high}")
+        if self.given.laid:
+            scribe.helpers.add("_moved")
+            scribe.moved = self.fresh(f"{dim.name}_moved")
+            pages, page = self.given.pages()
+            self.body(f"{scribe.moved} = _moved({pages}, {at}, {mask}, {page}, OFFSET)")
         kept, loaded = dict(scribe.variables), dict(scribe.loaded)
         if self.kernel.stream is not None:
             for let in one.inner:
