@@ -101,15 +101,18 @@ def test_kernels_that_join_parts_suit_the_device(name: str) -> None:
         suits(launch, binary(launch))
 
 
-@pytest.mark.parametrize(("name", "heads"), [("gqa", 8), ("mla_rope", 8), ("mla_rope", 128), ("sliding_window", 8)])
-def test_a_step_over_a_cache_suits_the_device(name: str, heads: int) -> None:
-    """One position after many: heads fill the rows of a tile, and programs that share the pass are joined."""
+@pytest.mark.parametrize(("name", "heads", "page"), [
+    ("gqa", 8, 0), ("gqa", 8, 16), ("mla_rope", 8, 0), ("mla_rope", 128, 0), ("mla_rope", 8, 16), ("sliding_window", 8, 0),
+])
+def test_a_step_over_a_cache_suits_the_device(name: str, heads: int, page: int) -> None:
+    """One position after many: heads fill the rows of a tile, programs that share the pass are joined, pages are read in place."""
     one, made = case(name), front.generation(typed_of(case(name)), front.choices(backend="triton"))
     sizes = {name: 64 if name in WIDTHS else SIZES[name] for name in one.sizes} | {"H": heads}
     first, new = shapes(one, sizes), shapes(one, {**sizes, "T": 1})
-    found = launches(front.emit(made, "triton"), "step", new, sizes, TARGET, parts=8, first=first)
+    found = launches(front.emit(made, "triton"), "step", new, sizes, TARGET, parts=8, first=first, page=page)
     passes = [launch for launch in found if multiplies(launch)]
     joins = [launch for launch in found if launch.kernel.endswith("_join")]
+    assert all(launch.named["PAGE"] == page for launch in passes)
     assert len(passes) == len(joins) == 1 and passes[0].programs == 8 * joins[0].programs
     for launch in (*passes, *joins):
         suits(launch, binary(launch))

@@ -148,7 +148,7 @@ def _hosted(text: str, blocks: dict[str, str]) -> str:
 def _values(made: Written, blocks: dict[str, str], paging: Paging, states: str = "", parts: str = "") -> list[str]:
     """What the kernel is called with, in the order of its parameters."""
     given = _read(made)
-    tensors = list(given.pointers.values())
+    tensors, pages = list(given.pointers.values()), [paging.pages] if given.paging[0] else []
     strides = [f"*{pointer}.stride()" for key, pointer in given.pointers.items() if (key, 0) in given.strides]
     sizes = [s for s in given.sizes if s not in given.static]
     numbers = [text if text.startswith("float(") else f"float({text})" for text, _ in given.numbers]
@@ -158,8 +158,8 @@ def _values(made: Written, blocks: dict[str, str], paging: Paging, states: str =
     typed = {"DTYPE": "_tl_type(dtype)", "WIDE": "_tl_type(wide)", "OFFSET": f"_offset({', '.join(tensors)})",
              "PRECISION": "_precision(device)"}
     types = [f"{constant}={text}" for constant, text in typed.items() if _uses(made, constant)]
-    last = [*["SPLIT=True"] * made.split, "num_warps=warps", "num_stages=stages", "enable_fp_fusion=True"]
-    pages = [paging.pages] if given.paging[0] else []
+    depth = f"2 * stages - 1 if {paging.page} else stages" if pages else "stages"  # they are read ahead, too
+    last = [*["SPLIT=True"] * made.split, "num_warps=warps", f"num_stages={depth}", "enable_fp_fusion=True"]
     constants += [f"{given.paging[1]}={paging.page}"] * len(pages)
     whole = [*sizes, *given.whole.values(), *numbers]
     groups = [[*tensors, *pages, *[states] * bool(states)], strides, whole, constants, types, last]
