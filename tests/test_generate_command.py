@@ -69,7 +69,7 @@ def once() -> Iterator[None]:
     made, built = dict[str, front.Compiled](), front.built
 
     def cached(program: TypedProgram, *args: Any, **options: Any) -> front.Compiled:
-        key = repr((program.source, args, sorted(options.items())))
+        key = repr((program.source, program.equations, args, sorted(options.items())))
         return made[key] if key in made else made.setdefault(key, built(program, *args, **options))
 
     with pytest.MonkeyPatch.context() as patch:

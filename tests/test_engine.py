@@ -1,0 +1,312 @@
+"""Texts that join and leave between steps: each is what it would be alone, with little room, beginnings shared, others' faults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+from test_generate_command import GROUPS, HEADS, lists, llama, once, room, rows, said, theirs
+from test_oracles import zoo
+
+import einc
+from einc.engine import Engine, Text
+from einc.front import Compiled
+from einc.generate import grown
+from einc.taking import Taking
+from einc.vocabulary import Spoken
+
+__all__ = ["llama", "once", "room", "zoo"]
+VOCABULARY = 12
+SPEC = """index n : batch(B)
+index t, s : time(T)
+index v : vocab(0..V-1)
+index e, f : feature(D)
+input w_{n t} : int
+weight E_v^f, M_f^e, U_e^v
+x_{n t}^f = E_{w_{n t}}^f cos(t)
+K_{n t}^e = x_{n t}^f M_f^e
+mask L_{n t s} : s ≤ t
+L_{n t s} = x_{n t}^f K_{n s f}
+output O_{n t}^v = Σ_s softmax_s(L_{n t s}) K_{n s}^e U_e^v
+"""
+SPECS = {
+    "batch": SPEC,
+    "single": SPEC.replace("index n : batch(B)\n", "").replace("n t", "t").replace("n s", "s"),
+    "near": SPEC.replace("s ≤ t", "s ∈ (t - 5, t]"),
+}
+WAYS = [{}, {"temperature": 1.0}, {"temperature": 0.7, "top_k": 4, "seed": 3}, {"temperature": 1.3, "top_p": 0.8, "seed": 1}]
+POOLS = [None, (40, 1), (10, 4), (3, 16)]  # of which each holds the longest text, and no two of them
+
+
+@cache
+def compiled(name: str) -> tuple[Compiled, dict[str, torch.Tensor]]:
+    random = torch.Generator().manual_seed(0)
+    shapes = {"E": (VOCABULARY, 8), "M": (8, 8), "U": (8, VOCABULARY)}
+    weights = {key: torch.randn(shape, generator=random, dtype=torch.float64) for key, shape in shapes.items()}
+    return einc.compile(SPECS[name], plan="serve"), weights
+
+
+@cache
+def alone(name: str, prompt: tuple[int, ...], count: int, way: int, row: int) -> list[int]:
+    """What a text becomes that has a cache for itself and stands beside none."""
+    made, weights = compiled(name)
+    return [int(n) for n in grown(Spoken(made, weights), torch.tensor(prompt), count, Taking(**WAYS[way]), rows=[row])]
+
+
+@pytest.fixture(autouse=True)
+def quick() -> Iterator[None]:
+    """What is compiled once is compiled before it is needed; small products are slower on several threads."""
+    for name in SPECS:
+        compiled(name)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def engine_of(name: str, pool: tuple[int, int] | None, budget: int = 512) -> Engine:
+    made, weights = compiled(name)
+    return einc.Engine(made, weights, budget=budget, pool=None if pool is None else made.pool(*pool))
+
+
+def through(engine: Engine) -> list[tuple[Text, int]]:
+    """Every token that is made until all texts are over."""
+    out, most = [], 2000
+    while engine.busy and (most := most - 1):
+        out += engine.step()
+    assert most, "it comes to an end"
+    return out
+
+
+# the same texts, whatever stands beside them
+
+BEGINNING = (3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3)
+PROMPTS = st.one_of(
+    st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=20).map(tuple),
+    st.tuples(st.integers(1, 18), st.lists(st.integers(0, 3), max_size=2)).map(lambda x: (*BEGINNING[: x[0]], *x[1])),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(name=st.sampled_from(list(SPECS)), pool=st.sampled_from(POOLS), budget=st.sampled_from([1, 7, 512]), data=st.data())
+def test_texts_that_join_and_leave_are_as_alone(name: str, pool: tuple[int, int] | None, budget: int, data: st.DataObject) -> None:
+    engine, texts = engine_of(name, pool, budget), list[tuple[Text, tuple[Any, ...]]]()
+    made, left = dict[Text, list[int]](), set[Text]()
+    for _ in range(data.draw(st.integers(1, 12))):
+        if data.draw(st.booleans()):
+            prompt, count = data.draw(PROMPTS), data.draw(st.integers(1, 20))
+            way, row = data.draw(st.integers(0, 3)), data.draw(st.integers(0, 2))
+            text = engine.add(prompt, count, **WAYS[way], row=row)
+            texts.append((text, (prompt, count, way, row)))
+        elif texts and data.draw(st.integers(0, 3)) == 0:
+            text = data.draw(st.sampled_from(texts))[0]
+            left |= {text} if not text.over else set()
+            engine.close(text)
+        else:
+            for text, token in engine.step():
+                made.setdefault(text, []).append(token)
+    for text, token in through(engine):
+        made.setdefault(text, []).append(token)
+    for text, how in texts:
+        want = alone(name, *how)
+        assert text.over and text.error is None
+        assert text.made == made.get(text, []) == (want[: len(text.made)] if text in left else want)
+    assert engine.pool is None or engine.pool.free == pool[0], "every page has been given back"
+
+
+@pytest.mark.parametrize("pool", [None, (400, 1), (40, 16)])
+def test_texts_that_begin_alike_are_read_once(pool: tuple[int, int] | None) -> None:
+    """Several that go on from one prompt, and others that have a part of it: what is kept of it is taken over."""
+    prompt = tuple(n % 11 for n in range(50))
+    engine = engine_of("batch", pool, 30)
+    texts = [engine.add(prompt, 8, **WAYS[1], row=row) for row in range(5)]
+    part = engine.add((*prompt[:33], 11, 11), 8)
+    while engine.busy:
+        engine.step()
+        if pool is not None:
+            held = engine.room - engine.pool.free
+            pages = -(-50 // pool[1]) + sum(-(-max(0, len(t.tokens) - 33) // pool[1]) + 1 for t in engine.running)
+            assert held <= pages, "pages are shared"
+    found = 33 if pool and pool[1] == 1 else 30  # the first step reads 30, and 3 more are not worth another's
+    assert engine.read == 50 + 4 + 35 - found and engine.shared == 4 * 49 + found
+    assert [t.made for t in texts] == [alone("batch", prompt, 8, 1, row) for row in range(5)]
+    assert part.made == alone("batch", part.prompt, 8, 0, 0)
+
+
+def test_pieces_of_prompts_stand_beside_tokens_that_are_made() -> None:
+    """A step reads one token of each text that is being made, and fills the budget with those that begin."""
+    engine = engine_of("batch", None, 10)
+    first = engine.add([1, 2], 9)
+    engine.step()
+    second = engine.add(BEGINNING, 3)
+    assert [text for text, _ in engine.step()] == [first] and second.cache.length == 9
+    assert [text for text, _ in engine.step()] == [first, second] and second.cache.length == 18
+    assert (engine.read, engine.grown) == (20, 2)
+    assert first.made == alone("batch", (1, 2), 9, 0, 0)[:3] and second.made == alone("batch", BEGINNING, 3, 0, 0)[:1]
+
+
+def test_the_youngest_is_put_back_once_and_made_again() -> None:
+    engine = engine_of("batch", (6, 4))
+    texts = [engine.add((n, n + 1, n), 20, **WAYS[1]) for n in range(3)]
+    orders = [text for text, _ in through(engine)]
+    assert engine.back == 2 and engine.held == 6
+    assert [t.made for t in texts] == [alone("batch", t.prompt, 20, 1, 0) for t in texts]
+    last = {text: n for n, text in enumerate(orders)}
+    assert sorted(texts, key=last.__getitem__) == texts, "older ones are over first"
+
+
+# what goes wrong
+
+
+def test_a_text_that_alone_has_no_room() -> None:
+    """It is over with an error that says how many pages would do; the others are as alone."""
+    engine = engine_of("batch", (5, 4))
+    short, long, late = engine.add((1, 2), 5), engine.add((2, 1), 40), engine.add((2, 2), 6)
+    through(engine)
+    made = compiled("batch")[0]
+    assert isinstance(long.error, made.named("Exhausted")) and long.over and len(long.made) == 19
+    assert str(long.error) == "21 tokens of one text have no room in 5 pages of 4 positions: 11 pages are enough for it"
+    assert short.made == alone("batch", (1, 2), 5, 0, 0) and late.made == alone("batch", (2, 2), 6, 0, 0)
+    assert engine.pool.free == 5
+    near = engine_of("near", (5, 4))
+    text = near.add((2, 1), 40)
+    through(near)
+    assert text.error is None and text.made == alone("near", (2, 1), 40, 0, 0), "what nothing reads has no pages"
+
+
+def test_the_fault_of_one_text_is_its_own() -> None:
+    engine = engine_of("batch", (20, 4))
+    weights = compiled("batch")[1]
+    spoiled = {**weights, "E": weights["E"].clone()}
+    spoiled["E"][11] = torch.nan
+    engine.model.given = spoiled
+    one, two, wrong, none = (engine.add(ids, 4) for ids in ((1, 2), (2, 1, 3), (1, VOCABULARY), (5, 11)))
+    through(engine)
+    assert isinstance(wrong.error, IndexError) and isinstance(none.error, ValueError)
+    assert "after 2 tokens none is a finite greatest" in str(none.error)
+    assert [one.made, two.made] == [alone("batch", (1, 2), 4, 0, 0), alone("batch", (2, 1, 3), 4, 0, 0)]
+    assert engine.pool.free == 20
+
+
+def test_results_of_whole_texts_are_made_one_after_another() -> None:
+    """A spec that returns something for every two positions takes one text at a time."""
+    made = einc.compile(SPECS["single"] + "output N_{t s} = 1[s ≤ t] x_t^f x_{s f}\n", plan="serve")
+    engine = einc.Engine(made, compiled("single")[1])
+    texts = [engine.add(prompt, 6) for prompt in ((1, 2), (2, 1, 3), (4,))]
+    through(engine)
+    assert [t.made for t in texts] == [alone("single", t.prompt, 6, 0, 0) for t in texts]
+
+
+@pytest.mark.parametrize(("args", "options", "said"), [
+    (([], 3), {}, "at least one token"),
+    (([1], 0), {}, "count = 0"),
+    (([1], 3), {"top_k": 2}, "give a temperature"),
+])
+def test_what_does_not_fit_is_refused(args: Any, options: Any, said: str) -> None:
+    engine = engine_of("batch", None)
+    with pytest.raises(ValueError, match=said):
+        engine.add(*args, **options)
+    assert not engine.busy
+
+
+def test_what_no_engine_takes() -> None:
+    made, weights = compiled("batch")
+    with pytest.raises(TypeError, match="plan=\"serve\""):
+        einc.Engine(einc.compile(SPEC), weights)
+    with pytest.raises(TypeError, match="keeps nothing"):
+        einc.compile(SPEC).pool(4)
+    with pytest.raises(ValueError, match="budget = 0"):
+        einc.Engine(made, weights, budget=0)
+    engine = einc.Engine(made, {})
+    text = engine.add([1], 1)
+    assert engine.step() == [] and isinstance(text.error, TypeError)
+
+
+# the functions
+
+
+def test_a_list_of_texts() -> None:
+    """With and without a cache, as they end; and as they are made."""
+    made, weights = compiled("batch")
+    ids = [torch.tensor(p) for p in ((1, 2, 3), (5,), BEGINNING)]
+    for way, options in enumerate(WAYS):
+        want = [alone("batch", tuple(x.tolist()), 9, way, row) for row, x in enumerate(ids)]
+        for model in (made, einc.compile(SPEC)):
+            got = einc.generate(model, ids, 9, given=weights, **options)
+            assert [x.tolist() for x in got] == [[*x.tolist(), *new] for x, new in zip(ids, want, strict=True)]
+            stop = want[0][3]
+            ended = einc.generate(model, ids, 9, given=weights, stop=stop, **options)
+            assert [len(x) for x in ended] == [
+                len(x) + (new.index(stop) + 1 if stop in new else 9) for x, new in zip(ids, want, strict=True)]
+            pairs = [(n, int(token)) for n, token in einc.stream(model, ids, 9, given=weights, **options)]
+            assert [[token for n, token in pairs if n == row] for row in range(3)] == want
+    assert [x.tolist() for x in einc.generate(made, ids, 0, given=weights)] == [x.tolist() for x in ids]
+    assert einc.generate(made, [], 3, given=weights) == []
+    with pytest.raises(IndexError, match="99"):
+        einc.generate(made, [ids[0], torch.tensor([99])], 3, given=weights)
+    for wrong in ([ids[0], ids[0][None]], [ids[0], []], [torch.zeros(2)]):
+        with pytest.raises(ValueError, match="whole numbers"):
+            einc.generate(made, wrong, 3, given=weights)
+
+
+@pytest.mark.parametrize("options", [[], ["--pages", "12", "--page", "3"], ["--budget", "3"]])
+def test_the_tokens_of_transformers_at_any_lengths(llama: Any, tmp_path: Path, options: list[str]) -> None:
+    llama.save_pretrained(tmp_path)
+    texts = [[5, 9, 2, 7, 7, 1], [1, 2], [8], [5, 9, 2, 7, 7, 1, 3, 3]]
+    want = [theirs(llama, text, 9) for text in texts]
+    told = ["--sizes", f"H={HEADS},G={GROUPS}", "--count", "9", *options, *lists(texts)]
+    assert rows(said(tmp_path, *told, spec="llama_lm", weights="model.safetensors")) == want
+    made = einc.compile("llama_lm", plan="serve")
+    weights = einc.load_weights(made, load_file(tmp_path / "model.safetensors"), H=HEADS, G=GROUPS)
+    got = einc.generate(made, [torch.tensor(text) for text in texts], 9, given=weights)
+    assert [x.tolist() for x in got] == [text + new for text, new in zip(texts, want, strict=True)]
+
+
+# the command
+
+
+def test_samples_share_what_is_kept_of_their_prompt(room: Path) -> None:
+    """Each is as it would be among prompts that are given several times; the report says what they shared."""
+    text = [n % 7 + 1 for n in range(40)]
+    several = rows(said(room, *lists([text] * 4), "--count", "5", "--temperature", "1"))
+    for options in ([], ["--pages", "30", "--page", "4"], ["--pages", "11", "--page", "4"]):
+        result = said(room, *lists([text]), "--samples", "4", "--count", "5", "--temperature", "1", *options)
+        assert rows(result) == several
+        assert ("shared   117 tokens" in result.stderr) == ("11" not in options)
+        assert ("pool     " in result.stderr) == bool(options)
+    result = said(room, "--prompt", "ab", "--prompt", "c", "--samples", "2", "--temperature", "9", "--count", "3")
+    assert result.stdout.splitlines()[0].startswith("[1.1] ") and "\n[2.2] " in result.stdout
+    assert said(room, "--prompt", "ab", "--samples", "2", "--temperature", "9", "--count", "3").stdout.startswith("[1] ")
+
+
+@pytest.mark.parametrize(("args", "error"), [
+    ("--ids 1 --page 4", "--page is of a pool"),
+    ("--ids 1,2,3 --pages 2 --page 4 --count 7", "a text may come to 9 positions, and 2 pages of 4 have 8"),
+    ("--ids 1,2,3 --pages 2 --page 4 --count 7", "give --pages 3 or more"),
+    ("--ids 1 --samples 2", "--samples makes several texts of each prompt"),
+])
+def test_options_that_do_not_fit_are_refused(room: Path, args: str, error: str) -> None:
+    assert error in said(room, *args.split(), status=1).stderr
+
+
+@pytest.mark.parametrize("args", ["--pages 0", "--pages 3 --page 0", "--pages 3 --page 257", "--samples 0", "--budget 0"])
+def test_numbers_of_none_are_refused(room: Path, args: str) -> None:
+    assert f"'{args.split()[-2]}'" in said(room, "--ids", "1", *args.split(), status=2).stderr
+
+
+def test_pages_of_what_is_near(room: Path, tmp_path: Path) -> None:
+    """Where the past is dropped a pool smaller than a text will do; one that will not is told."""
+    (tmp_path / "near.ein").write_text((room / "small.ein").read_text("utf-8").replace("s ≤ t", "s ∈ (t - 6, t]"), "utf-8")
+    weights, told = str(room / "small.safetensors"), ["--ids", "1,2", "--count", "30"]
+    want = rows(said(tmp_path, *told, spec="near.ein", weights=weights))
+    assert rows(said(tmp_path, *told, "--pages", "4", "--page", "3", spec="near.ein", weights=weights)) == want
+    result = said(tmp_path, *told, "--pages", "1", "--page", "3", spec="near.ein", weights=weights, status=1)
+    assert "have no room in 1 pages of 3 positions: 11 pages are enough for it" in result.stderr
+    assert result.stderr.count("error") == 1 and "Traceback" not in result.stderr
