@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import index
 from typing import Any
 
 from einc.taking import Stop, Taking, endings
@@ -24,7 +25,7 @@ _REFUSED = (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError)
 class Text:
     """One text of an engine: what it begins with and what was made, `over` when nothing more comes, `error` if it failed."""
 
-    prompt: tuple[int, ...]
+    prompt: tuple[int, ...] = field(repr=False)
     count: int
     taking: Taking
     stop: frozenset[int]
@@ -91,7 +92,10 @@ class Engine:
 
         `row` is the number that it is drawn by: the text is that of this row of `einc.generate` with the same seed.
         """
-        tokens = [int(n) for n in (ids.tolist() if hasattr(ids, "tolist") else ids)]
+        try:
+            tokens = list(map(index, ids.tolist() if hasattr(ids, "tolist") else ids))
+        except TypeError:
+            raise ValueError("ids are the tokens of one text, whole numbers (T,)") from None
         if not tokens:
             raise ValueError("a text begins with at least one token")
         if count < 1:
@@ -203,9 +207,9 @@ class Engine:
     def _put_back(self, text: Text, exhausted: type[Exception]) -> None:
         """A text waits again, and what is kept of it is free; one that had the pool for itself is too long for it."""
         if self.running == [text]:
-            pages = self._pages(text.most)
-            self._fail(text, exhausted(f"{len(text.tokens)} tokens of one text have no room in {self.room} pages of "
-                                       f"{self.pool.page} positions: {pages} pages are enough for it"))
+            pages = f"{self.room} page{'s' * (self.room > 1)} of {self.pool.page} position{'s' * (self.pool.page > 1)}"
+            self._fail(text, exhausted(f"{len(text.tokens)} tokens of one text have no room in {pages}: "
+                                       f"{self._pages(text.most)} are enough for it"))
             return
         self._forget(text)
         text.back = True
@@ -241,11 +245,11 @@ class Engine:
         """The next token of each text; those that are taken in one way are taken at once."""
         ways = dict[Taking, list[int]]()
         for n, text in enumerate(texts):
-            ways.setdefault(text.taking, []).append(n)
-        for taking, places in ways.items():
+            ways.setdefault(text.taking.way, []).append(n)
+        for way, places in ways.items():
             mine, rows = [texts[n] for n in places], last[places]
             finite = rows.amax(-1).isfinite().tolist()
-            tokens = taking(rows, [text.row for text in mine], [len(text.tokens) for text in mine]).tolist()
+            tokens = way.taken(rows, [text.taking.draw(text.row, len(text.tokens)) for text in mine]).tolist()
             for text, fine, token in zip(mine, finite, tokens, strict=True):
                 if fine:
                     yield text, token

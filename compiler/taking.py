@@ -7,7 +7,7 @@ whatever stands beside it, and is the same on every device.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from einc.mixing import chance, hashed
@@ -44,10 +44,20 @@ class Taking:
 
     def __call__(self, last: Array, rows: Sequence[int], positions: Sequence[int]) -> Array:
         """The token of each row, from its logits (B, V); a row is drawn by its number and the position the token comes to."""
-        if self.temperature == 0:
-            return last.argmax(-1)
-        draws = [chance(hashed(self.seed, row), position) for row, position in zip(rows, positions, strict=True)]
-        return _drawn(last.double() / self.temperature, self.top_k, self.top_p, draws)
+        return self.taken(last, [self.draw(row, position) for row, position in zip(rows, positions, strict=True)])
+
+    def draw(self, row: int, position: int) -> float:
+        """A number in [0, 1) for one token; where nothing is drawn it is 0."""
+        return chance(hashed(self.seed, row), position) if self.temperature else 0.0
+
+    def taken(self, last: Array, draws: Sequence[float]) -> Array:
+        """The token of each row by what was drawn for it."""
+        return _drawn(last.double() / self.temperature, self.top_k, self.top_p, draws) if self.temperature else last.argmax(-1)
+
+    @property
+    def way(self) -> Taking:
+        """The same, whatever the seed."""
+        return replace(self, seed=0)
 
 
 def _drawn(scores: Array, top_k: int | None, top_p: float | None, draws: Sequence[float]) -> Array:

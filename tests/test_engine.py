@@ -172,7 +172,7 @@ def test_a_text_that_alone_has_no_room() -> None:
     through(engine)
     made = compiled("batch")[0]
     assert isinstance(long.error, made.named("Exhausted")) and long.over and len(long.made) == 19
-    assert str(long.error) == "21 tokens of one text have no room in 5 pages of 4 positions: 11 pages are enough for it"
+    assert str(long.error) == "21 tokens of one text have no room in 5 pages of 4 positions: 11 are enough for it"
     assert short.made == alone("batch", (1, 2), 5, 0, 0) and late.made == alone("batch", (2, 2), 6, 0, 0)
     assert engine.pool.free == 5
     near = engine_of("near", (5, 4))
@@ -206,6 +206,9 @@ def test_results_of_whole_texts_are_made_one_after_another() -> None:
 
 @pytest.mark.parametrize(("args", "options", "said"), [
     (([], 3), {}, "at least one token"),
+    ((torch.ones(1, 2, dtype=torch.long), 3), {}, "whole numbers"),
+    ((torch.ones(2), 3), {}, "whole numbers"),
+    ((torch.tensor(1), 3), {}, "whole numbers"),
     (([1], 0), {}, "count = 0"),
     (([1], 3), {"top_k": 2}, "give a temperature"),
 ])
@@ -296,7 +299,8 @@ def test_options_that_do_not_fit_are_refused(room: Path, args: str, error: str) 
     assert error in said(room, *args.split(), status=1).stderr
 
 
-@pytest.mark.parametrize("args", ["--pages 0", "--pages 3 --page 0", "--pages 3 --page 257", "--samples 0", "--budget 0"])
+@pytest.mark.parametrize("args", [
+    "--pages 0", "--pages 99999999999", "--pages 3 --page 0", "--pages 3 --page 257", "--samples 0", "--budget 0"])
 def test_numbers_of_none_are_refused(room: Path, args: str) -> None:
     assert f"'{args.split()[-2]}'" in said(room, "--ids", "1", *args.split(), status=2).stderr
 
@@ -308,5 +312,5 @@ def test_pages_of_what_is_near(room: Path, tmp_path: Path) -> None:
     want = rows(said(tmp_path, *told, spec="near.ein", weights=weights))
     assert rows(said(tmp_path, *told, "--pages", "4", "--page", "3", spec="near.ein", weights=weights)) == want
     result = said(tmp_path, *told, "--pages", "1", "--page", "3", spec="near.ein", weights=weights, status=1)
-    assert "have no room in 1 pages of 3 positions: 11 pages are enough for it" in result.stderr
+    assert "have no room in 1 page of 3 positions: 11 are enough for it" in result.stderr and "--pages 11" in result.stderr
     assert result.stderr.count("error") == 1 and "Traceback" not in result.stderr

@@ -57,7 +57,7 @@ PAGE = 16
               help="How many texts go on from each prompt; they share what is kept of it.")
 @click.option("--budget", default=512, show_default=True, type=click.IntRange(min=1), metavar="N",
               help="Tokens that a step reads at most: one of each text that is being made, and of prompts with what is left.")
-@click.option("--pages", type=click.IntRange(min=1), metavar="N",
+@click.option("--pages", type=click.IntRange(1, 2**24), metavar="N",
               help="Keep the past in a pool of N pages, in which texts wait for room; without it each has a room of its own.")
 @click.option("--page", type=click.IntRange(1, 256), metavar="N", help="Positions in a page of the pool.  [default: 16]")
 @click.option("--keep", default="", metavar="K,V", help="What the cache keeps of each position, instead of what is cheapest.")
@@ -234,11 +234,15 @@ class Pace:
 
 def _step(engine: Engine, pace: Pace) -> list[tuple[Text, int]]:
     """One step and what it took. EincError where a text fails."""
-    begun, read, grown, texts = time.perf_counter(), engine.read, engine.grown, (*engine.running, *engine.waiting)
+    pool, texts = engine.pool, (*engine.running, *engine.waiting)
+    begun, read, grown = time.perf_counter(), engine.read, engine.grown
     made = engine.step()
     pace.add(engine.read - read, engine.grown - grown, time.perf_counter() - begun)
-    for error in (text.error for text in texts if text.error is not None):
-        raise failure(f"the module refused or failed: {error}" * (engine.pool is None) or str(error)) from error
+    for text in texts:
+        if pool is not None and isinstance(text.error, engine.model.made.named("Exhausted")):
+            raise failure(str(text.error), f"give --pages {-(-text.most // pool.page)}", "make fewer tokens: --count")
+        if text.error is not None:
+            raise failure(f"the module refused or failed: {text.error}") from text.error
     return made
 
 
