@@ -131,6 +131,8 @@ class Engine:
 
     def _planned(self) -> list[Row]:
         """How many tokens of each text are read: those that are being made first, then beginnings, older ones before younger."""
+        for text in [text for text in self.running if not text.left]:  # A step was broken off once it had read.
+            self._put_back(text)
         self._join(self.budget - sum(text.left for text in self.running))
         rows, left = [], self.budget
         for text in sorted(self.running, key=lambda text: text.left > 1):
@@ -184,7 +186,9 @@ class Engine:
         return self._pages(mine - count) + sum(map(self._pages, others)) <= int(self.pool.free)
 
     def _fitting(self, rows: list[Row]) -> list[Row]:
-        """The rows for which there are pages: the youngest texts are put back until all that are left have theirs."""
+        """The rows for which there are pages: the youngest texts are put back until all that are left have theirs; one that has
+        the pool for itself is too long for it.
+        """
         if self.pool is None:
             return rows
         reserve, exhausted = (self.model.made.named(name) for name in ("_reserve", "Exhausted"))
@@ -195,7 +199,12 @@ class Engine:
                 return rows
             except exhausted:
                 last = self.running[-1]
-                self._put_back(last, exhausted)
+                if self.running == [last]:
+                    pages = f"{self.room} page{'s' * (self.room > 1)} of {self.pool.page} position{'s' * (self.pool.page > 1)}"
+                    self._fail(last, exhausted(f"{len(last.tokens)} tokens of one text have no room in {pages}: "
+                                               f"{self._pages(last.most)} are enough for it"))
+                else:
+                    self._put_back(last)
                 rows = [row for row in rows if row[0] is not last]
         return rows
 
@@ -204,13 +213,8 @@ class Engine:
             text.cache.free()
         text.cache = None
 
-    def _put_back(self, text: Text, exhausted: type[Exception]) -> None:
-        """A text waits again, and what is kept of it is free; one that had the pool for itself is too long for it."""
-        if self.running == [text]:
-            pages = f"{self.room} page{'s' * (self.room > 1)} of {self.pool.page} position{'s' * (self.pool.page > 1)}"
-            self._fail(text, exhausted(f"{len(text.tokens)} tokens of one text have no room in {pages}: "
-                                       f"{self._pages(text.most)} are enough for it"))
-            return
+    def _put_back(self, text: Text) -> None:
+        """A text waits again, and what is kept of it is free."""
         self._forget(text)
         text.back = True
         self.running.remove(text)

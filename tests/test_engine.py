@@ -195,6 +195,40 @@ def test_the_fault_of_one_text_is_its_own() -> None:
     assert engine.pool.free == 20
 
 
+@pytest.mark.parametrize("pool", [None, (30, 4)])
+def test_a_step_that_is_broken_off_loses_nothing(monkeypatch: pytest.MonkeyPatch, pool: tuple[int, int] | None) -> None:
+    engine = engine_of("batch", pool)
+    texts = [engine.add(prompt, 6, **WAYS[1]) for prompt in ((1, 2), BEGINNING)]
+    for place in (Taking, Spoken):
+        engine.step()
+        with monkeypatch.context() as patch:
+            patch.setattr(place, "taken" if place is Taking else "step", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                engine.step()
+    through(engine)
+    assert [t.made for t in texts] == [alone("batch", t.prompt, 6, 1, 0) for t in texts]
+
+
+def interrupted(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_no_text_reads_a_page_that_is_not_its_own() -> None:
+    """What lies in free pages, and in those of another text, is no number: that text fails, and no other token changes."""
+    engine = engine_of("batch", (30, 4))
+    first, second = engine.add(BEGINNING, 9, **WAYS[1]), engine.add((7, *BEGINNING), 9)
+    third = engine.add((*BEGINNING[:9], 0), 9)
+    for _ in range(4):
+        engine.step()
+    others = [page for page in range(30) if page not in {*first.cache.table.pages, *third.cache.table.pages}]
+    assert {*first.cache.table.pages} & {*third.cache.table.pages} and {*second.cache.table.pages} < {*others}
+    for store in engine.pool.stores.values():
+        store.pages[:, others] = torch.nan
+    through(engine)
+    assert isinstance(second.error, ValueError) and len(second.made) == 4
+    assert first.made == alone("batch", BEGINNING, 9, 1, 0) and third.made == alone("batch", third.prompt, 9, 0, 0)
+
+
 def test_results_of_whole_texts_are_made_one_after_another() -> None:
     """A spec that returns something for every two positions takes one text at a time."""
     made = einc.compile(SPECS["single"] + "output N_{t s} = 1[s ≤ t] x_t^f x_{s f}\n", plan="serve")
