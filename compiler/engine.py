@@ -56,11 +56,10 @@ class Text:
 class Engine:
     """Texts that go on side by side, by a spec compiled with `plan="serve"`; `given` are its weights and sizes.
 
-    A step reads at most `budget` tokens: one of each text that is being made, and pieces of prompts with what is left. With a
-    `pool` (`model.pool(pages, page=16)`) the texts share its pages. One joins when there is room; where pages run out the
-    youngest is put back until others are over, and then made again from its tokens. A text that begins like one that is there
-    takes over what is kept of that. One that fails, or that alone is too long for the pool, is over and has its `error`; the
-    others go on.
+    A step reads one token of each text that is being made, and pieces of prompts, up to `budget` tokens in all. With a `pool`
+    (`model.pool(pages, page=16)`) the texts share its pages. One joins when there is room; where pages run out the youngest is
+    put back until others are over, and then made again from its tokens. A text that begins like one that is there takes over
+    what is kept of that. One that fails, or that alone is too long for the pool, is over and has its `error`; the others go on.
 
         engine = einc.Engine(model, weights, pool=model.pool(4096))
         text = engine.add(ids, 100, temperature=0.8, seed=1)

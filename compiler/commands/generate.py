@@ -56,7 +56,7 @@ PAGE = 16
 @click.option("--samples", default=1, show_default=True, type=click.IntRange(min=1), metavar="N",
               help="How many texts go on from each prompt; they share what is kept of it.")
 @click.option("--budget", default=512, show_default=True, type=click.IntRange(min=1), metavar="N",
-              help="Tokens that a step reads at most: one of each text that is being made, and of prompts with what is left.")
+              help="Tokens that a step reads: one of each text that is being made, and of prompts up to N in all.")
 @click.option("--pages", type=click.IntRange(1, 2**24), metavar="N",
               help="Keep the past in a pool of N pages, in which texts wait for room; without it each has a room of its own.")
 @click.option("--page", type=click.IntRange(1, 256), metavar="N", help="Positions in a page of the pool.  [default: 16]")
