@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from helpers import arrays
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 from test_generate_command import GROUPS, HEADS, lists, llama, once, room, rows, said, theirs
 from test_oracles import zoo
+from test_serving import named
 
 import einc
 from einc.engine import Engine, Text
@@ -119,6 +121,35 @@ def test_texts_that_join_and_leave_are_as_alone(name: str, pool: tuple[int, int]
         assert text.over and text.error is None
         assert text.made == made.get(text, []) == (want[: len(text.made)] if text in left else want)
     assert engine.pool is None or engine.pool.free == pool[0], "every page has been given back"
+
+
+LAYERS = """index t : time(T)
+index v : vocab(0..V-1)
+index f : feature(d_model)
+input w_t : int
+weight E_v^f, U_f^v
+H_t^f = E_{w_t}^f
+for ℓ in 1..N:
+    H_t^f ← H_t^f + "NAME"(X = H_t^f)
+output O_t^v = H_t^f U_f^v
+"""
+
+
+@pytest.mark.parametrize("name", ["mla_rope", "sliding_window"])
+def test_layers_of_another_kind(name: str) -> None:
+    """With a part that all heads share and is kept as it is; and where what is far away is dropped."""
+    made, sizes = einc.compile(LAYERS.replace("NAME", name), plan="serve"), dict(named(name).sizes)
+    data = arrays(made.program, {**sizes, "T": 1, "V": VOCABULARY, "N": 2}, {"w": ("0", "0")})
+    weights = {key: torch.as_tensor(x) for key, x in data.items() if key != "w"}
+    weights |= {size: sizes[size] for size in ("W",) if name == "sliding_window"}
+    prompts = [(5,), BEGINNING, (*BEGINNING[:15], 0, 0), (1, 2, 3, 4, 5)]
+    want = [[int(n) for n in grown(Spoken(made, weights), torch.tensor(p), 9, Taking(1.0))] for p in prompts]
+    for pool in (None, (26, 1), (5, 7)):
+        engine = einc.Engine(made, weights, budget=13, pool=None if pool is None else made.pool(*pool))
+        texts = [engine.add(prompt, 9, temperature=1.0) for prompt in prompts]
+        through(engine)
+        assert [(text.made, text.error) for text in texts] == [(tokens, None) for tokens in want]
+        assert pool is None or engine.pool.free == pool[0]
 
 
 @pytest.mark.parametrize("pool", [None, (400, 1), (40, 16)])
