@@ -14,7 +14,7 @@ class Row:
 
     `shared` is its call where all the operands `shares` have one element for a run of the last batch; with `repeats` such
     elements may be repeated for it. `flat`: it takes all batches as one. `inputs` have the words of the call; `beside` are
-    equations outside the kernel, of what it alone reads.
+    equations outside the kernel, of what it alone reads. `part` gives the same of some positions, and their share.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Row:
     inputs: tuple[tuple[str, str], ...]
     results: tuple[str, ...]
     kinds: Mapping[str, str]
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,28 @@ def test_pages_are_rows(name: str) -> None:
             np.testing.assert_allclose(x, whole[key], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize("name", ["gqa", "sdpa"])
+def test_a_kernel_of_the_library_is_called_for_each_piece(name: str, dtype: torch.dtype, bound: float) -> None:
+    """What torch's kernel gives of each piece, joined, is what it gives of the whole."""
+    made, arrays_, _ = growing(name)
+    given_ = {key: torch.as_tensor(x).to(dtype) for key, x in arrays_.items()}
+    axes = {t.key: n for t in made.program.inputs() for n, s in enumerate(t.slots) if s.set.cls == "time" and t.role == "input"}
+    outputs = []
+    for pool in (None, scattered(made, 14, 3)):
+        here = {key: x.narrow(axes[key], 0, 30) if key in axes else x for key, x in given_.items()}
+        assert made.prefill is not None
+        _, state = made.prefill(**here, pool=pool)
+        if pool is not None:
+            poisoned(state)
+            assert len(state.table.runs) > 4
+        for at in range(30, 40):
+            here = {key: x.narrow(axes[key], at, 1) if key in axes else x for key, x in given_.items()}
+            outputs.append(made(state, **here))
+    for whole, found in zip(outputs[:10], outputs[10:], strict=True):
+        torch.testing.assert_close(found, whole, rtol=bound, atol=bound * float(whole.abs().max()))
+
+
 def test_rounds_have_pages_of_their_own(pytestconfig: pytest.Config) -> None:
     if not pytestconfig.getoption("--whole"):
         pytest.skip("slow: `--whole` has it")

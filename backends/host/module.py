@@ -74,7 +74,7 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
 
 def called(helpers: set[str], dialect: Dialect, told: str) -> list[str]:
     """The helpers that the text of a file calls, in their order."""
-    helpers |= {name for name in ("_over", "_number", "_dense") if f"{name}(" in told}
+    helpers |= {name for name in ("_over", "_number", "_dense", "_parted") if f"{name}(" in told}
     known = {**HELPERS, **serving.HELPERS, **chosen.HELPERS, **segments.HELPERS, **dialect.helpers, **registered.HELPERS}
     return [text for name, text in known.items() if name in helpers]
 
@@ -276,13 +276,26 @@ def _call(step: Call, body: Writer, laid: Mapping[str, int]) -> None:
         operands[key] += f".repeat_interleave({sized(step.batch[at], tight=True)} // {count}, {at})"
     operands = {key: text + into for key, text in operands.items()}
     where = step.where.format(**buffers, **{name: sized(extent, tight=True) for name, extent in step.sizes})
-    pieces = dict.fromkeys(buffer for _, buffer, _ in step.operands if buffer in laid)
-    where = " and ".join([*(f"{buffer}.single" for buffer in pieces), where])
+    pieces = list(dict.fromkeys(buffer for _, buffer, _ in step.operands if buffer in laid))
+    parted = bool(pieces and step.parts)
+    single = [f"{buffer}.single" for buffer in pieces]
+    where = where if parted else " and ".join([*single, where])
     made = ", ".join(buffer for buffer, _ in step.results)
     if len(step.results) == 1:
         body.open(f"if {where}:  # one call of the library computes what follows: {step.name}")
         ((_, order),) = step.results
-        body(f"{made} = {_turned(step.call.format(**operands) + back, order)}")
+        whole = f"{made} = {_turned(step.call.format(**operands) + back, order)}"
+        if parted:
+            tiles = {key: _turned(f"{buffer}.tile(*_at)", order) for key, buffer, order in step.operands if buffer in laid}
+            operands |= {key: f"({text}{into} for _at in _cuts({', '.join(pieces)}))" for key, text in tiles.items()}
+            body.open(f"if {' and '.join(single)}:")
+            body(whole)
+            body.close()
+            body.open("else:  # a call for each piece, and these joined")
+            body(f"{made} = {_turned(step.parts.format(**operands) + back, order)}")
+            body.close()
+        else:
+            body(whole)
     else:
         body(f"# One call of the library computes what follows: {step.name}.")
         body.lines += folded(f"{'    ' * body.depth}if {where}:")

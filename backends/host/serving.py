@@ -116,6 +116,22 @@ def _joined(parts, axis):
         raise ValueError("a result has something for all positions of a text, so a step is of one text: give one cache")
     return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
 ''',
+    "_parted": '''
+def _cuts(*kept):
+    """Pieces of what is kept: those of what does not lie side by side."""
+    laid = next(one for one in kept if not one.single)
+    return laid.tiles(((0, laid.upto),), laid.upto)
+
+
+def _parted(kernel):
+    """What is a mean weighed by exponentials, made piece by piece of what is kept: the kernel tells the logarithm of their sum."""
+
+    def joined(x, *kept):
+        means, sums = map(torch.stack, zip(*(kernel(x, *piece)[:2] for piece in zip(*kept))))
+        return (means * (sums - sums.logsumexp(0)).exp()[..., None]).sum(0).to(x.dtype)
+
+    return joined
+''',
 }
 
 CACHE = '''
