@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bench import batching, cases, footprint, gradients, report, rivals, shares, soak, starting, train
+from bench import batching, cases, footprint, gradients, paged, report, rivals, shares, soak, starting, train
 from bench.case import CannotError
 from bench.record import Row, Run, read, write
 from bench.run import Plan, Tell, run
@@ -306,6 +306,38 @@ def soak_command(operations: int, kills: int, seed: int, out: Path) -> None:
     total = sum(sum(row["drawn"].values()) for row in rows)
     console.print(f"{total} operations: no row differs, no page is lost; after {kills} kills {done} saved operations were there")
     write(out / "soak.jsonl", [*rows, here.row("soak", case="killed", kills=kills, operations=done, seed=seed)])
+
+
+@main.command("paged", context_settings=HELP)
+@click.option("--length", "lengths", type=click.IntRange(min=1), multiple=True, default=(1024, 4096, 16384, 65536),
+              show_default=True, help="Positions in the cache.")
+@click.option("--page", "pages", type=click.IntRange(min=1), multiple=True, default=(16,), show_default=True,
+              help="Positions in a page.")
+@click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Texts that share a table.")
+@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(["float32", "bfloat16"]), default=("float32", "bfloat16"),
+              show_default=True, help="Which types.")
+@click.option("--rounds", type=click.IntRange(min=1), default=20, show_default=True, help="Timed rounds after a warm-up.")
+@THREADS
+@OUT
+def paged_command(*, lengths: tuple[int, ...], pages: tuple[int, ...], batch: int, dtypes: tuple[str, ...], rounds: int,
+                  threads: int | None, out: Path) -> None:
+    """One new position over a cache in pages against rows: 32 heads of 128 that share 8, pages that grew beside others', and
+    pages of which no two neighbours lie side by side."""
+    use_threads(threads)
+    console, here, rows = wide_console(), Run(), list[Row]()
+    every = [paged.Sizes(batch, length, page, getattr(torch, dtype)) for dtype in dtypes for length in lengths for page in pages]
+    with progress(console, len(every)) as (tell, step):
+        for sizes in every:
+            tell(f"{sizes.length} positions")
+            rows += (new := [here.row("paged", **row) for row in paged.figures(sizes, rounds)])
+            write(out / "paged.jsonl", new)
+            step()
+    shown = Table("pages", "", "positions", "runs", "rows", "pages", "pages / rows", box=None, pad_edge=False)
+    for row in rows:
+        shown.add_row(f"{row['case']}, {row['sizes']['page']}", row["dtype"], str(row["sizes"]["S"]), str(row["runs"]),
+                      report.duration(row["rows_seconds"]), report.duration(row["seconds"]), f"{row['ratio']:.2f}")
+    console.print(shown)
+    console.print(f"wrote {out / 'paged.jsonl'}")
 
 
 def _sizes(given: str) -> dict[str, int]:

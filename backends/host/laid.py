@@ -44,9 +44,8 @@ def laid(module: Module, streams: Streams) -> Laid:
         match step:
             case Concat(out, parts, axis) if module.buffers[parts[0]].role == "cache":
                 found[out] = axis
-            case Runs(_, operand, order) if operand in found and order == tuple(range(len(order))):
-                if stored(module, operand, step.out) == operand:
-                    found[step.out] = found[operand]
+            case Runs(_, operand, order) if operand in found and stored(module, operand, step.out) == operand:
+                found[step.out] = order.index(found[operand])
     rounds = [step for step in module.steps if isinstance(step, Repeat)]
     given = {key for _, key in module.outputs}
     given |= {name for step in rounds for _, name, _ in step.given} | {name for step in rounds for _, name, _ in step.states}
@@ -59,13 +58,14 @@ def laid(module: Module, streams: Streams) -> Laid:
     return known
 
 
-def view(module: Module, step: Runs, body: Writer) -> None:
+def view(module: Module, step: Runs, body: Writer, known: Laid | None) -> None:
     """The view where runs are of one length."""
-    onto = sized(step.onto, tight=True)
-    straight = step.order == tuple(range(len(step.order)))
-    turned = "" if straight else f".permute({', '.join(map(str, step.order))})"
+    onto, text = sized(step.onto, tight=True), stored(module, step.operand, step.out)
+    if step.order != tuple(range(len(step.order))):
+        in_tiles = known is not None and step.out in known.axes
+        text = f"_Turned({text}, {step.order})" if in_tiles else f"{text}.permute({', '.join(map(str, step.order))})"
     body.open(f"if {step.count} == {onto}:")
-    body(f"{step.out} = {stored(module, step.operand, step.out)}{turned}")
+    body(f"{step.out} = {text}")
     body.close()
 
 

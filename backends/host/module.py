@@ -74,7 +74,7 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
 
 def called(helpers: set[str], dialect: Dialect, told: str) -> list[str]:
     """The helpers that the text of a file calls, in their order."""
-    helpers |= {name for name in ("_over", "_number", "_dense", "_parted") if f"{name}(" in told}
+    helpers |= {name for name in ("_over", "_number", "_dense", "_parted", "_Turned") if f"{name}(" in told}
     known = {**HELPERS, **serving.HELPERS, **chosen.HELPERS, **segments.HELPERS, **dialect.helpers, **registered.HELPERS}
     return [text for name, text in known.items() if name in helpers]
 
@@ -235,7 +235,7 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
         case Segment():
             segment(step, module, body, page.names, page.helpers)
         case Runs():
-            view(module, step, body)
+            view(module, step, body, page.laid)
             body.open("else:")
             here = replace(page, places={}, wholes=dict(page.wholes))
             _step(step.kernel, here, dialect)

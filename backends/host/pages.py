@@ -148,6 +148,11 @@ class _Table:
             self.lay(0, self.pages[count:])
         return count * self.pool.page
 
+    def ready(self, past: int, count: int) -> bool:
+        """Whether positions to come have pages of one's own."""
+        pages = self.pages[past // self.pool.page : -(-(past + count) // self.pool.page)]
+        return past + count <= len(self.pages) * self.pool.page and all(self.pool.counts[page] == 1 for page in pages)
+
     def ahead(self, past: int, count: int) -> tuple[range, int]:
         """The entries in which positions to come lie, and how many more there must be."""
         upto = -(-(past + count) // self.pool.page) if count else 0
@@ -241,21 +246,21 @@ class _Paged(_Laid):
 
 def _reserve(caches: list[Cache], counts: list[int]) -> None:
     """Room for so many more positions of each cache: for all of them, or for none."""
+    asked = [(cache, cache.length - cache.dropped, count) for cache, count in zip(caches, counts, strict=True)]
+    paged = [(cache, past, count) for cache, past, count in asked if cache.pool is not None and not cache.table.ready(past, count)]
     needed, held = {}, {}
-    for cache, count in zip(caches, counts, strict=True):
-        if cache.pool is not None:
-            more = cache.table.need(cache.length - cache.dropped, count, held.setdefault(cache.pool, {}))
-            needed[cache.pool] = needed.get(cache.pool, 0) + more
+    for cache, past, count in paged:
+        more = cache.table.need(past, count, held.setdefault(cache.pool, {}))
+        needed[cache.pool] = needed.get(cache.pool, 0) + more
     for pool, more in needed.items():
         if more > pool.free:
             told = f"{more} more pages are needed, {pool.free} of {len(pool.counts)} are free"
             raise Exhausted(f"{told}: free a cache, or make a larger pool")
-    for cache, count in zip(caches, counts, strict=True):
-        past = cache.length - cache.dropped
+    for cache, past, count in paged:
+        cache.table.make(past, count)
+        cache.pool.caches[cache.number] = cache
+    for cache, past, count in asked:
         if cache.pool is None:
             for rows in cache.kept.values():
                 rows.room(past, past + count)
-        else:
-            cache.table.make(past, count)
-            cache.pool.caches[cache.number] = cache
 '''

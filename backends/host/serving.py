@@ -116,6 +116,19 @@ def _joined(parts, axis):
         raise ValueError("a result has something for all positions of a text, so a step is of one text: give one cache")
     return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
 ''',
+    "_Turned": '''
+class _Turned:
+    """What is kept, with its axes in another order."""
+
+    def __init__(self, laid, order):
+        self.laid, self.order, self.single, self.upto, self.tiles = laid, order, laid.single, laid.upto, laid.tiles
+
+    def tile(self, first, last):
+        return self.laid.tile(first, last).permute(self.order)
+
+    def whole(self):
+        return self.laid.whole().permute(self.order)
+''',
     "_parted": '''
 def _cuts(*kept):
     """Pieces of what is kept: those of what does not lie side by side."""
@@ -215,7 +228,8 @@ class _Rows:
         past, pool = self.cache.length - self.cache.dropped, self.cache.pool
         upto = past + new.shape[axis]
         if pool is not None:
-            self.cache.reserve(new.shape[axis])
+            if not self.cache.table.ready(past, new.shape[axis]):
+                self.cache.reserve(new.shape[axis])
             laid = _Paged(pool.store(self.name, new, axis, order), self.cache.table, upto)
         else:
             if self.store is None:
@@ -274,7 +288,7 @@ class _Laid:
     single = True
 
     def __init__(self, rows: torch.Tensor, axis: int) -> None:
-        self.rows, self.axis = rows, axis
+        self.rows, self.axis, self.upto = rows, axis, rows.shape[axis]
 
     def write(self, new: torch.Tensor, past: int) -> None:
         """New rows after the past."""
