@@ -786,6 +786,7 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "rope_half": {"T": 7, "d_k": 6},
     "causal": {"T": 7, "d_k": 4},
     "full": {"T": 5, "S": 7, "d_k": 4},
+    "latest": {"T": 3, "P": 4, "d_k": 4},
     "sdpa": {"B": 2, "H": 3, "T": 9, "d_k": 5},
     "decode": {"B": 2, "H": 3, "T": 4, "S": 9, "d_k": 5},
     "mla": {**MODEL, "r": 5},

@@ -20,7 +20,7 @@ from einc.terms import Apply, Position, Size, Term, both, const
 
 OPEN = ("T", "S", "U", "V", "T_sum")
 SQUARE = {"decoder_lm", "llama_lm",
-          "attention", "alibi", "gqa", "llama_attention", "sdpa", "causal", "documents", "prefix_lm", "softcap",
+          "attention", "alibi", "gqa", "llama_attention", "sdpa", "causal", "latest", "documents", "prefix_lm", "softcap",
           "attention_backward", "argmax_payload", "min_plus", "variance", "two_domains", "mla", "shared_logits",
           "blocks_before", "online_softmax", "preblock", "preblock_relu", "preblock_silu", "swiglu_block", "gpt2_block", "requests",
           "requests_packed",

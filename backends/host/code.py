@@ -41,6 +41,7 @@ class Code:
     """An expression, how tightly it binds, whether its memory is its own, and what is known of it where it is a number.
 
     `last` is its last step, where that writes over memory: what it writes over, a function of torch, the other operand.
+    `raw` is the text before it was widened.
     """
 
     text: str
@@ -50,6 +51,7 @@ class Code:
     finite: bool = False
     factor: str = ""  # a number that the text is yet to be multiplied with
     last: tuple[str, str, str] | None = None
+    raw: str = ""
 
     def at(self, level: int) -> str:
         return self.text if self.level >= level else f"({self.text})"

@@ -51,7 +51,8 @@ def contract(module: Module, step: Contract, body: Writer, names: Names) -> None
         else:
             spec = ",".join("".join(letters[a] for a in o) for _, o, _ in chosen) + "->" + "".join(letters[a] for a in out)
             given = [(f"{text}.to(wide)" if wide and not w else text, axes) for text, axes, w in chosen]
-            text = _matrices(given, out) or f'torch.einsum("{spec}", {", ".join(text for text, _ in given)})'
+            plain = f'torch.einsum("{spec}", {", ".join(text for text, _ in given)})'
+            text = _matrices(given, out, plain) or plain
         body(f"{target} = {text}{'.to(dtype)' if wide else ''}")
         operands.append((target, out, False))
 
@@ -76,13 +77,52 @@ def _by_points(chosen: list[Axes], out: Axes) -> bool:
     return len(others) == 1 and within(first, others[0], out)
 
 
-def _matrices(chosen: list[tuple[str, Axes]], out: Axes) -> str:
-    """A product of rows with one matrix, as it lies or turned: torch's einsum forms that in a batch of one, which may be slow."""
+FEW = 64  # rows for which it does not pay to lay the matrices of a batch side by side first
+
+
+def _matrices(chosen: list[tuple[str, Axes]], out: Axes, plain: str) -> str:
+    """Rows times one matrix, as it lies or turned: torch's einsum forms that in a batch of one, which may be slow.
+
+    Of a batch of matrices it makes one first, by a copy: few rows take them as they lie.
+    """
     for (left, mine), (right, theirs) in (chosen, chosen[::-1]) if len(chosen) == 2 else ():
-        over = tuple(a for a in mine if a not in out)
-        if len(theirs) == 2 and len(over) == 1 and mine[-1:] == over and out == (*mine[:-1], *(a for a in theirs if a not in over)):
-            return f"torch.matmul({left}, {right}{'.mT' if theirs[-1:] == over else ''})" if over[0] in theirs else ""
+        over = tuple(a for a in theirs if a not in out)
+        rows, columns = mine[: len(mine) - len(over)], tuple(a for a in theirs if a in out)
+        if not over or mine != (*rows, *over) or out != (*rows, *columns) or not columns:
+            continue
+        left = _flat(left, len(rows), len(over))
+        before = theirs.index(over[0])
+        if theirs[before : before + len(over)] != over:
+            continue
+        right = _flat(right, before, len(over))
+        if before in (0, len(columns)):
+            turned = before == len(columns)
+            matrix = f"{_flat(right, 0 if turned else 1, len(columns))}{'.mT' if turned else ''}"
+            return f"torch.matmul({left}, {matrix}){_split(right, len(columns), turned)}"
+        if before == 1 and len(columns) == 2 and rows:
+            return f"({_one_by_one(left, right, len(rows))} else {plain})"
     return ""
+
+
+def _one_by_one(left: str, right: str, rows: int) -> str:
+    """Few rows times each matrix of a batch, and when they are few."""
+    if rows == 1:
+        return f"torch.matmul({left}, {right}).transpose(0, 1) if {left}.shape[0] <= {FEW}"
+    shape = f"{left}.shape[:{rows}]"
+    flat = _flat(left, 0, rows)
+    return f"torch.matmul({flat}, {right}).transpose(0, 1).unflatten(0, {shape}) if {shape}.numel() <= {FEW}"
+
+
+def _flat(text: str, first: int, count: int) -> str:
+    """So many axes from the first one as one."""
+    return text if count == 1 else f"{text}.flatten({first}, {first + count - 1})"
+
+
+def _split(matrix: str, columns: int, turned: bool) -> str:
+    """The columns of a product as the axes that they were."""
+    if columns == 1:
+        return ""
+    return f".unflatten(-1, {matrix}.shape[{f':{columns}' if turned else '1:'}])"
 
 
 def _points(chosen: list[tuple[str, Axes]], out: Axes, widened: bool) -> str:

@@ -53,6 +53,7 @@ class Reader:
     former: dict[str, str] = field(default_factory=dict)  # let -> what it was when this tile began, where it has grown since
     memory: dict[str, str] = field(default_factory=dict)  # let -> memory that every tile uses again
     converted: dict[tuple[str, str], str] = field(default_factory=dict)  # let, type -> memory for it
+    near: str = ""  # memory in which what is passed over is widened
     columns: str = ""  # how many elements of the streamed axis a step takes
     scales: dict[str, str] = field(default_factory=dict)  # reference -> the factor of this step
     laid: frozenset[str] = frozenset()  # buffers that are objects of the cache, which hands out their tiles
@@ -85,7 +86,7 @@ class Reader:
         """Elements as the kernel computes with them; what was widened before the tiles stays as it is."""
         if not self.widened or load.buffer in self.casts or self.module.buffers[load.buffer].kind != "real":
             return code
-        return Code(f"{code.at(ATOM)}.to(wide)")
+        return Code(f"{code.at(ATOM)}.to(wide)", raw=code.at(ATOM))
 
     def _permuted(self, code: Code, mine: tuple[str, ...], wanted: tuple[str, ...]) -> Code:
         if mine == wanted:

@@ -6,6 +6,17 @@ from einc.backends.torch.loads import Reader
 from einc.backends.writer import Writer, sized
 from einc.plan import Axis, Dot, Kernel, Let, Load
 
+NEAR = 19  # log2 of the elements that stay near the processor while a product reads them
+
+
+def near(kernel: Kernel, stream: Axis, body: Writer, reader: Reader) -> None:
+    """Memory in which parts of what is passed over are widened, where a product reads it."""
+    lets = {let.name: let for let in kernel.lets}
+    operands = [lets[a] for let in kernel.lets if isinstance(let.op, Dot) and let.kind == "real" for a in let.op.args]
+    if any(isinstance(x.op, Load) and stream.name in x.axes for x in operands):
+        reader.near = reader.names.fresh("near")
+        body(f"{reader.near} = torch.empty(2**{NEAR} if dtype != wide else 0, dtype=wide, device=device)")
+
 
 def allot(kernel: Kernel, grid: Axis, stream: Axis, rows: str, columns: str, body: Writer, reader: Reader) -> None:
     """Memory for the largest products, and for the largest factors of those that are made in the narrow type."""

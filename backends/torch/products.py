@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from einc.backends.host.code import ATOM, Code
 from einc.backends.host.pointwise import Axes, aligned, pair, summed, within
@@ -63,14 +63,20 @@ class Multiplier(Reader):
             return None
         if {*left} != {*batch, *rows, *over} or {*right} != {*batch, *columns, *over}:
             return None
+        stream = self.kernel.stream.name if self.kernel.stream is not None and self.near else None
+        passed = stream in columns or (stream in over and let.carry is not None)
+        bare = Code(b.raw) if b.raw and passed else b
         first = self._merged(self._permuted(a, left, (*batch, *rows, *over)), len(batch), len(rows), len(over))
-        second = self._merged(self._permuted(b, right, (*batch, *over, *columns)), len(batch), len(over), len(columns))
+        second = self._merged(self._permuted(bare, right, (*batch, *over, *columns)), len(batch), len(over), len(columns))
         memory = self.memory.get(let.name)
         out = ""
         if memory is not None:
             shape = ", ".join([*(self.extent(x) for x in batch), self._volume(rows), self._volume(columns)])
             out = f", out={memory}[: {self._volume(let.axes)}].view({shape})"
         text = f"torch.matmul({first.text}, {second.text}{out})"
+        if passed:
+            self.helpers |= {"_into", "_columns" if stream in columns else "_shares"}
+            text = f"{'_columns' if stream in columns else '_shares'}({self.near}, {first.text}, {second.text}{out})"
         for axes, at in ((columns, -1), (rows, -1 - len(columns))):
             if len(axes) > 1:
                 text += f".unflatten({at}, ({', '.join(self.extent(x) for x in axes)}))"
@@ -99,7 +105,7 @@ class Multiplier(Reader):
         else:
             code, axes = self.value(name), let.axes
         if loose:
-            return self._into(name, code, "narrow"), axes
+            return replace(self._into(name, code, "narrow"), raw=code.at(ATOM) if isinstance(let.op, Load) else ""), axes
         if out.kind == "real" and let.kind in ("exact", "integer"):
             code = Code(f"{code.at(ATOM)}.to({self.real})")
         elif out.kind == "exact" and let.kind == "integer":

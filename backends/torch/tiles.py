@@ -11,7 +11,7 @@ from einc.backends.host.lets import uses as reads
 from einc.backends.host.pointwise import matrices
 from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.expressions import Scribe
-from einc.backends.torch.memory import allot
+from einc.backends.torch.memory import allot, near
 from einc.backends.torch.resumed import begin, go_on, lasting, left_over, resume
 from einc.backends.torch.stores import along, merged, results, write_store
 from einc.backends.writer import Writer, identifier, sized
@@ -129,6 +129,7 @@ def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scrib
         assert stream is not None
         scribe.columns = scribe.names.fresh("columns")
         body(f"{scribe.columns} = max(128, 2**{_TILE - 1} // max(1, {sized(_row(kernel, stream, ()), tight=True)}))")
+        near(kernel, stream, body, scribe)
         return ""
     rows = scribe.names.fresh("rows")
     extent = sized(grid.set.extent)
@@ -150,6 +151,7 @@ def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scrib
     body(f"{columns} = max({least}, 2**{_TILE - 1} // max(1, {rows} * {outer}))")
     scribe.columns = columns
     allot(kernel, grid, stream, rows, columns, body, scribe)
+    near(kernel, stream, body, scribe)
     return rows
 
 
