@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bench import batching, cases, footprint, gradients, paged, report, rivals, shares, soak, starting, train
+from bench import batching, cases, decode, footprint, gradients, paged, report, rivals, shares, soak, starting, train
 from bench.case import CannotError
 from bench.record import Row, Run, read, write
 from bench.run import Plan, Tell, run
@@ -185,6 +185,37 @@ def gradients_command(*, case_names: tuple[str, ...], rival_names: tuple[str, ..
     console.print(report.table(rows, report.caption(rows)))
     tell_growth(console, rows)
     console.print(f"wrote {out / 'gradients.jsonl'}")
+
+
+@main.command("decode", context_settings=HELP)
+@click.option("--case", "case_names", multiple=True, type=click.Choice(list(decode.CASES)), help="Which cases; all without it.")
+@click.option("--way", "ways", multiple=True, help="Which ways; all of each case without it.")
+@click.option("--length", "lengths", multiple=True, type=click.IntRange(min=2), default=(1024, 4096, 16384, 65536),
+              show_default=True, help="Positions in the cache, the new one among them.")
+@click.option("--batch", "batches", multiple=True, type=click.IntRange(min=1), default=(1, 8), show_default=True, help="Batches.")
+@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(["float32", "bfloat16"]), help="Which types; both without it.")
+@THREADS
+@click.option("--patience", default=10.0, show_default=True, type=click.FloatRange(min=0),
+              help="Seconds to wait, for each case, until other processes leave the machine alone.")
+@ROUNDS
+@OUT
+def decode_command(*, case_names: tuple[str, ...], ways: tuple[str, ...], lengths: tuple[int, ...], batches: tuple[int, ...],
+                   dtypes: tuple[str, ...], threads: int | None, patience: float, rounds: int, out: Path) -> None:
+    """One new position over a cache, against torch's own kernel over a contiguous one, and against what the memory gives.
+
+    Every result is judged by float64 before it is timed. The last column names what a step spends most of its time in.
+    """
+    use_threads(threads)
+    console, here, rows = wide_console(), Run(), list[Row]()
+    plan = decode.Plan([decode.CASES[name] for name in case_names or decode.CASES], ways, lengths, batches,
+                       dtypes or ("float32", "bfloat16"), rounds, patience)
+    with progress(console, len(plan.steps())) as (tell, step):
+        for found in decode.run(plan, tell):
+            rows += (new := [here.row("decode", **one.shown()) for one in found])
+            write(out / "decode.jsonl", new)
+            step()
+    console.print(decode.table(rows))
+    console.print(f"wrote {out / 'decode.jsonl'}")
 
 
 @main.command("batching", context_settings=HELP)

@@ -1,4 +1,4 @@
-"""A few rows over a long past: every length, count of heads and element type is as exact as torch's own kernel, however it is cut."""
+"""A few rows over a long past: exact at every length, count of heads and element type, however it is cut."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 import einc
+from einc.backends.host.contractions import _matrices
 from einc.backends.torch.helpers import HELPERS
 
 GROUPED = """
@@ -114,11 +115,10 @@ def test_parts_are_the_product(shape: tuple[int, int, int, int], turned: bool, k
 @pytest.mark.parametrize("count", [1, 3, 80])
 def test_products_with_weights_of_heads(spec: str, count: int) -> None:
     """Rows times the matrices of all heads, as they lie."""
-    from einc.backends.host.contractions import _matrices
-
     sizes = {"t": count, "n": 2, "h": 4, "d": 5, "f": 6}
-    (left, right), out = spec.split("->")[0].split(","), spec.split("->")[1]
+    read, out = spec.split("->")
+    left, right = read.split(",")
     a, b = (torch.randn([sizes[x] for x in axes], dtype=torch.float64) for axes in (left, right))
-    text = _matrices([("a", tuple(left)), ("b", tuple(right))], tuple(out), 'torch.einsum(spec, a, b)')
+    text = _matrices([("a", tuple(left)), ("b", tuple(right))], tuple(out), "torch.einsum(spec, a, b)")
     assert text
     torch.testing.assert_close(eval(text), torch.einsum(spec, a, b))
