@@ -14,7 +14,7 @@ class Row:
 
     `shared` is its call where all the operands `shares` have one element for a run of the last batch; with `repeats` such
     elements may be repeated for it. `flat`: it takes all batches as one. `inputs` have the words of the call; `beside` are
-    equations outside the kernel, of what it alone reads. `part` gives the same of some positions, and their share.
+    equations outside the kernel, of what it alone reads. `pieces`: what it takes of a past may come in pieces.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Row:
     inputs: tuple[tuple[str, str], ...]
     results: tuple[str, ...]
     kinds: Mapping[str, str]
-    part: str = ""
+    pieces: bool = False
 
 
 @dataclass(frozen=True, slots=True)

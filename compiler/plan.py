@@ -380,8 +380,8 @@ class Call:
     """A call of a library where `where` holds, steps elsewhere: a kernel, before it what it alone reads. Operands are
     (parameter, buffer, order of its axes), results (buffer, the axes of the buffer as those of the result); all have the
     `batch` in front, as one axis if it is `flat`. `sizes` are those that `where` speaks of, `scales` are numbers by which
-    results are to be multiplied. What `repeats` has is (parameter, batch, number of runs): an element for each run. `parts` is
-    the call where what is kept of the past comes in pieces.
+    results are to be multiplied. What `repeats` has is (parameter, batch, number of runs): an element for each run. `pieces`:
+    what is kept of the past may come piece after piece.
     """
 
     steps: tuple[Contract | Kernel, ...]
@@ -395,7 +395,7 @@ class Call:
     scales: tuple[tuple[str, Term], ...] = ()
     repeats: tuple[tuple[str, int, str], ...] = ()
     flat: bool = False
-    parts: str = ""
+    pieces: bool = False
 
     @property
     def kernel(self) -> Kernel:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
 
 import einc
+from einc.backends.host.inputs import HELPERS
 from einc.front import Compiled
 from einc.plan import Call, Each, Gradient, leaves
 
@@ -223,3 +225,28 @@ def test_steps_that_call_give_what_the_kernel_gives(name: str, heads: tuple[int,
         found.append(torch.cat([y, *(each(cache, **part) for part in parts[1:])], 2))
     bound = 1e-5 if dtype == torch.float32 else 2e-2
     torch.testing.assert_close(*found, rtol=bound, atol=bound)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("length", [1, 1023, 2048, 4099, 9001])
+@pytest.mark.parametrize("heads", [(1, 1, 4), (2, 1, 1), (1, 3, 2)])
+def test_parts_of_the_past_are_merged(heads: tuple[int, int, int], length: int, threads: int,
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many parts as there are processors without rows, none of them short, give what all of the past gives."""
+    space: dict[str, Any] = {"torch": torch}
+    for name in ("_dense", "_in_parts"):
+        exec(HELPERS[name], space)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    B, G, rows = heads
+    torch.manual_seed(length)
+    x, room = torch.randn(B, G, rows, 8), torch.randn(2, B, G, length + 3, 8)
+    k, v = room[0, :, :, :length], room[1, :, :, :length]
+    lengths: list[int] = []
+
+    def call(*given: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        lengths.append(given[1].shape[2])
+        logits = given[0] @ given[1].mT
+        return torch.softmax(logits, -1) @ given[2], logits.logsumexp(-1)
+
+    torch.testing.assert_close(space["_in_parts"](call, x, k, v), torch.softmax(x @ k.mT, -1) @ v, rtol=1e-4, atol=1e-5)
+    assert (length not in lengths) == (threads >= 2 * B * G and length >= 2048)

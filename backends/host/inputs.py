@@ -221,6 +221,27 @@ def _dense(x):
     """A tensor whose last axis is without gaps, as a library reads it."""
     return x if x.stride(-1) == 1 else x.contiguous()
 ''',
+    "_in_parts": '''
+def _in_parts(call, x, *past):
+    """What a call makes of rows and a past, with the logarithm of what it divided by: of pieces of the past, or of parts of it
+    where processors are left, and merged."""
+    x = _dense(x)
+    if not isinstance(past[0], torch.Tensor):
+        y, scale = map(torch.stack, zip(*(call(x, *map(_dense, piece))[:2] for piece in zip(*past))))
+        scale = (scale - scale.amax(0)).exp_()[..., None]
+        return ((y * scale).sum(0) / scale.sum(0)).to(x.dtype)
+    past = [_dense(p) for p in past]
+    parts = min(torch.get_num_threads() // max(1, x.shape[0] * x.shape[1]), past[0].shape[2] // 1024)
+    if parts < 2:
+        return call(x, *past)[0]
+    length = past[0].shape[2] // parts
+    rows, rest = x.flatten(0, 1)[:, None], [p[:, :, parts * length :].flatten(0, 1)[:, None] for p in past]
+    cut = [p[:, :, : parts * length].unflatten(2, (parts, length)).flatten(0, 1) for p in past]
+    found = [call(rows.expand(-1, parts, -1, -1), *cut)[:2]] + ([call(rows, *rest)[:2]] if rest[0].shape[2] else [])
+    y, scale = (torch.cat(each, 1) for each in zip(*found))
+    scale = (scale - scale.amax(1, keepdim=True)).exp_()[..., None]
+    return ((y * scale).sum(1) / scale.sum(1)).to(x.dtype).view(*x.shape[:3], -1)
+''',
     "_number": '''
 def _number(function, *numbers):
     """A function of numbers as tensors have it: infinite, or no number, where Python's own would raise."""

@@ -74,7 +74,8 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
 
 def called(helpers: set[str], dialect: Dialect, told: str) -> list[str]:
     """The helpers that the text of a file calls, in their order."""
-    helpers |= {name for name in ("_over", "_number", "_dense", "_parted", "_Turned") if f"{name}(" in told}
+    helpers |= {name for name in ("_over", "_number", "_dense", "_in_parts", "_cuts", "_Turned") if f"{name}(" in told}
+    helpers |= {"_dense"} if "_in_parts" in helpers else set()
     known = {**HELPERS, **serving.HELPERS, **chosen.HELPERS, **segments.HELPERS, **dialect.helpers, **registered.HELPERS}
     return [text for name, text in known.items() if name in helpers]
 
@@ -277,7 +278,7 @@ def _call(step: Call, body: Writer, laid: Mapping[str, int]) -> None:
     operands = {key: text + into for key, text in operands.items()}
     where = step.where.format(**buffers, **{name: sized(extent, tight=True) for name, extent in step.sizes})
     pieces = list(dict.fromkeys(buffer for _, buffer, _ in step.operands if buffer in laid))
-    parted = bool(pieces and step.parts)
+    parted = bool(pieces) and step.pieces
     single = [f"{buffer}.single" for buffer in pieces]
     where = where if parted else " and ".join([*single, where])
     made = ", ".join(buffer for buffer, _ in step.results)
@@ -292,7 +293,7 @@ def _call(step: Call, body: Writer, laid: Mapping[str, int]) -> None:
             body(whole)
             body.close()
             body.open("else:  # a call for each piece, and these joined")
-            body(f"{made} = {_turned(step.parts.format(**operands) + back, order)}")
+            body(f"{made} = {_turned(step.call.format(**operands) + back, order)}")
             body.close()
         else:
             body(whole)

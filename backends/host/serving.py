@@ -129,21 +129,11 @@ class _Turned:
     def whole(self):
         return self.laid.whole().permute(self.order)
 ''',
-    "_parted": '''
+    "_cuts": '''
 def _cuts(*kept):
     """Pieces of what is kept: those of what does not lie side by side."""
     laid = next(one for one in kept if not one.single)
     return laid.tiles(((0, laid.upto),), laid.upto)
-
-
-def _parted(kernel):
-    """What is a mean weighed by exponentials, made piece by piece of what is kept: the kernel tells the logarithm of their sum."""
-
-    def joined(x, *kept):
-        means, sums = map(torch.stack, zip(*(kernel(x, *piece)[:2] for piece in zip(*kept))))
-        return (means * (sums - sums.logsumexp(0)).exp()[..., None]).sum(0).to(x.dtype)
-
-    return joined
 ''',
 }
 

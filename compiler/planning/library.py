@@ -45,7 +45,7 @@ _ORDERS = 3  # arguments of a sum or a product that are tried in every order
 
 def row(name: str, program: NormalProgram, call: str, where: str, shared: str = "", shares: tuple[str, ...] = (),
         flat: bool = False, repeats: bool = False, operands: Mapping[str, str] | None = None,
-        results: tuple[str, ...] | None = None, part: str = "") -> Row:
+        results: tuple[str, ...] | None = None, pieces: bool = False) -> Row:
     """A row from its spec: one kernel, and what it alone reads. `operands` are the words of the call for its inputs, `results`
     what it gives, in order: its only output where nothing is said.
     """
@@ -58,7 +58,7 @@ def row(name: str, program: NormalProgram, call: str, where: str, shared: str = 
     inputs = tuple((t.key, (operands or {}).get(t.key, t.key)) for t in program.inputs())
     kinds = {key: buffers[key].kind for key in (*made, *(key for key, _ in inputs))}
     told = _told(inside, frozenset(made)), _told(beside)
-    return Row(name, call, where, shared, shares, flat, repeats, *told, inputs, made, kinds, part)
+    return Row(name, call, where, shared, shares, flat, repeats, *told, inputs, made, kinds, pieces)
 
 
 def called(choices: Choices, kernel: Kernel, group: Group, kept: frozenset[str], program: NormalProgram,
@@ -321,9 +321,8 @@ def _call(found: Row, names: _Names, kernel: Kernel, theirs: Mapping[str, Equati
     asked = tuple((name, extent) for name, extent in sorted(sizes.items()) if f"{{{name}}}" in found.where)
     scales = tuple((y, simplify(Apply("div", (here, _sized(number, sizes))))) for y, number, here in names.scales)
     again = tuple((word, batch.index(run.index), run.count) for word, run in mine.items()) if text == found.call else ()
-    parts = text.replace(text.partition("(")[0], f"_parted({found.part})", 1) if found.part else ""
     return Call((kernel,), found.name, text, found.where, tuple(operands), tuple(i.set.extent for i in batch), tuple(results),
-                asked, scales, again, flat, parts)
+                asked, scales, again, flat, found.pieces)
 
 
 def _sized(number: Term, sizes: Mapping[str, Extent]) -> Term:
