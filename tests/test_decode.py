@@ -95,7 +95,7 @@ def test_wide_logits_are_not_rounded() -> None:
 def test_parts_are_the_product(shape: tuple[int, int, int, int], turned: bool, kind: torch.dtype, near: int) -> None:
     """Whatever room there is near the processor, and however the second operand lies; parts without elements are neutral."""
     space: dict[str, Any] = {"torch": torch}
-    for name in ("_into", "_columns", "_shares"):
+    for name in ("_into", "_columns", "_has_tiles", "_twice", "_shares"):
         exec(HELPERS[name], space)
     batch, rows, depth, count = shape
     torch.manual_seed(near)
@@ -109,6 +109,18 @@ def test_parts_are_the_product(shape: tuple[int, int, int, int], turned: bool, k
     found = space["_shares"](memory, c, b.mT)
     assert found.shape == (batch, rows, depth)
     torch.testing.assert_close(found.float(), c.float() @ b.mT.float(), rtol=2e-2, atol=5e-1 if kind == torch.bfloat16 else 1e-3)
+
+
+@pytest.mark.parametrize("count", [1, 5, 4096, 5000])
+def test_what_rounding_loses_is_given_back(count: int) -> None:
+    """A product of narrow operands, and another of what its rounding lost, are as exact as a wide one to some 16 bits."""
+    space: dict[str, Any] = {"torch": torch}
+    exec(HELPERS["_twice"], space)
+    torch.manual_seed(count)
+    x, b = torch.randn(20, 300), torch.randn(count, 300).to(torch.bfloat16).mT
+    out, right = torch.empty(20, count), x.double() @ b.double()
+    space["_twice"](x, b, out)
+    assert far(out, right) < 2e-5 and far((x.bfloat16() @ b).float(), right) > 5e-4
 
 
 @pytest.mark.parametrize("spec", ["tf,hfd->thd", "ntf,hfd->nthd", "thd,hdf->tf", "tf,fhd->thd", "tf,hdf->thd", "thd,fhd->tf"])
