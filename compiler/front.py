@@ -100,7 +100,8 @@ def _row(told: Mapping[str, Any]) -> Row:
     results = tuple(by[word] for word in told["results"]) if half is not None else None
     made: Row = import_module("einc.planning").row(
         told["spec"], pipeline.normal(program), told["call"], told["where"], told.get("shared", ""),
-        tuple(told.get("shares", ())), told.get("flat", False), told.get("repeats", False), words, results, told.get("pieces", False))
+        tuple(told.get("shares", ())), told.get("flat", False), told.get("repeats", False), words, results,
+        told.get("pieces", False))
     return made
 
 
