@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from functools import cache
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from helpers import Arrays, arrays
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from test_serving import LONGER, named, served, stepwise
 
 from bench import soak
+from bench.cli import main
 from einc import front
 
 GROWING = ["gqa", "mla_rope", "sliding_window", "yarn_dynamic", "decoder_lm", "sdpa", "mask_documents", "retention",
@@ -356,3 +359,11 @@ def test_many_operations(kind: str, pages: int, page: int, folder: Path, pytestc
 
 def test_a_killed_process_goes_on_from_its_last_save(folder: Path) -> None:
     assert soak.killed(folder / "pool", "few", 24, 16, seed=0, kills=1, lines=2, pause=0) > 0
+
+
+def test_the_commands(folder: Path) -> None:
+    for words in (["soak", "--operations", "80", "--kills", "0"], ["paged", "--length", "40", "--page", "3", "--rounds", "1"]):
+        done = CliRunner().invoke(main, [*words, "--out", str(folder)])
+        assert done.exit_code == 0, done.output
+        rows_ = [json.loads(line) for line in (folder / f"{words[0]}.jsonl").read_text(encoding="utf-8").splitlines()]
+        assert {row["kind"] for row in rows_} == {words[0]}
