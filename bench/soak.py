@@ -35,7 +35,7 @@ L_{t s} = q_t^d k_{s d}
 output y_t^d = Σ_s softmax_s(L_{t s}) v_s^d
 """
 RANGES = {"all": "s ≤ t", "few": f"s ∈ (t - {REACH}, t]"}
-POOLS = ((150, 1), (60, 3), (24, 16), (2, 256))  # pages, and positions in each
+POOLS = ((150, 1), (60, 3), (24, 16), (5, 256))  # pages, and positions in each
 
 
 @cache
@@ -74,27 +74,32 @@ class Soak:
         self.rows[made.number] = []
         return int(made.number)
 
-    def append(self, number: int, count: int, random_: random.Random) -> bool:
-        """A step of so many positions; whether there was room. What a request may see is all that its rows say."""
+    def append(self, counts: Mapping[int, int], random_: random.Random) -> bool:
+        """One step with so many positions of some requests; whether there was room. What each may see is what its rows say."""
         self.poison()
-        made = self.pool.caches.get(number)
-        _must(made is not None and made.length == len(self.rows[number]), f"request {number} has another length")
-        q, k, v = ([[random_.gauss(0, 1) for _ in range(WIDTH)] for _ in range(count)] for _ in "qkv")
+        made = [self.pool.caches[number] for number in counts]
+        _must(all(one.length == len(self.rows[number]) for number, one in zip(counts, made, strict=True)), "lengths differ")
+        q, k, v = ([[random_.gauss(0, 1) for _ in range(WIDTH)] for _ in range(sum(counts.values()))] for _ in "qkv")
         before = self.told()
         try:
             given = {name: torch.tensor(x, dtype=torch.float64) for name, x in (("q", q), ("k", k), ("v", v))}
-            y = emitted(self.kind)["step"](made, **given)
+            y = emitted(self.kind)["step"](made, **given, lengths=list(counts.values())).tolist()
         except emitted(self.kind)["Exhausted"]:
             _must(self.told() == before, "an exhausted pool has changed")
-            room = -(-(made.length - made.dropped + count) // self.pool.page) - len(made.table.pages)
-            _must(room + 1 > self.pool.free, "a pool with room said that it has none")
+            room = [max(-(-(one.length - one.dropped + n) // self.pool.page) - len(one.table.pages), 0) + 1
+                    for n, one in zip(counts.values(), made, strict=True)]
+            _must(sum(room) > self.pool.free, "a pool with room said that it has none")
             return False
-        self.rows[number] += zip(k, v, strict=True)
-        for n, (x, row) in enumerate(zip(q, y.tolist(), strict=True)):
-            upto = len(self.rows[number]) - count + n + 1
-            want = _mixed(x, self.rows[number][0 if self.kind == "all" else max(upto - REACH, 0) : upto])
-            near = all(math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9) for a, b in zip(row, want, strict=True))
-            _must(near, f"request {number} gave {row} at position {upto}, not {want}")
+        at = 0
+        for number, count in counts.items():
+            rows = self.rows[number]
+            rows += zip(k[at : at + count], v[at : at + count], strict=True)
+            for n in range(count):
+                upto = len(rows) - count + n + 1
+                want = _mixed(q[at + n], rows[0 if self.kind == "all" else max(upto - REACH, 0) : upto])
+                near = all(math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9) for a, b in zip(y[at + n], want, strict=True))
+                _must(near, f"request {number} gave {y[at + n]} at position {upto}, not {want}")
+            at += count
         return True
 
     def reserve(self, counts: Mapping[int, int]) -> bool:
@@ -189,7 +194,8 @@ def operation(soak: Soak, random_: random.Random, longest: int, path: Path) -> s
             soak.reload(path)
         case _ if len(soak.rows[number]) < longest:
             drawn = "append"
-            if not soak.append(number, random_.choice((1, 1, 1, 2, 5, 17)), random_):
+            others = [n for n in numbers if n != number and len(soak.rows[n]) < longest and random_.random() < 0.3]
+            if not soak.append({n: random_.choice((1, 1, 1, 2, 5, 17)) for n in (number, *others)}, random_):
                 soak.free(random_.choice(numbers))
                 drawn = "exhausted"
         case _:

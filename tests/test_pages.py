@@ -297,7 +297,7 @@ def test_tiles_are_what_was_written(data: st.DataObject) -> None:
 class Requests(RuleBasedStateMachine):
     """The operations of `bench soak` in the orders that hypothesis finds, and the least one that fails."""
 
-    @initialize(kind=st.sampled_from(["all", "few"]), pool=st.sampled_from([(20, 1), (12, 3), (6, 16), (2, 256)]))
+    @initialize(kind=st.sampled_from(["all", "few"]), pool=st.sampled_from([(20, 1), (12, 3), (6, 16), (3, 256)]))
     def begin(self, kind: str, pool: tuple[int, int]) -> None:
         self.soak, self.random = soak.Soak.begin(kind, *pool), random.Random(0)
 
@@ -310,9 +310,10 @@ class Requests(RuleBasedStateMachine):
         self.soak.join(data.draw(st.permutations(pages)) if shuffled else None)
 
     @precondition(lambda self: self.soak.rows)
-    @rule(data=st.data(), count=st.integers(1, 18))
-    def append(self, data: st.DataObject, count: int) -> None:
-        self.soak.append(self.one(data), count, self.random)
+    @rule(data=st.data(), together=st.booleans())
+    def append(self, data: st.DataObject, together: bool) -> None:
+        numbers = [self.one(data)] if not together else [n for n in self.soak.rows if data.draw(st.booleans())] or [self.one(data)]
+        self.soak.append({number: data.draw(st.integers(1, 18)) for number in numbers}, self.random)
 
     @precondition(lambda self: self.soak.rows)
     @rule(data=st.data(), count=st.integers(0, 9))
