@@ -42,8 +42,8 @@ BUILT_IN = frozenset({
 })  # fmt: skip
 IMPORTED = frozenset({"torch", "triton", "tl", "math", "bisect_left", "bisect_right", "NamedTuple"})
 KERNELS = frozenset({
-    "float", "rows", "columns", "warps", "stages", "program", "phase", "first", "last", "part", "place", "states",
-    "DTYPE", "WIDE", "OFFSET", "PRECISION", "SPLIT", "PARTS", "TILES",
+    "float", "rows", "columns", "warps", "stages", "program", "phase", "first", "last", "part", "parts", "place",
+    "states", "DTYPE", "WIDE", "OFFSET", "PRECISION", "SPLIT", "SHARED", "TILES",
 })  # fmt: skip
 OWN = BUILT_IN | IMPORTED | KERNELS | {"device", "dtype", "wide", "narrow"} | frozenset(keyword.kwlist)
 

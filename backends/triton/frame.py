@@ -65,7 +65,7 @@ class Frame:
             self.counts[axis] = extent_text(self.given, self.kernel, (axis,))
             digits.append((name, self.counts[axis], ""))
         if self.parts:
-            digits.append(("part", "PARTS", ""))
+            digits.append(("part", "parts", ""))
         if len(digits) > 1:
             self.body("program = tl.program_id(0).to(OFFSET)")
         for n, (name, count, turned) in enumerate(digits):

@@ -94,7 +94,7 @@ class _Kernel(Passer):
             (only,) = self.stages.passes
             self.lets(self.stages.head)
             self.run(only)
-            self.body.open("if PARTS > 1:  # the pass is shared: another kernel joins the parts")
+            self.body.open("if SHARED:  # the pass is shared: another kernel joins the parts")
             self.leave()
             self.body.close()
             self.body.open("else:")

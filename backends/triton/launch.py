@@ -123,7 +123,7 @@ def _shared(kernel: Kernel, made: Written, blocks: dict[str, str], paging: Pagin
     body, passed = page.body, made.layout.role("passed")
     assert passed is not None
     page.helpers |= {"_parts"}
-    parts, states = page.names.fresh("parts"), page.names.fresh("partial")
+    parts, states = page.names.fresh("shares"), page.names.fresh("partial")
     long = Folder.tight(extent_text(made.arguments, kernel, passed.axes[:1]))
     uneven = f", {_hosted(made.uneven, blocks)} > 1" if made.uneven else ""
     body(f"{parts} = _parts({programs}, -(-{long} // columns), device{uneven})")
@@ -154,14 +154,14 @@ def _values(made: Written, blocks: dict[str, str], paging: Paging, states: str =
     numbers = [text if text.startswith("float(") else f"float({text})" for text, _ in given.numbers]
     mine = set(given.blocks.values())
     constants = [f"{s}={s}" for s in given.static] + [f"{p}={text}" for p, text in blocks.items() if p in mine]
-    constants += [f"PARTS={parts}"] * bool(parts)
+    constants += [f"SHARED={parts} > 1"] * (made.joined is not None)
     typed = {"DTYPE": "_tl_type(dtype)", "WIDE": "_tl_type(wide)", "OFFSET": f"_offset({', '.join(tensors)})",
              "PRECISION": "_precision(device)"}
     types = [f"{constant}={text}" for constant, text in typed.items() if _uses(made, constant)]
     depth = f"2 * stages - 1 if {paging.page} else stages" if pages else "stages"  # they are read ahead, too
     last = [*["SPLIT=True"] * made.split, "num_warps=warps", f"num_stages={depth}", "enable_fp_fusion=True"]
     constants += [f"{given.paging[1]}={paging.page}"] * len(pages)
-    whole = [*sizes, *given.whole.values(), *numbers]
+    whole = [*sizes, *given.whole.values(), *[parts] * bool(parts), *numbers]
     groups = [[*tensors, *pages, *[states] * bool(states)], strides, whole, constants, types, last]
     return [", ".join(group) + "," for group in groups if group]
 
@@ -238,11 +238,11 @@ def _definition(name: str, texts: tuple[str, ...], made: Written) -> list[str]:
     out("@triton.jit")
     out.open(f"def {name}(")
     tensors = list(given.pointers.values())
-    sizes = [*(s for s in given.sizes if s not in given.static), *given.whole]
+    sizes = [*(s for s in given.sizes if s not in given.static), *given.whole, *["parts"] * bool(made.states)]
     numbers = [f'{p}:{_FIXED}"fp64"' for p in given.numbers.values()]
     pages = [given.paging[0]] if given.paging[0] else []
     groups = [[*tensors, *pages, *["states"] * bool(made.states)], list(given.strides.values()), sizes, numbers]
-    constants = [*given.static, *given.blocks.values(), *[given.paging[1]] * len(pages), *["PARTS"] * bool(made.states)]
+    constants = [*given.static, *given.blocks.values(), *[given.paging[1]] * len(pages), *["SHARED"] * (made.joined is not None)]
     constants += [*(c for c in ("DTYPE", "WIDE", "OFFSET", "PRECISION") if _uses(made, c)), *["SPLIT"] * made.split]
     groups.append([f"{c}:{_FIXED}tl.constexpr" for c in constants])
     for group in groups:

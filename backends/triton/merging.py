@@ -133,7 +133,7 @@ class Merger(Frame):
         for let in self.kernel.lets:
             if let.carry is not None:
                 self.start(let)
-        self.body.open("for part in range(0, PARTS):")
+        self.body.open("for part in range(0, parts):")
         self.body(f"place = states + (tl.cast(part, tl.int64) * tl.num_programs(0) + tl.program_id(0)) * ({self.numel()})")
         shares: dict[str, str] = {}
         for let, address in self._addresses("place"):
