@@ -190,22 +190,44 @@ def _latents(sizes: Sizes, dtype: torch.dtype, random: torch.Generator) -> tuple
     return kept, given
 
 
+def by_hand(task: Task) -> Call:
+    """The layer in plain torch, with whole keys and values of all heads in its cache."""
+    S, K, D = (task.sizes[name] for name in ("S", "d_k", "d_h"))
+    w, past = task.given, S - 1
+    keys = torch.cat([task.kept["k_C"], task.kept["k_R"][:, None].expand(-1, task.sizes["H"], -1)], 2).transpose(0, 1).contiguous()
+    values = task.kept["v"].transpose(0, 1)
+    heads = {name: w[name].permute(1, 0, 2).flatten(1).contiguous() for name in ("W_UQ", "W_QR", "W_UK", "W_UV")}
+
+    def each(x: torch.Tensor, name: str) -> torch.Tensor:
+        return (x @ heads[name]).view(task.sizes["H"], 1, -1)
+
+    def call() -> torch.Tensor:
+        z, c = w["X"] @ w["W_DQ"], w["X"] @ w["W_D"]
+        q = torch.cat([each(z, "W_UQ"), _turned(each(z, "W_QR"), past, K)], 2)
+        keys[:, past:, :D], values[:, past:] = each(c, "W_UK"), each(c, "W_UV")
+        keys[:, past:, D:] = _turned(w["X"] @ w["W_KR"], past, K)
+        weights = torch.softmax((q @ keys.mT).mul_((D + K) ** -0.5), -1)  # torch's kernel takes keys and values of one width
+        y = weights @ values
+        return y.view(1, -1) @ w["W_O"].flatten(0, 1)
+
+    return call
+
+
+def _turned(y: torch.Tensor, position: int, width: int) -> torch.Tensor:
+    angle = position * 10000 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    cos, sin, a, b = angle.cos().to(y.dtype), angle.sin().to(y.dtype), y[..., 0::2], y[..., 1::2]
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
+
+
 def _layer(task: Task, dtype: torch.dtype) -> torch.Tensor:
     """The layer as it is written, of its last position."""
     x = {name: tensor.to(dtype) for name, tensor in task.given.items()}
     S, K = task.sizes["S"], task.sizes["d_k"]
-
-    def turned(y: torch.Tensor) -> torch.Tensor:
-        angle = (S - 1) * 10000 ** (-torch.arange(0, K, 2, dtype=torch.float64) / K)
-        a, b = y[..., 0::2], y[..., 1::2]
-        cos, sin = angle.cos().to(dtype), angle.sin().to(dtype)
-        return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
-
     z, c = x["X"] @ x["W_DQ"], torch.cat([task.kept["c"][:-1].to(dtype), x["X"] @ x["W_D"]])
-    shared = torch.cat([task.kept["k_R"][:-1].to(dtype), turned(x["X"] @ x["W_KR"])])
+    shared = torch.cat([task.kept["k_R"][:-1].to(dtype), _turned(x["X"] @ x["W_KR"], S - 1, K)])
     out = torch.zeros_like(x["X"])
     for h in range(task.sizes["H"]):
-        logits = (z @ x["W_UQ"][h]) @ (c @ x["W_UK"][h]).mT + turned(z @ x["W_QR"][h]) @ shared.mT
+        logits = (z @ x["W_UQ"][h]) @ (c @ x["W_UK"][h]).mT + _turned(z @ x["W_QR"][h], S - 1, K) @ shared.mT
         weights = torch.softmax(logits / math.sqrt(task.sizes["d_h"] + K), -1)
         out += weights @ (c @ x["W_UV"][h]) @ x["W_O"][h]
     return out
@@ -218,7 +240,8 @@ CASES = {case.name: case for case in (
         _whole, lambda B, S: {"B": B, "H": 32, "G": 8, "S": S, "D": 128},
         lambda sizes: 2 * sizes["B"] * sizes["G"] * sizes["S"] * sizes["D"]),
     Case("latents", _latents, {
-        "einc-expanded": stepped(LATENTS, keep=EXPANDED), "einc": stepped(LATENTS), "einc-narrow": stepped(LATENTS, narrow=True)},
+        "by-hand": by_hand, "einc-expanded": stepped(LATENTS, keep=EXPANDED), "einc": stepped(LATENTS),
+        "einc-narrow": stepped(LATENTS, narrow=True)},
         _layer, lambda B, S: {"S": S, "H": 32, "d_model": 2048, "r": 512, "r_Q": 768, "d_h": 128, "d_k": 64},
         lambda sizes: sizes["S"] * (sizes["r"] + sizes["d_k"])),
 )}
