@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 
 import pytest
+from click.testing import CliRunner
 
 from einc import front
+from einc.cli import main
 from einc.errors import EincError
 
 SPEC = 'use "attention"\nplan serve:\n    dtype bf16\n    {}\n'
@@ -31,3 +33,27 @@ def test_a_line_that_asks_for_nothing(line: str, said: str) -> None:
         front.compile(SPEC.format(line))
     (problem,) = refused.value.problems
     assert problem.code == "E0119" and problem.span.text in line and problem.helps
+
+
+def shown(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(main, ["show", *words])
+    return done.exit_code, done.output
+
+
+def test_the_plan_of_a_step_is_shown_with_what_a_request_costs() -> None:
+    code, text = shown("gqa", "--stage", "plan", "--plan", "serve", "--sizes", "T=1,past=4000,H=16,G=4,d_k=64,d_model=512")
+    assert code == 0
+    (line,) = [line for line in text.splitlines() if "each" in line.split()]
+    assert "Y of one request" in line and "16.7 M" in line
+    assert "for each request: Y" in shown("gqa", "--stage", "plan", "--plan", "serve", "--full")[1]
+    assert "def prefill(" in shown("gqa", "--stage", "source", "--plan", "serve")[1]
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("--stage", "typed"), "--plan is for the stages plan and source, not for typed"),
+    (("--stage", "plan", "--grad"), "what serves has no gradient"),
+    (("--stage", "plan", "--sizes", "pats=3"), "`pats` is no size of the spec"),
+])
+def test_what_cannot_be_shown_of_a_step(words: tuple[str, ...], said: str) -> None:
+    code, text = shown("gqa", "--plan", "serve", *words)
+    assert code == 1 and said in text

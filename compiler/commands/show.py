@@ -24,13 +24,15 @@ STAGES = ("syntax", "typed", "normal", "plan", "source")
 @click.option("--explicit", is_flag=True, help="Write every implied sum and every domain (typed and normal).")
 @click.option("--full", is_flag=True, help="Every equation and whole formula of a plan, not only a screen of it.")
 @click.option("--grad", is_flag=True, help="The plan of the gradient.")
+@click.option("--plan", "kind_of_plan", type=click.Choice(["call", "serve"]), default="call",
+              help="serve: of a step that adds positions to a cache (plan and source); its size `past` is what the cache has.")
 @SIZES
 @BACKEND
 @NARROW
 @OWN
 @click.pass_context
-def command(ctx: click.Context, *, file: str, stage: str, explicit: bool, full: bool, grad: bool, sizes: dict[str, int],
-            backend: str, narrow: bool, own: bool) -> None:
+def command(ctx: click.Context, *, file: str, stage: str, explicit: bool, full: bool, grad: bool, kind_of_plan: str,
+            sizes: dict[str, int], backend: str, narrow: bool, own: bool) -> None:
     """Print the spec FILE as one stage of the compiler sees it; a plan with formulas, and with numbers where sizes are given."""
     if explicit and stage not in ("typed", "normal"):
         raise failure(f"--explicit is for the stages typed and normal, not for {stage}")
@@ -41,6 +43,9 @@ def command(ctx: click.Context, *, file: str, stage: str, explicit: bool, full: 
     if grad and stage != "plan":
         raise failure(f"--grad is for the stage plan, not for {stage}",
                       "`einc derive --grad` prints the gradient as a spec, `einc compile --grad` the file with it")
+    serve = kind_of_plan == "serve"
+    if serve and (grad or stage not in ("plan", "source")):
+        raise failure("what serves has no gradient" if grad else f"--plan is for the stages plan and source, not for {stage}")
     if stage == "syntax":
         report = Report()
         source = read_spec(file, report)
@@ -49,7 +54,8 @@ def command(ctx: click.Context, *, file: str, stage: str, explicit: bool, full: 
         tell(report)
         ctx.exit(1 if report.errors else 0)
     program = typed(file)
-    known_sizes(sizes, names(program), program.sizes, program.idle)
+    if not serve:
+        known_sizes(sizes, names(program), program.sizes, program.idle)
     if stage == "typed":
         click.echo(show(program, explicit=explicit))
         return
@@ -58,7 +64,12 @@ def command(ctx: click.Context, *, file: str, stage: str, explicit: bool, full: 
         click.echo(show(normal, explicit=explicit))
         return
     choices = front.choices(narrow, own, backend)
-    if stage == "plan":
+    if serve:
+        made = front.generation(program, choices)
+        known_sizes(sizes, sorted({*names(program), *made.sizes}), program.sizes, program.idle)
+        told = table(made, sizes) if full else screen(made, sizes)
+        click.echo(told if stage == "plan" else front.emit(made, backend), nl=stage != "plan")
+    elif stage == "plan":
         plans = _backward(program, choices) if grad else [front.plan(program, choices)]
         click.echo("\n".join((table if full else screen)(plan, sizes) for plan in plans), nl=False)
     else:
