@@ -240,9 +240,8 @@ class Engine:
         begun = sum(count for text, count in rows if count > 1 or not text.made)
         logits = self.model.step(caches, new, counts)
         self.read, self.grown = self.read + begun, self.grown + len(new) - begun
-        ends = [sum(counts[: n + 1]) - 1 for n in range(len(counts))]
-        whole = [(text, end) for (text, _), end in zip(rows, ends, strict=True) if not text.left]
-        return [text for text, _ in whole], logits[[end for _, end in whole]]
+        whole = [n for n, (text, _) in enumerate(rows) if not text.left]
+        return [rows[n][0] for n in whole], logits[whole]
 
     def _taken(self, texts: list[Text], last: Array) -> Iterator[tuple[Text, int]]:
         """The next token of each text; those that are taken in one way are taken at once."""

@@ -125,7 +125,7 @@ class _Growing:
             ids = ids[..., -1:]
             made = self.model(self.cache, ids)
         made = getattr(made, "logits", made)
-        if made.ndim != ids.ndim + 1 or made.shape[:-1] != ids.shape:
+        if made.ndim != ids.ndim + 1 or made.shape[:-1] not in (ids.shape, (*ids.shape[:-1], 1)):
             raise ValueError(f"the logits have shape {tuple(made.shape)}, and ({', '.join(map(str, ids.shape))}, V) is expected")
         last = made.detach()[..., -1, :]
         if not bool(last.amax(-1).isfinite().all()):

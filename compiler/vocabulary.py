@@ -66,8 +66,8 @@ def _refused(program: Program, what: str, found: list[str], way: str) -> EincErr
 class Spoken:
     """A compiled spec with its weights and sizes, as a function of tokens, (T,) or (B, T).
 
-    One that serves has a `prefill`, which gives logits and a cache, and then takes the cache before the new tokens. `beside` says
-    that a step may be of several texts, side by side.
+    One that serves gives the logits of the last token alone: its `prefill` with a cache, which it takes before new tokens.
+    `beside` says that a step may be of several texts, side by side.
     """
 
     def __init__(self, made: Any, given: Mapping[str, Any]) -> None:
@@ -75,24 +75,25 @@ class Spoken:
         self.beside = _single(made.program, self.roles.along)
         self.names = [name for name, _ in made.program.outputs]
         self.prefill = None if made.prefill is None else self._first
+        self.latest = {} if made.prefill is None else {"latest": True}
 
     def __call__(self, *cache_and_ids: Array) -> Array:
         *cache, ids = cache_and_ids
-        return self._logits(lambda **given: self.made(*cache, **given), ids)
+        return self._logits(lambda **given: self.made(*cache, **given, **self.latest), ids)
 
     def step(self, caches: Sequence[Any], new: Sequence[int], counts: Sequence[int]) -> Array:
-        """The logits (T, V) of new tokens of several texts, so many of each, one text after another."""
+        """The logits (R, V) after new tokens of several texts, so many of each, one text after another."""
         like = next((x for x in self.given.values() if hasattr(x, "new_zeros")), None)
         if like is None:
             raise TypeError(f"no tensor is given of what `{self.made.program.name}` takes beside the tokens")
         ids = like.new_zeros(0).long().new_tensor(new)
-        return self._logits(lambda **given: self.made(caches, lengths=counts, **given), ids)
+        return self._logits(lambda **given: self.made(caches, lengths=counts, **given, **self.latest), ids)
 
     def _first(self, ids: Array) -> tuple[Array, Any]:
         cache: list[Any] = []
 
         def prefill(**given: Any) -> Any:
-            value, made = self.made.prefill(**given)
+            value, made = self.made.prefill(**given, latest=True)
             cache.append(made)
             return value
 

@@ -136,7 +136,7 @@ def test_the_tokens_of_transformers_from_its_file(request: pytest.FixtureRequest
     spoken = Spoken(made, weights)
     assert spoken.prefill is not None
     logits, cache = spoken.prefill(ids)
-    torch.testing.assert_close(logits, want[:, :4], atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(logits, want[:, 3:4], atol=1e-4, rtol=1e-4)
     for at in range(4, text.shape[1]):
         torch.testing.assert_close(spoken(cache, text[:, at : at + 1]), want[:, at : at + 1], atol=1e-4, rtol=1e-4)
 

@@ -154,3 +154,20 @@ def test_what_a_step_says_of_its_caches() -> None:
             texts.made(caches, **given, lengths=lengths)
         assert one.length == other.length == 0
     assert grows(texts.program)
+
+
+@pytest.mark.parametrize("name", ["gqa", "decoder_lm", "retention", "mla_rope", "preblock"])
+def test_the_last_positions_alone(name: str) -> None:
+    """Of each text the last new position, as among all of them."""
+    whole, last = Texts(named(name)), Texts(named(name))
+    for counts in PLAN[:2]:
+        want = whole.step(counts)
+        place = {name: places(last.program.tensors[key], last.along)[0] for name, key in last.program.outputs}
+        here = {t.key: torch.as_tensor(np.concatenate(
+            [last.part(n, t, last.at[n], last.at[n] + count) for n, count in enumerate(counts)], found[0]))
+            if (found := places(t, last.along)) else torch.as_tensor(last.part(0, t, 0, 0)) for t in last.program.inputs()}
+        out = last.made(last.caches, **here, **last.asked(), lengths=counts, latest=True)
+        last.at = [at + count for at, count in zip(last.at, counts, strict=True)]
+        (key,) = want
+        for n, x in enumerate(out.split(1, place[key])):
+            np.testing.assert_allclose(x.numpy(), np.take(want[key][n], [-1], place[key]), rtol=1e-9, atol=1e-9)

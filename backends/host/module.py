@@ -45,7 +45,13 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
     module = naming.module
     page = Page(module, body, Names(set(naming.taken)), helpers)
     asked = read_sizes(naming, body, helpers, dialect.types(module))
-    steps(page, dialect)
+    ahead = serving.shared(module)
+    steps(page, dialect, module.steps[:ahead])
+    if module.past:
+        body()
+        serving.latest(module, ahead, body)
+        page.places.clear()
+        steps(page, dialect, module.steps[ahead:])
     body()
     if module.past:
         serving.end(module, body)
@@ -80,10 +86,11 @@ def called(helpers: set[str], dialect: Dialect, told: str) -> list[str]:
     return [text for name, text in known.items() if name in helpers]
 
 
-def steps(page: Page, dialect: Dialect) -> None:
+def steps(page: Page, dialect: Dialect, some: Sequence[Step] | None = None) -> None:
+    """The statements of all steps, or of some."""
     counted: set[str] = set()
     page.laid = laid(page.module, dialect.streams)
-    for one in page.module.steps:
+    for one in page.module.steps if some is None else some:
         page.body()
         counts(one, page.body, counted)
         step(one, page, dialect)
@@ -157,12 +164,12 @@ def signature(naming: Named, out: Writer, asked: list[str], decorator: str = "")
     public = [naming.public[key] for key in inside]
     sizes = [naming.size(name) for name in asked]
     returns, cache = returned(module), "cache: Cache | list[Cache], " if module.past else ""
-    lengths = ", lengths: list[int] | None = None" if module.past else ""
+    lengths = ", lengths: list[int] | None = None, latest: bool = False" if module.past else ""
     apart = public + sizes != inside + asked
     if apart:
         out.open(f"def {entry}({cache}{parameters(public, sizes)}{lengths}) -> {returns}:")
         handed = zip(inside + asked, public + sizes, strict=True)
-        also = ", lengths=lengths" if module.past else ""
+        also = ", lengths=lengths, latest=latest" if module.past else ""
         out(f"return _computed({'cache, ' if cache else ''}{', '.join(f'{name}={given}' for name, given in handed)}{also})")
         out.close()
         out()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from einc.backends.host.contractions import stored
 from einc.backends.host.naming import Named
-from einc.backends.writer import Writer, sized
-from einc.indices import number
-from einc.plan import Buffer, Module
+from einc.backends.writer import Writer, folded, sized
+from einc.indices import number, size
+from einc.plan import Buffer, Each, Module, Repeat, leaves, makes, takes
 
 # What such a file needs for itself.
-NAMES = ("cache", "chunk", "lengths", "requests", "pool", "Cache", "Pool", "Exhausted", "os", "prefill", "step")
+NAMES = ("cache", "chunk", "lengths", "latest", "requests", "pool", "Cache", "Pool", "Exhausted", "os", "prefill", "step")
 
 
 def rows(buffer: Buffer, axis: int) -> str:
@@ -57,6 +57,28 @@ def begin(naming: Named, body: Writer, helpers: set[str]) -> None:
             body(f'{tensor.key} = [one["{label(naming, tensor.key)}"] for one, _, _ in requests]')
 
 
+def shared(module: Module) -> int:
+    """Behind which step nothing is done for each request any more."""
+    return max((n for n, step in enumerate(module.steps, 1) if isinstance(step, Each | Repeat)), default=0) if module.past else len(
+        module.steps)
+
+
+def latest(module: Module, ahead: int, body: Writer) -> None:
+    """From there on the last new position of each request alone, where that is asked for."""
+    rest, made, read = module.steps[ahead:], set[str](), {key for _, key in module.outputs}
+    for step in leaves(rest):
+        made |= makes(step)
+        read |= takes(step)
+    own = size(module.new)
+    found = [(b.name, n) for b in module.buffers.values() if b.name in read - made for n, s in enumerate(b.sets) if s.extent == own]
+    body.open("if latest:  # of each request the last position alone")
+    body("_last = torch.tensor([last - 1 for _, _, last in requests], dtype=torch.long, device=device)")
+    for name, axis in dict(reversed(found)).items():
+        body(f"{name} = {name}.index_select({axis}, _last)")
+    body(f"{module.new} = len(_last)")
+    body.close()
+
+
 def end(module: Module, body: Writer) -> None:
     """The caches have the new positions once all has been done: a step that fails leaves them as they were."""
     body.open("for one, first, last in requests:")
@@ -75,11 +97,12 @@ def prefill(naming: Named, asked: list[str], parameters: str, returns: str) -> l
     chunk, pool = (f"{name}_" if name in names else name for name in ("chunk", "pool"))
     return [
         "", "",
-        f"def prefill({parameters or '*'}, {chunk}: int = 256, {pool}: Pool | None = None) -> tuple[{returns}, Cache]:",
+        *folded(f"def prefill({parameters or '*'}, {chunk}: int = 256, {pool}: Pool | None = None, "
+                f"latest: bool = False) -> tuple[{returns}, Cache]:"),
         f'    """The first positions, and the cache that has them; its room grows by `{chunk}` positions, or page by page."""',
         f"    cache = Cache({chunk}, {pool})",
         "    try:",
-        f"        return step(cache, {given}), cache",
+        f"        return step(cache, {given}, latest=latest), cache",
         "    except BaseException:",
         "        cache.free()",
         "        raise",
