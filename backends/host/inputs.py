@@ -227,9 +227,14 @@ def _in_parts(call, x, *past):
     where processors are left, and merged."""
     x = _dense(x)
     if not isinstance(past[0], torch.Tensor):
-        y, scale = map(torch.stack, zip(*(call(x, *map(_dense, piece))[:2] for piece in zip(*past))))
-        scale = (scale - scale.amax(0)).exp_()[..., None]
-        return ((y * scale).sum(0) / scale.sum(0)).to(x.dtype)
+        made = None
+        for piece in zip(*past):
+            y, log = call(x, *map(_dense, piece))[:2]
+            if made is not None:
+                y = torch.lerp(made, y.to(log.dtype), torch.sigmoid(log - total)[..., None])
+                log = torch.logaddexp(total, log)
+            made, total = y.to(log.dtype), log
+        return made.to(x.dtype)
     past = [_dense(p) for p in past]
     parts = min(torch.get_num_threads() // max(1, x.shape[0] * x.shape[1]), past[0].shape[2] // 1024)
     if parts < 2:
