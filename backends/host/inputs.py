@@ -223,29 +223,30 @@ def _dense(x):
 ''',
     "_in_parts": '''
 def _in_parts(call, x, *past):
-    """What a call makes of rows and a past, with the logarithm of what it divided by: of pieces of the past, or of parts of it
-    where processors are left, and merged."""
-    x = _dense(x)
-    if not isinstance(past[0], torch.Tensor):
-        made = None
-        for piece in zip(*past):
-            y, log = call(x, *map(_dense, piece))[:2]
-            if made is not None:
-                y = torch.lerp(made, y.to(log.dtype), torch.sigmoid(log - total)[..., None])
-                log = torch.logaddexp(total, log)
-            made, total = y.to(log.dtype), log
-        return made.to(x.dtype)
-    past = [_dense(p) for p in past]
+    """What a call makes of rows and a past, with the logarithm of what it divided by: of each piece of the past, and merged."""
+    x, made, total = _dense(x), None, None
+    for piece in [past] if isinstance(past[0], torch.Tensor) else zip(*past):
+        y, log = _parts(call, x, [_dense(p) for p in piece])
+        if made is not None:
+            y = torch.lerp(made.to(log.dtype), y.to(log.dtype), torch.sigmoid(log - total)[..., None])
+            log = torch.logaddexp(total, log)
+        made, total = y, log
+    return made.to(x.dtype)
+
+
+def _parts(call, x, past):
+    """Of one piece: where processors are left, of parts of it, and merged."""
     parts = min(torch.get_num_threads() // max(1, x.shape[0] * x.shape[1]), past[0].shape[2] // 1024)
     if parts < 2:
-        return call(x, *past)[0]
+        return call(x, *past)[:2]
     length = past[0].shape[2] // parts
     rows, rest = x.flatten(0, 1)[:, None], [p[:, :, parts * length :].flatten(0, 1)[:, None] for p in past]
     cut = [p[:, :, : parts * length].unflatten(2, (parts, length)).flatten(0, 1) for p in past]
     found = [call(rows.expand(-1, parts, -1, -1), *cut)[:2]] + ([call(rows, *rest)[:2]] if rest[0].shape[2] else [])
-    y, scale = (torch.cat(each, 1) for each in zip(*found))
-    scale = (scale - scale.amax(1, keepdim=True)).exp_()[..., None]
-    return ((y * scale).sum(1) / scale.sum(1)).to(x.dtype).view(*x.shape[:3], -1)
+    y, log = (torch.cat(each, 1) for each in zip(*found))
+    total = log.logsumexp(1)
+    y = (y * (log - total[:, None]).exp_()[..., None]).sum(1)
+    return y.view(*x.shape[:3], -1), total.view(x.shape[:3])
 ''',
     "_number": '''
 def _number(function, *numbers):
