@@ -226,7 +226,7 @@ def _in_parts(call, x, *past):
     """What a call makes of rows and a past, with the logarithm of what it divided by: of each piece of the past, and merged."""
     x, made, total = _dense(x), None, None
     for piece in [past] if isinstance(past[0], torch.Tensor) else zip(*past):
-        y, log = _parts(call, x, [_dense(p) for p in piece])
+        y, log = _of_piece(call, x, [_dense(p) for p in piece])
         if made is not None:
             y = torch.lerp(made.to(log.dtype), y.to(log.dtype), torch.sigmoid(log - total)[..., None])
             log = torch.logaddexp(total, log)
@@ -234,7 +234,7 @@ def _in_parts(call, x, *past):
     return made.to(x.dtype)
 
 
-def _parts(call, x, past):
+def _of_piece(call, x, past):
     """Of one piece: where processors are left, of parts of it, and merged."""
     parts = min(torch.get_num_threads() // max(1, x.shape[0] * x.shape[1]), past[0].shape[2] // 1024)
     if parts < 2:
