@@ -253,3 +253,8 @@ def test_parts_of_the_past_are_merged(heads: tuple[int, int, int], length: int, 
     assert (length not in lengths) == (threads >= 2 * B * G and length >= 2048)
     pieces = (iter(p.split((length + 1) // 2, 2)) for p in (k, v))
     torch.testing.assert_close(space["_in_parts"](call, x, *pieces), want, rtol=1e-4, atol=1e-5)
+    for dtype, bound in ((torch.float32, 1e-5), (torch.bfloat16, 2e-2)):
+        narrow = [z.to(dtype) for z in (x, k, v)]
+        wide = torch.nn.functional.scaled_dot_product_attention(*(z.double() for z in narrow))
+        found = space["_in_parts"](torch.ops.aten._scaled_dot_product_flash_attention_for_cpu, *narrow)
+        torch.testing.assert_close(found.double(), wide, rtol=bound, atol=bound)
