@@ -557,6 +557,13 @@ def decode(_: SimpleNamespace) -> Trial:
     return Trial(x, {"Y": functional.scaled_dot_product_attention(x["Q"], x["K"], x["V"], attn_mask=causal_lower_right(4, STEPS))})
 
 
+def latest(_: SimpleNamespace) -> Trial:
+    x = {name: tensor[0, 0] for name, tensor in qkv(queries=4).items()}
+    q, k, v = (tensor[None, None] for tensor in x.values())
+    y = functional.scaled_dot_product_attention(q, k, v, attn_mask=causal_lower_right(4, STEPS))
+    return Trial(x, {"Y": y[0, 0]}, {"P": STEPS - 4})
+
+
 def shared(_: SimpleNamespace) -> Trial:
     """torch's own kernel with the same scores for every head."""
     x, m = normal(STEPS, WIDTH), 0.2 * normal(WIDTH, WIDTH)
@@ -707,6 +714,7 @@ ORACLES: dict[str, Callable[[SimpleNamespace], Trial]] = {
     "sdpa": sdpa,
     "causal": lambda zoo: row(zoo, is_causal=True),
     "full": row,
+    "latest": latest,
     "attention_backward": backward,
     "linear_cross_entropy": cross_entropy,
     "softcap": lambda _: flex(causal, score=lambda x, b, h, t, s: 50 * torch.tanh(x / 50)),
