@@ -106,7 +106,7 @@ def test_kernels_that_join_parts_suit_the_device(name: str) -> None:
 ])
 def test_a_step_over_a_cache_suits_the_device(name: str, heads: int, page: int) -> None:
     """One position after many: heads fill the rows of a tile, programs that share the pass are joined, pages are read in place."""
-    one, made = case(name), front.generation(typed_of(case(name)), front.choices(backend="triton"))
+    one, made = case(name), front.generation(typed_of(case(name)), front.choices(own=True, backend="triton"))
     sizes = {name: 64 if name in WIDTHS else SIZES[name] for name in one.sizes} | {"H": heads}
     first, new = shapes(one, sizes), shapes(one, {**sizes, "T": 1})
     found = launches(front.emit(made, "triton"), "step", new, sizes, TARGET, parts=8, first=first, page=page)

@@ -39,7 +39,7 @@ def interpreter() -> Iterator[None]:
 
 @cache
 def planned(case: Case) -> tuple[Any, str]:
-    plan = front.generation(typed_of(case), front.choices(backend="triton"))
+    plan = front.generation(typed_of(case), front.choices(own=True, backend="triton"))
     return plan, front.emit(plan, "triton")
 
 
