@@ -145,6 +145,7 @@ class _Turned:
 
     def __init__(self, laid, order):
         self.laid, self.order, self.single, self.upto, self.tiles = laid, order, laid.single, laid.upto, laid.tiles
+        self.rows, self.table = laid.rows.permute(order), laid.table
 
     def tile(self, first, last):
         return self.laid.tile(first, last).permute(self.order)
@@ -298,7 +299,7 @@ class _Rows:
 class _Laid:
     """The rows of a kept tensor, one position after another along an axis; `single`: all of them lie side by side."""
 
-    single = True
+    single, table = True, None
 
     def __init__(self, rows: torch.Tensor, axis: int) -> None:
         self.rows, self.axis, self.upto = rows, axis, rows.shape[axis]

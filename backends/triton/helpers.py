@@ -172,8 +172,8 @@ def _counts(rising, step, n, key, inside):
     "_pages": '''
 def _pages(*laid):
     """The memory of rows that a kernel passes over; and, if all lie in pages, which these are, and how many rows are in one."""
-    if all(isinstance(rows, _Paged) for rows in laid):
-        table = laid[0].table
+    table = laid[0].table
+    if table is not None and all(rows.table is table for rows in laid):
         return *(rows.rows for rows in laid), table.numbers(laid[0].rows.device), table.pool.page
     return *(rows.whole() for rows in laid), None, 0
 ''',
@@ -203,8 +203,8 @@ def _precision(device):
         return "ieee"
     return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "tf32x3"
 ''',
-    "_parted": '''
-def _parted(dtype, more):
+    "_twofold": '''
+def _twofold(dtype, more):
     """How much more room a product takes than its operands: those of float32 are formed of two parts beside each other."""
     return 1 if dtype.itemsize < 4 else more
 ''',

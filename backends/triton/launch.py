@@ -220,11 +220,11 @@ def _tile(kernel: Kernel, name: str, made: Written, page: Page) -> dict[str, str
     body("rows, columns, warps, stages = _tile(")
     body(f'    "{name}", {shapes}, {many}, {long}, device,')
     numbers, fed = polynomial(needed.registers, lengths), polynomial(needed.fed, lengths)
-    page.helpers |= {"_parted"} if products else set()
+    page.helpers |= {"_twofold"} if products else set()
     numbers += f" + _spread(rows, warps) * {Folder.tight(fed)}" if fed != "0" else ""
     page.helpers |= {"_spread"} if fed != "0" else set()
-    body(f"    registers=lambda rows, columns, warps: {f'_parted(dtype, 2.2) * ({numbers})' if products else numbers},")
-    each = "_parted(dtype, 1.7) * dtype.itemsize" if products else "dtype.itemsize"
+    body(f"    registers=lambda rows, columns, warps: {f'_twofold(dtype, 2.2) * ({numbers})' if products else numbers},")
+    each = "_twofold(dtype, 1.7) * dtype.itemsize" if products else "dtype.itemsize"
     body(f"    shared=lambda rows, columns, stages: {f'{each} * (' + ' + '.join(shared) + ')' if shared else '0'},")
     body(")")
     return {given.block(name): length for name, length in lengths.items()}
