@@ -131,7 +131,19 @@ def test_how_many_share_a_pass_depends_on_its_length(processors: int, monkeypatc
 # pages
 
 
-PAGED = "gqa mla_rope sliding_window"  # at once; the others with `--whole`
+PAGED = "gqa mla_rope sliding_window turned"  # at once; the others with `--whole`
+TURNED = Case("turned", """
+index n : batch(B)
+index t, s : time(T)
+index h : head(H)
+index g : head(G)
+index d, k : feature(D)
+map π(h) = ceil(h G / H) : g
+input Q_{n h t}^k, K_{n g s}^k, V_{n g s}^d
+mask L_{n t s}^{(h)} : s ≤ t
+L_{n t s}^{(h)} = Q_{n h t}^k K_{n, π(h), s k}
+output Y_{n h t}^d = Σ_s softmax_s(L_{n t s}^{(h)}) V_{n, π(h), s}^d
+""", {"B": 2, "H": 4, "G": 2, "D": 3, "T": 4})
 
 
 def scattered(made: Compiled, page: int, length: int) -> Compiled:
@@ -155,7 +167,7 @@ def scattered(made: Compiled, page: int, length: int) -> Compiled:
 
 
 @pytest.mark.parametrize("page", [1, 3, 16])
-@pytest.mark.parametrize("case", STEPPING, ids=lambda c: c.name)
+@pytest.mark.parametrize("case", [*STEPPING, TURNED], ids=lambda c: c.name)
 def test_kernels_read_what_lies_in_pages(case: Case, page: int, pytestconfig: pytest.Config) -> None:
     """In a pool without a number elsewhere they give the same bits as in a row."""
     if (case.name not in PAGED.split() or page != 3) and not pytestconfig.getoption("--whole"):
