@@ -180,3 +180,24 @@ def test_kernels_read_what_lies_in_pages(case: Case, page: int, pytestconfig: py
     want = stepwise(made, inputs, sizes, cuts)
     for name, x in stepwise(scattered(made, page, 8), inputs, sizes, cuts).items():
         np.testing.assert_array_equal(x, want[name])
+
+
+@pytest.mark.parametrize("name", ["gqa", "mla_rope", "sliding_window"])
+def test_texts_side_by_side_are_each_by_itself(name: str) -> None:
+    """In one step, of any lengths; the past of one lies in pages, that of another in a row."""
+    case = next(c for c in STEPPING if c.name == name)
+    made, sizes = served(case, SMALL), {**case.sizes, **({"H": 4, "G": 2} if "G" in case.sizes else {})}
+    asked = {"W": sizes["W"]} if "W" in sizes else {}
+    inputs = tensors(arrays(made.program, {**sizes, "T": 12}, case.ranges, 2))
+    names, weights = space(made.function), {k: x for k, x in inputs.items() if k != "X"}
+    pool = names["Pool"](9, 3)
+
+    def caches() -> list[Any]:
+        return [names["Cache"](4, pool, [7, 1, 4, 0]), names["Cache"](4), names["Cache"](4, pool, [6, 3, 8, 5])]
+
+    together, alone, counts = caches(), [names["Cache"](4) for _ in range(3)], [(5, 2, 4), (1, 0, 3), (2, 1, 1)]
+    for lengths in counts:
+        parts = inputs["X"].roll(sum(lengths), 0)[: sum(lengths)].split(lengths)
+        got = made.function(together, X=torch.cat(parts), lengths=list(lengths), **weights, **asked)
+        want = [made.function(one, X=x, **weights, **asked) for one, x in zip(alone, parts, strict=True) if len(x)]
+        torch.testing.assert_close(got, torch.cat(want), rtol=NEAR, atol=NEAR)
