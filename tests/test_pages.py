@@ -141,6 +141,18 @@ def test_a_table_brings_positions() -> None:
     assert first.table.pages[0] == other.table.pages[0] and first.table.pages[1] != other.table.pages[1]
 
 
+def test_a_table_says_where_positions_go() -> None:
+    """A page that another holds is not taken from it: a free one stands in for it."""
+    x, file = rows(12), tiny()
+    pool = file["Pool"](6, 4)
+    first = file["Cache"](pool=pool, table=[3, 0, 1])
+    file["step"](first, **part(x, 0, 12))
+    assert first.table.pages == [3, 0, 1]
+    other = file["Cache"](pool=pool, table=[5, 3, 4])
+    torch.testing.assert_close(file["step"](other, **part(x, 0, 12)), file["prefill"](**x)[0])
+    assert sorted(other.table.pages) == [2, 4, 5] and pool.free == 0
+
+
 @pytest.mark.parametrize(("table", "length", "said"), [
     ([0, 9], 5, "entry 1 of the table is 9, the pages of the pool are 0 to 5"), ([-1], 1, "entry 0 of the table is -1"),
     ([0], 5, "5 positions lie in 2 pages, the table names 1"), (None, 5, "5 positions lie in 2 pages, the table names 0"),
@@ -368,3 +380,8 @@ def test_the_commands(folder: Path) -> None:
         assert done.exit_code == 0, done.output
         rows_ = [json.loads(line) for line in (folder / f"{words[0]}.jsonl").read_text(encoding="utf-8").splitlines()]
         assert {row["kind"] for row in rows_} == {words[0]}
+
+
+def test_the_emitted_text_can_be_printed() -> None:
+    text = front.compile(soak.SPEC.replace("RANGE", "s ≤ t"), plan="serve").source
+    assert all(line.isprintable() for line in text.splitlines())

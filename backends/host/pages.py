@@ -51,8 +51,8 @@ class Pool:
         taken = []
         for n in range(count):
             at = wished[n] if n < len(wished) and not self.held[wished[n]] else after + 1
-            if not 0 < at < len(self.held) or self.held[at]:
-                size = max(map(len, bytes(self.held).split(b"\1")))
+            if not 0 <= at < len(self.held) or self.held[at]:
+                size = max(map(len, bytes(self.held).split(b"\\x01")))
                 first = self.held.find(bytes(size))
                 at = first if first == 0 or size <= count - n else min(first + size // 2, first + size - count + n)
             self.hold([at])
