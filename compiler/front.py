@@ -53,9 +53,9 @@ class Compiled:
         """A cache of no position yet, for steps: its room grows by at least `chunk` positions, or in pages of a pool."""
         return self.named("Cache")(chunk) if pool is None else self.named("Cache")(chunk, pool)
 
-    def pool(self, pages: int, page: int = 16) -> Any:
-        """Memory for so many pages of so many positions each, which caches share."""
-        return self.named("Pool")(pages, page)
+    def pool(self, pages: int, page: int = 0) -> Any:
+        """Memory for so many pages of so many positions each, by default as the spec says it, else 16; caches share them."""
+        return self.named("Pool")(pages, page) if page else self.named("Pool")(pages)
 
     def named(self, name: str) -> Any:
         """What the emitted file calls so. TypeError where nothing is kept."""

@@ -43,7 +43,7 @@ def generate(logits: Callable[..., Any], ids: Array | Sequence[Array], steps: in
             n, token = token if several else (0, token)
             new[n].append(token)
             told(made)
-    texts = [_extended(text, more) for text, more in zip(ids if several else [ids], new, strict=True)]
+    texts = [_extended(_wide(text), more) for text, more in zip(ids if several else [ids], new, strict=True)]
     return texts if several else texts[0]
 
 
@@ -52,7 +52,8 @@ def stream(logits: Callable[..., Any], ids: Array | Sequence[Array], steps: int,
            given: Mapping[str, Any] | None = None) -> Iterator[Any]:
     """The tokens that `generate` adds, one for each row, as they are made; of a list pairs, the number of a text and its token."""
     several = isinstance(ids, list | tuple)
-    texts: Sequence[Any] = ids if several else [ids]
+    texts: Sequence[Any] = list(map(_wide, ids)) if several else [_wide(ids)]
+    ids = texts if several else texts[0]
     if not all(map(_is_text, texts)) or (several and any(text.ndim > 1 for text in texts)):
         raise ValueError("ids is a tensor of whole numbers, (T,) or (B, T), with at least one token in each row, or a list of (T,)")
     if steps < 0:
@@ -66,8 +67,13 @@ def stream(logits: Callable[..., Any], ids: Array | Sequence[Array], steps: int,
     return ((n, token) for n, text in enumerate(texts) for token in grown(model, text, steps, taking, ends, [n]))
 
 
+def _wide(ids: Any) -> Any:
+    """Whole numbers of few bits, as of a text's bytes, in a type that has room for every token."""
+    return ids.long() if hasattr(ids, "element_size") and not ids.is_floating_point() and ids.element_size() < 4 else ids
+
+
 def _is_text(ids: Any) -> bool:
-    return getattr(ids, "ndim", None) in (1, 2) and not ids.is_floating_point() and bool(ids.shape[-1])
+    return hasattr(ids, "is_floating_point") and ids.ndim in (1, 2) and not ids.is_floating_point() and bool(ids.shape[-1])
 
 
 def _beside(engine: Engine, texts: Sequence[Array], steps: int, taking: Taking, stop: Collection[int]) -> Iterator[Any]:

@@ -15,6 +15,7 @@ from einc.errors import Help, Label, Problem, Report, Source, Span
 from einc.folds import FOLDS
 from einc.indices import CLASSES
 from einc.lines import Line, lines
+from einc.problems import PlanLine
 from einc.spelling import edit_distance
 from einc.terms import Equation, TypedProgram, canonical
 from einc.tokens import Word
@@ -68,6 +69,8 @@ def mend(source: Source, report: Report, check: Check, functions: frozenset[str]
     known = functions.union(FOLDS, CLASSES)
     trial = _Trial(_Text(source, lines(source, Report(), functions), known), report, check)
     for problem in islice((p for p in report.sorted() if p.severity == "error"), MOST_ERRORS):
+        if isinstance(problem, PlanLine):
+            continue  # an edit would only make the line one that nobody reads
         if problem.span is not None and problem.span.source == source:
             kept = _kept(trial, problem)
             if not kept or problem.code in (*_OF_BRACKETS, *_OF_NAMES):

@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from einc.errors import Help, Report, Source, Span
 from einc.problems import PlanLine
 
 BLOCK = re.compile(r"^([ \t]*)plan[ \t]+([A-Za-z_]\w*)[ \t]*:([^\n]*\n?(?:\1[ \t]+[^\n]*\n?|[ \t]*\n)*)", re.M)
 _CACHE = re.compile(r"cache\s+(?!paged\b)([^\W\d]\w*(?:\s*,\s*[^\W\d]\w*)*)(?:\s+paged\s+(\d+))?\s*$")
+NAME = "serve"  # the plan that keeps
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -36,8 +38,16 @@ def read(source: Source, tensors: Container[str], report: Report) -> tuple[Wante
         one = found.get(block[2], Wanted(block[2]))
         kept, page, others = one.kept, one.page, one.others
         for line in _lines(source, block):
-            if not re.match(r"cache\b", line.text):
+            word = line.text.split()[0]
+            if word != "cache" and get_close_matches(word, ["cache", "caches"], 1, 0.75):
+                report.add(PlanLine(f"`{word}` is no word of a plan", Span(source, line.start, line.start + len(word)), helps=(
+                    Help("what is kept is said by `cache`", Span(source, line.start, line.start + len(word)), "cache"),)))
+            elif word != "cache":
                 others += (line,)
+            elif block[2] != NAME:
+                at = block.start(2)
+                report.add(PlanLine(f"nothing is kept in a plan `{block[2]}`", Span(source, at, at + len(block[2])), helps=(
+                    Help(f"say `plan {NAME}:`", Span(source, at, at + len(block[2])), NAME),)))
             elif (said := _CACHE.match(line.text)) is None:
                 report.add(PlanLine("this is not how a line about what is kept reads", line, helps=(
                     Help("name tensors, and the size of a page if you wish: `cache K, V paged 16`"),)))

@@ -52,7 +52,10 @@ class Taking:
 
     def taken(self, last: Array, draws: Sequence[float]) -> Array:
         """The token of each row by what was drawn for it."""
-        return _drawn(last.double() / self.temperature, self.top_k, self.top_p, draws) if self.temperature else last.argmax(-1)
+        if not self.temperature:
+            return last.argmax(-1)
+        scores = last.double()
+        return _drawn((scores - scores.amax(-1, keepdim=True)) / self.temperature, self.top_k, self.top_p, draws)
 
     @property
     def way(self) -> Taking:

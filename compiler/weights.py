@@ -6,6 +6,7 @@ On the left stand the axes of theirs, on the right those of ours; what is in par
 as long as its set; of the others one in each axis may be left to be found. Several names in `from` are stacked in front, and so
 are all layers where a name has `{l}` in it, in front of these; `take = 0` keeps the first part along the first axis of the right.
 `or` names what serves where a file has no `from`, as for a weight that is another one.
+Two tables may follow: `[presumes]`, what the spec takes a model's config to say, and `[sizes]`, which of its words say sizes.
 Non-goals: reading files, tensors of one framework.
 """
 
@@ -45,7 +46,7 @@ class Entry:
 def entries(program: Program, written: Mapping[str, Any], where: str) -> list[Entry]:
     """The lines of a map, one for each weight of the program; WrongData where one is missing or does not fit."""
     weights = {t.key: t for t in program.inputs() if t.role == "weight"}
-    for key in written.keys() - weights.keys():
+    for key in written.keys() - weights.keys() - {"presumes", "sizes"}:
         raise WrongData(f"{where} speaks of `{key}`, and `{program.name}` has no such weight",
                         helps=(Help(f"its weights are {_listed(weights)}"),))
     if missing := [key for key in weights if key not in written]:

@@ -135,3 +135,14 @@ def test_a_bar_where_it_takes_long(slow: Console, capsys: pytest.CaptureFixture[
     einc.generate(lambda x: torch.zeros(*x.shape, 4), torch.tensor([1]), 5)
     shown = slow.export_text()
     assert "tokens" in shown and "/5" in shown
+
+
+def test_bytes_are_tokens_that_may_grow() -> None:
+    """A token has room, whatever few bits the given ones have."""
+    def logits(ids: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.one_hot((ids.long() + 100) % 300, 300).double()
+
+    text = einc.generate(logits, torch.frombuffer(bytearray(b"x"), dtype=torch.uint8), 3)
+    assert text.tolist() == [120, 220, 20, 120]
+    assert einc.generate(logits, torch.tensor([200], dtype=torch.uint8), 1).tolist() == [200, 0]
+    assert einc.generate(logits, torch.tensor([150], dtype=torch.uint8), 2, temperature=1e-310).tolist() == [150, 250, 50]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +22,10 @@ from test_oracles import spiced, zoo
 import einc
 from einc import front
 from einc.cli import main
+from einc.commands.configs import agreed, beside
 from einc.commands.prompts import Reader, coder
 from einc.errors import EincError
+from einc.front import written_map
 from einc.terms import TypedProgram
 from einc.vocabulary import Spoken
 
@@ -359,3 +362,19 @@ def test_a_spec_that_is_no_language_model_is_refused(room: Path, tmp_path: Path,
 def test_positions_that_nothing_was_learned_of(room: Path) -> None:
     assert "texts may come to 41 positions, and `P` has 40" in said(room, "--ids", "1", "--count", "40").stderr
     assert "note" not in said(room, "--ids", "1", "--count", "39").stderr
+
+
+def test_a_config_is_held_against_the_spec(tmp_path: Path) -> None:
+    """Another base of the angles would give other tokens without a word; sizes are told by it."""
+    given = {"num_attention_heads": 4, "rope_parameters": {"rope_theta": 500000.0}}
+    with pytest.raises(EincError, match=r"rope_theta = 500000\.0, and `llama_lm` computes with 10000\.0"):
+        agreed(written_map("llama_lm")[1], config(tmp_path, given), "llama_lm", {})
+    given["rope_parameters"] = {"rope_theta": 10000.0}
+    assert agreed(written_map("llama_lm")[1], config(tmp_path, given), "llama_lm", {"G": 2}) == {"H": 4, "G": 2}
+    with pytest.raises(EincError, match="num_attention_heads = 4, and --sizes H=8"):
+        agreed(written_map("llama_lm")[1], config(tmp_path, given), "llama_lm", {"H": 8})
+
+
+def config(folder: Path, words: dict[str, Any]) -> dict[str, Any]:
+    (folder / "config.json").write_text(json.dumps(words), encoding="utf-8")
+    return beside(str(folder / "model.safetensors"))

@@ -210,7 +210,7 @@ def test_a_copy_needs_a_page() -> None:
     pool = file["Pool"](2, 4)
     _, made = file["prefill"](**part(x, 0, 6), pool=pool)
     other = made.fork()
-    with pytest.raises(file["Exhausted"], match="1 more pages are needed"):
+    with pytest.raises(file["Exhausted"], match="1 more page is needed"):
         file["step"](other, **part(x, 6, 7))
     made.free()
     torch.testing.assert_close(file["step"](other, **part(x, 6, 8)), file["prefill"](**x)[0][6:8])

@@ -26,7 +26,7 @@ def test_what_is_kept_and_in_which_pages() -> None:
 
 @pytest.mark.parametrize(("line", "said"), [
     ("cache", "not how a line about what is kept reads"), ("cache K V", "not how a line"), ("cache K paged", "not how a line"),
-    ("cache K, Z", "`Z` is no tensor"), ("cache K, V paged 0", "keeps nothing"),
+    ("cache K, Z", "`Z` is no tensor"), ("cache K, V paged 0", "keeps nothing"), ("cach K, V", "`cach` is no word of a plan"),
 ])
 def test_a_line_that_asks_for_nothing(line: str, said: str) -> None:
     with pytest.raises(EincError, match=said) as refused:
@@ -57,3 +57,13 @@ def test_the_plan_of_a_step_is_shown_with_what_a_request_costs() -> None:
 def test_what_cannot_be_shown_of_a_step(words: tuple[str, ...], said: str) -> None:
     code, text = shown("gqa", "--plan", "serve", *words)
     assert code == 1 and said in text
+
+
+def test_a_plan_of_another_name_keeps_nothing() -> None:
+    with pytest.raises(EincError, match="nothing is kept in a plan `serv`"):
+        front.compile(SPEC.replace("serve", "serv").format("cache K, V"))
+
+
+def test_a_pool_has_the_pages_that_the_text_says() -> None:
+    made = front.compile(SPEC.format("cache K, V paged 3"), plan="serve")
+    assert made.pool(5).page == 3 and made.pool(5, page=4).page == 4

@@ -171,3 +171,19 @@ def test_the_last_positions_alone(name: str) -> None:
         (key,) = want
         for n, x in enumerate(out.split(1, place[key])):
             np.testing.assert_allclose(x.numpy(), np.take(want[key][n], [-1], place[key]), rtol=1e-9, atol=1e-9)
+
+
+def test_a_cache_of_another_file_is_none_of_these() -> None:
+    made, other = front.compile("sdpa", plan="serve"), front.compile("gqa", plan="serve")
+    given = {name: torch.randn(1, 2, 3, 4) for name in ("Q", "K", "V")}
+    assert made.prefill is not None
+    for wrong in (other.cache(), [other.cache()], None, "cache", 3):
+        with pytest.raises(TypeError, match="that this very file has made"):
+            made(wrong, **given)
+    _, cache = made.prefill(**given)
+    with pytest.raises(TypeError):
+        list(cache)
+    with pytest.raises(ValueError, match="there is no new position"):
+        made(cache, **{name: x[:, :, :0] for name, x in given.items()})
+    with pytest.raises(ValueError, match="chunk = 0"):
+        made.prefill(**given, chunk=0)

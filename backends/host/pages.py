@@ -254,7 +254,7 @@ def _reserve(caches: list[Cache], counts: list[int]) -> None:
         needed[cache.pool] = needed.get(cache.pool, 0) + more
     for pool, more in needed.items():
         if more > pool.free:
-            told = f"{more} more pages are needed, {pool.free} of {len(pool.counts)} are free"
+            told = f"{more} more {'page is' if more == 1 else 'pages are'} needed, {pool.free} of {len(pool.counts)} are free"
             raise Exhausted(f"{told}: free a cache, or make a larger pool")
     for cache, past, count in paged:
         cache.table.make(past, count)

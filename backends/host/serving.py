@@ -120,11 +120,15 @@ def _only(cache):
     "_requests": '''
 def _requests(cache, lengths, total):
     """For each cache the first of the new positions that are its own, and the first that is not any more."""
-    caches = [cache] if isinstance(cache, Cache) else list(cache)
+    caches = list(cache) if isinstance(cache, (list, tuple)) else [cache]
+    if not all(isinstance(one, Cache) for one in caches):
+        raise TypeError("a cache is expected that this very file has made, by `prefill` or `Cache`, or a list of such caches")
+    if not total:
+        raise ValueError("there is no new position: a step is of one at least")
     counts = [total] if lengths is None and len(caches) == 1 else None if lengths is None else [int(n) for n in lengths]
     if counts is None or len(counts) != len(caches):
         raise ValueError(f"{len(caches)} caches, and lengths = {counts}: one is expected for each")
-    if sum(counts) != total or min(counts, default=0) < 0:
+    if sum(counts) != total or min(counts, default=0) < 0 or (lengths is not None and counts != list(lengths)):
         raise ValueError(f"lengths = {counts}, whole numbers that add up to the {total} new positions are expected")
     if len({id(one) for one in caches}) != len(caches):
         raise ValueError("one cache stands twice among those of a step")
@@ -169,7 +173,11 @@ class Cache:
     which the first `length` positions lie, and after them those to be taken next.
     """
 
+    __iter__ = None  # it is no list of caches
+
     def __init__(self, chunk: int = 256, pool: "Pool | None" = None, table=None, length: int = 0) -> None:
+        if chunk < 1 or length < 0:
+            raise ValueError(f"chunk = {chunk} and length = {length}, whole numbers from 1 and from 0 are expected")
         if pool is None and (length or table is not None):
             raise ValueError("a table needs the pool whose pages it names")
         self.length, self.dropped, self.most, self.chunk, self.kept = length, 0, 0, chunk, {}

@@ -13,7 +13,7 @@ from einc import pipeline
 from einc.documents.reading import reads
 from einc.errors import EincError, Help, Problem, Report, Source, render
 from einc.front import back_ends
-from einc.terms import TypedProgram
+from einc.terms import Program, TypedProgram
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -112,6 +112,12 @@ def known_sizes(sizes: Mapping[str, int], names: list[str], fixed: Mapping[str, 
         if name not in fixed and name not in names:
             listed = ", ".join(f"`{n}`" for n in names) or "none"
             raise failure(f"`{name}` is no size of the spec", f"the sizes that can be given: {listed}")
+
+
+def noted(program: Program) -> None:
+    """Tells what a `plan serve` asks for that is not done."""
+    for line in (line for one in program.plans if one.name == "serve" for line in one.others):
+        click.echo(f"note: `plan serve` asks for `{line.text}`, and no file is made so yet", err=True)
 
 
 def _kept(ctx: click.Context, param: click.Parameter, value: str | None) -> None:

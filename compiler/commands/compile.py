@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from einc import front
 from einc.commands.binaries import ABLE, EMIT, TARGET, check_place, write
-from einc.commands.common import BACKEND, FILE, GRAD, NARROW, OWN, SIZES, STRICT, failure, known_sizes, typed
+from einc.commands.common import BACKEND, FILE, GRAD, NARROW, OWN, SIZES, STRICT, failure, known_sizes, noted, typed
 from einc.commands.run import DATA, DTYPE, SEED
 from einc.commands.sizes import default, names
 from einc.commands.tune import ready
@@ -68,8 +68,8 @@ def command(*, file: str, output: str | None, backend: str, strict: bool, narrow
     chosen = front.choices(narrow, own, backend)
     kept = [name.strip() for name in (keep or "").split(",") if name.strip()]
     plan = front.generation(program, chosen, kept) if serve else front.cut(program, chosen, grad)
-    for line in (line for one in program.plans if serve and one.name == "serve" for line in one.others):
-        click.echo(f"note: `plan serve` asks for `{line.text}`, and no file is made so yet", err=True)
+    if serve:
+        noted(program)
     text = front.emit(plan, backend, front.shell(program) if module else None)
     if target is not None and isinstance(plan, Module):
         known_sizes(sizes, names(program), program.sizes, program.idle)

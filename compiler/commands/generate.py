@@ -18,7 +18,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from einc import front
 from einc.commands import data
-from einc.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, counted, failure, known_sizes, typed
+from einc.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, counted, failure, known_sizes, noted, typed
+from einc.commands.configs import agreed, beside
 from einc.commands.prompts import Coder, Reader, coder, numbers
 from einc.commands.run import DTYPE
 from einc.commands.sizes import asked, extent, names
@@ -59,7 +60,8 @@ PAGE = 16
               help="Tokens that a step reads: one of each text that is being made, and of prompts up to N in all.")
 @click.option("--pages", type=click.IntRange(1, 2**24), metavar="N",
               help="Keep the past in a pool of N pages, in which texts wait for room; without it each has a room of its own.")
-@click.option("--page", type=click.IntRange(1, 256), metavar="N", help="Positions in a page of the pool.  [default: 16]")
+@click.option("--page", type=click.IntRange(1, 256), metavar="N",
+              help="Positions in a page of the pool.  [default: what the spec says in `plan serve`, else 16]")
 @click.option("--keep", default="", metavar="K,V", help="What the cache keeps of each position, instead of what is cheapest.")
 @DTYPE
 @BACKEND
@@ -92,11 +94,13 @@ def command(*, file: str, path: str, map_name: str | None, prefix: str, sizes: d
         ends = _within(numbers(stop), vocabulary) if stop else []
         told("")
         _note(program, known, max(map(len, texts)) + count, bool(prompts) and tokenizer is None)
+        noted(program)
         told("compiling")
         made = front.built(program, backend, narrow=narrow, own=own, plan="serve", keep=_names(keep))
         place = front.runner(backend).device(_kind(weights))
         given = {**{key: x.to(place) for key, x in weights.items()}, **_numbers(program, known)}
-        pool = _pool(made, pages, page or PAGE, max(map(len, texts)) + count - 1)
+        page = page or getattr(made.plan, "page", 0) or PAGE
+        pool = _pool(made, pages, page, max(map(len, texts)) + count - 1)
         engine, pace = Engine(made, given, budget=budget, pool=pool), Pace()
         several = [text for text in texts for _ in range(samples)]
         shown = Shown(words, several, told, _labels(len(texts), samples) if prompts else [""] * len(several))
@@ -104,7 +108,7 @@ def command(*, file: str, path: str, map_name: str | None, prefix: str, sizes: d
             engine.add(text, count, **asdict(taking), stop=ends, row=row)
         while engine.busy:
             shown.step(engine, _step(engine, pace))
-    click.echo("\n".join([*pace.lines(), *_told(engine, pages, page or PAGE), *kept(made.plan, known, weights)]), err=True)
+    click.echo("\n".join([*pace.lines(), *_told(engine, pages, page), *kept(made.plan, known, weights)]), err=True)
 
 
 # what is given
@@ -117,6 +121,7 @@ def loaded(program: Program, about: Roles, sizes: Sizes, path: str, dtype: str |
     if told := sorted(grow & sizes.keys()):
         raise failure(f"`{told[0]}` is told by the prompts: how many they are, and how long")
     known_sizes(sizes, [name for name in names(program) if name not in grow], program.sizes, program.idle)
+    sizes = _with_config(program, sizes, path, map_name)
     state = _state(path)
     found = _named(program, state, path, map_name, prefix, sizes)
     for tensor in program.inputs():
@@ -135,6 +140,16 @@ def loaded(program: Program, about: Roles, sizes: Sizes, path: str, dtype: str |
     return found, solve_sizes(program, {key: tuple(x.shape) for key, x in found.items()} | one, sizes)
 
 
+def _with_config(program: Program, sizes: Sizes, path: str, map_name: str | None) -> Sizes:
+    """The sizes, with those that the weights' own config tells: a spec that comes with einc is held against it."""
+    try:
+        _, written = front.written_map(map_name or program.name)
+    except EincError:
+        return sizes
+    presumed = written if map_name is None else {"sizes": written.get("sizes", {})}
+    return agreed(presumed, beside(path), program.name, sizes)
+
+
 def _state(path: str) -> dict[str, data.Array]:
     """All that stands in a file, or in those of a folder."""
     if not Path(path).is_dir():
@@ -150,6 +165,9 @@ def _named(program: Program, state: Mapping[str, data.Array], path: str, map_nam
     """The weights: by the names of the spec where the file has these and no map is asked for, else by a map."""
     weights = [tensor for tensor in program.inputs() if tensor.role == "weight"]
     lacking = [tensor for tensor in weights if tensor.key not in state]
+    if 0 < len(lacking) < len(weights) and not (map_name or prefix):
+        raise failure(f"{path} has no {', '.join(f'`{tensor.key}`' for tensor in lacking)}, which the spec asks for beside those it has",
+                      "give a file that has all of them, or --map, how another file names them")
     if not (map_name or prefix or lacking):
         return {tensor.key: state[tensor.key] for tensor in weights}
     try:

@@ -55,7 +55,8 @@ def ways(program: TypedProgram, along: IndexSet, known: Settled, sizes: Mapping[
     """The steps that keep what is settled, nearest to where it is read first; each that makes more again keeps less."""
     for name, key in program.outputs:
         if key in known.later:
-            raise Refused(f"`{name}` reads later positions: `{known.later[key]}` does", "restrict it, `s ≤ t` for instance")
+            who = f": `{known.later[key]}` does" if known.later[key] != key else ""
+            raise Refused(f"`{name}` reads later positions{who}", "restrict it, `s ≤ t` for instance")
     split, out, why = apart(program), list[Step](), list[Refused]()
     for whole in [program] if split is program else [program, split]:
         search = _Search(whole, along, known, sizes)
