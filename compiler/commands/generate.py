@@ -166,7 +166,8 @@ def _named(program: Program, state: Mapping[str, data.Array], path: str, map_nam
     weights = [tensor for tensor in program.inputs() if tensor.role == "weight"]
     lacking = [tensor for tensor in weights if tensor.key not in state]
     if 0 < len(lacking) < len(weights) and not (map_name or prefix):
-        raise failure(f"{path} has no {', '.join(f'`{tensor.key}`' for tensor in lacking)}, which the spec asks for beside those it has",
+        listed = ", ".join(f"`{tensor.key}`" for tensor in lacking)
+        raise failure(f"{path} has no {listed}, which the spec asks for beside those it has",
                       "give a file that has all of them, or --map, how another file names them")
     if not (map_name or prefix or lacking):
         return {tensor.key: state[tensor.key] for tensor in weights}
