@@ -68,6 +68,8 @@ class Counted(TorchDispatchMode):
         if func._schema.name in ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"):
             left = args[1 if "add" in func._schema.name else 0]
             self.flops += 2 * out.numel() * left.shape[-1]
+        elif func._schema.name == "aten::_scaled_dot_product_flash_attention_for_cpu":
+            self.flops += 4 * args[0].numel() * args[1].shape[2]  # of rows without a mask, as a step calls it
         return out
 
 

@@ -39,7 +39,7 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
     scribe.numbers = Numbers(scribe, body)
     if grid is None:
         assert kernel.stream is not None
-        _tile_lengths(kernel, grid, body, scribe)
+        _tile_lengths(module, kernel, grid, body, scribe)
         _ranges(kernel, scribe)
         scribe.inside = True
         _streaming(module, kernel, kernel.stream, body, scribe, uses, parts)
@@ -47,7 +47,7 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
             write_store(module, kernel, store, body, scribe)
         return
     low, high = (scribe.names.fresh(f"{identifier(grid.name)}{n}") for n in (0, 1))
-    rows = _tile_lengths(kernel, grid, body, scribe)
+    rows = _tile_lengths(module, kernel, grid, body, scribe)
     scribe.numbers.mark()
     _open_tiles(module, kernel, low, high, rows, body, scribe)
     scribe.ranges[grid.name] = (low, high)
@@ -122,7 +122,7 @@ def _prepare(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> No
     results(module, kernel, body)
 
 
-def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scribe) -> str:
+def _tile_lengths(module: Module, kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scribe) -> str:
     """Rows (and columns) of a tile, so that its largest value stays near the cache."""
     stream = kernel.stream
     if grid is None:
@@ -146,6 +146,7 @@ def _tile_lengths(kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scrib
     outer = sized(_row(kernel, grid, (stream.name,)), tight=True)
     columns = scribe.names.fresh("columns")
     short = stream.bound is not None and all(s.low and s.high for s in stream.bound.spans)  # what rows do not share is wasted
+    short |= bool(module.past)  # a text may have few positions
     body(f"{rows} = min({128 if short else 256}, max(1, {extent}))")
     least = 1 if stream.set.cls in ("head", "feature", "latent", "expert") else 128  # one alone fills a tile where rows are long
     body(f"{columns} = max({least}, 2**{_TILE - 1} // max(1, {rows} * {outer}))")
