@@ -281,7 +281,7 @@ class _Rows:
     def copied(self, cache: Cache, count: int) -> "_Rows":
         """The first rows, in a room of their own."""
         other = _Rows(cache, self.name)
-        other.passes = dict(self.passes)
+        other.passes = {name: found for name, found in self.passes.items() if found[0] == cache.length}
         other.rounds = {at: rows.copied(cache, count) for at, rows in self.rounds.items()}
         if self.store is not None:
             other.store, other.axis, other.order = self.store, self.axis, self.order

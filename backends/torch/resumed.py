@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from einc.backends.torch.expressions import Scribe
 from einc.backends.writer import Writer, identifier, sized
-from einc.plan import Along, Axis, Concat, Kernel, Load, Module, Scalar, arguments, leaves
+from einc.plan import Along, Axis, Call, Concat, Kernel, Load, Module, Scalar, arguments, leaves
 from einc.terms import Size, walk
 
 
@@ -52,6 +54,14 @@ def left_over(kernel: Kernel) -> set[str]:
             needed.add(name)
             stack += arguments(by[name].op)
     return set(by) - needed
+
+
+def called(module: Module, kernel: Kernel) -> str:
+    """The name by which it lasts: where the orders of a product are to choose from, each has its own."""
+    steps = [inner for step in leaves(module.steps) for inner in (step.steps if isinstance(step, Call) else (step,))]
+    kernels = [step for step in steps if isinstance(step, Kernel)]
+    alone = sum(k.name == kernel.name for k in kernels) < 2
+    return kernel.name if alone else f"{kernel.name}.{crc32(' '.join(kernel.texts).encode()):x}"
 
 
 def lasting(module: Module, kernel: Kernel) -> str:

@@ -12,7 +12,7 @@ from einc.backends.host.pointwise import matrices
 from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.memory import allot, near
-from einc.backends.torch.resumed import begin, go_on, lasting, left_over, resume
+from einc.backends.torch.resumed import begin, called, go_on, lasting, left_over, resume
 from einc.backends.torch.stores import along, merged, results, write_store
 from einc.backends.writer import Writer, identifier, sized
 from einc.indices import Extent, number
@@ -71,7 +71,7 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
         resume(kernel.resumed, body, scribe)
     body.close()
     if kept:
-        body(f'{kept}.leave("{kernel.name}", {module.new}, {", ".join(_passed(kernel, scribe))})')
+        body(f'{kept}.leave("{called(module, kernel)}", {module.new}, {", ".join(_passed(kernel, scribe))})')
     merged(module, kernel, body)
 
 
@@ -97,7 +97,7 @@ def _open_tiles(module: Module, kernel: Kernel, low: str, high: str, rows: str, 
                 _start(let, body, scribe)
         begin(kernel.resumed, body, scribe)
         if kept := lasting(module, kernel):
-            body.open(f'if (found := {kept}.resumed("{kernel.name}")) is not None:')
+            body.open(f'if (found := {kept}.resumed("{called(module, kernel)}")) is not None:')
             body(f"{', '.join(_passed(kernel, scribe))} = found")
             body.close()
     if kernel.resumed is not None and kernel.resumed.bound is not None and kernel.resumed.bound.resumes == "back":
