@@ -378,3 +378,12 @@ def test_a_config_is_held_against_the_spec(tmp_path: Path) -> None:
 def config(folder: Path, words: dict[str, Any]) -> dict[str, Any]:
     (folder / "config.json").write_text(json.dumps(words), encoding="utf-8")
     return beside(str(folder / "model.safetensors"))
+
+
+def test_the_fault_of_one_text_leaves_the_others(room: Path) -> None:
+    weights = load_file(room / "small.safetensors")
+    weights["E"][7] = float("nan")
+    save_file(weights, room / "faulty.safetensors")
+    result = said(room, *lists([[7, 1], [1, 2]]), "--count", "4", status=1, weights="faulty.safetensors")
+    assert rows(result)[1] == rows(said(room, *lists([[1, 2]]), "--count", "4"))[0]
+    assert "note: text 1 of 2 ends early" in result.stderr and "none is a finite greatest" in result.stderr

@@ -6,7 +6,7 @@ import keyword
 import math
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -106,8 +106,13 @@ def command(*, file: str, path: str, map_name: str | None, prefix: str, sizes: d
         shown = Shown(words, several, told, _labels(len(texts), samples) if prompts else [""] * len(several))
         for row, text in enumerate(several):
             engine.add(text, count, **asdict(taking), stop=ends, row=row)
+        failed = dict[int, EincError]()
         while engine.busy:
-            shown.step(engine, _step(engine, pace))
+            shown.step(engine, _step(engine, pace, failed), failed)
+    for row in sorted(failed) if len(several) > 1 else []:
+        click.echo(f"note: text {row + 1} of {len(several)} ends early", err=True)
+    if failed:
+        raise failed[min(failed)]
     click.echo("\n".join([*pace.lines(), *_told(engine, pages, page), *kept(made.plan, known, weights)]), err=True)
 
 
@@ -251,17 +256,17 @@ class Pace:
         return [f"{name:8} {counted(n, 'token')}, {n / max(took, 1e-9):,.4g} tokens/s" for name, n, took in told if n]
 
 
-def _step(engine: Engine, pace: Pace) -> list[tuple[Text, int]]:
-    """One step and what it took. EincError where a text fails."""
+def _step(engine: Engine, pace: Pace, failed: dict[int, EincError]) -> list[tuple[Text, int]]:
+    """One step and what it took; what fails of a text ends that one."""
     pool, texts = engine.pool, (*engine.running, *engine.waiting)
     begun, read, grown = time.perf_counter(), engine.read, engine.grown
     made = engine.step()
     pace.add(engine.read - read, engine.grown - grown, time.perf_counter() - begun)
     for text in texts:
         if pool is not None and isinstance(text.error, engine.model.made.named("Exhausted")):
-            raise failure(str(text.error), f"give --pages {-(-text.most // pool.page)}", "make fewer tokens: --count")
-        if text.error is not None:
-            raise failure(f"the module refused or failed: {text.error}") from text.error
+            failed[text.row] = failure(str(text.error), f"give --pages {-(-text.most // pool.page)}", "make fewer tokens: --count")
+        elif text.error is not None:
+            failed[text.row] = failure(f"the module refused or failed: {text.error}")
     return made
 
 
@@ -324,8 +329,8 @@ class Shown:
         self.over = [False] * len(texts)
         self.next = self.made = 0  # the first one that is not printed yet; tokens
 
-    def step(self, engine: Engine, made: list[tuple[Text, int]]) -> None:
-        """What a step of the engine made."""
+    def step(self, engine: Engine, made: list[tuple[Text, int]], failed: Collection[int]) -> None:
+        """What a step of the engine made; texts that failed are over."""
         self.made += len(made)
         alone = len(self.parts) == 1
         waits = f", {counted(len(engine.waiting), 'text')} waiting" if engine.waiting else ""
@@ -338,6 +343,8 @@ class Shown:
                 click.echo(new, nl=False)
             else:
                 self.parts[text.row].append(new)
+        for row in failed:
+            self.over[row] = True
         while self.next < len(self.parts) and self.over[self.next]:
             self.told("")
             click.echo("" if alone else "".join(self.parts[self.next]))
