@@ -22,3 +22,14 @@ settings.load_profile("house")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write what is found as the golden text of each stage")
     parser.addoption("--whole", action="store_true", help="the kernels of every gradient, at every size and in several tiles")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "whole: runs with `--whole` alone, beside others of its kind that always run")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--whole"):
+        for item in items:
+            if item.get_closest_marker("whole"):
+                item.add_marker(pytest.mark.skip(reason="`--whole` has it"))

@@ -91,7 +91,7 @@ def interpreter() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("interpreter")
-@each(WITHOUT_ROUNDS, BROKEN)
+@each(WITHOUT_ROUNDS, BROKEN, every=2)
 def test_kernels_of_the_gradient(case: Case, pytestconfig: pytest.Config) -> None:
     whole, backward = pytestconfig.getoption("--whole"), derived_of(case).backward
     if not derived_of(case).gradients or (case.name in SLOW.split() and not whole):

@@ -167,12 +167,14 @@ def interpreter() -> Iterator[None]:
 
 @pytest.mark.usefixtures("interpreter")
 @each
-def test_kernels_leave_the_same_shares(case: Case) -> None:
+def test_kernels_leave_the_same_shares(case: Case, pytestconfig: pytest.Config) -> None:
     program, source = typed_of(case), front.emit(plan_of(case), "triton")
     for seed, (sizes, tiles) in enumerate([
         (dict(case.sizes), (4, 8, 4, 1)), ({**case.sizes, "T": 37}, (16, 16, 4, 1)), ({**case.sizes, "T": 37}, None),
         ({**case.sizes, "T": 1}, (16, 16, 4, 1)), ({**case.sizes, "T": 0}, None),
     ]):
+        if sizes["T"] == 37 and tiles is None and not pytestconfig.getoption("--whole"):
+            continue
         inputs = arrays(program, sizes, case.ranges, seed)
         function = tiled(source, plan_of(case).name, None if tiles is None else lambda kind, *_, tiles=tiles: tiles)
         found = [called(function, program, tensors(inputs), sizes) for _ in range(2)]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers import arrays, assert_close, called, meaning, tensors, typed, typed_of
+from helpers import arrays, assert_close, called, each, meaning, tensors, typed, typed_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import Case
@@ -49,7 +49,7 @@ def served(case: Case, tiles: dict[str, tuple[int, int, int, int]] | None) -> Co
     return Compiled(typed_of(case), plan, source, function, prefill=space(unwrap(function))["prefill"])
 
 
-@pytest.mark.parametrize("case", STEPPING, ids=lambda c: c.name)
+@each(STEPPING, {}, every=3)
 def test_steps_are_the_whole(case: Case, pytestconfig: pytest.Config) -> None:
     """In small tiles, the pass of each shared by three programs; slow ones in the tiles of the file."""
     if case.name in SLOW.split() and not pytestconfig.getoption("--whole"):
