@@ -82,7 +82,7 @@ def test_typed_parses_back(case: Case, explicit: bool) -> None:
     assert_same(typed_of(case), typed(show(typed_of(case), explicit)), case)
 
 
-@each(CASES, SHOWN_NORMAL)
+@each(CASES, SHOWN_NORMAL, every=3)
 @SHOWN
 def test_normal_parses_back(case: Case, explicit: bool) -> None:
     assert_same(normal_of(case), typed(show(normal_of(case), explicit)), case)
