@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from inspect import unwrap
 from typing import Any
 
 import torch
@@ -78,8 +77,7 @@ class Ours:
 
     def __init__(self, texts: Texts, weights: Tensors, rows: list[torch.Tensor]) -> None:
         self.made, self.texts, self.weights = einc.compile(SPEC, plan="serve"), texts, weights
-        cache = unwrap(self.made.function).__globals__["Cache"]
-        self.caches = [cache() for _ in texts.past]
+        self.caches = [self.made.cache() for _ in texts.past]
         if any(texts.past):
             self.step([x[:past] for x, past in zip(rows, texts.past, strict=True)])
         self.new = [x[past:] for x, past in zip(rows, texts.past, strict=True)]

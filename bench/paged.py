@@ -17,26 +17,16 @@ from typing import Any
 import torch
 
 import einc
+from bench.decode import GROUPED
 from bench.record import Row
 
 HEADS, GROUPS, WIDTH = 32, 8, 128
-SPEC = """index n : batch(B)
-index t, s : time(T)
-index h : head(H)
-index g : head(G)
-index d, k : feature(D)
-map π(h) = ceil(h G / H) : g
-input Q_{n h t}^k, K_{n g s}^k, V_{n g s}^d
-mask L_{n t s}^{(h)} : s ≤ t
-L_{n t s}^{(h)} = 1/√D Q_{n h t}^k K_{n, π(h), s k}
-output Y_{n h t}^d = Σ_s softmax_s(L_{n t s}^{(h)}) V_{n, π(h), s}^d
-"""
 WAYS = ("grown", "scattered")
 
 
 @cache
 def compiled() -> Any:
-    return einc.compile(SPEC, plan="serve")
+    return einc.compile(GROUPED, plan="serve")
 
 
 @dataclass(frozen=True)
