@@ -32,15 +32,15 @@ Tiles = tuple[int, int]
 EXACT = 1e-12
 
 
-def each(cases: Sequence[Case], broken: Mapping[str, str], every: int = 1) -> pytest.MarkDecorator:
-    """A test for each case, without `--whole` for one of `every` so many; those that are known to fail are named with the reason,
-    in groups: `one two`."""
+def each(cases: Sequence[Case], broken: Mapping[str, str], every: int = 1, slow: str = "") -> pytest.MarkDecorator:
+    """A test for each case, without `--whole` for one of `every` so many and for none that is `slow`; those that are known to
+    fail are named with the reason, in groups: `one two`."""
     reasons = {name: reason for names, reason in broken.items() for name in names.split()}
     assert set(reasons) <= {case.name for case in cases}
     marks: dict[str, list[pytest.MarkDecorator]] = {
         c.name: [pytest.mark.xfail(strict=True, reason=reasons[c.name])] if c.name in reasons else [] for c in cases}
     for n, case in enumerate(cases):
-        marks[case.name] += [pytest.mark.whole] if n % every else []
+        marks[case.name] += [pytest.mark.whole] if n % every or case.name in slow.split() else []
     return pytest.mark.parametrize("case", [pytest.param(c, id=c.name, marks=marks[c.name]) for c in cases])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers import Arrays, arrays, meaning, typed_of
+from helpers import Arrays, arrays, each, meaning, typed_of
 from programs import Case
 from test_serving import GROWING, LATER, SLOW, grows, named
 
@@ -86,10 +86,8 @@ def steady(case: Case) -> bool:
 CASES = [case for case in GROWING if case.name not in LATER.split() and steady(case)]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-def test_texts_side_by_side_are_each_as_alone(case: Case, pytestconfig: pytest.Config) -> None:
-    if case.name in SLOW.split() and not pytestconfig.getoption("--whole"):
-        pytest.skip("slow: `--whole` has it")
+@each(CASES, {}, slow=SLOW)
+def test_texts_side_by_side_are_each_as_alone(case: Case) -> None:
     texts = Texts(case)
     found: list[dict[str, list[np.ndarray]]] = [texts.step(counts) for counts in PLAN]
     keys = dict(texts.program.outputs)

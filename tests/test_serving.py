@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers import Arrays, arrays, called, meaning, tensors, typed_of
+from helpers import Arrays, arrays, called, each, meaning, tensors, typed_of
 from programs import CASES, Case
 
 from einc import front
@@ -86,10 +86,8 @@ def padded(x: np.ndarray, slots: tuple[Slot, ...], along: IndexSet, length: int)
 GROWING = [case for case in CASES if "T" in case.sizes and "T" not in typed_of(case).sizes and grows(typed_of(case))]
 
 
-@pytest.mark.parametrize("case", GROWING, ids=lambda c: c.name)
-def test_steps_are_the_whole(case: Case, pytestconfig: pytest.Config) -> None:
-    if case.name in SLOW.split() and not pytestconfig.getoption("--whole"):
-        pytest.skip("slow: `--whole` has it")
+@each(GROWING, {}, slow=SLOW)
+def test_steps_are_the_whole(case: Case) -> None:
     if case.name in LATER.split():
         with pytest.raises(EincError, match="later positions"):
             served(case)

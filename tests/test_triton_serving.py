@@ -49,11 +49,9 @@ def served(case: Case, tiles: dict[str, tuple[int, int, int, int]] | None) -> Co
     return Compiled(typed_of(case), plan, source, function, prefill=space(unwrap(function))["prefill"])
 
 
-@each(STEPPING, {}, every=3)
-def test_steps_are_the_whole(case: Case, pytestconfig: pytest.Config) -> None:
+@each(STEPPING, {}, every=3, slow=SLOW)
+def test_steps_are_the_whole(case: Case) -> None:
     """In small tiles, the pass of each shared by three programs; slow ones in the tiles of the file."""
-    if case.name in SLOW.split() and not pytestconfig.getoption("--whole"):
-        pytest.skip("slow: `--whole` has it")
     sizes = {**case.sizes, "T": 9}
     made = served(case, SMALL)
     inputs = arrays(made.program, sizes, case.ranges, 1)
