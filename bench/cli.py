@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bench import batching, cases, decode, footprint, gradients, paged, report, rivals, shares, soak, starting, train
+from bench import batching, cases, decode, footprint, gradients, paged, report, rivals, same, shares, soak, starting, train
 from bench.case import CannotError
 from bench.record import Row, Run, read, write
 from bench.run import Plan, Tell, run
@@ -369,6 +369,42 @@ def paged_command(*, lengths: tuple[int, ...], pages: tuple[int, ...], batch: in
                       report.duration(row["rows_seconds"]), report.duration(row["seconds"]), f"{row['ratio']:.2f}")
     console.print(shown)
     console.print(f"wrote {out / 'paged.jsonl'}")
+
+
+@main.command("same", context_settings=HELP)
+@click.argument("old", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("new", type=click.Path(path_type=Path, exists=True, file_okay=False), default=Path())
+@click.option("--spec", "wanted", multiple=True, metavar="PATTERN", help="Only specs whose path matches; all without it.")
+@click.option("--text", "texts", multiple=True, type=click.Choice(list(same.COMMANDS)), help="Only these texts; all without it.")
+@click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Keep the texts of NEW in this folder.")
+@click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Processes for one checkout.")
+def same_command(old: Path, new: Path, *, wanted: tuple[str, ...], texts: tuple[str, ...], keep: Path | None, workers: int) -> None:
+    """Compare what two checkouts of einc print: emitted files, gradients, plans, recurrences. Status 1 where a text differs.
+
+    OLD and NEW are checkouts (NEW: this one by default), or folders of texts that --keep wrote.
+    """
+    console = wide_console()
+    places = [place for place in (old, new) if (place / "compiler").is_dir()]
+    found = sorted({spec.as_posix() for place in places for spec in same.specs(place)})
+    cases = {spec: texts or tuple(same.COMMANDS) for spec in found if not wanted or any(map(Path(spec).match, wanted))}
+    with tempfile.TemporaryDirectory() as room, progress(console, len(cases) * len(places)) as (tell, step):
+        def told(spec: str) -> None:
+            step()
+            tell(spec)
+
+        written = [place if place not in places else keep if keep and place is new else Path(room, name)
+                   for name, place in (("old", old), ("new", new))]
+        for place, folder in zip((old, new), written, strict=True):
+            if place in places:
+                same.write(place, cases, folder, workers, told)
+        different = list(same.differences(*written, cases))
+    for one in different:
+        console.print(f"{one.case}: {len(one.lines)} lines of difference", markup=False)
+        for line in one.lines[:20]:
+            console.print(f"    {line}", markup=False)
+    console.print(f"{len(cases)} specs, {len(cases) * len(texts or same.COMMANDS)} texts: {len(different)} differ")
+    if different:
+        raise SystemExit(1)
 
 
 def _sizes(given: str) -> dict[str, int]:
