@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from einc.indices import Extent
+from einc.ir.indices import Extent
 
 _LETTERS = "αβγδεζηθικλμνξπρστυφχψωℓ"
 _NAMES = (

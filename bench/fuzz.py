@@ -193,7 +193,7 @@ def attempt(seed: int, number: int, papers: bool = False, guarded: bool = False)
     """One input and what the commands make of it. `guarded`: a command that takes too long is stopped and noted."""
     way, data = garbled(seed, number, papers)
     # Trying edits reads a text up to sixty times, so it is done for one input in MENDED.
-    tried = nullcontext() if number % MENDED == 0 else patch("einc.pipeline.advise", lambda source, report: None)
+    tried = nullcontext() if number % MENDED == 0 else patch("einc.driver.pipeline.advise", lambda source, report: None)
     with tempfile.TemporaryDirectory(prefix="fuzz") as folder, tried:
         file = Path(folder) / f"input{ENDINGS.get(way, '.ein')}"
         file.write_bytes(data)

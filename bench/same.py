@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from click.testing import CliRunner
+
 # The commands, by the name under which their text is kept. None of them reads anything but the spec.
 COMMANDS = {
     "torch": ("compile", "--backend", "torch"),
@@ -108,8 +110,6 @@ def differences(old: Path, new: Path, cases: Mapping[str, Iterable[str]]) -> Ite
 
 def _worker(asked: str) -> None:
     """Writes the texts of the checkout that is imported here as einc."""
-    from click.testing import CliRunner  # noqa: PLC0415  The worker alone needs it.
-
     told = json.loads(asked)
     main = runpy.run_module("einc", run_name="einc.__main__")["main"]
     for spec, names in told["cases"].items():

@@ -2,36 +2,25 @@
 
 import importlib
 import sys
-from types import ModuleType
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 __version__ = "0.1.0"
 
 _DOORS = {
-    "compile": "einc.front",
-    "check": "einc.front",
-    "Engine": "einc.engine",
-    "generate": "einc.generate",
-    "stream": "einc.generate",
-    "interpret": "einc.front",
-    "load_weights": "einc.front",
-    "install_hook": "einc.hook",
-    "EincError": "einc.errors",
+    "compile": "einc.driver.front",
+    "check": "einc.driver.front",
+    "Engine": "einc.driver.decoding.engine",
+    "generate": "einc.driver.decoding.generate",
+    "stream": "einc.driver.decoding.generate",
+    "interpret": "einc.driver.front",
+    "load_weights": "einc.driver.front",
+    "install_hook": "einc.driver.hook",
+    "EincError": "einc.errors.report",
 }
 
 __all__ = ["EincError", "Engine", "__version__", "check", "compile", "generate", "install_hook", "interpret", "load_weights",
            "stream"]
-
-
-class _Package(ModuleType):
-    """The package itself, which keeps `einc.check` the function when the file `check.py` is imported."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _DOORS and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
@@ -43,3 +32,17 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _Moved:
+    """Finds modules by the names that they had before they moved."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if not name.startswith("einc."):
+            return None
+        found: ModuleSpec | None = importlib.import_module("einc.driver.moved").find(name)
+        return found
+
+
+sys.meta_path.append(_Moved)

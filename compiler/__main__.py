@@ -1,6 +1,6 @@
 """`python -m einc`, the same as `einc`."""
 
-from einc.cli import main
+from einc.driver.cli import main
 
 if __name__ == "__main__":
     main()

@@ -7,10 +7,10 @@ from functools import cache
 
 from helpers import typed
 
-from einc import front, pipeline
-from einc.plan import Chain, Gradient, Module
+from einc.driver import front, pipeline
+from einc.ir.plan import Chain, Gradient, Module
+from einc.ir.terms import NormalProgram
 from einc.planning import chained, plan
-from einc.terms import NormalProgram
 
 _HEADS = """index h    : head(H)
 index t, s : time(T)

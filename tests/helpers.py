@@ -14,14 +14,14 @@ import pytest
 import torch
 from programs import FILES, Case
 
-from einc import front, pipeline
 from einc.backends.torch.load import load
-from einc.commands.sizes import names
-from einc.errors import Report, Source, render
-from einc.indices import Extent
-from einc.interpret import interpret
-from einc.plan import Module
-from einc.terms import NormalProgram, Program, TypedProgram
+from einc.driver import front, pipeline
+from einc.driver.commands.sizes import names
+from einc.errors.report import Report, Source, render
+from einc.ir.indices import Extent
+from einc.ir.plan import Module
+from einc.ir.terms import NormalProgram, Program, TypedProgram
+from einc.meaning.interpret import interpret
 
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]

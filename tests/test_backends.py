@@ -40,11 +40,11 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import einc
-from einc import front, pipeline
 from einc.backends.host.naming import OWN
 from einc.backends.torch.load import load
-from einc.choices import Choices
-from einc.errors import Report, Source
+from einc.driver import front, pipeline
+from einc.errors.report import Report, Source
+from einc.ir.choices import Choices
 
 TILES = [None, (3, 5), (5, 2), (1, 1)]
 BROKEN = {

@@ -17,9 +17,9 @@ from test_gradients import BROKEN, WITHOUT_ROUNDS, derived_of
 from test_triton import SMALL, UNEVEN, choice
 from triton_modes import interpreted, tiled
 
-from einc import front
-from einc.plan import Module
-from einc.show import show
+from einc.driver import front
+from einc.ir.plan import Module
+from einc.syntax.printing.show import show
 
 
 @cache

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 import einc
-from einc import pipeline
-from einc.errors import Report, render
-from einc.plan import Repeat
-from einc.planning.choose import taken
-from einc.planning.table import table
-from einc.show import show
+from einc.driver import pipeline
+from einc.driver.reports.table import table
+from einc.errors.report import Report, render
+from einc.ir.plan import Repeat
+from einc.planning.contractions.choose import taken
+from einc.syntax.printing.show import show
 
 Arrays = dict[str, Any]
 SCALE = "index t : time(T)\nindex f : feature(D)\ninput x_t^f\nweight w^f\noutput y_t^f = w^f x_t^f\n"

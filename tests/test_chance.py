@@ -20,12 +20,12 @@ from torch.nn import functional
 from triton_modes import interpreted, tiled
 
 import einc
-from einc import front
 from einc.backends.torch.load import load
-from einc.cli import main
-from einc.errors import Report, Source, render
-from einc.mixing import chance, hashed
-from einc.pipeline import check
+from einc.driver import front
+from einc.driver.cli import main
+from einc.driver.pipeline import check
+from einc.errors.report import Report, Source, render
+from einc.ir.mixing import chance, hashed
 
 Array = np.ndarray[Any, Any]
 SPEC = next(case for case in FILES if case.name == "attention_dropout")

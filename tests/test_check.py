@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from programs import is_module
 from texts import INDICES, codes, meaning, problems, typed
 
-from einc import pipeline
-from einc.checking.names import Name
-from einc.errors import Report, Source
-from einc.indices import Index, IndexSet, number, size
-from einc.show import equation_text, show
-from einc.terms import Apply, Fold, Read, TypedProgram, free_indices, reads, walk
+from einc.checking.declarations.names import Name
+from einc.driver import pipeline
+from einc.errors.report import Report, Source
+from einc.ir.indices import Index, IndexSet, number, size
+from einc.ir.terms import Apply, Fold, Read, TypedProgram, free_indices, reads, walk
+from einc.syntax.printing.show import equation_text, show
 
 SPECS = [x for x in sorted((Path(__file__).parent.parent / "specs").rglob("*.ein")) if is_module(x.read_text(encoding="utf-8"))]
 

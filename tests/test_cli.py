@@ -14,11 +14,12 @@ import torch
 from click.testing import CliRunner, Result
 from safetensors.torch import load_file, save_file
 
-import einc.front
-from einc.cli import COMMANDS, main
-from einc.commands import explain
-from einc.commands.check import apply, certain
-from einc.errors import Help, Problem, Source, Span
+import einc
+from einc.checking.edits import apply, certain
+from einc.driver import front
+from einc.driver.cli import COMMANDS, main
+from einc.driver.commands import explain
+from einc.errors.report import Help, Problem, Source, Span
 
 LINEAR = """index t, s : time(T)
 index f : feature(d_model)
@@ -93,8 +94,8 @@ def test_python_m() -> None:
 
 
 def test_help_imports_no_command(tmp_path: Path) -> None:
-    code = "import sys\nfrom einc.cli import main\nmain(['--help'], standalone_mode=False)\n"
-    code += "print([m for m in sys.modules if m.startswith('einc.commands') or m == 'rich'])"
+    code = "import sys\nfrom einc.driver.cli import main\nmain(['--help'], standalone_mode=False)\n"
+    code += "print([m for m in sys.modules if m.startswith('einc.driver.commands') or m == 'rich'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.rstrip().endswith("[]")
 
@@ -266,8 +267,8 @@ def test_run_seeds(room: Path) -> None:
 
 
 def test_run_fails_beyond_the_bound(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = einc.front.compile("linear.ein")
-    monkeypatch.setattr(einc.front, "built", lambda *_, **__: lambda **inputs: right(**inputs) * 1.01)
+    right = front.compile("linear.ein")
+    monkeypatch.setattr(front, "built", lambda *_, **__: lambda **inputs: right(**inputs) * 1.01)
     assert "TOO FAR" in einc_("run", "linear.ein", "--verify", status=1).stdout
     einc_("run", "linear.ein")
 
@@ -389,7 +390,7 @@ def test_run_tells_what_the_module_refuses(room: Path, monkeypatch: pytest.Monke
     def refuse(**_: object) -> None:
         raise kind("no")
 
-    monkeypatch.setattr(einc.front, "built", lambda *_, **__: refuse)
+    monkeypatch.setattr(front, "built", lambda *_, **__: refuse)
     assert "the module refused or failed: no" in error("run", "linear.ein")
 
 

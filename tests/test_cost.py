@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import FILES, Case
 
-from einc.indices import Index, IndexSet, number, size
-from einc.plan import Module
-from einc.planning.choose import taken
-from einc.planning.cost import points, size_of
-from einc.planning.screen import screen
-from einc.planning.table import table
-from einc.terms import Apply, Position, Size, Term, both, const
+from einc.driver.reports.screen import screen
+from einc.driver.reports.table import table
+from einc.ir.indices import Index, IndexSet, number, size
+from einc.ir.plan import Module
+from einc.ir.terms import Apply, Position, Size, Term, both, const
+from einc.planning.analysis.cost import points, size_of
+from einc.planning.contractions.choose import taken
 
 OPEN = ("T", "S", "U", "V", "T_sum")
 SQUARE = {"decoder_lm", "llama_lm",

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from einc import pipeline
-from einc.accounts import account
-from einc.cli import main
 from einc.documents.account import Account, Entry
 from einc.documents.sections import Paper
-from einc.errors import Report, Source, render
-from einc.interpret import interpret
-from einc.terms import TypedProgram
+from einc.driver import pipeline
+from einc.driver.cli import main
+from einc.driver.reports.accounting import account
+from einc.errors.report import Report, Source, render
+from einc.ir.terms import TypedProgram
+from einc.meaning.interpret import interpret
 
 ROOT = Path(__file__).parent.parent
 SEEDS = ROOT.parent / "shared" / "seeds"

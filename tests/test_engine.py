@@ -18,11 +18,11 @@ from test_oracles import zoo
 from test_serving import named
 
 import einc
-from einc.engine import Engine, Text
-from einc.front import Compiled
-from einc.generate import grown
-from einc.taking import Taking
-from einc.vocabulary import Spoken
+from einc.driver.decoding.engine import Engine, Text
+from einc.driver.decoding.generate import grown
+from einc.driver.decoding.taking import Taking
+from einc.driver.decoding.vocabulary import Spoken
+from einc.driver.front import Compiled
 
 __all__ = ["llama", "once", "room", "zoo"]
 VOCABULARY = 12

@@ -7,8 +7,8 @@ import re
 import pytest
 from programs import FILES, SPECS
 
-from einc import pipeline
-from einc.errors import Report, Source
+from einc.driver import pipeline
+from einc.errors.report import Report, Source
 
 TEXT = (SPECS / "ERRATA.md").read_text(encoding="utf-8")
 ENTRY = re.compile(r"^```ein\n(.*?)^```\n\neinc check: ([^\n]+)$", flags=re.MULTILINE | re.DOTALL)

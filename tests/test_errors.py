@@ -13,8 +13,8 @@ from test_seed import BLOCKS, SPECS
 from texts import INDICES, codes, problems
 
 import einc
-from einc import pipeline
-from einc.errors import Label, Problem, Report, Source, Span, as_json, render, width
+from einc.driver import pipeline
+from einc.errors.report import Label, Problem, Report, Source, Span, as_json, render, width
 
 SHIPPED = Path(__file__).parent.parent / "specs"
 # A document's kinds have documents as their examples: `KINDS` takes them in when `pipeline.check` reads these.

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from einc import pipeline
-from einc.cli import main
-from einc.commands import error_index, kinds
-from einc.commands.check import apply, certain
-from einc.errors import Problem, Report, Source
+from einc.checking.edits import apply, certain
+from einc.driver import pipeline
+from einc.driver.cli import main
+from einc.driver.commands import error_index, kinds
+from einc.errors.report import Problem, Report, Source
 
 PAGE = Path(__file__).parent.parent / "specs" / "ERRORS.md"
 DOCUMENTS = [kind for _, kind in sorted(Problem.registry.items()) if not kind.example_name.endswith(".ein")]

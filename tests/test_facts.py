@@ -7,8 +7,8 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from einc.errors import EincError
-from einc.front import built, part
+from einc.driver.front import built, part
+from einc.errors.report import EincError
 
 BARE = """index t, s : time(T)
 index k, d : feature(D), feature(E)

@@ -16,14 +16,14 @@ from programs import TEXTS
 from random_programs import cascades, contractions
 from test_seed import BLOCKS, SPECS
 
-from einc import pipeline
-from einc.cli import main
-from einc.errors import Report, Source, Span, render
-from einc.printing.layout import alike, printed
-from einc.printing.writer import Spelling
-from einc.show import show
-from einc.spelling import ACCENTS, LATIN, UPRIGHT, WRITTEN
-from einc.tokens import words
+from einc.driver import pipeline
+from einc.driver.cli import main
+from einc.errors.report import Report, Source, Span, render
+from einc.syntax.printing.layout import alike, printed
+from einc.syntax.printing.show import show
+from einc.syntax.printing.writer import Spelling
+from einc.syntax.spelling import ACCENTS, LATIN, UPRIGHT, WRITTEN
+from einc.syntax.tokens import words
 
 SPELLINGS: tuple[Spelling, ...] = ("latex", "unicode", "ascii")
 # What stands beside a paper means nothing alone.

@@ -124,7 +124,7 @@ def test_what_does_not_fit_is_refused(given: dict[str, Any], said: str) -> None:
 def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A terminal, and a clock on which every step takes a second."""
     console = Console(stderr=True, force_terminal=True, record=True, width=60)
-    module = importlib.import_module("einc.generate")
+    module = importlib.import_module("einc.driver.decoding.generate")
     monkeypatch.setattr(module, "Console", lambda **_: console)
     clock = iter(range(100))
     monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))

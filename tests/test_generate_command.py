@@ -20,14 +20,14 @@ from safetensors.torch import load_file, save_file
 from test_oracles import spiced, zoo
 
 import einc
-from einc import front
-from einc.cli import main
-from einc.commands.configs import agreed, beside
-from einc.commands.prompts import Reader, coder
-from einc.errors import EincError
-from einc.front import written_map
-from einc.terms import TypedProgram
-from einc.vocabulary import Spoken
+from einc.driver import front
+from einc.driver.cli import main
+from einc.driver.commands.configs import agreed, beside
+from einc.driver.commands.prompts import Reader, coder
+from einc.driver.decoding.vocabulary import Spoken
+from einc.driver.front import written_map
+from einc.errors.report import EincError
+from einc.ir.terms import TypedProgram
 
 __all__ = ["zoo"]
 VOCABULARY, HEADS, GROUPS = 300, 4, 2
@@ -154,7 +154,7 @@ DRAWS = [{}, {"temperature": 1.0}, {"temperature": 0.6, "top_k": 5}, {"temperatu
 @pytest.mark.parametrize("piece", [3, 1024])
 def test_a_cache_changes_no_token(room: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], piece: int) -> None:
     """Nor do the pieces in which a long text is read, nor the texts that stand beside one."""
-    monkeypatch.setattr(importlib.import_module("einc.generate"), "_PIECE", piece)
+    monkeypatch.setattr(importlib.import_module("einc.driver.decoding.generate"), "_PIECE", piece)
     made, plain = compiled(room)
     weights, ids = load_file(room / "small.safetensors"), torch.randint(0, VOCABULARY, (3, 11))
     want = einc.generate(plain, ids, 12, given=weights, **options)
@@ -245,7 +245,7 @@ def test_a_spec_without_a_batch(room: Path, tmp_path: Path) -> None:
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Console]:
     console = Console(stderr=True, force_terminal=True, record=True, width=60)
-    monkeypatch.setattr(importlib.import_module("einc.commands.generate"), "Console", lambda **_: console)
+    monkeypatch.setattr(importlib.import_module("einc.driver.commands.generate"), "Console", lambda **_: console)
     yield console
 
 

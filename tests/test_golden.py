@@ -12,9 +12,9 @@ from helpers import normal_of, plan_of, source_of, typed_of
 from programs import FILES, Case
 
 from einc.backends.triton.emit import emit
-from einc.planning.screen import screen
-from einc.planning.table import table
-from einc.show import show
+from einc.driver.reports.screen import screen
+from einc.driver.reports.table import table
+from einc.syntax.printing.show import show
 
 GOLDEN = Path(__file__).parent / "golden"
 SPECS = ["attention", "alibi", "gqa", "sliding_window", "llama_attention"]

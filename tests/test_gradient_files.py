@@ -20,10 +20,10 @@ from torch.utils.checkpoint import checkpoint
 from triton_modes import interpreted
 
 import einc
-from einc import front
 from einc.backends.triton import record, tune
-from einc.cli import main
-from einc.plan import Chain, Gradient
+from einc.driver import front
+from einc.driver.cli import main
+from einc.ir.plan import Chain, Gradient
 
 Tensors = dict[str, torch.Tensor]
 

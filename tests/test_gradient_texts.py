@@ -10,10 +10,10 @@ from helpers import Arrays, arrays, assert_close, meaning, typed, typed_of
 from programs import CASES, Case
 from test_backward import given
 
-from einc.cli import main
-from einc.gradients.backward import Derived, derive
-from einc.gradients.pieces import Piece, pieces
-from einc.show import show
+from einc.driver.cli import main
+from einc.syntax.printing.show import show
+from einc.transforms.gradients.backward import Derived, derive
+from einc.transforms.gradients.pieces import Piece, pieces
 
 ROUNDS = [c for c in CASES if typed_of(c).repeats]
 

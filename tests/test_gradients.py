@@ -9,8 +9,8 @@ import pytest
 from helpers import Array, Arrays, arrays, each, meaning, typed, typed_of
 from programs import CASES, Case
 
-from einc.gradients.backward import Derived, derive
-from einc.terms import Program
+from einc.ir.terms import Program
+from einc.transforms.gradients.backward import Derived, derive
 
 # Values that jump, or have a corner, where the random data put a point.
 BROKEN: dict[str, str] = {"infinite_within": "an infinite value times a cotangent of 0 is no number"}

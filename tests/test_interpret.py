@@ -18,13 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import CASES
 
-from einc import pipeline
-from einc.errors import Problem, Report, Source
-from einc.indices import Extent, Index, IndexSet, number, size
-from einc.interpret import interpret
-from einc.problems import NotYet, WrongData, WrongType
-from einc.sizes import solve_sizes
-from einc.terms import (
+from einc.driver import pipeline
+from einc.errors.problems import NotYet, WrongData, WrongType
+from einc.errors.report import Problem, Report, Source
+from einc.ir.indices import Extent, Index, IndexSet, number, size
+from einc.ir.terms import (
     ONE,
     TRUE,
     ZERO,
@@ -48,6 +46,8 @@ from einc.terms import (
     both,
     const,
 )
+from einc.meaning.interpret import interpret
+from einc.meaning.sizes import solve_sizes
 
 Array = np.ndarray[Any, Any]
 

@@ -10,9 +10,9 @@ import torch
 from helpers import typed
 
 import einc
-from einc.gradients.backward import derive
-from einc.plan import Chain, Gradient
-from einc.terms import Fold, reads, walk
+from einc.ir.plan import Chain, Gradient
+from einc.ir.terms import Fold, reads, walk
+from einc.transforms.gradients.backward import derive
 
 sys.path.append(str(Path(__file__).parent.parent))  # the bench is no part of the package
 

@@ -16,7 +16,7 @@ from helpers import distance
 from triton_modes import interpreted
 
 import einc
-from einc.plan import Kernel
+from einc.ir.plan import Kernel
 
 Tensor = torch.Tensor
 Tensors = dict[str, Tensor]

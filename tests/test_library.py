@@ -11,8 +11,8 @@ import torch
 
 import einc
 from einc.backends.host.inputs import HELPERS
-from einc.front import Compiled
-from einc.plan import Call, Each, Gradient, leaves
+from einc.driver.front import Compiled
+from einc.ir.plan import Call, Each, Gradient, leaves
 
 HEAD = """
 index n : batch(B)

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from texts import codes, problems
 
-from einc import pipeline
-from einc.domains import empty
-from einc.errors import Report, Source
-from einc.indices import Index, IndexSet, size
-from einc.terms import Apply, Position, Term, both, const
+from einc.driver import pipeline
+from einc.errors.report import Report, Source
+from einc.ir.domains import empty
+from einc.ir.indices import Index, IndexSet, size
+from einc.ir.terms import Apply, Position, Term, both, const
 
 SHIPPED = [x for x in sorted((Path(__file__).parent.parent / "specs").rglob("*.ein")) if "\nsection " not in x.read_text("utf-8")]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from einc import pipeline
-from einc.commands import measure, sizes
-from einc.errors import Report, Source
+from einc.driver import pipeline
+from einc.driver.commands import measure, sizes
+from einc.errors.report import Report, Source
 
 CLASSES = """index t : time(T)
 index h : head(H)

@@ -18,9 +18,9 @@ from torch import nn
 from triton_modes import interpreted
 
 import einc
-from einc import front
 from einc.backends.host.shell import TAKEN
-from einc.cli import main
+from einc.driver import front
+from einc.driver.cli import main
 
 SIZES = {"H": 3, "d_k": 4, "d_model": 7}
 EVERY = """index t : time(T)

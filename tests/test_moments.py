@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import SPECS
 
-from einc import front
 from einc.backends.torch.load import load
-from einc.cli import main
-from einc.plan import Kernel, Module
+from einc.driver import front
+from einc.driver.cli import main
+from einc.ir.plan import Kernel, Module
 
 HEAD = """
 index b    : batch(B)

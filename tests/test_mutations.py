@@ -11,9 +11,9 @@ from bench.mutations.__main__ import REACH, figures, sources
 from bench.mutations.judge import Outcome, applied, certain, fixed, outcome
 from bench.mutations.mutators import MUTATORS, Mutant, mutants
 from bench.mutations.referee import EXPECTED, judged
-from einc import pipeline
-from einc.commands import check
-from einc.errors import Problem, Report, Source, render
+from einc.driver import pipeline
+from einc.driver.commands import check
+from einc.errors.report import Problem, Report, Source, render
 
 SPECS = ("sdpa", "not_attention/variance", "not_attention/layer_norm")
 

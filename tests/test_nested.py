@@ -8,9 +8,9 @@ import pytest
 from helpers import arrays, assert_close, called, cut, meaning, tensors, typed
 from triton_modes import interpreted, tiled
 
-from einc import front
 from einc.backends.torch.load import load
-from einc.plan import Contract, Kernel, Module
+from einc.driver import front
+from einc.ir.plan import Contract, Kernel, Module
 
 HEAD = """
 index h       : head(H)

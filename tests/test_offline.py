@@ -14,8 +14,8 @@ from programs import FILES, MODELS, Case
 from test_backends import case
 from triton_modes import interpreted, tiled
 
-from einc import front
 from einc.backends.triton.offline import TARGETS, Binary, Launch, built, compiled, kernels, launches
+from einc.driver import front
 
 TARGET = TARGETS["sm_90"]
 SIZES = {"T": 2048, "T_sum": 2048, "S": 2048, "U": 2048, "N": 2048, "V": 4096, "W": 256, "P": 512, "H": 8, "G": 2, "B": 2,

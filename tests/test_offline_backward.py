@@ -12,9 +12,9 @@ from test_backends import case
 from test_gradients import derived_of
 from test_offline import SIZES, TARGET, WIDTHS, binary, multiplies, suits
 
-from einc import front
 from einc.backends.triton.offline import Launch, launches
-from einc.plan import Contract, Kernel, leaves
+from einc.driver import front
+from einc.ir.plan import Contract, Kernel, leaves
 
 QUICK = """sdpa alibi gqa sliding_window documents softcap mla mla_rope cross_attention t5_bias retention linear_cross_entropy
 llama_attention moe sigmoid linear top_keys entropy_penalty"""

@@ -27,7 +27,7 @@ from torch.nn import functional
 from torch.nn.attention.bias import causal_lower_right
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-from einc.cli import main
+from einc.driver.cli import main
 
 HEADS, KEYS = 6, 2
 

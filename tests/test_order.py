@@ -15,17 +15,17 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from programs import CASES, FILES, Case
 
-from einc import front, pipeline
 from einc.backends.torch.load import load
-from einc.indices import number, size
-from einc.plan import Choose, Contract, Kernel, Module
-from einc.planning.associate import Search, associate, samples
-from einc.planning.choose import leading, price, taken
+from einc.driver import front, pipeline
+from einc.driver.reports.table import table
+from einc.ir.indices import number, size
+from einc.ir.plan import Choose, Contract, Kernel, Module
+from einc.ir.terms import NormalProgram
+from einc.planning.contractions.associate import Search, associate, samples
+from einc.planning.contractions.choose import leading, price, taken
+from einc.planning.contractions.virtual import peeled
 from einc.planning.planner import plan, written
-from einc.planning.table import table
-from einc.planning.virtual import peeled
-from einc.show import show
-from einc.terms import NormalProgram
+from einc.syntax.printing.show import show
 
 LARGE = {"H": 128, "d_k": 128, "r": 512, "S": 4096}
 

@@ -75,7 +75,7 @@ def test_the_wheel_holds_nothing_else(wheel: zipfile.ZipFile) -> None:
 def test_every_module_of_the_wheel_imports(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     wheel.extractall(tmp_path / "room")
     found = json.loads(python("-c", IMPORT_ALL, str(tmp_path / "room"), cwd=tmp_path))
-    assert {"einc", "einc.cli", "einc.commands.check", "einc.backends.torch"} <= set(found["modules"])
+    assert {"einc", "einc.driver.cli", "einc.driver.commands.check", "einc.backends.torch"} <= set(found["modules"])
     assert found["texts"] >= 2
 
 

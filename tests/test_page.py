@@ -22,8 +22,8 @@ from einc.documents.page import page
 from einc.documents.prose import allowed
 from einc.documents.reading import read
 from einc.documents.report import COLUMNS, STATUSES, as_json, as_text
-from einc.errors import Source, Span, width
-from einc.problems import UnknownMacro
+from einc.errors.problems import UnknownMacro
+from einc.errors.report import Source, Span, width
 
 SEEDS = Path(__file__).parent.parent.parent / "shared" / "seeds"
 

@@ -23,7 +23,7 @@ from test_serving import LONGER, named, served, stepwise
 
 from bench import soak
 from bench.cli import main
-from einc import front
+from einc.driver import front
 
 GROWING = ["gqa", "mla_rope", "sliding_window", "yarn_dynamic", "decoder_lm", "sdpa", "mask_documents", "retention",
            "one_projection", "convolution"]

@@ -12,13 +12,13 @@ from lark import Lark
 from test_seed import BLOCKS, SPECS
 from texts import INDICES, meaning, typed
 
-from einc import parse as parse_module
-from einc import pipeline
-from einc import syntax as s
-from einc.errors import Report, Source, Span, render
-from einc.lines import lines
-from einc.spelling import GREEK, MACROS
-from einc.tokens import Word, words
+from einc.driver import pipeline
+from einc.errors.report import Report, Source, Span, render
+from einc.syntax import parse as parse_module
+from einc.syntax import tree as s
+from einc.syntax.lines import lines
+from einc.syntax.spelling import GREEK, MACROS
+from einc.syntax.tokens import Word, words
 
 
 def parsed(text: str) -> s.SyntaxTree:

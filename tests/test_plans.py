@@ -7,9 +7,9 @@ import inspect
 import pytest
 from click.testing import CliRunner
 
-from einc import front
-from einc.cli import main
-from einc.errors import EincError
+from einc.driver import front
+from einc.driver.cli import main
+from einc.errors.report import EincError
 
 SPEC = 'use "attention"\nplan serve:\n    dtype bf16\n    {}\n'
 

@@ -18,15 +18,12 @@ from programs import CLAIMS
 from test_check import SMALL, expressions
 from texts import INDICES
 
-from einc import pipeline
-from einc.claimed import Claim
-from einc.cli import main
-from einc.errors import Report, Source, render
-from einc.forming import equal
-from einc.indices import Index, IndexSet, size
-from einc.interpret import interpret
-from einc.prove import Open, Proved, Refuted, by_form, compared, prove, same
-from einc.terms import (
+from einc.driver import pipeline
+from einc.driver.cli import main
+from einc.errors.report import Report, Source, render
+from einc.ir.claimed import Claim
+from einc.ir.indices import Index, IndexSet, size
+from einc.ir.terms import (
     ONE,
     TRUE,
     Apply,
@@ -46,6 +43,9 @@ from einc.terms import (
     transform,
     walk,
 )
+from einc.meaning.forming import equal
+from einc.meaning.interpret import interpret
+from einc.meaning.prove import Open, Proved, Refuted, by_form, compared, prove, same
 
 HEAD = """index t, s, u : time(T)
 index h : head(H)

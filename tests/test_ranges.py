@@ -15,16 +15,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from einc import front, pipeline
 from einc.backends.torch.load import load
-from einc.errors import Report, Source
-from einc.indices import Index, IndexSet, size
-from einc.plan import Bound, Span
-from einc.planning import ends, ranges
-from einc.planning.ends import Tile
-from einc.planning.ranges import cut as cut_by
-from einc.planning.ranges import reach
-from einc.terms import Apply, Const, Fold, Position, Read, Size, Term, Truth, TypedProgram, const
+from einc.driver import front, pipeline
+from einc.errors.report import Report, Source
+from einc.ir.indices import Index, IndexSet, size
+from einc.ir.plan import Bound, Span
+from einc.ir.terms import Apply, Const, Fold, Position, Read, Size, Term, Truth, TypedProgram, const
+from einc.planning.analysis import ends, ranges
+from einc.planning.analysis.ends import Tile
+from einc.planning.analysis.ranges import cut as cut_by
+from einc.planning.analysis.ranges import reach
 
 Array = np.ndarray[Any, Any]
 T, S, N = IndexSet("time", size("T")), IndexSet("time", size("S"), 0), IndexSet("batch", size("N"))

@@ -13,8 +13,8 @@ from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMathNode, LatexNod
 
 from einc.documents.document import Document
 from einc.documents.reading import damage, read
-from einc.errors import Report, Source
-from einc.tokens import Word, words
+from einc.errors.report import Report, Source
+from einc.syntax.tokens import Word, words
 
 SEEDS = Path(__file__).parent.parent.parent / "shared" / "seeds"
 PAPERS = {  # displays, inline formulas, characters in fences that are no formulas

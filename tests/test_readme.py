@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 from click.testing import CliRunner
 
-from einc.cli import main
+from einc.driver.cli import main
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 SESSION = README.split("## Paste an equation", 1)[1].split("\n## ", 1)[0]

@@ -19,18 +19,18 @@ from hypothesis import strategies as st
 from programs import FILES, Case
 
 import einc
-from einc import pipeline
-from einc.cli import main
-from einc.errors import Problem, Report, Source, render
-from einc.forming import equal
-from einc.interpret import interpret
-from einc.planning.recurrence import Recurrence, as_text, recurrences
-from einc.planning.virtual import peeled
-from einc.planning.written import written
-from einc.proof import unproved
-from einc.rounds import Cut
-from einc.show import show
-from einc.terms import Apply, Equation, NormalProgram, Program, Read, Term, TypedProgram, canonical, const, reads
+from einc.driver import pipeline
+from einc.driver.cli import main
+from einc.driver.reports.recurrence import Recurrence, as_text, recurrences
+from einc.driver.reports.written import written
+from einc.errors.report import Problem, Report, Source, render
+from einc.ir.rounds import Cut
+from einc.ir.terms import Apply, Equation, NormalProgram, Program, Read, Term, TypedProgram, canonical, const, reads
+from einc.meaning.forming import equal
+from einc.meaning.interpret import interpret
+from einc.meaning.proof import unproved
+from einc.planning.contractions.virtual import peeled
+from einc.syntax.printing.show import show
 
 SPECS = {case.name: case for case in FILES}
 PAPER = SPECS["online_softmax"].text

@@ -13,10 +13,10 @@ from helpers import Arrays, arrays, each, meaning, typed_of
 from programs import Case
 from test_serving import GROWING, LATER, SLOW, grows, named
 
-from einc import front
-from einc.indices import IndexSet
-from einc.serving.kept import growing, settled
-from einc.terms import Tensor
+from einc.driver import front
+from einc.ir.indices import IndexSet
+from einc.ir.terms import Tensor
+from einc.transforms.serving.kept import growing, settled
 
 PLAN = [[3, 5, 1], [1, 1, 4], [2, 0, 1], [1, 1, 1]]  # so many new positions of each text in each step
 

@@ -15,9 +15,9 @@ from test_scan import STATES, TWO, chunks, tiled
 from triton_modes import interpreted
 from triton_modes import tiled as in_triton
 
-from einc import front
 from einc.backends.torch.load import load
-from einc.plan import Module
+from einc.driver import front
+from einc.ir.plan import Module
 
 HEAD = """
 index h       : head(H)

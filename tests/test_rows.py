@@ -8,7 +8,7 @@ from helpers import module_of, plan_of
 from programs import CASES, Case
 from torch.nn import functional
 
-from einc.plan import Contract, Kernel, Load
+from einc.ir.plan import Contract, Kernel, Load
 
 STEPS = {"layer_norm": 1, "rms_norm": 1, "qk_norm": 3, "preblock": 16, "gpt2_block": 14, "swiglu_block": 19,
          "deepseek_attention": 20, "geglu": 4, "row_weights": 2, "row_twice": 2, "row_and_product": 4}

@@ -16,14 +16,9 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from programs import FILES, Case
 
-import einc.rewrites
-from einc.indices import Index, size
-from einc.interpret import interpret
-from einc.normalise import normalise, simplify
-from einc.rewrites import ALL, RULES, exponentials
-from einc.rewrites.rule import TENSORS, I, J, K, Rule, a, add, eq, i, j, le, mul, u, v, w
-from einc.show import text
-from einc.terms import (
+import einc.transforms.laws
+from einc.ir.indices import Index, size
+from einc.ir.terms import (
     FALSE,
     ONE,
     TRUE,
@@ -50,6 +45,11 @@ from einc.terms import (
     transform,
     walk,
 )
+from einc.meaning.interpret import interpret
+from einc.syntax.printing.show import text
+from einc.transforms.laws import ALL, RULES, exponentials
+from einc.transforms.laws.rule import TENSORS, I, J, K, Rule, a, add, eq, i, j, le, mul, u, v, w
+from einc.transforms.normal.normalise import normalise, simplify
 
 N = 4
 FREE = (I, J, K)

@@ -8,7 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import einc
-from einc.plan import Runs
+from einc.ir.plan import Runs
 
 TEXT = """
 index h : head(H)

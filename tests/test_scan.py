@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import SPECS
 
-from einc import front
 from einc.backends.torch.load import load
-from einc.plan import Kernel, Module, Scan
+from einc.driver import front
+from einc.ir.plan import Kernel, Module, Scan
 
 HEAD = """
 index t, u, n : time(T)

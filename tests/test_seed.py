@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from einc import pipeline
-from einc.errors import Report, Source, render
-from einc.show import show
-from einc.syntax import Statement, SyntaxTree
+from einc.driver import pipeline
+from einc.errors.report import Report, Source, render
+from einc.syntax.printing.show import show
+from einc.syntax.tree import Statement, SyntaxTree
 
 PAPER = Path(__file__).parent.parent.parent / "shared" / "seeds" / "einstein-transformer.md"
 

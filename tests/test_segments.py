@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from programs import FILES
 from triton_modes import interpreted, tiled
 
-from einc import front
 from einc.backends.torch.load import load
-from einc.plan import Kernel, Module, Segment, leaves
+from einc.driver import front
+from einc.ir.plan import Kernel, Module, Segment, leaves
 
 HEAD = """
 index t, s : time(T)

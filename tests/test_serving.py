@@ -13,12 +13,12 @@ import torch
 from helpers import Arrays, arrays, called, each, meaning, tensors, typed_of
 from programs import CASES, Case
 
-from einc import front
-from einc.errors import EincError
-from einc.indices import IndexSet
-from einc.plan import Module
-from einc.serving.kept import Refused, growing, settled
-from einc.terms import Slot, TypedProgram
+from einc.driver import front
+from einc.errors.report import EincError
+from einc.ir.indices import IndexSet
+from einc.ir.plan import Module
+from einc.ir.terms import Slot, TypedProgram
+from einc.transforms.serving.kept import Refused, growing, settled
 
 # What reads later positions, or is a sum over all of them.
 LATER = """

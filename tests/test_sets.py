@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from programs import FILES
 from triton_modes import interpreted, tiled
 
-from einc import front, pipeline
 from einc.backends.torch.load import load
-from einc.errors import Report, Source, render
-from einc.plan import Grouped
-from einc.planning.choose import taken
-from einc.show import show
+from einc.driver import front, pipeline
+from einc.errors.report import Report, Source, render
+from einc.ir.plan import Grouped
+from einc.planning.contractions.choose import taken
+from einc.syntax.printing.show import show
 
 Chosen = list[int]
 HEAD = "index t, s, u : time(T)\nindex b : batch(B)\nindex x, y : expert(E)\ndim n, m\n"

@@ -11,11 +11,11 @@ from helpers import Function, Tiles, arrays, assert_close, called, cut, meaning,
 from programs import Case
 from triton_modes import interpreted, tiled
 
-from einc import front
 from einc.backends.torch.load import load
-from einc.choices import Choices
-from einc.plan import Dot, Kernel, leaves
-from einc.planning.cost import size_of
+from einc.driver import front
+from einc.ir.choices import Choices
+from einc.ir.plan import Dot, Kernel, leaves
+from einc.planning.analysis.cost import size_of
 
 NEAR = 1e-9  # sums in another order
 TILES = [None, (3, 5), (5, 2), (1, 1)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from helpers import arrays, assert_close, called, meaning, tensors, typed
 
-from einc import front
 from einc.backends.torch.load import load
+from einc.driver import front
 
 HEAD = """
 index t, s, u : time(T)

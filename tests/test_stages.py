@@ -10,12 +10,12 @@ import pytest
 from helpers import arrays, assert_close, each, meaning, normal_of, plan_of, source_of, typed, typed_of
 from programs import CASES, FILES, SPEC_SIZES, Case
 
-from einc.indices import Extent, Index, IndexSet, number, size
-from einc.normalise import is_normal
-from einc.plan import Contract, Kernel, Leaf, Let, Map, Module, leaves
-from einc.planning.choose import taken
-from einc.show import show
-from einc.terms import ONE, TRUE, Apply, Equation, Fold, Position, Program, Read, walk
+from einc.ir.indices import Extent, Index, IndexSet, number, size
+from einc.ir.plan import Contract, Kernel, Leaf, Let, Map, Module, leaves
+from einc.ir.terms import ONE, TRUE, Apply, Equation, Fold, Position, Program, Read, walk
+from einc.planning.contractions.choose import taken
+from einc.syntax.printing.show import show
+from einc.transforms.normal.normalise import is_normal
 
 UNFOLDED: dict[str, str] = {}
 NORMAL = {

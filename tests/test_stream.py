@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from einc import front, pipeline
-from einc.cli import main
-from einc.errors import Report, Source
-from einc.plan import Kernel, Map, Module
+from einc.driver import front, pipeline
+from einc.driver.cli import main
+from einc.errors.report import Report, Source
+from einc.ir.plan import Kernel, Map, Module
 
 HEAD = """
 index h : head(H)

@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 from triton import knobs
 
 import einc
-from einc import front
-from einc.cli import main
-from einc.errors import EincError
+from einc.driver import front
+from einc.driver.cli import main
+from einc.errors.report import EincError
 
 ROWS = """
 index s : time(T)

@@ -13,13 +13,13 @@ from click.testing import CliRunner
 from programs import is_module
 from test_fmt import CORPUS, meant, written
 
-from einc import pipeline
-from einc.cli import main
-from einc.errors import Report, Source
-from einc.printing.page import PREAMBLE, document, escaped, page
-from einc.show import show
-from einc.syntax import SyntaxTree
-from einc.terms import TypedProgram
+from einc.driver import pipeline
+from einc.driver.cli import main
+from einc.errors.report import Report, Source
+from einc.ir.terms import TypedProgram
+from einc.syntax.printing.page import PREAMBLE, document, escaped, page
+from einc.syntax.printing.show import show
+from einc.syntax.tree import SyntaxTree
 
 DECLARED = ("index ", "dim ", "input ", "weight ", "mask ", "output ")
 

@@ -10,8 +10,8 @@ from helpers import typed_of
 from test_backends import case
 from triton_modes import interpreted
 
-from einc import front
 from einc.backends.triton.load import load
+from einc.driver import front
 
 HALVES = {"forward": "_Y_sum2_log_kernel", "backward": "_dK_kernel"}
 

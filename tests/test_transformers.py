@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from einc.errors import EincError
+from einc.errors.report import EincError
 
 sys.modules.setdefault("fla", None)  # type: ignore[arg-type]  # it would replace some layers by kernels for a GPU
 theirs = pytest.importorskip("transformers", reason="the integration is with transformers, of the extra `test`")
 from test_oracles import spiced  # noqa: E402
 
-from einc.integrations.transformers import register  # noqa: E402
+from einc.driver.integrations.transformers import register  # noqa: E402
 
 VOCABULARY, WIDTH, LENGTH = 50, 48, 11
 SMALL = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 6,

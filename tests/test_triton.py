@@ -36,9 +36,9 @@ from test_backends import (
 )
 from triton_modes import Tiling, interpreted, tiled
 
-from einc import front, pipeline
-from einc.choices import Choices
-from einc.errors import Report, Source
+from einc.driver import front, pipeline
+from einc.errors.report import Report, Source
+from einc.ir.choices import Choices
 
 NEAR = 1e-9  # sums in another order, and exponentials by powers of two
 SMALL = {"_PRODUCTS": (16, 16, 4, 1), "_SUMS": (4, 4, 4, 1), "_POINTS": (32, 1, 4, 1)}

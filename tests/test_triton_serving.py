@@ -21,10 +21,10 @@ from test_backends import QUICK
 from test_serving import GROWING, LATER, SLOW, expected, stepwise
 from triton_modes import interpreted, space, tiled
 
-from einc import front
 from einc.backends.triton.helpers import HELPERS
-from einc.front import Compiled
-from einc.terms import TypedProgram
+from einc.driver import front
+from einc.driver.front import Compiled
+from einc.ir.terms import TypedProgram
 
 NEAR = 1e-9
 SMALL = {"_PRODUCTS": (16, 16, 4, 1), "_SUMS": (4, 4, 4, 1), "_POINTS": (32, 1, 4, 1)}

@@ -22,12 +22,12 @@ from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import KernelInterface
 
 import einc
-from einc import front
 from einc.backends.host import cache
 from einc.backends.triton import record, tune
 from einc.backends.triton.helpers import HELPERS
-from einc.cli import main
-from einc.errors import EincError
+from einc.driver import front
+from einc.driver.cli import main
+from einc.errors.report import EincError
 
 SPEC = """index t, s : time(T)
 index d : feature(D)

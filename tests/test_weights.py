@@ -15,10 +15,10 @@ from safetensors.torch import load_file, save_file
 from test_oracles import HEADS, KEYS, captured, decoder, doubled, given_to, ids, spiced, zoo
 
 import einc
-from einc.cli import main
-from einc.errors import EincError, render
-from einc.problems import WrongData
-from einc.weights import entries, mapped
+from einc.driver.cli import main
+from einc.driver.decoding.weights import entries, mapped
+from einc.errors.problems import WrongData
+from einc.errors.report import EincError, render
 
 __all__ = ["zoo"]
 MAPS = sorted(path.stem for path in (SPECS / "maps").glob("*.toml"))

@@ -15,11 +15,11 @@ from random_programs import cascades, contractions
 from test_backends import QUICK, ignoring, possible
 from triton_modes import interpreted, tiled
 
-from einc import front, pipeline
 from einc.backends.torch.load import load
-from einc.errors import Report, Source
-from einc.plan import Module, Repeat
-from einc.terms import TypedProgram
+from einc.driver import front, pipeline
+from einc.errors.report import Report, Source
+from einc.ir.plan import Module, Repeat
+from einc.ir.terms import TypedProgram
 
 HEAD = """
 index t, s : time(T)

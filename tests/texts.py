@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from einc import pipeline
-from einc.errors import Problem, Report, Source, render
-from einc.terms import Program, TypedProgram, canonical
+from einc.driver import pipeline
+from einc.errors.report import Problem, Report, Source, render
+from einc.ir.terms import Program, TypedProgram, canonical
 
 INDICES = """index t, s, u : time(T)
 index h : head(H)

@@ -8,8 +8,8 @@ from einc.backends.host.loops import Dialect
 from einc.backends.host.naming import Named
 from einc.backends.host.pair import Pair
 from einc.backends.writer import Names, Writer, folded, sized
-from einc.indices import number
-from einc.plan import Chain, Gradient, Turns
+from einc.ir.indices import number
+from einc.ir.plan import Chain, Gradient, Turns
 
 
 class Links:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from einc.backends.host.contractions import element
 from einc.backends.writer import Names, Writer, identifier, lettered, sized
-from einc.plan import Buffer, Grouped, Pick
+from einc.ir.plan import Buffer, Grouped, Pick
 
 
 def pick(step: Pick, body: Writer, helpers: set[str]) -> None:

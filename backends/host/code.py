@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from einc.backends.writer import identifier
-from einc.plan import (
+from einc.ir.plan import (
     Along,
     Let,
     Load,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from einc.backends.host.pointwise import Axes, aligned, summed, within
 from einc.backends.writer import Names, Writer, lettered, sized
-from einc.plan import Buffer, Contract, Module, Packed, Segment, Subscript, Within, leaves
+from einc.ir.plan import Buffer, Contract, Module, Packed, Segment, Subscript, Within, leaves
 
 _ELEMENTS = {"integer": "torch.int64", "exact": "torch.float64", "wide": "wide"}
 

@@ -17,7 +17,7 @@ from einc.backends.host.naming import Named, named
 from einc.backends.host.pair import Pair
 from einc.backends.host.shell import write_shell
 from einc.backends.writer import Writer, folded, identifier
-from einc.plan import Chain, Gradient, Shell
+from einc.ir.plan import Chain, Gradient, Shell
 
 _NOTES = (
     "",

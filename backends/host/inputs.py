@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from einc.backends.host import serving
 from einc.backends.host.naming import Named
 from einc.backends.writer import Writer, sized
-from einc.indices import Extent, number, size
-from einc.plan import Lengths, Module
-from einc.terms import Tensor
+from einc.ir.indices import Extent, number, size
+from einc.ir.plan import Lengths, Module
+from einc.ir.terms import Tensor
 
 
 def _device(module: Module, out: Writer, types: list[str]) -> None:

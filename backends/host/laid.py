@@ -8,8 +8,8 @@ from typing import Any
 
 from einc.backends.host.contractions import stored
 from einc.backends.writer import Writer, sized
-from einc.plan import Call, Concat, Kernel, Leaf, Module, Repeat, Runs, leaves, takes
-from einc.terms import Read
+from einc.ir.plan import Call, Concat, Kernel, Leaf, Module, Repeat, Runs, leaves, takes
+from einc.ir.terms import Read
 
 Streams = Callable[[Module, Kernel, str, int], bool]  # whether a kernel takes a buffer tile by tile along the axis
 

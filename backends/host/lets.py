@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from einc.plan import Kernel, Let, Select, arguments
+from einc.ir.plan import Kernel, Let, Select, arguments
 
 
 def uses(kernel: Kernel) -> dict[str, int]:

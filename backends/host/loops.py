@@ -11,8 +11,8 @@ from einc.backends.host.contractions import stored
 from einc.backends.host.laid import Laid
 from einc.backends.host.naming import named
 from einc.backends.writer import Names, Writer, folded, sized
-from einc.indices import IndexSet, number
-from einc.plan import Each, Kernel, Module, Repeat
+from einc.ir.indices import IndexSet, number
+from einc.ir.plan import Each, Kernel, Module, Repeat
 
 
 @dataclass

@@ -17,7 +17,7 @@ from einc.backends.host.scalars import scalar
 from einc.backends.host.segments import segment
 from einc.backends.host.shell import write_shell
 from einc.backends.writer import Names, Writer, folded, sized
-from einc.plan import (
+from einc.ir.plan import (
     Call,
     Choose,
     Concat,

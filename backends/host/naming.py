@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from einc.backends.writer import Names, identifier
-from einc.indices import Extent
-from einc.plan import (
+from einc.ir.indices import Extent
+from einc.ir.plan import (
     Buffer,
     Call,
     Choose,
@@ -34,7 +34,7 @@ from einc.plan import (
     Step,
     leaves,
 )
-from einc.terms import Read
+from einc.ir.terms import Read
 
 BUILT_IN = frozenset({
     "range", "min", "max", "abs", "int", "bool", "tuple", "type", "isinstance", "ValueError", "TypeError", "IndexError", "sorted",

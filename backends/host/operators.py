@@ -12,7 +12,7 @@ from einc.backends.host.module import counts, steps
 from einc.backends.host.naming import Named
 from einc.backends.host.wanted import element, purposes, steps_for
 from einc.backends.writer import Names, Writer, folded, sized
-from einc.plan import Kernel, Module, leaves
+from einc.ir.plan import Kernel, Module, leaves
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from einc.backends.host.loops import Dialect
 from einc.backends.host.naming import named
 from einc.backends.host.operators import Operator, function, live, operator, unpacked
 from einc.backends.writer import folded
-from einc.plan import Gradient, Module
+from einc.ir.plan import Gradient, Module
 
 _OWN = {"ctx", "inputs", "output", "cotangents", "wanted"}  # what torch calls the arguments of the functions that it calls
 

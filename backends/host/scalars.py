@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from einc.backends.host.code import ATOM, COMPARE, LOOSE, NONNEGATIVE, POSITIVE, POWER, SUM, UNARY, UNKNOWN, Code, infix
 from einc.backends.writer import sized
-from einc.terms import Apply, Const, Size, Term, Truth
+from einc.ir.terms import Apply, Const, Size, Term, Truth
 
 _WHOLE = 1 << 53  # from here on numbers are real
 _TORCH = {"max": "maximum", "min": "minimum", "erf": "special.erf"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from einc.backends.host.chosen import at_rows
 from einc.backends.host.contractions import element, stored
 from einc.backends.writer import Names, Writer, identifier, lettered, sized
-from einc.indices import Extent, IndexSet, number
-from einc.plan import Buffer, Module, Segment
+from einc.ir.indices import Extent, IndexSet, number
+from einc.ir.plan import Buffer, Module, Segment
 
 
 def segment(step: Segment, module: Module, body: Writer, names: Names, helpers: set[str]) -> None:

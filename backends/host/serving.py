@@ -5,8 +5,8 @@ from __future__ import annotations
 from einc.backends.host.contractions import stored
 from einc.backends.host.naming import Named
 from einc.backends.writer import Writer, folded, sized
-from einc.indices import number, size
-from einc.plan import Buffer, Each, Module, Repeat, leaves, makes, takes
+from einc.ir.indices import number, size
+from einc.ir.plan import Buffer, Each, Module, Repeat, leaves, makes, takes
 
 # What such a file needs for itself.
 NAMES = ("cache", "chunk", "lengths", "latest", "requests", "pool", "Cache", "Pool", "Exhausted", "os", "prefill", "step")

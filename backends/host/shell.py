@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from einc.backends.host.naming import Named, class_name, entry_name
 from einc.backends.writer import Names, Writer, folded, sized
-from einc.indices import Extent
-from einc.plan import Shell, Weight
-from einc.terms import Tensor
+from einc.ir.indices import Extent
+from einc.ir.plan import Shell, Weight
+from einc.ir.terms import Tensor
 
 # What every module has: an attribute of that name would hide it.
 TAKEN = frozenset({

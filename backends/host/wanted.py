@@ -9,7 +9,7 @@ from typing import Any
 
 from einc.backends.host.loops import Dialect, Page
 from einc.backends.host.module import counts, step
-from einc.plan import Buffer, Call, Choose, Each, Kernel, Module, Repeat, Runs, Step
+from einc.ir.plan import Buffer, Call, Choose, Each, Kernel, Module, Repeat, Runs, Step
 
 _KINDS = {"exact": "torch.float64", "integer": "torch.int64", "truth": "torch.bool",
           "wide": "torch.promote_types(dtype, torch.float32)"}

@@ -11,10 +11,10 @@ from itertools import count
 
 from einc.backends.torch.loads import Reader
 from einc.backends.writer import Writer, identifier, sized
-from einc.domains import linear
-from einc.indices import Extent, Index, number, size
-from einc.plan import Axis, Span
-from einc.terms import TRUE, Apply, Fold, Position, Read, Term, free_indices
+from einc.ir.domains import linear
+from einc.ir.indices import Extent, Index, number, size
+from einc.ir.plan import Axis, Span
+from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Term, free_indices
 
 _LISTS = {
     "values": ("list", "", ""),

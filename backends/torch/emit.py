@@ -17,7 +17,7 @@ from einc.backends.torch.ownership import spent
 from einc.backends.torch.passing import in_tiles
 from einc.backends.torch.tiles import write_kernel
 from einc.backends.writer import Names
-from einc.plan import Call, Chain, Dot, Gradient, Kernel, Load, Module, Shell, leaves
+from einc.ir.plan import Call, Chain, Dot, Gradient, Kernel, Load, Module, Shell, leaves
 
 ORDERED = True  # tiles run one after the other, and each may add to what those before it made
 

@@ -22,7 +22,7 @@ from einc.backends.torch.running import Runner
 from einc.backends.torch.stacked import Stacker
 from einc.backends.torch.tallies import Tallier
 from einc.backends.writer import Writer, sized
-from einc.plan import (
+from einc.ir.plan import (
     Axis,
     Before,
     Dot,
@@ -39,8 +39,8 @@ from einc.plan import (
     Tally,
     arguments,
 )
-from einc.primitives import HASHES
-from einc.terms import Size
+from einc.ir.primitives import HASHES
+from einc.ir.terms import Size
 
 _OPPOSITE = {"le": ">", "lt": ">=", "eq": "!=", "ne": "=="}
 

@@ -15,8 +15,8 @@ from einc.backends.host.code import (
 )
 from einc.backends.torch.ownership import Ownership
 from einc.backends.writer import Names, Writer, identifier, sized
-from einc.indices import IndexSet
-from einc.plan import (
+from einc.ir.indices import IndexSet
+from einc.ir.plan import (
     Along,
     Computed,
     Kernel,
@@ -31,7 +31,7 @@ from einc.plan import (
     Within,
     computed,
 )
-from einc.terms import Const
+from einc.ir.terms import Const
 
 
 @dataclass

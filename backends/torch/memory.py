@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from einc.backends.torch.loads import Reader
 from einc.backends.writer import Writer, sized
-from einc.plan import Axis, Dot, Kernel, Let, Load
+from einc.ir.plan import Axis, Dot, Kernel, Let, Load
 
 NEAR = 19  # log2 of the elements that stay near the processor while a product reads them
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from einc.backends.host.code import ATOM, PRODUCT, UNARY, Code
 from einc.backends.torch.loads import Reader
 from einc.backends.torch.powers import is_far
-from einc.plan import Let, Map
+from einc.ir.plan import Let, Map
 
 
 @dataclass

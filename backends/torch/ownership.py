@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from einc.backends.host.wanted import names
-from einc.plan import Contract, Kernel, Load, Module, arguments
+from einc.ir.plan import Contract, Kernel, Load, Module, arguments
 
 
 @dataclass

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from einc.indices import OPEN
-from einc.plan import Axis, Kernel, Let, Load, Map, Place, Scalar, Select, computed
+from einc.ir.indices import OPEN
+from einc.ir.plan import Axis, Kernel, Let, Load, Map, Place, Scalar, Select, computed
 
 _STEPS = 4  # as many passes over memory are worth a loop
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from einc.plan import Kernel, Let, Map, Place, Select
+from einc.ir.plan import Kernel, Let, Map, Place, Select
 
 
 def is_far(let: Let, lets: Mapping[str, Let], kernel: Kernel) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from einc.backends.host.code import ATOM, Code
 from einc.backends.host.pointwise import Axes, aligned, pair, summed, within
 from einc.backends.torch.loads import Reader
-from einc.plan import Dot, Let, Load
+from einc.ir.plan import Dot, Let, Load
 
 
 @dataclass

@@ -6,8 +6,8 @@ from zlib import crc32
 
 from einc.backends.torch.expressions import Scribe
 from einc.backends.writer import Writer, identifier, sized
-from einc.plan import Along, Axis, Call, Concat, Kernel, Load, Module, Scalar, arguments, leaves
-from einc.terms import Size, walk
+from einc.ir.plan import Along, Axis, Call, Concat, Kernel, Load, Module, Scalar, arguments, leaves
+from einc.ir.terms import Size, walk
 
 
 def begin(axis: Axis, body: Writer, scribe: Scribe) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from einc.backends.host.code import ATOM, Code
 from einc.backends.torch.loads import Reader
 from einc.backends.writer import sized
-from einc.plan import Let, Load, Scan
+from einc.ir.plan import Let, Load, Scan
 
 _STARTS = {"sum": "0", "prod": "1", "max": "-math.inf", "min": "math.inf"}
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from einc.backends.host.code import ATOM, Code
 from einc.backends.torch.loads import Reader
-from einc.plan import Let, Map, Place, Scalar, Select
-from einc.terms import Const
+from einc.ir.plan import Let, Map, Place, Scalar, Select
+from einc.ir.terms import Const
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from einc.backends.host.contractions import element
 from einc.backends.torch.expressions import Scribe
 from einc.backends.writer import Writer, identifier, sized
-from einc.plan import Axis, Kernel, Load, Module, Store
+from einc.ir.plan import Axis, Kernel, Load, Module, Store
 
 _STARTS = {"prod": "1", "max": "-math.inf", "min": "math.inf"}
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from einc.backends.host.code import ATOM, Code
 from einc.backends.torch.loads import Reader
-from einc.plan import Let, Tally
+from einc.ir.plan import Let, Tally
 
 
 @dataclass

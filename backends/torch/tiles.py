@@ -15,8 +15,8 @@ from einc.backends.torch.memory import allot, near
 from einc.backends.torch.resumed import begin, called, go_on, lasting, left_over, resume
 from einc.backends.torch.stores import along, merged, results, write_store
 from einc.backends.writer import Writer, identifier, sized
-from einc.indices import Extent, number
-from einc.plan import Axis, Before, Dot, Kernel, Let, Load, Map, Module, Place, Scalar, Select, Tally, arguments
+from einc.ir.indices import Extent, number
+from einc.ir.plan import Axis, Before, Dot, Kernel, Let, Load, Map, Module, Place, Scalar, Select, Tally, arguments
 
 _TILE = 21  # log2 of the elements that a tile's largest value may have
 _PASSED = 16  # and of one that is only gone over point by point and summed: several of them stay in the cache

@@ -10,10 +10,10 @@ from einc.backends.host.code import ATOM, UNARY, Code
 from einc.backends.host.naming import OWN
 from einc.backends.host.scalars import number_text, scalar, scalar_map
 from einc.backends.writer import Names, identifier, sized
-from einc.indices import Extent
-from einc.plan import Kernel, Let, Map, Module, Scalar
-from einc.primitives import HASHES
-from einc.terms import Apply, Const, Size, Term
+from einc.ir.indices import Extent
+from einc.ir.plan import Kernel, Let, Map, Module, Scalar
+from einc.ir.primitives import HASHES
+from einc.ir.terms import Apply, Const, Size, Term
 
 _WHOLE = frozenset({"add", "sub", "mul", "neg", "abs", "min", "max", "floordiv", "ceildiv", "mod"})
 _TRUTH = frozenset({"le", "lt", "eq", "ne", "and", "or", "not"})

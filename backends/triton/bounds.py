@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from einc.backends.triton.folds import Folder
 from einc.backends.writer import identifier, sized
-from einc.domains import linear
-from einc.indices import Extent, Index, number, size
-from einc.plan import Axis, Select, Span
-from einc.terms import Apply, Fold, Position, Read, Term
+from einc.ir.domains import linear
+from einc.ir.indices import Extent, Index, number, size
+from einc.ir.plan import Axis, Select, Span
+from einc.ir.terms import Apply, Fold, Position, Read, Term
 
 _RUNNING = {"min": ("rising", "{0}.cummax(-1).values"), "max": ("falling", "{0}.flip(-1).cummin(-1).values.flip(-1)")}
 _FARTHEST = {"min": "2**62", "max": "-(2**62)"}

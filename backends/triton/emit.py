@@ -12,7 +12,7 @@ from einc.backends.host.module import write
 from einc.backends.triton.helpers import HELPERS
 from einc.backends.triton.launch import launch
 from einc.backends.triton.layout import follows
-from einc.plan import Call, Chain, Gradient, Kernel, Module, Runs, Shell, leaves
+from einc.ir.plan import Call, Chain, Gradient, Kernel, Module, Runs, Shell, leaves
 
 
 def emit(plan: Module | Gradient | Chain, shell: Shell | None = None) -> str:

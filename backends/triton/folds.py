@@ -8,7 +8,7 @@ from einc.backends.host.code import ATOM, PRODUCT, Code, infix
 from einc.backends.triton.layout import Dim, over
 from einc.backends.triton.loads import Shape
 from einc.backends.triton.tile import NEUTRAL, REDUCE, TYPES, Scribe
-from einc.plan import Along, Dot, Let, Load, Map, Reduce, Scan, Subscript, Tally, arguments
+from einc.ir.plan import Along, Dot, Let, Load, Map, Reduce, Scan, Subscript, Tally, arguments
 
 
 @dataclass

@@ -11,7 +11,7 @@ from einc.backends.triton.loads import extent_text
 from einc.backends.triton.stages import Stages
 from einc.backends.triton.tallies import Tallier
 from einc.backends.writer import identifier
-from einc.plan import Let
+from einc.ir.plan import Let
 
 
 @dataclass

@@ -18,7 +18,7 @@ from einc.backends.triton.passes import Passer
 from einc.backends.triton.stages import Stages, stages
 from einc.backends.triton.tallies import Tallier
 from einc.backends.writer import Writer, identifier
-from einc.plan import Before, Dot, Kernel, Let, Load, Module, Place, Reduce, Scan, Select, Tally, arguments
+from einc.ir.plan import Before, Dot, Kernel, Let, Load, Module, Place, Reduce, Scan, Select, Tally, arguments
 
 
 @dataclass

@@ -16,7 +16,7 @@ from einc.backends.triton.loads import extent_text
 from einc.backends.triton.room import room
 from einc.backends.triton.room import text as polynomial
 from einc.backends.writer import Writer, folded, identifier, sized
-from einc.plan import Kernel, Store, takes
+from einc.ir.plan import Kernel, Store, takes
 
 _COLUMNS, _DEPTH = 256, 256  # the longest columns, and the longest depth of a product, that a tile holds whole
 _STEP = 64  # of a depth that it does not

@@ -13,8 +13,8 @@ from itertools import combinations
 from typing import Literal
 
 from einc.backends.writer import identifier
-from einc.indices import PLACES
-from einc.plan import Along, Dot, Kernel, Let, Load, Reduce, Scan, Select, Store, Tally, arguments
+from einc.ir.indices import PLACES
+from einc.ir.plan import Along, Dot, Kernel, Let, Load, Reduce, Scan, Select, Store, Tally, arguments
 
 Role = Literal["rows", "passed", "whole", "columns"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from einc.backends.host import load as host
-from einc.errors import EincError, Help, Problem
+from einc.errors.report import EincError, Help, Problem
 
 _AROUND = 3  # lines shown on each side of the one that failed
 

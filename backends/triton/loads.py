@@ -9,7 +9,7 @@ from einc.backends.host.code import ATOM, SUM, Code
 from einc.backends.triton.arguments import Arguments
 from einc.backends.triton.layout import Dim, Layout
 from einc.backends.writer import Writer, identifier, sized
-from einc.plan import Along, Computed, Kernel, Let, Load, Module, Packed, Store, Subscript, Within
+from einc.ir.plan import Along, Computed, Kernel, Let, Load, Module, Packed, Store, Subscript, Within
 
 Shape = tuple[Dim, ...]
 SPLIT = "phase != 1"  # which tiles of a pass are masked, where the text of each kind stands apart

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from einc.backends.host.code import PRODUCT, SUM, Code
 from einc.backends.triton.frame import Frame
 from einc.backends.triton.tile import NEUTRAL, TYPES
-from einc.plan import Before, Dot, Kernel, Let, Reduce, Scan, Tally
+from einc.ir.plan import Before, Dot, Kernel, Let, Reduce, Scan, Tally
 
 _JOINED = {"sum": "{} + {}", "prod": "{} * {}", "max": "_larger({}, {})", "min": "_smaller({}, {})"}
 _HELPERS = {"max": {"_larger"}, "min": {"_smaller"}}

@@ -25,7 +25,7 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from einc.backends.triton.load import load
-from einc.plan import Module
+from einc.ir.plan import Module
 
 _PAGES = 2**16  # of a pool
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from einc.backends.triton.layout import Dim
-from einc.plan import Dot, Let, Load, Map, Select
+from einc.ir.plan import Dot, Let, Load, Map, Select
 
 _NEUTRAL = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
 _OF_ZERO = {"exp": 1.0, "exp2": 1.0, "cos": 1.0, "sin": 0.0, "tanh": 0.0, "sqrt": 0.0, "erf": 0.0, "abs": 0.0, "neg": 0.0,

@@ -12,7 +12,7 @@ from einc.backends.triton.loads import SPLIT, extent_text
 from einc.backends.triton.merging import Merger
 from einc.backends.triton.stages import Pass
 from einc.backends.writer import identifier
-from einc.plan import Axis, Before, Scan
+from einc.ir.plan import Axis, Before, Scan
 
 
 @dataclass

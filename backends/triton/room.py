@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from einc.backends.triton.layout import Dim, Layout, over
 from einc.backends.triton.stages import Pass, Stages
-from einc.plan import Before, Dot, Kernel, Let, Load, Map, Reduce, Select, arguments
+from einc.ir.plan import Before, Dot, Kernel, Let, Load, Map, Reduce, Select, arguments
 
 _LONG = frozenset({"tanh", "pow", "erf", "sin", "cos"})  # functions with values of their own on the way
 _COUNTED = frozenset({"floordiv", "ceildiv", "mod"})  # of positions

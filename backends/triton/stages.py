@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from einc.backends.triton.layout import Layout, over
-from einc.plan import Before, Dot, Kernel, Let, Reduce, Store, Tally, arguments
+from einc.ir.plan import Before, Dot, Kernel, Let, Reduce, Store, Tally, arguments
 
 
 @dataclass(frozen=True, slots=True)

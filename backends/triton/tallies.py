@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from einc.backends.host.code import ATOM, Code
 from einc.backends.triton.folds import Folder
 from einc.backends.triton.loads import Shape
-from einc.plan import Let, Tally
+from einc.ir.plan import Let, Tally
 
 
 @dataclass

@@ -8,8 +8,8 @@ from einc.backends.host.code import ATOM, COMPARE, INFIX, LOOSE, POSITIVE, SUM, 
 from einc.backends.host.scalars import number_text
 from einc.backends.triton.loads import Reader, Shape
 from einc.backends.triton.padding import Outside
-from einc.plan import Before, Dot, Let, Load, Map, Place, Reduce, Scalar, Scan, Select, Tally
-from einc.terms import Const
+from einc.ir.plan import Before, Dot, Let, Load, Map, Place, Reduce, Scalar, Scan, Select, Tally
+from einc.ir.terms import Const
 
 _TURNED = {"le": ">=", "lt": ">", "eq": "==", "ne": "!="}
 _FUNCTIONS = frozenset({"exp", "exp2", "log", "sqrt", "sin", "cos", "erf", "abs", "floor", "ceil"})

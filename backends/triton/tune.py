@@ -19,7 +19,7 @@ from triton.testing import do_bench
 from einc.backends.host import cache
 from einc.backends.triton.progress import Show, bar
 from einc.backends.triton.record import Emitted, Key, Refused, Tile, Trial, emitted, reason, survey, text_of
-from einc.errors import EincError, Help, Problem
+from einc.errors.report import EincError, Help, Problem
 
 BUDGET = 60.0  # seconds for all kernels of a call
 BETTER = 0.98  # A tile is chosen over the default where its time is below this share of the default's: less is noise.

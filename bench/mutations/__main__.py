@@ -14,7 +14,7 @@ from bench.cli import HELP, wide_console
 from bench.mutations.judge import Outcome, outcomes
 from bench.mutations.mutators import MUTATORS
 from bench.record import Row, Run, write
-from einc.errors import Source
+from einc.errors.report import Source
 
 SPECS = Path(__file__).parent.parent.parent / "specs"
 REACH = {"recall": 0.95, "one": 0.8, "span": 0.9}

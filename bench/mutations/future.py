@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bench.mutations import reading as r
-from einc import syntax as s
-from einc.errors import Span
+from einc.errors.report import Span
+from einc.syntax import tree as s
 
 _BELOW = {"<=", "<", "="}
 _ABOVE = {">=", ">"}

@@ -14,9 +14,9 @@ from functools import cache
 
 from bench.mutations.mutators import Mutant, mutants
 from bench.mutations.referee import EXPECTED, judged
-from einc import pipeline
-from einc.errors import Help, Problem, Report, Source, Span
-from einc.terms import Equation, Program, TypedProgram, canonical
+from einc.driver import pipeline
+from einc.errors.report import Help, Problem, Report, Source, Span
+from einc.ir.terms import Equation, Program, TypedProgram, canonical
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from itertools import pairwise
 from zlib import crc32
 
 from bench.mutations import reading as r
-from einc import pipeline
-from einc import syntax as s
-from einc.errors import Report, Source
-from einc.tokens import Word, words
+from einc.driver import pipeline
+from einc.errors.report import Report, Source
+from einc.syntax import tree as s
+from einc.syntax.tokens import Word, words
 
 FLIPPED = {"<=": ">=", "≤": "≥", ">=": "<=", "≥": "≤", "<": ">", ">": "<", "\\le": "\\ge", "\\leq": "\\geq", "\\ge": "\\le",
            "\\geq": "\\leq"}

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from einc import pipeline
-from einc import syntax as s
-from einc.errors import Report, Source, Span
+from einc.driver import pipeline
+from einc.errors.report import Report, Source, Span
+from einc.syntax import tree as s
 
 CLASSES = frozenset({"time", "request", "batch", "feature", "latent", "head", "expert", "vocab"})
 EXPLICIT = frozenset({"time", "request", "batch"})  # never summed implicitly

@@ -12,9 +12,9 @@ from functools import cache
 
 from bench.mutations import reading as r
 from bench.mutations.future import leaks
-from einc import pipeline
-from einc import syntax as s
-from einc.errors import Report, Source, Span
+from einc.driver import pipeline
+from einc.errors.report import Report, Source, Span
+from einc.syntax import tree as s
 
 EXPECTED = {
     "§1 brackets have partners": {"E0101", "E0102", "E0103", "E0108"},

@@ -1,1 +1,6 @@
-"""The rooms of `check`: names, scripts, declarations, expressions, functions, and the audit of what they gave."""
+"""What every name, script and equation of a text means.
+
+In: A `SyntaxTree`.
+Out: A `TypedProgram` (`checker`), or a problem for each place that means nothing; edits that mend it (`mending`).
+May import: errors, ir, syntax.
+"""

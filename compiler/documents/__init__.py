@@ -1,1 +1,6 @@
-"""Papers: their equations read in place, put together to programs, and accounted for one by one."""
+"""Papers: Markdown, TeX and plain text, with every formula in its place.
+
+In: The text of a document.
+Out: A `Document` with its formulas and declarations, and the syntax tree of each section.
+May import: errors, ir, syntax, checking.
+"""

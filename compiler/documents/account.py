@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from einc.documents.document import Document
-from einc.errors import Problem, Span
+from einc.errors.report import Problem, Span
 
 Status = Literal["compiled", "restates", "definition", "skipped"]
 

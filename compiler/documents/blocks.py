@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 
-from einc import syntax as s
-from einc.checking.names import head, index_name
+from einc.checking.declarations.names import head, index_name
+from einc.syntax import tree as s
 
 _Known = tuple[object, ...]
 

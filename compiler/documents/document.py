@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from einc.errors import Problem, Source, Span
+from einc.errors.report import Problem, Source, Span
 
 Holes = tuple[tuple[int, int], ...]
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from einc import syntax as s
-from einc.checking.names import head, index_name
+from einc.checking.declarations.names import head, index_name
 from einc.documents.document import Document, Formula
-from einc.errors import Help, Problem, Report, Span
-from einc.parse import parse_formula
-from einc.problems import BadDeclaration, UnknownMacro
+from einc.errors.problems import BadDeclaration, UnknownMacro
+from einc.errors.report import Help, Problem, Report, Span
+from einc.syntax import tree as s
+from einc.syntax.parse import parse_formula
 
 _EQUALS = ("=", ":=", "<-")
 # What an inline formula has that says something; others are names in a sentence.

@@ -14,7 +14,7 @@ from itertools import pairwise
 from einc.documents.document import Document
 from einc.documents.pieces import DEFINES, ENVIRONMENTS, MAX_TITLE, Draft, closing, definition, plain
 from einc.documents.scanning import reason
-from einc.errors import Source
+from einc.errors.report import Source
 
 LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5, "subparagraph": 6, "title": 1}
 

@@ -17,7 +17,7 @@ from markdown_it.token import Token
 from einc.documents.document import Document, Holes
 from einc.documents.pieces import MAX_TITLE, Draft, outside, plain
 from einc.documents.scanning import OPENING, scan
-from einc.errors import Source
+from einc.errors.report import Source
 
 Lines = tuple[tuple[int, int], ...]
 Rule = Callable[[StateBlock, int, int, bool], bool]

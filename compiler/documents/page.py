@@ -18,7 +18,7 @@ from einc.documents.pieces import without
 from einc.documents.prose import body, slugs
 from einc.documents.python import highlighted
 from einc.documents.report import counts, equation, problems, why
-from einc.errors import Problem, Span, render
+from einc.errors.report import Problem, Span, render
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pylatexenc.latex2text import LatexNodes2Text
 
 from einc.documents.document import Document, Fence, Formula, Heading, Holes, Macro
-from einc.errors import Help, Problem, Source, Span
-from einc.problems import Unclosed
+from einc.errors.problems import Unclosed
+from einc.errors.report import Help, Problem, Source, Span
 
 ENVIRONMENTS = "equation|align|alignat|flalign|gather|multline|eqnarray|displaymath|dmath|math"
 MAX_TITLE = 1_000

@@ -7,7 +7,7 @@ import re
 from einc.documents.document import Document
 from einc.documents.pieces import Draft
 from einc.documents.scanning import scan
-from einc.errors import Source
+from einc.errors.report import Source
 
 _PARAGRAPH = re.compile(r"[^\n]*\S[^\n]*(?:\n[^\n]*\S[^\n]*)*")
 _NUMBERED = re.compile(r"(?P<number>\d{1,2}(?:\.\d{1,2})*)\.?[ \t]+(?P<words>[^\W\d_].*)")

@@ -9,7 +9,7 @@ from einc.documents.document import Document
 from einc.documents.latex import read_latex
 from einc.documents.markdown import read_markdown
 from einc.documents.plain import read_plain
-from einc.errors import Source, Span
+from einc.errors.report import Source, Span
 
 READERS = {".md": read_markdown, ".markdown": read_markdown, ".tex": read_latex, ".txt": read_plain}
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, get_args
 
-from einc import errors
 from einc.documents.account import Account, Entry, Made, Status
-from einc.errors import Problem, Span, render, width
+from einc.errors import report as errors
+from einc.errors.report import Problem, Span, render, width
 
 COLUMNS = 120
 _NUMBER, _LINE, _STATUS, _EQUATION = 4, 5, 10, 48

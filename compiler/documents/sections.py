@@ -12,14 +12,14 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from einc import syntax as s
-from einc.checking.names import head, index_name
+from einc.checking.declarations.names import head, index_name
 from einc.documents.blocks import placed
 from einc.documents.document import Document
 from einc.documents.equations import Said
 from einc.documents.sentences import index_lines
-from einc.errors import Help, Span
-from einc.problems import NoSuchSection
+from einc.errors.problems import NoSuchSection
+from einc.errors.report import Help, Span
+from einc.syntax import tree as s
 
 # Of several equations for one tensor the one with the highest rank holds.
 SIDE_OWN, SIDE, OWN_DISPLAY, DISPLAY, OWN_INLINE, INLINE = 5, 4, 3, 2, 1, 0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from einc import syntax as s
-from einc.checking.names import index_name
+from einc.checking.declarations.names import index_name
 from einc.documents.document import Document
 from einc.documents.equations import Said, ranged
-from einc.errors import Span
-from einc.indices import CLASSES
+from einc.errors.report import Span
+from einc.ir.indices import CLASSES
+from einc.syntax import tree as s
 
 # The word in parentheses after the formula: `(request id)`, `(experts)`, `(latent for MLA)`.
 _AFTER = re.compile(r"[$\\)\s]*\(([^)\n]{1,60})\)")

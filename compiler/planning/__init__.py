@@ -1,12 +1,17 @@
-"""NormalProgram -> Plan, in the order of the flow: what is fused, in which order contractions run, tiles, cost."""
+"""How a program is computed: what is fused, in which order contractions run, tiles, prices.
 
-from einc.planning.associate import usual
-from einc.planning.choose import reckoned
-from einc.planning.library import row
+In: A `NormalProgram`.
+Out: A `Module`: the plan, which a back end writes as a file.
+May import: ir, syntax, transforms.
+"""
+
+from einc.planning.analysis.signs import least
+from einc.planning.analysis.storage import kept_wide
+from einc.planning.contractions.associate import usual
+from einc.planning.contractions.choose import reckoned
+from einc.planning.fusing.library import row
 from einc.planning.planner import plan
 from einc.planning.repeated import chained, trusting
 from einc.planning.shell import shell
-from einc.planning.signs import least
-from einc.planning.storage import kept_wide
 
 __all__ = ["chained", "kept_wide", "least", "plan", "reckoned", "row", "shell", "trusting", "usual"]

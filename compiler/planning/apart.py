@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
-from einc.indices import IndexSet
-from einc.plan import Buffer, Each, Module, Share, Step
+from einc.ir.indices import IndexSet
+from einc.ir.plan import Buffer, Each, Module, Share, Step
+from einc.ir.terms import NormalProgram, Program, Tensor
 from einc.planning.repeated import trusting, whole, with_wide
-from einc.requests import is_new, marked, stretches
-from einc.terms import NormalProgram, Program, Tensor
+from einc.transforms.slicing.requests import is_new, marked, stretches
 
 Plan = Callable[[NormalProgram, tuple[Tensor, ...]], Module]
 

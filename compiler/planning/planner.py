@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from einc.choices import PLAIN, Choices
-from einc.indices import PLACES, Index, IndexSet, number
-from einc.plan import (
+from einc.ir.choices import PLAIN, Choices
+from einc.ir.indices import PLACES, Index, IndexSet, number
+from einc.ir.plan import (
     Axis,
     Before,
     Bound,
@@ -24,35 +24,7 @@ from einc.plan import (
     arguments,
     makes,
 )
-from einc.planning.apart import apart
-from einc.planning.associate import Candidate, as_written, associate, samples
-from einc.planning.base_two import in_base_two
-from einc.planning.choose import Cut, chosen
-from einc.planning.contract import contraction
-from einc.planning.cost import lets_cost, nominal, points, size_of
-from einc.planning.ends import Tile
-from einc.planning.fuse import Group, groups
-from einc.planning.grouped import grouped, pick, with_matrices
-from einc.planning.library import called, gathered
-from einc.planning.loose import loosened
-from einc.planning.nested import with_rows
-from einc.planning.onepass import one_pass, tiled
-from einc.planning.passes import Streamed
-from einc.planning.prefix import alone
-from einc.planning.ranges import reach
-from einc.planning.repeated import repeated
-from einc.planning.runs import Run, paired, shared
-from einc.planning.scans import Scanning, exactly
-from einc.planning.segments import segment, with_segments
-from einc.planning.shares import early, nested
-from einc.planning.signs import told
-from einc.planning.storage import buffers_of, indices_of, lengths_of, sets_of, sizes_of, with_parts, without_copies
-from einc.planning.tallies import tallied
-from einc.planning.virtual import peeled
-from einc.requests import marked
-from einc.show import equation_text
-from einc.simplify import picked
-from einc.terms import (
+from einc.ir.terms import (
     Apply,
     Equation,
     Fold,
@@ -68,6 +40,34 @@ from einc.terms import (
     slot_of,
     transform,
 )
+from einc.planning.analysis.cost import lets_cost, nominal, points, size_of
+from einc.planning.analysis.ends import Tile
+from einc.planning.analysis.prefix import alone
+from einc.planning.analysis.ranges import reach
+from einc.planning.analysis.signs import told
+from einc.planning.analysis.storage import buffers_of, indices_of, lengths_of, sets_of, sizes_of, with_parts, without_copies
+from einc.planning.analysis.tallies import tallied
+from einc.planning.apart import apart
+from einc.planning.contractions.associate import Candidate, as_written, associate, samples
+from einc.planning.contractions.choose import Cut, chosen
+from einc.planning.contractions.contract import contraction
+from einc.planning.contractions.grouped import grouped, pick, with_matrices
+from einc.planning.contractions.nested import with_rows
+from einc.planning.contractions.segments import segment, with_segments
+from einc.planning.contractions.virtual import peeled
+from einc.planning.fusing.fuse import Group, groups
+from einc.planning.fusing.library import called, gathered
+from einc.planning.fusing.loose import loosened
+from einc.planning.fusing.onepass import one_pass, tiled
+from einc.planning.fusing.runs import Run, paired, shared
+from einc.planning.fusing.scans import Scanning, exactly
+from einc.planning.repeated import repeated
+from einc.planning.streaming.base_two import in_base_two
+from einc.planning.streaming.passes import Streamed
+from einc.planning.streaming.shares import early, nested
+from einc.syntax.printing.show import equation_text
+from einc.transforms.laws.simplify import picked
+from einc.transforms.slicing.requests import marked
 
 TILE_ELEMENTS = 1 << 20  # what the largest value of a tile has at most, unless a single row has more
 _OUTER = ("batch", "request", "head", "expert")

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import TypeVar
 
-from einc.indices import IndexSet
-from einc.plan import (
+from einc.ir.indices import IndexSet
+from einc.ir.plan import (
     Buffer,
     Call,
     Chain,
@@ -29,10 +29,10 @@ from einc.plan import (
     Turns,
     Within,
 )
-from einc.planning.storage import given_kind, is_statistic, sets_of, sizes_of
-from einc.repeats import round_of, stretches
-from einc.terms import NormalProgram, Program, Tensor
-from einc.terms import Repeat as Rounds
+from einc.ir.terms import NormalProgram, Program, Tensor
+from einc.ir.terms import Repeat as Rounds
+from einc.planning.analysis.storage import given_kind, is_statistic, sets_of, sizes_of
+from einc.transforms.slicing.repeats import round_of, stretches
 
 Plan = Callable[[NormalProgram, tuple[Tensor, ...]], Module]
 Derive = Callable[[Program], Gradient]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from einc.indices import Index, number
-from einc.plan import Shell, Weight
-from einc.primitives import HASHES
-from einc.terms import Apply, Fold, Pack, Part, Position, Program, Read, Tensor, Term, children, free_indices, reads, walk
+from einc.ir.indices import Index, number
+from einc.ir.plan import Shell, Weight
+from einc.ir.primitives import HASHES
+from einc.ir.terms import Apply, Fold, Pack, Part, Position, Program, Read, Tensor, Term, children, free_indices, reads, walk
 
 _SCALES, _ADDS = frozenset({"mul", "div"}), frozenset({"add", "sub", "neg"})
 

@@ -1,0 +1,164 @@
+"""SyntaxTree -> TypedProgram: names resolved, definitions expanded, every implied sum and every domain written out.
+
+Does not: simplify, order or choose anything. What the program says, it says in the order of its equations.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from einc.checking.declarations.declare import declare
+from einc.checking.declarations.scope import Called, Scope
+from einc.checking.declarations.sets import check_extents
+from einc.checking.expressions.collect import collect
+from einc.checking.expressions.loops import unfold
+from einc.checking.expressions.members import declare_masks, declare_sets
+from einc.checking.programs.assemble import account, assemble, outputs
+from einc.checking.programs.audit import audit
+from einc.checking.programs.claims import built, claims
+from einc.checking.programs.elaborate import Work
+from einc.checking.programs.layers import layers
+from einc.checking.programs.lints import lints
+from einc.checking.programs.packing import packed
+from einc.checking.programs.recurs import recurrences
+from einc.errors.problems import CannotUse, TooDeep
+from einc.errors.report import Help, Report, Silent, Source, Span
+from einc.ir.terms import TypedProgram
+from einc.syntax import tree as s
+
+Find = Callable[[Source, str, Report], Source | None]
+Parse = Callable[[Source, Report], s.SyntaxTree]
+
+# Deep terms are walked by functions that call themselves; more than this would end in the C stack, which no one can catch.
+_RECURSION = 6_000
+
+
+@dataclass(frozen=True)
+class Specs:
+    """Where specs come from: `find(source, name, report)` gives a text, `parse` its tree; `prove` reports what is unsound."""
+
+    prelude: s.SyntaxTree
+    find: Find
+    parse: Parse
+    prove: Callable[[TypedProgram, Report], None]
+
+
+def checked(tree: s.SyntaxTree, specs: Specs, report: Report, linted: bool = False) -> Called | None:
+    """The program that the text means, and what the text claims of it; None where it has errors.
+
+    `linted`: what is sound and looks like a slip is told too.
+    """
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
+    try:
+        return _checked(tree, specs, report, (tree.source.name,), linted)
+    except RecursionError:
+        report.add(TooDeep("an expression is nested too deeply", Span(tree.source, 0, 0),
+                           helps=(Help("name its parts in equations of their own"),)))
+        return None
+
+
+def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...], linted: bool = False) -> Called | None:
+    scope = Scope(report, library=_Library(specs, report, chain), infers=tree.own is not None, unknown=tree.unknown)
+    # Definitions come first, since a name means an application or a product by them.
+    declare(scope, specs.prelude.statements)
+    scope.prelude = frozenset(scope.functions)
+    scope.lost |= tree.lost
+    statements = list(_used(scope, tree, specs.find, specs.parse, (tree.source.name,), set()))
+    declare(scope, statements)
+    check_extents(scope)
+    # Signatures before bodies, since the order of lines means nothing.
+    lines = unfold(scope, statements)
+    work = Work(scope, collect(scope, lines), report)
+    declare_sets(scope, work.collected, lines)
+    declare_masks(scope, lines)
+    work.everything(tree.own)
+    recurs = recurrences(work)
+    repeated = layers(work)
+    stated = claims(work, statements)
+    chosen = [] if _about_claims(tree) else outputs(work, recurs, repeated, tree.own)
+    if report.errors:
+        return None
+    # Ranges, causality and isolation are facts about the whole program.
+    made = assemble(work, tree.source, chosen, recurs, repeated, tree.name)
+    if made is not None and not report.errors:
+        audit(*made, report)
+    claimed = [] if report.errors else [built(work, x, recurs, repeated) for x in stated]
+    if linted and not report.errors:
+        lints(work, tree, recurs)
+    if report.errors or made is None:
+        return None
+    return Called(packed(made[0], made[1].ragged), made[1].folds, tuple(x for x in claimed if x is not None),
+                  account(work, made[1].names))
+
+
+def _about_claims(tree: s.SyntaxTree) -> bool:
+    """Whether a text makes claims and has no output of its own: then it says nothing else, whatever the specs do that it uses."""
+    def keywords(statements: Iterable[s.Statement]) -> set[str]:
+        return {word for x in statements for word in (x.keyword, *keywords(x.block))}
+
+    return keywords(tree.statements) >= {"claim"} and "output" not in keywords(tree.statements)
+
+
+@dataclass
+class _Library:
+    """The specs that a text calls, each checked once; `chain` are the files on the way to it."""
+
+    specs: Specs
+    report: Report
+    chain: tuple[str, ...]
+    known: dict[str, Called | None] = field(default_factory=dict)
+
+    def __call__(self, name: str, span: Span) -> Called:
+        told = len(self.report.errors)
+        found = self.specs.find(span.source, name, self.report)
+        if len(self.report.errors) > told:
+            raise Silent("told by the reader")
+        if found is None:
+            raise CannotUse(f"there is no spec `{name}`", span, notes=("looked beside this file and among the specs of einc",))
+        if found.name in self.chain:
+            circle = " → ".join([*self.chain[self.chain.index(found.name):], found.name])
+            raise CannotUse(f"`{name}` calls itself: {circle}", span, helps=(Help("remove one of the calls"),))
+        if found.name not in self.known:
+            self.known[found.name] = self._read(found)
+        called = self.known[found.name]
+        if called is None:
+            raise Silent("told with the spec")
+        return called
+
+    def _read(self, source: Source) -> Called | None:
+        report = Report()
+        made = _checked(self.specs.parse(source, report), self.specs, report, (*self.chain, source.name))
+        if made is not None:
+            self.specs.prove(made.program, report)
+        for problem in report.problems:
+            self.report.add(problem)
+        return None if report.errors else made
+
+
+def _used(scope: Scope, tree: s.SyntaxTree, find: Find, parse: Parse, chain: tuple[str, ...],
+          seen: set[str]) -> Iterable[s.Statement]:
+    """The lines of a text with those of the specs it uses in front of its own."""
+    for statement in tree.statements:
+        if statement.keyword != "use":
+            yield statement
+            continue
+        word = statement.clauses[0].body
+        assert isinstance(word, s.Word)
+        told = len(scope.report.errors)
+        found = find(word.span.source, word.text, scope.report)
+        if len(scope.report.errors) > told:
+            continue
+        if found is None:
+            scope.report.add(CannotUse(f"there is no spec `{word.text}`", word.span,
+                                       notes=("looked beside this file and among the specs of einc",)))
+        elif found.name in chain:
+            circle = " → ".join([*chain[chain.index(found.name):], found.name])
+            scope.report.add(CannotUse(f"`{word.text}` uses itself: {circle}", word.span,
+                                       helps=(Help("remove one of the `use` lines"),)))
+        elif found.name not in seen:
+            seen.add(found.name)
+            inner = parse(found, scope.report)
+            scope.lost |= inner.lost
+            yield from _used(scope, inner, find, parse, (*chain, found.name), seen)

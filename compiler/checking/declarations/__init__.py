@@ -1,0 +1,4 @@
+"""Declarations -> Scope: names, scripts, index sets, signatures of tensors.
+
+Knows no expression.
+"""

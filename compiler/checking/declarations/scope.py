@@ -1,0 +1,261 @@
+"""Scope: what the declarations of a program say, before any equation is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from einc.checking.declarations.names import Name
+from einc.errors.report import Problem, Report, Span
+from einc.ir.claimed import Claim
+from einc.ir.folds import FOLDS
+from einc.ir.indices import Extent, Index, IndexSet
+from einc.ir.primitives import PRIMITIVES
+from einc.ir.terms import TRUE, Slot, Term, TypedProgram
+from einc.syntax import tree as s
+
+UNIFORM = "uniform"  # what it means depends on the indices of its argument, so no row and no definition says it
+CALLABLE = frozenset({UNIFORM, *(row.name for row in PRIMITIVES.values() if row.callable)})
+
+
+@dataclass(eq=False)
+class Signature:
+    """A name with its labels and the sets of its slots; grows its equation and its masks while a file is read."""
+
+    name: Name
+    slots: tuple[Slot, ...]
+    role: Literal["input", "weight", "local"]
+    span: Span
+    key: str = ""
+    integer: bool = False
+    alias: str | None = None
+    total: bool = False  # declared `: all`
+    stated: frozenset[int] = frozenset()  # slots about whose domain something was said
+    masks: list[Mask] = field(default_factory=list)
+    domain: Term | None = None
+    letters: tuple[Index, ...] = ()
+    axes: tuple[tuple[Index, ...], ...] = ()  # the same, with the parts of composites; `domain` is over these
+    lines: dict[int, Term] = field(default_factory=dict)
+    carried: frozenset[Index] = frozenset()  # indices that a `for` around its equation gives it, written or not
+    members: Members | None = None  # of a set
+    inferred: bool = False  # an input that nothing declares
+
+    def named(self, key: str) -> None:
+        """Gives the tensor its key, and its slots a letter each."""
+        self.key = key
+        self.letters = tuple(Index(x.name, x.set) for x in self.slots)
+        self.axes = tuple((x,) for x in self.letters)
+
+    @property
+    def text(self) -> str:
+        lower = " ".join(x.name for x in self.slots if x.level == "lower")
+        upper = " ".join(f"({x.name})" if x.level == "label" else x.name for x in self.slots if x.level != "lower")
+        return self.name.text + (f"_{{{lower}}}" if lower else "") + (f"^{{{upper}}}" if upper else "")
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths:
+    """`time(T_r)`: the tensor of the lengths, the index of the requests, and where it was said."""
+
+    name: Name
+    of: Index
+    span: Span
+
+
+@dataclass(eq=False)
+class Members:
+    """`set S_t = topk_{s ≤ t}(I_{t s}, n)`: how it is written, and how many it has at most.
+
+    When it is read, `key` is the tensor that is 1 on its elements, `index` stands for one of them, in `domain`.
+    """
+
+    written: s.Expression
+    count: Extent
+    loop: Loop
+    span: Span
+    key: str = ""
+    index: Index | None = None
+    domain: Term = TRUE
+
+
+@dataclass(eq=False)
+class Rounds:
+    """`for B ⊆ {s ≤ t}:`, or for one element a round: the name of the block, or none; `index` and `domain` come when it is read.
+
+    `layers`: `for ℓ in 1..N:`, rounds in order of whatever stands in the block, counted by an index that is theirs alone.
+    """
+
+    block: str
+    conditions: tuple[s.Expression, ...]
+    span: Span
+    key: str = ""
+    index: Index | None = None
+    domain: Term = TRUE
+    layers: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """What stands around a line: the indices that every name defined there carries, and the rounds that it belongs to."""
+
+    fixed: tuple[Index, ...] = ()
+    rounds: Rounds | None = None
+
+    @property
+    def layer(self) -> tuple[Index, ...]:
+        """The index that counts the rounds, which what is asked for in them carries: none or one."""
+        return (self.rounds.index,) if self.rounds is not None and self.rounds.layers and self.rounds.index is not None else ()
+
+
+OPEN = Loop()  # nothing stands around
+
+@dataclass(frozen=True)
+class Mask:
+    """`mask L_{t s} : s ≤ t`: the indices of its left side, and the predicate as written (None: all)."""
+
+    axes: tuple[tuple[Index, ...], ...]
+    predicate: tuple[s.Clause, ...] | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Map:
+    """`map π(h) = ceil(h G / H) : g`"""
+
+    name: str
+    params: tuple[Index, ...]
+    body: s.Expression
+    target: Index
+    span: Span
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a definition and the letters it is indexed by."""
+
+    name: Name
+    letters: tuple[tuple[str, Literal["lower", "upper", "label"]], ...]
+
+
+@dataclass(frozen=True)
+class Function:
+    """`def f_{s}(x_s, b) = …`: its own index letters, its parameters, its body, and the `with` definitions."""
+
+    name: str
+    own: tuple[str, ...]
+    params: tuple[Parameter, ...]
+    body: s.Expression
+    withs: tuple[s.Relation, ...]
+    span: Span
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """The indices of its own, in the order of its script, or else of its parameters."""
+        return self.own or tuple(dict.fromkeys(x for p in self.params for x, _ in p.letters))
+
+
+@dataclass(frozen=True)
+class Account:
+    """What became of the equations of a paper, by the places where they stand.
+
+    `kept` are the tensors of the program that they define, `passed` the equations or declarations that hold in place of others,
+    `failed` what is wrong with equations that nothing else needs, `inferred` the inputs that nothing declares.
+    """
+
+    kept: Mapping[Span, str] = field(default_factory=dict)
+    passed: Mapping[Span, Span] = field(default_factory=dict)
+    failed: Mapping[Span, Problem] = field(default_factory=dict)
+    inferred: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Called:
+    """A spec that is called: what it means, its folds over whole lines that were meant, what it claims, what became of it."""
+
+    program: TypedProgram
+    meant: frozenset[Term]
+    claims: tuple[Claim, ...] = ()
+    account: Account = field(default_factory=Account)
+
+
+class Library(Protocol):
+    """Finds a spec by the name that a call gives it. Problem where there is none."""
+
+    def __call__(self, name: str, span: Span) -> Called: ...
+
+
+@dataclass
+class Scope:
+    """All that is declared. Filled by `declare` and `collect`, then only read.
+
+    `lost` are names whose declaration was told to be wrong: what fails for want of them is not told again.
+    """
+
+    report: Report
+    indices: dict[str, Index] = field(default_factory=dict)
+    index_spans: dict[str, Span] = field(default_factory=dict)
+    splits: dict[IndexSet, tuple[IndexSet, ...]] = field(default_factory=dict)
+    sums: dict[IndexSet, tuple[Index, ...]] = field(default_factory=dict)
+    lengths: dict[IndexSet, Lengths] = field(default_factory=dict)  # of each ragged set
+    sizes: dict[str, Span] = field(default_factory=dict)
+    fixed: dict[str, int] = field(default_factory=dict)
+    dims: set[str] = field(default_factory=set)  # sizes that have a line of their own
+    maps: dict[str, Map] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
+    signatures: list[Signature] = field(default_factory=list)
+    prelude: frozenset[str] = frozenset()
+    lost: set[str] = field(default_factory=set)
+    scalars: set[str] = field(default_factory=set)  # whole numbers without slots, which may stand in a slot
+    by_name: dict[Name, list[Signature]] = field(default_factory=dict)
+    by_stem: dict[Name, list[Signature]] = field(default_factory=dict)
+    stem_labels: dict[Name, frozenset[str]] = field(default_factory=dict)
+    library: Library | None = None
+    letters: dict[str, IndexSet] = field(default_factory=dict)  # the letters that called specs brought along
+    infers: bool = False  # whether what nothing declares is an input
+    unknown: frozenset[str] = frozenset()  # what a paper defines in a way that cannot be read, as written
+
+    def add(self, signature: Signature) -> None:
+        stem = signature.name.stem
+        self.signatures.append(signature)
+        self.by_name.setdefault(signature.name, []).append(signature)
+        self.by_stem.setdefault(stem, []).append(signature)
+        if not signature.name.labels <= self.labels(stem):
+            self.stem_labels[stem] = self.labels(stem) | signature.name.labels
+
+    def named(self, stem: Name) -> list[Signature]:
+        """Every signature of the name, whatever its labels."""
+        return self.by_stem.get(stem.stem, [])
+
+    def exactly(self, name: Name) -> list[Signature]:
+        """Every signature of the name with its labels."""
+        return self.by_name.get(name, [])
+
+    def labels(self, stem: Name) -> frozenset[str]:
+        return self.stem_labels.get(stem.stem, frozenset())
+
+    def find(self, name: Name, sets: tuple[IndexSet, ...]) -> Signature | None:
+        return next((x for x in self.exactly(name) if tuple(y.set for y in x.slots) == sets), None)
+
+    @property
+    def applied(self) -> frozenset[str]:
+        return frozenset(self.maps) | frozenset(self.functions) | CALLABLE
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        return self.prelude | CALLABLE | frozenset(FOLDS)
+
+    def extent_names(self, extent: Extent, span: Span) -> None:
+        for name in extent.sizes:
+            self.sizes.setdefault(name, span)
+
+    @contextmanager
+    def telling(self, statement: s.Statement | None = None, lost: Iterable[str] = ()) -> Iterator[None]:
+        """What goes wrong inside is told, once for a statement, and the names it would have declared are lost."""
+        try:
+            yield
+        except Problem as problem:
+            self.lost.update(lost)
+            if statement is None or not statement.broken:
+                self.report.add(problem)

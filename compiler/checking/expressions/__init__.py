@@ -1,0 +1,4 @@
+"""Expression -> Value: reads, products, folds, calls.
+
+Imports: declarations.
+"""

@@ -1,0 +1,216 @@
+"""Applications: primitives, and definitions expanded by binding each argument to an equation, never by copying it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from einc.checking.declarations.names import Name, head
+from einc.checking.declarations.scope import CALLABLE, UNIFORM, Function
+from einc.checking.expressions.chances import counted, uniform
+from einc.checking.expressions.predicates import binder
+from einc.checking.expressions.tensors import left_out
+from einc.checking.expressions.values import Context, Occurrence, Parameter, Value, gather, merged, once
+from einc.errors.problems import Circular, IndicatorFactor, NoDomain, TooDeep, WrongArguments
+from einc.errors.report import Help, Problem, Silent, Span
+from einc.ir.indices import Index, primed
+from einc.ir.primitives import PRIMITIVES
+from einc.ir.terms import TRUE, Apply, Fold, Term, Where, both, free_indices, walk
+from einc.syntax import tree as s
+
+MAX_CALLS = 5_000
+MAX_CALLING = 50
+
+
+def is_function(context: Context, name: Name) -> bool:
+    """Whether a name is that of a definition or a primitive."""
+    return not name.accents and not name.primes and (name.python in context.scope.functions or name.python in CALLABLE)
+
+
+def call(context: Context, name: Name, scripts: tuple[s.Script, ...], group: s.Group, span: Span) -> Value:
+    """The value of an application."""
+    if name.python in CALLABLE and name.python not in context.scope.functions:
+        return _primitive(context, name.python, group, span)
+    function = context.scope.functions[name.python]
+    if function.name in context.calling:
+        raise Circular(f"`{function.name}` is defined by itself", span, notes=(f"it is defined as `{function.span.text}`",))
+    if len(group.items) != len(function.params):
+        wanted = f"{len(function.params)} argument{'s' * (len(function.params) != 1)}"
+        raise WrongArguments(f"`{function.name}` takes {wanted}, not {len(group.items)}", span,
+                             notes=(f"it is defined as `{function.span.text}`",))
+    if scripts and not function.letters:
+        raise WrongArguments(f"`{function.name}` has no index of its own", scripts[0].span,
+                             notes=(f"it is defined as `{function.span.text}`",))
+    context.made.calls.append(None)
+    if len(context.made.calls) > MAX_CALLS or len(context.calling) > MAX_CALLING:
+        raise TooDeep("the definitions unfold to too many applications", span,
+                      helps=(Help("name a part that stands twice, with `with` or in an equation of its own"),))
+    found = _Call(context, function, group, span).value(scripts)
+    # In the product around it the application is the factor that has the index.
+    return replace(found, free={i: tuple(replace(o, factor=span) for o in at) for i, at in found.free.items()})
+
+
+def _primitive(context: Context, name: str, group: s.Group, span: Span) -> Value:
+    if name == UNIFORM:
+        return uniform(context, group, span)
+    row = PRIMITIVES[name]
+    count = len(group.items)
+    if (row.arity and count != row.arity) or (not row.arity and count < 2):
+        wanted = str(row.arity) if row.arity else "two or more"
+        raise WrongArguments(f"`{name}` takes {wanted} argument{'s' * (wanted != '1')}, not {count}", span,
+                             notes=(f"`{name}` is a primitive",))
+    values = [counted(context, item) if row.whole else once(context.value(item)) for item in group.items]
+    domain = both(*(v.domain for v in values))
+    made = once(merged(values, Apply(name, tuple(v.term for v in values)), domain))
+    integer = name in ("floor", "ceil") or (row.exact and all(v.integer for v in values))
+    return replace(made, integer=integer)
+
+
+@dataclass
+class _Call:
+    """One application of a definition: its own indices as they become known, and what is said of them."""
+
+    context: Context
+    function: Function
+    group: s.Group
+    span: Span
+    own: dict[str, Index] = field(default_factory=dict)
+    restriction: Term = TRUE
+    said: frozenset[Index] = frozenset()
+
+    def value(self, scripts: tuple[s.Script, ...]) -> Value:
+        """The body with the parameters bound to the arguments."""
+        if scripts:
+            self._script(scripts)
+        values = [self._argument(parameter.letters, node)
+                  for parameter, node in zip(self.function.params, self.group.items, strict=True)]
+        self.context.made.bound.update(self.own.values())
+        values = [self._restricted(parameter.letters, value, node)
+                  for parameter, value, node in zip(self.function.params, values, self.group.items, strict=True)]
+        letters = self._letters(values)
+        params: list[Parameter] = []
+        for parameter, value, node in zip(self.function.params, values, self.group.items, strict=True):
+            slots = tuple((letters[x], level) for x, level in parameter.letters)
+            named = self.context.let(parameter.name.python, value, node.span.text)
+            params.append(Parameter(parameter.name, slots, replace(named, free={})))
+        return self._passed_through(self._body(letters, tuple(params)), values, params)
+
+    def _script(self, scripts: tuple[s.Script, ...]) -> None:
+        """The indices that the call's script gives to the definition's letters, and their domain."""
+        found = binder(self.context, scripts, self.span, own=True)
+        function = self.function
+        if len(function.letters) != len(found.bound):
+            raise WrongArguments(f"`{function.name}` runs over {len(function.letters)} index, its script names {len(found.bound)}",
+                                 scripts[0].span, notes=(f"it is defined as `{function.span.text}`",),
+                                 helps=self._composite(found.bound))
+        self.own = dict(zip(function.letters, found.bound, strict=True))
+        self.restriction = found.domain
+        self.said = frozenset(found.bound) if found.said else frozenset()
+
+    def _composite(self, named: tuple[Index, ...]) -> tuple[Help, ...]:
+        """The index to name where the script names the parts of a composite."""
+        scope, sets = self.context.scope, tuple(i.set for i in named)
+        over = next((x for x, parts in scope.splits.items() if parts == sets), None)
+        letters = [name for name, i in scope.indices.items() if i.set == over]
+        said = "name the composite whose parts they are, here and in the argument: "
+        return (Help(f"{said}`{self.function.name}_{{{letters[-1]}}}(…)`"),) if letters else ()
+
+    def _argument(self, letters: tuple[tuple[str, str], ...], node: s.Expression) -> Value:
+        """The argument's value; where the call has no script, its one upper index is the definition's own."""
+        missing = [x for x, _ in letters if x not in self.own]
+        if not missing:
+            return once(self.context.value(node))
+        lone = missing[0] if len(missing) == 1 else None
+        try:
+            value = once(self.context.value(node))
+        except Problem:
+            found = left_out(self.context, node) if lone else None
+            if found is None or lone is None:
+                raise
+            self.own[lone] = found[1]
+            return once(found[0])
+        upper = [i for i, o in value.free.items() if o[0].level == "upper"]
+        if lone and len(upper) == 1:
+            self.own[lone] = upper[0]
+            return value
+        if lone and not upper and (found := left_out(self.context, node)) is not None:
+            self.own[lone] = found[1]
+            return once(found[0])
+        what = "has no upper index" if not upper else f"has {len(upper)} upper indices"
+        raise WrongArguments(f"`{self.function.name}` needs to know its index: the argument {what}", node.span,
+                             helps=(Help(f"write it: `{self.function.name}_{{…}}(…)`"),))
+
+    def _restricted(self, letters: tuple[tuple[str, str], ...], value: Value, node: s.Expression) -> Value:
+        """An argument with a line: the line must be there, and over time its domain must be said."""
+        line = [self.own[x] for x, _ in letters if x in self.own]
+        if not line:
+            return value
+        trailing = self.context.restricted(line)
+        said = value.stated | self.said | free_indices(both(value.domain, self.restriction, trailing))
+        for index in line:
+            if index not in value.free and index not in free_indices(value.term):
+                raise WrongArguments(f"the argument of `{self.function.name}` does not depend on `{index}`", node.span,
+                                     helps=(Help("the index in the function's script stands in its argument"),))
+            if not index.set.summed and index not in said:
+                if any(c in self.context.scope.lost for c in node.span.text):
+                    raise Silent("told with its mask")
+                raise NoDomain(f"`{self.function.name}` runs over `{index}`, and nothing says over which part of {index.set}",
+                               node.span,
+                               helps=(Help(f"write `{self.function.name}_{{{index} ≤ …}}(…)`, a `mask`, or `mask … : all`"),))
+        _refuse_indicator(value.term, frozenset(line), node.span)
+        return replace(value, domain=both(value.domain, self.restriction, trailing), stated=said)
+
+    def _letters(self, values: list[Value]) -> dict[str, Index]:
+        """The definition's letters, and for its primed ones indices that nothing at the call has."""
+        taken = frozenset(i.name for v in values for i in (*free_indices(v.term), *free_indices(v.domain)))
+        letters = dict(self.own)
+        for letter, index in self.own.items():
+            last = index
+            for marks in ("'", "''", "'''"):
+                last = primed(last, taken | frozenset(i.name for i in letters.values()))
+                letters[letter + marks] = last
+        return letters
+
+    def _body(self, letters: dict[str, Index], params: tuple[Parameter, ...]) -> Value:
+        context, function = self.context, self.function
+        own = frozenset(letters[x] for x in {y for p in function.params for y, _ in p.letters})
+        inner = replace(context, left=own, held=frozenset(), restrictions=(), params=params, letters=letters,
+                        owner=f"{context.owner}_{function.name}", calling=(*context.calling, function.name),
+                        site=context.site or self.span)
+        for relation in function.withs:
+            target, body = relation.operands[0], relation.operands[1]
+            found = head(target)
+            if found is None or found[1]:
+                raise WrongArguments(f"`{target.span.text}` is no plain name", target.span,
+                                     helps=(Help("what `with` defines in a definition has no scripts"),))
+            value = inner.let(found[0].python, inner.value(body), body.span.text)
+            inner = replace(inner, params=(*inner.params, Parameter(found[0], (), replace(value, free={}))))
+        return inner.value(function.body)
+
+    def _passed_through(self, result: Value, values: list[Value], params: list[Parameter]) -> Value:
+        """The result with the indices that pass through, each once, and the lines it was normalised over."""
+        levels = gather(values)
+        free = {}
+        present = free_indices(result.term) | free_indices(result.domain)
+        if self.context.letters is not None:
+            # In a definition only its own letters are subject to the rules; what passes through is the caller's.
+            present &= frozenset(self.context.letters.values())
+        for index in sorted(present, key=lambda i: i.name):
+            found = levels.get(index)
+            free[index] = found[:1] if found else (Occurrence("label", self.span),)
+        lines = dict(result.lines)
+        for parameter in params:
+            for index, _ in parameter.slots:
+                if index in self.own.values() and index in free:
+                    lines[index] = parameter.value.domain
+        stated = frozenset().union(*(v.stated for v in values)) | result.stated
+        return replace(result, free=free, lines=lines, stated=stated, bound=frozenset(), summed=frozenset())
+
+
+def _refuse_indicator(term: Term, line: frozenset[Index], span: Span) -> None:
+    """A 0 that was meant as an absence still takes part in a line."""
+    for inside in walk(term):
+        if isinstance(inside, Where) and free_indices(inside.condition) & line:
+            raise IndicatorFactor("an indicator is a number here, so the places where it is 0 still take part", span,
+                                  helps=(Help("write the restriction as a mask, or in the function's script"),))
+        if isinstance(inside, Fold):
+            return

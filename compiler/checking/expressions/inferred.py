@@ -1,0 +1,82 @@
+"""What a paper does not declare: a name that nothing defines is an input, its slots those of its first use."""
+
+from __future__ import annotations
+
+import re
+
+from einc.checking.declarations.names import Name
+from einc.checking.declarations.scope import Signature
+from einc.checking.declarations.scripts import Item, Vocabulary, labelled, readings
+from einc.checking.declarations.slots import called_map, item_set
+from einc.checking.expressions.misses import unmatched
+from einc.checking.expressions.values import Context
+from einc.errors.problems import Undeclared, UnknownIndex
+from einc.errors.report import Help
+from einc.ir.terms import Slot
+from einc.syntax import tree as s
+
+# What follows a name that is applied rather than multiplied: nobody can say what an undeclared function is.
+_APPLIED = re.compile(r"(?:\\[,;:! ]|\\(?:left|[bB]igg?l?)\b|\s|\{\})*\(")
+
+
+def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> tuple[Signature, tuple[Item, ...]]:
+    """The input that a name stands for, and the items of this use; the problem of the name where it can be none."""
+    problem = unmatched(context, stem, scripts, node)
+    source, at = node.span.source, node.span.end
+    applied = not scripts and _APPLIED.match(source.text, at, at + 40)
+    if context.scope.infers and context.letters is None and _whole(node, scripts, context):
+        raise Undeclared(f"`{node.span.text}` has no indices, and nothing says what it is", node.span,
+                         notes=("words and whole matrices are no tensors of an equation with indices",),
+                         helps=(Help("write the tensor with its indices, or declare the number in a side file"),))
+    if not context.scope.infers or context.letters is not None or applied or stem.base in context.scope.lost:
+        raise problem
+    if stem.python in context.scope.applied and not stem.labels:
+        raise problem
+    if _head_of(node.span.text) in {_head_of(x) for x in context.scope.unknown}:
+        raise Undeclared(f"what defines `{node.span.text}` cannot be read", node.span, helps=(
+            Help("mend its equation, or declare it in a side file"),))
+    found = readings(scripts, Vocabulary(context.indices, None, frozenset(context.scope.maps)))
+    if len(found) > 1:  # `W_{Qhf}`: as TeX sets it, each letter for itself
+        found = [r for r in found if all(len(i.text.rstrip("'")) == 1 for i in r if i.kind in ("label", "index"))]
+    if len(found) != 1:
+        raise problem
+    loose = next((i for i in found[0] if i.kind == "label" and _lower(i)), None)
+    if loose is not None:
+        raise UnknownIndex(f"`{loose.text}` is no declared index", loose.span, notes=("a label is a capital, a word or a number",),
+                           helps=(Help(f"declare it: `index {loose.text} : feature(D)`, or write `\\text{{{loose.text}}}`"),))
+    name, items = labelled(stem, found[0])
+    sets = [item_set(context.scope, item) for item in items]
+    letters = [_letter(context, item) for item in items]
+    slots = tuple(Slot(of, item.level, letter if letters.count(letter) == 1 else item.text)
+                  for item, of, letter in zip(items, sets, letters, strict=True) if of is not None)
+    if len(slots) < len(items):
+        raise problem
+    signature = Signature(name, slots, "input", node.span, inferred=True)
+    signature.named(context.made.reserved(name.python))
+    context.scope.add(signature)
+    return signature, items
+
+
+def _whole(node: s.Expression, scripts: tuple[s.Script, ...], context: Context) -> bool:
+    """Whether it is a word, or a letter in bold, without indices: nobody can say what that stands for."""
+    base = node.base if isinstance(node, s.Scripted) else node
+    found = readings(scripts, Vocabulary(context.indices, None))
+    return isinstance(base, s.Word) and base.quoted and any(all(i.kind == "label" for i in r) for r in found)
+
+
+def _lower(item: Item) -> bool:
+    """Whether a label is a bare small letter, which a paper means as an index."""
+    return len(item.text) == 1 and item.text.islower() and "text" not in item.span.text and "math" not in item.span.text
+
+
+def _head_of(text: str) -> str:
+    """The name at the head of a text, without scripts."""
+    return re.split(r"[_^]", "".join(text.split()).replace("{", "").replace("}", ""), maxsplit=1)[0]
+
+
+def _letter(context: Context, item: Item) -> str:
+    """The letter of a slot: that of the index, or of what a map gives."""
+    if item.index is not None:
+        return item.index.name.rstrip("'")
+    found = called_map(item)
+    return context.scope.maps[found].target.name if found in context.scope.maps else item.text

@@ -1,0 +1,134 @@
+"""Names that fit nothing: which of the ways a name can fail this one is, and what would help."""
+
+from __future__ import annotations
+
+from einc.checking.declarations.names import Name, index_name
+from einc.checking.declarations.scope import Signature
+from einc.checking.declarations.scripts import Reading, labelled, readings
+from einc.checking.declarations.signatures import bare_label, reads_as_indices
+from einc.checking.declarations.slots import fits
+from einc.checking.expressions.values import Context
+from einc.errors.problems import NeedsArguments, NoSuchLabel, NoSuchSignature, Transposed, Undeclared, UnreadableScript, WrongSet
+from einc.errors.report import Help, Label, Problem, Silent
+from einc.syntax import tree as s
+from einc.syntax.spelling import nearest
+
+_SHOWN = 3  # declarations of one name that a message points at
+_MANY = 300  # names among which a similar one is looked for
+
+
+def unmatched(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> Problem:
+    """The problem of a name that no tensor and no parameter has."""
+    if stem.base in context.scope.lost or stem.python in context.scope.lost:
+        return Silent("told with its declaration")
+    for script in node.scripts if isinstance(node, s.Scripted) else ():
+        if script.kind.startswith("label") and context.letters is None and reads_as_indices(context.scope, script):
+            return bare_label(node.base.span.text if isinstance(node, s.Scripted) else "", script)
+    signatures = [] if context.letters is not None else context.scope.named(stem)
+    params = [p for p in context.params if p.name.stem == stem.stem]
+    if not signatures and not params:
+        return _undeclared(context, stem, scripts, node)
+    if scripts and signatures and (mark := _transposing(context, scripts[-1])) is not None:
+        return mark
+    known = frozenset().union(*(p.name.labels for p in params), context.scope.labels(stem) if signatures else ())
+    found = readings(scripts, context.vocabulary(known))
+    have = tuple(f"`{x.text}`" for x in signatures[:6]) or tuple(f"`{p.name.text}` with {len(p.slots)} indices" for p in params)
+    notes = (f"declared {'is' if len(have) == 1 else 'are'} {', '.join(have)}",)
+    places = tuple(x.span for x in signatures[:_SHOWN])
+    shown = tuple(Label(x, "declared here") for x in places)
+    if not found:
+        return _unreadable(context, stem, scripts, node, known, notes, shown)
+    used = (stem, *sorted(str([i.index and i.index.set for i in r]) for r in found))
+    names = {labelled(stem, r)[0] for r in found}
+    counts = {(name, len(items)) for name, items in (labelled(stem, r) for r in found)}
+    same_count = [x for x in signatures if (x.name, len(x.slots)) in counts]
+    if same_count:
+        return _wrong_set(context, same_count[0], stem, found, node, notes)
+    if signatures and not any(x.name in names for x in signatures) and context.scope.labels(stem):
+        return NoSuchLabel(f"`{node.span.text}` is none of the tensors named `{stem.base}`", node.span, "", *shown,
+                           once=("label", stem, frozenset(names)), against=places,
+                           notes=(*notes, f"its labels are {_listed(context.scope.labels(stem))}"))
+    if not _powered(scripts):
+        return NoSuchSignature(f"no `{stem.text}` has these slots", node.span, "", *shown, notes=notes, once=used, against=places)
+    base = stem.text + "".join(x.span.text for x in scripts[:-1])
+    return NoSuchSignature(f"no `{stem.text}` has these slots", node.span, "", *shown, notes=notes, once=used, against=places,
+                           helps=(Help(f"for a power write `({base}){scripts[-1].span.text}`"),))
+
+
+def _transposing(context: Context, script: s.Script) -> Problem | None:
+    """`W_{f g}^T`, where T is no index."""
+    content = script.content.items[0] if isinstance(script.content, s.Group) and len(script.content.items) == 1 else script.content
+    if script.kind != "upper" or content is None or index_name(content) != "T" or context.vocabulary(frozenset()).index("T"):
+        return None
+    return Transposed("`^T` is read as a script here, and `T` is no index", script.span,
+                      helps=(Help("for the transpose leave it out: the indices say which axis is which", script.span, "", False),))
+
+
+def _powered(scripts: tuple[s.Script, ...]) -> bool:
+    """Whether the last script could be meant as an exponent."""
+    last = scripts[-1].content if scripts and scripts[-1].kind == "upper" else None
+    items = last.items if isinstance(last, s.Group) else (last,)
+    return len(items) == 1 and isinstance(items[0], s.Sum | s.Product | s.Fraction) and index_name(items[0]) is None
+
+
+def _listed(names: frozenset[str]) -> str:
+    return ", ".join(f"`{x}`" for x in sorted(names))
+
+
+def _wrong_set(context: Context, signature: Signature, stem: Name, found: list[Reading], node: s.Expression,
+               notes: tuple[str, ...]) -> Problem:
+    for reading in found:
+        name, items = labelled(stem, reading)
+        if name == signature.name and len(items) == len(signature.slots):
+            for slot, item in zip(signature.slots, items, strict=True):
+                if not fits(context.scope, slot, item) and item.index is not None:
+                    return WrongSet(f"index `{item.text}` runs over {item.index.set}, but the slot is {slot.set}", item.span, "",
+                                    Label(signature.span, "declared here"), notes=notes, against=(signature.span,),
+                                    once=(name, slot, item.index.set))
+    return WrongSet(f"`{node.span.text}` has an index in a slot of another set", node.span, "",
+                    Label(signature.span, "declared here"), notes=notes, against=(signature.span,))
+
+
+def _unreadable(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression, known: frozenset[str],
+                notes: tuple[str, ...], shown: tuple[Label, ...]) -> Problem:
+    for script in scripts:
+        if readings((script,), context.vocabulary(known)):
+            continue
+        loose = readings((script,), context.vocabulary(None))
+        new = {i.text: i for r in loose for i in r if i.kind == "label"}
+        if any(c in context.scope.lost for c in [*script.span.text, *new]):
+            return Silent("told with the index")
+        if context.scope.labels(stem) and len(new) == 1:
+            (label,) = new.values()
+            return NoSuchLabel(f"`{label.text}` is no label of `{stem.base}` and no index", label.span, "", *shown,
+                               once=label.text, against=tuple(x.span for x in shown),
+                               notes=(f"its labels are {_listed(known)}",))
+        return UnreadableScript(f"`{script.span.text}` has no reading", script.span, "", *shown,
+                                once=next(iter(new)) if len(new) == 1 else None,
+                                notes=(*notes, f"the indices are {', '.join(f'`{i}`' for i in context.indices) or 'none'}"))
+    return UnreadableScript(f"the scripts of `{node.span.text}` have no reading", node.span, notes=notes)
+
+
+def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> Problem:
+    text = node.span.text
+    if stem.python in context.scope.applied and scripts and not stem.labels:
+        return NeedsArguments(f"`{stem.base}` is a function, and its argument stands in parentheses", node.span,
+                              helps=(Help(f"write `{stem.base}(…)`"),))
+    signatures = context.scope.signatures if len(context.scope.signatures) <= _MANY else []
+    bases = {x.name.base for x in signatures}
+    if not scripts and len(stem.base) > 1 and not stem.labels and context.letters is None and all(c in bases for c in stem.base):
+        return Undeclared(f"`{text}` is one name, and nothing declares it", node.span,
+                          helps=(Help(f"for a product write `{' '.join(stem.base)}`", node.span, " ".join(stem.base)),))
+    known = {p.name.text for p in context.params}
+    if context.letters is None:
+        known |= {x.name.stem.text for x in signatures} | set(context.scope.sizes)
+    near = nearest(stem.text, sorted(k for k in known if k[0] == stem.text[0]))
+    word = node.base.span if isinstance(node, s.Scripted) else node.span
+    plain = near is not None and word.text == stem.text
+    helps: tuple[Help, ...] = (Help(f"there is a name that is similar: `{near}`", word if plain else None, near if plain else None,
+                                    False),) if near else ()
+    if context.letters is None:
+        helps += (Help(f"declare it: `input {text}`"),)
+    notes = () if helps else ("a definition sees its parameters and other definitions, nothing else",)
+    return Undeclared(f"nothing declares or defines `{text}`", node.span, notes=notes, helps=helps,
+                      once=(stem, "tensor") if scripts else stem.base)

@@ -1,0 +1,237 @@
+"""Predicates and binders: what stands under a big operator, in a mask, after a comma."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from einc.checking.declarations.names import head, index_name
+from einc.checking.declarations.scripts import readings
+from einc.checking.expressions.tensors import member
+from einc.checking.expressions.values import Context
+from einc.errors.problems import (
+    BoundAndFree,
+    BoundTwice,
+    ForeignIndex,
+    NoNumber,
+    NotApplicable,
+    OutOfRange,
+    RelationAsValue,
+    Unbound,
+    UnknownIndex,
+)
+from einc.errors.report import Help, Silent, Span
+from einc.ir.domains import negation, proves
+from einc.ir.indices import WITHOUT_NUMBERS, Index, number
+from einc.ir.terms import ONE, TRUE, Apply, Position, Read, Size, Term, both, conjuncts, const, free_indices, substitute
+from einc.syntax import tree as s
+
+_RELATIONS = {"<=": ("le", False), "<": ("lt", False), ">=": ("le", True), ">": ("lt", True), "=": ("eq", False),
+              "!=": ("ne", False)}
+
+
+def is_condition(node: s.Expression) -> bool:
+    """Whether the node compares something."""
+    match node:
+        case s.Relation() | s.Logic():
+            return True
+        case s.Group(_, _, items):
+            return bool(items) and all(map(is_condition, items))
+    return False
+
+
+def predicate(context: Context, node: s.Expression) -> Term:
+    """The node as a condition on indices."""
+    match node:
+        case s.Relation(operands, operators):
+            return both(*(_related(context, a, o, b) for a, o, b in zip(operands, operators, operands[1:], strict=False)))
+        case s.Logic("and", operands):
+            return both(*(predicate(context, x) for x in operands))
+        case s.Logic("or", operands):
+            return Apply("or", tuple(predicate(context, x) for x in operands))
+        case s.Logic("not", (inner,)):
+            return negation(predicate(context, inner))
+        case s.Group(_, _, items) if items:
+            return both(*(predicate(context, x) for x in items))
+    raise RelationAsValue(f"`{node.span.text}` is no condition", node.span,
+                          notes=("a condition compares: `s ≤ t`, `s ∈ (t-W, t]`, `doc_t = doc_s`",))
+
+
+def _related(context: Context, left: s.Expression, operator: str, right: s.Expression) -> Term:
+    if operator == "in":
+        found = member(context, item := context.value(left), left.span, right)
+        return _member(context, item.term, right) if found is None else both(item.domain, found)
+    if operator not in _RELATIONS:
+        raise RelationAsValue(f"`{left.span.to(right.span).text}` compares no positions", left.span.to(right.span),
+                              notes=("a condition compares with = ≠ < ≤ > ≥, or says `in` an interval",))
+    op, flipped = _RELATIONS[operator]
+    pair = _numberless(context, left), _numberless(context, right)
+    if any(pair):
+        return _same(pair, op, left.span.to(right.span))
+    a, b = context.value(left), context.value(right)
+    return both(a.domain, b.domain, Apply(op, (b.term, a.term) if flipped else (a.term, b.term)))
+
+
+def _numberless(context: Context, node: s.Expression) -> Index | None:
+    """The index of a class without numbers that a node is."""
+    name = index_name(node)
+    index = context.vocabulary(frozenset()).index(name) if name is not None else None
+    return index if index is not None and index.set.cls in WITHOUT_NUMBERS else None
+
+
+def _same(pair: tuple[Index | None, Index | None], op: str, span: Span) -> Term:
+    """Elements of a set without numbers are the same or not, and no more can be asked of them."""
+    a, b = pair
+    if a is not None and b is not None and a.set == b.set and op in ("eq", "ne"):
+        return Apply(op, (Position(a), Position(b)))
+    raise NoNumber(f"`{a or b}` has no number, so it can only be the same as an index of its set or not", span,
+                   helps=(Help("compare it with `=` or `≠` to an index of its set"),))
+
+
+def _member(context: Context, item: Term, node: s.Expression) -> Term:
+    """`s ∈ (t-W, t]`, `s ∈ 1..T`, `s ∈ {1, 4}`."""
+    match node:
+        case s.Range(low, high) | s.Group("{", "}", (s.Range(low, high),)):
+            return both(Apply("le", (context.value(low).term, item)), Apply("le", (item, context.value(high).term)))
+        case s.Group("(" | "[" as opening, ")" | "]" as closing, (low, high)):
+            below = Apply("le" if opening == "[" else "lt", (context.value(low).term, item))
+            return both(below, Apply("le" if closing == "]" else "lt", (item, context.value(high).term)))
+        case s.Group("{", "}", items) if items:
+            options = tuple(Apply("eq", (item, context.value(x).term)) for x in items)
+            return options[0] if len(options) == 1 else Apply("or", options)
+    rounds = context.loop.rounds
+    if rounds is not None and rounds.index is not None and rounds.block and index_name(node) == rounds.block:
+        return both(Apply("eq", (Read(rounds.key, (item,)), ONE)), substitute(rounds.domain, {rounds.index: item}))
+    found = head(node)
+    if found is not None and (found[0].base in context.scope.lost or found[0].python in context.scope.lost):
+        raise Silent("told with the set")
+    raise NotApplicable(f"`{node.span.text}` is no interval and no set", node.span,
+                        helps=(Help("write `s ∈ (t-W, t]` or `s ∈ 1..T`"),))
+
+
+@dataclass(frozen=True, slots=True)
+class Binder:
+    """The indices that a script names, their domain, and whether anything was said about it."""
+
+    bound: tuple[Index, ...]
+    domain: Term
+    said: bool
+
+
+def binder(context: Context, scripts: tuple[s.Script, ...], span: Span, own: bool = False) -> Binder:
+    """What the scripts of a big operator bind; with `own`, what those of a function name, which binds nothing."""
+    lower = [x for x in scripts if x.kind == "lower"]
+    upper = [x for x in scripts if x.kind == "upper"]
+    if len(lower) != 1 or len(upper) > 1 or lower[0].content is None:
+        raise Unbound(f"`{span.text}` needs one script that says what it runs over", span,
+                      helps=(Help("write it below: `_{s ≤ t}`"),))
+    content = lower[0].content
+    items = content.items if isinstance(content, s.Group) and content.open == "{" else (content,)
+    # A condition is read as in a claim: which index it binds is not known yet, so no rule can say that one is missing.
+    asked = replace(context, left=None)
+    if upper:
+        found = _from_to(asked, items, upper[0])
+        conditions, bound = list(conjuncts(found.domain)), list(found.bound)
+    else:
+        bound, conditions = [], []
+        for item in items:
+            names = _names(context, item)
+            if names is None:
+                conditions.append(predicate(asked, item))
+            else:
+                bound += names
+    if not bound:
+        around = context.held.union(context.left or ())
+        named = [i for item in items for i in _alone(context, item)] + [i for c in conditions for i in _in_order(c)]
+        if own and context.left is None:  # a claim does not say which indices are free: the first one is meant
+            bound += named[:1]
+        bound += [] if bound else [i for i in named if i not in around][:1] or (named[:1] if own else [])
+    if not bound:
+        raise BoundTwice(f"`{span.text}` binds no new index", lower[0].span,
+                         helps=(Help("write a primed index for the inner one"),))
+    _in_scope(context, bound, conditions, lower[0].span, own)
+    said = both(*conditions)
+    return Binder(tuple(bound), both(*(c for c in conjuncts(said) if not proves(TRUE, c))), bool(conditions))
+
+
+def _alone(context: Context, node: s.Expression) -> list[Index]:
+    """The indices that a condition names on their own: `s` in `s ≤ t`, in `s ∈ (t-W, t]`, in `t-W < s ≤ t`."""
+    operands = node.operands if isinstance(node, s.Relation) else ()
+    if isinstance(node, s.Relation) and node.operators[0] == "in":
+        operands = operands[:1]
+    names = [index_name(x) for x in operands]
+    found = [context.vocabulary(frozenset()).index(n) for n in names if n is not None]
+    return [i for i in found if i is not None]
+
+
+def _from_to(context: Context, items: tuple[s.Expression, ...], upper: s.Script) -> Binder:
+    """`Σ_{j=1}^{n}` is `Σ_{1 ≤ j ≤ n}`."""
+    match items:
+        case (s.Relation((left, low), ("=",)),) if (index := index_name(left)) is not None and upper.content is not None:
+            found = context.vocabulary(frozenset()).index(index)
+            if found is None:
+                raise UnknownIndex(f"`{index}` is no declared index", left.span, once=index,
+                                   helps=(Help(f"declare it: `index {index} : head(n)`"),))
+            here = Position(found)
+            least, high = context.value(low).term, context.value(upper.content).term
+            _within(found, least, high, low.span.to(upper.span))
+            return Binder((found,), both(Apply("le", (least, here)), Apply("le", (here, high))), True)
+    raise Unbound("bounds are written `Σ_{j=1}^{n}`", upper.span, helps=(Help("write the domain below: `Σ_{1 ≤ j ≤ n}`"),))
+
+
+def _within(index: Index, low: Term, high: Term, span: Span) -> None:
+    """Bounds do not certainly leave the values of the index: what is not there would be left out without a word."""
+    over = index.set
+    first, last = const(over.start), Size(over.extent + number(over.start - 1))
+    before = proves(TRUE, Apply("lt", (low, first)))
+    if before or proves(TRUE, Apply("lt", (last, high))):
+        end = f"begins at {over.start}" if before else f"ends at {over.extent + number(over.start - 1)}"
+        zero = Help(f"where counting from 0 is meant, declare it: `index {index} : {over.cls}(0..{over.extent}-1)`")
+        raise OutOfRange(f"`{index}` {end}, and the sum goes beyond", span,
+                         helps=(zero if before else Help("end with the last value"),))
+
+
+def _in_scope(context: Context, bound: list[Index], conditions: list[Term], span: Span, own: bool) -> None:
+    if context.left is None:
+        return
+    scope = context.held.union(context.left)
+    for index in bound:
+        if index in context.left and not own:
+            raise BoundAndFree(f"index `{index}` is bound here, but stands on the left", span,
+                               helps=(Help(f"write `{index}'` for the bound one"),))
+    for index in (i for condition in conditions for i in _in_order(condition)):
+        if index not in scope and index not in bound:
+            raise ForeignIndex(f"index `{index}` is not in scope here", span,
+                               notes=(f"in scope are {', '.join(sorted(f'`{i}`' for i in {*scope, *bound}))}",))
+
+
+def _in_order(term: Term) -> list[Index]:
+    match term:
+        case Position(index):
+            return [index]
+    found: list[Index] = []
+    for inner in getattr(term, "args", ()) or getattr(term, "subs", ()):
+        found += [i for i in _in_order(inner) if i not in found]
+    return found or sorted(free_indices(term), key=lambda i: i.name)
+
+
+def _names(context: Context, node: s.Expression) -> list[Index] | None:
+    """The indices of a plain list such as `s`, `s h` or, for a composite, `(y x)`; None for a condition."""
+    match node:
+        case s.Group("(", ")", (s.Product(_, operators) as inner,)) if not any(operators):
+            return _names(context, inner)
+    if not isinstance(node, s.Word | s.Scripted | s.Product):
+        return None
+    found = readings((s.Script("lower", node, "", node.span),), context.vocabulary(frozenset()))
+    plain = [r for r in found if r and all(i.kind == "index" for i in r)]
+    if len(plain) != 1:
+        if any(c in context.scope.lost for c in (*node.span.text, node.span.text)):
+            raise Silent("told with the index")
+        raise UnknownIndex(f"`{node.span.text}` is no declared index", node.span, once=node.span.text,
+                           helps=(Help(f"declare it: `index {node.span.text} : time(T)`"),) if isinstance(node, s.Word) else (),
+                           notes=(f"the indices are {', '.join(f'`{i}`' for i in context.indices) or 'none'}",))
+    return [i.index for i in plain[0] if i.index is not None]
+
+
+def restriction(context: Context, clauses: tuple[s.Clause, ...]) -> Term:
+    """A comma list of conditions."""
+    return both(*(predicate(context, c.body) for c in clauses)) if clauses else TRUE

@@ -1,0 +1,284 @@
+"""Value: what an expression means so far, and what it sees of the program around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from einc.checking.declarations.names import Name
+from einc.checking.declarations.ragged import Owners
+from einc.checking.declarations.scope import OPEN, Loop, Scope, Signature
+from einc.checking.declarations.scripts import Level, Vocabulary
+from einc.errors.report import Report, Span
+from einc.ir.domains import negation, proves
+from einc.ir.indices import Index, IndexSet
+from einc.ir.terms import (
+    ONE,
+    TRUE,
+    Apply,
+    Const,
+    Equation,
+    Fold,
+    Position,
+    Read,
+    Repeat,
+    Size,
+    Slot,
+    Tensor,
+    Term,
+    Where,
+    both,
+    conjuncts,
+    free_indices,
+    reads,
+    substitute,
+    walk,
+)
+from einc.syntax import tree as s
+from einc.syntax.spelling import unused
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """Where an index stands: on which level, in which factor, and which tensor's mask restricts it there."""
+
+    level: Level
+    span: Span
+    factor: Span | None = None
+    masked: str = ""
+
+
+Occurrences = Mapping[Index, tuple[Occurrence, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A term, where it exists, the free indices that the rules must place, and what is known of its lines.
+
+    `stated` are the indices about whose domain something was said; `lines` gives, for an index, the domain over which
+    the value was normalised along it; `bound` are the indices of binders inside, `summed` those of pairs inside.
+    """
+
+    term: Term
+    domain: Term = TRUE
+    free: Occurrences = field(default_factory=dict)
+    stated: frozenset[Index] = frozenset()
+    lines: Mapping[Index, Term] = field(default_factory=dict)
+    bound: frozenset[Index] = frozenset()
+    summed: frozenset[Index] = frozenset()
+    integer: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether a tensor of it holds integers: an indicator may stand in a slot, but a tensor of them is a mask."""
+        return self.integer and not isinstance(self.term, Where)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A name bound to a value for one definition: its slots are free indices of the value."""
+
+    name: Name
+    slots: tuple[tuple[Index, Level], ...]
+    value: Value
+
+
+@dataclass
+class Made:
+    """What the reading of one equation makes besides its term: helper equations, and where terms were written."""
+
+    tensors: list[Tensor] = field(default_factory=list)
+    equations: list[Equation] = field(default_factory=list)
+    places: dict[Term, Span] = field(default_factory=dict)
+    meant: set[Term] = field(default_factory=set)  # folds over a whole line, said on purpose
+    taken: set[str] = field(default_factory=set)
+    keys: list[str] = field(default_factory=list)
+    bound: set[Index] = field(default_factory=set)  # what some binder or definition of the equation runs over
+    owners: Owners = field(default_factory=lambda: Owners({}))  # the requests of the equation's positions
+    calls: list[None] = field(default_factory=list)  # one for each application of a definition
+    ranks: dict[str, IndexSet] = field(default_factory=dict)  # the letters of places in sets
+    asked: dict[str, tuple[str, Span]] = field(default_factory=dict)  # what calls of specs ask for: its Python name, and the call
+    repeats: list[Repeat] = field(default_factory=list)  # those of called specs
+
+    def fresh(self, stem: str) -> str:
+        """A key that nothing has yet."""
+        key = unused(stem, self.taken)
+        self.taken.add(key)
+        self.keys.append(key)
+        return key
+
+    def reserved(self, stem: str) -> str:
+        """A key for what stays when an equation is read again."""
+        key = unused(stem, self.taken)
+        self.taken.add(key)
+        return key
+
+    def apart(self) -> Made:
+        """A place for what one more equation makes: `take` it in, or `drop` it."""
+        return Made(places=self.places, meant=self.meant, taken=self.taken, calls=self.calls,
+                    ranks=self.ranks)
+
+    def take(self, other: Made) -> None:
+        self.tensors += other.tensors
+        self.equations += other.equations
+        self.asked |= other.asked
+        self.repeats += other.repeats
+
+    def opened(self, term: Term) -> Term:
+        """What a read means that is the only one of an equation made here, which then is dropped: it needs no second name."""
+        match term:
+            case Read(key, subs) if all(isinstance(sub, Position) for sub in subs) and len(set(subs)) == len(subs):
+                found = next((e for e in self.equations if e.target == key and e.domain == TRUE), None)
+                states = {x for repeat in self.repeats for state in repeat.states for x in state}
+                others = {r.tensor for e in self.equations for t in (e.domain, e.body) for r in reads(t)}
+                if found is not None and key not in others | states and all(isinstance(axis, Position) for axis in found.axes):
+                    self.equations.remove(found)
+                    return substitute(found.body, dict(zip(found.indices, subs, strict=True)))
+        return term
+
+    def drop(self) -> None:
+        self.taken.difference_update(self.keys)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an expression sees. `left` is None in a claim; `letters` replaces the declared indices inside a definition."""
+
+    scope: Scope
+    report: Report
+    made: Made
+    owner: str
+    left: frozenset[Index] | None
+    evaluate: Callable[[Context, s.Expression], Value]
+    settle: Callable[[Signature, Span], None]
+    held: frozenset[Index] = frozenset()
+    restrictions: tuple[Term, ...] = ()
+    params: tuple[Parameter, ...] = ()
+    letters: Mapping[str, Index] | None = None
+    calling: tuple[str, ...] = ()
+    loop: Loop = OPEN
+    site: Span | None = None  # inside a definition, the application in the text that it stands for
+
+    def value(self, node: s.Expression) -> Value:
+        """What the expression means here."""
+        return self.evaluate(self, node)
+
+    def demand(self, signature: Signature, span: Span) -> None:
+        """Makes sure that the equation behind a signature has been read, so that its domain is known."""
+        self.settle(signature, span)
+
+    @property
+    def indices(self) -> Mapping[str, Index]:
+        if self.letters is not None:
+            return self.letters
+        return {**self.scope.indices, **{i.name: i for i in self.loop.layer}} if self.loop.layer else self.scope.indices
+
+    def vocabulary(self, labels: frozenset[str] | None) -> Vocabulary:
+        scalars: Set[str]
+        if self.letters is not None:
+            scalars = {p.name.base for p in self.params if not p.slots and p.value.integer}
+        else:
+            scalars = self.scope.scalars | self.scope.sizes.keys()
+        return Vocabulary(self.indices, labels, self.scope.applied, scalars)
+
+    def holding(self, *indices: Index) -> Context:
+        return replace(self, held=self.held.union(indices))
+
+    def restricted(self, indices: Iterable[Index]) -> Term:
+        """The trailing restrictions that speak of these indices."""
+        wanted = frozenset(indices)
+        return both(*(r for r in self.restrictions if free_indices(r) & wanted))
+
+    def let(self, stem: str, value: Value, source: str, order: Iterable[Index] = ()) -> Value:
+        """The value under a name of its own, so that it is computed once however often it is read."""
+        plain = isinstance(value.term, Const | Position | Size | Read)
+        if plain and not any(isinstance(x, Fold) for x in walk(value.term)):
+            return value
+        free = free_indices(value.term).difference(self.loop.layer)
+        indices = tuple(dict.fromkeys([*(i for i in order if i in free), *sorted(free, key=by_class)]))
+        owners, span = self.made.owners, next((o[0].span for o in value.free.values()), None)
+        owners.rest(indices, {*indices, *(self.left or ()), *self.held}, span)
+        indices = owners.arranged(indices)
+        key = self.made.fresh(f"{self.owner}_of_{stem}" if stem in self.indices else f"{self.owner}_{stem}")  # no letter as a label
+        slots = tuple(Slot(i.set, "lower", i.name) for i in indices)
+        self.made.tensors.append(Tensor(key, key, slots, "local", value.whole))
+        axes = tuple(Position(i) for i in indices)
+        domain = both(*(c for c in conjuncts(value.domain) if free_indices(c) <= set(indices)))
+        self.made.equations.append(Equation(key, axes, domain, value.term, source))
+        return replace(value, term=Read(key, axes), integer=value.whole)
+
+
+def by_class(index: Index) -> tuple[int, str]:
+    """Where an index stands among the slots of a helper."""
+    classes = ("batch", "request", "time", "head", "expert", "latent", "feature", "vocab")
+    return classes.index(index.set.cls), index.name
+
+
+def gather(values: Iterable[Value]) -> dict[Index, tuple[Occurrence, ...]]:
+    """All occurrences of the values side by side."""
+    out: dict[Index, tuple[Occurrence, ...]] = {}
+    for value in values:
+        for index, found in value.free.items():
+            out[index] = out.get(index, ()) + found
+    return out
+
+
+def once(value: Value) -> Value:
+    """The value as a term of its own: an index still free in it counts once around it."""
+    free = {}
+    for index, found in value.free.items():
+        levels = {o.level for o in found}
+        free[index] = (Occurrence(found[0].level if len(levels) == 1 else "label", found[0].span),)
+    return replace(value, free=free)
+
+
+def merged(values: Iterable[Value], term: Term, domain: Term, whole: bool = False) -> Value:
+    """A value made of others, with what is known of them; `whole` if whole numbers then give a whole number."""
+    values = list(values)
+    lines: dict[Index, Term] = {}
+    for value in values:
+        lines.update(value.lines)
+    return Value(term, domain, gather(values), frozenset().union(*(v.stated for v in values)), lines,
+                 frozenset().union(*(v.bound for v in values)), frozenset().union(*(v.summed for v in values)),
+                 whole and all(v.integer for v in values))
+
+
+def multiplied(above: list[Value], below: list[Value]) -> Value:
+    """Their product; conditions of 0-or-value factors move to its outside, where they guard every read."""
+    conditions: list[Term] = []
+    factors: list[Term] = []
+    for value in above:
+        term = value.term
+        while isinstance(term, Where):
+            conditions += conjuncts(term.condition)
+            term = term.then
+        if term != ONE:
+            factors.append(term)
+    term = ONE if not factors else factors[0] if len(factors) == 1 else Apply("mul", _flat(factors))
+    if below:
+        under = [v.term for v in below]
+        term = Apply("div", (term, under[0] if len(under) == 1 else Apply("mul", _flat(under))))
+    domain = both(*(v.domain for v in [*above, *below]))
+    if conditions:
+        guard = both(*conditions)
+        term = Where(guard, term)
+        domain = both(*(c if free_indices(c).isdisjoint(free_indices(guard)) else Apply("or", (negation(guard), c))
+                        for c in conjuncts(domain) if not proves(guard, c)))
+    return merged([*above, *below], term, domain, whole=not below)
+
+
+def _flat(factors: list[Term]) -> tuple[Term, ...]:
+    return tuple(x for f in factors for x in (f.args if isinstance(f, Apply) and f.op == "mul" else (f,)))
+
+
+def literal(node: s.Expression) -> Fraction | None:
+    """The number that a node writes out; None for anything else."""
+    match node:
+        case s.Number(text):
+            return Fraction(text)
+        case s.Sum((s.Number(text),), ("-",)):
+            return -Fraction(text)
+        case s.Group("{" | "(", _, (inner,)):
+            return literal(inner)
+    return None

@@ -1,0 +1,301 @@
+"""What the outputs need, under the names that Python will see -> TypedProgram."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from einc.checking.declarations.ragged import Ragged, lengths_of
+from einc.checking.declarations.scope import Account, Signature
+from einc.checking.programs.elaborate import Work
+from einc.errors.problems import AskedTwice, OnePythonName, Undeclared
+from einc.errors.report import Help, Label, Source, Span
+from einc.ir.indices import IndexSet
+from einc.ir.terms import (
+    Equation,
+    Fold,
+    Join,
+    Pack,
+    Part,
+    Position,
+    Read,
+    Recur,
+    Repeat,
+    Size,
+    Tensor,
+    Term,
+    TypedProgram,
+    reads,
+    transform,
+    walk,
+)
+
+
+def stem(source: Source) -> str:
+    """The Python name of a program: its file's without the ending."""
+    last = source.name.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".ein")
+    made = "".join(c if c.isalnum() and c.isascii() else "_" for c in last).strip("_")
+    made = made if made and not made[0].isdigit() else f"spec_{made}".rstrip("_")
+    return made + "_" * keyword.iskeyword(made)
+
+
+def outputs(work: Work, recurs: list[Recur], repeats: list[Repeat], ranks: tuple[int, ...] | None = None) -> list[Signature]:
+    """The declared outputs, else what is defined and never read; what a round makes anew is none."""
+    chosen = work.collected.outputs
+    if not chosen:
+        updates = (e for recur in recurs for e in recur.updates)
+        everything = [*work.equations.values(), *work.made.equations, *updates]
+        own = {key: {s for s, _, _ in repeat.states} for repeat in repeats for key in repeat.inside}
+        read = {r.tensor for e in everything for r in [*reads(e.body), *reads(e.domain)]
+                if r.tensor != e.target and r.tensor not in own.get(e.target, ())}
+        read |= {e.target for recur in recurs for e in recur.inside} | own.keys()
+        order = work.collected.order if ranks is None else work.collected.asked(ranks)
+        chosen = [x for x in order if x.key not in read]
+    lost = work.scope.lost
+    for signature in chosen:
+        known = id(signature) in work.collected.entries or signature.role != "local"
+        if not known and signature.name.base not in lost and signature.name.stem.python not in lost:
+            work.report.add(Undeclared(f"the output `{signature.text}` is not defined", signature.span,
+                                       helps=(Help("give it an equation"),)))
+    return chosen
+
+
+def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[Recur], repeats: list[Repeat],
+             name: str = "") -> tuple[TypedProgram, Text] | None:
+    """The program, and what the audit needs to know of its text; None where two tensors want one name."""
+    everything = {e.target: work.closed.get(e.target, e) for e in [*work.made.equations, *work.equations.values()]}
+    live = _live(everything, recurs, repeats, [x.key for x in chosen])
+    live |= dict.fromkeys(lengths_of(work.scope, (e for key, e in everything.items() if key in live), live).values())
+    names = _python_names(work, live, chosen)
+    if names is None:
+        return None
+    tensors = {t.key: t for t in _tensors(work, live, names)}
+    repeats = [repeat for r in repeats if (repeat := _needed(r, live)) is not None]
+    order = list(_sorted(everything, set(live), repeats))
+    equations = tuple(_renamed(everything[key], names) for key in order if isinstance(key, str))
+    used = set(_sets(tensors, equations))
+    numbers = (t.extent for e in equations for root in (e.domain, e.body) for t in walk(root) if isinstance(t, Size))
+    speaks = {name for extent in (*(over.extent for over in used), *numbers) for name in extent.sizes}
+    program = TypedProgram(
+        name or stem(source), tensors, equations, tuple((names[x.key], names[x.key]) for x in chosen),
+        dict(work.scope.fixed),
+        {into: parts for into, parts in work.scope.splits.items() if {into, *parts} <= used},
+        {into: parts for into, parts in work.scope.sums.items() if into in used}, source.name,
+        tuple(_living(recur, live, names) for recur in recurs if any(e.target in live for e in recur.updates)),
+        tuple(_named(key, names) for key in order if isinstance(key, Repeat)),
+        frozenset(work.scope.dims - work.scope.fixed.keys() - speaks))
+    text = Text(work, names, chosen)
+    text.ragged.refused([x for x in chosen if x.role == "local"], program.recurs, program.repeats, work.report)
+    return program, text
+
+
+def _tensors(work: Work, live: dict[str, None], names: dict[str, str]) -> Iterator[Tensor]:
+    for x in work.scope.signatures:
+        if x.key in live:
+            yield Tensor(names[x.key], x.name.written(work.scope.indices), x.slots, x.role, x.integer, x.span)
+    for made in work.made.tensors:
+        if made.key in live:
+            yield replace(made, key=names[made.key], text=names[made.key] if made.text == made.key else made.text)
+
+
+def _python_names(work: Work, live: dict[str, None], chosen: list[Signature]) -> dict[str, str] | None:
+    signatures = {x.key: x for x in work.scope.signatures}
+    names = _asked(work, live)
+    if names is None:
+        return None
+    taken: dict[str, Signature] = {}
+    for signature in (x for x in work.scope.signatures if x.key in live and (x.role != "local" or x in chosen)):
+        python = _identifier(signature.alias or signature.name.python)
+        other = taken.get(python)
+        if other is not None and signature.inferred:
+            python = _identifier(signature.key)
+        elif other is not None and (other.role == "local") == (signature.role == "local"):
+            work.report.add(OnePythonName(f"`{other.text}` and `{signature.text}` are both `{python}` in Python", signature.span,
+                                          "",
+                                          Label(other.span, "declared here"),
+                                          helps=(Help(f"say `as`: `{signature.span.text} as {python}2`"),)))
+            return None
+        while python in taken or python in names.values():
+            python += "_out"
+        taken[python] = signature
+        names[signature.key] = python
+    used = set(names.values())
+    for key in live:
+        if key not in names:
+            python = _identifier(signatures[key].name.python if key in signatures else key)
+            python = key if python in used else python
+            while python in used:
+                python += "_"
+            used.add(python)
+            names[key] = python
+    return names
+
+
+def _asked(work: Work, live: dict[str, None]) -> dict[str, str] | None:
+    """The names that calls of specs ask of the caller, each asked once; None where one is asked twice."""
+    given = {_identifier(x.alias or x.name.python): x.span for x in work.scope.signatures if x.role != "local" and x.key in live}
+    names = {key: python for key, (python, _) in work.made.asked.items() if key in live}
+    twice: dict[Span, list[str]] = {}
+    for key, python in names.items():
+        span = work.made.asked[key][1]
+        if python in given:
+            twice.setdefault(span, []).append(python)
+        given.setdefault(python, span)
+    for span, found in twice.items():
+        listed = ", ".join(f"`{x}`" for x in found)
+        work.report.add(AskedTwice(f"{listed}: asked by this call, and of another place too", span, "asks here",
+                                   Label(given[found[0]], "here too"), notes=("it could be one tensor for both, or one for each",),
+                                   helps=(Help(f"declare what is meant, and give it: `{found[0]} = …`"),)))
+    return None if twice else names
+
+
+def _identifier(name: str) -> str:
+    return name + "_" * keyword.iskeyword(name)
+
+
+def _sets(tensors: dict[str, Tensor], equations: tuple[Equation, ...]) -> Iterator[IndexSet]:
+    """Every set that a program speaks of."""
+    yield from (slot.set for tensor in tensors.values() for slot in tensor.slots)
+    for equation in equations:
+        for term in (t for root in (*equation.axes, equation.domain, equation.body) for t in walk(root)):
+            match term:
+                case Position(index) | Join(index):
+                    yield index.set
+                case Fold(_, bound):
+                    yield from (i.set for i in bound)
+                case Pack(_, parts, into):
+                    yield from (*parts, into)
+                case Part(_, of, _, into):
+                    yield from (of, into)
+
+
+def _living(recur: Recur, live: dict[str, None], names: dict[str, str]) -> Recur:
+    """The part of a recurrence that the outputs need."""
+    def kept(equations: tuple[Equation, ...]) -> tuple[Equation, ...]:
+        return tuple(_renamed(e, names) for e in equations if e.target in live)
+
+    return replace(recur, starts=kept(recur.starts), inside=kept(recur.inside), updates=kept(recur.updates),
+                   domain=_rename_term(recur.domain, names),
+                   places={names[key]: place for key, place in recur.places.items() if key in names},
+                   member=names.get(recur.member, recur.member))
+
+
+def _needed(repeat: Repeat, live: dict[str, None]) -> Repeat | None:
+    """The part of the rounds that the outputs need."""
+    states = tuple(state for state in repeat.states if state[0] in live)
+    return replace(repeat, states=states, inside=tuple(k for k in repeat.inside if k in live)) if states else None
+
+
+def _named(repeat: Repeat, names: dict[str, str]) -> Repeat:
+    states = tuple((names[a], names[b], names[c]) for a, b, c in repeat.states)
+    return replace(repeat, states=states, inside=tuple(names[key] for key in repeat.inside))
+
+
+def _live(equations: dict[str, Equation], recurs: list[Recur], repeats: list[Repeat], wanted: list[str]) -> dict[str, None]:
+    """The keys that the outputs need; of a recurrence also what only a round reads."""
+    rounds: dict[str, list[Read]] = {}
+    for recur in recurs:
+        for e in (*recur.starts, *recur.inside, *recur.updates):
+            inner = [*reads(e.body), *reads(e.domain), *reads(recur.domain)]
+            rounds.setdefault(e.target, []).extend(inner + ([Read(recur.member, ())] if recur.member else []))
+    for repeat in repeats:
+        rounds.update({state: [Read(first, ()), Read(following, ())] for state, first, following in repeat.states})
+    seen: dict[str, None] = {}
+    stack = list(reversed(wanted))
+    while stack:
+        key = stack.pop()
+        if key not in seen:
+            seen[key] = None
+            stack += [r.tensor for r in rounds.get(key, ())]
+            if key in equations:
+                stack += [r.tensor for t in (equations[key].body, equations[key].domain) for r in reads(t)]
+    return seen
+
+
+def _sorted(equations: dict[str, Equation], live: set[str], repeats: list[Repeat]) -> Iterator[str | Repeat]:
+    """The live equations and rounds, each after what it reads, otherwise in the order they were made."""
+    owners = {state: repeat for repeat in repeats for state, _, _ in repeat.states}
+    within = {key: repeat for repeat in repeats for key in repeat.inside}
+
+    def before(here: str | Repeat) -> list[str | Repeat]:
+        if isinstance(here, Repeat):
+            return [*here.inside, *(first for _, first, _ in here.states)]
+        inner = [r.tensor for t in (equations[here].domain, equations[here].body) for r in reads(t)]
+        mine = within.get(here)
+        first = {state: first for state, first, _ in mine.states} if mine is not None else {}
+        return [first[k] if k in first else owners.get(k, k) for k in inner]
+
+    done: set[str | Repeat] = set()
+    for key in [*equations, *repeats]:
+        stack = [(key, False)] if isinstance(key, Repeat) or key in live else []
+        while stack:
+            here, ready = stack.pop()
+            if ready:
+                yield here
+            elif here not in done and (isinstance(here, Repeat) or here in equations):
+                done.add(here)
+                stack.append((here, True))
+                stack.extend((k, False) for k in reversed(before(here)))
+
+
+def _rename_term(term: Term, names: dict[str, str]) -> Term:
+    return transform(term, lambda t: Read(names.get(t.tensor, t.tensor), t.subs) if isinstance(t, Read) else t)
+
+
+def _renamed(equation: Equation, names: dict[str, str]) -> Equation:
+    return Equation(names[equation.target], equation.axes, _rename_term(equation.domain, names), _rename_term(equation.body, names),
+                    equation.source)
+
+
+def account(work: Work, names: Mapping[str, str]) -> Account:
+    """What became of the equations of a paper."""
+    found = work.collected
+    kept = {x.span: names[x.left.signature.key] for x in (*found.entries.values(), *found.updates)
+            if x.left.signature.key in names}
+    passed = {x.span: found.entries[id(y)].span if id(y) in found.entries else y.span for x in found.passed
+              for y in [x.left.signature]}
+    inferred = tuple(x.text for x in work.scope.signatures if x.inferred and x.key in names)
+    return Account(kept, passed, found.failed, inferred)
+
+
+@dataclass(frozen=True)
+class Text:
+    """What the audit needs to know of the text: where things were written, and what was said on purpose."""
+
+    work: Work
+    names: dict[str, str]
+    signatures: list[Signature]
+
+    @cached_property
+    def meant(self) -> frozenset[str]:
+        """Outputs declared `: all`."""
+        return frozenset(self.names[x.key] for x in self.signatures if x.total)
+
+    @cached_property
+    def ragged(self) -> Ragged:
+        """The requests of positions."""
+        lengths = lengths_of(self.work.scope, (), self.names)
+        return Ragged({over: self.names[key] for over, key in lengths.items()},
+                      {self.names[key]: found for key, found in self.work.owners.items() if key in self.names})
+
+    @cached_property
+    def folds(self) -> frozenset[Term]:
+        """Folds over a line whose whole range was meant."""
+        return frozenset(_rename_term(t, self.names) for t in self.work.made.meant)
+
+    @cached_property
+    def places(self) -> dict[Term, Span]:
+        return {_rename_term(t, self.names): x for t, x in self.work.made.places.items()}
+
+    @cached_property
+    def spans(self) -> dict[str, Span]:
+        """Where each tensor stands in the text."""
+        made = {self.names[t.key]: t.span for t in self.work.made.tensors if t.key in self.names and t.span is not None}
+        return made | {self.names[x.key]: x.span for x in self.work.scope.signatures if x.key in self.names}
+
+    @cached_property
+    def masks(self) -> dict[str, Span]:
+        return {self.names[x.key]: x.masks[-1].span for x in self.work.scope.signatures
+                if x.key in self.names and any(m.predicate is not None for m in x.masks)}

@@ -1,0 +1,115 @@
+"""`for ℓ in 1..N:` -> a `Repeat`: what a round makes, what its states start with, and what it makes their next values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from einc.checking.declarations.scope import Rounds, Signature
+from einc.checking.programs.elaborate import Work
+from einc.errors.problems import BadLoop, Circular, RoundValue
+from einc.errors.report import Help, Label
+from einc.ir.terms import TRUE, Equation, Position, Read, Repeat, Tensor, reads
+
+
+def layers(work: Work) -> list[Repeat]:
+    """Every block of rounds in order, of the text and of the specs that it calls."""
+    own = [(rounds, found) for rounds in work.collected.rounds if rounds.layers and (found := _repeat(work, rounds)) is not None]
+    out = [*work.made.repeats, *(repeat for _, repeat in own)]
+    by = {e.target: e for e in [*work.made.equations, *work.equations.values()]}
+    for _, repeat in own:
+        _outside(work, repeat, by)
+        _acyclic(work, repeat, out, by)
+    return out
+
+
+def _repeat(work: Work, rounds: Rounds) -> Repeat | None:
+    assert rounds.index is not None
+    with work.scope.telling():
+        if not any(x.loop.rounds is rounds for x in work.collected.updates) and not work.report.errors:
+            raise BadLoop("nothing is updated in the rounds", rounds.span,
+                          helps=(Help("write what a round changes: `H_t^f ← …`"),))
+        updates = {e.target: e for e in work.updates.get(rounds, [])}
+        inside = dict.fromkeys(e.target for e in work.inner.get(rounds, []))
+        states: list[tuple[str, str, str]] = []
+        for identity, start in [(k, e) for k, e in work.equations.items() if e.target in updates]:
+            signature = next(x for x in work.scope.signatures if id(x) == identity)
+            following = _copied(work, updates[start.target], signature, inside)
+            if following is None:
+                following = _named(work, f"{start.target}_next", updates[start.target], signature, True)
+                inside[following] = None
+            first = _copied(work, start, signature, [e.target for e in work.equations.values()])
+            if first is None or first in updates:
+                first = _named(work, f"{start.target}_start", start, signature, False)
+            del work.equations[identity]
+            states.append((start.target, first, following))
+        return Repeat(rounds.index, tuple(states), tuple(inside))
+    return None
+
+
+def _copied(work: Work, equation: Equation, signature: Signature, among: Iterable[str]) -> str | None:
+    """What an equation of a state copies, where that is made by one of these equations: it needs no second name."""
+    match equation.body:
+        case Read(tensor, subs) if tensor in among and subs == equation.axes and equation.domain == TRUE:
+            known: list[Tensor | Signature] = [*work.made.tensors, *work.scope.signatures]
+            slots = next((t.slots for t in known if t.key == tensor), ())
+            if len(slots) == len(signature.slots) and all(isinstance(axis, Position) for axis in subs):
+                return tensor
+    return None
+
+
+def _named(work: Work, stem: str, equation: Equation, signature: Signature, updated: bool) -> str:
+    key = work.made.fresh(stem)
+    spans = (x.span for x in work.collected.updates if x.left.signature is signature and updated)
+    work.made.tensors.append(Tensor(key, key, signature.slots, "local", signature.integer, next(spans, signature.span)))
+    work.made.equations.append(replace(equation, target=key))
+    return key
+
+
+def _reads(equation: Equation) -> set[str]:
+    return {r.tensor for t in (equation.domain, equation.body) for r in reads(t)}
+
+
+def _signature(work: Work, key: str) -> Signature | None:
+    return next((x for x in work.scope.signatures if x.key == key), None)
+
+
+def _outside(work: Work, repeat: Repeat, by: dict[str, Equation]) -> None:
+    """What is made anew in each round is read in the rounds alone."""
+    inside = set(repeat.inside)
+    readers: Iterable[tuple[str, set[str]]] = [
+        *((e.target, _reads(e)) for e in by.values() if e.target not in inside),
+        *((x.key, {x.key}) for x in work.collected.outputs),
+    ]
+    for key, found in readers:
+        for inner in sorted(found & inside):
+            made, reader = _signature(work, inner), _signature(work, key)
+            name = made.name.text if made is not None else inner
+            labels = (Label(made.span, "made here"),) if made is not None and key != inner else ()
+            work.report.add(RoundValue(f"`{name}` is made anew in each round, so it has no value outside",
+                                       None if reader is None else reader.span, "", *labels,
+                                       helps=(Help("make it a state: start it above the block and update it with `←`"),)))
+
+
+def _acyclic(work: Work, repeat: Repeat, repeats: list[Repeat], by: dict[str, Equation]) -> None:
+    """What a round reads is there before the first one: no equation on the way reads what the rounds give."""
+    mine, states = set(repeat.inside), {state for state, _, _ in repeat.states}
+    owners = {state: r for r in repeats for state, _, _ in r.states}
+    stack = [first for _, first, _ in repeat.states] + [r for k in repeat.inside for r in sorted(_reads(by[k]) - mine - states)]
+    seen: set[str] = set()
+    while stack:
+        key = stack.pop()
+        if key in states:
+            made = _signature(work, key)
+            name, span = (key, None) if made is None else (made.name.text, made.span)
+            work.report.add(Circular(f"the rounds read what is made of `{name}` after the last one", span,
+                                     helps=(Help("write in the block what a round reads of a state"),)))
+            return
+        if key in seen:
+            continue
+        seen.add(key)
+        other = owners.get(key)
+        equations = [by[key]] if key in by else [by[k] for k in other.inside] if other is not None else []
+        stack += [first for _, first, _ in other.states] if other is not None else []
+        own = {state for state, _, _ in other.states} if other is not None else set[str]()
+        stack += sorted(frozenset[str]().union(*map(_reads, equations)) - own)

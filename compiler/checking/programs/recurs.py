@@ -1,0 +1,103 @@
+"""The lines of a block of rounds -> a recurrence, and the equations that stand for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from einc.checking.declarations.scope import Rounds
+from einc.checking.programs.elaborate import Work
+from einc.errors.problems import BadLoop, Circular, RoundValue
+from einc.errors.report import Help, Label, Span
+from einc.ir.indices import Index
+from einc.ir.rounds import one_round, order
+from einc.ir.terms import Equation, Recur, Slot, Tensor, free_indices, reads
+
+
+def recurrences(work: Work) -> list[Recur]:
+    """Every recurrence of the program; its targets are `closed` by one round over the whole domain."""
+    out: list[Recur] = []
+    owners: dict[str, Recur] = {}
+    for rounds, fixed in work.collected.rounds.items():
+        if rounds.layers:
+            continue
+        with work.scope.telling():
+            recur = _recurrence(work, rounds, fixed)
+            if recur is not None:
+                out.append(recur)
+                owners.update(dict.fromkeys(recur.targets, recur))
+                work.closed.update({e.target: e for e in one_round(recur)})
+    _outside(work, owners)
+    _acyclic(work, out)
+    return out
+
+
+def _recurrence(work: Work, rounds: Rounds, fixed: tuple[Index, ...]) -> Recur | None:
+    updates, mine = work.updates.get(rounds, []), work.inner.get(rounds, [])
+    if rounds.index is None or not updates:
+        if rounds.block and rounds.index is not None and not any(x.loop.rounds is rounds for x in work.collected.updates):
+            raise BadLoop("nothing is updated in the rounds", rounds.span, helps=(Help("write what a round changes: `z ← z + …`"),))
+        return None
+    by, states = {e.target: e for e in work.equations.values()}, {e.target for e in updates}
+    if not states <= by.keys():
+        return None  # told with what it starts with
+    if rounds.block:
+        work.made.tensors.append(Tensor(rounds.key, rounds.block, (Slot(rounds.index.set, "lower", rounds.index.name),), "local"))
+    anew = {e.target for e in updates} | {rounds.key}
+    grown = True
+    while grown:
+        before = len(anew)
+        anew |= {e.target for e in mine if _reads(e) & anew}
+        anew |= {e.target for e in mine if not rounds.block and rounds.index in free_indices(e.body) - set(e.indices)}
+        grown = len(anew) > before
+    inside = tuple(e for e in mine if e.target in anew and e.target not in states)
+    places = {x.left.signature.key: (x.left.signature.name.text, x.span) for x in work.collected.updates if x.loop.rounds is rounds}
+    return order(Recur(rounds.block, fixed, rounds.index, rounds.domain, rounds.key,
+                       tuple(by[t] for t in by if t in states), inside, tuple(updates), places))
+
+
+def _reads(equation: Equation) -> set[str]:
+    return {r.tensor for t in (equation.domain, equation.body) for r in reads(t)}
+
+
+def _spans(work: Work) -> dict[str, Span]:
+    return {x.key: x.span for x in work.scope.signatures}
+
+
+def _outside(work: Work, owners: dict[str, Recur]) -> None:
+    """What is made anew in each round is read in the rounds alone."""
+    spans = _spans(work)
+    anew = {e.target for recur in owners.values() for e in recur.inside}
+    readers: Iterable[tuple[str, set[str]]] = [
+        *((e.target, _reads(e)) for e in [*work.made.equations, *work.equations.values()] if e.target not in anew),
+        *((x.key, {x.key}) for x in work.collected.outputs),
+    ]
+    for key, found in readers:
+        for inner in sorted(found & anew):
+            span, name = spans.get(key), next((x.name.text for x in work.scope.signatures if x.key == inner), inner)
+            labels = (Label(spans[inner], "made here"),) if inner in spans and key != inner else ()
+            work.report.add(RoundValue(f"`{name}` is made anew in each round, so it has no value outside", span, "", *labels,
+                                       helps=(Help("make it a state: start it above the block and update it with `←`"),)))
+
+
+def _acyclic(work: Work, recurs: list[Recur]) -> None:
+    """What a round reads is there before the first one: no equation on the way reads what the rounds give."""
+    by = {e.target: e for e in [*work.made.equations, *work.equations.values()]}
+    for recur in recurs:
+        mine = recur.targets
+        stack = [r for e in (*recur.starts, *recur.inside, *recur.updates) for r in sorted(_reads(e) - mine)]
+        seen: set[str] = set()
+        while stack:
+            key = stack.pop()
+            if key in seen or key not in by:
+                continue
+            seen.add(key)
+            other = next((x for x in recurs if key in x.targets), None)
+            equations = (by[key],) if other is None else (*other.starts, *other.inside, *other.updates)
+            found = {r for e in equations for r in _reads(e)}
+            if found & {e.target for e in recur.updates}:
+                state = sorted(found & mine)[0]
+                name = next(x.name.text for x in work.scope.signatures if x.key == state)
+                work.report.add(Circular(f"the rounds read what is made of `{name}` after the last one", _spans(work).get(key),
+                                         helps=(Help("write in the block what a round reads of a state"),)))
+                break
+            stack += sorted(found - mine)

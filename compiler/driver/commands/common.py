@@ -1,0 +1,153 @@
+"""What the subcommands share: reading a spec, telling its problems, and options that several have."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Container, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from einc.documents.reading import reads
+from einc.driver import pipeline
+from einc.driver.front import back_ends
+from einc.errors.report import EincError, Help, Problem, Report, Source, as_json, render
+from einc.ir.terms import Program, TypedProgram
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def failure(message: str, *helps: str) -> EincError:
+    """One line on what went wrong, to be raised; the command ends with status 1."""
+    return EincError([Problem(message, helps=tuple(map(Help, helps)))])
+
+
+def read(path: str, report: Report) -> Source:
+    """A file, or the name of a spec that comes with einc -> its text; what is no text is in the report."""
+    return pipeline.read_source(Path(path), report)
+
+
+def read_spec(path: str, report: Report) -> Source:
+    """The same of what has to be a spec. EincError where it is a paper."""
+    if reads(path):
+        raise failure(f"{path} is a paper, and this is for specs",
+                      "`einc doc` tells of a paper; check, compile, run, show and derive take one section of it: `--section`")
+    return read(path, report)
+
+
+def checked(path: str, report: Report, strict: bool = False, proved: bool = True) -> TypedProgram | None:
+    """A file -> its program; None where the report has errors, or under `strict` warnings."""
+    source = read(path, report)
+    program = pipeline.check(source, report, strict=strict, proved=proved, section=given("section"), side=side_file(report))
+    if not reads(source.name):
+        pipeline.advise(source, report)
+    return program
+
+
+def given(option: str) -> str:
+    """What `--section` or `--with` says."""
+    context = click.get_current_context(silent=True)
+    return "" if context is None else context.meta.get(f"einc.{option}") or ""
+
+
+def whole(path: str) -> bool:
+    """Whether a file is a document of which no section is named."""
+    return reads(path) and not given("section")
+
+
+def side_file(report: Report) -> Source | None:
+    """The file of `--with`, which holds the declarations that a document lacks."""
+    name = given("with")
+    return read_spec(name, report) if name else None
+
+
+def typed(path: str, strict: bool = False, proved: bool = True) -> TypedProgram:
+    """A file -> its program, its problems told; where there is none the command ends with status 1."""
+    report = Report()
+    program = checked(path, report, strict, proved)
+    tell(report)
+    if program is None:
+        click.echo(tally(report), err=True)
+        click.get_current_context().exit(1)
+    return program
+
+
+def tell(report: Report) -> None:
+    """Every problem, in the order of the text, to the standard error stream."""
+    for problem in report.sorted():
+        click.echo(render(problem), err=True)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 error`, `2 errors`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def tally(report: Report) -> str:
+    """How many problems of each severity there are, the empty text for none."""
+    counts = ((len(report.errors), "error"), (len(report.warnings), "warning"))
+    return ", ".join(counted(number, noun) for number, noun in counts if number)
+
+
+def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, int]:
+    """`T=2048,H=8` -> {"T": 2048, "H": 8}."""
+    out: dict[str, int] = {}
+    for piece in value.split(",") if value else ():
+        match = re.fullmatch(r"\s*([^\s=]+)\s*=\s*(\d{1,15})\s*", piece)
+        if match is None:
+            raise click.BadParameter(f"`{piece.strip()}` is not of the form NAME=NUMBER, with a whole number from 0")
+        if out.setdefault(match[1], int(match[2])) != int(match[2]):
+            raise click.BadParameter(f"`{match[1]}` is given twice")
+    return out
+
+
+def known_sizes(sizes: Mapping[str, int], names: list[str], fixed: Mapping[str, int], idle: Container[str] = ()) -> None:
+    """Refuse a size that the spec does not have, or that it fixes itself at another value, or that nothing depends on."""
+    for name, value in sizes.items():
+        if name in idle:
+            raise failure(f"`{name}` is declared, but nothing that is returned depends on it", "leave it out")
+        if name in fixed and fixed[name] != value:
+            raise failure(f"`{name}` is fixed at {fixed[name]} by the spec, so it cannot be {value}")
+        if name not in fixed and name not in names:
+            listed = ", ".join(f"`{n}`" for n in names) or "none"
+            raise failure(f"`{name}` is no size of the spec", f"the sizes that can be given: {listed}")
+
+
+def noted(program: Program) -> None:
+    """Tells what a `plan serve` asks for that is not done."""
+    for line in (line for one in program.plans if one.name == "serve" for line in one.others):
+        click.echo(f"note: `plan serve` asks for `{line.text}`, and no file is made so yet", err=True)
+
+
+def _kept(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Keeps an option of documents for whoever reads the file."""
+    ctx.meta[f"einc.{param.opts[0].lstrip('-')}"] = value
+
+
+def FILE(command: F) -> F:
+    """A spec, or a document with the options that say what of it is meant."""
+    command = click.option("--with", "side", type=click.Path(), metavar="SIDE.ein", expose_value=False, callback=_kept,
+                           help="Of a paper: a file with the declarations that it lacks.")(command)
+    command = click.option("--section", metavar="TITLE", expose_value=False, callback=_kept,
+                           help="Of a paper: the section that is meant, by its title or how that begins.")(command)
+    return click.argument("file", type=click.Path())(command)
+
+
+STRICT = click.option("--strict", is_flag=True, help="Refuse what is only a warning otherwise.")
+SIZES = click.option("--sizes", default="", callback=_sizes, metavar="NAME=NUMBER,…", help="Sizes of the spec, such as T=2048,H=8.")
+BACKEND = click.option("--backend", type=click.Choice(back_ends()), default="torch", show_default=True,
+                       help="What the emitted file is written for.")
+NARROW = click.option("--narrow", is_flag=True,
+                      help="Round every product of half inputs to their type: faster on some machines, less exact.")
+GRAD = click.option("--grad", is_flag=True, help="With the gradient: what the file returns can be differentiated.")
+OWN = click.option("--own", is_flag=True, help="Use the plan's own kernels only, where a library has one for the same equations.")
+
+
+def tell_json(report: Report, fixed: list[str] | None) -> None:
+    page: dict[str, object] = {"problems": [as_json(p) for p in report.sorted()],
+                               "errors": len(report.errors), "warnings": len(report.warnings)}
+    if fixed is not None:
+        page["fixed"] = fixed
+    click.echo(json.dumps(page, ensure_ascii=False, indent=2))

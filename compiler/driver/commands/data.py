@@ -1,0 +1,205 @@
+"""Tensors in and out of `einc run`: random ones, and `.npz` and `.safetensors` files.
+
+Tensors are those of the framework that emitted files import; it is loaded by name, since nothing in the compiler needs it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from einc.driver import front
+from einc.driver.commands.common import failure
+from einc.driver.commands.sizes import extent, sets
+from einc.errors.report import EincError, Problem
+from einc.ir.indices import Extent
+from einc.ir.terms import Apply, Position, Program, Read, Tensor, Term, walk
+
+SUFFIXES = (".npz", ".safetensors")
+DTYPES = ("float32", "float64", "bfloat16", "float16")
+FEW = 4
+
+Array = Any  # a tensor of the framework
+
+
+def framework() -> Any:
+    return importlib.import_module("torch")
+
+
+def dtype_of(tensor: Array) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def exact(tensor: Array) -> np.ndarray[Any, Any]:
+    """The tensor for the interpreter: float64, or integers as they are."""
+    plain = tensor.detach().cpu()
+    return np.asarray((plain.double() if plain.is_floating_point() else plain).numpy())
+
+
+# random tensors
+
+
+def randoms(program: Program, sizes: Mapping[str, int], dtype: str, seed: int) -> dict[str, Array]:
+    """A random tensor for each input, normal; weights so that what they make has a spread near 1."""
+    generator = np.random.default_rng(seed)
+    torch, rates = framework(), front.shell(program).rates
+    out = {}
+    for tensor in program.inputs():
+        shape = tuple(extent(slot.set.extent, sizes) for slot in tensor.slots)
+        if (total := _divided(program, tensor)) is not None:
+            ends = np.sort(generator.integers(0, extent(total, sizes) + 1, max(shape[0] - 1, 0)))
+            out[tensor.key] = torch.from_numpy(np.diff(ends, prepend=0, append=extent(total, sizes)))
+        elif tensor.integer:
+            low, high = _range(program, tensor, sizes)
+            out[tensor.key] = torch.from_numpy(np.asarray(generator.integers(low, max(low, high) + 1, shape)))
+        else:
+            fades, rate = _fades(program, tensor), tensor.key in rates
+            values = generator.uniform(0.5, 1, shape) if fades else _normal(generator, tensor, shape, rate)
+            out[tensor.key] = torch.from_numpy(np.asarray(values)).to(getattr(torch, dtype))
+    return out
+
+
+def _fades(program: Program, tensor: Tensor) -> bool:
+    """Whether the tensor is raised to a power that grows along an axis: beyond 1 nothing could hold it."""
+    for equation in program.equations:
+        for term in walk(equation.body):
+            match term:
+                case Apply("pow", (Read(key), power)) if key == tensor.key and any(isinstance(t, Position) for t in walk(power)):
+                    return True
+    return False
+
+
+def _divided(program: Program, tensor: Tensor) -> Extent | None:
+    """The extent that the lengths in a tensor add up to."""
+    return next((x.extent for x in sets(program) if x.packed is not None and x.packed.lengths == tensor.key), None)
+
+
+def _normal(generator: np.random.Generator, tensor: Tensor, shape: tuple[int, ...], rate: bool) -> np.ndarray[Any, Any]:
+    if not shape:
+        # A scalar is a scale, a base or a small constant; near 1 and positive suits most of them. A rate is a part of 1.
+        return np.asarray(generator.uniform(0.5, 1.5) / (3 if rate else 1))
+    values = generator.standard_normal(shape)
+    if tensor.role != "weight":
+        return values
+    fan_in = [n for slot, n in list(zip(tensor.slots, shape, strict=True))[:-1] if slot.set.cls in ("feature", "latent")]
+    return np.asarray(values / np.sqrt(max(int(np.prod(fan_in)), 1)))
+
+
+def _range(program: Program, tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, int]:
+    """First and last value that an integer tensor may have: those of a slot it stands in, or of a position it is compared with."""
+    for equation in program.equations:
+        for term in (t for root in (equation.domain, equation.body) for t in walk(root)):
+            match term:
+                case Read(outer, subs):
+                    slots = program.tensors[outer].slots
+                    places = [slot.set for slot, sub in zip(slots, subs, strict=True) if _reads(sub, tensor)]
+                case Apply("le" | "lt" | "eq", (a, b)):
+                    pairs = ((a, b), (b, a))
+                    places = [y.index.set for x, y in pairs if isinstance(y, Position) and _reads(x, tensor)]
+                case _:
+                    continue
+            if places:
+                return places[0].start, places[0].start + extent(places[0].extent, sizes) - 1
+    return 1, FEW
+
+
+def _reads(term: Term, tensor: Tensor) -> bool:
+    return any(isinstance(t, Read) and t.tensor == tensor.key for t in walk(term))
+
+
+# files
+
+
+def check_output(path: str) -> None:
+    """Refuse, before the work is done, a file that cannot be written after it."""
+    _check_suffix(path)
+    if not Path(path).parent.is_dir():
+        raise failure(f"there is no folder {Path(path).parent} to write {path} in")
+
+
+def _check_suffix(path: str) -> None:
+    if Path(path).suffix not in SUFFIXES:
+        raise failure(f"{path} ends neither in .npz nor in .safetensors, the two formats that are read and written")
+
+
+def load(path: str, program: Program, dtype: str | None) -> dict[str, Array]:
+    """The inputs of the program from a file, floats as `dtype` where it is given; every tensor that does not fit is told."""
+    found = everything(path)
+    problems = list(_misfits(path, program, found))
+    if problems:
+        raise EincError(problems)
+    torch = framework()
+    kinds = {t.key: torch.int64 if t.integer else getattr(torch, dtype) if dtype else found[t.key].dtype for t in program.inputs()}
+    return {key: found[key].to(kind) for key, kind in kinds.items()}
+
+
+def everything(path: str) -> dict[str, Array]:
+    """All that stands in a file, under its own names."""
+    _check_suffix(path)
+    return _load_npz(path) if path.endswith(".npz") else _load_safetensors(path)
+
+
+def _load_npz(path: str) -> dict[str, Array]:
+    torch = framework()
+    with open(path, "rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise failure(f"{path} is no .npz archive")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (ValueError, EOFError, KeyError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+        raise failure(f"{path} cannot be read as .npz: {str(error) or 'it is cut short'}") from error
+    out = {}
+    for name, array in arrays.items():
+        try:
+            out[name] = torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
+        except (TypeError, ValueError) as error:
+            raise failure(f"`{name}` in {path} has elements of type {array.dtype}, which is no type of torch") from error
+    return out
+
+
+def _load_safetensors(path: str) -> dict[str, Array]:
+    with open(path, "rb"):
+        pass  # A file that is not there or not readable is told as for every other file.
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise failure(f"{path} cannot be read as .safetensors: {error}") from error
+
+
+def _misfits(path: str, program: Program, found: Mapping[str, Array]) -> Iterator[Problem]:
+    wanted = {tensor.key: tensor for tensor in program.inputs()}
+    for key, tensor in wanted.items():
+        if key not in found:
+            yield Problem(f"{path} has no `{key}` (written `{tensor.text}` in the spec)")
+            continue
+        array = found[key]
+        if array.ndim != len(tensor.slots):
+            axes = " ".join(slot.name for slot in tensor.slots)
+            yield Problem(f"`{key}` in {path} has {array.ndim} axes, and `{tensor.text}` has {len(tensor.slots)} ({axes})")
+        kind = "float" if array.is_floating_point() else "other" if array.is_complex() or dtype_of(array) == "bool" else "int"
+        if kind != ("int" if tensor.integer else "float"):
+            declared = "declared `: int`" if tensor.integer else "not declared `: int`"
+            yield Problem(f"`{key}` in {path} has elements of type {dtype_of(array)}, and `{tensor.text}` is {declared}")
+    extra = sorted(found.keys() - wanted.keys())
+    if extra:
+        listed = ", ".join(f"`{name}`" for name in extra[:8]) + (f" and {len(extra) - 8} more" if len(extra) > 8 else "")
+        asks = ", ".join(f"`{name}`" for name in wanted)
+        yield Problem(f"{path} has {listed}, and the spec asks for {asks or 'nothing'}")
+
+
+def save(path: str, tensors: Mapping[str, Array]) -> None:
+    """Write the tensors; numpy has no bfloat16, so in a `.npz` those are float32."""
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    if path.endswith(".npz"):
+        np.savez(path, **{n: (t.float() if dtype_of(t) == "bfloat16" else t).numpy() for n, t in plain.items()})
+    else:
+        importlib.import_module("safetensors.torch").save_file({n: t.clone() for n, t in plain.items()}, path)

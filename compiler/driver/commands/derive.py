@@ -1,0 +1,59 @@
+"""`einc derive`: the one-pass form that the compiler found, in the notation of the papers, and whether a written one is equal;
+or the program of the gradient.
+"""
+
+from __future__ import annotations
+
+import click
+
+from einc.driver import front, pipeline
+from einc.driver.commands.common import FILE, typed
+from einc.driver.reports.recurrence import as_tex, as_text, recurrences
+from einc.driver.reports.written import as_text as told
+from einc.driver.reports.written import written
+from einc.errors.report import Report, Source
+from einc.ir.terms import TypedProgram
+from einc.syntax.printing.page import page
+from einc.transforms.gradients.pieces import Piece, pieces
+
+
+@click.command("derive")
+@FILE
+@click.option("--grad", is_flag=True, help="Print the gradient as a spec: what it is given, and what it makes of that.")
+@click.option("--tex", "latex", is_flag=True, help="Print LaTeX instead of the language.")
+@click.pass_context
+def command(ctx: click.Context, *, file: str, grad: bool, latex: bool) -> None:
+    """Print the recurrence that was found for each pass of the spec FILE, or the term that keeps it in two passes.
+
+    A recurrence that FILE writes itself is proved equal to it; status 1, and both sides, where it is not. With --grad print
+    the program of its gradient, which `einc check` reads; of a spec with rounds one for each piece, in the order in which they run.
+    """
+    if grad:
+        click.echo("\n".join(_paged(piece) if latex else piece.text for piece in _gradient(typed(file))), nl=False)
+        return
+    program = typed(file, proved=False)
+    found = recurrences(pipeline.normal(program))
+    if not found:
+        click.echo("# nothing is folded that could be carried: every step is a contraction or pointwise")
+    for item in found:
+        click.echo(as_tex(item) if latex else as_text(item))
+    beside = written(program)
+    for recur in beside:
+        click.echo(told(recur, program.source, "%" if latex else "#"))
+    if not all(recur.proved for recur in beside):
+        ctx.exit(1)
+
+
+def _gradient(program: TypedProgram) -> list[Piece]:
+    """The pieces of the gradient that it needs. EincError where the program has none."""
+    found = [piece for piece in reversed(pieces(program)) if piece.derived.gradients] if program.outputs else []
+    if not found:
+        raise front.constant(program)
+    return found
+
+
+def _paged(piece: Piece) -> str:
+    """A piece's text as LaTeX."""
+    name = piece.derived.backward.name
+    tree = pipeline.syntax(Source(name, piece.text), Report())
+    return page(tree, pipeline.known(pipeline.used(tree)), name)

@@ -1,0 +1,70 @@
+"""`einc doc`: what has become of every equation of a paper."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from einc.documents.page import page
+from einc.documents.reading import reads
+from einc.documents.report import as_json, as_text
+from einc.documents.sections import Paper
+from einc.driver import pipeline
+from einc.driver.commands.common import BACKEND, FILE, failure, given, read, side_file, tell
+from einc.driver.reports.accounting import account
+from einc.errors.report import Report
+
+
+@click.command("doc")
+@FILE
+@click.option("--format", "style", type=click.Choice(["text", "json", "html"]), default=None,
+              help="A table, data for programs, or a page for a browser; by default what the ending of -o says, else a table.")
+@click.option("-o", "--output", type=click.Path(), metavar="OUT", help="The file to write, instead of standard output.")
+@BACKEND
+@click.option("--strict", is_flag=True, help="Status 1 where a display is left out and its author does not say so.")
+@click.pass_context
+def command(ctx: click.Context, *, file: str, style: str | None, output: str | None, backend: str, strict: bool) -> None:
+    """Account for every equation of the paper FILE (.md, .tex): compiled, restating another, a definition, or left out and why."""
+    if output is not None and Path(output).resolve() == Path(file).resolve():
+        raise failure(f"{output} is the paper itself; it is not overwritten")
+    report = Report()
+    source = read(file, report)
+    if not report.errors and not reads(source.name):
+        raise failure(f"{file} is no document", "a document is a .md, .tex or .txt file; a spec is told by `einc check`")
+    paper = None if report.errors else pipeline.paper(source, report, side_file(report))
+    if paper is None or report.errors:
+        tell(report)
+        ctx.exit(1)
+    chosen = paper.find(section) if (section := given("section")) else None
+    ending = Path(output).suffix.lower() if output is not None else ""
+    style = style or {".json": "json", ".html": "html", ".htm": "html"}.get(ending, "text")
+    with _progress(paper) as progress:
+        task = progress.add_task("", total=len(paper.sections))
+
+        def step(title: str) -> None:
+            progress.update(task, description=title[:40], advance=1)
+
+        made = account(paper, backend=backend, kernels=style != "text", step=step)
+    if chosen is not None:
+        made = replace(made, entries=tuple(e for e in made.entries if e.section == chosen),
+                       made=tuple(m for m in made.made if m.section == chosen))
+    shown = {"text": as_text, "html": page}[style](made) if style != "json" else (
+        json.dumps(as_json(made), ensure_ascii=False, indent=2) + "\n")
+    if output is None:
+        click.echo(shown, nl=False)
+    else:
+        Path(output).write_text(shown, encoding="utf-8", newline="\n")
+        click.echo(f"wrote {output}", err=True)
+    if strict and any(p.severity == "error" and p.code.startswith("E08") for e in made.entries for p in e.problems):
+        ctx.exit(1)
+
+
+def _progress(paper: Paper) -> Progress:
+    console = Console(stderr=True)
+    return Progress(TextColumn("{task.description:40}"), BarColumn(), MofNCompleteColumn(), console=console, transient=True,
+                    disable=not console.is_terminal or len(paper.sections) < 2)

@@ -1,0 +1,34 @@
+"""`einc check` of a whole paper. It is loaded when a paper is given: checking a spec needs none of it."""
+
+from __future__ import annotations
+
+import click
+
+from einc.documents.report import counts
+from einc.documents.report import problems as report_of
+from einc.driver import pipeline
+from einc.driver.commands.common import counted, failure, read, side_file, tally, tell, tell_json
+from einc.driver.reports.accounting import account
+from einc.errors.report import Report
+
+
+def checked(file: str, report: Report, style: str, fix: bool) -> int:
+    """Every equation of a paper: its problems, and how many there are of each status; the exit status."""
+    if fix:
+        raise failure("--fix is for specs: a paper is its author's", "mend it by hand, or say it otherwise in a side file")
+    paper = pipeline.paper(read(file, report), report, side_file(report))
+    found = None if report.errors else account(paper, kernels=False)
+    for problem in report_of(found) if found is not None else ():
+        # What a line of text says in passing is told by `einc doc`.
+        if problem.span is None or problem.code[:3] in ("E08", "W08") or problem.severity == "warning":
+            report.add(problem)
+    if style == "json":
+        tell_json(report, None)
+        return int(bool(report.errors))
+    tell(report)
+    if found is None or report.errors:
+        click.echo(tally(report), err=True)
+        return 1
+    parts = ", ".join(f"{n} {status}" for status, n in counts(found.entries).items() if n)
+    click.echo(f"ok: {found.document.source.name}, {counted(len(found.entries), 'equation')} ({parts})")
+    return 0

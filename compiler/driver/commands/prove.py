@@ -1,0 +1,90 @@
+"""`einc prove`: every claim of a spec, proved by normal form, refuted by numbers, or left open."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from einc.driver import pipeline
+from einc.driver.commands.common import FILE, STRICT, counted, failure, read_spec, tally, tell
+from einc.errors.report import Report
+from einc.ir.claimed import Claim
+from einc.meaning.counterexamples import Counterexample
+from einc.meaning.prove import Open, Proved, Refuted, Verdict, prove
+
+
+@click.command("prove")
+@FILE
+@STRICT
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the random numbers at which claims are tried.")
+@click.option("--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How it is told.")
+@click.pass_context
+def command(ctx: click.Context, *, file: str, strict: bool, seed: int, style: str) -> None:
+    """Prove each claim of the spec FILE, or print numbers at which its sides differ; status 1 where one does not hold.
+
+    `claim not LEFT = RIGHT` holds where the sides differ.
+    """
+    report = Report()
+    claims = pipeline.claims(read_spec(file, report), report)
+    tell(report)
+    if report.errors or (strict and report.warnings):
+        click.echo(tally(report), err=True)
+        ctx.exit(1)
+    if not claims:
+        raise failure(f"{file} claims nothing", "write what is to be proved: `claim LEFT = RIGHT`, on a line of its own")
+    found = [(claim, prove(claim, seed)) for claim in claims]
+    if style == "json":
+        click.echo(json.dumps({"claims": [_data(*x) for x in found], "holds": all(holds(*x) for x in found)},
+                              ensure_ascii=False, indent=2))
+    else:
+        click.echo("\n".join(line for x in found for line in _told(*x)))
+        kept = sum(holds(*x) for x in found)
+        click.echo(f"{counted(kept, 'claim')} of {len(found)} hold{'s' if kept == 1 else ''}")
+    if not all(holds(*x) for x in found):
+        ctx.exit(1)
+
+
+def holds(claim: Claim, verdict: Verdict) -> bool:
+    """Whether what is claimed is so."""
+    return isinstance(verdict, Refuted if claim.negated else Proved)
+
+
+def _told(claim: Claim, verdict: Verdict) -> list[str]:
+    place = "" if claim.span is None else f"{claim.span.source.name}:{claim.span.source.position(claim.span.start)[0]}: "
+    text = claim.text.removeprefix("claim").strip()
+    match verdict:
+        case Proved(how):
+            word = "wrong, the sides are equal" if claim.negated else "proved"
+            return [f"{place}{word}: {text}", f"    by normal form, {how}"]
+        case Refuted(example):
+            word = "refuted by example, as claimed" if claim.negated else "refuted"
+            return [f"{place}{word}: {text}", *_table(example)]
+        case Open(why, trials):
+            return [f"{place}open: {text}", f"    no proof: {why}", f"    no difference in {counted(trials, 'trial')}"]
+
+
+def _table(found: Counterexample) -> list[str]:
+    sizes = ", ".join(f"{name} = {n}" for name, n in sorted(found.sizes.items()))
+    more = f" of {found.total}" if found.total > len(found.points) else ""
+    head = [f"    {'at ' + sizes + ', ' if sizes else ''}{counted(len(found.points), 'point')}{more} where the sides differ"]
+    rows = [[*map(str, at), *(f"{round(x, 12) + 0:.6g}" for x in sides)] for at, *sides in found.points]
+    names = [*found.letters, "left", "right"]
+    widths = [max(len(x) for x in column) for column in zip(names, *rows, strict=True)]
+    return head + ["    " + "  ".join(x.rjust(n) for x, n in zip(row, widths, strict=True)) for row in (names, *rows)]
+
+
+def _data(claim: Claim, verdict: Verdict) -> dict[str, Any]:
+    page: dict[str, Any] = {"claim": claim.text, "negated": claim.negated, "holds": holds(claim, verdict)}
+    if claim.span is not None:
+        page |= {"file": claim.span.source.name, "line": claim.span.source.position(claim.span.start)[0]}
+    match verdict:
+        case Proved(how):
+            return {**page, "verdict": "proved", "how": how}
+        case Refuted(example):
+            points = [{"at": dict(zip(example.letters, at, strict=True)), "left": left, "right": right}
+                      for at, left, right in example.points]
+            return {**page, "verdict": "refuted", "sizes": dict(example.sizes), "points": points, "differ": example.total}
+        case Open(why, trials):
+            return {**page, "verdict": "open", "why": why, "trials": trials}

@@ -1,0 +1,181 @@
+"""`einc run`: a spec on random or given data, timed, and held against the interpreter."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from einc.driver import front
+from einc.driver.commands import data, measure
+from einc.driver.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, failure, known_sizes, typed
+from einc.driver.commands.sizes import asked, default, names
+from einc.driver.decoding.weights import entries, learn, mapped
+from einc.errors.report import EincError, Help, Problem
+from einc.ir.terms import Program
+from einc.meaning.interpret import interpret
+from einc.meaning.sizes import solve_sizes
+
+Tensors = Mapping[str, data.Array]
+
+DATA = click.option("--data", "data_file", type=click.Path(), metavar="FILE",
+                    help="Inputs by their Python names, .npz or .safetensors; random ones without it.")
+MAP = click.option("--map", "map_name", metavar="NAME",
+                   help="Read weights from --data by a map of names: one that comes with einc, or a .toml file.")
+PREFIX = click.option("--prefix", default="", metavar="TEXT", help="What stands before every name of the map, such as h.0.")
+DTYPE = click.option("--dtype", type=click.Choice(data.DTYPES), help="Element type of the inputs; float32, or that of the data.")
+SEED = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Which random inputs.")
+VERIFY = click.option("--verify", is_flag=True, help="Compare with the float64 interpreter; status 1 beyond the bound.")
+OUTPUT = click.option("-o", "--output", type=click.Path(), metavar="FILE", help="Save what comes out, as .npz or .safetensors.")
+REPEAT = click.option("--repeat", default=3, show_default=True, type=click.IntRange(min=1), help="Timed runs after a first one.")
+
+
+@click.command("run")
+@FILE
+@SIZES
+@DATA
+@MAP
+@PREFIX
+@DTYPE
+@SEED
+@VERIFY
+@OUTPUT
+@BACKEND
+@REPEAT
+@NARROW
+@OWN
+@click.pass_context
+def command(ctx: click.Context, *, file: str, sizes: dict[str, int], data_file: str | None, map_name: str | None, prefix: str,
+            dtype: str | None, seed: int, verify: bool, output: str | None, backend: str, repeat: int, narrow: bool,
+            own: bool) -> None:
+    """Run the spec FILE; show shapes, time and memory, and with --verify the error."""
+    if output is not None:
+        data.check_output(output)
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    program = typed(file)
+    known_sizes(sizes, names(program), program.sizes, program.idle)
+    if (map_name or prefix) and data_file is None:
+        raise failure("--map and --prefix are for --data, which they read weights from")
+    inputs, numbers = gather(program, sizes, data_file, dtype, seed, map_name, prefix)
+    module = front.built(program, backend, narrow=narrow, own=own)
+    runner = front.runner(backend)
+    place = runner.device(dtype or "float32")
+    there = {key: tensor.to(place) for key, tensor in inputs.items()}
+
+    def call() -> Any:
+        value = module(**there, **numbers)
+        runner.settle()
+        return value
+
+    with _progress(console) as progress:
+        outputs, told = execute(program, call, repeat, progress)
+    console.print(_table(program, inputs, outputs))
+    console.print("\n".join(told))
+    if output is not None:
+        data.save(output, outputs)
+        console.print(f"wrote {output}")
+    if verify:
+        with _progress(console) as progress:
+            progress.add_task("interpreting", total=None)
+            reference = interpret(program, {key: data.exact(tensor) for key, tensor in inputs.items()}, numbers)
+        good, lines = compare(outputs, reference)
+        console.print("\n".join(lines))
+        ctx.exit(0 if good else 1)
+
+
+def by_map(program: Program, sizes: Mapping[str, int], data_file: str, dtype: str | None, seed: int, name: str,
+           prefix: str) -> tuple[dict[str, data.Array], dict[str, int]]:
+    """Weights of another model under our names; the other inputs as the file has them under ours, or random; and the sizes."""
+    state = data.everything(data_file)
+    where, written = front.written_map(name)
+    try:
+        weights, known = mapped(program, entries(program, written, where), state, prefix, sizes)
+    except Problem as problem:
+        raise EincError([problem]) from None
+    given = {t.key: state[t.key] for t in program.inputs() if t.role == "input" and t.key in state}
+    for tensor in program.inputs():
+        if tensor.key in given:
+            learn(tensor, tuple(given[tensor.key].shape), known)
+    known = default(program, known)
+    kind = dtype or next((data.dtype_of(x) for x in weights.values() if x.is_floating_point()), "float32")
+    made = data.randoms(program, known, kind, seed)
+    found = {key: x.to(made[key].dtype) for key, x in {**weights, **given}.items()}
+    return {**made, **found}, {key: known[key] for key in asked(program)}
+
+
+def gather(program: Program, sizes: Mapping[str, int], data_file: str | None, dtype: str | None,
+           seed: int, map_name: str | None = None, prefix: str = "") -> tuple[Tensors, dict[str, int]]:
+    """The tensors to run on, from the file or random, and the sizes that the module asks for beside them."""
+    if data_file is None:
+        known = default(program, sizes)
+        inputs = data.randoms(program, known, dtype or "float32", seed)
+        given = {name: known[name] for name in asked(program)}
+    elif map_name or prefix:
+        inputs, given = by_map(program, sizes, data_file, dtype, seed, map_name or program.name, prefix)
+    else:
+        inputs = data.load(data_file, program, dtype)
+        given = dict(sizes)
+    try:
+        known = solve_sizes(program, {key: tuple(tensor.shape) for key, tensor in inputs.items()}, given)
+    except Problem as problem:
+        missing = ",".join(f"{name}=…" for name in asked(program) if name not in given)
+        problem.helps += (Help(f"give --sizes {missing}"),) if missing else ()
+        raise
+    return inputs, {name + "_" * keyword.iskeyword(name): known[name] for name in asked(program)}
+
+
+def execute(program: Program, call: Callable[[], Any], repeat: int, progress: Progress) -> tuple[dict[str, data.Array], list[str]]:
+    """Run once to warm up, once for memory, and `repeat` times for time; the outputs by name, and what was measured."""
+    task = progress.add_task("running", total=repeat + 2)
+
+    def step() -> Any:
+        try:
+            value = call()
+        except (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError) as error:
+            raise failure(f"the module refused or failed: {error}") from error
+        progress.advance(task)
+        return value
+
+    step()
+    value, memory = measure.with_memory(step)
+    times = [measure.seconds(step) for _ in range(repeat)]
+    values = value if isinstance(value, tuple) else (value,)
+    outputs = {name: each for (name, _), each in zip(program.outputs, values, strict=True)}
+    of = "one run" if repeat == 1 else f"the median of {repeat} runs"
+    return outputs, [f"time         {measure.duration(times)} ({of} after a first one)", f"peak memory  {memory}"]
+
+
+def compare(outputs: Tensors, reference: Mapping[str, measure.Numbers]) -> tuple[bool, list[str]]:
+    """Whether every output is near enough, and a line on each."""
+    good, lines = True, []
+    for name, tensor in outputs.items():
+        far = measure.distance(data.exact(tensor), reference[name], data.dtype_of(tensor))
+        good = good and far.good
+        verdict = "ok" if far.good else "TOO FAR"
+        lines.append(f"error        {name}: relative {far.relative:.2e}, largest {far.largest:.2e}; "
+                     f"{verdict} (bound {far.bound:.0e} relative, {data.dtype_of(tensor)})")
+    return good, lines
+
+
+def _progress(console: Console) -> Progress:
+    """A bar on a terminal while the work lasts, nothing elsewhere."""
+    columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:.0f}"), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _table(program: Program, inputs: Tensors, outputs: Tensors) -> Table:
+    """What goes in and what comes out: names, shapes, element types."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("", "name", "written", "shape", "type"):
+        table.add_column(heading, no_wrap=True)
+    keys = dict(program.outputs)
+    for kind, tensors in (("in", inputs), ("out", outputs)):
+        for name, tensor in tensors.items():
+            written = program.tensors[keys[name] if kind == "out" else name].text
+            table.add_row(kind, name, written, " × ".join(map(str, tensor.shape)) or "scalar", data.dtype_of(tensor))
+    return table

@@ -1,0 +1,74 @@
+"""The sizes of a program: which there are, and a number for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from einc.driver.commands.common import failure
+from einc.ir.indices import Extent, IndexSet
+from einc.ir.terms import Fold, Pack, Part, Position, Program, Size, Term, walk
+
+DEFAULTS = {"time": 256, "batch": 2, "request": 3, "head": 8, "latent": 32, "expert": 4, "vocab": 512, "feature": 64, "layer": 2}
+SECOND_HEAD = 2
+OTHER = 16
+
+
+def _terms(program: Program) -> Iterator[Term]:
+    return (t for e in program.equations for root in (*e.axes, e.domain, e.body) for t in walk(root))
+
+
+def _term_sets(program: Program) -> Iterator[IndexSet]:
+    """The sets that the equations run over."""
+    for term in _terms(program):
+        match term:
+            case Position(index):
+                yield index.set
+            case Fold(_, bound):
+                yield from (i.set for i in bound)
+            case Pack(_, parts, into):
+                yield from (*parts, into)
+            case Part(_, of, _, into):
+                yield from (of, into)
+
+
+def sets(program: Program) -> list[IndexSet]:
+    """Every set that is read or run over, once; those of what the caller gives first, in the order declared."""
+    given = [slot.set for tensor in program.inputs() for slot in tensor.slots]
+    return list(dict.fromkeys([*given, *(repeat.index.set for repeat in program.repeats), *_term_sets(program)]))
+
+
+def names(program: Program) -> list[str]:
+    """The sizes that the spec leaves open."""
+    extents = [*(s.extent for s in sets(program)), *(t.extent for t in _terms(program) if isinstance(t, Size))]
+    found = dict.fromkeys(name for extent in extents for name in sorted(extent.sizes))
+    return [name for name in found if name not in program.sizes]
+
+
+def asked(program: Program) -> list[str]:
+    """The sizes that no tensor fixes, so that the caller gives them."""
+    fixed = {name for tensor in program.inputs() for slot in tensor.slots for name in slot.set.extent.sizes}
+    return [name for name in names(program) if name not in fixed]
+
+
+def default(program: Program, given: Mapping[str, int]) -> dict[str, int]:
+    """A number for every size: what is given, else by the class of the first set that has the size for its extent."""
+    out = {**program.sizes, **given}
+    heads = 0
+    for one in sets(program):
+        match one.extent.terms:
+            case ((((str(name), 1),), coefficient),) if coefficient == 1:
+                heads += one.cls == "head"
+                out.setdefault(name, SECOND_HEAD if one.cls == "head" and heads > 1 else DEFAULTS.get(one.cls, OTHER))
+    return {**dict.fromkeys(names(program), OTHER), **out}
+
+
+def extent(formula: Extent, sizes: Mapping[str, int]) -> int:
+    """The extent as a number of elements, refused where it is none."""
+    at = ", ".join(f"{name} = {sizes[name]}" for name in sorted(formula.sizes))
+    try:
+        value = formula.at(sizes)
+    except ZeroDivisionError:
+        raise failure(f"the extent `{formula}` divides by zero at {at}") from None
+    if value.denominator != 1 or value < 0:
+        raise failure(f"the extent `{formula}` is {value} at {at}, which is no number of elements")
+    return int(value)

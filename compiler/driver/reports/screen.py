@@ -1,0 +1,303 @@
+"""A plan on one screen: a line for each step, a few more for a kernel with a pass, leading terms where a formula is long.
+
+Non-goals: equations and whole formulas, which are the table's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+from textwrap import wrap
+
+from einc.driver.reports.table import condition, human, is_known, memory, some_way, taken_way
+from einc.ir.indices import Extent, Monomial, number, size
+from einc.ir.plan import (
+    Call,
+    Choose,
+    Concat,
+    Contract,
+    Cost,
+    Each,
+    Grouped,
+    Kernel,
+    Leaf,
+    Load,
+    Module,
+    Pick,
+    Repeat,
+    Runs,
+    Segment,
+    leaves,
+)
+from einc.planning.analysis.cost import nominal
+from einc.planning.contractions.choose import price
+
+WIDTH = 120
+_GAP = "  "
+_POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_HEADS = ("#", "step", "makes", "from", "flops", "bytes in", "bytes out", "flops/byte")
+_UNITS = ("", "B", "B", "")
+_LEAST = 8  # what a column of names keeps at any rate
+_WAY = 24  # and what both keep together for a way's price
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line of the table and what is said below it. Two texts are those before the names and one in their place."""
+
+    texts: tuple[str, ...]
+    cost: Cost | None = None
+    below: tuple[str, ...] = ()
+
+    @property
+    def figures(self) -> tuple[Extent, ...]:
+        return (self.cost.flops, self.cost.read, self.cost.written) if self.cost else ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Formulas:
+    """Extents as text: a number where all sizes are known, else the terms that are largest at usual sizes."""
+
+    known: Mapping[str, int]
+    usual: Mapping[str, int]
+
+    def text(self, extent: Extent, room: int, unit: str) -> str:
+        """As many terms as there is room for, the first at any rate."""
+        if is_known(extent, self.known):
+            return human(float(extent.at(self.known)), unit if extent.terms else "")
+        first, *rest = self._terms(extent)
+        for n, term in enumerate(rest, 1):
+            longer = f"{first} - {term[1:]}" if term.startswith("-") else f"{first} + {term}"
+            if len(longer) + len(" + …") * (n < len(rest)) > room:
+                return f"{first} + …"
+            first = longer
+        return first
+
+    def intensity(self, figures: tuple[Extent, ...]) -> list[str]:
+        """Operations for each byte, where the sizes say it."""
+        if not figures or not is_known(sum(figures, number(0)), self.known):
+            return []
+        flops, read, written = (float(x.at(self.known)) for x in figures)
+        return [f"{flops / (read + written):.3g}" if read + written else "-"]
+
+    def _terms(self, extent: Extent) -> list[str]:
+        def value(term: tuple[Monomial, Fraction]) -> float:
+            return abs(float(term[1])) * prod(float(self.usual.get(name, 64)) ** p for name, p in term[0])
+
+        terms = sorted(extent.fixed(self.known).terms, key=value, reverse=True)
+        return [_term(mono, coefficient) for mono, coefficient in terms]
+
+
+def _term(mono: Monomial, coefficient: Fraction) -> str:
+    """As few signs as can be: `2.5·H·T²`."""
+    decimal = f"{float(coefficient):g}"
+    said = decimal if Fraction(decimal) == coefficient else str(coefficient)
+    powers = [name + (str(p).translate(_POWERS) if p != 1 else "") for name, p in mono]
+    if not powers or abs(coefficient) != 1:
+        return "·".join([said, *powers])
+    return "-" * (coefficient < 0) + "·".join(powers)
+
+
+def screen(module: Module, sizes: Mapping[str, int] | None = None) -> str:
+    """The table, its totals and what stands in memory."""
+    known = {**module.fixed, **(sizes or {})}
+    usual = {n: nominal(s) for s in module.sets for n in s.extent.sizes if s.extent == size(n)}
+    formulas = _Formulas(known, {**usual, **known})
+    total = _total(module, known)
+    in_line = [total] if is_known(sum(total.figures, number(0)), known) and total.figures else []
+    count = len(module.steps)
+    lines = [f"plan of {module.name}: {count} step{'s' * (count != 1)}", ""]
+    lines += [*_aligned([*_rows(module, known), *in_line], formulas), ""]
+    lines += _sums(total, formulas) if not in_line else []
+    lines += _memory(module, formulas)
+    lines.append("bytes are for float32, flops those of the points in range; --full shows equations and whole formulas")
+    return "\n".join(lines) + "\n"
+
+
+# rows
+
+
+def _rows(module: Module, known: Mapping[str, int]) -> list[_Row]:
+    rows: list[_Row] = []
+    for n, step in enumerate(module.steps, 1):
+        if isinstance(step, Repeat):
+            rows += _rounds(str(n), step, known)
+            continue
+        if isinstance(step, Each):
+            rows += _requests(str(n), step, known)
+            continue
+        if not isinstance(step, Choose):
+            rows.append(_row(str(n), step))
+            continue
+        way = taken_way(step, known)
+        rows.append(_Row((str(n), "choose", f"the cheapest of {len(step.options)} ways")))
+        for at, option in enumerate(step.options):
+            letter = chr(ord("a") + at)
+            said = option.label if way is None else f"price {human(price(step, option, known), '')}{'   <- taken' * (at == way)}"
+            rows.append(_Row((letter, "way", said), _sum(option.steps), (option.label,) * (way is not None)))
+            rows += [_row(f"{letter}{k}", s) for k, s in enumerate(option.steps, 1)] if way in (None, at) else []
+    return rows
+
+
+def _rounds(name: str, step: Repeat, known: Mapping[str, int]) -> list[_Row]:
+    """What all rounds cost together, and the steps of one."""
+    over, states = step.index.set, _names(state for state, _, _ in step.states)
+    last = over.extent + number(over.start - 1)
+    head = _Row((name, "rounds", f"{states} for {step.index.name} in {over.start}..{last}"), _all_rounds(step, known))
+    inner = (replace(row, texts=(f"{name}.{row.texts[0]}", *row.texts[1:])) for row in _rows(step.body, known))
+    return [head, *inner]
+
+
+def _requests(name: str, step: Each, known: Mapping[str, int]) -> list[_Row]:
+    """What one request costs, and the steps of it."""
+    head = _Row((name, "each", f"{_names(buffer for buffer, _, _ in step.made)} of one request"), _sum(some_way((step,), known)))
+    return [head, *(replace(row, texts=(f"{name}.{row.texts[0]}", *row.texts[1:])) for row in _rows(step.body, known))]
+
+
+def _all_rounds(step: Repeat, known: Mapping[str, int]) -> Cost:
+    one, count = _sum(some_way(step.body.steps, known)), step.index.set.extent
+    return Cost(one.flops * count, one.read * count, one.written * count, one.held)
+
+
+def _row(name: str, step: Leaf) -> _Row:
+    cost = step.cost
+    match step:
+        case Contract(out, operands):
+            return _Row((name, "contract", out, _names(b for b, _ in operands)), cost)
+        case Pick(out, operand, _, _, count, set_):
+            said = f"{count} of {set_.extent} are chosen; what is read at these alone is computed for these alone"
+            return _Row((name, "pick", out, operand), cost, (said,))
+        case Grouped(out, _, ids, _, operands, (matrix, _)):
+            said = f"group by group of {ids}" + (f"; for all {step.set.extent}: {step.instead} flops" if step.instead else "")
+            return _Row((name, "contract", out, _names([*(b for b, _ in operands), matrix])), cost, (said,))
+        case Segment(out, _, names, _, operands):
+            named = _names(ids for ids, _, _ in names)
+            return _Row((name, "sum", out, _names([*(b for b, _ in operands), named])), cost, (f"rows sorted by {named}",))
+        case Runs(_, operand):
+            return _Row((name, "view", step.out, operand), cost, (f"by {step.count}; a copy unless {step.onto} divides {step.of}",))
+        case Concat(out, parts):
+            return _Row((name, "concat", out, _names(parts)), cost)
+        case Call(steps, library, call):
+            called = f"{call.split('(')[0]} where {condition(step)} ({library}); else"
+            results, operands_ = _names(b for b, _ in step.results), _names(b for _, b, _ in step.operands)
+            own = (line for s in steps for line in (_pass(s) if isinstance(s, Kernel) else (f"contract {s.out}",)))
+            return _Row((name, "call", results, operands_), cost, (called, *own))
+        case Kernel():
+            given = (let.op.buffer for let in step.lets if isinstance(let.op, Load))
+            return _Row((name, "kernel", _names(s.buffer for s in step.stores), _names(given)), cost, _pass(step))
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(names))
+
+
+def _pass(kernel: Kernel) -> tuple[str, ...]:
+    """The loops of a kernel in tiles, what passes from one tile to the next, and what is never stored."""
+    said = [f"tiles of {kernel.grid.name}{' in order' * (kernel.resumed is not None)}"] if kernel.grid else []
+    if kernel.stream is not None:
+        said.append(f"one pass over {kernel.stream.name}")
+    elif kernel.resumed is not None:
+        said.append(f"each going on along {kernel.resumed.name}")
+    carried = [let.name for let in kernel.lets if let.carry is not None]
+    said += [f"carries {', '.join(carried)}"] if carried else []
+    said += [f"shares of {_names(s.buffer for s in kernel.merged)}"] if kernel.merged else []
+    ranged = [a.name for a in kernel.axes if a.bound and not a.bound.resumes]
+    said += [f"range of {', '.join(ranged)} per tile"] if ranged else []
+    return (*(["; ".join(said)] if said else []), *kernel.notes)
+
+
+def _sum(steps: Iterable[Leaf]) -> Cost:
+    return _added(step.cost for step in steps)
+
+
+def _added(costs: Iterable[Cost]) -> Cost:
+    total = Cost(number(0), number(0), number(0), number(0))
+    for cost in costs:
+        total = Cost(total.flops + cost.flops, total.read + cost.read, total.written + cost.written, total.held)
+    return total
+
+
+def _total(module: Module, known: Mapping[str, int]) -> _Row:
+    """Of all steps; of a choice that the sizes do not make, none."""
+    costs: list[Cost] = []
+    beside = []
+    for n, step in enumerate(module.steps, 1):
+        if isinstance(step, Repeat):
+            costs.append(_all_rounds(step, known))
+        elif isinstance(step, Each):
+            costs += [s.cost for s in some_way((step,), known)]
+        elif not isinstance(step, Choose):
+            costs.append(step.cost)
+        elif (way := taken_way(step, known)) is not None:
+            costs += [s.cost for s in step.options[way].steps]
+        else:
+            beside.append(f" beside step {n}")
+    return _Row(("", "total", "".join(beside)), _added(costs) if costs else None)
+
+
+# lines
+
+
+def _aligned(rows: list[_Row], formulas: _Formulas) -> list[str]:
+    """The rows in columns that fit the screen: the widest are cut first."""
+    widths, least = _widths(rows, formulas)
+    while sum(widths) + len(_GAP) * (len(widths) - 1) > WIDTH and widths != least:
+        at = max((n for n in range(len(widths)) if widths[n] > least[n]), key=lambda n: widths[n])
+        widths[at] -= 1
+    lines = [_line(_HEADS[: len(widths)], widths)]
+    pad = " " * (widths[0] + widths[1] + 2 * len(_GAP))
+    for row in rows:
+        joined = sum(widths[2:4]) + len(_GAP) if row.figures else WIDTH
+        wide = [*widths[:2], joined, *widths[4:]] if len(row.texts) == 3 else widths
+        cells = [formulas.text(x, w, u) for x, w, u in zip(row.figures, widths[4:], _UNITS, strict=False)]
+        lines += [""] * (row.texts[1] == "total") + [_line([*row.texts, *cells, *formulas.intensity(row.figures)], wide)]
+        for text in row.below:
+            lines += [pad + x for x in wrap(text, WIDTH - len(pad), max_lines=2, placeholder=" …", subsequent_indent="  ")]
+    return lines
+
+
+def _widths(rows: list[_Row], formulas: _Formulas) -> tuple[list[int], list[int]]:
+    """What each column would like, and what it keeps at any rate."""
+    told = [row.texts for row in rows if len(row.texts) == 4]
+    widths = [max(len(_HEADS[n]), *(len(x[n]) for x in told), *(len(r.texts[n]) for r in rows if n < 2), 0) for n in range(4)]
+    least = [*widths[:2], *(min(w, _LEAST) for w in widths[2:])]
+    ways = max([len(row.texts[2]) - len(_GAP) for row in rows if len(row.texts) == 3 and row.figures], default=0)
+    widths[3] = max(widths[3], ways - widths[2])
+    least[3] = max(least[3], min(ways, _WAY) - least[2])
+    figures = [row.figures for row in rows if row.figures]
+    for n, unit in enumerate(_UNITS[:3]):
+        for room, into in ((WIDTH, widths), (0, least)):
+            into.append(max([len(_HEADS[n + 4]), *(len(formulas.text(x[n], room, unit)) for x in figures)]))
+    if any(formulas.intensity(x) for x in figures if x[0].terms):
+        widths.append(len(_HEADS[-1]))
+        least.append(len(_HEADS[-1]))
+    return widths, least
+
+
+def _line(cells: Iterable[str], widths: list[int]) -> str:
+    out = []
+    for n, (cell, width) in enumerate(zip(cells, widths, strict=False)):
+        shown = cell if len(cell) <= width else cell[: width - 1] + "…"
+        out.append(f"{shown:>{width}}" if n == 0 else f"{shown:<{width}}")
+    return _GAP.join(out).rstrip()
+
+
+def _sums(total: _Row, formulas: _Formulas) -> list[str]:
+    """The totals as formulas, which want a line each."""
+    said = [f"total{total.texts[2]} {name}" for name in _HEADS[4:7]]
+    pad = max(map(len, said)) + len(_GAP)
+    return [f"{name:{pad}}{formulas.text(x, WIDTH - pad, '')}" for name, x in zip(said, total.figures, strict=False)]
+
+
+def _memory(module: Module, formulas: _Formulas) -> list[str]:
+    """The most that stands at one time: nothing that is stored is freed before the call returns."""
+    stored, ways = memory(module, formulas.known)
+    tile = max((float(s.cost.held.at({})) for s in leaves(module.steps)), default=0.0)
+    beside = f"; a tile of {human(tile, 'B')} beside it" if tile else ""
+    lines = [f"peak memory, inputs included: {formulas.text(stored, WIDTH - 60, 'B')}{beside}"]
+    for n, extra in ways:
+        said = (f"{chr(ord('a') + k)} {formulas.text(x, 28, 'B')}" for k, x in enumerate(extra))
+        lines.append(f"and what step {n} stores: {', '.join(said)}")
+    return lines

@@ -1,0 +1,320 @@
+"""Predicates on indices: linear forms over positions, and what can be proved about them.
+
+A proof is a search over bounds: facts come from the ranges of the indices, from the atoms of a domain, and from what
+floor, ceil, min, max, abs and mod are. `proves` never says yes wrongly; it may fail to see what is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+
+from einc.ir.indices import Extent, number
+from einc.ir.terms import Apply, Const, Pack, Part, Position, Size, Term, Truth, both, conjuncts
+
+_DEPTH = 7
+_STEPS = 4_000
+_FEW = 30  # conditions that exclude each other do so in few steps
+_CASES = 3
+_NO_SIZES: Mapping[str, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Σ coefficient · atom + constant; an atom is a position or an opaque integer term."""
+
+    atoms: tuple[tuple[Term, Extent], ...]
+    constant: Extent
+
+    def coefficient(self, atom: Term) -> Extent:
+        return dict(self.atoms).get(atom, number(0))
+
+    def plus(self, other: Linear, times: Extent | None = None) -> Linear:
+        times = number(1) if times is None else times
+        total = dict(self.atoms)
+        for atom, c in other.atoms:
+            total[atom] = total.get(atom, number(0)) + c * times
+        kept = tuple((a, c) for a, c in total.items() if c.terms)
+        return Linear(kept, self.constant + other.constant * times)
+
+    def without(self, atom: Term) -> Linear:
+        return Linear(tuple((a, c) for a, c in self.atoms if a != atom), self.constant)
+
+
+def linear(term: Term) -> Linear | None:
+    """The term as a linear form; None for what is no exact number (an infinity, a real function)."""
+    match term:
+        case Const(Fraction() as value):
+            return Linear((), number(value))
+        case Size(extent):
+            return Linear((), extent)
+        case Apply("add", args):
+            return _sum(args)
+        case Apply("sub", (a, b)):
+            return _sum((a, Apply("neg", (b,))))
+        case Apply("neg", (a,)):
+            inner = linear(a)
+            return None if inner is None else Linear((), number(0)).plus(inner, number(-1))
+        case Apply("mul", args):
+            return _product(args)
+        case Apply("div", (a, b)):
+            above, below = linear(a), linear(b)
+            if above is None or below is None or below.atoms:
+                return None
+            inverse = number(1).over(below.constant)
+            return None if inverse is None else Linear((), number(0)).plus(above, inverse)
+        case Pack(parts, sets, into):
+            return _packed(parts, tuple(s.extent for s in sets), tuple(s.start for s in sets), into.start)
+        case Part(item, of, before, into):
+            inner = linear(item)
+            return None if inner is None else inner.plus(Linear((), before + number(into.start - of.start)))
+        case Const() | Truth():
+            return None
+    return Linear(((term, number(1)),), number(0))
+
+
+def _packed(parts: tuple[Term, ...], extents: tuple[Extent, ...], starts: tuple[int, ...], start: int) -> Linear | None:
+    total = Linear((), number(start))
+    for at, part in enumerate(parts):
+        inner = linear(part)
+        if inner is None:
+            return None
+        stride = number(1)
+        for extent in extents[at + 1 :]:
+            stride = stride * extent
+        total = total.plus(inner.plus(Linear((), number(-starts[at]))), stride)
+    return total
+
+
+def _sum(args: Iterable[Term]) -> Linear | None:
+    total = Linear((), number(0))
+    for arg in args:
+        inner = linear(arg)
+        if inner is None:
+            return None
+        total = total.plus(inner)
+    return total
+
+
+def _product(args: tuple[Term, ...]) -> Linear | None:
+    total = Linear((), number(1))
+    for arg in args:
+        inner = linear(arg)
+        if inner is None:
+            return None
+        if total.atoms and inner.atoms:
+            return Linear(((Apply("mul", args), number(1)),), number(0))
+        varying, fixed = (total, inner) if total.atoms else (inner, total)
+        total = Linear((), number(0)).plus(varying, fixed.constant)
+    return total
+
+
+def difference(a: Term, b: Term) -> Linear | None:
+    """b − a as a linear form."""
+    return _sum((b, Apply("neg", (a,))))
+
+
+def facts(domain: Term) -> list[Linear]:
+    """Linear forms that are ≥ 0 wherever the domain holds."""
+    out: list[Linear] = []
+    for atom in conjuncts(domain):
+        match atom:
+            case Apply("le", (a, b)):
+                out += _some(difference(a, b))
+            case Apply("lt", (a, b)):
+                out += [f.plus(Linear((), number(-1))) if is_whole(f) else f for f in _some(difference(a, b))]
+            case Apply("eq", (a, b)):
+                out += _some(difference(a, b)) + _some(difference(b, a))
+    return out
+
+
+def _some(form: Linear | None) -> list[Linear]:
+    return [] if form is None else [form]
+
+
+class _Search:
+    """Whether forms are ≥ 0 (or > 0), from the facts and from what their atoms are; gives up after so many steps."""
+
+    def __init__(self, given: list[Linear], sizes: Mapping[str, int], steps: int = _STEPS) -> None:
+        self.given, self.sizes, self.steps = given, sizes, steps
+
+    def nonnegative(self, goal: Linear, strict: bool = False, depth: int = _DEPTH) -> bool:
+        """Whether `goal ≥ 0` (strict: `> 0`) follows."""
+        if not goal.atoms:
+            return _positive(goal.constant.fixed(self.sizes), strict)
+        self.steps -= 1
+        if depth == 0 or self.steps <= 0:
+            return False
+        for atom, coefficient in goal.atoms:
+            sign = _sign(coefficient.fixed(self.sizes))
+            if sign == 0:
+                continue
+            rest = goal.without(atom)
+            whole = coefficient.constant in (1, -1) and is_whole(rest) and not strict
+            for bound, above in self._bounds(atom, sign, whole):
+                if self.nonnegative(rest.plus(bound, coefficient), strict or above, depth - 1):
+                    return True
+            options = _alternatives(atom, sign)
+            if options is not None and all(self.nonnegative(rest.plus(o, coefficient), strict, depth - 1) for o in options):
+                return True
+        return False
+
+    def _bounds(self, atom: Term, sign: int, whole: bool) -> Iterable[tuple[Linear, bool]]:
+        """What the atom is at least (sign 1) or at most (sign −1); the flag says that the goal must then hold strictly.
+
+        Where everything else is a whole number, floor(x) ≥ c iff x ≥ c, floor(x) ≤ c iff x < c + 1, and so for ceil.
+        """
+        one = Linear((), number(1))
+        for fact in self.given:
+            c = fact.coefficient(atom).constant
+            if c is not None and c != 0 and (c > 0) == (sign > 0):
+                yield Linear((), number(0)).plus(fact.without(atom), number(Fraction(-1) / c)), False
+        match atom:
+            case Position(index):
+                low, high = number(index.set.start), index.set.extent + number(index.set.start - 1)
+                yield Linear((), low if sign > 0 else high), False
+            case Apply("floor", (x,)) if (inner := linear(x)) is not None:
+                if sign < 0 and whole:
+                    yield inner.plus(one, number(-1)), True
+                yield (inner, False) if sign < 0 or whole else (inner.plus(one, number(-1)), False)
+            case Apply("ceil", (x,)) if (inner := linear(x)) is not None:
+                if sign > 0 and whole:
+                    yield inner.plus(one), True
+                yield (inner, False) if sign > 0 or whole else (inner.plus(one), False)
+            case Apply("mod", (x, b)) if (inner := linear(b)) is not None and not inner.atoms and _positive(inner.constant, True):
+                whole_top = (form := linear(x)) is not None and is_whole(form) and is_whole(inner)
+                top = inner.plus(one, number(-1)) if whole_top else inner
+                yield (Linear((), number(0)) if sign > 0 else top), False
+            case Apply("min" | "max" as op, args) if (op == "min") == (sign < 0):
+                for arg in args:
+                    if (inner := linear(arg)) is not None:
+                        yield inner, False
+            case Apply("abs", (x,)) if sign > 0:
+                yield Linear((), number(0)), False
+                if (inner := linear(x)) is not None:
+                    yield inner, False
+                    yield Linear((), number(0)).plus(inner, number(-1)), False
+
+
+def _sign(extent: Extent) -> int:
+    signs = {1 if c > 0 else -1 for _, c in extent.terms}
+    return signs.pop() if len(signs) == 1 else 0
+
+
+def _positive(extent: Extent, strict: bool) -> bool:
+    """Whether the extent is ≥ 0 (> 0) for all sizes ≥ 1."""
+    negative = [c for m, c in extent.terms if c < 0]
+    if not negative:
+        return bool(extent.terms) or not strict
+    if any(c < 0 and m for m, c in extent.terms) or any(p < 0 for m, _ in extent.terms for _, p in m):
+        return False
+    total = sum((c for _, c in extent.terms), Fraction(0))
+    return total > 0 or (total == 0 and not strict)
+
+
+def is_whole(form: Linear) -> bool:
+    """Whether the form is a whole number at every point."""
+    extents = [form.constant, *(c for _, c in form.atoms)]
+    exact = all(c.denominator == 1 and all(p > 0 for _, p in m) for e in extents for m, c in e.terms)
+    return exact and all(isinstance(a, Position) or (isinstance(a, Apply) and a.op in ("floor", "ceil")) for a, _ in form.atoms)
+
+
+def _alternatives(atom: Term, sign: int) -> list[Linear] | None:
+    """The forms that must all do: min from below, max and abs from above."""
+    match atom:
+        case Apply("abs", (x,)) if sign < 0:
+            inner = linear(x)
+            return None if inner is None else [inner, Linear((), number(0)).plus(inner, number(-1))]
+        case Apply("min" | "max" as op, args) if (op == "min") == (sign > 0):
+            forms = [linear(arg) for arg in args]
+            return None if any(f is None for f in forms) else [f for f in forms if f is not None]
+    return None
+
+
+def proves(given: Term, goal: Term, sizes: Mapping[str, int] = _NO_SIZES, cases: int = _CASES) -> bool:
+    """Whether the goal holds wherever `given` does, for sizes of which some may be known. Sound, not complete."""
+    known = conjuncts(given)
+    either = next((a for a in known if isinstance(a, Apply) and a.op == "or"), None) if cases else None
+    if either is not None:
+        rest = tuple(a for a in known if a is not either)
+        return all(proves(Apply("and", (*rest, *conjuncts(option))), goal, sizes, cases - 1) for option in either.args)
+    search = _Search(facts(given), sizes)
+    return all(_proves_atom(search, set(known), atom, sizes) for atom in conjuncts(goal))
+
+
+def empty(domain: Term, sizes: Mapping[str, int] = _NO_SIZES, cases: int = _CASES) -> bool:
+    """Whether no point at all is in the domain, for sizes of which some may be known. Sound, not complete."""
+    known = conjuncts(domain)
+    either = next((a for a in known if isinstance(a, Apply) and a.op == "or"), None) if cases else None
+    if either is not None:
+        rest = both(*(a for a in known if a is not either))
+        return all(empty(both(rest, option), sizes, cases - 1) for option in either.args)
+    if Truth(False) in known:
+        return True
+    for n, atom in enumerate(known):
+        rest = both(*known[:n], *known[n + 1:])
+        match atom:
+            case Apply("le" | "lt", (a, b)):
+                against: tuple[Term, ...] = (negation(atom),)
+            case Apply("eq", (a, b)):
+                against = (Apply("lt", (a, b)), Apply("lt", (b, a)))
+            case Apply("ne", pair):
+                against = (Apply("eq", pair),)
+            case _:
+                against = ()
+        if any(_proves_atom(_Search(facts(rest), sizes, _FEW), set(conjuncts(rest)), x, sizes) for x in against):
+            return True
+    return False
+
+
+def _proves_atom(search: _Search, known: set[Term], goal: Term, sizes: Mapping[str, int]) -> bool:
+    if goal == Truth(True) or goal in known or Truth(False) in known:
+        return True
+    match goal:
+        case Apply("le", (a, b)):
+            form = difference(a, b)
+            return form is not None and search.nonnegative(form)
+        case Apply("lt", (a, b)):
+            form = difference(a, b)
+            # Positions and their terms are whole numbers; what is not, is compared as it is.
+            if form is None:
+                return False
+            return search.nonnegative(form.plus(Linear((), number(-1)))) if is_whole(form) else search.nonnegative(form, True)
+        case Apply("eq", (a, b)):
+            return a == b or Apply("eq", (b, a)) in known or all(
+                _proves_atom(search, known, Apply("le", pair), sizes) for pair in ((a, b), (b, a)))
+        case Apply("or", args):
+            return any(proves(both(*known), arg, sizes, 0) for arg in args)
+    return False
+
+
+def negation(condition: Term) -> Term:
+    """Not the condition, pushed to the atoms."""
+    match condition:
+        case Truth(value):
+            return Truth(not value)
+        case Apply("and", args):
+            return Apply("or", tuple(negation(a) for a in args))
+        case Apply("or", args):
+            return Apply("and", tuple(negation(a) for a in args))
+        case Apply("not", (inner,)):
+            return inner
+        case Apply("le", (a, b)):
+            return Apply("lt", (b, a))
+        case Apply("lt", (a, b)):
+            return Apply("le", (b, a))
+        case Apply("eq", args):
+            return Apply("ne", args)
+        case Apply("ne", args):
+            return Apply("eq", args)
+    return Apply("not", (condition,))
+
+
+def evaluate(extent: Extent, sizes: Mapping[str, int]) -> int:
+    """The extent as a whole number; ValueError where it is none."""
+    value = extent.at(sizes)
+    if value.denominator != 1 or value < 0:
+        raise ValueError(f"{extent} is {value} for the given sizes")
+    return int(value)

@@ -1,0 +1,196 @@
+"""Whether two tensors are equal where both exist: proved by normal form, refuted by numbers at which they differ, or open.
+
+A proof by normal form holds wherever both sides are finite. What the language says of 0 / 0 it does not see, so a few numbers
+are tried before it, and one that differs counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from einc.ir.claimed import Claim
+from einc.ir.domains import empty
+from einc.ir.indices import Index
+from einc.ir.terms import TRUE, Equation, Position, Read, Term, TypedProgram, both, reads, substitute
+from einc.meaning.assumptions import Rule, rewritten, rule
+from einc.meaning.conditions import indicator, needed
+from einc.meaning.counterexamples import Counterexample, search
+from einc.meaning.forming import complemented, form, put, solved
+from einc.meaning.forms import MINUS, NOTHING, Atom, Form, Monomial, Unformed, added, atom, times, without_quotients
+from einc.meaning.leftover import told
+from einc.meaning.unfolding import TooLong, Unfolding
+from einc.syntax.spelling import unused
+
+
+@dataclass(frozen=True)
+class Proved:
+    """How it was found."""
+
+    how: str
+
+
+@dataclass(frozen=True)
+class Refuted:
+    example: Counterexample
+
+
+@dataclass(frozen=True)
+class Open:
+    """Neither: why no proof was found, and how many trials found no difference."""
+
+    why: str
+    trials: int
+
+
+Verdict = Proved | Refuted | Open
+
+
+def same(program: TypedProgram, a: str, b: str, seed: int = 0) -> Verdict:
+    """Whether two tensors of a program, by their keys, are equal where both exist; their slots run over the same sets in turn."""
+    claim = compared(program, a, b)
+    return Open("their indices run over different sets", 0) if claim is None else prove(claim, seed)
+
+
+def compared(program: TypedProgram, a: str, b: str) -> Claim | None:
+    """The claim that two tensors are equal; None where their slots run over different sets."""
+    slots = program.tensors[a].slots
+    if [x.set for x in slots] != [x.set for x in program.tensors[b].slots]:
+        return None
+    names: list[str] = []
+    for slot in slots:
+        names.append(unused(slot.name if slot.name.isidentifier() else "i", names))
+    letters = tuple(Index(name, slot.set) for name, slot in zip(names, slots, strict=True))
+    axes = tuple(map(Position, letters))
+    domain = both(*(_domain(program, key, axes) for key in (a, b)))
+    left, right = unused("left", program.tensors), unused("right", program.tensors)
+    tensors = dict(program.tensors)
+    for key in (left, right):
+        tensors[key] = replace(tensors[a], key=key, text=key, role="local", integer=False)
+    sides = tuple(Equation(key, axes, domain, Read(of, axes)) for key, of in ((left, a), (right, b)))
+    return Claim(replace(program, tensors=tensors, equations=(*program.equations, *sides), outputs=((left, left), (right, right))),
+                 left, right)
+
+
+def _domain(program: TypedProgram, key: str, axes: tuple[Term, ...]) -> Term:
+    found = program.equation(key)
+    if found is None or not all(isinstance(x, Position) for x in found.axes):
+        return TRUE
+    return substitute(found.domain, dict(zip(found.indices, axes, strict=True)))
+
+
+def prove(claim: Claim, seed: int = 0) -> Verdict:
+    """What can be told of the claim, read as if it were not denied."""
+    first = search(claim, seed, enough=1 if claim.given else 2)
+    if first.found is not None:
+        return Refuted(first.found)
+    here = next((e.domain for e in claim.program.equations if e.target == claim.left), TRUE)
+    if empty(here):
+        return Open("there is no point at which both sides exist", 0)
+    how, why = _by_form(claim)
+    if how:
+        return Proved(how)
+    more = search(claim, seed + 1, enough=6)
+    return Open(why, first.trials + more.trials) if more.found is None else Refuted(more.found)
+
+
+def by_form(claim: Claim) -> bool:
+    """Whether the normal forms alone prove it."""
+    return bool(_by_form(claim)[0])
+
+
+def _by_form(claim: Claim) -> tuple[str, str]:
+    """How the claim is proved, or why it is not."""
+    why = ""
+    for equations, how in _levels(claim):
+        try:
+            rules = tuple(_rules(claim, equations))
+            differ = next((x for x in _cases(claim, equations, (claim.left, claim.right)) if not _equal(*x, rules)), None)
+            if differ is None:
+                return how + (" and what is assumed" if rules else ""), ""
+            why = _left_over(*differ, rules)
+        except Unformed:
+            why = "an infinite value, or a form that is too long"
+        except (TooLong, RecursionError):
+            why = "it is too long with everything in place"
+    return "", why
+
+
+def _levels(claim: Claim) -> Iterator[tuple[dict[str, Equation], str]]:
+    """The equations that are put in place: none but the sides, those of names that one side alone comes to, all."""
+    by = {e.target: e for e in claim.program.equations}
+    ends = {key: by[key] for pair in ((claim.left, claim.right), *claim.given) for key in pair}
+    alone = _below(by, claim.left) ^ _below(by, claim.right)
+    known = "with what the names stand for"
+    tried: list[dict[str, Equation]] = []
+    for equations, how in ((ends, "as it stands"), ({k: e for k, e in by.items() if k in alone | ends.keys()}, known), (by, known)):
+        if equations not in tried:
+            tried.append(equations)
+            yield equations, how
+
+
+def _below(by: Mapping[str, Equation], key: str) -> set[str]:
+    """The names that a tensor is made of."""
+    found, stack = set[str](), [key]
+    while stack:
+        here = stack.pop()
+        if here in by and here not in found:
+            found.add(here)
+            stack += [r.tensor for t in (by[here].domain, by[here].body) for r in reads(t)]
+    return found
+
+
+def _cases(claim: Claim, equations: Mapping[str, Equation], pair: tuple[str, str]) -> Iterator[tuple[Form, Form, Form]]:
+    """Both sides and where they exist, for every case of their indices."""
+    unfolding = Unfolding(claim.program, equations)
+    left, right = (equations[key] for key in pair)
+    for by in unfolding.cases(left.indices):
+        domain = indicator(unfolding.term(substitute(left.domain, by)))
+        yield domain, form(unfolding.term(substitute(left.body, by))), form(unfolding.term(substitute(right.body, by)))
+
+
+def _rules(claim: Claim, equations: Mapping[str, Equation]) -> Iterator[Rule]:
+    for pair in claim.given:
+        for domain, left, right in _cases(claim, equations, pair):
+            found = rule(left, right) if domain == indicator(TRUE) else None
+            if found is not None:
+                yield found
+
+
+def _equal(domain: Form, left: Form, right: Form, rules: tuple[Rule, ...]) -> bool:
+    total = _difference(domain, left, right, rules)
+    return total == NOTHING or _settled(complemented(total)) == NOTHING
+
+
+def _difference(domain: Form, left: Form, right: Form, rules: tuple[Rule, ...]) -> Form:
+    """What is left of left - right where both exist."""
+    total = added(rewritten(left, rules), times(MINUS, rewritten(right, rules)))
+    if total != NOTHING:
+        total = rewritten(_settled(without_quotients(_settled(times(domain, total)))), rules)
+    return total
+
+
+def _settled(found: Form) -> Form:
+    """Where indices are given by equations they are put in place; conditions that follow from others are left out."""
+    return added(*(times(((Monomial((), ()), c),), _one(m, ())) for m, c in found))
+
+
+def _one(found: Monomial, done: tuple[Term, ...]) -> Form:
+    conditions = [x.terms[0] for x, _ in found.powers if x.op == "if"]
+    for condition in conditions:
+        known = tuple(sorted(found.free, key=lambda i: i.name, reverse=True))
+        value = solved(condition, known) if condition not in done else None
+        if value is not None:
+            rest = Monomial(found.exponent, tuple((x, n) for x, n in found.powers if x.terms != (condition,) or x.op != "if"))
+            inner = put(((rest, Fraction(1)),), {value[0]: value[1]})
+            here = atom(Atom("if", terms=(condition,)))
+            return added(*(times(((Monomial((), ()), c),), _one(m, (*done, condition))) for m, c in times(here, inner)))
+    kept = needed(conditions)
+    if kept is None:
+        return NOTHING
+    return ((Monomial(found.exponent, tuple((x, n) for x, n in found.powers if x.op != "if" or x.terms[0] in kept)), Fraction(1)),)
+
+
+def _left_over(domain: Form, left: Form, right: Form, rules: tuple[Rule, ...]) -> str:
+    return f"left - right leaves {told(_difference(domain, left, right, rules))}"

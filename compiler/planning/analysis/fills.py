@@ -1,0 +1,106 @@
+"""What a value is where its domain fails, followed through the operations; and what is a finite number wherever it stands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from einc.ir.indices import Extent
+from einc.ir.terms import Apply, Const, Equation, Fold, Join, Pack, Part, Position, Read, Size, Term, Truth, Where, free_indices
+from einc.planning.analysis.ranges import nonempty
+from einc.planning.analysis.signs import POSITIVE, UNKNOWN, sign
+from einc.transforms.laws.simplify import factors
+
+FINITE = "finite"
+
+
+Fill = float | str | None  # a number, some finite number, or unknown
+
+
+def fill_of(op: str, args: list[Fill]) -> Fill:
+    """What an operation gives where the domain fails, if that can be told."""
+    if any(a is None for a in args):
+        return None
+    numbers = [a for a in args if isinstance(a, float)]
+    match op:
+        case "add" | "sub" | "mul" | "div" | "neg" if all(map(_finite, args)):
+            if op == "mul" and 0.0 in numbers:
+                return 0.0
+            return 0.0 if op == "div" and args[0] == 0.0 and sign_known(args[1]) else FINITE if op != "div" else None
+        case "add" if len(infinite := {a for a in numbers if math.isinf(a)}) == 1:
+            return infinite.pop()
+        case "sub" if isinstance(args[0], float) and math.isinf(args[0]) and _finite(args[1]):
+            return args[0]
+        case "sub" if isinstance(args[1], float) and math.isinf(args[1]):
+            return -args[1] if _finite(args[0]) else None
+        case "neg" if numbers:
+            return -numbers[0]
+        case "exp" | "exp2" if numbers:
+            return math.exp(numbers[0]) if numbers[0] < 700 else None
+        case "div" if numbers and math.isinf(numbers[0]) and isinstance(args[1], float) and 0 < args[1] < math.inf:
+            return numbers[0]
+        case "max" | "min" if len(numbers) == len(args):
+            return max(numbers) if op == "max" else min(numbers)
+    return None
+
+
+def sign_known(fill: Fill) -> bool:
+    return isinstance(fill, float) and fill > 0
+
+
+def _finite(fill: Fill) -> bool:
+    return fill == FINITE or (isinstance(fill, float) and math.isfinite(fill))
+
+
+def surely_finite(term: Term, equations: Mapping[str, Equation]) -> bool:
+    """Whether a term is a finite number at every point, also where no one asks for it; overflow is not thought of.
+
+    A fold over nothing, a quotient and a logarithm may be infinite, and infinity times the 0 of a mask is no number.
+    """
+    return _finite_at(term, equations, {})
+
+
+def _finite_at(term: Term, equations: Mapping[str, Equation], known: dict[str, bool]) -> bool:
+    match term:
+        case Const(value):
+            return math.isfinite(value)
+        case Size() | Position() | Truth() | Pack() | Part():
+            return True
+        case Read(tensor):
+            if tensor in equations and tensor not in known:
+                known[tensor] = _finite_at(equations[tensor].body, equations, known)
+            return known.get(tensor, True)
+        case Where(_, then):
+            return _finite_at(then, equations, known)
+        case Join(_, parts):
+            return all(_finite_at(part, equations, known) for _, part in parts)
+        case Fold(op, bound, domain, body):
+            empty = op in ("max", "min") and not nonempty(domain, bound, tuple(free_indices(term)))
+            return not empty and _finite_at(body, equations, known)
+        case Apply("div", (above, Size(extent))) if _empty_with(above, extent, equations):
+            return _finite_at(above, equations, known)
+        case Apply(op, args) if all(_finite_at(a, equations, known) for a in args):
+            return _stays_finite(op, args, equations)
+    return False
+
+
+def _empty_with(term: Term, extent: Extent, equations: Mapping[str, Equation]) -> bool:
+    """Whether a term is a sum over an index of this extent, so that it is 0 where the extent is: a mean is then 0 / 0."""
+    body = equations[term.tensor].body if isinstance(term, Read) and term.tensor in equations else term
+    return isinstance(body, Fold) and body.op == "sum" and any(i.set.extent == extent for i in body.bound)
+
+
+def _stays_finite(op: str, args: tuple[Term, ...], equations: Mapping[str, Equation]) -> bool:
+    """Whether an operation on finite numbers gives one."""
+    match op, args:
+        case "log", (inner,):
+            return sign(inner, equations) == POSITIVE
+        case "div" | "mod", (_, below):  # where an extent is 0 there is nothing that could be infinite
+            return all(isinstance(f, Size) or sign(f, equations) == POSITIVE for f in factors(below))
+        case "sqrt", (inner,):
+            return sign(inner, equations) != UNKNOWN
+        case "pow", (base, Const(power)):
+            return sign(base, equations) == POSITIVE or (power >= 0 and power == int(power))
+        case "pow", (base, _):
+            return sign(base, equations) == POSITIVE
+    return True

@@ -1,0 +1,73 @@
+"""Which folds run over everything up to a point: {s ≤ t + c}, or from a point on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from einc.ir.domains import facts
+from einc.ir.indices import Extent, Index, number
+from einc.ir.terms import Equation, Fold, Position, Term, both, conjuncts, free_indices
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """`over` runs up to `along` + shift (`back`: from there on), where `rest` holds, which does not speak of `along`."""
+
+    over: Index
+    along: Index
+    shift: Extent
+    back: bool
+    rest: Term
+
+
+def prefix(fold: Fold, free: tuple[Index, ...]) -> Prefix | None:
+    """The one condition that ties a bound index to a free one, if it is of this form and no other does."""
+    found: Prefix | None = None
+    rest: list[Term] = []
+    for atom in conjuncts(fold.domain):
+        tied = None if found is not None else _tied(atom, fold.bound, free)
+        if tied is None:
+            rest.append(atom)
+        else:
+            found = tied
+    if found is None or any(found.along in free_indices(r) for r in rest):
+        return None
+    return Prefix(found.over, found.along, found.shift, found.back, both(*rest))
+
+
+def _tied(atom: Term, bound: tuple[Index, ...], free: tuple[Index, ...]) -> Prefix | None:
+    forms = facts(atom)
+    if len(forms) != 1 or len(forms[0].atoms) != 2:
+        return None
+    here = [a.index for a, _ in forms[0].atoms if isinstance(a, Position) and a.index in bound]
+    there = [a.index for a, _ in forms[0].atoms if isinstance(a, Position) and a.index in free]
+    if len(here) != 1 or len(there) != 1:
+        return None
+    steps = forms[0].coefficient(Position(here[0])), forms[0].coefficient(Position(there[0]))
+    if steps not in ((number(-1), number(1)), (number(1), number(-1))) or not _whole(forms[0].constant):
+        return None
+    back = steps[0] == number(1)
+    return Prefix(here[0], there[0], forms[0].constant * number(-1 if back else 1), back, atom)
+
+
+def _whole(extent: Extent) -> bool:
+    return all(c.denominator == 1 and all(p > 0 for _, p in m) for m, c in extent.terms)
+
+
+def running(fold: Fold, free: tuple[Index, ...]) -> Prefix | None:
+    """The prefix of a fold whose body does not know where it ends: one running value gives every result."""
+    found = prefix(fold, free)
+    return found if found is not None and found.along not in free_indices(fold.body) else None
+
+
+def running_sum(equation: Equation) -> bool:
+    """A sum that runs on is read as a difference of its values: it keeps more digits than what it sums."""
+    body = equation.body
+    return isinstance(body, Fold) and body.op == "sum" and running(body, equation.indices) is not None
+
+
+def alone(equations: tuple[Equation, ...]) -> dict[str, Prefix]:
+    """An equation that stands alone and whose results are the values of one running fold."""
+    (only, *others) = equations
+    found = running(only.body, only.indices) if isinstance(only.body, Fold) and not others else None
+    return {} if found is None else {only.target: found}

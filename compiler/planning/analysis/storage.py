@@ -1,0 +1,171 @@
+"""What a program stores: a buffer for each tensor, each part of a direct sum a tensor of its own; the sizes and sets in use."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
+from typing import Literal
+
+from einc.ir.indices import Index, IndexSet
+from einc.ir.plan import Along, Buffer, Concat, Kernel, Kind, Leaf, Lengths, Load
+from einc.ir.terms import (
+    Equation,
+    Fold,
+    Join,
+    NormalProgram,
+    Position,
+    Program,
+    Read,
+    Slot,
+    Tensor,
+    Term,
+    reads,
+    transform,
+    walk,
+)
+from einc.planning.analysis.prefix import running_sum
+from einc.syntax.printing.show import equation_text
+
+
+def sizes_of(equation: Equation) -> set[str]:
+    out = {n for i in equation.indices for n in i.set.extent.sizes}
+    for term in (equation.domain, equation.body, *equation.axes):
+        for inner in walk(term):
+            match inner:
+                case Fold(_, bound):
+                    out |= {n for b in bound for n in b.set.extent.sizes}
+                case _ if hasattr(inner, "extent"):
+                    out |= set(inner.extent.sizes)
+    return out
+
+
+def sets_of(program: Program) -> tuple[IndexSet, ...]:
+    """The sets of the program, each with what it is split into."""
+    found: dict[IndexSet, None] = {}
+    for tensor in program.inputs():
+        found.update(dict.fromkeys(s.set for s in tensor.slots))
+    for equation in program.equations:
+        found.update(dict.fromkeys(i.set for i in indices_of(equation)))
+    for whole, parts in program.splits.items():
+        if whole in found:
+            found.update(dict.fromkeys(parts))
+    return tuple(found)
+
+
+def with_parts(program: NormalProgram) -> NormalProgram:
+    """Each part of a direct sum is an equation of its own, which the result lays side by side."""
+    tensors = dict(program.tensors)
+    out: list[Equation] = []
+    for equation in program.equations:
+        body = equation.body
+        if isinstance(body, Join):
+            parts: list[tuple[Index, Term]] = []
+            for n, (index, part) in enumerate(body.parts):
+                if isinstance(part, Read) and tensors[part.tensor].role == "cache":
+                    parts.append((index, part))
+                    continue
+                key = f"{equation.target}_part{n + 1}"
+                while key in tensors:
+                    key += "_"
+                axes = tuple(Position(index) if a == Position(body.index) else a for a in equation.axes)
+                slots = tuple(
+                    Slot(index.set, s.level, index.name) if a == Position(body.index) else s
+                    for a, s in zip(equation.axes, tensors[equation.target].slots, strict=True)
+                )
+                tensors[key] = Tensor(key, key, slots, "local", tensors[equation.target].integer)
+                out.append(Equation(key, axes, equation.domain, part))
+                parts.append((index, Read(key, axes)))
+            equation = Equation(equation.target, equation.axes, equation.domain, Join(body.index, tuple(parts)), equation.source)
+        out.append(equation)
+    return NormalProgram(
+        program.name, tensors, tuple(out), program.outputs, program.sizes, program.splits, program.sums, program.source
+    )
+
+
+def given_kind(tensor: Tensor) -> Kind | Literal["wide"]:
+    """What is kept of a tensor that a caller gives, or of one whose equation says nothing of it."""
+    return "integer" if tensor.integer else "wide" if tensor.wide else "real"
+
+
+def is_statistic(tensor: Tensor) -> bool:
+    """Whether a tensor has one number for each row of the data, of which a pair of positions is none: kept in more digits
+    than the data it takes next to no room."""
+    classes = [s.set.cls for s in tensor.slots]
+    return not tensor.integer and not {*classes} & {"feature", "latent", "expert", "vocab"} and classes.count("time") < 2
+
+
+def kept_wide(program: Program, keys: Container[str]) -> Program:
+    """The program with those of its results that have one number for each row kept in more digits than the data."""
+    found = {k: replace(t, wide=True) if k in keys and is_statistic(t) else t for k, t in program.tensors.items()}
+    return replace(program, tensors=found)
+
+
+def buffers_of(program: Program) -> dict[str, Buffer]:
+    """A buffer for each tensor; values made of sizes alone are exact, and what is one number for each row is wide."""
+    outputs = {key for _, key in program.outputs}
+    kinds = {t.key: given_kind(t) for t in program.tensors.values() if t.role != "local"}
+    counted = {t.key for t in program.tensors.values() if t.role in ("place", "derived")}
+    for equation in program.equations:
+        inner = {"exact" if r.tensor in counted else kinds[r.tensor] for r in reads(equation.body)}
+        tensor = program.tensors[equation.target]
+        kinds[equation.target] = given_kind(tensor)
+        if not tensor.integer and equation.target not in outputs:
+            exact = inner <= {"exact"} or running_sum(equation)
+            copied = isinstance(equation.body, Read) and inner == {"real"}
+            wide = tensor.wide or (is_statistic(tensor) and not copied)
+            kinds[equation.target] = "exact" if exact else "wide" if wide else "real"
+    return {
+        t.key: Buffer(
+            t.key,
+            tuple(s.name for s in t.slots),
+            tuple(s.set for s in t.slots),
+            kinds[t.key],
+            "output" if t.key in outputs and t.role == "local" else t.role,
+        )
+        for t in program.tensors.values()
+        if t.key in kinds
+    }
+
+
+def lengths_of(sets: Iterable[IndexSet], buffers: Container[str]) -> tuple[Lengths, ...]:
+    """What is known of the packed ones among the sets; of that, what is stored."""
+    out = []
+    for over in sets:
+        if (of := over.packed) is not None:
+            names = (name if name in buffers else "" for name in (of.request, of.offset, of.start))
+            out.append(Lengths(of.lengths, of.requests.extent, over.extent, of.requests.start, *names))
+    return tuple(out)
+
+
+def indices_of(equation: Equation) -> list[Index]:
+    out = list(equation.indices)
+    if isinstance(equation.body, Fold):
+        out += equation.body.bound
+    return out
+
+
+def without_copies(program: NormalProgram, steps: list[Leaf], buffers: Mapping[str, Buffer]) -> list[Leaf]:
+    """A part of a direct sum that is a stored tensor as it stands is laid into the result from there."""
+    parts = {p for s in steps if isinstance(s, Concat) for p in s.parts}
+    copied = {name: source for s in steps if isinstance(s, Kernel) for name, source in _copy(s, buffers) if name in parts}
+    by = {e.target: e for e in program.equations}
+
+    def direct(step: Leaf) -> Leaf:
+        if not isinstance(step, Concat) or copied.keys().isdisjoint(step.parts):
+            return step
+        body = transform(by[step.out].body, lambda x: Read(copied.get(x.tensor, x.tensor), x.subs) if isinstance(x, Read) else x)
+        text = equation_text(program, replace(by[step.out], body=body))
+        return replace(step, parts=tuple(copied.get(p, p) for p in step.parts), text=text)
+
+    return [direct(s) for s in steps if not (isinstance(s, Kernel) and s.name in copied)]
+
+
+def _copy(kernel: Kernel, buffers: Mapping[str, Buffer]) -> list[tuple[str, str]]:
+    """What a kernel that only copies makes, and of what."""
+    if len(kernel.lets) != 1 or len(kernel.stores) != 1:
+        return []
+    op, (store,) = kernel.lets[0].op, kernel.stores
+    straight = isinstance(op, Load) and op.subs == tuple(Along(a) for axes in store.axes for a in axes)
+    if not straight or not isinstance(op, Load) or buffers[op.buffer].kind != "real" or len(op.subs) != len(store.axes):
+        return []
+    return [(store.buffer, op.buffer)]

@@ -1,0 +1,78 @@
+"""An unrestricted sum of products of reads that are views -> a contraction: the library's own matrix product does it best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from einc.ir.indices import Index, IndexSet
+from einc.ir.plan import Along, Buffer, Contract, Packed, Subscript, Within
+from einc.ir.terms import ONE, TRUE, Equation, Fold, NormalProgram, Pack, Part, Position, Read, Term, free_indices
+from einc.planning.analysis.cost import path_cost
+from einc.planning.contractions.order import pairs, path
+from einc.syntax.printing.show import equation_text
+from einc.transforms.laws.simplify import factors
+
+
+def contraction(
+    program: NormalProgram, equation: Equation, buffers: dict[str, Buffer], usual: Mapping[str, int]
+) -> Contract | None:
+    """None where the equation is something else. `usual` sizes decide the order of more than two operands."""
+    body = equation.body
+    if not isinstance(body, Fold) or body.op != "sum" or body.domain != TRUE or body.body == ONE:
+        return None
+    parts = [p for p in factors(body.body) if isinstance(p, Read)]
+    views = [_view(p, buffers[p.tensor]) for p in parts]
+    if len(parts) < len(factors(body.body)) or not all(views):
+        return None
+    if not all(isinstance(a, Position) for a in equation.axes) or any(buffers[p.tensor].kind == "integer" for p in parts):
+        return None
+    covered = {i for p in parts for i in free_indices(p)}
+    if not {*body.bound, *equation.indices} <= covered:
+        return None
+    letters = tuple(tuple(i for s in p.subs for i in _letters(s)) for p in parts)
+    found = path(letters, equation.indices, usual)
+    return Contract(
+        equation.target,
+        tuple((p.tensor, tuple(i.name for i in o)) for p, o in zip(parts, letters, strict=True)),
+        tuple(i.name for i in equation.indices),
+        found,
+        equation_text(program, equation),
+        path_cost(
+            tuple(pairs(letters, equation.indices, found)),
+            [replace(buffers[p.tensor], sets=tuple(i.set for i in o)) for p, o in zip(parts, letters, strict=True)],
+            buffers[equation.target],
+        ),
+        tuple(v for v in views if v is not None),
+    )
+
+
+def _view(read: Read, buffer: Buffer) -> tuple[Subscript, ...] | None:
+    """Where the axes of a read lie in its buffer; None where it is more than a view."""
+    found = [_slot(sub, into) for sub, into in zip(read.subs, buffer.sets, strict=True)]
+    letters = [i for sub in read.subs for i in _letters(sub)]
+    return tuple(s for s in found if s is not None) if all(found) and len(set(letters)) == len(letters) else None
+
+
+def _slot(sub: Term, into: IndexSet) -> Subscript | None:
+    match sub:
+        case Position(index) if index.set == into:
+            return Along(index.name)
+        case Pack(parts, sets):
+            inner = [_slot(p, s) for p, s in zip(parts, sets, strict=True)]
+            return Packed(tuple(x for x in inner if x is not None), sets) if all(inner) else None
+        case Part(item, of, before):
+            part = _slot(item, of)
+            return Within(part, before, of.extent) if part is not None else None
+    return None
+
+
+def _letters(sub: Term) -> list[Index]:
+    match sub:
+        case Position(index):
+            return [index]
+        case Pack(parts):
+            return [i for p in parts for i in _letters(p)]
+        case Part(item):
+            return _letters(item)
+    return []

@@ -1,0 +1,177 @@
+"""Contractions with one matrix for each element that a row names: a product for each element, over the rows that name it.
+
+U_{t r}^e = Σ_f H_t^f W_{C_{t r} f}^e reads W once where the rows of one element stand together; row by row it would be read, or
+copied, once for each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from einc.ir.indices import Extent, Index, number
+from einc.ir.plan import Buffer, Cost, Grouped, Pick
+from einc.ir.terms import (
+    TRUE,
+    Equation,
+    Fold,
+    NormalProgram,
+    Position,
+    Read,
+    Tensor,
+    Term,
+    both,
+    conjuncts,
+    free_indices,
+    reads,
+    slot_of,
+    substitute,
+)
+from einc.planning.analysis.cost import size_of, volume
+from einc.syntax.printing.show import equation_text
+from einc.syntax.spelling import unused
+from einc.transforms.laws.simplify import factors, picked, product
+
+
+def with_matrices(program: NormalProgram) -> NormalProgram:
+    """The program with a matrix for each row read in its contraction, where it is no value of its own."""
+    program = _row_by_row(program)
+    by = {e.target: e for e in program.equations}
+    out: list[Equation] = []
+    for equation in program.equations:
+        body = equation.body
+        if isinstance(body, Fold) and body.op == "sum" and body.domain == TRUE:
+            parts = factors(body.body)
+            opened = [p for p in parts if _is_matrix(p, by, equation, program)]
+            if len(opened) == 1:
+                (read,) = opened
+                assert isinstance(read, Read)
+                here = _put(by[read.tensor], read)
+                body = replace(body, body=product(tuple(here if p is read else p for p in parts)))
+                equation = replace(equation, body=body)
+        out.append(equation)
+    kept = {key for _, key in program.outputs} | {r.tensor for e in out for t in (e.domain, e.body) for r in reads(t)}
+    return replace(program, equations=tuple(e for e in out if e.target in kept))
+
+
+def _row_by_row(program: NormalProgram) -> NormalProgram:
+    """Sums over rows and more of products with a row's matrix: over the rest first, for each row, and then over the rows."""
+    by, tensors, out = {e.target: e for e in program.equations}, dict(program.tensors), list[Equation]()
+    for equation in program.equations:
+        body = equation.body
+        rows = _folded_rows(equation, body, by, program) if isinstance(body, Fold) and body.op == "sum" else ()
+        if rows and isinstance(body, Fold):
+            letters = (*(i for i in equation.indices if i in free_indices(body.body)), *rows)
+            key, axes = unused(f"{equation.target}_each", tensors), tuple(map(Position, letters))
+            tensors[key] = Tensor(key, key, tuple(map(slot_of, letters)), "local")
+            rest = tuple(b for b in body.bound if b not in rows)
+            exists = both(*(c for c in (*conjuncts(equation.domain), *conjuncts(body.domain)) if free_indices(c) <= {*letters}))
+            out.append(Equation(key, axes, exists, Fold("sum", rest, TRUE, body.body)))
+            equation = replace(equation, body=Fold("sum", rows, body.domain, Read(key, axes)))
+        out.append(equation)
+    return program if len(tensors) == len(program.tensors) else replace(program, tensors=tensors, equations=tuple(out))
+
+
+def _folded_rows(equation: Equation, fold: Fold, by: Mapping[str, Equation], program: NormalProgram) -> tuple[Index, ...]:
+    """The rows that a sum with a row's matrix runs over, where it runs over more besides, and all it asks is asked of rows."""
+    for part in factors(fold.body):
+        inner = by.get(part.tensor) if isinstance(part, Read) else None
+        if inner is None or not isinstance(part, Read) or not isinstance(inner.body, Read):
+            continue
+        plain = all(isinstance(s, Position) for s in part.subs) and all(isinstance(a, Position) for a in equation.axes)
+        found = _named(_put(inner, part), program) if plain else None
+        rows = tuple(b for b in fold.bound if found is not None and b in free_indices(found))
+        others, mine = {*fold.bound} - {*rows}, free_indices(part) - free_indices(found or part)
+        if rows and others and mine & others and mine & {*equation.indices} and not free_indices(fold.domain) & others:
+            return rows
+    return ()
+
+
+def _put(inner: Equation, read: Term) -> Read:
+    """What a value that is a read is, where it is read itself."""
+    assert isinstance(read, Read)
+    found = substitute(inner.body, dict(zip(inner.indices, read.subs, strict=True)))
+    assert isinstance(found, Read)
+    return found
+
+
+def _is_matrix(part: Term, by: Mapping[str, Equation], equation: Equation, program: NormalProgram) -> bool:
+    """Whether a factor is a matrix that a row names: it has an index of its own in the result, and the row stands there too."""
+    if not isinstance(part, Read) or part.tensor not in by:
+        return False
+    inner = by[part.tensor]
+    if not isinstance(inner.body, Read) or not all(isinstance(s, Position) for s in part.subs):
+        return False
+    found = _named(_put(inner, part), program)
+    if found is None:
+        return False
+    rows, result = free_indices(found), set(equation.indices)
+    plain = all(isinstance(a, Position) for a in equation.axes)
+    return plain and rows <= result and bool((free_indices(part) - rows) & result)
+
+
+def _named(read: Read, program: NormalProgram) -> Read | None:
+    """The one subscript that a tensor of whole numbers gives, all others being positions that stand once."""
+    plain = [s.index for s in read.subs if isinstance(s, Position)]
+    names = [s for s in read.subs if isinstance(s, Read)]
+    if len(names) != 1 or len(plain) + 1 != len(read.subs) or len(set(plain)) < len(plain):
+        return None
+    (name,) = names
+    whole = program.tensors[name.tensor].integer and all(isinstance(s, Position) for s in name.subs)
+    rows = [s.index for s in name.subs if isinstance(s, Position)]
+    return name if whole and len(set(rows)) == len(rows) and not set(rows) & set(plain) else None
+
+
+def grouped(program: NormalProgram, equation: Equation, buffers: Mapping[str, Buffer]) -> Grouped | None:
+    """The contraction group by group; None where the equation is something else."""
+    body = equation.body
+    if not isinstance(body, Fold) or body.op != "sum" or body.domain != TRUE:
+        return None
+    parts = [p for p in factors(body.body) if isinstance(p, Read)]
+    matrices = [p for p in parts if not all(isinstance(s, Position) for s in p.subs)]
+    if len(matrices) != 1 or len(parts) < len(factors(body.body)):
+        return None
+    (matrix,) = matrices
+    name = _named(matrix, program)
+    if name is None or any(buffers[p.tensor].kind == "integer" for p in parts):
+        return None
+    rows = tuple(s.index for s in name.subs if isinstance(s, Position))
+    at = matrix.subs.index(name)
+    element = program.tensors[matrix.tensor].slots[at].set
+    others = tuple((p.tensor, _letters(p)) for p in parts if p is not matrix)
+    across = volume(i.set for i in {*free_indices(body.body), *body.bound})
+    read = size_of(buffers[name.tensor])
+    for part in parts:
+        read = read + size_of(buffers[part.tensor])
+    cost = Cost(across * number(2), read, size_of(buffers[equation.target]), number(0))
+    axes = tuple(s.index.name if isinstance(s, Position) else "" for s in matrix.subs)
+    return Grouped(equation.target, tuple(i.name for i in equation.indices), name.tensor, tuple(i.name for i in rows), others,
+                   (matrix.tensor, axes), element, _rank(program, name), equation_text(program, equation), cost)
+
+
+def _rank(program: NormalProgram, name: Read) -> Extent | None:
+    """How many elements each row names, of a set; None where the names are data."""
+    equation = program.equation(name.tensor)
+    found = None if equation is None else picked(equation)
+    return None if found is None else found[1].set.extent
+
+
+def _letters(read: Read) -> tuple[str, ...]:
+    return tuple(s.index.name for s in read.subs if isinstance(s, Position))
+
+
+def pick(program: NormalProgram, equation: Equation, buffers: Mapping[str, Buffer]) -> Pick | None:
+    """The elements by rank; None where the equation is something else."""
+    ordered = picked(equation)
+    if ordered is None:
+        return None
+    fold, rank = ordered
+    assert isinstance(fold.body, Read)
+    (element,) = fold.bound
+    names = [i.name for i in equation.indices if i != rank]
+    operand = [s.index.name for s in fold.body.subs if isinstance(s, Position)]
+    order = tuple(operand.index(name) for name in [*names, element.name])
+    source = buffers[fold.body.tensor]
+    cost = Cost(volume(source.sets), size_of(source), size_of(buffers[equation.target]), number(0))
+    return Pick(equation.target, fold.body.tensor, order, equation.indices.index(rank), rank.set.extent, element.set,
+                equation_text(program, equation), cost)

@@ -1,0 +1,71 @@
+"""A fold over pairs of positions that leaves no position: first over one of the two, then over the other.
+
+Σ_{t s} x_{t s} = Σ_t (Σ_s x_{t s}): rows of t are done in tiles, with what else runs over the same pairs, and what is stored is
+one number for each row. Non-goals: results that keep a position, and sums that are products of stored tensors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from einc.ir.indices import PLACES, Index
+from einc.ir.terms import (
+    TRUE,
+    Apply,
+    Equation,
+    Fold,
+    NormalProgram,
+    Position,
+    Read,
+    Tensor,
+    Term,
+    both,
+    conjuncts,
+    free_indices,
+    slot_of,
+)
+from einc.planning.contractions.networks import contraction_of
+from einc.syntax.spelling import unused
+from einc.transforms.laws.simplify import factors
+
+_OUTER = ("batch", "request", "head", "expert")
+
+
+def with_rows(program: NormalProgram, *, later: bool = False) -> NormalProgram:
+    """The program with such folds one in another; with `later`, not yet those that are products whose order is still open."""
+    tensors, out = dict(program.tensors), list[Equation]()
+    for equation in program.equations:
+        body = equation.body
+        row = _row(equation, body, program) if isinstance(body, Fold) and not (later and _ordered(equation, program)) else None
+        if row is None or not isinstance(body, Fold):
+            out.append(equation)
+            continue
+        kept = [b for b in body.bound if b == row or b.set.cls in _OUTER]
+        gone = tuple(b for b in body.bound if b not in kept)
+        outer = both(*(c for c in conjuncts(body.domain) if not free_indices(c) & {*gone}))
+        inner = both(*(c for c in conjuncts(body.domain) if free_indices(c) & {*gone}))
+        letters = [*equation.indices, *kept]
+        key = unused(f"{equation.target}_row", tensors)
+        tensors[key] = Tensor(key, key, tuple(map(slot_of, letters)), "local")
+        axes = tuple(map(Position, letters))
+        out.append(Equation(key, axes, both(equation.domain, outer), Fold(body.op, gone, inner, body.body)))
+        out.append(replace(equation, body=Fold(body.op, tuple(kept), outer, Read(key, axes))))
+    return program if len(out) == len(program.equations) else replace(program, tensors=tensors, equations=tuple(out))
+
+
+def _ordered(equation: Equation, program: NormalProgram) -> bool:
+    network = contraction_of(program, equation)
+    return network is not None and len(network.factors) > 1
+
+
+def _row(equation: Equation, fold: Fold, program: NormalProgram) -> Index | None:
+    """The position that stays for the outer fold: the first that is folded."""
+    places = [b for b in fold.bound if b.set.cls in PLACES]
+    if len(places) < 2 or any(i.set.cls in PLACES for i in equation.indices):
+        return None
+    if any(isinstance(c, Apply) and c.op == "eq" and free_indices(c) & set(equation.indices) for c in conjuncts(fold.domain)):
+        return None  # a table: each pair meets one of its entries, a row would have them all
+    made = {e.target for e in program.equations}
+    parts: list[Term] = [f for f in factors(fold.body) if not isinstance(f, Read) or f.tensor in made]
+    paired = any(len(free_indices(x) & {*places}) > 1 for x in (*conjuncts(fold.domain), *parts) if x != TRUE)
+    return places[0] if paired else None

@@ -1,0 +1,4 @@
+"""Which equations share a kernel, and their lets.
+
+NormalProgram -> groups -> Kernel. Imports: analysis, contractions, streaming.
+"""

@@ -1,0 +1,305 @@
+"""NormalProgram -> groups: which equations share a kernel. Values that are not stored stand in each that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from einc.ir.indices import OPEN, Index
+from einc.ir.terms import (
+    Apply,
+    Const,
+    Equation,
+    Fold,
+    Join,
+    NormalProgram,
+    Position,
+    Read,
+    Size,
+    bound_indices,
+    free_indices,
+    reads,
+    walk,
+)
+from einc.planning.contractions.virtual import folded_away, open_of, plain_subs, unstored
+from einc.planning.fusing.rows import relettered, rows
+from einc.planning.fusing.split import needed, split
+from einc.planning.streaming.stream import stream
+from einc.transforms.laws.simplify import picked
+
+Pairs = frozenset[tuple[str, str]]  # a value, and one that it reads
+_ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})
+
+
+@dataclass(frozen=True)
+class Group:
+    """Equations of one kernel, in order, their indices renamed so that one letter is one axis; `virtual` are not stored."""
+
+    equations: tuple[Equation, ...]
+    virtual: frozenset[str]
+    along: Index | None = None  # of rows that stay whole in a tile
+
+
+def groups(program: NormalProgram, ordered: bool = False) -> list[Group]:
+    """The program cut into kernels; an equation that fuses with nothing is a group of its own.
+
+    `ordered`: the tiles of a kernel run one after the other.
+    """
+    kept = {key for _, key in program.outputs}
+    virtual = unstored(program, kept)
+    barred: Pairs = frozenset()
+    while True:
+        made = _grouped(program, virtual, barred)
+        unmade = frozenset().union(*(_unmade(program, g, virtual) for g in made)) - barred
+        failed = next((g for g in made if _unified(g, virtual, barred) is None), None)
+        if failed is None and not unmade:
+            break
+        barred |= unmade
+        virtual = virtual - (_small(failed, virtual) if failed and not unmade else set())
+    out = []
+    for members in made:
+        unified = _unified(members, virtual, barred)
+        assert unified is not None
+        mine = virtual & {e.target for e in members}
+        out += [Group(x, mine & {e.target for e in x}) for x in split(program, unified, mine, ordered)] if mine else [
+            Group(tuple(unified), mine)]
+    return _ordered(_in_rows(program, _apart(out)))
+
+
+def _small(members: list[Equation], virtual: frozenset[str]) -> set[str]:
+    """What of a kernel that cannot be is stored after all: values of one position if it has any."""
+    mine = [e for e in members if e.target in virtual]
+    small = {e.target for e in mine if sum(i.set.cls in OPEN for i in e.indices) < 2}
+    return small or {e.target for e in mine}
+
+
+def _in_rows(program: NormalProgram, made: list[Group]) -> list[Group]:
+    """Groups of one equation each that share rows as one group."""
+    alone = frozenset(g.equations[0].target for g in made if len(g.equations) == 1 and not g.virtual)
+    out = []
+    outputs = frozenset(key for _, key in program.outputs)
+    for found in rows(program.equations, alone, outputs):
+        mine = {e.target for e in found.equations}
+        read = outputs.union(*(_read(e) for e in program.equations if e.target not in mine))
+        virtual = frozenset(e.target for e in found.equations if found.along in e.indices and e.target not in read)
+        out.append(Group(found.equations, virtual, found.along))
+    shared = {e.target for g in out for e in g.equations}
+    return [*(g for g in made if g.equations[0].target not in shared or g.virtual), *out]
+
+
+def _apart(made: list[Group]) -> list[Group]:
+    """The groups such that none waits for another that waits for it: what needs another group's results comes in one after it."""
+    while True:
+        owner = {e.target: n for n, g in enumerate(made) for e in g.equations if e.target not in g.virtual}
+        needs = [{owner[r] for e in g.equations for r in _read(e) if r in owner} - {n} for n, g in enumerate(made)]
+        for n, group in enumerate(made):
+            stored = [e.target for e in group.equations if e.target not in group.virtual]
+            behind = _behind(needs, n)
+            late: set[str] = set()
+            for equation in group.equations:
+                if any(r in late or owner.get(r) in behind for r in _read(equation)):
+                    late.add(equation.target)
+            if 0 < len(rest := [t for t in stored if t not in late]) < len(stored):
+                by, parts = {e.target: e for e in group.equations}, (set(rest), {t for t in stored if t in late})
+                inner = (needed(by, group.virtual, part) for part in parts)
+                made = [*made[:n], *(Group(x, group.virtual & {e.target for e in x}) for x in inner), *made[n + 1 :]]
+                break
+        else:
+            return made
+
+
+def _behind(needs: list[set[int]], n: int) -> set[int]:
+    """The groups that need the results of group n."""
+    found: set[int] = set()
+    while new := {m for m, wanted in enumerate(needs) if m != n and m not in found and wanted & {n, *found}}:
+        found |= new
+    return found
+
+
+def _read(equation: Equation) -> list[str]:
+    return [r.tensor for term in (equation.body, equation.domain) for r in reads(term)]
+
+
+def _grouped(program: NormalProgram, virtual: frozenset[str], barred: Pairs) -> list[list[Equation]]:
+    """Connected through virtual values, then through what only finishes a kernel's results."""
+    parent = {e.target: e.target for e in program.equations}
+
+    def root(key: str) -> str:
+        while parent[key] != key:
+            key = parent[key]
+        return key
+
+    for equation in program.equations:
+        for read in reads(equation.body):
+            if read.tensor in virtual:
+                parent[root(equation.target)] = root(read.tensor)
+    for equation, result, _ in _feeding(program.equations, virtual, barred):
+        parent[root(equation.target)] = root(result.target)
+    _finish(program, virtual, barred, parent, root)
+    members: dict[str, list[Equation]] = {}
+    for equation in program.equations:
+        members.setdefault(root(equation.target), []).append(equation)
+    return list(members.values())
+
+
+def _feeding(equations: Iterable[Equation], virtual: frozenset[str], barred: Pairs) -> list[tuple[Equation, Equation, Index]]:
+    """Virtual values that read results of folds over the very set they still run along: one pass may do both."""
+    by = {e.target: e for e in equations}
+    gone = folded_away(by, virtual)
+    out = []
+    for equation in by.values():
+        for read in reads(equation.body) if equation.target in virtual else ():
+            if any(r.tensor == read.tensor and r.subs != read.subs for r in reads(equation.body)):
+                continue  # read at two places, it is needed whole before the pass
+            letters = free_indices(read)
+            for result in _results(read, by) if (equation.target, read.tensor) not in barred else ():
+                assert isinstance(result.body, Fold)
+                set_ = result.body.bound[0].set
+                along = [i for i in equation.indices if i not in letters and i.set == set_ and i in gone.get(equation.target, ())]
+                if len(along) == 1 and set_.cls in OPEN and open_of(letters) == open_of(equation.indices) - set(along):
+                    out.append((equation, result, along[0]))
+    return out
+
+
+def _results(read: Read, by: Mapping[str, Equation]) -> list[Equation]:
+    """The folds over one index that a value is, or is made of by arithmetic alone."""
+    equation = by.get(read.tensor)
+    if equation is None or not plain_subs(read):
+        return []
+    if isinstance(equation.body, Fold):
+        return [equation] if len(equation.body.bound) == 1 else []
+    for term in walk(equation.body):
+        if not isinstance(term, Read | Const | Size | Position) and not (isinstance(term, Apply) and term.op in _ARITHMETIC):
+            return []
+    return [f for r in reads(equation.body) for f in _results(r, by)]
+
+
+def _unmade(program: NormalProgram, members: list[Equation], virtual: frozenset[str]) -> Pairs:
+    """Values made of folds that a virtual one reads, where the pass over both does not come about."""
+    by = {e.target: e for e in members}
+    pairs = frozenset(
+        (e.target, r.tensor) for e in members if e.target in virtual for r in reads(e.body)
+        if r.tensor in by and r.tensor not in virtual and not isinstance(by[r.tensor].body, Fold)
+    )
+    unified = _unified(members, virtual, frozenset()) if pairs else None
+    if unified is None:
+        return pairs
+    inside = {e.target for e in members}
+    kept = {r.tensor for e in program.equations if e.target not in inside for t in (e.body, e.domain) for r in reads(t)}
+    kept |= {key for _, key in program.outputs}
+    passed = stream(tuple(unified), virtual & inside, frozenset(kept) - virtual, frozenset(program.tensors))
+    return frozenset() if passed.carries else pairs
+
+
+def _finish(program: NormalProgram, virtual: frozenset[str], barred: Pairs, parent: dict[str, str], root: object) -> None:
+    """A pointwise equation over a kernel's own results joins it, if all its other operands stand before the kernel.
+
+    Results along two axes, each read at the same position, are no axis of one kernel: then it stays apart.
+    """
+    assert callable(root)
+    equations = {e.target: e for e in program.equations}
+    heads = {root(v) for v in virtual}
+    for equation in program.equations:
+        if isinstance(equation.body, Fold | Join) or picked(equation) is not None:
+            continue
+        if root(equation.target) != equation.target or equation.target in heads:
+            continue
+        inner = [r for r in reads(equation.body) if r.tensor in equations]
+        owners = {root(r.tensor) for r in inner} & heads
+        if len(owners) != 1 or not all(isinstance(a, Position) for a in equation.axes):
+            continue
+        (owner,) = owners
+        mine = [r for r in inner if root(r.tensor) == owner]
+        if (
+            all(plain_subs(r) and r.tensor not in virtual and _has_letters(equations[r.tensor]) for r in mine)
+            and all(open_of(free_indices(r)) == open_of(equation.indices) for r in mine)
+            and not any(_after(equations, r.tensor, owner, root) for r in inner if r not in mine)
+            and _unified([e for e in program.equations if root(e.target) == owner or e is equation], virtual, barred) is not None
+        ):
+            parent[equation.target] = owner
+
+
+def _has_letters(equation: Equation) -> bool:
+    """Whether every axis is a letter, so that a reader's letters are its own."""
+    return all(isinstance(a, Position) for a in equation.axes)
+
+
+def _after(equations: dict[str, Equation], key: str, owner: str, root: object) -> bool:
+    """Whether a value depends on the kernel."""
+    assert callable(root)
+    stack, seen = [key], set()
+    while stack:
+        here = stack.pop()
+        if here in seen or here not in equations:
+            continue
+        seen.add(here)
+        if root(here) == owner:
+            return True
+        stack += [r.tensor for r in reads(equations[here].body)]
+    return False
+
+
+def _unified(members: list[Equation], virtual: frozenset[str], barred: Pairs) -> list[Equation] | None:
+    """The equations with shared letters: where one reads another, their indices are the same axes. None where they clash."""
+    if len(members) == 1:
+        return members
+    inside = {e.target: e for e in members}
+    parent: dict[tuple[str, Index], tuple[str, Index]] = {}
+
+    def root(node: tuple[str, Index]) -> tuple[str, Index]:
+        parent.setdefault(node, node)
+        while parent[node] != node:
+            node = parent[node]
+        return node
+
+    for equation in members:
+        for read in reads(equation.body):
+            inner = inside.get(read.tensor)
+            if inner is not None and _has_letters(inner):
+                for axis, sub in zip(inner.indices, read.subs, strict=True):
+                    if not isinstance(sub, Position):
+                        return None
+                    parent[root((equation.target, sub.index))] = root((inner.target, axis))
+    for equation, result, index in _feeding(members, virtual, barred):
+        assert isinstance(result.body, Fold)
+        parent[root((equation.target, index))] = root((result.target, result.body.bound[0]))
+    names: dict[tuple[str, Index], Index] = {}
+    taken: set[str] = set()
+    out = []
+    for equation in members:
+        by: dict[Index, Index] = {}
+        for index in _every(equation):
+            node = root((equation.target, index))
+            if node not in names:
+                name = index.name.rstrip("'")
+                while name in taken:
+                    name += "'"
+                taken.add(name)
+                names[node] = Index(name, index.set)
+            if names[node] in by.values():
+                return None
+            by[index] = names[node]
+        out.append(relettered(equation, by))
+    return out
+
+
+def _every(equation: Equation) -> list[Index]:
+    return list(dict.fromkeys([*equation.indices, *bound_indices(equation.body)]))
+
+
+def _ordered(made: list[Group]) -> list[Group]:
+    """Groups after those whose values they read."""
+    owner = {e.target: n for n, g in enumerate(made) for e in g.equations if e.target not in g.virtual}
+    out: list[Group] = []
+    done: set[int] = set()
+    stack = [(n, False) for n in reversed(range(len(made)))]
+    while stack:
+        n, ready = stack.pop()
+        if ready:
+            out.append(made[n])
+        elif n not in done:
+            done.add(n)
+            stack.append((n, True))
+            inner = {owner[r.tensor] for e in made[n].equations for r in [*reads(e.body), *reads(e.domain)] if r.tensor in owner}
+            stack += [(m, False) for m in sorted(inner - {n}, reverse=True)]
+    return out

@@ -1,0 +1,400 @@
+"""A group of equations -> the lets and stores of a kernel.
+
+A value outside its domain is nobody's business until a fold meets it. There it must be the fold's neutral element;
+what a value is where its domain fails (its fill) is followed through the operations, so that a mask is applied once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from einc.ir.domains import negation, proves
+from einc.ir.folds import FOLDS
+from einc.ir.indices import Index, IndexSet, number
+from einc.ir.plan import (
+    Along,
+    Buffer,
+    Computed,
+    Dot,
+    Kind,
+    Let,
+    Load,
+    Map,
+    Op,
+    Packed,
+    Place,
+    Reduce,
+    Scalar,
+    Select,
+    Span,
+    Store,
+    Subscript,
+    Within,
+)
+from einc.ir.plan import Carry as PlanCarry
+from einc.ir.primitives import HASHES, PRIMITIVES
+from einc.ir.terms import (
+    ONE,
+    TRUE,
+    Apply,
+    Const,
+    Equation,
+    Fold,
+    Pack,
+    Part,
+    Position,
+    Read,
+    Size,
+    Term,
+    Truth,
+    Where,
+    both,
+    const,
+    free_indices,
+    substitute,
+    walk,
+)
+from einc.planning.analysis.ends import Tile
+from einc.planning.analysis.fills import FINITE, Fill, fill_of, surely_finite
+from einc.planning.analysis.indicators import indicator
+from einc.planning.analysis.ranges import cut, nonempty
+from einc.planning.analysis.signs import POSITIVE, sign
+from einc.planning.analysis.wholes import beyond_python, is_whole, nonzero, packed_number
+from einc.planning.fusing.renaming import renamed
+from einc.planning.streaming.passes import Carry
+from einc.transforms.laws.simplify import factors
+
+
+@dataclass
+class Lowering:
+    """The lets made so far, in order; one for each distinct operation."""
+
+    equations: Mapping[str, Equation]
+    buffers: Mapping[str, Buffer]
+    virtual: frozenset[str]
+    order: tuple[str, ...]
+    lets: dict[str, Let] = field(default_factory=dict)
+    known: dict[tuple[Op, tuple[str, ...]], str] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)  # equation -> let
+    fills: dict[tuple[str, Term], Fill] = field(default_factory=dict)
+    stores: list[Store] = field(default_factory=list)
+    sets: dict[str, IndexSet] = field(default_factory=dict)
+    inside: frozenset[str] = frozenset()
+    keys: list[tuple[str, IndexSet]] = field(default_factory=list)
+    carries: Mapping[str, Carry] = field(default_factory=dict)
+    stream: Index | None = None
+    uniform: bool = True  # every fold over the streamed index has the same domain
+    resumed: Index | None = None  # the index of which a tile has what those before it left, maybe nothing
+    base2: bool = False  # exponentials of the pass are powers of two
+    tile: Tile | None = None  # of the streamed index
+    tame: set[str] = field(default_factory=set)  # factors that are finite numbers also where a domain fails
+
+    def equation(self, equation: Equation, text: str) -> None:
+        """The lets of one equation, and its store if it is kept."""
+        for index in equation.indices:
+            self.sets[index.name] = index.set
+        match equation.body:
+            case Fold():
+                value = self._fold(equation, equation.body)
+            case _:
+                value = self.term(equation.body, equation.domain)
+        value = self._spread(value, tuple(i.name for i in equation.indices))
+        value = self._entitle(value, equation.target, text)
+        if equation.target in self.carries:
+            self._carry(value, equation)
+        self.values[equation.target] = value
+        if equation.target not in self.virtual:
+            axes = tuple(tuple(x.index.name for x in walk(axis) if isinstance(x, Position)) for axis in equation.axes)
+            self.stores.append(Store(equation.target, value, axes))
+
+    def _carry(self, value: str, equation: Equation) -> None:
+        """Marks a fold's let as a share of what is carried from tile to tile."""
+        carry = self.carries[equation.target]
+        body = equation.body
+        start = {b: const(b.set.start) for b in body.bound} if isinstance(body, Fold) else {}
+        # No reach leaves out a point, so it begins at the first.
+        full = isinstance(body, Fold) and proves(TRUE, substitute(body.domain, start))
+        reference = self.values[carry.reference] if carry.reference else None
+        let = self.lets[value]
+        self.lets[value] = replace(let, carry=PlanCarry(carry.fold, reference, self.base2, full))
+        self.known = {k: v for k, v in self.known.items() if v != value}
+
+    def let(self, op: Op, axes: frozenset[str] | tuple[str, ...], kind: Kind) -> str:
+        ordered = tuple(a for a in self.order if a in axes)
+        key = (op, ordered)
+        if key not in self.known:
+            name = f"_{len(self.lets)}"
+            self.lets[name] = Let(name, ordered, kind, op)
+            self.known[key] = name
+        return self.known[key]
+
+    def _entitle(self, value: str, name: str, text: str) -> str:
+        """The let gets the equation's own name; one that has a name already, or is a bare load, keeps it."""
+        let = self.lets[value]
+        if not value.startswith("_"):
+            return value
+        stem, n = name, 2
+        while name in self.lets:
+            name, n = f"{stem}{n}", n + 1
+        made = {}
+        for key, inner in self.lets.items():
+            if key == value:
+                made[name] = Let(name, let.axes, let.kind, let.op, text, let.carry)
+            else:
+                carry = inner.carry
+                if carry is not None and carry.reference == value:
+                    carry = replace(carry, reference=name)
+                made[key] = replace(inner, op=renamed(inner.op, value, name), carry=carry)
+        self.lets.clear()
+        self.lets.update(made)
+        self.known = {k: (name if v == value else v) for k, v in self.known.items()}
+        self.fills = {((name if v == value else v), d): f for (v, d), f in self.fills.items()}
+        self.values = {k: (name if v == value else v) for k, v in self.values.items()}
+        return name
+
+    def _spread(self, value: str, axes: tuple[str, ...]) -> str:
+        """A value that lacks axes of its target is constant along them: 1 · value over those axes."""
+        missing = [a for a in axes if a not in self.lets[value].axes]
+        if not missing:
+            return value
+        kind = self.lets[value].kind
+        return self.let(Map("spread", (value,)), frozenset(axes), "exact" if kind == "scalar" else kind)
+
+    # terms
+
+    def term(self, term: Term, given: Term) -> str:
+        """The let of a pointwise term, read where `given` holds."""
+        if isinstance(term, Const | Size | Truth) or (not free_indices(term) and not beyond_python(term)):
+            return self.let(Scalar(term), (), "scalar")
+        match term:
+            case Position(index):
+                self.sets[index.name] = index.set
+                return self.let(Place(index.name), (index.name,), "integer")
+            case Read():
+                return self._read(term, given)
+            case Where(condition, then):
+                return self._selected(condition, then, 0.0, given)
+            case Apply("add", (Where(condition, then), Where(outside, Const(value)))) if outside == negation(condition):
+                return self._selected(condition, then, float(value), given)
+            case Apply(op, args):
+                return self._apply(op, args, given, term)
+            case Pack(parts, sets, into):
+                return self.term(packed_number(parts, sets, into), given)
+            case Part(item, of, before, into):
+                return self.term(Apply("add", (item, Size(before + number(into.start - of.start)))), given)
+        raise AssertionError(term)
+
+    def _selected(self, condition: Term, then: Term, otherwise: float, given: Term) -> str:
+        inner = self.term(then, both(given, condition))
+        guard = self.term(condition, given)
+        if self.lets[inner].kind == "scalar":
+            inner = self._spread(inner, self.lets[guard].axes)
+        return self._map_op(Select(guard, inner, otherwise), (guard, inner), self.lets[inner].kind)
+
+    def _apply(self, op: str, args: tuple[Term, ...], given: Term, term: Term) -> str:
+        if op in ("floor", "ceil") and isinstance(args[0], Apply) and args[0].op == "div":
+            above, below = (self.term(a, given) for a in args[0].args)
+            if all(
+                self._kind(x) in ("integer", "scalar") and is_whole(y) for x, y in zip((above, below), args[0].args, strict=True)
+            ):
+                return self._map(f"{op}div", (above, below), "integer")
+        names = tuple(self._whole(a, given) if op in HASHES else self.term(a, given) for a in args)
+        if op == "div" and self._kind(names[1]) != "scalar" and not nonzero(args[0]) and sign(args[1], self.equations) != POSITIVE:
+            quotient = self._map("div", names, self._joined(names, "div"))
+            zero = self._map("ne", (names[0], self.let(Scalar(const(0)), (), "scalar")), "truth")
+            return self._map_op(Select(zero, quotient, 0.0), (zero, quotient), self._kind(quotient))
+        return self._map(op, names, self._joined(names, op))
+
+    def _map(self, op: str, args: tuple[str, ...], kind: Kind) -> str:
+        made = self._map_op(Map(op, args), args, kind)
+        for domain in {d for a in args for (v, d) in self.fills if v == a}:
+            fill = fill_of(op, [self._fill_of(a, domain) for a in args])
+            if fill is not None:
+                self.fills[made, domain] = fill
+        return made
+
+    def _map_op(self, op: Op, args: tuple[str, ...], kind: Kind) -> str:
+        return self.let(op, frozenset(a for x in args for a in self.lets[x].axes), kind)
+
+    def _fill_of(self, value: str, domain: Term) -> Fill:
+        found = self.fills.get((value, domain))
+        if found is not None:
+            return found
+        let = self.lets[value]
+        match let.op:
+            case Scalar(Const(number_)):
+                return float(number_)
+            case Scalar() | Place() | Load():
+                return FINITE
+            case Reduce(fold) if fold in ("max", "min"):
+                return self.fills.get((value, TRUE))
+            case Dot() | Map() | Reduce():
+                if isinstance(let.op, Dot) or not any(x.name in let.axes for x in free_indices(domain)):
+                    return FINITE
+                return fill_of(let.op.op, [self._fill_of(a, domain) for a in let.op.args]) if isinstance(let.op, Map) else None
+        return None
+
+    def _kind(self, value: str) -> Kind:
+        return self.lets[value].kind
+
+    def _joined(self, args: tuple[str, ...], op: str) -> Kind:
+        kinds = {self._kind(a) for a in args}
+        if op in HASHES:
+            return "integer" if PRIMITIVES[op].exact else "real"
+        if op in ("le", "lt", "eq", "ne", "and", "or", "not"):
+            return "truth"
+        if kinds <= {"scalar"}:
+            return "scalar"
+        if "real" in kinds:
+            return "real"
+        if kinds <= {"integer", "scalar"} and op in PRIMITIVES and PRIMITIVES[op].exact:
+            whole = all(self._kind(a) == "integer" or is_whole(self._scalar(a)) for a in args)
+            return "integer" if whole else "exact"
+        return "exact"
+
+    def _scalar(self, value: str) -> Term:
+        op = self.lets[value].op
+        return op.term if isinstance(op, Scalar) else ONE
+
+    # reads
+
+    def _read(self, read: Read, given: Term) -> str:
+        if read.tensor in self.values and (read.tensor in self.virtual or self._same(read)):
+            return self.values[read.tensor]
+        buffer = self.buffers[read.tensor]
+        subs = tuple(self._sub(s, x, given) for s, x in zip(read.subs, buffer.sets, strict=True))
+        axes = frozenset(a for s in subs for a in self._sub_axes(s))
+        return self.let(Load(read.tensor, subs), axes, "real" if buffer.kind == "wide" else buffer.kind)
+
+    def _same(self, read: Read) -> bool:
+        """A result of this very kernel, read at its own indices."""
+        equation = self.equations[read.tensor]
+        return read.tensor in self.inside and read.subs == equation.axes
+
+    def _sub(self, sub: Term, into: IndexSet, given: Term) -> Subscript:
+        match sub:
+            case Position(index) if index.set == into:
+                self.sets[index.name] = index.set
+                return Along(index.name)
+            case Pack(parts, sets):
+                return Packed(tuple(self._sub(p, x, given) for p, x in zip(parts, sets, strict=True)), sets)
+            case Part(item, of, before, _):
+                return Within(self._sub(item, of, given), before, of.extent)
+        value = self._whole(sub, given)
+        op = self.lets[value].op
+        if isinstance(op, Load) and self.buffers[op.buffer].role in ("input", "weight", "place", "derived"):
+            self.keys += [(op.buffer, into)] if self.buffers[op.buffer].role != "derived" else []
+            return Computed(value, into, True)
+        low, high = const(into.start), Size(into.extent + number(into.start - 1))
+        safe = proves(TRUE, Apply("le", (low, sub))) and proves(TRUE, Apply("le", (sub, high)))
+        return Computed(value, into, safe)
+
+    def _whole(self, term: Term, given: Term) -> str:
+        """The let of a term that is surely a whole number: where a logarithm stands in it, say, it becomes one."""
+        value = self.term(term, given)
+        return self._map("floor", (value,), "integer") if self._kind(value) in ("exact", "real") else value
+
+    def _sub_axes(self, sub: Subscript) -> tuple[str, ...]:
+        match sub:
+            case Along(axis):
+                return (axis,)
+            case Packed(parts):
+                return tuple(a for p in parts for a in self._sub_axes(p))
+            case Within(item):
+                return self._sub_axes(item)
+            case Computed(value):
+                return self.lets[value].axes
+
+    # folds
+
+    def _fold(self, equation: Equation, fold: Fold) -> str:
+        over = tuple(i.name for i in fold.bound)
+        args = self._operands(equation, fold)
+        axes = frozenset(a for x in args for a in self.lets[x].axes) - set(over)
+        if FOLDS[fold.op].linear:
+            return self.let(Dot(tuple(args), over), axes, self._joined(tuple(args), "dot"))
+        full = self.resumed not in fold.bound and nonempty(fold.domain, fold.bound, equation.indices)
+        made = self.let(Reduce(fold.op, args[0], over, full), axes, self._joined(tuple(args), fold.op))
+        self.fills |= {(made, TRUE): FINITE} if full else {}
+        return made
+
+    def _operands(self, equation: Equation, fold: Fold) -> list[str]:
+        """What a fold takes, with its neutral element wherever its domain fails."""
+        self.sets.update((i.name, i.set) for i in fold.bound)
+        linear = FOLDS[fold.op].linear
+        parts = factors(fold.body) if linear else (fold.body,)
+        numbers = tuple(f for f in parts if f != ONE and not free_indices(f) and not beyond_python(f)) if len(parts) > 1 else ()
+        parts = tuple(f for f in parts if (f != ONE or not linear) and f not in numbers)
+        args = [self.term(f, both(equation.domain, fold.domain)) for f in parts]
+        self.tame |= {a for f, a in zip(parts, args, strict=True) if surely_finite(f, self.equations)}
+        while linear and (found := indicator(self.lets, args)) is not None:
+            args = self._selecting(args, *found, fold.domain)
+        if numbers:
+            args = self._scaled(args, numbers)
+        if not linear or [self._kind(a) for a in args] == ["scalar"]:  # the neutral element may be infinite: no whole number is
+            args = [self._map("exact", (a,), "exact") if self._kind(a) == "integer" else a for a in args]
+            args = [self._spread(args[0], (*self.lets[args[0]].axes, *(i.name for i in fold.bound)))]
+        return self._masked(args, fold, equation)
+
+    def _selecting(self, args: list[str], arg: str, guard: str, at: str, domain: Term) -> list[str]:
+        """A factor that is 1 or 0 becomes a choice in another one."""
+        chosen = self._map_op(Select(guard, at, 0.0), (guard, at), self._kind(at))
+        self.fills |= {(chosen, domain): 0.0} if self._fill_of(at, domain) == 0.0 else {}
+        self.tame |= {chosen} if at in self.tame else set()
+        return [chosen if a == at else a for a in args if a != arg]
+
+    def _scaled(self, args: list[str], numbers: tuple[Term, ...]) -> list[str]:
+        """The numbers of a contraction, on the operand that changes least often."""
+        number_ = self.term(numbers[0] if len(numbers) == 1 else Apply("mul", numbers), TRUE)
+        moving = self.stream.name if self.stream is not None else None
+        at = next((n for n, a in enumerate(args) if moving not in self.lets[a].axes), 0)
+        scaled = self._map("mul", (args[at], number_), self._joined((args[at], number_), "mul"))
+        self.tame |= {scaled} if args[at] in self.tame else set()
+        return [scaled if n == at else a for n, a in enumerate(args)]
+
+    def _masked(self, args: list[str], fold: Fold, equation: Equation) -> list[str]:
+        """The arguments with the fold's neutral element wherever its domain fails."""
+        domain = fold.domain
+        over = {i.name for i in fold.bound}
+        if domain == TRUE:
+            covered = {a for x in args for a in self.lets[x].axes}
+            return args if over <= covered else [*args, self._ones(over - covered)]
+        start = FOLDS[fold.op].start
+        mask = self.term(domain, equation.domain)
+        tile = cut(domain, self.tile) if self.tile is not None else None
+        if any(self._fill_of(a, domain) == start for a in args) and over <= {a for x in args for a in self.lets[x].axes}:
+            return [a if self._fill_of(a, domain) == start else self._silenced(a, mask, domain, tile, fold.op) for a in args]
+        wanted = set(self.lets[mask].axes)
+        holder = next((a for a in args if wanted <= set(self.lets[a].axes)), None)
+        if holder is None and fold.op != "sum":
+            holder = args[0]
+        if holder is None:
+            covered = {a for x in args for a in self.lets[x].axes} | wanted
+            extra = [self._ones(over - covered)] if over - covered else []
+            silenced = [self._silenced(a, mask, domain, tile, fold.op) for a in args]
+            if silenced == args:  # else the mask is in a factor
+                extra.append(self.let(Map("real", (mask,)), self.lets[mask].axes, "real"))
+            return [*silenced, *extra]
+        masked = self._map_op(Select(mask, holder, start, tile), (mask, holder), self._kind(holder))
+        if not holder.startswith("_"):
+            masked = self._entitle(masked, f"{holder}_masked", "")
+        self.fills[masked, domain] = start
+        if self.uniform:  # nobody looks where the domain fails, so the masked value serves every later reader
+            self.values = {k: (masked if v == holder and k in self.virtual else v) for k, v in self.values.items()}
+            self.known = {k: (masked if v == holder else v) for k, v in self.known.items()}
+        return [masked if a == holder else self._silenced(a, mask, domain, tile, fold.op) for a in args]
+
+    def _silenced(self, arg: str, mask: str, domain: Term, tile: tuple[Span, ...] | None, op: str) -> str:
+        """A factor that may be no finite number where the domain fails: 0 there, for 0 times no number is no number."""
+        fill = self._fill_of(arg, domain)
+        covers = set(self.lets[mask].axes) <= set(self.lets[arg].axes)
+        quiet = (isinstance(fill, float) and math.isfinite(fill)) or (arg in self.tame and (fill == FINITE or not covers))
+        if op != "sum" or quiet:
+            return arg
+        return self._map_op(Select(mask, arg, 0.0, tile if covers else None), (mask, arg), self._kind(arg))
+
+    def _ones(self, axes: set[str]) -> str:
+        one = self.let(Scalar(ONE), (), "scalar")
+        return self.let(Map("spread", (one,)), frozenset(axes), "exact")

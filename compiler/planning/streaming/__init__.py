@@ -1,0 +1,4 @@
+"""Several folds over one index -> one pass with a carried state.
+
+Equations -> Streamed. Imports: analysis, contractions (what is stored).
+"""

@@ -1,0 +1,267 @@
+"""Σ w (x − m)^p, m a result of the same pass: moments carried about a mean that moves.
+
+Multiplied out, powers of x would cancel each other's digits. So the moments M_j = Σ w (x − r)^j are carried about the
+running mean r, and when r moves by δ they follow: M_j += Σ_{i<j} C(j, i) δ^{j−i} M_i, the binomial rows of the separation.
+Where w makes the mean itself, M_1 = 0: for the variance that leaves Chan's update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import comb
+
+from einc.ir.terms import (
+    ONE,
+    TRUE,
+    ZERO,
+    Apply,
+    Const,
+    Equation,
+    Fold,
+    Position,
+    Read,
+    Size,
+    Term,
+    Where,
+    const,
+    free_indices,
+    reads,
+    substitute,
+    transform,
+)
+from einc.planning.analysis.ranges import nonempty
+from einc.planning.analysis.signs import UNKNOWN, sign
+from einc.planning.streaming.basis import Basis, key_of
+from einc.planning.streaming.passes import Carry
+from einc.planning.streaming.separate import Entangled
+from einc.transforms.laws import ALL
+from einc.transforms.laws.simplify import product, simplify
+
+Holds = Callable[[Term], bool]
+_HIGHEST = 8
+
+
+@dataclass(frozen=True)
+class Moment:
+    """outer · weight · (value − center)^power; only `center` and `outer` may hold results, only `value` and `weight` move."""
+
+    outer: tuple[Term, ...]
+    weight: tuple[Term, ...]
+    value: Term
+    center: Term
+    power: int
+
+
+def moment(body: Term, held: Holds, moving: Holds) -> Moment | None:
+    """The body read as a moment; None where it is none."""
+    outer: list[Term] = []
+    weight: list[Term] = []
+    found: set[tuple[Term, Term]] = set()
+    power = 0
+    for factor in _factors(body):
+        if held(factor) and moving(factor):
+            base, times = _power(factor)
+            parts = _difference(base, held, moving)
+            if parts is None or not 1 <= times <= _HIGHEST:
+                return None
+            value, center, sign = parts
+            found.add((value, center))
+            power += times
+            outer += [const(-1)] if sign < 0 and times % 2 else []
+        else:
+            (weight if moving(factor) else outer).append(factor)
+            if isinstance(factor, Apply) and factor.op == "exp":
+                return None  # such a weight is kept relative to a reference of its own
+    if len(found) != 1 or not 1 <= power <= _HIGHEST:
+        return None
+    ((value, center),) = found
+    return Moment(tuple(outer), tuple(weight), value, center, power)
+
+
+def _factors(term: Term) -> list[Term]:
+    match term:
+        case Apply("mul", args):
+            return [f for x in args for f in _factors(x)]
+        case Apply("neg", (x,)):
+            return [const(-1), *_factors(x)]
+        case Apply("div", (above, below)):
+            return [*_factors(above), *(Apply("div", (ONE, f)) for f in _factors(below))]
+    return [term]
+
+
+def _power(term: Term) -> tuple[Term, int]:
+    match term:
+        case Apply("pow", (base, Const(Fraction() as times))) if times.denominator == 1:
+            return base, int(times)
+    return term, 1
+
+
+def _difference(term: Term, held: Holds, moving: Holds) -> tuple[Term, Term, int] | None:
+    """The term as ±(value − center)."""
+    moves: list[tuple[int, Term]] = []
+    stays: list[tuple[int, Term]] = []
+    for side, part in _signed(term, 1):
+        if held(part) and moving(part):
+            return None
+        (moves if moving(part) else stays).append((side, part))
+    if not moves:
+        return None
+    first = moves[0][0]
+    return total([(s * first, p) for s, p in moves]), total([(-s * first, p) for s, p in stays]), first
+
+
+def _signed(term: Term, sign: int) -> list[tuple[int, Term]]:
+    match term:
+        case Apply("add", args):
+            return [p for x in args for p in _signed(x, sign)]
+        case Apply("sub", (x, y)):
+            return _signed(x, sign) + _signed(y, -sign)
+        case Apply("neg", (x,)):
+            return _signed(x, -sign)
+    return [(sign, term)]
+
+
+def total(parts: list[tuple[int, Term]]) -> Term:
+    """A sum of signed terms."""
+    out: Term | None = None
+    for side, part in sorted(parts, key=lambda p: -p[0]):
+        signed = part if side > 0 else Apply("neg", (part,))
+        out = signed if out is None else Apply("add", (out, part)) if side > 0 else Apply("sub", (out, part))
+    return const(0) if out is None else out
+
+
+def _alike(one: Term, other: Fold) -> bool:
+    """The same fold, but for the order of its factors."""
+    if not isinstance(one, Fold) or replace(one, body=ONE) != replace(other, body=ONE):
+        return False
+    return sorted(map(repr, _factors(one.body))) == sorted(map(repr, _factors(other.body)))
+
+
+def raised(term: Term, power: int) -> Term:
+    return ONE if power == 0 else term if power == 1 else Apply("pow", (term, const(power)))
+
+
+def translated(moments: dict[int, Term], by: Term, power: int) -> list[Term]:
+    """The addends of Σ_i C(power, i) by^(power − i) M_i, for the moments that are not 0."""
+    out = []
+    for i, known in sorted(moments.items(), reverse=True):
+        factors = (const(comb(power, i)), raised(by, power - i), known)
+        kept = tuple(f for f in factors if f != ONE)
+        out.append(kept[0] if len(kept) == 1 else Apply("mul", kept))
+    return out
+
+
+@dataclass
+class Moving(Basis):
+    """A basis with means that move, and moments about them."""
+
+    means: dict[Term, Read] = field(default_factory=dict)  # a quotient of sums, and the running mean that it is
+    about: dict[tuple[Term, Read, int], Read] = field(default_factory=dict)
+
+    def _moment(self, equation: Equation, fold: Fold, found: Moment) -> None:
+        """The fold from moments about the running mean; where its centre is that mean, it is one of them."""
+        real = any(True for _ in reads(found.value))
+        if fold.op != "sum" or fold.bound != (self.index,) or not real:
+            raise Entangled(fold.body)
+        weight = product(found.weight)
+        own = weight if sign(weight, self.out) != UNKNOWN else ONE
+        mean = self._mean(equation, fold, own, found.value)
+        moments = self._moments(equation, fold, (weight, found.value, found.power), mean, own == weight)
+        if self._settled(found.center) == mean:
+            terms = [moments.get(found.power, ZERO)]
+        else:
+            terms = translated(moments, Apply("sub", (mean, found.center)), found.power)
+            if not nonempty(fold.domain, fold.bound, equation.indices):  # over nothing the centre may be no number
+                some = Apply("ne", (self._sum(equation, fold, own), ZERO))
+                terms = [Where(some, t) for t in terms]
+        total_ = terms[0] if len(terms) == 1 else Apply("add", tuple(terms))
+        self._finish(equation, product((*found.outer, total_)))
+
+    def _mean(self, equation: Equation, fold: Fold, weight: Term, value: Term) -> Read:
+        """r ← r + (Σ w (x − r)) / Σ w over what has been seen; where that is nothing, r stays."""
+        sums = Fold("sum", fold.bound, fold.domain, product(tuple(f for f in (weight, value) if f != ONE)))
+        count = self._sum(equation, fold, weight)
+        known = self.means.get(key_of(sums))
+        if known is not None:
+            return known
+        free = free_indices(sums)
+        axes = tuple(a for a in equation.axes if isinstance(a, Position) and a.index in free)
+        mean = Read(self._fresh(f"{equation.target}_mean"), axes)
+        self._carried(mean, ONE)
+        away = Apply("sub", (value, self._before(mean)))
+        moved = self._share(mean, Fold("sum", fold.bound, fold.domain, product(tuple(f for f in (weight, away) if f != ONE))))
+        step = Where(Apply("ne", (moved, ZERO)), Apply("div", (moved, count)))
+        self.out[mean.tensor] = Equation(mean.tensor, axes, TRUE, step)
+        self.means[key_of(sums)] = mean
+        plain = next((t for t in self.carries if self.out[t].axes == axes and _alike(self.out[t].body, sums)), None)
+        if plain is not None:
+            counts: list[Term] = [count]
+            counts += [Size(self.index.set.extent)] if weight == ONE and fold.domain == TRUE else []
+            self.means.update({Apply("div", (self._result(plain), c)): mean for c in counts})
+        return mean
+
+    def _moments(
+        self, equation: Equation, fold: Fold, what: tuple[Term, Term, int], mean: Read, central: bool
+    ) -> dict[int, Term]:
+        """Those that are not 0, up to a power: each grows by the tile's own and by what the mean's move makes of lower ones."""
+        weight, value, power = what
+        count = self._sum(equation, fold, weight)
+        moments: dict[int, Term] = {0: count}
+        before: dict[int, Term] = {0: self._before(count)}
+        moved = Apply("sub", (self._before(mean), mean))
+        for j in range(2 if central else 1, power + 1):
+            away = raised(Apply("sub", (value, mean)), j)
+            own = Fold("sum", fold.bound, fold.domain, product(tuple(f for f in (weight, away) if f != ONE)))
+            key = (key_of(own), mean, j)
+            if key not in self.about:
+                made = Read(self._fresh(f"{equation.target}_moment"), equation.axes)
+                axes = tuple(a for a in equation.axes if isinstance(a, Position) and a.index in free_indices(own))
+                made = Read(made.tensor, axes)
+                self._carried(made, ONE)
+                grown = Apply("add", (self._share(made, own), *translated(before, moved, j)))
+                self.out[made.tensor] = Equation(made.tensor, axes, TRUE, grown)
+                self.about[key] = made
+            moments[j] = self.about[key]
+            if j < power:
+                before[j] = self._before(self.about[key])
+        return moments
+
+    def _sum(self, equation: Equation, fold: Fold, weight: Term) -> Read:
+        return self._result(self._named(equation, Fold("sum", fold.bound, fold.domain, weight)))
+
+    def _carried(self, made: Read, body: Term) -> None:
+        self.held.add(made.tensor)
+        self.carries[made.tensor] = Carry(made.tensor, "sum")
+        self.out[made.tensor] = Equation(made.tensor, made.subs, TRUE, body)
+
+    def _share(self, of: Read, fold: Fold) -> Read:
+        """A fold over one tile alone."""
+        target = self._fresh(f"{of.tensor}_share")
+        self.out[target] = Equation(target, of.subs, TRUE, fold)
+        return Read(target, of.subs)
+
+    def _before(self, made: Read) -> Read:
+        known = next((n for n, target in self.before.items() if target == made.tensor), None)
+        name = known or self._fresh(f"{made.tensor}_before")
+        self.before[name] = made.tensor
+        return Read(name, made.subs)
+
+    def _settled(self, term: Term) -> Term:
+        """The term with results in the place of their names, and means where they are meant."""
+
+        def change(inner: Term) -> Term:
+            if isinstance(inner, Read) and inner.tensor in self.finishes:
+                equation = self.out[inner.tensor]
+                by = dict(zip(equation.indices, inner.subs, strict=True))
+                return self._settled(substitute(equation.body, by))
+            return self.means.get(inner, inner)
+
+        return transform(simplify(term, ALL), change)
+
+    def _settle(self) -> None:
+        """Quotients of sums that are carried as means."""
+        for target in self.finishes:
+            body = transform(self.out[target].body, lambda t: self.means.get(t, t))
+            self.out[target] = Equation(target, self.out[target].axes, self.out[target].domain, body, self.out[target].source)

@@ -1,0 +1,70 @@
+"""What a pass is: its equations, and what it carries from tile to tile. Made by `stream` and `chunks`, lowered by `planner`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from einc.ir.domains import proves
+from einc.ir.indices import Extent, Index, number
+from einc.ir.plan import Bound
+from einc.ir.terms import TRUE, Apply, Equation, Position, Size, Term, const, substitute
+from einc.planning.analysis.ends import Tile
+from einc.planning.analysis.prefix import Prefix
+from einc.planning.analysis.ranges import reach
+
+
+@dataclass(frozen=True)
+class Carry:
+    """A result that grows tile by tile; with a reference it is rescaled by exp(r − r′) when the reference grows."""
+
+    target: str
+    fold: str
+    reference: str | None = None
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Tiles of so many points in order."""
+
+    found: Prefix
+    length: int
+
+    @property
+    def domain(self) -> Term:
+        last = Apply("add", (Position(self.found.along), Size(self.found.shift)))
+        here = Position(self.found.over)
+        return Apply("le", (last, here) if self.found.back else (here, last))
+
+    def bound(self, index: Index) -> Bound | None:
+        """Each tile goes on where the one before it ended."""
+        tile = Tile(self.found.over, self.found.along, {})
+        reached = reach([self.domain], tile, True) if index == self.found.over else None
+        return None if reached is None else replace(reached, within=None, resumes="back" if self.found.back else "on")
+
+    def visited(self) -> dict[tuple[str, str], Extent]:
+        """The pairs of points that the tiles reach: each meets its own share of what is folded."""
+        return {(self.found.over.name, self.found.along.name): self.found.along.set.extent * number(self.length)}
+
+    @property
+    def late(self) -> bool:
+        """Whether the first tile may have nothing to meet."""
+        start = {self.found.over: const(self.found.over.set.start)}
+        return self.found.back or not proves(TRUE, substitute(self.domain, start))
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """The equations of one pass over `index`, and what it carries. Empty carries: the folds stay as they are.
+
+    `before` are the names under which a tile reads what the tiles before it carried; of `grid` each tile has a share.
+    """
+
+    equations: tuple[Equation, ...]
+    index: Index | None
+    carries: tuple[Carry, ...]
+    notes: tuple[str, ...] = ()
+    base2: bool = False
+    before: Mapping[str, str] = field(default_factory=dict)
+    chunks: Chunks | None = None
+    grid: Index | None = None

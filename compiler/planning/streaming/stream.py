@@ -1,0 +1,330 @@
+"""Several folds over one index -> one pass with a carried state.
+
+Separate: a fold that depends on another's result becomes a finite sum of folds that do not. Strip: what holds results
+stands outside them, where most of it cancels. Stabilise: a fold of exp(e) whose exponent has no bound above is kept as a
+scaled number e^r a, r the running maximum of e; where the source has a maximum of its own it is that same one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from einc.ir.folds import FOLDS
+from einc.ir.indices import Index
+from einc.ir.terms import (
+    ZERO,
+    Apply,
+    Const,
+    Equation,
+    Fold,
+    Read,
+    Term,
+    Where,
+    const,
+    free_indices,
+    reads,
+    substitute,
+    transform,
+)
+from einc.planning.analysis.ranges import nonempty
+from einc.planning.analysis.signs import UNKNOWN, sign
+from einc.planning.streaming.moments import Moving, moment
+from einc.planning.streaming.passes import Carry, Streamed
+from einc.planning.streaming.separate import Entangled, separate
+from einc.transforms.laws import ALL, exponentials
+from einc.transforms.laws.finishing import over_nothing
+from einc.transforms.laws.simplify import factors, product, simplify
+
+
+def stream(equations: tuple[Equation, ...], virtual: frozenset[str], kept: frozenset[str], taken: frozenset[str]) -> Streamed:
+    """One pass where the folds separate; else the equations unchanged, with a note that names the term in the way.
+
+    `virtual` values are computed tile by tile and not stored; `kept` are read outside; `taken` are the program's names.
+    """
+    index = _streamed_index(equations, virtual)
+    if index is None:
+        return Streamed(equations, None, ())
+    work = _Pass(index, equations, virtual, taken | {e.target for e in equations})
+    along = next((e for e in equations if e.target in kept and index in e.indices), None)
+    if along is not None:
+        return Streamed(equations, None, (), (f"whole rows of {index}: {along.target} is stored along it",))
+    try:
+        for equation in equations:
+            work.take(equation)
+    except Entangled as found:
+        return Streamed(equations, None, (), (f"two passes over {index}: {_brief(found.term)} holds results of the first",))
+    work.stabilise()
+    work.finish()
+    try:
+        return work.result(kept)
+    except Entangled as found:
+        return Streamed(equations, None, (), (f"whole rows of {index}: {_brief(found.term)} may be empty in one of two domains",))
+
+
+def _streamed_index(equations: tuple[Equation, ...], virtual: frozenset[str]) -> Index | None:
+    """The one index that every fold of virtual values runs over."""
+    found = {e.body.bound for e in equations if isinstance(e.body, Fold) and e.target not in virtual}
+    if len(found) != 1:
+        return None
+    bound = next(iter(found))
+    return bound[0] if len(bound) == 1 else None
+
+
+def _brief(term: Term) -> str:
+    names = sorted({r.tensor for r in reads(term)})
+    return f"{term.op if isinstance(term, Apply) else 'a term'}({', '.join(names)})"
+
+
+@dataclass
+class _Pass(Moving):
+    """The equations of a pass, taken one after the other."""
+
+    def take(self, equation: Equation) -> None:
+        body = self._open(equation.body)
+        if isinstance(body, Fold) and self.index not in body.bound and not self._holds(body):
+            self.out[equation.target] = replace(equation, body=body)
+        elif isinstance(body, Fold) and self.index not in body.bound:
+            raise Entangled(body)
+        elif isinstance(body, Fold):
+            self._fold(equation, body)
+        elif self.index in free_indices(body) and (self._holds(body) or unbounded(body, self.out)):
+            self.opened[equation.target] = replace(equation, body=body)
+        elif self._holds(body):
+            self.held.add(equation.target)
+            self.out[equation.target] = replace(equation, body=body)
+            self.finishes.append(equation.target)
+        else:
+            self.out[equation.target] = replace(equation, body=body)
+
+    def _open(self, term: Term) -> Term:
+        def change(inner: Term) -> Term:
+            if isinstance(inner, Read) and inner.tensor in self.opened:
+                equation = self.opened[inner.tensor]
+                return substitute(equation.body, dict(zip(equation.indices, inner.subs, strict=True)))
+            return inner
+
+        return transform(term, change)
+
+    def _fold(self, equation: Equation, fold: Fold) -> None:
+        if self._holds(fold.domain):
+            raise Entangled(fold.domain)
+        body = simplify(spelled(fold.body), ALL)
+        if not self._holds(body):
+            self._basis(equation.target, equation, replace(fold, body=body))
+            return
+        if fold.op in ("max", "min"):
+            outer, inner = self._shifted(body)
+            name = self._named(equation, replace(fold, body=inner))
+            self._finish(equation, Apply("add", (*outer, self._result(name))))
+            return
+        if not FOLDS[fold.op].linear:
+            raise Entangled(body)
+        if (found := moment(body, self._holds, self._moves)) is not None:
+            self._moment(equation, fold, found)
+            return
+        terms: list[Term] = []
+        pairs = separate(spelled(body), self._holds, self._moves)
+        if len(pairs) > 1 and not any(exponent(product(inside))[0] is not None for _, inside in pairs):
+            raise Entangled(body)  # plain differences: summed apart they would cancel each other's digits
+        for outside, inside in pairs:
+            moving = tuple(f for f in inside if self._moves(f))
+            still = tuple(f for f in inside if not self._moves(f))
+            name = self._named(equation, replace(fold, body=product(moving)))
+            terms.append(product((*outside, *still, self._result(name))))
+        self._finish(equation, terms[0] if len(terms) == 1 else Apply("add", tuple(terms)))
+
+    def _shifted(self, body: Term) -> tuple[tuple[Term, ...], Term]:
+        """max(c + x) = c + max(x)."""
+        outer: list[Term] = []
+        inner: list[Term] = []
+        for outside, inside in separate(body, self._holds, self._moves):
+            if not inside or not any(self._moves(f) for f in inside):
+                outer.append(product((*outside, *inside)))
+            elif all(isinstance(f, Const) and f.value > 0 for f in outside) or not outside:
+                inner.append(product((*outside, *inside)))
+            else:
+                raise Entangled(body)
+        return tuple(outer), inner[0] if len(inner) == 1 else Apply("add", tuple(inner))
+
+    # stabilise
+
+    def stabilise(self) -> None:
+        """Folds of exp(e) carried relative to the running maximum of e."""
+        for target in list(self.carries):
+            equation = self.out[target]
+            if not isinstance(equation.body, Fold) or not FOLDS[equation.body.op].linear:
+                continue
+            power, rest = exponent(equation.body.body)
+            if power is None or not _grows(power, self.out):
+                continue
+            reference = self._reference(equation, power)
+            shifted = Apply("sub", (power, self._result(reference)))
+            body = replace(equation.body, body=product((Apply("exp", (shifted,)), *rest)))
+            mantissa = self._fresh(f"{target}_scaled")
+            axes = equation.axes
+            self.out[mantissa] = Equation(mantissa, axes, equation.domain, body)
+            self.carries[mantissa] = Carry(mantissa, equation.body.op, reference)
+            del self.carries[target]
+            self._finish(equation, Apply("mul", (Apply("exp", (self._result(reference),)), Read(mantissa, axes))))
+
+    def _reference(self, equation: Equation, power: Term) -> str:
+        assert isinstance(equation.body, Fold)
+        return self._named(
+            replace(equation, target=f"{equation.target}_max"), Fold("max", equation.body.bound, equation.body.domain, power)
+        )
+
+    # finish
+
+    def finish(self) -> None:
+        """What stands outside the folds, simplified: scales that cancel are gone."""
+        self._settle()
+        bodies: dict[str, Term] = {}
+        for target in self._finish_order():
+            equation = self.out[target]
+
+            def change(inner: Term) -> Term:
+                if isinstance(inner, Read) and inner.tensor in bodies:
+                    by = dict(zip(self.out[inner.tensor].indices, inner.subs, strict=True))
+                    return substitute(bodies[inner.tensor], by)
+                return inner
+
+            bodies[target] = _finished(transform(equation.body, change))
+            self.out[target] = replace(equation, body=bodies[target])
+
+    def _finish_order(self) -> list[str]:
+        done: list[str] = []
+
+        def visit(target: str) -> None:
+            if target in done:
+                return
+            for read in reads(self.out[target].body):
+                if read.tensor in self.finishes:
+                    visit(read.tensor)
+            done.append(target)
+
+        for target in self.finishes:
+            visit(target)
+        return done
+
+    def result(self, kept: frozenset[str]) -> Streamed:
+        """The equations that are still read, each after what it reads."""
+        order: list[str] = []
+        seen: set[str] = set()
+
+        def visit(name: str) -> None:
+            target = self.before.get(name, name)
+            if target in seen or target not in self.out:
+                return
+            seen.add(target)
+            for term in (self.out[target].domain, self.out[target].body):
+                for read in reads(term):
+                    visit(read.tensor)
+            order.append(target)
+
+        for equation in self.source:
+            if equation.target in kept:
+                visit(equation.target)
+        carries = tuple(c for c in self.carries.values() if c.target in seen)
+        self._guard(kept, carries)
+        others = self.taken - {e.target for e in self.source}
+        made = Streamed(tuple(self.out[t] for t in order), self.index, carries, before=dict(self.before))
+        return _plain_names(made, kept, others)
+
+    def _guard(self, kept: frozenset[str], carries: tuple[Carry, ...]) -> None:
+        """Rows without a point: what is stored is what the source gives for folds over nothing."""
+        folds = [self.out[c.target] for c in carries]
+        domains = {e.body.domain for e in folds if isinstance(e.body, Fold)}
+        references = [c.reference for c in carries if c.reference]
+        if not references or all(isinstance(e.body, Fold) and nonempty(e.body.domain, e.body.bound, e.indices) for e in folds):
+            return
+        if len(domains) > 1:
+            raise Entangled(folds[0].body)
+        empty = self._over_nothing()
+        some = Apply("lt", (Const(-math.inf), self._result(references[0])))
+        for target in self.finishes:
+            if target in kept:
+                equation, nothing = self.out[target], empty.get(target)
+                body: Term = Where(some, equation.body)
+                if nothing is not None and nothing != ZERO:
+                    body = Apply("add", (body, Where(Apply("not", (some,)), nothing)))
+                self.out[target] = replace(equation, body=body)
+
+    def _over_nothing(self) -> dict[str, Term]:
+        """Each result of the source where no point exists."""
+        values: dict[str, Term] = {}
+
+        def change(term: Term) -> Term:
+            if isinstance(term, Read) and term.tensor in values:
+                by = {e.target: e for e in self.source}
+                return substitute(values[term.tensor], dict(zip(by[term.tensor].indices, term.subs, strict=True)))
+            return term
+
+        for equation in self.source:
+            body = equation.body
+            if isinstance(body, Fold) and self.index in body.bound:
+                start = FOLDS[body.op].start
+                values[equation.target] = const(int(start)) if abs(start) < 2 else Const(start)
+            elif self.index not in equation.indices and not isinstance(body, Fold):
+                values[equation.target] = over_nothing(transform(body, change))
+        return values
+
+
+def _plain_names(streamed: Streamed, kept: frozenset[str], others: frozenset[str]) -> Streamed:
+    """Carries under the names of the folds they stand for, where these are free."""
+    taken = {e.target for e in streamed.equations} | others
+    names: dict[str, str] = {}
+    for carry in streamed.carries:
+        stem = re.sub(r"(_part\d*|_scaled\d*|_max_part|_moment\d*)+$", "", carry.target)
+        stem = f"{stem}_max" if carry.fold == "max" and not stem.endswith(("_max", "_m")) else stem
+        if stem not in taken and carry.target not in kept:
+            taken.add(stem)
+            names[carry.target] = stem
+
+    for name, target in streamed.before.items():
+        if target in names and f"{names[target]}_before" not in taken:
+            names[name] = f"{names[target]}_before"
+
+    def renamed(term: Term) -> Term:
+        return transform(term, lambda t: Read(names.get(t.tensor, t.tensor), t.subs) if isinstance(t, Read) else t)
+
+    equations = tuple(
+        Equation(names.get(e.target, e.target), e.axes, renamed(e.domain), renamed(e.body), e.source) for e in streamed.equations
+    )
+    carries = tuple(
+        Carry(names.get(c.target, c.target), c.fold, names.get(c.reference, c.reference) if c.reference else None)
+        for c in streamed.carries
+    )
+    before = {names.get(name, name): names.get(target, target) for name, target in streamed.before.items()}
+    return replace(streamed, equations=equations, carries=carries, before=before)
+
+
+def spelled(body: Term) -> Term:
+    """Powers of numbers as exponentials, so that they separate too."""
+    power = next(r for r in exponentials.RULES if r.name == "power")
+    return transform(body, lambda t: power.apply(t) or t)
+
+
+def exponent(body: Term) -> tuple[Term | None, tuple[Term, ...]]:
+    """exp(p) exp(q) x y -> p + q, and x, y."""
+    powers = [f.args[0] for f in factors(body) if isinstance(f, Apply) and f.op == "exp"]
+    rest = tuple(f for f in factors(body) if not (isinstance(f, Apply) and f.op == "exp"))
+    if not powers:
+        return None, rest
+    return powers[0] if len(powers) == 1 else simplify(Apply("add", tuple(powers))), rest
+
+
+def unbounded(body: Term, equations: Mapping[str, Equation]) -> bool:
+    """Whether an exponential stands in a product whose exponent has no bound above that is known."""
+    power, _ = exponent(spelled(body))
+    return power is not None and _grows(power, equations)
+
+
+def _grows(power: Term, equations: Mapping[str, Equation]) -> bool:
+    return sign(simplify(Apply("neg", (power,))), equations) == UNKNOWN
+
+
+def _finished(term: Term) -> Term:
+    return simplify(term, ALL)

@@ -1,0 +1,200 @@
+"""SyntaxTree -> the text of a file: one statement a line, indented by blocks, with the comments and the blank lines of the author.
+
+A display stays a display. Comments inside a statement go above it. `plan` blocks are copied.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from textwrap import dedent, indent
+
+from einc.errors.report import Report, Source, Span
+from einc.syntax import tree as s
+from einc.syntax.parse import parse, plans
+from einc.syntax.printing.names import Names
+from einc.syntax.printing.writer import Spelling, Writer
+from einc.syntax.tokens import trivia, words
+
+_INDENT = "    "
+_BLANK = re.compile(r"\n[^\S\n]*\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A piece of the file: where it stood, how deep it stands, and its text; `column` tells the depth of comments beside it."""
+
+    start: int
+    end: int
+    depth: int
+    column: int
+    text: str
+    comment: bool = False
+
+
+def printed(tree: s.SyntaxTree, spelling: Spelling, names: Names) -> str:
+    """The text of a tree in one spelling."""
+    text = tree.source.text
+    skip = plans(text)
+    marks = [(kind, start, end) for kind, start, end in trivia(text) if not any(a <= start < b for a, b in skip)]
+    displays = [start for kind, start, _ in marks if kind == "display"]
+    pairs = list(zip(displays[::2], displays[1::2], strict=False))
+    rows = sorted(_rows(tree.statements, Writer(spelling, names), pairs, 0), key=lambda r: r.start)
+    for start, end in reversed(skip):
+        at = sum(row.start < start for row in rows)
+        rows.insert(at, _plan(text[start:end].rstrip(), start, _depth(rows, at - 1, start + _indented(text[start:end]), text)))
+    return _joined(_commented(rows, [(a, b) for kind, a, b in marks if kind == "comment"], text), text)
+
+
+def _plan(text: str, start: int, depth: int) -> _Row:
+    """The copy of a `plan` block, as deep as the lines around it."""
+    return _Row(start, start + len(text), depth, _indented(text), indent(dedent(text), _INDENT * depth).lstrip())
+
+
+def _indented(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+def _rows(statements: tuple[s.Statement, ...], writer: Writer, displays: list[tuple[int, int]], depth: int) -> Iterator[_Row]:
+    """A row for each statement and for each mark of a display."""
+    pad = _INDENT * depth
+    for at, statement in enumerate(statements):
+        start, end = statement.span.start, statement.span.end
+        here = bisect_right(displays, (start, end)) - 1
+        around = displays[here] if here >= 0 and start < displays[here][1] else None
+        column = _column(statement, around[0] if around else start)
+        if around and not (at and statements[at - 1].span.start > around[0]):
+            yield _Row(around[0], around[0] + 2, depth, column, "$$")
+        last = around is None or not (at + 1 < len(statements) and statements[at + 1].span.start < around[1])
+        shown = said(statement, replace(writer, pad=pad + _INDENT), pad if around else None)
+        yield _Row(start, end, depth, column, shown if last else f"{shown} \\\\")
+        if around and last:
+            yield _Row(around[1], around[1] + 2, depth, column, "$$")
+        yield from _rows(statement.block, writer, displays, depth + 1)
+
+
+def _column(statement: s.Statement, start: int) -> int:
+    text = statement.span.source.text
+    line = text.rfind("\n", 0, start) + 1
+    return len(text[line:start].expandtabs(8))
+
+
+# comments and blank lines
+
+
+def _commented(rows: list[_Row], comments: list[tuple[int, int]], text: str) -> list[_Row]:
+    """The rows with the comments: at a row's end where it stands there, else a row of its own before the next one."""
+    out = list(rows)
+    above: list[tuple[int, _Row]] = []
+    for start, end in comments:
+        at = bisect_right(out, start, key=lambda row: row.start) - 1
+        shown = text[start:end].rstrip()
+        if at >= 0 and out[at].end <= start and "\n" not in text[out[at].end : start]:
+            out[at] = replace(out[at], end=end, text=f"{out[at].text}  {shown}")
+        elif at >= 0 and start < out[at].end:
+            above.append((at, _Row(out[at].start, out[at].start, out[at].depth, out[at].column, shown, True)))
+        else:
+            above.append((at + 1, _Row(start, end, _depth(out, at, start, text), 0, shown, True)))
+    for at, row in reversed(above):
+        out.insert(at, row)
+    return out
+
+
+def _depth(rows: list[_Row], at: int, start: int, text: str) -> int:
+    """How deep a comment of its own stands: as deep as its column says, between the rows around it."""
+    least = rows[at + 1].depth if at + 1 < len(rows) else 0
+    column = len(text[text.rfind("\n", 0, start) + 1 : start].expandtabs(8))
+    while at >= 0 and rows[at].depth > least:
+        if rows[at].column <= column:
+            return rows[at].depth
+        at -= 1
+    return least
+
+
+def _joined(rows: list[_Row], text: str) -> str:
+    out: list[str] = []
+    before: _Row | None = None
+    for row in rows:
+        if before is not None and _BLANK.search(text[before.end : row.start]):
+            out.append("")
+        out.append(_INDENT * row.depth + row.text)
+        before = row
+    return "".join(f"{line}\n" for line in out)
+
+
+def alike(one: Span, other: Span) -> bool:
+    """Whether two lines are one line, however it is spelled and laid out."""
+    return one.text == other.text or _plain(one) == _plain(other)
+
+
+def _plain(span: Span) -> list[tuple[str, str]]:
+    """The words of a line in the one spelling."""
+    tree = parse(Source("", f"$${span.text}$$"), Report())
+    text = "\n".join(said(statement, Writer("unicode", Names())) for statement in tree.statements)
+    return [(w.type, w.value) for w in words(Source("", text), Report())]
+
+
+# statements
+
+
+def said(statement: s.Statement, writer: Writer, pad: str | None = None) -> str:
+    """One statement; `pad` is what further equations of a display start with, where the author gave them lines of their own."""
+    head = [*(["override"] if statement.override else []), *([statement.keyword] if statement.keyword else [])]
+    if statement.keyword in ("use", "section"):
+        first = statement.clauses[0].body
+        name = first.text if isinstance(first, s.Word) else ""
+        return f'{statement.keyword} "{name}"' + (":" if statement.keyword == "section" else "")
+    listing = replace(writer, run=True) if statement.keyword in ("index", "dim", "for") else writer
+    shown = " ".join([*head, _clauses(statement.clauses, listing, pad)])
+    if statement.keyword == "for":
+        return f"{shown}:"
+    return shown + _tail(statement, writer)
+
+
+def _clauses(clauses: tuple[s.Clause, ...], writer: Writer, pad: str | None) -> str:
+    out = ""
+    before: s.Clause | None = None
+    apart = replace(writer, pad=pad)
+    for clause in clauses:
+        if before is not None and clause.after == "with":
+            out += f"{(writer if pad is None else apart).between(before, clause)}{writer.sign('with')} "
+        elif before is not None:
+            out += apart.comma(before, clause)
+        out += writer.text(clause.body) + (f" as {clause.alias}" if clause.alias else "")
+        before = clause
+    return out
+
+
+def _tail(statement: s.Statement, writer: Writer) -> str:
+    """What follows the colon; of a claim, what it assumes and for what it holds."""
+    out = ""
+    before = statement.clauses[-1]
+    for joint, clause in joints(statement):
+        out += writer.comma(before, clause) if joint == "," else " : " if joint == ":" else f" {joint} "
+        out += _kind(clause.body, writer)
+        before = clause
+    return out
+
+
+def joints(statement: s.Statement) -> Iterator[tuple[str, s.Clause]]:
+    """The clauses behind the head, each with what stands before it."""
+    end = statement.clauses[-1].span.end
+    for at, clause in enumerate(statement.tail):
+        gap = statement.span.source.text[end : clause.span.start].split()
+        joint = "assuming" if "assuming" in gap else "for all" if "for" in gap else "," if at else ":"
+        yield joint, clause
+        end = clause.span.end
+
+
+def _kind(node: s.Expression, writer: Writer) -> str:
+    """A class with its extent, a type, a condition: words of the language stay plain in every spelling."""
+    match node:
+        case s.Word():
+            return replace(writer, run=True).text(node)
+        case s.Product((s.Word(name), s.Group() as extent), ("", "")):
+            return f"{name}{writer.group(extent)}" if name.isascii() else writer.text(node)
+        case s.Relation((s.Product((s.Word(), s.Group())) | s.Word() as left, right), ("=",)):
+            return f"{_kind(left, writer)} = {replace(writer, run=True).text(right)}"
+    return writer.text(node)

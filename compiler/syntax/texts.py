@@ -1,0 +1,32 @@
+"""Bytes -> the text of a file; what is none is a problem, not a crash."""
+
+from __future__ import annotations
+
+from einc.errors.problems import NotText
+from einc.errors.report import Help, Report, Source, Span
+
+MAX_CHARACTERS = 2_000_000
+
+
+def too_large(what: str, span: Span | None) -> NotText:
+    return NotText(f"{what}, more than the {MAX_CHARACTERS:,} characters that are read", span,
+                   helps=(Help("split it, and `use` the parts"),))
+
+
+def read_bytes(name: str, data: bytes, report: Report) -> Source:
+    """The text of a file; what is too large or not UTF-8 is a problem, not a crash."""
+    if len(data) > 4 * MAX_CHARACTERS:
+        report.add(too_large(f"{name} has {len(data):,} bytes", None))
+        return Source(name, "")
+    try:
+        return Source(name, plain(data.decode("utf-8-sig")))
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        report.add(NotText(f"{name} is not UTF-8: byte {data[error.start]:#04x} on line {line}", None,
+                           helps=(Help("save it as UTF-8"),)))
+        return Source(name, "")
+
+
+def plain(text: str) -> str:
+    """The text without a byte order mark and with one kind of line end."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")

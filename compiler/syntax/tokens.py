@@ -1,0 +1,386 @@
+"""str -> words: one token stream for the three spellings.
+
+The lexer has no modes: a run of letters is one word, in bodies and in scripts alike, and a macro is its whole run of
+letters, looked up in one table. It reports what it cannot read and goes on, so one bad line never hides the next.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from einc.errors.problems import BadNumber, BadScript, UnknownMacro, UnreadableCharacter
+from einc.errors.report import Help, Report, Source, Span
+from einc.syntax.spelling import CANONICAL, FOREIGN, GREEK, KEYWORDS, MACROS, MARKS, NOISE, OPERATORS, RELATIONS, SPACING, nearest
+
+_MASTER = re.compile(
+    r"""(?P<newline>\r?\n)|(?P<space>[^\S\n]+)|(?P<comment>\#[^\n]*)|(?P<empty>\{\})|(?P<display>\$\$)
+    |\\(?P<text>text|mathrm|operatorname|mathbf|boldsymbol|mathbb|mathsf|textbf|textrm)\*?\s*
+        (?:\{\s*(?P<label>[^{}\n]*?)\s*\}|(?P<letter>[A-Za-z0-9]))
+    |\\(?P<macro>[A-Za-z]+)|(?P<lineend>\\\\)|\\(?P<symbol>[^A-Za-z\n])
+    |(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)
+    |_(?P<low>[A-Za-z]{2,})|\^(?P<up>[A-Za-z]{2,})
+    |(?P<word>[A-Za-z]+)|(?P<greek>[α-ωΑ-ΡΤ-Ωϵϕϑϱµℓ])|(?P<script>ℒ)|(?P<big>[Σ∑∏])|(?P<one>𝟙)
+    |(?P<string>"[^"\n]*")|(?P<prime>['′]+|″|‴)|(?P<mark>[\u0302\u0303\u0304\u0305])
+    |(?P<operator>\(\+\)|<=|>=|:=|!=|<-|\.\.\.|\.\.|…|[_^()\[\]{},;:+\-−*·×/√∞≤≥<>≠≔=←∈⊆⊕&~.|¬∧∨])
+    |(?P<bad>.)""",
+    re.X | re.S,
+)
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_END_OF_LINE = re.compile(r"(?:\\[,;:! ]|\\q?quad\b|[^\S\n]|\{\})*(?:#[^\n]*)?(?:\n|$|\$\$|\\\\)")
+_NAMES = ("WORD", "GREEK")
+MAX_DIGITS, MAX_POWER = 40, 300
+MAX_EXPANSIONS, MAX_EXPANDED = 20, 100_000
+_ARGUMENT = re.compile(r"\s*(?:(\{)|(\\[A-Za-z]+|\\.|[^\s\\{}$&#]))", re.S)
+_BRACE = re.compile(r"\\.|[{}]", re.S)
+_UNITS = (*_NAMES, "NUMBER", "TEXT")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A token: its type, its canonical value, and where it stands."""
+
+    type: str
+    value: str
+    start: int
+    end: int
+
+
+Macros = Mapping[str, tuple[int, str]]  # of each: how many arguments it takes, and what it stands for, with #1 … #9 in it
+
+
+def words(source: Source, report: Report, functions: frozenset[str] = frozenset(), skip: tuple[tuple[int, int], ...] = (),
+          within: tuple[int, int] | None = None, macros: Macros | None = None) -> list[Word]:
+    """Every word of the text, or of a part of it.
+
+    `functions` are names that a macro may spell; `skip` are ranges that are not equations; `macros` are the author's own.
+    """
+    at, end = within or (0, len(source.text))
+    lexer, skips = _Lexer(source, report, functions, end, macros or {}), dict(skip)
+    while at < end:
+        if at in skips:
+            lexer.put("NEWLINE", "\n", at, at)
+            at = skips[at]
+        else:
+            at = lexer.word(at)
+    lexer.put("NEWLINE", "\n", at, at)
+    return _braced(_unnoted(lexer.out))
+
+
+def _unnoted(found: list[Word]) -> list[Word]:
+    """`\\underbrace{…}_{…}` is what stands in its braces; what stands below them is for the reader."""
+    if not any(w.type == "NOTED" for w in found):
+        return found
+    out: list[Word] = []
+    stack: list[str] = []  # for each open brace, the sign of its note, or ""
+    at = 0
+    while at < len(found):
+        word = found[at]
+        if word.type == "NOTED" and at + 1 < len(found) and found[at + 1].type == "LBRACE":
+            stack.append("LOW" if word.value == "_" else "UP")
+            out.append(Word("LBRACE", "{", word.start, found[at + 1].end))
+            at += 2
+            continue
+        out += [word] if word.type != "NOTED" else []
+        at += 1
+        if word.type == "LBRACE":
+            stack.append("")
+        elif word.type == "RBRACE" and stack and (sign := stack.pop()):
+            at = _after_note(found, at, sign)
+    return out
+
+
+def _after_note(found: list[Word], at: int, sign: str) -> int:
+    """The place after `_{…}`, where that follows."""
+    if at >= len(found) or found[at].type not in (sign, f"LABEL_{sign}"):
+        return at
+    if found[at].type != sign or at + 1 >= len(found) or found[at + 1].type != "LBRACE":
+        return at + 1 + (found[at].type == sign)
+    depth = 0
+    for end in range(at + 1, len(found)):
+        depth += (found[end].type == "LBRACE") - (found[end].type == "RBRACE")
+        if not depth:
+            return end + 1
+    return len(found)
+
+
+def trivia(text: str) -> list[tuple[str, int, int]]:
+    """What the words leave out and a printer keeps: every "comment" and every "display" mark, and where it stands."""
+    return [(m.lastgroup or "", m.start(), m.end()) for m in _MASTER.finditer(text) if m.lastgroup in ("comment", "display")]
+
+
+def _braced(found: list[Word]) -> list[Word]:
+    """What a fraction or a root takes without braces is one letter or one digit, as in TeX: `\\frac12` is `\\frac{1}{2}`."""
+    out: list[Word] = []
+    rest, depth = found[::-1], 0
+    waiting: list[list[int]] = []  # for each macro, how many arguments it still takes, and how deep in braces it stands
+    while rest:
+        word = rest.pop()
+        if word.type in ("FRAC", "SQRT"):
+            waiting.append([1 + (word.type == "FRAC"), depth])
+        elif waiting and waiting[-1][1] == depth and word.type != "LBRACE":
+            if word.type in _UNITS:
+                word, *more = _first(word)
+                rest += more
+                out.append(Word("LBRACE", "{", word.start, word.start))
+                out.append(word)
+                word = Word("RBRACE", "}", word.end, word.end)
+                waiting[-1][0] -= 1
+            else:
+                waiting[-1][0] = 0
+        elif word.type == "RBRACE" and waiting and waiting[-1][1] == depth - 1:
+            depth -= 1
+            waiting[-1][0] -= 1
+        else:
+            depth += (word.type == "LBRACE") - (word.type == "RBRACE")
+        out.append(word)
+        while waiting and not waiting[-1][0]:
+            waiting.pop()
+    return out
+
+
+def _first(word: Word) -> list[Word]:
+    """The first letter or digit of a word, and what is left of it."""
+    if len(word.value) == 1 or word.type == "TEXT" or not word.value.isalnum() or word.end - word.start != len(word.value):
+        return [word]
+    if word.type == "NUMBER" and not word.value.isdigit():
+        return [word]  # `1e9` is one number here too
+    return [Word(word.type, word.value[0], word.start, word.start + 1), Word(word.type, word.value[1:], word.start + 1, word.end)]
+
+
+def argument(text: str, at: int) -> tuple[str, int] | None:
+    """What a macro takes at a place: a group without its braces, a macro or a character; and the place after it."""
+    found = _ARGUMENT.match(text, at)
+    if found is None:
+        return None
+    if found[2] is not None:
+        return found[2], found.end()
+    depth = 1
+    for brace in _BRACE.finditer(text, found.end()):
+        depth += (brace[0] == "{") - (brace[0] == "}")
+        if depth == 0:
+            return text[found.end() : brace.start()], brace.end()
+    return None
+
+
+@dataclass
+class _Lexer:
+    """The words so far; each method reads one kind."""
+
+    source: Source
+    report: Report
+    functions: frozenset[str]
+    end: int
+    macros: Macros
+    depth: int = 0  # how many of the author's macros stand around this text
+    room: list[int] = field(default_factory=lambda: [MAX_EXPANDED])  # how many words they may still come to
+    out: list[Word] = field(default_factory=list)
+
+    def put(self, type_: str, value: str, start: int, end: int) -> None:
+        self.out.append(Word(type_, value, start, end))
+
+    def word(self, at: int) -> int:
+        """Reads one word; the place after it."""
+        if self.out and self.out[-1].type == "AS" and (name := _IDENTIFIER.match(self.source.text, at, self.end)):
+            self.put("NAME", name[0], at, name.end())
+            return name.end()
+        match = _MASTER.match(self.source.text, at, self.end)
+        assert match is not None
+        kind = "text" if match["text"] else match.lastgroup or ""
+        text, start, end = match[0], at, match.end()
+        match kind:
+            case "space" | "comment" | "empty":
+                pass
+            case "newline" | "lineend" | "display":
+                self.put({"newline": "NEWLINE", "lineend": "LINEEND", "display": "DISPLAY"}[kind], text, start, end)
+            case "text":
+                self._quoted(match["text"], match["letter"] or match["label"] or "", start, end)
+            case "macro":
+                end = self._macro(match["macro"], start, end)
+            case "symbol":
+                self._symbol(match["symbol"], start, end)
+            case "number":
+                self._number(text, start, end)
+            case "low" | "up":
+                self._label(match[kind], kind, start, end)
+            case "word":
+                self._letters(text, start, end)
+            case "prime":
+                self._prime("'" * {"″": 2, "‴": 3}.get(text, len(text)), start, end)
+            case "mark":
+                self._mark(MARKS[text], start, end)
+            case "operator":
+                self._operator(text, start, end)
+            case "bad":
+                self._other(text, start, end)
+            case _:
+                self._letter(kind, text, start, end)
+        return end
+
+    def _letter(self, kind: str, text: str, start: int, end: int) -> None:
+        """A character that stands for a word."""
+        match kind:
+            case "greek":
+                self.put("GREEK", CANONICAL.get(text, text), start, end)
+            case "script":
+                self.put("ACCENT", "cal", start, start)
+                self.put("WORD", "L", start, end)
+            case "big":
+                self.put("WORD", "prod" if text == "∏" else "sum", start, end)
+            case "one":
+                self.put("NUMBER", "1", start, end)
+            case "string":
+                self.put("STRING", text[1:-1], start, end)
+
+    def _quoted(self, macro: str, label: str, start: int, end: int) -> None:
+        if label == "with" and macro.startswith("text"):
+            self.put("WITH", "with", start, end)
+        elif macro in ("mathbb", "mathbf") and label == "1":
+            self.put("NUMBER", "1", start, end)
+        elif label:
+            self.put("TEXT", label, start, end)
+
+    def _macro(self, name: str, start: int, end: int) -> int:
+        """A macro of the author's, or of the language; the place after it and its arguments."""
+        if name in self.macros:
+            return self._expanded(name, start, end)
+        if name in NOISE:
+            pass
+        elif name in MACROS:
+            self.put(*MACROS[name], start, end)
+        elif name in self.functions:
+            self.put("WORD", name, start, end)
+        else:
+            near = nearest(name, [*MACROS, *sorted(NOISE | self.functions)])
+            self._unknown(name, start, end, near)
+            self.put("TEXT", name, start, end)
+        return end
+
+    def _expanded(self, name: str, start: int, end: int) -> int:
+        """The words that a macro of the author's stands for, all of them where it is used; so is what is wrong with them."""
+        count, body = self.macros[name]
+        arguments: list[str] = []
+        while len(arguments) < count and (found := argument(self.source.text, end)):
+            end = found[1]
+            arguments.append(found[0])
+        text = re.sub(r"#([1-9])", lambda m: arguments[int(m[1]) - 1] if int(m[1]) <= len(arguments) else "", body)
+        inner = Report()
+        if len(arguments) < count:
+            inner.add(UnknownMacro(f"`\\{name}` takes {count} argument{'s' * (count > 1)}"))
+        elif self.depth == MAX_EXPANSIONS:
+            inner.add(UnknownMacro(f"`\\{name}` comes to no end"))
+        lexer = replace(self, source=Source("", text), end=len(text), report=inner, depth=self.depth + 1, out=[])
+        at = 0
+        while at < len(text) and not inner.problems:
+            at = lexer.word(at)
+            if self.room[0] < len(lexer.out):
+                inner.add(UnknownMacro(f"`\\{name}` stands for too much"))
+        self.room[0] -= len(lexer.out)
+        notes = () if self.depth else (f"`\\{name}` stands for `{body if len(body) < 80 else body[:79] + '…'}`",)
+        for problem in inner.problems[:1]:
+            self.report.add(type(problem)(problem.message, Span(self.source, start, end), notes=(*notes, *problem.notes)))
+        self.out += [Word(word.type, word.value, start, end) for word in lexer.out]
+        return end
+
+    def _unknown(self, name: str, start: int, end: int, near: str | None) -> None:
+        span = Span(self.source, start, end)
+        if name in FOREIGN:
+            self.report.add(UnknownMacro(f"`\\{name}` is {FOREIGN[name]}", span,
+                                         notes=("the macros are those of §1 of the language",)))
+            return
+        helps = (Help(f"there is a macro with a similar name: `\\{near}`", span, f"\\{near}", False),) if near else ()
+        notes = () if near else ("the macros are those of §1 of the language, and the names of functions",)
+        self.report.add(UnknownMacro(f"`\\{name}` is not a macro of the language", span, notes=notes, helps=helps))
+
+    def _symbol(self, symbol: str, start: int, end: int) -> None:
+        if symbol in "{}":
+            self.put("LBRACE" if symbol == "{" else "RBRACE", symbol, start, end)
+        elif symbol not in SPACING:
+            self._unknown(symbol, start, end, None)
+
+    def _number(self, text: str, start: int, end: int) -> None:
+        before = self.out[-1] if self.out else None
+        if before is not None and before.end == start and before.type in _NAMES:
+            name = before.value
+            self.report.add(BadScript(f"a digit directly after `{name}` is neither a script nor a factor",
+                                      Span(self.source, start, end),
+                                      helps=(Help(f"write `{name}_{text}` for a label, or `{text} {name}` for a product"),)))
+        digits, _, power = text.lower().partition("e")
+        if len(digits) > MAX_DIGITS or len(power) > 4 or abs(int(power or 0)) > MAX_POWER:
+            self.report.add(BadNumber("the number is out of range", Span(self.source, start, end),
+                                      notes=(f"numbers have at most {MAX_DIGITS} digits and a power of ten up to {MAX_POWER}",)))
+            text = "1"
+        self.put("NUMBER", text, start, end)
+
+    def _label(self, text: str, kind: str, start: int, end: int) -> None:
+        """`_hat` is a label; the name of a Greek letter is that letter, and so a script."""
+        if text in GREEK:
+            self.put("LOW" if kind == "low" else "UP", "_" if kind == "low" else "^", start, start + 1)
+            self.put("GREEK", GREEK[text], start + 1, end)
+        else:
+            self.put("LABEL_LOW" if kind == "low" else "LABEL_UP", text, start, end)
+
+    def _letters(self, text: str, start: int, end: int) -> None:
+        before = self.out[-1].type if self.out else ""
+        if text == "all" and before == "FOR":
+            self.put("ALL", text, start, end)
+        elif text == "inf":
+            self.put("INF", "∞", start, end)
+        elif text in KEYWORDS:
+            self.put(text.upper(), text, start, end)
+        elif text in GREEK:
+            self.put("GREEK", GREEK[text], start, end)
+        else:
+            self.put("WORD", "log" if text == "ln" else text, start, end)
+
+    def _prime(self, marks: str, start: int, end: int) -> None:
+        """A prime is the name's before its scripts and the index's in braces; after a bare script it could be either's."""
+        bare = len(self.out) > 1 and self.out[-1].type in _UNITS and self.out[-2].type in ("LOW", "UP")
+        if not bare:
+            self.put("PRIME", marks, start, end)
+            return
+        script = self.source.text[self.out[-2].start:self.out[-1].end]
+        name = self.out[-3].value if len(self.out) > 2 and self.out[-3].type in _NAMES else "x"
+        self.report.add(BadScript(f"a prime after `{script}` could belong to the name or to the script",
+                                  Span(self.source, start, end),
+                                  helps=(Help(f"write `{name}{marks}{script}` if the name has the prime"),
+                                         Help(f"write `{name}{script[0]}{{{script[1:].strip()}{marks}}}` if the index has it"))))
+
+    def _mark(self, accent: str, start: int, end: int) -> None:
+        """A combining mark belongs to the last letter: K̂ is \\widehat K."""
+        if not self.out or self.out[-1].type not in _NAMES or self.out[-1].end != start:
+            self._unreadable(self.source.text[start:end], start, end)
+            return
+        last = self.out.pop()
+        if len(last.value) > 1 and last.type == "WORD":
+            self._letters(last.value[:-1], last.start, last.end - 1)
+            last = Word(last.type, last.value[-1], last.end - 1, last.end)
+        self.put("ACCENT", accent, last.start, last.start)
+        self.put(last.type, last.value, last.start, end)
+
+    def _operator(self, text: str, start: int, end: int) -> None:
+        if text in "&~":
+            return
+        if text in ".,;" and _END_OF_LINE.match(self.source.text, end, self.end):
+            self.put("STOP", text, start, end)
+        elif text in RELATIONS:
+            self.put("REL", RELATIONS[text], start, end)
+        else:
+            self.put(OPERATORS.get(text, "BAD"), CANONICAL.get(text, text), start, end)
+
+    def _other(self, text: str, start: int, end: int) -> None:
+        """A letter with its accent in one character is the letter and the accent."""
+        parts = unicodedata.normalize("NFD", text)
+        if len(parts) == 2 and parts[1] in MARKS and (parts[0].isascii() or parts[0] in GREEK.values()):
+            self.put("ACCENT", MARKS[parts[1]], start, start)
+            self.put("WORD" if parts[0].isascii() else "GREEK", parts[0], start, end)
+        else:
+            self._unreadable(text, start, end)
+
+    def _unreadable(self, text: str, start: int, end: int) -> None:
+        name = unicodedata.name(text, f"character U+{ord(text):04X}").lower()
+        shown = f"`{text}` ({name})" if text.isprintable() and not unicodedata.combining(text) else name
+        self.report.add(UnreadableCharacter(f"{shown} has no meaning here", Span(self.source, start, end),
+                                            notes=("the characters of the language are those of §1 of its reference",)))

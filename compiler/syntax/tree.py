@@ -1,0 +1,170 @@
+"""SyntaxTree: what was written, and where. Nothing here knows what a name means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from einc.errors.report import Source, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Infinity:
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A run of letters, a Greek letter, or a quoted label (`\\text{…}`)."""
+
+    text: str
+    span: Span
+    quoted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One script of a name: what hangs below or above, a written label (`_hat`), or primes."""
+
+    kind: Literal["lower", "upper", "label_lower", "label_upper", "prime"]
+    content: Expression | None
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Scripted:
+    """A base with accents and scripts, in the order written."""
+
+    base: Expression
+    accents: tuple[str, ...]
+    scripts: tuple[Script, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Factors side by side; `operators[i]` stands before factor i: "" (juxtaposed), "*" or "/"."""
+
+    factors: tuple[Expression, ...]
+    operators: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Terms with a sign before each: "+" or "-"."""
+
+    terms: tuple[Expression, ...]
+    signs: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class DirectSum:
+    parts: tuple[Expression, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A chain `a < b <= c`; operators are canonical: = := <- <= >= < > != in subset."""
+
+    operands: tuple[Expression, ...]
+    operators: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Logic:
+    operator: Literal["and", "or", "not"]
+    operands: tuple[Expression, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Something in brackets: `(`…`)`, `[`…`]`, `{`…`}`, or a half-open interval."""
+
+    open: str
+    close: str
+    items: tuple[Expression, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Fraction:
+    above: Expression
+    below: Expression
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    inner: Expression
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """`a..b`"""
+
+    low: Expression
+    high: Expression
+    span: Span
+
+
+Expression = (
+    Number | Infinity | Word | Scripted | Product | Sum | DirectSum | Relation | Logic | Group | Fraction | Root | Range
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One piece of a comma list, with the name that `as` gives it."""
+
+    body: Expression
+    alias: str | None
+    span: Span
+    after: Literal["", ",", "with"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One line: a keyword ("" for an equation), its clauses, and what follows a colon.
+
+    `broken`: something in it was reported already, so nothing more is said about it. `rank`: of several equations for one
+    signature the one of the highest rank holds, as of those of a paper; without ranks two are an error.
+    """
+
+    keyword: str
+    override: bool
+    clauses: tuple[Clause, ...]
+    tail: tuple[Clause, ...]
+    span: Span
+    block: tuple[Statement, ...] = ()
+    broken: bool = False
+    rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SyntaxTree:
+    """The statements of a text; `lost` are names in lines that could not be read, which nothing else is blamed for.
+
+    `own`: of a paper, the ranks of the equations that are asked for. Of the others only what these need is read, and
+    what nothing declares is given by the caller, but not what one of its equations defines that cannot be read: the `unknown`,
+    as they are written. `name` is the program's, where it is not the file's.
+    """
+
+    source: Source
+    statements: tuple[Statement, ...]
+    lost: frozenset[str] = frozenset()
+    own: tuple[int, ...] | None = None
+    name: str = ""
+    unknown: frozenset[str] = frozenset()

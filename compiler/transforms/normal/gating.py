@@ -1,0 +1,188 @@
+"""Equations that are zero but for an equality of their indices: never stored, put where they are read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from einc.ir.indices import Index
+from einc.ir.terms import (
+    TRUE,
+    Apply,
+    Equation,
+    Fold,
+    Join,
+    Pack,
+    Position,
+    Program,
+    Read,
+    Tensor,
+    Term,
+    Where,
+    both,
+    conjuncts,
+    free_indices,
+    reads,
+    slot_of,
+    substitute,
+    transform,
+    walk,
+)
+from einc.syntax.spelling import unused
+from einc.transforms.laws.simplify import factors, simplify
+
+
+def inline_gates(program: Program) -> Program:
+    """Reads of δ-like equations replaced by what they stand for; composites are split where that needs it."""
+    gated = {e.target: e for e in program.equations if is_gate(e)}
+    tensors = dict(program.tensors)
+    out: list[Equation] = []
+    for equation in [e for one in program.equations for e in _parts(one, gated, tensors)]:
+        for _ in range(len(gated) + 1):
+            inner = next((r for r in reads(equation.body) if r.tensor in gated and r.tensor != equation.target), None)
+            if inner is None:
+                break
+            equation, apart = _apart(equation, gated, tensors)
+            out += apart
+            equation = _inlined(equation, gated, program)
+        out.append(Equation(equation.target, equation.axes, equation.domain, simplify(equation.body), equation.source))
+    return Program(program.name, tensors, tuple(out), program.outputs, program.sizes, program.splits, program.sums, program.source)
+
+
+def _parts(equation: Equation, gated: dict[str, Equation], tensors: dict[str, Tensor]) -> list[Equation]:
+    """A part of a direct sum that reads a gate is an equation of its own, in which its index can be split."""
+    if not isinstance(equation.body, Join):
+        return [equation]
+    whole, slots = equation.body.index, tensors[equation.target].slots
+    out: list[Equation] = []
+    parts: list[tuple[Index, Term]] = []
+    for index, part in equation.body.parts:
+        if any(r.tensor in gated for r in reads(part)):
+            key = unused(f"{equation.target}_part", tensors)
+            axes = tuple(Position(index) if axis == Position(whole) else axis for axis in equation.axes)
+            own = (replace(x, set=index.set, name=index.name) if axis == Position(whole) else x
+                   for x, axis in zip(slots, equation.axes, strict=True))
+            tensors[key] = Tensor(key, key, tuple(own), "local")
+            out.append(Equation(key, axes, equation.domain, part))
+            part = Read(key, axes)
+        parts.append((index, part))
+    return [*out, replace(equation, body=Join(whole, tuple(parts)))]
+
+
+def _apart(equation: Equation, gated: dict[str, Equation], tensors: dict[str, Tensor]) -> tuple[Equation, list[Equation]]:
+    """Σ_{f d} x_f w_f^d R_d^k: what a gate does not touch is summed first, so that elimination never repeats it."""
+    apart: list[Equation] = []
+
+    def change(term: Term) -> Term:
+        if not isinstance(term, Fold) or term.op != "sum":
+            return term
+        bound, domain, body = _flat_sum(term)
+        parts = factors(body)
+        gates = tuple(p for p in parts if isinstance(p, Read) and p.tensor in gated)
+        rest = tuple(p for p in parts if p not in gates)
+        touched = {i for g in gates for i in free_indices(g)}
+        first = tuple(b for b in bound if b not in touched)
+        if not gates or not first or any(free_indices(g) & set(first) for g in conjuncts(domain)):
+            return term
+        inner = Fold("sum", first, TRUE, rest[0] if len(rest) == 1 else Apply("mul", rest))
+        key = unused(f"{equation.target}_sum", tensors)
+        indices = tuple(sorted(appearance(inner, TRUE), key=axis_order))
+        tensors[key] = Tensor(key, key, tuple(slot_of(i) for i in indices), "local")
+        apart.append(Equation(key, tuple(map(Position, indices)), TRUE, inner))
+        body = Apply("mul", (Read(key, tuple(map(Position, indices))), *gates))
+        return Fold("sum", tuple(b for b in bound if b not in first), domain, body)
+
+    return Equation(equation.target, equation.axes, equation.domain, transform(equation.body, change), equation.source), apart
+
+
+def _flat_sum(fold: Fold) -> tuple[tuple[Index, ...], Term, Term]:
+    """The indices, the domain and the body of directly nested sums."""
+    bound, domain = fold.bound, fold.domain
+    body = fold.body
+    while isinstance(body, Fold) and body.op == "sum":
+        bound, domain, body = bound + body.bound, both(domain, body.domain), body.body
+    return bound, domain, simplify(body)
+
+
+def is_gate(equation: Equation) -> bool:
+    """Whether a value is zero but where two of its own indices are equal."""
+    if not isinstance(equation.body, Where):
+        return False
+    own = set(equation.indices)
+    return any(
+        isinstance(c, Apply)
+        and c.op == "eq"
+        and all(isinstance(x, Position) and x.index in own and x.index.set.summed for x in c.args)
+        for c in conjuncts(equation.body.condition)
+    )
+
+
+def _inlined(equation: Equation, gated: dict[str, Equation], program: Program) -> Equation:
+    """Every read of a gate in one equation, after its composite indices are split into the gate's parts."""
+    for inner in [r for r in reads(equation.body) if r.tensor in gated]:
+        for axis, sub in zip(gated[inner.tensor].axes, inner.subs, strict=True):
+            if isinstance(axis, Pack) and isinstance(sub, Position):
+                equation = _split(equation, sub.index, axis)
+
+    def change(term: Term) -> Term:
+        if not isinstance(term, Read) or term.tensor not in gated:
+            return term
+        gate, by = gated[term.tensor], {}
+        for axis, sub in zip(gate.axes, term.subs, strict=True):
+            pairs = zip(axis.parts, sub.parts, strict=True) if isinstance(axis, Pack) and isinstance(sub, Pack) else [(axis, sub)]
+            by.update({a.index: x for a, x in pairs if isinstance(a, Position)})
+        return substitute(gate.body, by)
+
+    return Equation(equation.target, equation.axes, equation.domain, transform(equation.body, change), equation.source)
+
+
+def _split(equation: Equation, index: Index, like: Pack) -> Equation:
+    """A composite index of the equation, free or bound, written as its parts."""
+    taken = {i.name for x in (equation.body, equation.domain, *equation.axes) for i in _all_indices(x)}
+    parts: list[Index] = []
+    for part in like.parts:
+        assert isinstance(part, Position)
+        name = part.index.name
+        while name in taken:
+            name += "'"
+        taken.add(name)
+        parts.append(Index(name, part.index.set))
+    pack = Pack(tuple(map(Position, parts)), like.sets, like.into)
+
+    def change(term: Term) -> Term:
+        match term:
+            case Position(here) if here == index:
+                return pack
+            case Fold(op, bound, domain, body) if index in bound:
+                return Fold(op, tuple(y for b in bound for y in (parts if b == index else (b,))), domain, body)
+        return term
+
+    axes = tuple(pack if axis == Position(index) else axis for axis in equation.axes)
+    return Equation(equation.target, axes, transform(equation.domain, change), transform(equation.body, change), equation.source)
+
+
+def _all_indices(term: Term) -> set[Index]:
+    out: set[Index] = set()
+    for inner in walk(term):
+        match inner:
+            case Position(index):
+                out.add(index)
+            case Fold(_, bound):
+                out |= set(bound)
+    return out
+
+
+def appearance(term: Term, domain: Term) -> tuple[Index, ...]:
+    """Free indices in the order in which they first stand in the term."""
+    free = free_indices(term) | free_indices(domain)
+    out: dict[Index, None] = {}
+    for inner in [*walk(term), *walk(domain)]:
+        if isinstance(inner, Position) and inner.index in free:
+            out[inner.index] = None
+    return tuple(out)
+
+
+_AXIS_ORDER = ("batch", "request", "time", "head", "expert", "latent", "feature", "vocab")
+
+
+def axis_order(index: Index) -> int:
+    return _AXIS_ORDER.index(index.set.cls)

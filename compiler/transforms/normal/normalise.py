@@ -1,0 +1,342 @@
+"""TypedProgram -> NormalProgram: a flat list of equations whose folds stand at the root.
+
+In normal form the body of an equation is
+  pointwise     no fold inside;
+  a fold        of a product of reads (a contraction, or the number 1), or of one read or number;
+  a direct sum  of pointwise parts;
+  a pick        of a rank among the points of one read, which is −∞ outside of the domain.
+Non-goals: order of contractions, what is stored, anything about cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from graphlib import TopologicalSorter
+
+from einc.ir.domains import negation, proves
+from einc.ir.folds import FOLDS
+from einc.ir.indices import Index, IndexSet, number
+from einc.ir.terms import (
+    ONE,
+    TRUE,
+    Apply,
+    Const,
+    Equation,
+    Fold,
+    Join,
+    NormalProgram,
+    Position,
+    Program,
+    Read,
+    Repeat,
+    Size,
+    Tensor,
+    Term,
+    Where,
+    both,
+    canonical,
+    children,
+    conjuncts,
+    const,
+    free_indices,
+    reads,
+    rebuild,
+    slot_of,
+    substitute,
+    walk,
+)
+from einc.syntax.spelling import unused
+from einc.transforms.laws.simplify import factors, picked, simplify
+from einc.transforms.normal.chosen import at_chosen
+from einc.transforms.normal.gating import appearance, axis_order, inline_gates, is_gate
+from einc.transforms.normal.operands import cost, is_product, label, packed, plain, quotient_factors, worth
+from einc.transforms.slicing.repeats import outside, part, read_by, round_of
+
+
+def normalise(program: Program) -> NormalProgram:
+    """The same program in normal form."""
+    if program.repeats:
+        return _with_rounds(program)
+    equations, known = _flat(program, dict(program.tensors))
+    keys = {e.target for e in equations}
+    tensors = {k: t for k, t in known.items() if t.role != "local" or k in keys}
+    return NormalProgram(
+        program.name, tensors, tuple(equations), program.outputs, program.sizes, program.splits, program.sums, program.source,
+        own=program.own,
+    )
+
+
+def _with_rounds(program: Program) -> NormalProgram:
+    """The equations of each of the rounds, then all others; what is the same in every round is made before the first."""
+    tensors, repeats = dict(program.tensors), list[Repeat]()
+    rounds, once = list[Equation](), list[Equation]()
+    for repeat in program.repeats:
+        one = round_of(replace(program, tensors=tensors), repeat, own=True)
+        equations, known = _flat(one.program, {**tensors, **one.program.tensors})
+        tensors |= {k: t for k, t in known.items() if k not in tensors and k != one.counter}
+        early = one.once(equations)
+        later = [one.restored(e) for e in equations if e not in early]
+        once += early
+        rounds += later
+        repeats.append(replace(repeat, inside=tuple(e.target for e in later)))
+    read = {k for e in (*rounds, *once) for k in read_by(e)} | {first for repeat in repeats for _, first, _ in repeat.states}
+    plain = outside(program)
+    wanted = [key for key in (e.target for e in plain) if key in read or key in {k for _, k in program.outputs}]
+    stretch = part(program, plain, wanted, tensors)
+    equations, known = _flat(stretch, {**tensors, **stretch.tensors})
+    everything = {e.target: e for e in (*equations, *once, *rounds)}
+    kept = {*everything, *(state for repeat in repeats for state, _, _ in repeat.states)}
+    tensors |= {k: t for k, t in known.items() if k not in tensors}
+    tensors = {k: program.tensors.get(k, t) for k, t in tensors.items() if t.role != "local" or k in kept}
+    ordered = tuple(everything[k] for k in _in_order(everything, repeats))
+    return NormalProgram(
+        program.name, tensors, ordered, program.outputs, program.sizes, program.splits, program.sums, program.source,
+        repeats=tuple(repeats), own=program.own,
+    )  # fmt: skip
+
+
+def _in_order(equations: dict[str, Equation], repeats: list[Repeat]) -> Iterable[str]:
+    """Each equation after what it reads; what reads the states of finished rounds after all of these rounds."""
+    within = {key: repeat for repeat in repeats for key in repeat.inside}
+    owner = {state: repeat for repeat in repeats for state, _, _ in repeat.states}
+    place = {key: n for n, key in enumerate(equations)}
+    before: dict[str, list[str]] = {}
+    for key, equation in equations.items():
+        found = read_by(equation) | {first for _, first, _ in (within[key].states if key in within else ())}
+        for repeat in (owner[k] for k in read_by(equation) if k in owner and owner[k] is not within.get(key)):
+            found |= {*repeat.inside, *(k for _, first, following in repeat.states for k in (first, following))}
+        before[key] = sorted(found & equations.keys(), key=place.__getitem__)
+    return TopologicalSorter(before).static_order()
+
+
+def _flat(program: Program, tensors: dict[str, Tensor]) -> tuple[list[Equation], dict[str, Tensor]]:
+    """The equations in normal form that the outputs need, and all tensors."""
+    inlined = inline_gates(at_chosen(replace(program, tensors=tensors)))
+    work = _Flat(dict(inlined.tensors))
+    for equation in inlined.equations:
+        work.add(equation)
+    equations = needed(work.equations, [key for _, key in program.outputs])
+    broken = next((e for e in equations if not is_normal(e)), None)
+    assert broken is None, f"not normal: {broken}"
+    return equations, work.tensors
+
+
+def flat(program: Program) -> NormalProgram:
+    """The program with folds at the root and without δ that choose elements: each equation is one step whose slopes are plain."""
+    found = inline_gates(at_chosen(program))
+    work = _Flat(dict(found.tensors), guarded=True)
+    for equation in found.equations:
+        work.add(replace(equation, body=simplify(equation.body)))
+    equations = needed(work.equations, [key for _, key in program.outputs])
+    tensors = {k: t for k, t in work.tensors.items() if t.role != "local" or k in work.equations}
+    return NormalProgram(
+        program.name, tensors, tuple(equations), program.outputs, program.sizes, program.splits, program.sums, program.source)
+
+
+def is_normal(equation: Equation) -> bool:
+    """The predicate of the module's docstring."""
+    match equation.body:
+        case Fold("sum", _, domain, body):
+            return _pointwise(domain) and (body == ONE or all(isinstance(f, Read) and _pointwise(f) for f in factors(body)))
+        case Fold(_, _, domain, body):
+            return _pointwise(domain) and isinstance(body, Read | Const) and _pointwise(body)
+        case Join(_, parts):
+            return all(_pointwise(part) for _, part in parts)
+        case Apply("pick", (Fold(_, _, domain, body), rank)):
+            return _pointwise(domain) and isinstance(body, Read) and _pointwise(body) and isinstance(rank, Position)
+    return _pointwise(equation.body)
+
+
+def _pointwise(term: Term) -> bool:
+    return not any(isinstance(x, Fold | Join) for x in walk(term))
+
+
+@dataclass
+class _Flat:
+    """The equations made so far; `known` finds an equation by its canonical body."""
+
+    tensors: dict[str, Tensor]
+    equations: dict[str, Equation] = field(default_factory=dict)
+    known: dict[tuple[Term, Term], tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+    guarded: bool = False  # what is read at computed places exists where these are
+
+    def add(self, equation: Equation) -> None:
+        body = equation.body
+        if isinstance(body, Join):
+            body = Join(body.index, tuple((i, self.pointwise(p, equation.domain, equation.target)) for i, p in body.parts))
+        elif isinstance(body, Fold):
+            body = self.folded(body, equation.domain, equation.target)
+        elif (found := picked(equation)) is not None:
+            body = self._picked(*found, equation.target)
+        else:
+            body = self.pointwise(body, equation.domain, equation.target)
+        gate = self.guarded and is_gate(equation)
+        if not (isinstance(body, Fold | Join) or (isinstance(body, Apply) and body.op == "pick") or gate):
+            body = self._hoisted(body, frozenset(equation.indices), equation.domain, equation.target)
+        self._record(Equation(equation.target, equation.axes, equation.domain, body, equation.source))
+
+    def _picked(self, ordered: Fold, rank: Index, owner: str) -> Term:
+        """A pick among the points of one read: what is no candidate is −∞."""
+        inside = self.pointwise(ordered.domain, TRUE, owner)
+        points = self.pointwise(Where(ordered.domain, ordered.body) if inside != TRUE else ordered.body, TRUE, owner)
+        if inside != TRUE:
+            points = Apply("add", (points, Where(negation(inside), Const(-math.inf))))
+        found = self.named(simplify(points), TRUE, f"{owner}_from", force=True, last=ordered.bound)
+        return Apply("pick", (Fold(ordered.op, ordered.bound, inside, found), Position(rank)))
+
+    def _placed(self, ordered: Fold, rank: Term, given: Term, owner: str) -> Term:
+        """A pick at a computed rank: read from an equation of as many ranks as there can be."""
+        (element,) = ordered.bound
+        if isinstance(rank, Const) and rank.value < 1:
+            return const(element.set.start - 1)
+        most = number(int(rank.value)) if isinstance(rank, Const) and isinstance(rank.value, Fraction) else element.set.extent
+        index = Index("rank", IndexSet(element.set.cls, most))
+        picked = self._picked(ordered, index, owner)
+        order = (*sorted(free_indices(picked) - {index}, key=axis_order), index)
+        target = unused(f"{owner}_chosen", self.tensors)
+        self.tensors[target] = Tensor(target, target, tuple(slot_of(i) for i in order), "local", True)
+        self._record(Equation(target, tuple(map(Position, order)), TRUE, picked))
+        place = self.pointwise(rank, given, owner)
+        here = both(Apply("le", (ONE, place)), Apply("le", (place, Size(most))))
+        read = Read(target, (*map(Position, order[:-1]), place))
+        return read if isinstance(rank, Const) else Apply("add", (
+            Where(here, read), Where(negation(here), const(element.set.start - 1))))
+
+    def _record(self, equation: Equation) -> None:
+        self.equations[equation.target] = equation
+        if isinstance(equation.body, Join) or not all(isinstance(a, Position) for a in equation.axes):
+            return
+        order = appearance(equation.body, equation.domain)
+        if set(order) == set(equation.indices):
+            key = (canonical(equation.body, order), canonical(equation.domain, order))
+            self.known.setdefault(key, (equation.target, tuple(order.index(i) for i in equation.indices)))
+
+    def pointwise(self, term: Term, given: Term, owner: str) -> Term:
+        """The term with every fold in it read from an equation of its own."""
+        match term:
+            case Fold():
+                inner = self.folded(term, given, owner)
+                return (
+                    self.named(inner, given, f"{owner}_{term.op}")
+                    if isinstance(inner, Fold)
+                    else self.pointwise(inner, given, owner)
+                )
+            case Apply("pick", (Fold() as ordered, rank)):
+                return self._placed(ordered, rank, given, owner)
+            case Where(condition, then):
+                return Where(self.pointwise(condition, given, owner), self.pointwise(then, both(given, condition), owner))
+        return rebuild(term, tuple(self.pointwise(kid, given, owner) for kid in children(term)))
+
+    def folded(self, fold: Fold, given: Term, owner: str) -> Term:
+        """The fold over reads alone; what does not depend on its index is outside, so the result may be a product."""
+        fold = self._opened(fold)
+        simple = simplify(fold)
+        if not isinstance(simple, Fold):
+            return self.pointwise(simple, given, owner)
+        inner = both(given, simple.domain)
+        domain = self.pointwise(simple.domain, given, owner)
+        parts = tuple(f for f in quotient_factors(simple.body) if f != ONE) or (ONE,) if simple.op == "sum" else (simple.body,)
+        alone = len(parts) == 1 and isinstance(parts[0], Const)
+        loose = [p for p in parts if not plain(p) and not alone]
+        kept = [p for p in parts if plain(p) or alone]
+        named = [self._term(p, inner, owner, frozenset(simple.bound)) for p in loose]
+        body = tuple([*named, *kept])
+        return Fold(simple.op, simple.bound, domain, body[0] if len(body) == 1 else Apply("mul", body))
+
+    def _term(self, term: Term, given: Term, owner: str, bound: frozenset[Index]) -> Term:
+        flat = self.pointwise(term, given, owner)
+        flat = self._hoisted(flat, free_indices(flat), given, owner)
+        stem = f"{flat.tensor}_at" if isinstance(flat, Read) else f"{owner}_{label(flat)}"
+        return self.named(flat, given, stem, force=True)
+
+    def _opened(self, fold: Fold) -> Fold:
+        """Σ_s (e_s / z) v_s: a factor that is defined as a product is opened, where part of it can leave the sum."""
+        if not FOLDS[fold.op].linear:
+            return fold
+
+        def change(term: Term) -> Term:
+            equation = self.equations.get(term.tensor) if isinstance(term, Read) else None
+            if (
+                equation is None
+                or not isinstance(term, Read)
+                or not isinstance(equation.body, Apply)
+                or equation.body.op not in ("mul", "div", "neg")
+            ):
+                return term
+            if not all(isinstance(axis, Position) for axis in equation.axes):
+                return term
+            by = dict(zip(equation.indices, term.subs, strict=True))
+            opened = substitute(equation.body, by)
+            return opened if worth(quotient_factors(opened), fold, free_indices(term)) else term
+
+        body = fold.body
+        parts = tuple(change(p) for p in quotient_factors(body)) if is_product(body) else (change(body),)
+        return (
+            Fold(fold.op, fold.bound, fold.domain, parts[0] if len(parts) == 1 else Apply("mul", parts))
+            if is_product(body) or len(parts) == 1
+            else fold
+        )
+
+    def named(self, term: Term, given: Term, stem: str, force: bool = False, last: tuple[Index, ...] = ()) -> Term:
+        """A read of the equation with this body: one that stands already, or a new one, with the `last` axes where rows lie."""
+        if (plain(term) and not (force and packed(term))) or (isinstance(term, Const | Position | Size) and not force):
+            return term
+        order = appearance(term, TRUE)
+        domain = both(*(c for c in conjuncts(given) if free_indices(c) <= set(order)))
+        domain = both(domain, *self._inside(term, domain)) if self.guarded else domain
+        key = (canonical(term, order), canonical(domain, order))
+        found = self.known.get(key)
+        if found is not None:
+            target, places = found
+            return Read(target, tuple(Position(order[n]) for n in places))
+        target = unused(stem, self.tensors)
+        indices = tuple(sorted(order, key=lambda i: (i in last, axis_order(i))))
+        self.tensors[target] = Tensor(target, target, tuple(slot_of(i) for i in indices), "local")
+        self._record(Equation(target, tuple(map(Position, indices)), domain, term))
+        return Read(target, tuple(map(Position, indices)))
+
+    def _inside(self, term: Term, given: Term) -> Iterable[Term]:
+        """That computed places of what a term reads are places of it, where that does not follow."""
+        for read in reads(term):
+            for slot, sub in zip(self.tensors[read.tensor].slots, read.subs, strict=True):
+                if isinstance(sub, Apply):
+                    low, high = const(slot.set.start), Size(slot.set.extent + number(slot.set.start - 1))
+                    yield from (c for c in (Apply("le", (low, sub)), Apply("le", (sub, high))) if not proves(given, c))
+
+    def _hoisted(self, term: Term, full: frozenset[Index], given: Term, owner: str) -> Term:
+        """Costly parts that vary over fewer indices than the whole are computed once, by an equation of their own."""
+        free = free_indices(term)
+        if free and free < full and cost(term):
+            return self.named(term, both(*(c for c in conjuncts(given) if free_indices(c) <= free)), f"{owner}_{label(term)}")
+        match term:
+            case Apply("mul", args):
+                smaller = [x for x in args if free_indices(x) < full]
+                together = frozenset().union(*(free_indices(x) for x in smaller))
+                if len(smaller) > 1 and together < full and together and any(cost(x) for x in smaller):
+                    rest = [self._hoisted(x, full, given, owner) for x in args if x not in smaller]
+                    return Apply("mul", (self._hoisted(Apply("mul", tuple(smaller)), full, given, owner), *rest))
+        if isinstance(term, Where):
+            return Where(term.condition, self._hoisted(term.then, full, both(given, term.condition), owner))
+        if isinstance(term, Read):
+            return term
+        return rebuild(term, tuple(self._hoisted(kid, full, given, owner) for kid in children(term)))
+
+
+def needed(equations: dict[str, Equation], outputs: list[str]) -> list[Equation]:
+    """The equations that the outputs need, each after what it reads."""
+    out: list[Equation] = []
+    done: set[str] = set()
+    stack = [(key, False) for key in reversed(outputs)]
+    while stack:
+        key, ready = stack.pop()
+        if ready:
+            out.append(equations[key])
+        elif key in equations and key not in done:
+            done.add(key)
+            stack.append((key, True))
+            inner = [r.tensor for t in (equations[key].domain, equations[key].body) for r in reads(t)]
+            stack += [(k, False) for k in reversed(inner)]
+    return out

@@ -1,0 +1,264 @@
+"""A program for new positions, from the program for all of them.
+
+Positions of the growing set are of two kinds: T new ones, which follow `past` that were, and all past + T of them. What an
+equation gives for its own position is made for the new ones; what is summed over, or read elsewhere, is there for all. A
+tensor of all positions is kept, its past laid before what the new positions add, or made again from what it is made of.
+Non-goals: which is better, and where anything is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from einc.ir.domains import difference
+from einc.ir.indices import Extent, Index, IndexSet, number, size
+from einc.ir.terms import (
+    TRUE,
+    Apply,
+    Equation,
+    Fold,
+    Join,
+    Position,
+    Read,
+    Repeat,
+    Size,
+    Slot,
+    Tensor,
+    Term,
+    TypedProgram,
+    children,
+    rebuild,
+)
+from einc.syntax.spelling import unused
+
+Kinds = tuple[bool, ...]  # for each slot of the growing set, whether it has all positions
+
+
+@dataclass(frozen=True)
+class Step:
+    """The program of new positions: `past` is the size of what was; `caches` are (what is kept, its past, all of it)."""
+
+    program: TypedProgram
+    past: str
+    caches: tuple[tuple[str, str, str], ...]
+    whole: IndexSet
+    dropped: str = ""  # the size that says how many positions stood before what is there
+    split: bool = False  # whether sums over direct sums were taken apart
+    back: tuple[Extent, ...] = ()  # so many positions, the largest of these, are all that a step reads of the past
+
+
+class Unkept(Exception):  # noqa: N818 - a choice of what to keep that leaves something out
+    """A tensor that is needed of the past, and is neither kept nor made again."""
+
+    def __init__(self, tensor: str) -> None:
+        super().__init__(tensor)
+        self.tensor = tensor
+
+
+def stepped(program: TypedProgram, along: IndexSet, kept: frozenset[str], made: frozenset[str], *, drops: bool = False,
+            given: frozenset[str] = frozenset()) -> Step:
+    """The step of a program; of the past some tensors are `kept` and others `made` again. Unkept for one that is neither.
+
+    With `drops` the past may lack its first positions. What is `given` the caller gives for all positions.
+    """
+    work = _Work(program, along, kept, made, drops, given)
+    outputs = tuple((name, work.version(key, work.own(key))) for name, key in program.outputs)
+    for repeat in program.repeats:
+        for state in repeat.states:
+            for key in state:
+                work.version(key, work.own(key))
+    return work.step(outputs)
+
+
+@dataclass
+class _Work:
+    program: TypedProgram
+    along: IndexSet
+    kept: frozenset[str]
+    made: frozenset[str]
+    drops: bool = False
+    given: frozenset[str] = frozenset()
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    equations: dict[str, Equation] = field(default_factory=dict)
+    names: dict[tuple[str, Kinds], str] = field(default_factory=dict)
+    caches: list[tuple[str, str, str]] = field(default_factory=list)
+    sums: dict[IndexSet, tuple[Index, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        program = self.program
+        sizes = {n for t in program.tensors.values() for s in t.slots for n in s.set.extent.sizes}
+        self.past = unused("past", {*program.tensors, *sizes, *program.sizes})
+        self.dropped = unused("dropped", {*program.tensors, *sizes, *program.sizes}) if self.drops else ""
+        self.behind = size(self.dropped) if self.dropped else number(0)
+        self.whole = replace(self.along, extent=self.along.extent + size(self.past))
+        self.before = replace(self.along, extent=size(self.past))
+        self.by = {e.target: e for e in program.equations}
+        self.rounds: dict[str, Repeat] = {
+            key: r for r in program.repeats for key in (*r.inside, *(state for state, _, _ in r.states))}
+        self.taken = {*program.tensors}
+
+    # versions
+
+    def own(self, key: str) -> Kinds:
+        """An output's: its first position is a new one, any other may be any."""
+        count = sum(s.set == self.along for s in self.program.tensors[key].slots)
+        return (False,) + (True,) * (count - 1) if count else ()
+
+    def version(self, key: str, kinds: Kinds) -> str:
+        """The name of a tensor with its positions of these kinds."""
+        if (key, kinds) in self.names:
+            return self.names[key, kinds]
+        tensor = self.program.tensors[key]
+        if not any(kinds):
+            name = key
+        elif kinds == (True,) and key in self.kept:
+            return self._kept(key)
+        elif kinds == (True,) and key in self.given:
+            name = key
+        elif tensor.role != "weight" and self._lacks(key, kinds):
+            raise Unkept(key)
+        else:
+            name = key if not kinds[0] and key not in self.tensors else self._fresh(f"{key}_all")
+        self.names[key, kinds] = name
+        left = list(kinds)
+        slots = tuple(replace(s, set=self.whole) if s.set == self.along and left.pop(0) else s for s in tensor.slots)
+        text = tensor.text if name == key else name
+        self.tensors[name] = replace(tensor, key=name, text=text, slots=slots)
+        if key in self.by:
+            self.equations[name] = self._equation(self.by[key], name, kinds)
+        return name
+
+    def _lacks(self, key: str, kinds: Kinds) -> bool:
+        """Whether the past of a tensor is not there; of what is given for pairs the caller gives the new ones' rows, whole."""
+        if key not in self.by:
+            return kinds[0] or key in self.tensors
+        return kinds == (True,) and key not in self.made
+
+    def _fresh(self, stem: str) -> str:
+        name = unused(stem, self.taken)
+        self.taken.add(name)
+        return name
+
+    def _kept(self, key: str) -> str:
+        """All positions of what is kept: its past, then what is new."""
+        tensor, new = self.program.tensors[key], self.version(key, (False,))
+        past, name = self._fresh(f"{key}_past"), self._fresh(f"{key}_all")
+        self.names[key, (True,)] = name
+        at = next(n for n, s in enumerate(tensor.slots) if s.set == self.along)
+        letters = _letters(tensor.slots)
+        was, whole = Index(unused("p", {i.name for i in letters}), self.before), Index(letters[at].name, self.whole)
+
+        def read(source: str, index: Index, *layer: Position) -> Read:
+            return Read(source, (*layer, *(Position(index if n == at else i) for n, i in enumerate(letters))))
+
+        slots, rounds = _over(tensor.slots, at, was), self.rounds.get(key)
+        layer = (Position(rounds.index),) if rounds else ()
+        counted = (Slot(rounds.index.set, "label", rounds.index.name),) if rounds else ()
+        self.tensors[past] = Tensor(past, past, (*counted, *slots), "cache", tensor.integer, wide=tensor.wide)
+        self.tensors[name] = Tensor(name, name, _over(tensor.slots, at, whole), "local", tensor.integer)
+        parts = ((was, read(past, was, *layer)), (letters[at], read(new, letters[at])))
+        self.equations[name] = Equation(name, read(name, whole).subs, TRUE, Join(whole, parts))
+        self.sums[self.whole] = (was, letters[at])
+        self.caches.append((key, past, name))
+        return name
+
+    # equations
+
+    def _equation(self, equation: Equation, name: str, kinds: Kinds) -> Equation:
+        left = list(kinds)
+        whole = {i: left.pop(0) for i in equation.indices if i.set == self.along}
+        axes = tuple(self._axis(a, whole) for a in equation.axes)
+        return Equation(name, axes, self._term(equation.domain, whole), self._term(equation.body, whole))
+
+    def _axis(self, axis: Term, whole: Mapping[Index, bool]) -> Term:
+        if isinstance(axis, Position):
+            return Position(self._letter(axis.index, whole))
+        return rebuild(axis, tuple(self._axis(kid, whole) for kid in children(axis)))
+
+    def _letter(self, index: Index, whole: Mapping[Index, bool]) -> Index:
+        return Index(index.name, self.whole) if whole.get(index) else index
+
+    def _term(self, term: Term, whole: Mapping[Index, bool]) -> Term:
+        match term:
+            case Position(index) if index.set == self.along:
+                shift = self.behind if whole[index] else self.behind + size(self.past)
+                here = Position(self._letter(index, whole))
+                return Apply("add", (here, Size(shift))) if shift.terms else here
+            case Size(extent):
+                return Size(self._extent(extent))
+            case Apply("le" | "lt" | "eq" | "ne", (left, right)) if self.drops:
+                return self._compared(term, left, right, whole)
+            case Read(tensor, subs):
+                return self._read(tensor, subs, whole)
+            case Fold(op, bound, domain, body):
+                inner = {**whole, **{b: True for b in bound if b.set == self.along}}
+                letters = tuple(self._letter(b, inner) for b in bound)
+                return Fold(op, letters, self._term(domain, inner), self._term(body, inner))
+        return rebuild(term, tuple(self._term(kid, whole) for kid in children(term)))
+
+    def _compared(self, term: Apply, left: Term, right: Term, whole: Mapping[Index, bool]) -> Term:
+        """A comparison; where what was dropped is added on both sides it is left out."""
+        sides = [self._term(side, whole) for side in (left, right)]
+        behind, self.behind = self.behind, number(0)
+        plain = [self._term(side, whole) for side in (left, right)]
+        self.behind = behind
+        same = difference(*sides)
+        return replace(term, args=tuple(plain if same is not None and same == difference(*plain) else sides))
+
+    def _read(self, tensor: str, subs: tuple[Term, ...], whole: Mapping[Index, bool]) -> Read:
+        given = self.program.tensors[tensor].role == "weight"  # whole, not position by position
+        kinds: list[bool] = []
+        new: list[Term] = []
+        for slot, sub in zip(self.program.tensors[tensor].slots, subs, strict=True):
+            plain = slot.set == self.along and isinstance(sub, Position) and sub.index.set == self.along and not given
+            if plain and isinstance(sub, Position):
+                kinds.append(whole[sub.index])
+                new.append(Position(self._letter(sub.index, whole)))
+            else:
+                kinds += [True] if slot.set == self.along else []
+                made = self._term(sub, whole) if not isinstance(sub, Position) or sub.index.set == self.along else sub
+                new.append(Apply("sub", (made, Size(self.behind))) if slot.set == self.along and self.drops and not given else made)
+        return Read(self.version(tensor, tuple(kinds)), tuple(new))
+
+    def _extent(self, extent: Extent) -> Extent:
+        """The extent with all positions in place of the new ones."""
+        (name,) = self.along.extent.sizes
+        total = number(0)
+        for mono, coefficient in extent.terms:
+            part = Extent(((tuple((n, p) for n, p in mono if n != name), coefficient),))
+            for _ in range(dict(mono).get(name, 0)):
+                part = part * (self.whole.extent + self.behind)
+            total = total + part
+        return total
+
+    # the program
+
+    def step(self, outputs: tuple[tuple[str, str], ...]) -> Step:
+        """The equations in the order in which they were needed, each after what it reads."""
+        origin = {name: key for (key, _), name in self.names.items()}
+        repeats = []
+        for repeat in self.program.repeats:
+            inside = {*repeat.inside, *(state for state, _, _ in repeat.states)}
+            mine = tuple(name for name in self.equations if origin[name] in inside)
+            repeats.append(replace(repeat, inside=mine))
+        others = {k: t for k, t in self.program.tensors.items() if t.role == "derived"}
+        return Step(
+            TypedProgram(
+                self.program.name, {**others, **self.tensors}, tuple(self.equations.values()), outputs, self.program.sizes,
+                self.program.splits, {**self.program.sums, **self.sums}, self.program.source, repeats=tuple(repeats),
+            ),
+            self.past, tuple(self.caches), self.whole, self.dropped,
+        )  # fmt: skip
+
+
+def _over(slots: tuple[Slot, ...], at: int, index: Index) -> tuple[Slot, ...]:
+    return tuple(replace(s, set=index.set, name=index.name) if n == at else s for n, s in enumerate(slots))
+
+
+def _letters(slots: tuple[Slot, ...]) -> list[Index]:
+    """A letter for each slot, no two alike."""
+    out: list[Index] = []
+    for slot in slots:
+        out.append(Index(unused(slot.name, {i.name for i in out}), slot.set))
+    return out

@@ -1,0 +1,1 @@
+"""A program cut in programs: what one round makes, what one request makes."""

@@ -1,0 +1,170 @@
+"""A program with rounds in order -> programs without: one for what a round makes, and one for each stretch between rounds.
+
+In a round's program the states and whatever else it reads are inputs; an input of which each round takes its own part lacks
+the slot that counts the rounds, and the count itself is an integer input. Non-goals: what is stored, anything about cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from einc.ir.indices import LAYER
+from einc.ir.terms import Equation, NormalProgram, Position, Program, Read, Repeat, Tensor, Term, reads, transform
+
+_OPEN = ("time", "request", "batch", "vocab")
+
+
+def read_by(equation: Equation) -> set[str]:
+    """The tensors that an equation reads."""
+    return {r.tensor for t in (equation.domain, equation.body) for r in reads(t)}
+
+
+def outside(program: Program) -> tuple[Equation, ...]:
+    """The equations that stand in no rounds."""
+    inner = {key for repeat in program.repeats for key in repeat.inside}
+    return tuple(e for e in program.equations if e.target not in inner)
+
+
+def part(program: Program, equations: Iterable[Equation], outputs: Iterable[str], tensors: Mapping[str, Tensor]) -> NormalProgram:
+    """Some of the equations as a program of its own: what they read and do not make is its input."""
+    made = tuple(equations)
+    targets = {e.target for e in made}
+    given = {k for e in made for k in read_by(e)} - targets
+    view = {k: replace(t, role="input") if k in given and t.role == "local" else t
+            for k, t in tensors.items() if k in given or k in targets}
+    named = tuple((key, key) for key in dict.fromkeys(outputs))
+    return NormalProgram(
+        program.name, view, made, named, program.sizes, program.splits, program.sums, program.source, own=program.own)
+
+
+# one round
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round makes. `taken` are the inputs of which it takes its own part, with the place of the slot that counts."""
+
+    program: NormalProgram
+    repeat: Repeat
+    taken: Mapping[str, int]
+    counter: str
+
+    def restored(self, equation: Equation) -> Equation:
+        """An equation of the round as one of the whole program."""
+        here = Position(self.repeat.index)
+
+        def change(term: Term) -> Term:
+            if isinstance(term, Read) and term.tensor in self.taken:
+                at = self.taken[term.tensor]
+                return Read(term.tensor, (*term.subs[:at], here, *term.subs[at:]))
+            return here if isinstance(term, Read) and term.tensor == self.counter else term
+
+        return _changed(equation, change)
+
+    def once(self, equations: Iterable[Equation]) -> list[Equation]:
+        """Those that are the same in every round, and not longer than one open index."""
+        anew = {*(state for state, _, _ in self.repeat.states), *self.taken, self.counter}
+        kept, once = {following for _, _, following in self.repeat.states}, []
+        for equation in equations:
+            if sum(i.set.cls in _OPEN for i in equation.indices) > 1 or equation.target in kept or read_by(equation) & anew:
+                anew.add(equation.target)
+            else:
+                once.append(equation)
+        return once
+
+
+def round_of(program: Program, repeat: Repeat, own: bool = False) -> Round:
+    """What one round makes, as a program whose outputs are the next values of the states.
+
+    With `own` it makes for itself what it reads of numbers that depend on no data: gates among them then meet what they gate.
+    """
+    tensors = dict(program.tensors)
+    equations = [e for e in program.equations if e.target in repeat.inside]
+    if own:
+        equations = _with_numbers(program, equations, tensors)
+    counter = repeat.index.name
+    while counter in tensors:
+        counter += "_"
+    tensors[counter] = Tensor(counter, repeat.index.name, (), "input", True)
+    here, taken = Position(repeat.index), _taken(repeat, equations, tensors)
+    for key, at in taken.items():
+        slots = tensors[key].slots
+        tensors[key] = replace(tensors[key], slots=(*slots[:at], *slots[at + 1 :]))
+
+    def change(term: Term) -> Term:
+        if isinstance(term, Read) and term.tensor in taken:
+            at = taken[term.tensor]
+            return Read(term.tensor, (*term.subs[:at], *term.subs[at + 1 :]))
+        return Read(counter, ()) if term == here else term
+
+    made, outputs = [_changed(e, change) for e in equations], [following for _, _, following in repeat.states]
+    return Round(part(program, made, outputs, tensors), repeat, taken, counter)
+
+
+def _changed(equation: Equation, change: Callable[[Term], Term]) -> Equation:
+    return replace(equation, domain=transform(equation.domain, change), body=transform(equation.body, change))
+
+
+def _taken(repeat: Repeat, equations: Iterable[Equation], tensors: Mapping[str, Tensor]) -> dict[str, int]:
+    """The inputs that are read at the round alone, and the slot where it stands."""
+    here = Position(repeat.index)
+    places = {t.key: n for t in tensors.values() for n, slot in enumerate(t.slots) if slot.set.cls == LAYER}
+    found = [r for e in equations for t in (e.domain, e.body) for r in reads(t) if r.tensor in places]
+    other = {r.tensor for r in found if r.subs[places[r.tensor]] != here}
+    return {r.tensor: places[r.tensor] for r in found if r.tensor not in other}
+
+
+def _with_numbers(program: Program, equations: list[Equation], tensors: dict[str, Tensor]) -> list[Equation]:
+    """The equations with copies of those outside that depend on no data and that they read."""
+    numbers: dict[str, Equation] = {}
+    for equation in outside(program):
+        if read_by(equation) <= numbers.keys():
+            numbers[equation.target] = equation
+    wanted, stack = set[str](), [k for e in equations for k in read_by(e)]
+    while stack:
+        key = stack.pop()
+        if key in numbers and key not in wanted:
+            wanted.add(key)
+            stack += read_by(numbers[key])
+    names: dict[str, str] = {}
+    for key in (k for k in numbers if k in wanted):
+        names[key] = f"{key}_round"
+        while names[key] in tensors:
+            names[key] += "_"
+        tensors[names[key]] = replace(tensors[key], key=names[key], text=names[key])
+
+    def change(term: Term) -> Term:
+        return Read(names[term.tensor], term.subs) if isinstance(term, Read) and term.tensor in names else term
+
+    copies = [replace(numbers[key], target=name) for key, name in names.items()]
+    return [_changed(e, change) for e in (*copies, *equations)]
+
+
+# the stretches between rounds
+
+
+def stretches(program: Program) -> list[NormalProgram]:
+    """For each of the rounds what stands before them, and what stands after the last: every equation as late as it can be."""
+    count, by = len(program.repeats), {e.target: e for e in outside(program)}
+    asked = [_asked(program, repeat) for repeat in program.repeats]
+    place = dict.fromkeys(by, count)
+    for at in reversed(range(count)):
+        place |= dict.fromkeys(asked[at] & by.keys(), at)
+    for equation in reversed(by.values()):
+        for key in read_by(equation) & by.keys():
+            place[key] = min(place[key], place[equation.target])
+    out: list[NormalProgram] = []
+    for at in range(count + 1):
+        mine = [e for e in by.values() if place[e.target] == at]
+        later = {k for e in by.values() if place[e.target] > at for k in read_by(e)} | {key for _, key in program.outputs}
+        later = later.union(*asked[at:])
+        out.append(part(program, mine, [e.target for e in mine if e.target in later], program.tensors))
+    return out
+
+
+def _asked(program: Program, repeat: Repeat) -> set[str]:
+    """What must be there before the first round."""
+    made = {*repeat.inside, *(state for state, _, _ in repeat.states)}
+    read = {k for e in program.equations if e.target in repeat.inside for k in read_by(e)}
+    return {first for _, first, _ in repeat.states} | (read - made)
