@@ -7,8 +7,9 @@ An extent is a Laurent polynomial in named sizes with rational coefficients, in 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
+
+from einc.ir.nodes import Node, node
 
 CLASSES = ("time", "request", "batch", "feature", "latent", "head", "expert", "vocab")
 LAYER = "layer"  # the class of what counts rounds: no file declares such an index, a `for` brings it
@@ -20,8 +21,8 @@ OPEN = frozenset({"time", "request", "batch", "vocab"})  # of an extent that the
 Monomial = tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+@node
+class Extent(Node):
     """Σ coefficient · Π size^power, sorted; the empty sum is 0."""
 
     terms: tuple[tuple[Monomial, Fraction], ...]
@@ -126,8 +127,8 @@ def _show(extent: Extent) -> str:
     return text[2:] if text.startswith("+ ") else "-" + text[2:] if text.startswith("- ") else text
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+@node
+class Packed(Node):
     """What is known of one axis for the positions of all requests: tensors by their keys, and the letter of a request.
 
     For each element its `request` and its `offset` (its number less its position there); for each request its `start`,
@@ -142,8 +143,8 @@ class Packed:
     start: str
 
 
-@dataclass(frozen=True, slots=True)
-class IndexSet:
+@node
+class IndexSet(Node):
     """One class and one extent are one set; values run from `start`.
 
     `by` names the request index of a ragged set; `packed` says that the elements are the positions of all requests, in turn.
@@ -165,8 +166,8 @@ class IndexSet:
         return self.cls in SUMMED
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+@node
+class Index(Node):
     """A letter that runs over a set. `s'` is a name of its own over the set of `s`."""
 
     name: str

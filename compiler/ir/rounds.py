@@ -6,9 +6,10 @@ Where the result does not depend on how the domain is cut, one block is as good 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from einc.ir.domains import negation
@@ -70,7 +71,7 @@ def _neutral(term: Term) -> Term:
 def opened(read: Read, by: dict[str, Equation]) -> Term:
     """The body of the tensor's equation at the place where it is read."""
     equation = by[read.tensor]
-    return substitute(equation.body, dict(zip(equation.indices, read.subs, strict=True)))
+    return equation.at(read.subs)
 
 
 def resolved(recur: Recur, old: Callable[[Read], Term], inside: Callable[[Term], Term]) -> tuple[Equation, ...]:
@@ -87,7 +88,7 @@ def resolved(recur: Recur, old: Callable[[Read], Term], inside: Callable[[Term],
                 return both(*args)
         return term
 
-    return tuple(replace(e, domain=transform(e.domain, change), body=transform(e.body, change))
+    return tuple(e.map(lambda t: transform(t, change))
                  for e in (*recur.inside, *recur.updates))
 
 
@@ -191,7 +192,7 @@ def _at(equation: Equation, index: Index, element: Term) -> Equation:
     if index in equation.indices:
         return equation
     by = {index: element}
-    return replace(equation, domain=substitute(equation.domain, by), body=substitute(equation.body, by))
+    return equation.map(lambda t: substitute(t, by))
 
 
 Cut = Callable[[int], Sequence[Sequence[int]]]
@@ -217,7 +218,7 @@ class Turns:
         for place in range(extent(index.set)):
             here = {index: Const(Fraction(place + index.set.start))}
             for e in self.body:
-                values[e.target] = solve(replace(e, domain=substitute(e.domain, here), body=substitute(e.body, here)))
+                values[e.target] = solve(e.map(partial(substitute, by=here)))
             values.update({state: values[following] for state, _, following in states})
         for key in values.keys() & set(self.repeat.inside):
             del values[key]
@@ -234,13 +235,13 @@ def steps(program: Program) -> dict[str, Equation | Recur | Turns]:
     return out
 
 
-def needs(step: Equation | Recur | Turns) -> set[str]:
+def needs(step: Equation | Recur | Turns) -> Set[str]:
     """The tensors that must be there before."""
     if isinstance(step, Turns):
         made = {*step.repeat.inside, *(state for state, _, _ in step.repeat.states)}
         return {first for _, first, _ in step.repeat.states}.union(*map(needs, step.body)) - made
     if isinstance(step, Equation):
-        return {r.tensor for t in (step.domain, step.body) for r in reads(t)}
+        return step.reads
     found = {r.tensor for r in reads(step.domain)}
     return found.union(*(needs(e) for e in (*step.starts, *step.inside, *step.updates))) - step.targets - {step.member}
 

@@ -8,43 +8,46 @@ predicate that `normalise` asserts: folds stand only at the root of an equation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from typing import Literal, assert_never
+from functools import cached_property
+from operator import is_
+from typing import Any, Literal, Self, assert_never, get_args
 
 from einc.errors.report import Span
 from einc.ir.indices import Extent, Index, IndexSet
+from einc.ir.nodes import Node, node
 from einc.ir.requested import Wanted
 
 
-@dataclass(frozen=True, slots=True)
-class Const:
+@node
+class Const(Node):
     """A number; whole and rational ones are exact. ±inf are floats."""
 
     value: Fraction | float
 
 
-@dataclass(frozen=True, slots=True)
-class Truth:
+@node
+class Truth(Node):
     value: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+@node
+class Size(Node):
     """An extent as a number."""
 
     extent: Extent
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+@node
+class Position(Node):
     """The number an index stands at, in the values of its set."""
 
     index: Index
 
 
-@dataclass(frozen=True, slots=True)
-class Pack:
+@node
+class Pack(Node):
     """The element of a composite set that its parts make; the first varies slowest."""
 
     parts: tuple[Term, ...]
@@ -52,8 +55,8 @@ class Pack:
     into: IndexSet
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+@node
+class Part(Node):
     """The element of a direct sum that an element of one part is; `before` is the extent of the parts before it."""
 
     item: Term
@@ -62,32 +65,32 @@ class Part:
     into: IndexSet
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+@node
+class Read(Node):
     """An element of a tensor; each subscript is an integer term in the values of the slot's set."""
 
     tensor: str
     subs: tuple[Term, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Apply:
+@node
+class Apply(Node):
     """A scalar primitive; the table is `primitives.PRIMITIVES`."""
 
     op: str
     args: tuple[Term, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+@node
+class Where(Node):
     """`then` where the condition holds, 0 elsewhere, where `then` is not read."""
 
     condition: Term
     then: Term
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
+@node
+class Fold(Node):
     """An index (or several) taken away by a monoid, over the points of the domain; the table is `folds.FOLDS`."""
 
     op: str
@@ -96,8 +99,8 @@ class Fold:
     body: Term
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
+@node
+class Join(Node):
     """A direct sum along `index`: for each part, its own index and its value."""
 
     index: Index
@@ -139,7 +142,12 @@ class Tensor:
     each: bool = False  # of several requests each has one of its own
 
 
-@dataclass(frozen=True, slots=True)
+def local(key: str, indices: Iterable[Index], integer: bool = False) -> Tensor:
+    """A tensor that no caller sees, with a slot for each index."""
+    return Tensor(key, key, tuple(map(slot_of, indices)), "local", integer)
+
+
+@dataclass(frozen=True)
 class Equation:
     """target[axes] = body, for the points of `domain`. An axis is a `Position`, or a `Pack` of them."""
 
@@ -149,9 +157,29 @@ class Equation:
     body: Term
     source: str = ""
 
-    @property
+    @cached_property
     def indices(self) -> tuple[Index, ...]:
+        """The indices of the axes, in their order."""
         return tuple(x.index for axis in self.axes for x in walk(axis) if isinstance(x, Position))
+
+    @cached_property
+    def elements(self) -> tuple[Read, ...]:
+        """Every element of a tensor that the domain or the body reads."""
+        return (*reads(self.domain), *reads(self.body))
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """The names of the tensors that the domain or the body reads."""
+        return frozenset(read.tensor for read in self.elements)
+
+    def at(self, subs: tuple[Term, ...]) -> Term:
+        """The body at the point where the indices of the axes, in their order, are `subs`."""
+        return substitute(self.body, dict(zip(self.indices, subs, strict=True)))
+
+    def map(self, change: Callable[[Term], Term]) -> Equation:
+        """The equation with its domain and its body changed; the same object where neither changes."""
+        domain, body = change(self.domain), change(self.body)
+        return self if domain is self.domain and body is self.body else replace(self, domain=domain, body=body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +223,12 @@ class Repeat:
     inside: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Program:
     """What typed and normal programs have in common: `sizes` are fixed by a `dim`, `source` names the file.
 
-    What is written as rounds stands in `recurs`; its equations are those of one round over all, the same for every cut of it.
+    What is written as rounds stands in `loops`, in an order in which each finds what it reads. The equations of a `Recur` are
+    those of one round over all, the same for every cut of it.
     """
 
     name: str
@@ -210,17 +239,44 @@ class Program:
     splits: Mapping[IndexSet, tuple[IndexSet, ...]]  # composite sets and their parts
     sums: Mapping[IndexSet, tuple[Index, ...]] = field(default_factory=dict)  # direct sums and their parts
     source: str = ""
-    recurs: tuple[Recur, ...] = ()
-    repeats: tuple[Repeat, ...] = ()  # in an order in which each finds what it reads
+    loops: tuple[Recur | Repeat, ...] = ()
     idle: frozenset[str] = frozenset()  # sizes that the text declares and no output depends on
     plans: tuple[Wanted, ...] = ()  # what its text asks for beside its meaning
     own: tuple[str, ...] = ()  # sizes that are each request's own where several are treated at once, that of new positions first
 
+    @cached_property
+    def recurs(self) -> tuple[Recur, ...]:
+        """The loops over blocks of a domain."""
+        return tuple(loop for loop in self.loops if isinstance(loop, Recur))
+
+    @cached_property
+    def repeats(self) -> tuple[Repeat, ...]:
+        """The loops that run in order, once for each value of an index."""
+        return tuple(loop for loop in self.loops if isinstance(loop, Repeat))
+
+    @cached_property
+    def by_target(self) -> Mapping[str, Equation]:
+        """Each equation by the name of the tensor that it defines."""
+        return {e.target: e for e in self.equations}
+
+    def but(self, *, equations: Iterable[Equation] | None = None, tensors: Mapping[str, Tensor] | None = None,
+            outputs: Iterable[tuple[str, str]] | None = None, loops: Iterable[Recur | Repeat] | None = None) -> Self:
+        """The program with what is given in place of its own; everything else stays."""
+        return replace(self, equations=self.equations if equations is None else tuple(equations),
+                       tensors=self.tensors if tensors is None else tensors,
+                       outputs=self.outputs if outputs is None else tuple(outputs),
+                       loops=self.loops if loops is None else tuple(loops))
+
+    @classmethod
+    def of(cls, program: Program) -> Self:
+        """The same fields as a program of this class: whoever calls it answers for what the class says."""
+        return cls(**{field.name: getattr(program, field.name) for field in fields(program)})
+
     def inputs(self) -> tuple[Tensor, ...]:
         """The tensors asked of the caller, those that some equation reads, in the order declared."""
-        read = {r.tensor for e in self.equations for t in (e.domain, e.body) for r in reads(t)}
+        read = {key for e in self.equations for key in e.reads}
         read |= {tensor for _, tensor in self.outputs} | {first for r in self.repeats for _, first, _ in r.states}
-        known = read | {e.target for e in self.equations}
+        known = read | self.by_target.keys()
         slots = [s for t in self.tensors.values() if t.key in known for s in t.slots]
         read |= {s.set.packed.lengths for s in slots if s.set.packed is not None}
         return tuple(t for t in self.tensors.values() if t.role not in ("local", "derived") and t.key in read)
@@ -233,7 +289,8 @@ class Program:
         return None
 
     def equation(self, key: str) -> Equation | None:
-        return next((e for e in self.equations if e.target == key), None)
+        """The equation that defines a tensor; None where the tensor is given."""
+        return self.by_target.get(key)
 
 
 class TypedProgram(Program):
@@ -244,26 +301,30 @@ class NormalProgram(Program):
     """Normal: see `normalise.is_normal`."""
 
 
+_CHILDREN: Mapping[type, Callable[[Any], tuple[Term, ...]]] = {
+    Const: lambda term: (),
+    Truth: lambda term: (),
+    Size: lambda term: (),
+    Position: lambda term: (),
+    Pack: lambda term: term.parts,
+    Apply: lambda term: term.args,
+    Read: lambda term: term.subs,
+    Part: lambda term: (term.item,),
+    Where: lambda term: (term.condition, term.then),
+    Fold: lambda term: (term.domain, term.body),
+    Join: lambda term: tuple(body for _, body in term.parts),
+}
+assert set(_CHILDREN) == set(get_args(Term)), "every kind of term has children"
+
+
 def children(term: Term) -> tuple[Term, ...]:
-    match term:
-        case Const() | Truth() | Size() | Position():
-            return ()
-        case Pack(parts) | Apply(_, parts) | Read(_, parts):
-            return parts
-        case Part(item):
-            return (item,)
-        case Where(condition, then):
-            return (condition, then)
-        case Fold(_, _, domain, body):
-            return (domain, body)
-        case Join(_, parts):
-            return tuple(body for _, body in parts)
-    assert_never(term)
+    """The terms directly inside a term, in the order in which `rebuild` takes them."""
+    return _CHILDREN[type(term)](term)
 
 
 def rebuild(term: Term, kids: tuple[Term, ...]) -> Term:
     """The term with other children; the same object if nothing changed."""
-    if all(a is b for a, b in zip(kids, children(term), strict=True)):
+    if all(map(is_, kids, children(term))):
         return term
     match term:
         case Const() | Truth() | Size() | Position():
@@ -311,7 +372,7 @@ def walk(term: Term) -> Iterable[Term]:
     while stack:
         here = stack.pop()
         yield here
-        stack.extend(reversed(children(here)))
+        stack += children(here)[::-1]
 
 
 def reads(term: Term) -> Iterable[Read]:
@@ -320,7 +381,8 @@ def reads(term: Term) -> Iterable[Read]:
 
 def transform(term: Term, change: Callable[[Term], Term]) -> Term:
     """`change` applied everywhere, from the leaves up."""
-    return change(rebuild(term, tuple(transform(kid, change) for kid in children(term))))
+    kids = children(term)
+    return change(rebuild(term, tuple([transform(kid, change) for kid in kids])) if kids else term)
 
 
 def substitute(term: Term, by: Mapping[Index, Term]) -> Term:

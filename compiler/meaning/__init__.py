@@ -2,5 +2,5 @@
 
 In: A program with arrays, or claims.
 Out: Arrays (`interpret`, which shares no code with a back end), or a verdict (`prove`, `proof`).
-May import: errors, ir, syntax, checking, transforms.
+May import: errors, ir, checking, transforms.
 """

@@ -210,7 +210,7 @@ def _honouring(claim: Claim, arrays: Arrays, sizes: dict[str, int]) -> Arrays | 
 
 def _part(program: Program, keys: Iterable[str]) -> Program:
     """The program of a few of its tensors."""
-    by = {e.target: e for e in program.equations}
+    by = program.by_target
     needed, stack = set[str](), list(keys)
     outputs = tuple((key, key) for key in stack)
     while stack:

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from einc.ir.claimed import Claim
 from einc.ir.domains import empty
+from einc.ir.draft import unused
 from einc.ir.indices import Index
 from einc.ir.terms import TRUE, Equation, Position, Read, Term, TypedProgram, both, reads, substitute
 from einc.meaning.assumptions import Rule, rewritten, rule
@@ -21,7 +22,6 @@ from einc.meaning.forming import complemented, form, put, solved
 from einc.meaning.forms import MINUS, NOTHING, Atom, Form, Monomial, Unformed, added, atom, times, without_quotients
 from einc.meaning.leftover import told
 from einc.meaning.unfolding import TooLong, Unfolding
-from einc.syntax.spelling import unused
 
 
 @dataclass(frozen=True)

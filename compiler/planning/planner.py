@@ -36,7 +36,6 @@ from einc.ir.terms import (
     Term,
     both,
     conjuncts,
-    reads,
     slot_of,
     transform,
 )
@@ -123,7 +122,7 @@ def _cut_up(candidate: Candidate, choices: Choices) -> Cut:
     """The steps of one program."""
     program = nested(with_matrices(with_rows(candidate.program)), choices.ordered)
     buffers = buffers_of(program)
-    equations = {**told(program), **{e.target: e for e in program.equations}}
+    equations = {**told(program), **program.by_target}
     steps: list[Leaf] = []
     keys: list[tuple[str, IndexSet]] = []
     stored = set(buffers)
@@ -258,7 +257,7 @@ def _merged(group: Group, store: Store, grid: Index | None) -> str:
 
 def _kept(program: NormalProgram, group: Group, made: list[Group]) -> frozenset[str]:
     """What other groups read: values that are not stored stand in each group that needs them."""
-    outside = {r.tensor for g in made if g is not group for e in g.equations for r in [*reads(e.body), *reads(e.domain)]}
+    outside = {r.tensor for g in made if g is not group for e in g.equations for r in e.elements}
     return frozenset(outside | {key for _, key in program.outputs}) - group.virtual
 
 
@@ -289,7 +288,7 @@ def _texts(program: NormalProgram, passed: Streamed) -> dict[str, str]:
             tensors[equation.target] = Tensor(equation.target, equation.target, slots, "local")
     for name, target in passed.before.items():
         tensors[name] = replace(tensors[target], key=name, text=name)
-    shown = NormalProgram(program.name, tensors, passed.equations, (), program.sizes, program.splits, program.sums, program.source)
+    shown = program.but(equations=passed.equations, tensors=tensors, outputs=())
     return {e.target: equation_text(shown, e) for e in passed.equations}
 
 

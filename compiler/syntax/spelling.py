@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 
 from einc.ir.folds import FOLDS
 from einc.ir.primitives import PRIMITIVES
@@ -96,14 +96,6 @@ def edit_distance(a: str, b: str) -> int:
         for j, y in enumerate(b, 1):
             previous, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, previous + (x != y))
     return row[-1]
-
-
-def unused(stem: str, taken: Container[str]) -> str:
-    """The stem, or with a number after it, as nothing is called yet."""
-    name, n = stem, 2
-    while name in taken:
-        name, n = f"{stem}{n}", n + 1
-    return name
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

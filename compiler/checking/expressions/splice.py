@@ -30,7 +30,6 @@ from einc.ir.terms import (
     TypedProgram,
     children,
     const,
-    reads,
     rebuild,
     slot_of,
     substitute,
@@ -169,7 +168,7 @@ class Copy:
     def _pass_through(self) -> None:
         """Each tensor carries the indices that pass through what it is made of; chance, all that pass through the call."""
         program = self.program
-        into: dict[str, set[str]] = {e.target: {r.tensor for t in (e.domain, e.body) for r in reads(t)} for e in program.equations}
+        into: dict[str, set[str]] = {e.target: {*e.reads} for e in program.equations}
         for repeat in program.repeats:
             for state in repeat.states:
                 for key in state:

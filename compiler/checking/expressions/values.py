@@ -12,6 +12,7 @@ from einc.checking.declarations.scope import OPEN, Loop, Scope, Signature
 from einc.checking.declarations.scripts import Level, Vocabulary
 from einc.errors.report import Report, Span
 from einc.ir.domains import negation, proves
+from einc.ir.draft import unused
 from einc.ir.indices import Index, IndexSet
 from einc.ir.terms import (
     ONE,
@@ -31,12 +32,9 @@ from einc.ir.terms import (
     both,
     conjuncts,
     free_indices,
-    reads,
-    substitute,
     walk,
 )
 from einc.syntax import tree as s
-from einc.syntax.spelling import unused
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +129,10 @@ class Made:
             case Read(key, subs) if all(isinstance(sub, Position) for sub in subs) and len(set(subs)) == len(subs):
                 found = next((e for e in self.equations if e.target == key and e.domain == TRUE), None)
                 states = {x for repeat in self.repeats for state in repeat.states for x in state}
-                others = {r.tensor for e in self.equations for t in (e.domain, e.body) for r in reads(t)}
+                others = {key for e in self.equations for key in e.reads}
                 if found is not None and key not in others | states and all(isinstance(axis, Position) for axis in found.axes):
                     self.equations.remove(found)
-                    return substitute(found.body, dict(zip(found.indices, subs, strict=True)))
+                    return found.at(subs)
         return term
 
     def drop(self) -> None:

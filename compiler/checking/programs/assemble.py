@@ -48,8 +48,8 @@ def outputs(work: Work, recurs: list[Recur], repeats: list[Repeat], ranks: tuple
         updates = (e for recur in recurs for e in recur.updates)
         everything = [*work.equations.values(), *work.made.equations, *updates]
         own = {key: {s for s, _, _ in repeat.states} for repeat in repeats for key in repeat.inside}
-        read = {r.tensor for e in everything for r in [*reads(e.body), *reads(e.domain)]
-                if r.tensor != e.target and r.tensor not in own.get(e.target, ())}
+        read = {key for e in everything for key in e.reads
+                if key != e.target and key not in own.get(e.target, ())}
         read |= {e.target for recur in recurs for e in recur.inside} | own.keys()
         order = work.collected.order if ranks is None else work.collected.asked(ranks)
         chosen = [x for x in order if x.key not in read]
@@ -83,8 +83,8 @@ def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[R
         dict(work.scope.fixed),
         {into: parts for into, parts in work.scope.splits.items() if {into, *parts} <= used},
         {into: parts for into, parts in work.scope.sums.items() if into in used}, source.name,
-        tuple(_living(recur, live, names) for recur in recurs if any(e.target in live for e in recur.updates)),
-        tuple(_named(key, names) for key in order if isinstance(key, Repeat)),
+        (*(_living(recur, live, names) for recur in recurs if any(e.target in live for e in recur.updates)),
+         *(_named(key, names) for key in order if isinstance(key, Repeat))),
         frozenset(work.scope.dims - work.scope.fixed.keys() - speaks))
     text = Text(work, names, chosen)
     text.ragged.refused([x for x in chosen if x.role == "local"], program.recurs, program.repeats, work.report)

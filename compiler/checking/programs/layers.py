@@ -9,7 +9,7 @@ from einc.checking.declarations.scope import Rounds, Signature
 from einc.checking.programs.elaborate import Work
 from einc.errors.problems import BadLoop, Circular, RoundValue
 from einc.errors.report import Help, Label
-from einc.ir.terms import TRUE, Equation, Position, Read, Repeat, Tensor, reads
+from einc.ir.terms import TRUE, Equation, Position, Read, Repeat, Tensor
 
 
 def layers(work: Work) -> list[Repeat]:
@@ -66,10 +66,6 @@ def _named(work: Work, stem: str, equation: Equation, signature: Signature, upda
     return key
 
 
-def _reads(equation: Equation) -> set[str]:
-    return {r.tensor for t in (equation.domain, equation.body) for r in reads(t)}
-
-
 def _signature(work: Work, key: str) -> Signature | None:
     return next((x for x in work.scope.signatures if x.key == key), None)
 
@@ -77,9 +73,9 @@ def _signature(work: Work, key: str) -> Signature | None:
 def _outside(work: Work, repeat: Repeat, by: dict[str, Equation]) -> None:
     """What is made anew in each round is read in the rounds alone."""
     inside = set(repeat.inside)
-    readers: Iterable[tuple[str, set[str]]] = [
-        *((e.target, _reads(e)) for e in by.values() if e.target not in inside),
-        *((x.key, {x.key}) for x in work.collected.outputs),
+    readers: Iterable[tuple[str, frozenset[str]]] = [
+        *((e.target, e.reads) for e in by.values() if e.target not in inside),
+        *((x.key, frozenset({x.key})) for x in work.collected.outputs),
     ]
     for key, found in readers:
         for inner in sorted(found & inside):
@@ -95,7 +91,7 @@ def _acyclic(work: Work, repeat: Repeat, repeats: list[Repeat], by: dict[str, Eq
     """What a round reads is there before the first one: no equation on the way reads what the rounds give."""
     mine, states = set(repeat.inside), {state for state, _, _ in repeat.states}
     owners = {state: r for r in repeats for state, _, _ in r.states}
-    stack = [first for _, first, _ in repeat.states] + [r for k in repeat.inside for r in sorted(_reads(by[k]) - mine - states)]
+    stack = [first for _, first, _ in repeat.states] + [r for k in repeat.inside for r in sorted(by[k].reads - mine - states)]
     seen: set[str] = set()
     while stack:
         key = stack.pop()
@@ -112,4 +108,4 @@ def _acyclic(work: Work, repeat: Repeat, repeats: list[Repeat], by: dict[str, Eq
         equations = [by[key]] if key in by else [by[k] for k in other.inside] if other is not None else []
         stack += [first for _, first, _ in other.states] if other is not None else []
         own = {state for state, _, _ in other.states} if other is not None else set[str]()
-        stack += sorted(frozenset[str]().union(*map(_reads, equations)) - own)
+        stack += sorted(frozenset[str]().union(*(e.reads for e in equations)) - own)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from einc.checking.declarations.ragged import Owners, Ragged, mentioned, place_of
 from einc.checking.expressions.values import by_class
 from einc.ir.domains import Linear, linear, proves
+from einc.ir.draft import unused
 from einc.ir.indices import Extent, Index, IndexSet, Packed, size
 from einc.ir.terms import (
     ONE,
@@ -34,12 +35,11 @@ from einc.ir.terms import (
     conjuncts,
     const,
     free_indices,
+    local,
     reads,
     rebuild,
-    slot_of,
     substitute,
 )
-from einc.syntax.spelling import unused
 
 _COMPARED, _ADDED = ("le", "lt", "eq", "ne"), ("add", "sub", "neg")
 
@@ -55,7 +55,7 @@ def packed(program: TypedProgram, ragged: Ragged) -> TypedProgram:
         work = _Packing(dict(program.tensors), sets, ragged.owners.get(equation.target, {}), equation.target, frozenset(tensors))
         equations += work.everything(equation)
         tensors |= {key: replace(t, slots=_slots(t.slots, sets)) for key, t in work.tensors.items() if key not in tensors}
-    used = {r.tensor for e in equations for t in (e.domain, e.body) for r in reads(t)}
+    used = {key for e in equations for key in e.reads}
     for over in sets.values():
         tensors |= {t.key: t for t in _known(over) if t.key in used}
     return replace(program, tensors=tensors, equations=tuple(equations))
@@ -245,7 +245,7 @@ class _Packing:
         work = replace(self, owners=owners)
         indices = Owners(dict(owners)).arranged(tuple(sorted(free, key=by_class)))
         key = unused(f"{self.target}_{fold.op}", {*self.taken, *self.tensors})
-        self.tensors[key] = Tensor(key, key, tuple(slot_of(i) for i in indices), "local")
+        self.tensors[key] = local(key, indices)
         axes = tuple(map(Position, indices))
         self.apart.append(work.equation(Equation(key, axes, TRUE, substitute(fold, same))))
         return work.term(Read(key, axes), scope)

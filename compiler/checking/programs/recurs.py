@@ -10,7 +10,7 @@ from einc.errors.problems import BadLoop, Circular, RoundValue
 from einc.errors.report import Help, Label, Span
 from einc.ir.indices import Index
 from einc.ir.rounds import one_round, order
-from einc.ir.terms import Equation, Recur, Slot, Tensor, free_indices, reads
+from einc.ir.terms import Recur, Slot, Tensor, free_indices
 
 
 def recurrences(work: Work) -> list[Recur]:
@@ -46,17 +46,13 @@ def _recurrence(work: Work, rounds: Rounds, fixed: tuple[Index, ...]) -> Recur |
     grown = True
     while grown:
         before = len(anew)
-        anew |= {e.target for e in mine if _reads(e) & anew}
+        anew |= {e.target for e in mine if e.reads & anew}
         anew |= {e.target for e in mine if not rounds.block and rounds.index in free_indices(e.body) - set(e.indices)}
         grown = len(anew) > before
     inside = tuple(e for e in mine if e.target in anew and e.target not in states)
     places = {x.left.signature.key: (x.left.signature.name.text, x.span) for x in work.collected.updates if x.loop.rounds is rounds}
     return order(Recur(rounds.block, fixed, rounds.index, rounds.domain, rounds.key,
                        tuple(by[t] for t in by if t in states), inside, tuple(updates), places))
-
-
-def _reads(equation: Equation) -> set[str]:
-    return {r.tensor for t in (equation.domain, equation.body) for r in reads(t)}
 
 
 def _spans(work: Work) -> dict[str, Span]:
@@ -67,9 +63,9 @@ def _outside(work: Work, owners: dict[str, Recur]) -> None:
     """What is made anew in each round is read in the rounds alone."""
     spans = _spans(work)
     anew = {e.target for recur in owners.values() for e in recur.inside}
-    readers: Iterable[tuple[str, set[str]]] = [
-        *((e.target, _reads(e)) for e in [*work.made.equations, *work.equations.values()] if e.target not in anew),
-        *((x.key, {x.key}) for x in work.collected.outputs),
+    readers: Iterable[tuple[str, frozenset[str]]] = [
+        *((e.target, e.reads) for e in [*work.made.equations, *work.equations.values()] if e.target not in anew),
+        *((x.key, frozenset({x.key})) for x in work.collected.outputs),
     ]
     for key, found in readers:
         for inner in sorted(found & anew):
@@ -84,7 +80,7 @@ def _acyclic(work: Work, recurs: list[Recur]) -> None:
     by = {e.target: e for e in [*work.made.equations, *work.equations.values()]}
     for recur in recurs:
         mine = recur.targets
-        stack = [r for e in (*recur.starts, *recur.inside, *recur.updates) for r in sorted(_reads(e) - mine)]
+        stack = [r for e in (*recur.starts, *recur.inside, *recur.updates) for r in sorted(e.reads - mine)]
         seen: set[str] = set()
         while stack:
             key = stack.pop()
@@ -93,7 +89,7 @@ def _acyclic(work: Work, recurs: list[Recur]) -> None:
             seen.add(key)
             other = next((x for x in recurs if key in x.targets), None)
             equations = (by[key],) if other is None else (*other.starts, *other.inside, *other.updates)
-            found = {r for e in equations for r in _reads(e)}
+            found = {r for e in equations for r in e.reads}
             if found & {e.target for e in recur.updates}:
                 state = sorted(found & mine)[0]
                 name = next(x.name.text for x in work.scope.signatures if x.key == state)

@@ -28,7 +28,6 @@ from einc.ir.terms import (
     const,
     reads,
     slot_of,
-    substitute,
     transform,
     walk,
 )
@@ -83,7 +82,7 @@ def recurrences(program: NormalProgram) -> list[Recurrence]:
         if not group.virtual or group.along is not None:
             continue
         mine = {e.target for e in group.equations}
-        kept = {r.tensor for e in program.equations if e.target not in mine for r in [*reads(e.body), *reads(e.domain)]}
+        kept = {key for e in program.equations if e.target not in mine for key in e.reads}
         kept |= {key for _, key in program.outputs}
         passed = stream(group.equations, group.virtual, frozenset(kept) - group.virtual, frozenset(program.tensors))
         if passed.index is not None and passed.carries:
@@ -109,7 +108,7 @@ class _Telling:
         spaces = [set(self.by[t].indices) for t in self.carried]
         self.fixed = tuple(i for i in self.by[passed.carries[0].target].indices if all(i in x for x in spaces))
         self.tensors = dict(program.tensors)
-        used = {r.tensor for e in passed.equations for t in (e.domain, e.body) for r in reads(t)} - self.carried.keys()
+        used = {key for e in passed.equations for key in e.reads} - self.carried.keys()
         slots = [slot for t in self.tensors.values() for slot in t.slots]
         terms = (t for e in passed.equations for root in (e.domain, e.body) for t in walk(root))
         self.sizes = {n for slot in slots for n in slot.set.extent.sizes} | set(program.sizes)
@@ -164,7 +163,7 @@ class _Telling:
         finish += tuple(Line(self._own(self.by[t]), "=", self._state(t)) for t in self.carried if t in self.kept)
         recur = Recur(_unused("BCDEFG", self.taken), self.fixed, self.index, self.common, _BLOCK, (), (), ())
         self.tensors[_BLOCK] = Tensor(_BLOCK, recur.name, (slot_of(self.index),), "local")
-        shown = replace(self.program, tensors=self.tensors, equations=(), outputs=(), recurs=(recur,))
+        shown = replace(self.program, tensors=self.tensors, equations=(), outputs=(), loops=(recur, *self.program.repeats))
         return Recurrence(shown, self.fixed, self.index, self.common, start, tuple(block), finish)
 
     def _late(self, equation: Equation) -> bool:
@@ -260,7 +259,7 @@ class _Telling:
                 and isinstance(equation.body, Fold)
                 and used.count(inner.tensor) == 1
             ):
-                return self._term(substitute(equation.body, dict(zip(equation.indices, inner.subs, strict=True))), inside)
+                return self._term(equation.at(inner.subs), inside)
             if equation is not None:
                 self._own(equation)
             return inner

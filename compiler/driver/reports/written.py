@@ -39,7 +39,7 @@ class Written:
 def written(program: TypedProgram) -> list[Written]:
     """Every recurrence of the text."""
     states = tuple((e.target, e.target) for recur in program.recurs for e in recur.updates)
-    normal = normalise(replace(program, outputs=states, recurs=()))
+    normal = normalise(replace(program, outputs=states, loops=program.repeats))
     found = recurrences(normal) if states else []
     return [_written(normal, found, recur) for recur in program.recurs]
 

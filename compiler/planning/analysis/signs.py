@@ -15,7 +15,7 @@ _TOLD: dict[int, Literal["", "nonnegative", "positive"]] = {POSITIVE: "positive"
 
 def least(program: Program, keys: Iterable[str]) -> dict[str, Literal["", "nonnegative", "positive"]]:
     """What is known of the signs of some values of a program."""
-    by = {e.target: e for e in program.equations}
+    by = program.by_target
     return {key: _TOLD[_equation(by[key], by, {})] if key in by else "" for key in keys}
 
 

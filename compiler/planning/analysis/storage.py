@@ -77,9 +77,7 @@ def with_parts(program: NormalProgram) -> NormalProgram:
                 parts.append((index, Read(key, axes)))
             equation = Equation(equation.target, equation.axes, equation.domain, Join(body.index, tuple(parts)), equation.source)
         out.append(equation)
-    return NormalProgram(
-        program.name, tensors, tuple(out), program.outputs, program.sizes, program.splits, program.sums, program.source
-    )
+    return program.but(equations=out, tensors=tensors)
 
 
 def given_kind(tensor: Tensor) -> Kind | Literal["wide"]:
@@ -148,7 +146,7 @@ def without_copies(program: NormalProgram, steps: list[Leaf], buffers: Mapping[s
     """A part of a direct sum that is a stored tensor as it stands is laid into the result from there."""
     parts = {p for s in steps if isinstance(s, Concat) for p in s.parts}
     copied = {name: source for s in steps if isinstance(s, Kernel) for name, source in _copy(s, buffers) if name in parts}
-    by = {e.target: e for e in program.equations}
+    by = program.by_target
 
     def direct(step: Leaf) -> Leaf:
         if not isinstance(step, Concat) or copied.keys().isdisjoint(step.parts):

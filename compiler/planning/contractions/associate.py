@@ -22,8 +22,8 @@ from einc.ir.terms import (
     bound_indices,
     canonical,
     free_indices,
+    local,
     reads,
-    slot_of,
     transform,
     walk,
 )
@@ -205,7 +205,7 @@ class Search:
                 body = _named(one.body, names)
                 names[one.target] = name = self._name(one, body, tensors)
                 if name not in tensors:
-                    tensors[name] = Tensor(name, name, tuple(map(slot_of, one.indices)), "local")
+                    tensors[name] = local(name, one.indices)
                     equations[name] = Equation(name, one.axes, one.domain, body)
             equations[last.target] = replace(last, body=_named(last.body, names))
         return replace(program, tensors=tensors, equations=tuple(needed(equations, [k for _, k in program.outputs])))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from einc.ir.draft import Draft
 from einc.ir.indices import Extent, Index, number
 from einc.ir.plan import Buffer, Cost, Grouped, Pick
 from einc.ir.terms import (
@@ -18,25 +19,20 @@ from einc.ir.terms import (
     NormalProgram,
     Position,
     Read,
-    Tensor,
     Term,
     both,
     conjuncts,
     free_indices,
-    reads,
-    slot_of,
-    substitute,
 )
 from einc.planning.analysis.cost import size_of, volume
 from einc.syntax.printing.show import equation_text
-from einc.syntax.spelling import unused
 from einc.transforms.laws.simplify import factors, picked, product
 
 
 def with_matrices(program: NormalProgram) -> NormalProgram:
     """The program with a matrix for each row read in its contraction, where it is no value of its own."""
     program = _row_by_row(program)
-    by = {e.target: e for e in program.equations}
+    by = program.by_target
     out: list[Equation] = []
     for equation in program.equations:
         body = equation.body
@@ -50,26 +46,24 @@ def with_matrices(program: NormalProgram) -> NormalProgram:
                 body = replace(body, body=product(tuple(here if p is read else p for p in parts)))
                 equation = replace(equation, body=body)
         out.append(equation)
-    kept = {key for _, key in program.outputs} | {r.tensor for e in out for t in (e.domain, e.body) for r in reads(t)}
+    kept = {key for _, key in program.outputs} | {key for e in out for key in e.reads}
     return replace(program, equations=tuple(e for e in out if e.target in kept))
 
 
 def _row_by_row(program: NormalProgram) -> NormalProgram:
     """Sums over rows and more of products with a row's matrix: over the rest first, for each row, and then over the rows."""
-    by, tensors, out = {e.target: e for e in program.equations}, dict(program.tensors), list[Equation]()
+    by, draft = program.by_target, Draft(program.tensors)
     for equation in program.equations:
         body = equation.body
         rows = _folded_rows(equation, body, by, program) if isinstance(body, Fold) and body.op == "sum" else ()
         if rows and isinstance(body, Fold):
             letters = (*(i for i in equation.indices if i in free_indices(body.body)), *rows)
-            key, axes = unused(f"{equation.target}_each", tensors), tuple(map(Position, letters))
-            tensors[key] = Tensor(key, key, tuple(map(slot_of, letters)), "local")
             rest = tuple(b for b in body.bound if b not in rows)
             exists = both(*(c for c in (*conjuncts(equation.domain), *conjuncts(body.domain)) if free_indices(c) <= {*letters}))
-            out.append(Equation(key, axes, exists, Fold("sum", rest, TRUE, body.body)))
-            equation = replace(equation, body=Fold("sum", rows, body.domain, Read(key, axes)))
-        out.append(equation)
-    return program if len(tensors) == len(program.tensors) else replace(program, tensors=tensors, equations=tuple(out))
+            each = draft.value(f"{equation.target}_each", letters, Fold("sum", rest, TRUE, body.body), exists)
+            equation = replace(equation, body=Fold("sum", rows, body.domain, each))
+        draft.add(equation)
+    return draft.done(program)
 
 
 def _folded_rows(equation: Equation, fold: Fold, by: Mapping[str, Equation], program: NormalProgram) -> tuple[Index, ...]:
@@ -90,7 +84,7 @@ def _folded_rows(equation: Equation, fold: Fold, by: Mapping[str, Equation], pro
 def _put(inner: Equation, read: Term) -> Read:
     """What a value that is a read is, where it is read itself."""
     assert isinstance(read, Read)
-    found = substitute(inner.body, dict(zip(inner.indices, read.subs, strict=True)))
+    found = inner.at(read.subs)
     assert isinstance(found, Read)
     return found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from einc.ir.draft import Draft
 from einc.ir.indices import PLACES, Index
 from einc.ir.terms import (
     TRUE,
@@ -15,17 +16,13 @@ from einc.ir.terms import (
     Equation,
     Fold,
     NormalProgram,
-    Position,
     Read,
-    Tensor,
     Term,
     both,
     conjuncts,
     free_indices,
-    slot_of,
 )
 from einc.planning.contractions.networks import contraction_of
-from einc.syntax.spelling import unused
 from einc.transforms.laws.simplify import factors
 
 _OUTER = ("batch", "request", "head", "expert")
@@ -33,24 +30,21 @@ _OUTER = ("batch", "request", "head", "expert")
 
 def with_rows(program: NormalProgram, *, later: bool = False) -> NormalProgram:
     """The program with such folds one in another; with `later`, not yet those that are products whose order is still open."""
-    tensors, out = dict(program.tensors), list[Equation]()
+    draft = Draft(program.tensors)
     for equation in program.equations:
         body = equation.body
         row = _row(equation, body, program) if isinstance(body, Fold) and not (later and _ordered(equation, program)) else None
         if row is None or not isinstance(body, Fold):
-            out.append(equation)
+            draft.add(equation)
             continue
         kept = [b for b in body.bound if b == row or b.set.cls in _OUTER]
         gone = tuple(b for b in body.bound if b not in kept)
         outer = both(*(c for c in conjuncts(body.domain) if not free_indices(c) & {*gone}))
         inner = both(*(c for c in conjuncts(body.domain) if free_indices(c) & {*gone}))
         letters = [*equation.indices, *kept]
-        key = unused(f"{equation.target}_row", tensors)
-        tensors[key] = Tensor(key, key, tuple(map(slot_of, letters)), "local")
-        axes = tuple(map(Position, letters))
-        out.append(Equation(key, axes, both(equation.domain, outer), Fold(body.op, gone, inner, body.body)))
-        out.append(replace(equation, body=Fold(body.op, tuple(kept), outer, Read(key, axes))))
-    return program if len(out) == len(program.equations) else replace(program, tensors=tensors, equations=tuple(out))
+        each = draft.value(f"{equation.target}_row", letters, Fold(body.op, gone, inner, body.body), both(equation.domain, outer))
+        draft.add(replace(equation, body=Fold(body.op, tuple(kept), outer, each)))
+    return draft.done(program)
 
 
 def _ordered(equation: Equation, program: NormalProgram) -> bool:

@@ -111,7 +111,7 @@ def definitions(program: NormalProgram, found: Mapping[str, Network], virtual: f
     """The networks that may stand in place of their names: all that read them are networks, which read them once."""
     readers: dict[str, list[Equation]] = {}
     for equation in program.equations:
-        for read in [*reads(equation.body), *reads(equation.domain)]:
+        for read in equation.elements:
             readers.setdefault(read.tensor, []).append(equation)
     outputs = {key for _, key in program.outputs}
     return tuple(

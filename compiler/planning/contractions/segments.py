@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from einc.ir.domains import negation
+from einc.ir.draft import unused
 from einc.ir.indices import OPEN, PLACES, Index, number
 from einc.ir.plan import Buffer, Cost, Segment
 from einc.ir.terms import (
@@ -33,15 +34,14 @@ from einc.ir.terms import (
     conjuncts,
     const,
     free_indices,
+    local,
     reads,
-    slot_of,
     substitute,
     walk,
 )
 from einc.planning.analysis.cost import size_of, volume
 from einc.planning.analysis.wholes import is_whole
 from einc.syntax.printing.show import equation_text
-from einc.syntax.spelling import unused
 from einc.transforms.laws.simplify import factors, product
 
 Names = tuple[tuple[Term, Index], ...]  # what a row names, and the index of the element
@@ -111,7 +111,7 @@ def with_segments(program: NormalProgram) -> NormalProgram:
 
 def _multiplied(program: NormalProgram) -> NormalProgram:
     """Sums by what rows name of a product that nothing else reads, as sums of its factors: the product is never stored."""
-    by = {e.target: e for e in program.equations}
+    by = program.by_target
     read = Counter(r.tensor for e in program.equations for t in (e.body, e.domain) for r in reads(t))
     gone, out = {key for _, key in program.outputs}, list[Equation]()
     for equation in program.equations:
@@ -255,7 +255,7 @@ class _Sums:
         if known is not None:
             return Read(known.target, axes)
         key = unused(stem, self.tensors)
-        self.tensors[key] = Tensor(key, key, tuple(map(slot_of, letters)), "local", integer)
+        self.tensors[key] = local(key, letters, integer)
         self.made.append(Equation(key, axes, TRUE, body))
         return Read(key, axes)
 

@@ -21,11 +21,9 @@ from einc.ir.terms import (
     Position,
     Read,
     Term,
-    TypedProgram,
     bound_indices,
     free_indices,
     reads,
-    substitute,
     transform,
 )
 from einc.planning.contractions.segments import segmented
@@ -42,27 +40,24 @@ def peeled(program: NormalProgram) -> NormalProgram:
     kept = {key for _, key in program.outputs}
     for _ in range(len(program.equations)):
         virtual = unstored(program, kept, lenient=True) | _sparse(program, kept)
-        by = {e.target: e for e in program.equations}
+        by = program.by_target
 
         def change(term: Term) -> Term:
             if isinstance(term, Read) and term.tensor in virtual and not plain_subs(term):  # noqa: B023
                 equation = by[term.tensor]  # noqa: B023
-                return substitute(equation.body, dict(zip(equation.indices, term.subs, strict=True)))
+                return equation.at(term.subs)
             return term
 
         new = tuple(Equation(e.target, e.axes, e.domain, transform(e.body, change), e.source) for e in program.equations)
         if new == program.equations:
             return program
-        opened = TypedProgram(
-            program.name, program.tensors, new, program.outputs, program.sizes, program.splits, program.sums, program.source
-        )
-        program = normalise(opened)
+        program = normalise(program.but(equations=new))
     return program
 
 
 def _sparse(program: NormalProgram, kept: set[str]) -> frozenset[str]:
     """Values of which only few elements are read: every reader holds fewer open indices than they have."""
-    by = {e.target: e for e in program.equations}
+    by = program.by_target
     read = [r for e in program.equations for term in (e.body, e.domain) for r in reads(term) if r.tensor in by]
     whole = {r.tensor for r in read if plain_subs(r) or len(open_of(free_indices(r))) >= len(open_of(by[r.tensor].indices))}
     plain = {e.target for e in by.values() if all(isinstance(a, Position) for a in e.axes) and not isinstance(e.body, Join)}
@@ -83,7 +78,7 @@ def _shared(program: NormalProgram, found: frozenset[str]) -> frozenset[str]:
 
     One that reads a sum along what is folded away in it stays: one pass may do both.
     """
-    by = {e.target: e for e in program.equations}
+    by = program.by_target
     lost = folded_away(by, found)
     readers: dict[str, list[Equation]] = {}
     for equation in program.equations:
@@ -109,7 +104,7 @@ def _mixed(reader: Equation, key: str) -> bool:
 
 
 def _unstored(program: NormalProgram, kept: set[str], lenient: bool) -> frozenset[str]:
-    equations = {e.target: e for e in program.equations}
+    equations = program.by_target
     found: set[str] = set()
     plain = {e.target for e in program.equations if all(isinstance(a, Position) for a in e.axes) and not isinstance(e.body, Join)}
     refused = kept | (equations.keys() - plain)
@@ -121,7 +116,7 @@ def _unstored(program: NormalProgram, kept: set[str], lenient: bool) -> frozense
         if segmented(equation, program.tensors) is not None:
             refused |= {equation.target, *(r.tensor for term in (equation.body, equation.domain) for r in reads(term))}
     for equation in program.equations:
-        for read in [*reads(equation.body), *reads(equation.domain)]:
+        for read in equation.elements:
             if read.tensor in equations and not plain_subs(read) and not lenient:
                 refused.add(read.tensor)
     for equation in program.equations:
@@ -189,10 +184,10 @@ def _of_a_tile(inner: Equation, read: Read, lost: set[Index]) -> bool:
     return plain_subs(read) and bool(letters & lost) and stays and not open_of(bound_indices(inner.body))
 
 
-def folded_away(by: dict[str, Equation], virtual: frozenset[str]) -> dict[str, set[Index]]:
+def folded_away(by: Mapping[str, Equation], virtual: frozenset[str]) -> dict[str, set[Index]]:
     """For each virtual value, those of its indices that a reader, or a reader's reader, folds away."""
     out: dict[str, set[Index]] = {}
-    for equation in reversed(by.values()):
+    for equation in reversed(tuple(by.values())):
         bound = set(bound_indices(equation.body)) if isinstance(equation.body, Fold) else set()
         lost = bound | out.get(equation.target, set())
         for read in reads(equation.body):

@@ -185,7 +185,7 @@ def _unmade(program: NormalProgram, members: list[Equation], virtual: frozenset[
     if unified is None:
         return pairs
     inside = {e.target for e in members}
-    kept = {r.tensor for e in program.equations if e.target not in inside for t in (e.body, e.domain) for r in reads(t)}
+    kept = {key for e in program.equations if e.target not in inside for key in e.reads}
     kept |= {key for _, key in program.outputs}
     passed = stream(tuple(unified), virtual & inside, frozenset(kept) - virtual, frozenset(program.tensors))
     return frozenset() if passed.carries else pairs
@@ -197,7 +197,7 @@ def _finish(program: NormalProgram, virtual: frozenset[str], barred: Pairs, pare
     Results along two axes, each read at the same position, are no axis of one kernel: then it stays apart.
     """
     assert callable(root)
-    equations = {e.target: e for e in program.equations}
+    equations = program.by_target
     heads = {root(v) for v in virtual}
     for equation in program.equations:
         if isinstance(equation.body, Fold | Join) or picked(equation) is not None:
@@ -224,7 +224,7 @@ def _has_letters(equation: Equation) -> bool:
     return all(isinstance(a, Position) for a in equation.axes)
 
 
-def _after(equations: dict[str, Equation], key: str, owner: str, root: object) -> bool:
+def _after(equations: Mapping[str, Equation], key: str, owner: str, root: object) -> bool:
     """Whether a value depends on the kernel."""
     assert callable(root)
     stack, seen = [key], set()
@@ -300,6 +300,6 @@ def _ordered(made: list[Group]) -> list[Group]:
         elif n not in done:
             done.add(n)
             stack.append((n, True))
-            inner = {owner[r.tensor] for e in made[n].equations for r in [*reads(e.body), *reads(e.domain)] if r.tensor in owner}
+            inner = {owner[r.tensor] for e in made[n].equations for r in e.elements if r.tensor in owner}
             stack += [(m, False) for m in sorted(inner - {n}, reverse=True)]
     return out

@@ -44,13 +44,9 @@ def _needs(by: Mapping[str, Equation]) -> dict[str, frozenset[str]]:
     """For each equation all that it depends on; equations come after what they read."""
     out: dict[str, frozenset[str]] = {}
     for key, equation in by.items():
-        read = {r.tensor for r in _reads(equation) if r.tensor in by}
+        read = {r.tensor for r in equation.elements if r.tensor in by}
         out[key] = frozenset(read).union(*(out.get(r, frozenset()) for r in read))
     return out
-
-
-def _reads(equation: Equation) -> list[Read]:
-    return [r for term in (equation.body, equation.domain) for r in reads(term)]
 
 
 def _folds_a_row(equation: Equation) -> bool:
@@ -98,7 +94,7 @@ class _Made:
         """Whether a row is made of a fold's result, or is read by nobody else."""
         folds = {key for key in self.letters if isinstance(self.by[key].body, Fold)}
         rows = {key for key in self.letters.keys() - folds if self.along in self.letters[key].values()}
-        read = self.outputs.union(*({r.tensor for r in _reads(e)} for key, e in self.by.items() if key not in self.letters))
+        read = self.outputs.union(*(e.reads for key, e in self.by.items() if key not in self.letters))
         return any(self.needs[key] & folds for key in rows) or not rows <= read
 
     def result(self) -> Rows:
@@ -110,7 +106,7 @@ class _Made:
 
     def _after(self, equation: Equation) -> Letters | None:
         """The letters of an equation that reads the kernel's results, row by row."""
-        read = [r for r in _reads(equation) if r.tensor in self.letters]
+        read = [r for r in equation.elements if r.tensor in self.letters]
         found = self._placed({}, ((self.letters[r.tensor], self.by[r.tensor], r) for r in read))
         if not read or found is None or not _pointwise_or(equation, _folds_a_row(equation)):
             return None
@@ -149,7 +145,7 @@ class _Made:
 
     def _in_one(self) -> bool:
         """Whether nothing outside stands between two equations of the kernel."""
-        outside = {r.tensor for key in self.letters for r in _reads(self.by[key]) if r.tensor in self.by} - self.letters.keys()
+        outside = {r.tensor for key in self.letters for r in self.by[key].elements if r.tensor in self.by} - self.letters.keys()
         return not any(self.needs[key] & self.letters.keys() for key in outside)
 
 

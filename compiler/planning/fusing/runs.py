@@ -115,7 +115,7 @@ def _paired(equations: tuple[Equation, ...], runs: dict[str, Run], index: Index,
 
     def changed(equation: Equation) -> Equation:
         axes = tuple(transform(a, change) for a in equation.axes)
-        made = replace(equation, domain=transform(equation.domain, change), body=transform(equation.body, change))
+        made = equation.map(lambda t: transform(t, change))
         return replace(made, axes=_flat(axes, pack) if equation.target in virtual else axes)
 
     return tuple(map(changed, equations))
@@ -135,7 +135,7 @@ def shared(groups: Sequence[Group], tiled: Sequence[bool], buffers: Mapping[str,
         if (run := run_of(only, buffers[only.body.tensor].sets)) is not None:
             found[run.target] = run
     for group, is_tiled in zip(groups, tiled, strict=True):
-        for target in {r.tensor for e in group.equations for r in [*reads(e.body), *reads(e.domain)]} & found.keys():
+        for target in {key for e in group.equations for key in e.reads} & found.keys():
             others = {r.tensor for e in group.equations for r in reads(e.domain)}
             if not is_tiled or target in others or found[target].within(group.equations) is None:
                 del found[target]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeGuard
 
-from einc.ir.terms import Apply, Const, Equation, Fold, Read, Term, children, free_indices, reads, substitute, transform
+from einc.ir.terms import Apply, Const, Equation, Fold, Read, Term, children, free_indices, reads, transform
 from einc.planning.streaming.passes import Streamed
 from einc.transforms.laws.simplify import factors, product, simplify
 
@@ -33,7 +33,7 @@ def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str
                 and equation.target in virtual
                 and not isinstance(equation.body, Fold)
             ):
-                return opened(substitute(equation.body, dict(zip(equation.indices, inner.subs, strict=True))))
+                return opened(equation.at(inner.subs))
             return inner
 
         return transform(term, change)
@@ -63,7 +63,7 @@ def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str
 def _needed(equations: tuple[Equation, ...], kept: frozenset[str], virtual: frozenset[str]) -> tuple[Equation, ...]:
     """Without virtual values that nobody reads any more."""
     while True:
-        read = {r.tensor for e in equations for t in (e.body, e.domain) for r in reads(t)}
+        read = {key for e in equations for key in e.reads}
         left = tuple(e for e in equations if e.target in read or e.target in kept or e.target not in virtual)
         if len(left) == len(equations):
             return left

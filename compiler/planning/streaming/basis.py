@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from einc.ir.draft import unused
 from einc.ir.indices import Index
 from einc.ir.terms import ONE, TRUE, Equation, Fold, Position, Read, Term, canonical, free_indices, reads
 from einc.planning.streaming.passes import Carry
-from einc.syntax.spelling import unused
 
 
 @dataclass

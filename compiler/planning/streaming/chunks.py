@@ -16,6 +16,7 @@ from functools import reduce
 from operator import and_
 
 from einc.ir.domains import linear
+from einc.ir.draft import unused
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Extent, Index
 from einc.ir.terms import (
@@ -44,7 +45,6 @@ from einc.planning.analysis.signs import POSITIVE, sign
 from einc.planning.streaming.passes import Carry, Chunks, Streamed
 from einc.planning.streaming.separate import Entangled, Pair, separate
 from einc.planning.streaming.stream import exponent, spelled
-from einc.syntax.spelling import unused
 from einc.transforms.laws import ALL
 from einc.transforms.laws.simplify import factors, product, simplify
 
@@ -223,7 +223,7 @@ class _Chunks:
         def change(inner: Term) -> Term:
             equation = self.by.get(inner.tensor) if isinstance(inner, Read) and inner.tensor in self.virtual else None
             if equation is not None and isinstance(inner, Read) and not isinstance(equation.body, Fold):
-                return self._opened(substitute(equation.body, dict(zip(equation.indices, inner.subs, strict=True))))
+                return self._opened(equation.at(inner.subs))
             return inner
 
         return transform(term, change)
@@ -233,7 +233,7 @@ class _Chunks:
         match term:
             case Read(tensor, subs) if tensor in self.virtual:
                 equation = self.by[tensor]
-                body = substitute(equation.body, dict(zip(equation.indices, subs, strict=True)))
+                body = equation.at(subs)
                 if not isinstance(body, Fold):
                     return self._products(body)
                 if body.op != "sum" or body.domain != TRUE:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from einc.ir.draft import unused
 from einc.ir.folds import FOLDS
 from einc.ir.indices import PLACES, Index
 from einc.ir.terms import (
@@ -32,7 +33,6 @@ from einc.planning.analysis.tallies import named_by, tallied
 from einc.planning.contractions.virtual import unstored
 from einc.planning.streaming.passes import Carry, Streamed
 from einc.planning.streaming.stream import unbounded
-from einc.syntax.spelling import unused
 from einc.transforms.laws.simplify import factors, product
 
 

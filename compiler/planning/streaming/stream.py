@@ -103,7 +103,7 @@ class _Pass(Moving):
         def change(inner: Term) -> Term:
             if isinstance(inner, Read) and inner.tensor in self.opened:
                 equation = self.opened[inner.tensor]
-                return substitute(equation.body, dict(zip(equation.indices, inner.subs, strict=True)))
+                return equation.at(inner.subs)
             return inner
 
         return transform(term, change)

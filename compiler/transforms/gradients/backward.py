@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from einc.ir.draft import unused
 from einc.ir.indices import PLACES
 from einc.ir.terms import (
     ONE,
@@ -30,14 +31,12 @@ from einc.ir.terms import (
     canonical,
     const,
     free_indices,
+    local,
     reads,
-    slot_of,
-    substitute,
     transform,
     walk,
 )
 from einc.syntax.printing.declarations import lettered
-from einc.syntax.spelling import unused
 from einc.transforms.gradients.keeping import multiplied, readers, stands_for
 from einc.transforms.gradients.means import centred
 from einc.transforms.gradients.scales import Scaled, scaled
@@ -118,7 +117,7 @@ class _Backward:
 
     def _better(self) -> tuple[str, str] | None:
         """A sum that is saved, and the one value that is made of it again and may be saved in its place."""
-        known, shown = {e.target: e for e in self.plain.equations}, {key for _, key in self.plain.outputs}
+        known, shown = self.plain.by_target, {key for _, key in self.plain.outputs}
         for key, mine in readers(self.by.values()).items():
             if self.saved.get(key) == key and key not in shown and len(mine) == 1 and self._is_plain(mine[0].target):
                 value = known.get(mine[0].target)
@@ -200,7 +199,7 @@ class _Backward:
     def _logarithm(self, key: str) -> None:
         root = next(r for r in self.scaled.roots.values() if r.log == key)
         total = next(e for e in self.plain.equations if e.target == root.total)
-        self.tensors[key] = Tensor(key, key, tuple(slot_of(i) for i in total.indices), "local")
+        self.tensors[key] = local(key, total.indices)
         self._saved_as(key, Equation(key, total.axes, total.domain, root.value))
 
     def _save(self, key: str, value: Term | None) -> None:
@@ -232,7 +231,7 @@ class _Backward:
     def derived(self, inputs: list[str]) -> Derived:
         plain, gradients = self.plain, [(key, self.sweep.of[key]) for key in inputs]
         equations = needed(self.by, [key for _, key in gradients])
-        read = {r.tensor for e in equations for t in (e.domain, e.body) for r in reads(t)}
+        read = {key for e in equations for key in e.reads}
         saved = {key: there for key, there in self.saved.items() if key in read}
         given = {cotangent for cotangent in self.sweep.given.values() if cotangent in read}
         made = {e.target for e in equations}
@@ -243,8 +242,8 @@ class _Backward:
             elif key in saved:
                 tensors[key] = replace(tensor, role="input")
         outputs = tuple((key, key) for _, key in gradients)
-        backward = TypedProgram(
-            f"{plain.name}_backward", tensors, tuple(equations), outputs, plain.sizes, plain.splits, plain.sums, plain.source)
+        backward = replace(TypedProgram.of(plain).but(equations=equations, tensors=tensors, outputs=outputs),
+                           name=f"{plain.name}_backward")
         cotangents = tuple((key, d) for key, d in self.sweep.given.items() if d in given)
         kept = tuple((there, key) for key, there in saved.items())
         return Derived(self._forward(saved), backward, kept, cotangents, tuple(gradients))
@@ -254,8 +253,7 @@ class _Backward:
         extra = tuple(e for e in self.extra.values() if e.target in saved.values())
         outputs = (*plain.outputs, *((key, key) for key in dict.fromkeys(saved.values()) if key not in mine))
         tensors = {**plain.tensors, **{e.target: self.tensors[e.target] for e in extra}}
-        return TypedProgram(
-            plain.name, tensors, (*plain.equations, *extra), outputs, plain.sizes, plain.splits, plain.sums, plain.source)
+        return TypedProgram.of(plain).but(equations=(*plain.equations, *extra), tensors=tensors, outputs=outputs)
 
 
 def _compared(equations: Iterable[Equation]) -> set[str]:
@@ -276,7 +274,7 @@ def _opened(program: NormalProgram) -> NormalProgram:
         def change(term: Term) -> Term:
             if isinstance(term, Read) and term.tensor in large and not all(isinstance(s, Position) for s in term.subs):  # noqa: B023
                 equation = large[term.tensor]  # noqa: B023
-                return substitute(equation.body, dict(zip(equation.indices, term.subs, strict=True)))
+                return equation.at(term.subs)
             return term
 
         made = tuple(replace(e, body=transform(e.body, change)) for e in program.equations)
@@ -303,7 +301,7 @@ def _named(equations: Iterable[Equation], kept: Set[str]) -> Iterator[Equation]:
     def own(term: Term) -> Term:
         if isinstance(term, Read) and term.tensor in names:
             alias = names[term.tensor]
-            return substitute(alias.body, dict(zip(alias.indices, term.subs, strict=True)))
+            return alias.at(term.subs)
         return term
 
     for equation in equations:

@@ -48,4 +48,4 @@ def _at(read: Read, by: Mapping[str, Equation]) -> Term | None:
     made = by.get(read.tensor)
     if made is None or made.domain != TRUE or not all(isinstance(a, Position) for a in made.axes):
         return None
-    return substitute(made.body, dict(zip(made.indices, read.subs, strict=True)))
+    return made.at(read.subs)

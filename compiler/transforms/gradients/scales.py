@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from einc.ir.domains import proves
+from einc.ir.draft import unused
 from einc.ir.indices import PLACES, Index
 from einc.ir.terms import (
     TRUE,
@@ -28,13 +29,12 @@ from einc.ir.terms import (
     canonical,
     const,
     free_indices,
+    local,
     reads,
-    slot_of,
     substitute,
     transform,
     walk,
 )
-from einc.syntax.spelling import unused
 from einc.transforms.gradients.degrees import Degree, Degrees, Mixed, degree_of, degrees
 from einc.transforms.laws.simplify import simplify
 from einc.transforms.normal.gating import appearance
@@ -73,7 +73,7 @@ def scaled(program: NormalProgram) -> Scaled:
     program = _by_name(program)
     outputs = frozenset(key for _, key in program.outputs)
     references = frozenset(e.target for e in program.equations if _is_reference(e, program, outputs))
-    work = _Work(program, dict(program.tensors), {e.target: e for e in program.equations}, references)
+    work = _Work(program, dict(program.tensors), dict(program.by_target), references)
     roots: dict[str, Root] = {}
     for total in dict.fromkeys(_divisors(program)):
         trial = replace(work, tensors=dict(work.tensors), by=dict(work.by))
@@ -209,12 +209,12 @@ class _Work:
         inner = self.by.get(read.tensor)
         if inner is None or _power_of(inner) is None or free_indices(read) >= set(owner.indices):
             return read
-        return self._named(substitute(inner.body, dict(zip(inner.indices, read.subs, strict=True))), owner)
+        return self._named(inner.at(read.subs), owner)
 
     def _named(self, term: Term, owner: Equation) -> Read:
         """An exponential as an equation of its own, with all letters of the sum that it stands in."""
         key = unused(f"{owner.target}_exp", self.tensors)
-        self.tensors[key] = Tensor(key, key, tuple(slot_of(i) for i in owner.indices), "local")
+        self.tensors[key] = local(key, owner.indices)
         self.by[key] = Equation(key, tuple(map(Position, owner.indices)), owner.domain, term)
         return Read(key, tuple(map(Position, owner.indices)))
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from einc.ir.domains import empty
+from einc.ir.draft import unused
 from einc.ir.indices import PLACES, Index, number
 from einc.ir.terms import (
     ONE,
@@ -33,7 +34,6 @@ from einc.ir.terms import (
     substitute,
 )
 from einc.syntax.printing.declarations import letters_by_set
-from einc.syntax.spelling import unused
 from einc.transforms.gradients.gathering import gathered
 from einc.transforms.gradients.places import Share, apart, joined, letters_of, packed, part_read, read_of, routed, united, where
 from einc.transforms.gradients.slopes import product, read_values, slopes

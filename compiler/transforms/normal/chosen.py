@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from einc.ir.domains import proves
+from einc.ir.draft import unused
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index
 from einc.ir.terms import (
@@ -37,7 +38,6 @@ from einc.ir.terms import (
     transform,
     walk,
 )
-from einc.syntax.spelling import unused
 from einc.transforms.laws.simplify import picked
 
 
@@ -66,7 +66,7 @@ def at_chosen(program: Program) -> Program:
     sets = _sets(program)
     if not sets:
         return program
-    by = {e.target: e for e in program.equations}
+    by = dict(program.by_target)
     work = _Work(sets, {s.chosen: s for s in sets.values()}, by, dict(program.tensors))
     found = work.needed([key for _, key in program.outputs])
     return replace(program, tensors=work.tensors, equations=tuple(found))
@@ -74,7 +74,7 @@ def at_chosen(program: Program) -> Program:
 
 def _sets(program: Program) -> dict[str, _Set]:
     """The sets by the tensors that are 1 on their elements: M_s = Σ_r 𝟙[S_r = s] over all ranks, for an S that picks by rank."""
-    by = {e.target: e for e in program.equations}
+    by = program.by_target
     out: dict[str, _Set] = {}
     for equation in program.equations:
         match equation.body:

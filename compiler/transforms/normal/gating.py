@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from einc.ir.draft import unused
 from einc.ir.indices import Index
 from einc.ir.terms import (
     TRUE,
@@ -21,13 +22,12 @@ from einc.ir.terms import (
     both,
     conjuncts,
     free_indices,
+    local,
     reads,
-    slot_of,
     substitute,
     transform,
     walk,
 )
-from einc.syntax.spelling import unused
 from einc.transforms.laws.simplify import factors, simplify
 
 
@@ -45,7 +45,7 @@ def inline_gates(program: Program) -> Program:
             out += apart
             equation = _inlined(equation, gated, program)
         out.append(Equation(equation.target, equation.axes, equation.domain, simplify(equation.body), equation.source))
-    return Program(program.name, tensors, tuple(out), program.outputs, program.sizes, program.splits, program.sums, program.source)
+    return program.but(equations=out, tensors=tensors)
 
 
 def _parts(equation: Equation, gated: dict[str, Equation], tensors: dict[str, Tensor]) -> list[Equation]:
@@ -86,7 +86,7 @@ def _apart(equation: Equation, gated: dict[str, Equation], tensors: dict[str, Te
         inner = Fold("sum", first, TRUE, rest[0] if len(rest) == 1 else Apply("mul", rest))
         key = unused(f"{equation.target}_sum", tensors)
         indices = tuple(sorted(appearance(inner, TRUE), key=axis_order))
-        tensors[key] = Tensor(key, key, tuple(slot_of(i) for i in indices), "local")
+        tensors[key] = local(key, indices)
         apart.append(Equation(key, tuple(map(Position, indices)), TRUE, inner))
         body = Apply("mul", (Read(key, tuple(map(Position, indices))), *gates))
         return Fold("sum", tuple(b for b in bound if b not in first), domain, body)

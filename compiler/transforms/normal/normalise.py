@@ -17,6 +17,7 @@ from fractions import Fraction
 from graphlib import TopologicalSorter
 
 from einc.ir.domains import negation, proves
+from einc.ir.draft import unused
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index, IndexSet, number
 from einc.ir.terms import (
@@ -42,18 +43,17 @@ from einc.ir.terms import (
     conjuncts,
     const,
     free_indices,
+    local,
     reads,
     rebuild,
-    slot_of,
     substitute,
     walk,
 )
-from einc.syntax.spelling import unused
 from einc.transforms.laws.simplify import factors, picked, simplify
 from einc.transforms.normal.chosen import at_chosen
 from einc.transforms.normal.gating import appearance, axis_order, inline_gates, is_gate
 from einc.transforms.normal.operands import cost, is_product, label, packed, plain, quotient_factors, worth
-from einc.transforms.slicing.repeats import outside, part, read_by, round_of
+from einc.transforms.slicing.repeats import outside, part, round_of
 
 
 def normalise(program: Program) -> NormalProgram:
@@ -63,10 +63,7 @@ def normalise(program: Program) -> NormalProgram:
     equations, known = _flat(program, dict(program.tensors))
     keys = {e.target for e in equations}
     tensors = {k: t for k, t in known.items() if t.role != "local" or k in keys}
-    return NormalProgram(
-        program.name, tensors, tuple(equations), program.outputs, program.sizes, program.splits, program.sums, program.source,
-        own=program.own,
-    )
+    return NormalProgram.of(program).but(equations=equations, tensors=tensors, loops=())
 
 
 def _with_rounds(program: Program) -> NormalProgram:
@@ -82,7 +79,7 @@ def _with_rounds(program: Program) -> NormalProgram:
         once += early
         rounds += later
         repeats.append(replace(repeat, inside=tuple(e.target for e in later)))
-    read = {k for e in (*rounds, *once) for k in read_by(e)} | {first for repeat in repeats for _, first, _ in repeat.states}
+    read = {k for e in (*rounds, *once) for k in e.reads} | {first for repeat in repeats for _, first, _ in repeat.states}
     plain = outside(program)
     wanted = [key for key in (e.target for e in plain) if key in read or key in {k for _, k in program.outputs}]
     stretch = part(program, plain, wanted, tensors)
@@ -92,10 +89,7 @@ def _with_rounds(program: Program) -> NormalProgram:
     tensors |= {k: t for k, t in known.items() if k not in tensors}
     tensors = {k: program.tensors.get(k, t) for k, t in tensors.items() if t.role != "local" or k in kept}
     ordered = tuple(everything[k] for k in _in_order(everything, repeats))
-    return NormalProgram(
-        program.name, tensors, ordered, program.outputs, program.sizes, program.splits, program.sums, program.source,
-        repeats=tuple(repeats), own=program.own,
-    )  # fmt: skip
+    return NormalProgram.of(program).but(equations=ordered, tensors=tensors, loops=repeats)
 
 
 def _in_order(equations: dict[str, Equation], repeats: list[Repeat]) -> Iterable[str]:
@@ -105,8 +99,8 @@ def _in_order(equations: dict[str, Equation], repeats: list[Repeat]) -> Iterable
     place = {key: n for n, key in enumerate(equations)}
     before: dict[str, list[str]] = {}
     for key, equation in equations.items():
-        found = read_by(equation) | {first for _, first, _ in (within[key].states if key in within else ())}
-        for repeat in (owner[k] for k in read_by(equation) if k in owner and owner[k] is not within.get(key)):
+        found = equation.reads | {first for _, first, _ in (within[key].states if key in within else ())}
+        for repeat in (owner[k] for k in equation.reads if k in owner and owner[k] is not within.get(key)):
             found |= {*repeat.inside, *(k for _, first, following in repeat.states for k in (first, following))}
         before[key] = sorted(found & equations.keys(), key=place.__getitem__)
     return TopologicalSorter(before).static_order()
@@ -132,8 +126,7 @@ def flat(program: Program) -> NormalProgram:
         work.add(replace(equation, body=simplify(equation.body)))
     equations = needed(work.equations, [key for _, key in program.outputs])
     tensors = {k: t for k, t in work.tensors.items() if t.role != "local" or k in work.equations}
-    return NormalProgram(
-        program.name, tensors, tuple(equations), program.outputs, program.sizes, program.splits, program.sums, program.source)
+    return NormalProgram.of(program).but(equations=equations, tensors=tensors, loops=())
 
 
 def is_normal(equation: Equation) -> bool:
@@ -197,7 +190,7 @@ class _Flat:
         picked = self._picked(ordered, index, owner)
         order = (*sorted(free_indices(picked) - {index}, key=axis_order), index)
         target = unused(f"{owner}_chosen", self.tensors)
-        self.tensors[target] = Tensor(target, target, tuple(slot_of(i) for i in order), "local", True)
+        self.tensors[target] = local(target, order, True)
         self._record(Equation(target, tuple(map(Position, order)), TRUE, picked))
         place = self.pointwise(rank, given, owner)
         here = both(Apply("le", (ONE, place)), Apply("le", (place, Size(most))))
@@ -294,7 +287,7 @@ class _Flat:
             return Read(target, tuple(Position(order[n]) for n in places))
         target = unused(stem, self.tensors)
         indices = tuple(sorted(order, key=lambda i: (i in last, axis_order(i))))
-        self.tensors[target] = Tensor(target, target, tuple(slot_of(i) for i in indices), "local")
+        self.tensors[target] = local(target, indices)
         self._record(Equation(target, tuple(map(Position, indices)), domain, term))
         return Read(target, tuple(map(Position, indices)))
 

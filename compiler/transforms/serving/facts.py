@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from einc.ir.domains import difference
+from einc.ir.draft import unused
 from einc.ir.indices import Index, IndexSet, size
 from einc.ir.terms import (
     FALSE,
@@ -20,7 +21,6 @@ from einc.ir.terms import (
     Position,
     Read,
     Size,
-    Tensor,
     Term,
     TypedProgram,
     Where,
@@ -29,12 +29,11 @@ from einc.ir.terms import (
     children,
     conjuncts,
     const,
+    local,
     reads,
     rebuild,
-    slot_of,
     walk,
 )
-from einc.syntax.spelling import unused
 from einc.transforms.serving.kept import Refused
 from einc.transforms.serving.middle import Middle, reached
 
@@ -80,7 +79,7 @@ def facts(middle: Middle) -> Facts:
 
 def _taken(program: TypedProgram, middle: Middle) -> frozenset[str]:
     """The tensors of the past whose features go unsummed to the result."""
-    by, found = {e.target: e for e in program.equations}, set[str]()
+    by, found = program.by_target, set[str]()
     (_, result), = program.outputs
     stack = [(result, n) for n, s in enumerate(program.tensors[result].slots) if s.set.cls in _WIDE]
     while stack:
@@ -95,9 +94,9 @@ def _taken(program: TypedProgram, middle: Middle) -> frozenset[str]:
 
 def _alone(program: TypedProgram, name: str, axes: tuple[Index, ...], body: Term) -> TypedProgram:
     """A program that returns one tensor, made of no data."""
-    tensor = Tensor(name, name, tuple(map(slot_of, axes)), "local")
+    tensor = local(name, axes)
     made = Equation(name, tuple(map(Position, axes)), TRUE, body)
-    return replace(program, name=name, tensors={name: tensor}, equations=(made,), outputs=((name, name),), recurs=())
+    return replace(program, name=name, tensors={name: tensor}, equations=(made,), outputs=((name, name),), loops=program.repeats)
 
 
 def _seen(program: TypedProgram, value: str) -> TypedProgram:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from einc.ir.draft import unused
 from einc.ir.indices import Index, IndexSet, size
 from einc.ir.terms import (
     ONE,
@@ -25,7 +26,6 @@ from einc.ir.terms import (
     reads,
     transform,
 )
-from einc.syntax.spelling import unused
 from einc.transforms.normal.normalise import needed
 from einc.transforms.serving import settled
 from einc.transforms.serving.kept import Refused, growing, ways
@@ -65,7 +65,7 @@ def middle(program: TypedProgram, sizes: Mapping[str, int], *, padded: bool) -> 
 
 def _edges(program: TypedProgram, along: IndexSet, whole: frozenset[str]) -> tuple[str, tuple[str, ...]]:
     """The last value of one position before it meets no other any more, and what it has of its own position besides."""
-    by = {e.target: e for e in program.equations}
+    by = program.by_target
     pairs, data = reached(program, whole), settled.settled(program, along).data
     last = [k for k in by if k in pairs and _count(program, k, along) == 1 and any(
         r.tensor in whole or _count(program, r.tensor, along) > 1 for r in reads(by[k].body))]
@@ -103,7 +103,7 @@ def between(program: TypedProgram, given: Iterable[str], result: str) -> TypedPr
     inputs = frozenset(given)
     tensors = {k: replace(t, role="input") if k in inputs and t.role == "local" else t for k, t in program.tensors.items()}
     by = {e.target: e for e in program.equations if e.target not in inputs}
-    return replace(program, tensors=tensors, equations=tuple(needed(by, [result])), outputs=((result, result),), recurs=())
+    return program.but(tensors=tensors, equations=needed(by, [result]), outputs=[(result, result)], loops=program.repeats)
 
 
 def lifted(program: TypedProgram, along: IndexSet) -> TypedProgram:

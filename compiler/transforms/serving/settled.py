@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from einc.checking.programs.audit import leaking
 from einc.ir.indices import IndexSet
 from einc.ir.terms import Program, Size, Term, walk
-from einc.transforms.slicing.repeats import read_by
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def reached(program: Program, found: Mapping[str, str]) -> dict[str, str]:
                 if source is not None:
                     out.setdefault(state, source)
         for equation in program.equations:
-            source = next((out[k] for k in sorted(read_by(equation)) if k in out), None)
+            source = next((out[k] for k in sorted(equation.reads) if k in out), None)
             if source is not None:
                 out.setdefault(equation.target, source)
     return out

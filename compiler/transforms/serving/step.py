@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from einc.ir.domains import difference
+from einc.ir.draft import unused
 from einc.ir.indices import Extent, Index, IndexSet, number, size
 from einc.ir.terms import (
     TRUE,
@@ -30,7 +31,6 @@ from einc.ir.terms import (
     children,
     rebuild,
 )
-from einc.syntax.spelling import unused
 
 Kinds = tuple[bool, ...]  # for each slot of the growing set, whether it has all positions
 
@@ -93,7 +93,7 @@ class _Work:
         self.behind = size(self.dropped) if self.dropped else number(0)
         self.whole = replace(self.along, extent=self.along.extent + size(self.past))
         self.before = replace(self.along, extent=size(self.past))
-        self.by = {e.target: e for e in program.equations}
+        self.by = program.by_target
         self.rounds: dict[str, Repeat] = {
             key: r for r in program.repeats for key in (*r.inside, *(state for state, _, _ in r.states))}
         self.taken = {*program.tensors}
@@ -244,10 +244,8 @@ class _Work:
             repeats.append(replace(repeat, inside=mine))
         others = {k: t for k, t in self.program.tensors.items() if t.role == "derived"}
         return Step(
-            TypedProgram(
-                self.program.name, {**others, **self.tensors}, tuple(self.equations.values()), outputs, self.program.sizes,
-                self.program.splits, {**self.program.sums, **self.sums}, self.program.source, repeats=tuple(repeats),
-            ),
+            replace(self.program.but(equations=self.equations.values(), tensors={**others, **self.tensors}, outputs=outputs,
+                                     loops=repeats), sums={**self.program.sums, **self.sums}),
             self.past, tuple(self.caches), self.whole, self.dropped,
         )  # fmt: skip
 

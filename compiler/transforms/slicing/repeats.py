@@ -15,11 +15,6 @@ from einc.ir.terms import Equation, NormalProgram, Position, Program, Read, Repe
 _OPEN = ("time", "request", "batch", "vocab")
 
 
-def read_by(equation: Equation) -> set[str]:
-    """The tensors that an equation reads."""
-    return {r.tensor for t in (equation.domain, equation.body) for r in reads(t)}
-
-
 def outside(program: Program) -> tuple[Equation, ...]:
     """The equations that stand in no rounds."""
     inner = {key for repeat in program.repeats for key in repeat.inside}
@@ -30,12 +25,11 @@ def part(program: Program, equations: Iterable[Equation], outputs: Iterable[str]
     """Some of the equations as a program of its own: what they read and do not make is its input."""
     made = tuple(equations)
     targets = {e.target for e in made}
-    given = {k for e in made for k in read_by(e)} - targets
+    given = {k for e in made for k in e.reads} - targets
     view = {k: replace(t, role="input") if k in given and t.role == "local" else t
             for k, t in tensors.items() if k in given or k in targets}
     named = tuple((key, key) for key in dict.fromkeys(outputs))
-    return NormalProgram(
-        program.name, view, made, named, program.sizes, program.splits, program.sums, program.source, own=program.own)
+    return NormalProgram.of(program).but(equations=made, tensors=view, outputs=named, loops=())
 
 
 # one round
@@ -67,7 +61,7 @@ class Round:
         anew = {*(state for state, _, _ in self.repeat.states), *self.taken, self.counter}
         kept, once = {following for _, _, following in self.repeat.states}, []
         for equation in equations:
-            if sum(i.set.cls in _OPEN for i in equation.indices) > 1 or equation.target in kept or read_by(equation) & anew:
+            if sum(i.set.cls in _OPEN for i in equation.indices) > 1 or equation.target in kept or equation.reads & anew:
                 anew.add(equation.target)
             else:
                 once.append(equation)
@@ -103,7 +97,7 @@ def round_of(program: Program, repeat: Repeat, own: bool = False) -> Round:
 
 
 def _changed(equation: Equation, change: Callable[[Term], Term]) -> Equation:
-    return replace(equation, domain=transform(equation.domain, change), body=transform(equation.body, change))
+    return equation.map(lambda t: transform(t, change))
 
 
 def _taken(repeat: Repeat, equations: Iterable[Equation], tensors: Mapping[str, Tensor]) -> dict[str, int]:
@@ -119,14 +113,14 @@ def _with_numbers(program: Program, equations: list[Equation], tensors: dict[str
     """The equations with copies of those outside that depend on no data and that they read."""
     numbers: dict[str, Equation] = {}
     for equation in outside(program):
-        if read_by(equation) <= numbers.keys():
+        if equation.reads <= numbers.keys():
             numbers[equation.target] = equation
-    wanted, stack = set[str](), [k for e in equations for k in read_by(e)]
+    wanted, stack = set[str](), [k for e in equations for k in e.reads]
     while stack:
         key = stack.pop()
         if key in numbers and key not in wanted:
             wanted.add(key)
-            stack += read_by(numbers[key])
+            stack += numbers[key].reads
     names: dict[str, str] = {}
     for key in (k for k in numbers if k in wanted):
         names[key] = f"{key}_round"
@@ -152,12 +146,12 @@ def stretches(program: Program) -> list[NormalProgram]:
     for at in reversed(range(count)):
         place |= dict.fromkeys(asked[at] & by.keys(), at)
     for equation in reversed(by.values()):
-        for key in read_by(equation) & by.keys():
+        for key in equation.reads & by.keys():
             place[key] = min(place[key], place[equation.target])
     out: list[NormalProgram] = []
     for at in range(count + 1):
         mine = [e for e in by.values() if place[e.target] == at]
-        later = {k for e in by.values() if place[e.target] > at for k in read_by(e)} | {key for _, key in program.outputs}
+        later = {k for e in by.values() if place[e.target] > at for k in e.reads} | {key for _, key in program.outputs}
         later = later.union(*asked[at:])
         out.append(part(program, mine, [e.target for e in mine if e.target in later], program.tensors))
     return out
@@ -166,5 +160,5 @@ def stretches(program: Program) -> list[NormalProgram]:
 def _asked(program: Program, repeat: Repeat) -> set[str]:
     """What must be there before the first round."""
     made = {*repeat.inside, *(state for state, _, _ in repeat.states)}
-    read = {k for e in program.equations if e.target in repeat.inside for k in read_by(e)}
+    read = {k for e in program.equations if e.target in repeat.inside for k in e.reads}
     return {first for _, first, _ in repeat.states} | (read - made)

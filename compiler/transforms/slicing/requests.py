@@ -11,6 +11,7 @@ from collections.abc import Set
 from dataclasses import replace
 from typing import TypeVar
 
+from einc.ir.draft import unused
 from einc.ir.indices import IndexSet, size
 from einc.ir.terms import (
     Apply,
@@ -29,8 +30,7 @@ from einc.ir.terms import (
     rebuild,
     walk,
 )
-from einc.syntax.spelling import unused
-from einc.transforms.slicing.repeats import part, read_by
+from einc.transforms.slicing.repeats import part
 
 P = TypeVar("P", bound=Program)
 
@@ -54,10 +54,10 @@ def numbered(program: P) -> P:
 
     equations = []
     for equation in program.equations:
-        changed = replace(equation, domain=change(equation.domain), body=change(equation.body))
+        changed = equation.map(change)
         whole = program.tensors[equation.target].integer or not _single(program, changed, {at})
         equations.append(equation if whole else changed)
-    if not any(at in read_by(e) for e in equations):
+    if not any(at in e.reads for e in equations):
         return program
     tensor = Tensor(at, at, (slot,), "place", True)
     return replace(program, tensors={**program.tensors, at: tensor}, equations=tuple(equations))
@@ -111,7 +111,7 @@ def _owned(program: Program) -> frozenset[str]:
     found: set[str] = set()
     values = {t.key for t in program.tensors.values() if t.each}
     for equation in program.equations:
-        read = read_by(equation)
+        read = equation.reads
         pointwise = not any(isinstance(t, Fold) for t in walk(equation.body))
         if not _single(program, equation) or read & values or (pointwise and read & found):
             found.add(equation.target)
@@ -138,12 +138,12 @@ def stretches(program: NormalProgram) -> list[tuple[bool, NormalProgram]]:
     """The program in pieces, one after the other, those that are for each request between those that are for all at once."""
     owned, place = _owned(program), dict[str, int]()
     for equation in program.equations:
-        before = max((place[key] for key in read_by(equation) if key in place), default=0)
+        before = max((place[key] for key in equation.reads if key in place), default=0)
         place[equation.target] = before + (before % 2 != (equation.target in owned))
     out = []
     for at in range(max(place.values(), default=0) + 1):
         mine = [e for e in program.equations if place[e.target] == at]
-        later = {k for e in program.equations if place[e.target] > at for k in read_by(e)} | {key for _, key in program.outputs}
+        later = {k for e in program.equations if place[e.target] > at for k in e.reads} | {key for _, key in program.outputs}
         if mine:
             piece = part(program, mine, [e.target for e in mine if e.target in later], program.tensors)
             out.append((bool(at % 2), replace(piece, own=())))

@@ -1,0 +1,54 @@
+"""Programs in the making: new tensors under names that are still free, and the equations that define them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from typing import TypeVar
+
+from einc.ir.indices import Index
+from einc.ir.terms import TRUE, Equation, Position, Program, Read, Slot, Tensor, Term, slot_of
+
+P = TypeVar("P", bound=Program)
+
+
+def unused(stem: str, taken: Container[str]) -> str:
+    """The stem itself, or the stem with the first number from 2 after it that makes a name which is not taken."""
+    name, n = stem, 2
+    while name in taken:
+        name, n = f"{stem}{n}", n + 1
+    return name
+
+
+class Draft:
+    """Tensors and equations from which a program is made.
+
+    `tensors` grows by the tensors that are made here; `equations` are in the order in which they were added.
+    """
+
+    def __init__(self, tensors: Mapping[str, Tensor], equations: Iterable[Equation] = ()) -> None:
+        self.tensors = dict(tensors)
+        self.equations = list(equations)
+
+    def add(self, equation: Equation) -> None:
+        """Adds an equation of a tensor that is known."""
+        self.equations.append(equation)
+
+    def tensor(self, stem: str, slots: Iterable[Slot], integer: bool = False) -> str:
+        """Makes a local tensor with these slots; returns its name, which begins with the stem."""
+        key = unused(stem, self.tensors)
+        self.tensors[key] = Tensor(key, key, tuple(slots), "local", integer)
+        return key
+
+    def value(self, stem: str, indices: Iterable[Index], body: Term, domain: Term = TRUE, integer: bool = False) -> Read:
+        """Makes a local tensor with these indices and adds its equation; returns a read of it at the indices."""
+        letters = tuple(indices)
+        axes = tuple(map(Position, letters))
+        key = self.tensor(stem, map(slot_of, letters), integer)
+        self.equations.append(Equation(key, axes, domain, body))
+        return Read(key, axes)
+
+    def done(self, program: P) -> P:
+        """The program with the tensors and equations of the draft in place of its own; itself where nothing was made."""
+        if len(self.tensors) == len(program.tensors) and tuple(self.equations) == program.equations:
+            return program
+        return program.but(equations=self.equations, tensors=self.tensors)
