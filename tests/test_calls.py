@@ -14,7 +14,7 @@ import einc
 from einc.driver import pipeline
 from einc.driver.reports.table import table
 from einc.errors.report import Report, render
-from einc.ir.plan import Repeat
+from einc.ir.plan import Loop
 from einc.planning.contractions.choose import taken
 from einc.syntax.printing.show import show
 
@@ -228,7 +228,7 @@ def test_the_plan_counts_every_round(room: Path) -> None:
     """One function for the body, its steps printed once, and what all rounds cost."""
     spec(room, "main", HEAD + LAYERS.format("scale(x = h_t^f v_f^p)"))
     made = einc.compile(room / "main.ein")
-    (rounds,) = (step for step in made.plan.steps if isinstance(step, Repeat))
+    (rounds,) = (step for step in made.plan.steps if isinstance(step, Loop))
     sizes = {"T": 5, "D": 3}
     flops = [sum(step.cost.flops.at({**sizes, "N": n}) for step in taken(made.plan, {**sizes, "N": n})) for n in (0, 1, 4)]
     assert flops[2] - flops[0] == 4 * (flops[1] - flops[0]) > 0

@@ -12,7 +12,7 @@ import torch
 import einc
 from einc.backends.host.inputs import HELPERS
 from einc.driver.front import Compiled
-from einc.ir.plan import Call, Each, Gradient, leaves
+from einc.ir.plan import Call, Gradient, PerRequest, leaves
 
 HEAD = """
 index n : batch(B)
@@ -48,7 +48,7 @@ OTHER = {
 
 
 def calls(text: str, **options: bool) -> list[str]:
-    return [step.name for step in leaves(einc.compile(HEAD + text, **options).plan.steps) if isinstance(step, Call)]
+    return [step.library.name for step in leaves(einc.compile(HEAD + text, **options).plan.steps) if isinstance(step, Call)]
 
 
 @pytest.mark.parametrize("spelling", SAME)
@@ -81,7 +81,7 @@ def test_the_call_gives_what_the_kernel_gives(spelling: str, heads: tuple[int, i
 def halves(text: str, **options: bool) -> list[list[str]]:
     plan = einc.compile(HEAD + text, grad=True, **options).plan
     assert isinstance(plan, Gradient)
-    return [[step.name for step in leaves(half.steps) if isinstance(step, Call)] for half in (plan.forward, plan.backward)]
+    return [[step.library.name for step in leaves(half.steps) if isinstance(step, Call)] for half in (plan.forward, plan.backward)]
 
 
 
@@ -113,7 +113,7 @@ def test_what_only_the_kernel_reads_is_made_where_the_kernel_runs() -> None:
     assert isinstance(plan, Gradient)
     (call,) = plan.backward.steps
     assert isinstance(call, Call) and call.kernel is call.steps[-1] and len(call.steps) > 1
-    assert {buffer for buffer, _ in call.results} == {made for _, made in plan.gradients}
+    assert {*call.writes} == {made for _, made in plan.gradients}
 
 
 Laid = Callable[[torch.Tensor], torch.Tensor]
@@ -156,7 +156,7 @@ def test_a_gradient_over_other_positions() -> None:
     torch.manual_seed(5)
     module = einc.compile(EVERYWHERE, grad=True)
     assert isinstance(module.plan, Gradient)
-    assert [step.name for step in leaves(module.plan.backward.steps) if isinstance(step, Call)] == ["library/full"]
+    assert [step.library.name for step in leaves(module.plan.backward.steps) if isinstance(step, Call)] == ["library/full"]
     for many in (5, 0):
         given = {name: torch.randn(2, 3, n, 4).requires_grad_() for name, n in {"Q": 7, "X": many, "Z": many}.items()}
         wide = {name: x.detach().double().requires_grad_() for name, x in given.items()}
@@ -193,8 +193,8 @@ GENERATED = {
 
 def served(text: str, **options: bool) -> list[str]:
     steps = einc.compile(text, plan="serve", **options).plan.steps
-    own = [inner for step in steps for inner in (step.body.steps if isinstance(step, Each) else (step,))]
-    return [step.name for step in leaves(own) if isinstance(step, Call)]
+    own = [inner for step in steps for inner in (step.body.steps if isinstance(step, PerRequest) else (step,))]
+    return [step.library.name for step in leaves(own) if isinstance(step, Call)]
 
 
 @pytest.mark.parametrize("name", GENERATED)

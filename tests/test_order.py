@@ -136,7 +136,7 @@ def test_every_order_runs(case: Case, draw: st.DataObject) -> None:
 def ways(module: Module) -> Iterator[Module]:
     """The module with each option of its choice taken whatever the sizes."""
     for n in range(max([len(s.options) for s in module.steps if isinstance(s, Choose)], default=1)):
-        steps = [s.options[n].steps if isinstance(s, Choose) else (s,) for s in module.steps]
+        steps = [s.bodies[n] if isinstance(s, Choose) else (s,) for s in module.steps]
         yield replace(module, steps=tuple(one for some in steps for one in some))
 
 

@@ -8,7 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import einc
-from einc.ir.plan import Runs
+from einc.ir.plan import BroadcastView
 
 TEXT = """
 index h : head(H)
@@ -48,7 +48,7 @@ def test_as_the_interpreter(name: str, heads: int, shared: int) -> None:
 
 @pytest.mark.parametrize("name", MAPS)
 def test_only_runs_of_one_length_are_views(name: str) -> None:
-    views = [step for step in einc.compile(TEXT.format(map=MAPS[name])).plan.steps if isinstance(step, Runs)]
+    views = [step for step in einc.compile(TEXT.format(map=MAPS[name])).plan.steps if isinstance(step, BroadcastView)]
     assert len(views) == (2 if name in ("ceil", "floor") else 0)
 
 

@@ -15,7 +15,7 @@ from triton_modes import interpreted, tiled
 
 from einc.backends.torch.load import load
 from einc.driver import front
-from einc.ir.plan import Kernel, Module, Segment, leaves
+from einc.ir.plan import Kernel, Module, SegmentSum, leaves
 
 HEAD = """
 index t, s : time(T)
@@ -85,8 +85,8 @@ def function(plan: Module, backend: str) -> Callable[..., Any]:
     return tiled(source, plan.name) if backend == "triton" else load(source, plan.name)
 
 
-def segments(plan: Module) -> list[Segment]:
-    return [step for step in leaves(plan.steps) if isinstance(step, Segment)]
+def segments(plan: Module) -> list[SegmentSum]:
+    return [step for step in leaves(plan.steps) if isinstance(step, SegmentSum)]
 
 
 SMALL = {"T": 7, "B": 2, "V": 5, "U": 3, "D": 3, "E": 2, "X": 4, "R": 2, "H": 4, "G": 2, "M": 2}
@@ -188,7 +188,7 @@ def test_what_is_no_such_sum(name: str) -> None:
 
 def test_elements_that_are_chosen_are_counted_so() -> None:
     """Whether a token is among those of an expert, and of a group: no longer a question for each pair of the two."""
-    found = {case.name for case in FILES for step in leaves(plan_of(case).steps) if isinstance(step, Segment)}
+    found = {case.name for case in FILES for step in leaves(plan_of(case).steps) if isinstance(step, SegmentSum)}
     assert found == {"deepseek_moe", "expert_choice", "moe_balance"}
 
 

@@ -17,7 +17,7 @@ from triton_modes import interpreted, tiled
 from einc.backends.torch.load import load
 from einc.driver import front, pipeline
 from einc.errors.report import Report, Source, render
-from einc.ir.plan import Grouped
+from einc.ir.plan import GroupedMatmul
 from einc.planning.contractions.choose import taken
 from einc.syntax.printing.show import show
 
@@ -173,7 +173,7 @@ def test_experts_that_are_not_chosen_cost_nothing(case: Any) -> None:
 
     assert flops(E=128) < 1.05 * flops()
     assert 1.8 < (flops(n=8) - flops(n=4)) / (flops(n=4) - flops()) < 2.2
-    matrices = [step for step in taken(plan, usual) if isinstance(step, Grouped)]
+    matrices = [step for step in taken(plan, usual) if isinstance(step, GroupedMatmul)]
     assert len(matrices) >= 2
     for buffer in plan.buffers.values():
         if buffer.role == "local":

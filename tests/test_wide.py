@@ -18,7 +18,7 @@ from triton_modes import interpreted, tiled
 from einc.backends.torch.load import load
 from einc.driver import front, pipeline
 from einc.errors.report import Report, Source
-from einc.ir.plan import Module, Repeat
+from einc.ir.plan import Loop, Module
 from einc.ir.terms import TypedProgram
 
 HEAD = """
@@ -156,7 +156,7 @@ def test_the_type_of_the_data_is_that_of_what_is_not_wide() -> None:
 def test_what_is_wide_is_one_number_for_each_row() -> None:
     for name, text in DIGITS.items():
         plan = front.plan(typed(HEAD + text))
-        bodies = [plan, *(s.body for s in plan.steps if isinstance(s, Repeat))]
+        bodies = [plan, *(s.body for s in plan.steps if isinstance(s, Loop))]
         wide = [b for body in bodies for b in body.buffers.values() if b.kind == "wide"]
         assert wide or name.startswith("a mean")
         assert all(sum(s.cls == "time" for s in b.sets) < 2 and not any(s.cls == "feature" for s in b.sets) for b in wide)

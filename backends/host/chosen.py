@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 
 from einc.backends.host.contractions import element
 from einc.backends.writer import Names, Writer, identifier, lettered, sized
-from einc.ir.plan import Buffer, Grouped, Pick
+from einc.ir.plan import Buffer, GroupedMatmul, TopK
 
 
-def pick(step: Pick, body: Writer, helpers: set[str]) -> None:
+def pick(step: TopK, body: Writer, helpers: set[str]) -> None:
     """The elements by rank."""
     helpers.add("_largest")
     straight = step.order == tuple(range(len(step.order)))
@@ -20,7 +20,7 @@ def pick(step: Pick, body: Writer, helpers: set[str]) -> None:
     body(f"{step.out} = _largest({operand}, {sized(step.count)}{first}){back}")
 
 
-def grouped(step: Grouped, out: Buffer, body: Writer, names: Names, helpers: set[str],
+def grouped(step: GroupedMatmul, out: Buffer, body: Writer, names: Names, helpers: set[str],
             stored: Callable[[str], str]) -> None:
     """A loop over the elements that some row names, with the rows that name each."""
     helpers.add("_groups")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from einc.backends.host.pointwise import Axes, aligned, summed, within
 from einc.backends.writer import Names, Writer, lettered, sized
-from einc.ir.plan import Buffer, Contract, Module, Packed, Segment, Subscript, Within, leaves
+from einc.ir.plan import Buffer, Contract, Module, Packed, SegmentSum, Subscript, Within, leaves
 
 _ELEMENTS = {"integer": "torch.int64", "exact": "torch.float64", "wide": "wide"}
 
@@ -19,7 +19,7 @@ def element(buffer: Buffer) -> str:
 def speaks_wide(module: Module) -> bool:
     """Whether something beside the kernels has the wide type."""
     steps = list(leaves(module.steps))
-    if any(isinstance(step, Segment) for step in steps):
+    if any(isinstance(step, SegmentSum) for step in steps):
         return True
     if any(len(p) > 1 for s in steps if isinstance(s, Contract) for p, _ in _steps(s)):
         return True

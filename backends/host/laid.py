@@ -8,7 +8,7 @@ from typing import Any
 
 from einc.backends.host.contractions import stored
 from einc.backends.writer import Writer, sized
-from einc.ir.plan import Call, Concat, Kernel, Leaf, Module, Repeat, Runs, leaves, takes
+from einc.ir.plan import Append, BroadcastView, Call, Kernel, Leaf, Loop, Module, Step, leaves, takes, within
 from einc.ir.terms import Read
 
 Streams = Callable[[Module, Kernel, str, int], bool]  # whether a kernel takes a buffer tile by tile along the axis
@@ -30,10 +30,10 @@ class Laid:
         match step:
             case Kernel():
                 return self.streams(module, step, name, self.axes[name])
-            case Runs():
+            case BroadcastView():
                 return step.out in self.axes
-            case Call(steps):  # where rows lie side by side they are the operand as a whole
-                return all(name not in reads(s) or self.passes(module, s, name) for s in steps)
+            case Call():  # where rows lie side by side they are the operand as a whole
+                return all(name not in reads(s) or self.passes(module, s, name) for s in step.steps)
         return False
 
 
@@ -42,13 +42,13 @@ def laid(module: Module, streams: Streams) -> Laid:
     found: dict[str, int] = {}
     for step in leaves(module.steps):
         match step:
-            case Concat(out, parts, axis) if module.buffers[parts[0]].role == "cache":
-                found[out] = axis
-            case Runs(_, operand, order) if operand in found and stored(module, operand, step.out) == operand:
-                found[step.out] = order.index(found[operand])
-    rounds = [step for step in module.steps if isinstance(step, Repeat)]
+            case Append():
+                found[step.out] = step.axis
+            case BroadcastView() if step.operand in found and stored(module, step.operand, step.out) == step.operand:
+                found[step.out] = step.order.index(found[step.operand])
+    rounds = [step for step in module.steps if isinstance(step, Loop)]
     given = {key for _, key in module.outputs}
-    given |= {name for step in rounds for _, name, _ in step.given} | {name for step in rounds for _, name, _ in step.states}
+    given |= {name for step in rounds for name in step.reads}
     known = Laid({name: axis for name, axis in found.items() if name not in given}, streams)
     while known.axes:
         passed = {n for s in leaves(module.steps) for n in known.axes.keys() & reads(s) if known.passes(module, s, n)}
@@ -58,7 +58,7 @@ def laid(module: Module, streams: Streams) -> Laid:
     return known
 
 
-def view(module: Module, step: Runs, body: Writer, known: Laid | None) -> None:
+def view(module: Module, step: BroadcastView, body: Writer, known: Laid | None) -> None:
     """The view where runs are of one length."""
     onto, text = sized(step.onto, tight=True), stored(module, step.operand, step.out)
     if step.order != tuple(range(len(step.order))):
@@ -69,9 +69,10 @@ def view(module: Module, step: Runs, body: Writer, known: Laid | None) -> None:
     body.close()
 
 
-def reads(step: Leaf) -> frozenset[str]:
+def reads(step: Step) -> frozenset[str]:
     """The buffers whose elements a step reads, those by which it finds the ends of its tiles among them."""
-    return takes(step) | frozenset(ends(step))
+    kernels = (inner for inner in within((step,)) if isinstance(inner, Kernel))
+    return takes(step).union(*(ends(kernel) for kernel in kernels))
 
 
 def ends(value: Any) -> set[str]:

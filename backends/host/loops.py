@@ -12,7 +12,7 @@ from einc.backends.host.laid import Laid
 from einc.backends.host.naming import named
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.ir.indices import IndexSet, number
-from einc.ir.plan import Each, Kernel, Module, Repeat
+from einc.ir.plan import Kernel, Loop, Module, PerRequest
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Dialect(Protocol):
 Steps = Callable[[Page, Dialect], None]  # writes the steps of a page
 
 
-def repeat(step: Repeat, page: Page, dialect: Dialect, write: Steps) -> None:
+def repeat(step: Loop, page: Page, dialect: Dialect, write: Steps) -> None:
     """A loop that calls the body, which stands after the entry as a function of its own."""
     module, body, over = page.module, page.body, step.index.set
     name = page.names.fresh("_round")
@@ -66,7 +66,7 @@ def repeat(step: Repeat, page: Page, dialect: Dialect, write: Steps) -> None:
     body.open(f"for {place} in range({over.start}, {sized(over.extent + number(over.start))}):")
     at = f"{place} - {over.start}" if over.start else place
     values: dict[str, str] = {}
-    for key, buffer, axis in step.given:
+    for key, buffer, axis in step.inputs:
         kept = axis is not None and module.buffers[buffer].role == "cache"
         part = f"[one[{at}] for one in {buffer}]" if kept else f"{buffer}[{at}]" if axis == 0 else f"{buffer}.select({axis}, {at})"
         values[key] = buffer if axis is None else part
@@ -83,17 +83,17 @@ def repeat(step: Repeat, page: Page, dialect: Dialect, write: Steps) -> None:
 
 def _shared(module: Module) -> bool:
     """Whether some of it is done for each request."""
-    return any(isinstance(step, Each) for step in module.steps)
+    return any(isinstance(step, PerRequest) for step in module.steps)
 
 
-def each(step: Each, page: Page, dialect: Dialect, write: Steps) -> None:
+def each(step: PerRequest, page: Page, dialect: Dialect, write: Steps) -> None:
     """A loop over requests that calls the body, which stands after the entry as a function of its own."""
     body, fresh = page.body, page.names.fresh
     name, made, n, one, first, last = map(fresh, ("_request", "made", "n", "one", "first", "last"))
-    ours = ", ".join(buffer for buffer, _, _ in step.made)
-    tensors, sizes = _function(step.body, name, f"Of one request: {ours}.", [key for _, key, _ in step.made], page, dialect, write)
+    ours = ", ".join(step.writes)
+    tensors, sizes = _function(step.body, name, f"Of one request: {ours}.", [key for key, _ in step.made], page, dialect, write)
     values: dict[str, str] = {}
-    for key, buffer, share in step.given:
+    for key, buffer, share in step.inputs:
         cut = f"{buffer}[{':, ' * (share or 0)}{first}:{last}]" if isinstance(share, int) else ""
         values[key] = cut or (f"{buffer}[{n}]" if share == "own" else buffer)
     counts = {"new": f"{last} - {first}", "past": f"{one}.length - {one}.dropped", "dropped": f"{one}.dropped"}
@@ -105,7 +105,7 @@ def each(step: Each, page: Page, dialect: Dialect, write: Steps) -> None:
     body.open(f"for {n}, ({one}, {first}, {last}) in enumerate(requests):")
     body.lines += folded(f"{'    ' * body.depth}{made}.append({name}({', '.join([*given, 'device=device', 'dtype=dtype'])}))")
     body.close()
-    for at, (buffer, _, share) in enumerate(step.made):
+    for at, (buffer, _, share) in enumerate(step.outputs):
         parts = made if len(step.made) == 1 else f"[{one}[{at}] for {one} in {made}]"
         if isinstance(share, int):
             page.helpers.add("_joined")

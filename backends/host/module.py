@@ -11,28 +11,29 @@ from einc.backends.host.contractions import contract, stored
 from einc.backends.host.inputs import HELPERS, read_sizes
 from einc.backends.host.laid import laid, view
 from einc.backends.host.loops import Dialect, Page, each, repeat
-from einc.backends.host.naming import Named, entry_name, named, renamed, tuple_name
+from einc.backends.host.naming import Named, entry_name, named, tuple_name, with_names
 from einc.backends.host.pages import POOL
 from einc.backends.host.scalars import scalar
 from einc.backends.host.segments import segment
 from einc.backends.host.shell import write_shell
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.ir.plan import (
+    Append,
+    BroadcastView,
     Call,
     Choose,
     Concat,
     Contract,
-    Each,
-    Grouped,
+    GroupedMatmul,
     Kernel,
     Leaf,
+    Loop,
     Module,
-    Pick,
-    Repeat,
-    Runs,
-    Segment,
+    PerRequest,
+    SegmentSum,
     Shell,
     Step,
+    TopK,
     leaves,
 )
 
@@ -61,7 +62,8 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
     out = Writer()
     head(naming, dialect, out, "\n".join([body.text, *definitions, *texts, *([POOL] if module.past else [])]))
     if module.past:
-        pages = POOL.replace("page: int = 16", f"page: int = {module.page}") if module.page else POOL
+        page_length = module.generation.page if module.generation is not None else 0
+        pages = POOL.replace("page: int = 16", f"page: int = {page_length}") if page_length else POOL
         out.lines += [*serving.CACHE.strip().split("\n"), "", "", *pages.strip().split("\n"), "", ""]
     signature(naming, out, asked, "@torch.no_grad()")
     out.lines += body.lines
@@ -101,9 +103,9 @@ def step(one: Step, page: Page, dialect: Dialect) -> None:
     match one:
         case Choose():
             _choose(one, page, dialect)
-        case Repeat():
+        case Loop():
             repeat(one, page, dialect, steps)
-        case Each():
+        case PerRequest():
             each(one, page, dialect, steps)
         case _:
             _step(one, page, dialect)
@@ -193,7 +195,7 @@ def parameters(tensors: Sequence[str], sizes: Sequence[str]) -> str:
 def counts(step: Step, body: Writer, counted: set[str]) -> None:
     """The number of runs wherever a step is the first that speaks of it."""
     for one in leaves((step,)):
-        if isinstance(one, Runs) and one.count not in counted:
+        if isinstance(one, BroadcastView) and one.count not in counted:
             counted.add(one.count)
             onto, of = sized(one.onto, tight=True), sized(one.of, tight=True)
             body(f"{one.count} = {onto} if {onto} and {of} % {onto} == 0 else {of}")
@@ -211,12 +213,12 @@ def _choose(step: Choose, page: Page, dialect: Dialect) -> None:
         for n, (name, flops, moved) in enumerate(option.prices):
             left = f"{prices[-1]} {'+=' if n else '='} "
             body(f"{left}max({sized(flops)}, {step.balance} * {sized(moved, tight=True)})  # {name}")
-    for n, (option, price) in enumerate(zip(step.options, prices, strict=True)):
+    for n, ((option, way), price) in enumerate(zip(step.ways, prices, strict=True)):
         others = prices[n + 1 :]
         test = f"{price} <= {others[0]}" if len(others) == 1 else f"{price} <= min({', '.join(others)})"
         body.open(("elif " if n else "if ") + f"{test}:  # {option.label}" if others else f"else:  # {option.label}")
         here = replace(page, places=dict(page.places), wholes=dict(page.wholes))
-        for at, inner in enumerate(option.steps):
+        for at, inner in enumerate(way):
             if at:
                 body()
             _step(inner, here, dialect)
@@ -229,20 +231,20 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
     match step:
         case Contract():
             contract(module, step, body, page.names)
-        case Concat(out, parts, axis, text):
-            body(f"# {text}")
-            if module.buffers[parts[0]].role == "cache":
-                made = serving.append(module, out, parts, axis)
-                body(f"{out} = {made}" + ("" if page.laid is not None and out in page.laid.axes else ".whole()"))
-                return
-            body(f"{out} = torch.cat(({', '.join(stored(module, p, out) for p in parts)}), {axis})")
-        case Pick():
+        case Concat():
+            body(f"# {step.text}")
+            body(f"{step.out} = torch.cat(({', '.join(stored(module, p, step.out) for p in step.reads)}), {step.axis})")
+        case Append():
+            body(f"# {step.text}")
+            made = serving.append(module, step.out, step.reads, step.axis)
+            body(f"{step.out} = {made}" + ("" if page.laid is not None and step.out in page.laid.axes else ".whole()"))
+        case TopK():
             pick(step, body, page.helpers)
-        case Grouped(out):
-            grouped(step, module.buffers[out], body, page.names, page.helpers, lambda name: stored(module, name, out))
-        case Segment():
+        case GroupedMatmul():
+            grouped(step, module.buffers[step.out], body, page.names, page.helpers, lambda name: stored(module, name, step.out))
+        case SegmentSum():
             segment(step, module, body, page.names, page.helpers)
-        case Runs():
+        case BroadcastView():
             view(module, step, body, page.laid)
             body.open("else:")
             here = replace(page, places={}, wholes=dict(page.wholes))
@@ -250,11 +252,11 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
             if page.laid is not None and step.out in page.laid.axes:
                 body(f"{step.out} = _Laid({step.out}, {page.laid.axes[step.out]})")
             body.close()
-        case Call(steps):
+        case Call():
             _call(step, body, page.laid.axes if page.laid is not None else {})
             body.open("else:")
             here = replace(page, places={}, wholes=dict(page.wholes))
-            for at, inner in enumerate(steps):
+            for at, inner in enumerate(step.steps):
                 if at:
                     body()
                 _step(inner, here, dialect)
@@ -272,57 +274,58 @@ def _whole(step: Leaf, page: Page) -> Leaf:
             page.body(f"{page.wholes[name]} = {name}.whole()")
         buffer = replace(page.module.buffers[name], name=page.wholes[name])
         page.module = replace(page.module, buffers={**page.module.buffers, buffer.name: buffer})
-    return renamed(step, {name: page.wholes[name] for name in names}) if names else step
+    return with_names(step, {name: page.wholes[name] for name in names}) if names else step
 
 
 def _call(step: Call, body: Writer, laid: Mapping[str, int]) -> None:
     """One call of a library, its operands as batches of matrices; what is `laid` tile by tile has to be in one piece."""
     into, back = _batched(step)
-    buffers = {key: f"{buffer}.whole()" if buffer in laid else buffer for key, buffer, _ in step.operands}
-    operands = {key: _turned(buffers[key], order) for key, _, order in step.operands}
+    library = step.library
+    buffers = {key: f"{buffer}.whole()" if buffer in laid else buffer for key, buffer, _ in step.given}
+    operands = {key: _turned(buffers[key], order) for key, order in step.operands}
     for key, at, count in step.repeats:
         operands[key] += f".repeat_interleave({sized(step.batch[at], tight=True)} // {count}, {at})"
     operands = {key: text + into for key, text in operands.items()}
-    where = step.where.format(**buffers, **{name: sized(extent, tight=True) for name, extent in step.sizes})
-    pieces = list(dict.fromkeys(buffer for _, buffer, _ in step.operands if buffer in laid))
-    parted = bool(pieces) and step.pieces
+    where = library.where.format(**buffers, **{name: sized(extent, tight=True) for name, extent in step.sizes})
+    pieces = list(dict.fromkeys(buffer for buffer in step.reads if buffer in laid))
+    parted = bool(pieces) and library.pieces
     single = [f"{buffer}.single" for buffer in pieces]
     where = where if parted else " and ".join([*single, where])
-    made = ", ".join(buffer for buffer, _ in step.results)
+    made = ", ".join(step.writes)
     if len(step.results) == 1:
-        body.open(f"if {where}:  # one call of the library computes what follows: {step.name}")
-        ((_, order),) = step.results
-        whole = f"{made} = {_turned(step.call.format(**operands) + back, order)}"
+        body.open(f"if {where}:  # one call of the library computes what follows: {library.name}")
+        (order,) = step.results
+        whole = f"{made} = {_turned(library.call.format(**operands) + back, order)}"
         if parted:
-            tiles = {key: _turned(f"{buffer}.tile(*_at)", order) for key, buffer, order in step.operands if buffer in laid}
+            tiles = {key: _turned(f"{buffer}.tile(*_at)", order) for key, buffer, order in step.given if buffer in laid}
             operands |= {key: f"({text}{into} for _at in _cuts({', '.join(pieces)}))" for key, text in tiles.items()}
             body.open(f"if {' and '.join(single)}:")
             body(whole)
             body.close()
             body.open("else:  # a call for each piece, and these joined")
-            body(f"{made} = {_turned(step.call.format(**operands) + back, order)}")
+            body(f"{made} = {_turned(library.call.format(**operands) + back, order)}")
             body.close()
         else:
             body(whole)
     else:
-        body(f"# One call of the library computes what follows: {step.name}.")
+        body(f"# One call of the library computes what follows: {library.name}.")
         body.lines += folded(f"{'    ' * body.depth}if {where}:")
         body.depth += 1
-        body.lines += folded(f"{'    ' * body.depth}{made} = {step.call.format(**operands)}")
-        for buffer, order in step.results:
+        body.lines += folded(f"{'    ' * body.depth}{made} = {library.call.format(**operands)}")
+        for buffer, order in zip(step.writes, step.results, strict=True):
             if (turned := _turned(f"{buffer}{back}", order)) != buffer:
                 body(f"{buffer} = {turned}")
-    for buffer, scale in step.scales:
-        body(f"{buffer}.mul_({scalar(scale).text})")
+    for place, scale in step.scales:
+        body(f"{step.writes[place]}.mul_({scalar(scale).text})")
     body.close()
 
 
 def _batched(step: Call) -> tuple[str, str]:
     """What makes batches of an operand the two axes that the call knows, and of a result the batches again."""
     ranks = len(step.batch)
-    if step.flat and ranks > 1:
+    if step.library.flat and ranks > 1:
         return f".flatten(0, {ranks - 1})[:, None]", f"[:, 0].unflatten(0, ({', '.join(sized(x) for x in step.batch)}))"
-    if step.flat and ranks == 1:
+    if step.library.flat and ranks == 1:
         return "[:, None]", "[:, 0]"
     if ranks > 2:
         return f".flatten(0, {ranks - 2})", f".unflatten(0, ({', '.join(sized(x) for x in step.batch[:-1])}))"

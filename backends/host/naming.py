@@ -9,30 +9,25 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from einc.backends.writer import Names, identifier
 from einc.ir.indices import Extent
 from einc.ir.plan import (
+    BroadcastView,
     Buffer,
     Call,
-    Choose,
-    Concat,
-    Contract,
-    Each,
-    Grouped,
+    Generation,
     Kernel,
     Leaf,
     Let,
     Load,
+    Loop,
     Module,
-    Pick,
-    Repeat,
-    Runs,
-    Segment,
+    PerRequest,
     Select,
-    Step,
     leaves,
+    renamed,
 )
 from einc.ir.terms import Read
 
@@ -93,7 +88,7 @@ class Named:
 def named(module: Module, also: Iterable[str] = ()) -> Named:
     """The module in free names; `also` are names that its text needs for itself."""
     names = Names({*OWN, *also, tuple_name(module.name), class_name(module.name)})
-    counts = {step.count for step in leaves(module.steps) if isinstance(step, Runs)}
+    counts = {step.count for step in leaves(module.steps) if isinstance(step, BroadcastView)}
     sizes = {name: names.fresh(name) for name in [*sorted(module.sizes | module.fixed.keys()), *sorted(counts)]}
     first = [t.key for t in module.inputs]
     tensors = {key: names.fresh(key) for key in dict.fromkeys([*first, *module.buffers])}
@@ -103,14 +98,12 @@ def named(module: Module, also: Iterable[str] = ()) -> Named:
         inputs=tuple(replace(t, key=tensors[t.key]) for t in made.inputs),
         outputs=tuple((name, tensors[key]) for name, key in made.outputs),
         buffers={tensors[key]: _buffer(buffer, tensors) for key, buffer in made.buffers.items()},
-        steps=tuple(_step(step, tensors, sizes) for step in made.steps),
+        steps=tuple(renamed(step, tensors.__getitem__, lambda kernel: _kernel(kernel, tensors)) for step in made.steps),
         fixed={sizes[name]: n for name, n in made.fixed.items()},
         sizes=frozenset(sizes[name] for name in made.sizes),
         keys=tuple((tensors[key], set_) for key, set_ in made.keys),
         lengths=tuple(one.named(tensors) for one in made.lengths),
-        past=sizes.get(made.past, made.past),
-        new=sizes.get(made.new, made.new),
-        dropped=sizes.get(made.dropped, made.dropped),
+        generation=None if made.generation is None else _sizes_of(made.generation, sizes),
     )
     outputs = tuple(identifier(name) for name, _ in made.outputs)
     return Named(
@@ -118,22 +111,14 @@ def named(module: Module, also: Iterable[str] = ()) -> Named:
     )
 
 
+def _sizes_of(generation: Generation, sizes: Mapping[str, str]) -> Generation:
+    """The sizes of a generation under their new names."""
+    past, new, dropped = (sizes.get(name, name) for name in (generation.past, generation.new, generation.dropped))
+    return replace(generation, past=past, new=new, dropped=dropped)
+
+
 def _buffer(buffer: Buffer, names: Mapping[str, str]) -> Buffer:
     return replace(buffer, name=names[buffer.name])
-
-
-def _step(step: Step, names: Mapping[str, str], sizes: Mapping[str, str]) -> Step:
-    if isinstance(step, Repeat):
-        given = tuple((key, names[buffer], axis) for key, buffer, axis in step.given)
-        states = tuple((names[state], names[first], key) for state, first, key in step.states)
-        return replace(step, given=given, states=states)
-    if isinstance(step, Each):
-        shared = tuple((key, names[buffer], share) for key, buffer, share in step.given)
-        return replace(step, given=shared, made=tuple((names[buffer], key, share) for buffer, key, share in step.made))
-    if not isinstance(step, Choose):
-        return _leaf(step, names, sizes)
-    made = (replace(o, steps=tuple(_leaf(s, names, sizes) for s in o.steps)) for o in step.options)
-    return replace(step, options=tuple(made))
 
 
 class _Same(dict[str, str]):
@@ -143,41 +128,10 @@ class _Same(dict[str, str]):
         return name
 
 
-def renamed(step: Leaf, names: Mapping[str, str]) -> Leaf:
+def with_names(step: Leaf, names: Mapping[str, str]) -> Leaf:
     """A step with other names for some buffers."""
-    return _leaf(step, _Same(names), _Same())
-
-
-def _leaf(step: Leaf, names: Mapping[str, str], sizes: Mapping[str, str]) -> Leaf:
-    match step:
-        case Contract() | Kernel():
-            return _own(step, names)
-        case Concat(out, parts):
-            return replace(step, out=names[out], parts=tuple(names[key] for key in parts))
-        case Pick(out, operand):
-            return replace(step, out=names[out], operand=names[operand])
-        case Grouped(out, _, ids, _, operands, (matrix, axes)):
-            others = tuple((names[key], letters) for key, letters in operands)
-            return replace(step, out=names[out], names=names[ids], operands=others, matrix=(names[matrix], axes))
-        case Segment(out, _, ids, _, operands):
-            named = tuple((names[key], axes, element) for key, axes, element in ids)
-            return replace(step, out=names[out], names=named, operands=tuple((names[key], axes) for key, axes in operands))
-        case Runs(kernel, operand):
-            return replace(step, kernel=_kernel(kernel, names), operand=names[operand], count=sizes[step.count])
-        case Call(steps):
-            inner = tuple(_own(s, names) for s in steps)
-            given = tuple((key, names[buffer], order) for key, buffer, order in step.operands)
-            made = tuple((names[buffer], order) for buffer, order in step.results)
-            batch, asked = _sized(step.batch, sizes), tuple((name, _sized(x, sizes)) for name, x in step.sizes)
-            scales = tuple((names[buffer], _sized(number, sizes)) for buffer, number in step.scales)
-            again = tuple((key, at, sizes[count]) for key, at, count in step.repeats)
-            return replace(step, steps=inner, operands=given, results=made, batch=batch, sizes=asked, scales=scales, repeats=again)
-
-
-def _own(step: Contract | Kernel, names: Mapping[str, str]) -> Contract | Kernel:
-    if isinstance(step, Kernel):
-        return _kernel(step, names)
-    return replace(step, out=names[step.out], operands=tuple((names[key], axes) for key, axes in step.operands))
+    known = _Same(names)
+    return cast(Leaf, renamed(step, known.__getitem__, lambda kernel: _kernel(kernel, known)))
 
 
 def _kernel(kernel: Kernel, names: Mapping[str, str]) -> Kernel:
@@ -213,15 +167,24 @@ def _sized(value: Any, names: Mapping[str, str]) -> Any:
     match value:
         case Extent(terms):
             return Extent(tuple(sorted((tuple(sorted((names.get(n, n), p) for n, p in mono)), c) for mono, c in terms)))
-        case Repeat():
+        case Loop():
             # The body is a function with names of its own.
             return replace(value, index=_sized(value.index, names), sizes=tuple((a, names.get(b, b)) for a, b in value.sizes))
-        case Each():
+        case PerRequest():
             return replace(value, sizes=tuple((a, names.get(b, b)) for a, b in value.sizes))
+        case BroadcastView():
+            return _fields_sized(replace(value, count=names.get(value.count, value.count)), names)
+        case Call():
+            return _fields_sized(replace(value, repeats=tuple((a, n, names.get(b, b)) for a, n, b in value.repeats)), names)
         case tuple():
             return tuple(_sized(item, names) for item in value)
         case dict():
             return {key: _sized(item, names) for key, item in value.items()}
         case _ if is_dataclass(value) and not isinstance(value, type):
-            return replace(value, **{field.name: _sized(getattr(value, field.name), names) for field in fields(value)})
+            return _fields_sized(value, names)
     return value
+
+
+def _fields_sized(value: Any, names: Mapping[str, str]) -> Any:
+    """A record with every size in its fields under its new name."""
+    return replace(value, **{field.name: _sized(getattr(value, field.name), names) for field in fields(value) if field.init})

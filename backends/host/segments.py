@@ -6,10 +6,10 @@ from einc.backends.host.chosen import at_rows
 from einc.backends.host.contractions import element, stored
 from einc.backends.writer import Names, Writer, identifier, lettered, sized
 from einc.ir.indices import Extent, IndexSet, number
-from einc.ir.plan import Buffer, Module, Segment
+from einc.ir.plan import Buffer, Module, SegmentSum
 
 
-def segment(step: Segment, module: Module, body: Writer, names: Names, helpers: set[str]) -> None:
+def segment(step: SegmentSum, module: Module, body: Writer, names: Names, helpers: set[str]) -> None:
     """The rows sorted, and their sums put in the order of the result's axes."""
     out, helpers_ = module.buffers[step.out], {"_numbered"}
     body(f"# {step.text}")
@@ -41,7 +41,7 @@ def segment(step: Segment, module: Module, body: Writer, names: Names, helpers: 
         body(f"{step.out} = {code}{turned}")
 
 
-def _numbers(step: Segment, sets: dict[str, IndexSet]) -> list[str]:
+def _numbers(step: SegmentSum, sets: dict[str, IndexSet]) -> list[str]:
     """For each axis that rows choose an element of: whole numbers along the rows, how many elements, the first one's number."""
     out = []
     for axis in step.rows:
@@ -60,13 +60,13 @@ def _marks(mine: tuple[str, ...], wanted: tuple[str, ...]) -> str:
     return "" if mine == wanted else f"[{', '.join(':' if a in mine else 'None' for a in wanted)}]"
 
 
-def _rest(step: Segment) -> tuple[str, ...]:
+def _rest(step: SegmentSum) -> tuple[str, ...]:
     """The axes of the result that neither rows nor names have."""
     gone = {*step.rows, *(axis for _, _, axis in step.names)}
     return tuple(a for a in step.axes if a not in gone)
 
 
-def _sum(step: Segment, module: Module, numbered: str, count: Extent, body: Writer, names: Names) -> tuple[str, tuple[str, ...]]:
+def _sum(step: SegmentSum, module: Module, numbered: str, count: Extent, body: Writer, names: Names) -> tuple[str, tuple[str, ...]]:
     """Each element's sum in the wide type, and its axes after the element's."""
     rows = {axis: names.fresh(axis) for axis in step.rows}
     ends, out = names.fresh("ends"), element(module.buffers[step.out])
@@ -92,7 +92,7 @@ def _whole(buffer: Buffer) -> bool:
     return buffer.kind in ("integer", "exact")
 
 
-def _products(step: Segment, module: Module, every: str, numbered: str, count: Extent, body: Writer, names: Names) -> None:
+def _products(step: SegmentSum, module: Module, every: str, numbered: str, count: Extent, body: Writer, names: Names) -> None:
     """A product for each element that is named, over its rows."""
     rows = {axis: names.fresh(axis) for axis in step.rows}
     sets, rest = dict(zip(step.axes, module.buffers[step.out].sets, strict=True)), _rest(step)

@@ -6,7 +6,7 @@ from einc.backends.host.contractions import stored
 from einc.backends.host.naming import Named
 from einc.backends.writer import Writer, folded, sized
 from einc.ir.indices import number, size
-from einc.ir.plan import Buffer, Each, Module, Repeat, leaves, makes, takes
+from einc.ir.plan import Buffer, Loop, Module, PerRequest, leaves, makes, takes
 
 # What such a file needs for itself.
 NAMES = ("cache", "chunk", "lengths", "latest", "requests", "pool", "Cache", "Pool", "Exhausted", "os", "prefill", "step")
@@ -59,8 +59,8 @@ def begin(naming: Named, body: Writer, helpers: set[str]) -> None:
 
 def shared(module: Module) -> int:
     """Behind which step nothing is done for each request any more."""
-    return max((n for n, step in enumerate(module.steps, 1) if isinstance(step, Each | Repeat)), default=0) if module.past else len(
-        module.steps)
+    behind = (n for n, step in enumerate(module.steps, 1) if isinstance(step, PerRequest | Loop))
+    return max(behind, default=0) if module.past else len(module.steps)
 
 
 def latest(module: Module, ahead: int, body: Writer) -> None:
@@ -83,8 +83,8 @@ def end(module: Module, body: Writer) -> None:
     """The caches have the new positions once all has been done: a step that fails leaves them as they were."""
     body.open("for one, first, last in requests:")
     body("one.length += last - first")
-    if module.back:
-        most = [sized(extent) for extent in module.back]
+    if module.generation is not None and module.generation.back:
+        most = [sized(extent) for extent in module.generation.back]
         body(f"one.forget({most[0] if len(most) == 1 else f'max({chr(44).join(most)})'})")
     body.close()
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
+from einc.backends.host.laid import reads
 from einc.backends.host.loops import Dialect, Page
 from einc.backends.host.module import counts, step
-from einc.ir.plan import Buffer, Call, Choose, Each, Kernel, Module, Repeat, Runs, Step
+from einc.ir.plan import Buffer, Module, makes
 
 _KINDS = {"exact": "torch.float64", "integer": "torch.int64", "truth": "torch.bool",
           "wide": "torch.promote_types(dtype, torch.float32)"}
@@ -26,9 +26,9 @@ def purposes(module: Module, results: Sequence[str]) -> list[int]:
     out: list[int] = []
     for one in reversed(module.steps):
         bits = 0
-        for key in _made(one):
+        for key in makes(one):
             bits |= needed.get(key, 0)
-        for key in set(names(one)) & module.buffers.keys():
+        for key in reads(one):
             needed[key] = needed.get(key, 0) | bits
         out.append(bits)
     return out[::-1]
@@ -40,7 +40,7 @@ def steps_for(page: Page, dialect: Dialect, results: Sequence[str], bits: Sequen
     For each result those with which it is made.
     """
     body, every, counted = page.body, (1 << len(results)) - 1, set[str]()
-    made = {key: b or every for one, b in zip(page.module.steps, bits, strict=True) for key in _made(one)}
+    made = {key: b or every for one, b in zip(page.module.steps, bits, strict=True) for key in makes(one)}
     body()
     for key in (key for key in results if made.get(key, every) != every):
         body(f"{key} = torch.empty(0, dtype={element(page.module.buffers[key])}, device=device)")
@@ -61,33 +61,3 @@ def steps_for(page: Page, dialect: Dialect, results: Sequence[str], bits: Sequen
         if here is not page:
             body.close()
     return tuple(made.get(key, every) for key in results)
-
-
-def _made(one: Step) -> set[str]:
-    match one:
-        case Kernel():
-            return {store.buffer for store in one.stores}
-        case Runs(kernel):
-            return _made(kernel) | {kernel.name}
-        case Call(steps, kernel=kernel):
-            return {kernel.name}.union(*map(_made, steps))
-        case Choose(_, options):
-            return {key for option in options for inner in option.steps for key in _made(inner)}
-        case Repeat():
-            return {state for state, _, _ in one.states}
-        case Each(made=made):
-            return {buffer for buffer, _, _ in made}
-    return {one.out}
-
-
-def names(value: Any) -> Iterator[str]:
-    """Every name in a step: more than the tensors it reads, never fewer."""
-    match value:
-        case str():
-            yield value
-        case tuple():
-            for item in value:
-                yield from names(item)
-        case _ if is_dataclass(value) and not isinstance(value, type):
-            for field in fields(value):
-                yield from names(getattr(value, field.name))

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from einc.backends.host.wanted import names
-from einc.ir.plan import Contract, Kernel, Load, Module, arguments
+from einc.backends.host.laid import reads
+from einc.ir.plan import Contract, Kernel, Load, Module, arguments, makes
 
 
 @dataclass
@@ -61,9 +61,9 @@ def spent(module: Module, kernel: Kernel) -> frozenset[str]:
         return frozenset()
     loads = [let.op.buffer for let in kernel.lets if isinstance(let.op, Load)]
     once = {b for b in loads if loads.count(b) == 1 and module.buffers[b].role == "local"}
-    reads = [set(names(step)) for step in module.steps]
+    touched = [reads(step) | makes(step) for step in module.steps]
     made = {s.out for s in module.steps if isinstance(s, Contract) and len(s.operands) > 1}
-    return frozenset(b for b in once & made if sum(b in found for found in reads) == 2)
+    return frozenset(b for b in once & made if sum(b in found for found in touched) == 2)
 
 
 def _store(buffer: str) -> str:

@@ -6,7 +6,7 @@ from zlib import crc32
 
 from einc.backends.torch.expressions import Scribe
 from einc.backends.writer import Writer, identifier, sized
-from einc.ir.plan import Along, Axis, Call, Concat, Kernel, Load, Module, Scalar, arguments, leaves
+from einc.ir.plan import Along, Append, Axis, Call, Kernel, Load, Module, Scalar, arguments, leaves
 from einc.ir.terms import Size, walk
 
 
@@ -71,8 +71,7 @@ def lasting(module: Module, kernel: Kernel) -> str:
     axis, by = kernel.resumed, {let.name: let for let in kernel.lets}
     if axis is None or not _on(axis) or not module.past or module.dropped:
         return ""
-    rows = {step.out: step.parts[0] for step in leaves(module.steps)
-            if isinstance(step, Concat) and module.buffers[step.parts[0]].role == "cache"}
+    rows = {step.out: step.reads[0] for step in leaves(module.steps) if isinstance(step, Append)}
     given = {t.key for t in module.inputs if not t.each}
     carried = [let.name for let in kernel.lets if let.carry is not None]
     stack, seen, found = list(carried), set(carried), ""

@@ -12,7 +12,7 @@ from einc.backends.host.module import write
 from einc.backends.triton.helpers import HELPERS
 from einc.backends.triton.launch import launch
 from einc.backends.triton.layout import follows
-from einc.ir.plan import Call, Chain, Gradient, Kernel, Module, Runs, Shell, leaves
+from einc.ir.plan import BroadcastView, Call, Chain, Gradient, Kernel, Module, Shell, leaves
 
 
 def emit(plan: Module | Gradient | Chain, shell: Shell | None = None) -> str:
@@ -34,7 +34,7 @@ class _Triton:
 
     def types(self, module: Module) -> list[str]:
         """The element type that the kernels compute in."""
-        kernels = any(isinstance(step, Kernel | Runs | Call) for step in leaves(module.steps))
+        kernels = any(isinstance(step, Kernel | BroadcastView | Call) for step in leaves(module.steps))
         wide = "wide = torch.float64 if dtype == torch.float64 else torch.float32"
         return ["_ready(device, dtype)"] * kernels + [wide] * (kernels or speaks_wide(module))
 

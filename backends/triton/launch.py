@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from einc.backends.host.contractions import element
 from einc.backends.host.loops import Page
-from einc.backends.host.naming import renamed
+from einc.backends.host.naming import with_names
 from einc.backends.triton.arguments import Arguments
 from einc.backends.triton.folds import Folder
 from einc.backends.triton.kernel import Written, write_kernel
@@ -90,7 +90,7 @@ def _laid(kernel: Kernel, page: Page) -> tuple[Kernel, Paging]:
     line = f"{', '.join([*names.values(), pages, length])} = _pages({', '.join(map(identifier, mine))})"
     memory = {name: replace(page.module.buffers[buffer], name=name) for buffer, name in names.items()}
     page.module = replace(page.module, buffers={**page.module.buffers, **memory})
-    inner = renamed(kernel, names)
+    inner = with_names(kernel, names)
     assert isinstance(inner, Kernel)
     return inner, Paging({name: page.laid.axes[buffer] for buffer, name in names.items()}, pages, length, line)
 

@@ -17,7 +17,7 @@ from einc.driver import pipeline
 from einc.driver.decoding.weights import entries, mapped
 from einc.errors.report import EincError, Help, Problem, Report
 from einc.ir.choices import PLAIN, Choices, Row
-from einc.ir.plan import Call, Chain, Gradient, Module, Shell, leaves
+from einc.ir.plan import Call, Chain, Generation, Gradient, Module, Shell, leaves
 from einc.ir.requested import Wanted
 from einc.ir.terms import Program, Tensor, TypedProgram
 
@@ -182,7 +182,7 @@ def generation(program: TypedProgram, choices: Choices = PLAIN, keep: Iterable[s
         several = serving.numbered(one)
         asked += tuple(t for t in several.tensors.values() if asked and t.key not in one.tensors)
         module = plan(several, choices, asked or None)
-        module = replace(module, past=step.past, new=new, dropped=step.dropped, back=step.back, page=written.page,
+        module = replace(module, generation=Generation(step.past, new, step.dropped, step.back, written.page),
                          sizes=module.sizes | {step.past, *filter(None, [step.dropped])})
         sizes = usual | {new: 1, step.past: LONG, step.dropped: 1}
         once, twice = (planning.reckoned(module, sizes | {step.past: n * LONG}) if len(steps) > 1 else 0 for n in (1, 2))

@@ -2,16 +2,16 @@
 
 Module  inputs, outputs, buffers, steps
 Shell   what a class around the module's function holds: how its weights begin, which scalars speak of chance
-Step    Contract | Kernel | Concat | Runs | Call | Pick | Grouped | Segment | Choose | Repeat | Each
+Step    Kernel, or an Operation: what it reads, what it writes, its equations, its cost, and steps within it
 Kernel  axes, lets, stores: a tile of every grid axis at a time, the other axes whole
 Let     one value: its axes, its kind, and the one operation that makes it
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, assert_never
+from typing import Literal, assert_never, cast
 
 from einc.ir.indices import Extent, Index, IndexSet, number
 from einc.ir.terms import Position, Tensor, Term
@@ -287,24 +287,23 @@ class Cost:
         return Cost(*(x.put(sizes) for x in (self.flops, self.read, self.written, self.held)))
 
 
-@dataclass(frozen=True, slots=True)
-class Contract:
-    """A plain contraction of stored tensors, in pairs: each pair makes a temporary or the result.
+FREE = Cost(number(0), number(0), number(0), number(0))
 
-    `views` say for each operand where its axes lie in the slots of its buffer: a slot may be split, or be read in part.
-    """
 
-    out: str
-    operands: tuple[tuple[str, tuple[str, ...]], ...]
-    axes: tuple[str, ...]
-    path: tuple[tuple[int, ...], ...]
-    text: str
-    cost: Cost
-    views: tuple[tuple[Subscript, ...], ...]
+def summed(costs: Iterable[Cost], times: Extent | None = None) -> Cost:
+    """The cost of steps one after the other, each done so many times; what is held is what the last of them holds."""
+    flops = read = written = held = number(0)
+    for cost in costs:
+        flops, read, written, held = flops + cost.flops, read + cost.read, written + cost.written, cost.held
+    if times is not None:
+        flops, read, written = flops * times, read * times, written * times
+    return Cost(flops, read, written, held)
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
+    """A step that the plan writes itself: tiles of the grid axis, in each of them lets, and stores of what others need."""
+
     name: str
     axes: tuple[Axis, ...]
     lets: tuple[Let, ...]
@@ -313,6 +312,21 @@ class Kernel:
     notes: tuple[str, ...]
     cost: Cost
     largest: tuple[str, ...] = ()  # the axes of the value that decides how long a tile may be
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The buffers whose elements its lets load, in their order; those that bounds of tiles search are not among them."""
+        return tuple(dict.fromkeys(let.op.buffer for let in self.lets if isinstance(let.op, Load)))
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """The buffers that it stores, in their order."""
+        return tuple(dict.fromkeys(store.buffer for store in self.stores))
+
+    @property
+    def bodies(self) -> tuple[tuple[Leaf, ...], ...]:
+        """None: a kernel holds no steps."""
+        return ()
 
     def axis(self, name: str) -> Axis:
         return next(a for a in self.axes if a.name == name)
@@ -336,112 +350,174 @@ class Kernel:
         return next((a for a in self.axes if a.bound is not None and a.bound.resumes), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Concat:
-    """A direct sum: the parts, each a stored tensor, side by side along one axis of the result."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What every step but a kernel says in the same words. Its own fields speak of operands and results by their places.
 
-    out: str
-    parts: tuple[str, ...]
-    axis: int
-    text: str
-    cost: Cost
-
-
-@dataclass(frozen=True, slots=True)
-class Runs:
-    """A copy along an axis whose elements are shared by runs: a view where `onto` divides `of`, else what the kernel makes.
-
-    `count` is the size by which later steps know the number of runs; `order` are the view's axes as those of the operand.
+    `reads` are buffers whose elements it reads itself, `writes` those that it writes itself; a buffer may stand in `reads` twice.
+    `bodies` are lists of steps within it: the ways of a choice, or what is done where a call or a view cannot be made.
     """
 
-    kernel: Kernel
-    operand: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    texts: tuple[str, ...] = ()
+    cost: Cost = FREE
+    bodies: tuple[tuple[Leaf, ...], ...] = ()
+
+    @property
+    def out(self) -> str:
+        """The buffer of its first result."""
+        return self.writes[0]
+
+    @property
+    def text(self) -> str:
+        """The equation of its first result."""
+        return self.texts[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract(Operation):
+    """A plain contraction of stored tensors, in pairs: each pair makes a temporary or the result.
+
+    `letters` are the axes of each operand. `views` say for each operand where its axes lie in the slots of its buffer: a slot may
+    be split, or be read in part.
+    """
+
+    axes: tuple[str, ...]
+    letters: tuple[tuple[str, ...], ...]
+    path: tuple[tuple[int, ...], ...]
+    views: tuple[tuple[Subscript, ...], ...]
+
+    @property
+    def operands(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Each operand with its axes."""
+        return tuple(zip(self.reads, self.letters, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concat(Operation):
+    """A direct sum: the parts, each a stored tensor, side by side along one axis of the result."""
+
+    axis: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append(Operation):
+    """Adds new positions to a cache along one axis: reads the cache and what is new, and writes all positions."""
+
+    axis: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BroadcastView(Operation):
+    """A copy along an axis whose elements are shared by groups: a view where `onto` divides `of`, else what its kernel makes.
+
+    `count` is the size by which later steps know the number of groups; `order` are the view's axes as those of the operand.
+    """
+
     order: tuple[int, ...]
     onto: Extent
     of: Extent
     count: str
 
     @property
-    def out(self) -> str:
-        return self.kernel.name
-
-    @property
-    def text(self) -> str:
-        return self.kernel.texts[0]
-
-    @property
-    def cost(self) -> Cost:
-        """Of the view: nothing is moved."""
-        return Cost(number(0), number(0), number(0), number(0))
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call of a library where `where` holds, steps elsewhere: a kernel, before it what it alone reads. Operands are
-    (parameter, buffer, order of its axes), results (buffer, the axes of the buffer as those of the result); all have the
-    `batch` in front, as one axis if it is `flat`. `sizes` are those that `where` speaks of, `scales` are numbers by which
-    results are to be multiplied. What `repeats` has is (parameter, batch, number of runs): an element for each run. `pieces`:
-    what is kept of the past may come piece after piece.
-    """
-
-    steps: tuple[Contract | Kernel, ...]
-    name: str
-    call: str
-    where: str
-    operands: tuple[tuple[str, str, tuple[int, ...]], ...]
-    batch: tuple[Extent, ...]
-    results: tuple[tuple[str, tuple[int, ...]], ...]
-    sizes: tuple[tuple[str, Extent], ...] = ()
-    scales: tuple[tuple[str, Term], ...] = ()
-    repeats: tuple[tuple[str, int, str], ...] = ()
-    flat: bool = False
-    pieces: bool = False
+    def operand(self) -> str:
+        return self.reads[0]
 
     @property
     def kernel(self) -> Kernel:
-        last = self.steps[-1]
-        assert isinstance(last, Kernel)
-        return last
-
-    @property
-    def cost(self) -> Cost:
-        """Of the steps."""
-        costs = [step.cost for step in self.steps]
-        flops, read, written = (sum((getattr(c, x) for c in costs), number(0)) for x in ("flops", "read", "written"))
-        return Cost(flops, read, written, self.kernel.cost.held)
+        """The kernel that copies."""
+        return last_kernel(self.bodies[0])
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
-    """Where the `count` largest along the last axis of `operand` stand, its axes in `order`; they are axis `at` of the result."""
+class LibraryCall:
+    """A function of a library as text: what it is called, the call, and where it can be made. With `flat` its operands have all
+    batches as one axis; with `pieces` what is kept of the past may come piece after piece.
+    """
 
-    out: str
-    operand: str
+    name: str
+    call: str
+    where: str
+    flat: bool = False
+    pieces: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Operation):
+    """A call of a library where its condition holds, the steps of its body elsewhere: a kernel, and before it what it alone reads.
+
+    `operands` are for each of `reads` the parameter and the order of its axes; `results` are for each of `writes` its axes as those
+    of the result; all have the `batch` in front. `sizes` are those that the condition speaks of, `scales` are numbers by which
+    results, by their places, are to be multiplied. What `repeats` has is (parameter, batch, number of groups): an element for each.
+    """
+
+    library: LibraryCall
+    operands: tuple[tuple[str, tuple[int, ...]], ...]
+    batch: tuple[Extent, ...]
+    results: tuple[tuple[int, ...], ...]
+    sizes: tuple[tuple[str, Extent], ...] = ()
+    scales: tuple[tuple[int, Term], ...] = ()
+    repeats: tuple[tuple[str, int, str], ...] = ()
+
+    @property
+    def steps(self) -> tuple[Leaf, ...]:
+        """What is done where the call cannot be made."""
+        return self.bodies[0]
+
+    @property
+    def given(self) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
+        """Each operand: its parameter, its buffer and the order of its axes."""
+        return tuple((word, buffer, order) for (word, order), buffer in zip(self.operands, self.reads, strict=True))
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that the call stands for."""
+        return last_kernel(self.steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopK(Operation):
+    """Where the `count` largest along the last axis of the operand stand, its axes in `order`; they are axis `at` of the result."""
+
     order: tuple[int, ...]
     at: int
     count: Extent
     set: IndexSet
-    text: str
-    cost: Cost
+
+    @property
+    def operand(self) -> str:
+        return self.reads[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Grouped:
-    """A contraction whose rows name each one element of the axis "" of `matrix`: a product for each element, over its rows.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupedMatmul(Operation):
+    """A contraction whose rows name each one element of the axis "" of a matrix: a product for each element, over its rows.
 
-    `names` has the elements, for the axes `rows`; `count` is how many of `set` a row of tokens names, if that is known.
+    It reads the names of the elements, whose axes are `rows`, the operands, and last the matrix; `letters` are the axes of each
+    operand and of the matrix. `count` is how many of `set` a row of tokens names, if that is known.
     """
 
-    out: str
     axes: tuple[str, ...]
-    names: str
     rows: tuple[str, ...]
-    operands: tuple[tuple[str, tuple[str, ...]], ...]
-    matrix: tuple[str, tuple[str, ...]]
+    letters: tuple[tuple[str, ...], ...]
     set: IndexSet
     count: Extent | None
-    text: str
-    cost: Cost
+
+    @property
+    def names(self) -> str:
+        """The buffer of the elements' names."""
+        return self.reads[0]
+
+    @property
+    def operands(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Each operand with its axes, the matrix apart."""
+        return tuple(zip(self.reads[1:-1], self.letters[:-1], strict=True))
+
+    @property
+    def matrix(self) -> tuple[str, tuple[str, ...]]:
+        """The matrix with its axes."""
+        return self.reads[-1], self.letters[-1]
 
     @property
     def instead(self) -> Extent | None:
@@ -449,119 +525,167 @@ class Grouped:
         return None if self.count is None else (self.cost.flops * self.set.extent).over(self.count)
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentSum(Operation):
     """Sums over the rows that name an element, all rows of one element together: of one operand, of a product of two, or of 1.
 
-    A name is (whole numbers, their axes, the axis of the result whose element they name); `rows` are all their axes, those
-    that stand in the result first.
+    It reads whole numbers that name elements, for each of which `named` has the axes and the axis of the result whose element they
+    name, and then the operands, whose axes are `letters`. `rows` are all axes of the names, those that stand in the result first.
     """
 
-    out: str
     axes: tuple[str, ...]
-    names: tuple[tuple[str, tuple[str, ...], str], ...]
+    named: tuple[tuple[tuple[str, ...], str], ...]
     rows: tuple[str, ...]
-    operands: tuple[tuple[str, tuple[str, ...]], ...]
-    text: str
-    cost: Cost
+    letters: tuple[tuple[str, ...], ...]
 
+    @property
+    def names(self) -> tuple[tuple[str, tuple[str, ...], str], ...]:
+        """The buffers of names, each with its axes and the axis whose element it names."""
+        return tuple((buffer, axes, axis) for buffer, (axes, axis) in zip(self.reads, self.named, strict=False))
 
-Leaf = Contract | Kernel | Concat | Runs | Call | Pick | Grouped | Segment
-
-
-def makes(step: Leaf) -> frozenset[str]:
-    """The buffers that a step writes."""
-    match step:
-        case Kernel():
-            return frozenset(s.buffer for s in step.stores)
-        case Call(steps):
-            return frozenset[str]().union(*map(makes, steps))
-    return frozenset({step.out})
-
-
-def takes(step: Leaf) -> frozenset[str]:
-    """The buffers whose elements a step reads."""
-    match step:
-        case Contract(_, operands):
-            return frozenset(name for name, _ in operands)
-        case Concat(_, parts):
-            return frozenset(parts)
-        case Runs(_, operand) | Pick(_, operand):
-            return frozenset({operand})
-        case Grouped():
-            return frozenset({step.names, step.matrix[0], *(name for name, _ in step.operands)})
-        case Segment(_, _, names, _, operands):
-            return frozenset({*(ids for ids, _, _ in names), *(name for name, _ in operands)})
-        case Call(steps):
-            inner = frozenset[str]().union(*map(takes, steps)) - makes(step)
-            return inner | {buffer for _, buffer, _ in step.operands}
-        case Kernel():
-            return frozenset(let.op.buffer for let in step.lets if isinstance(let.op, Load))
+    @property
+    def operands(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Each operand with its axes."""
+        return tuple(zip(self.reads[len(self.named):], self.letters, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way to do a few steps, and for each of them what it makes, its operations and its bytes."""
+    """One way to do a few steps: what it is called, and for each of its steps what that makes, its operations and its bytes."""
 
     label: str
     prices: tuple[tuple[str, Extent, Extent], ...]
-    steps: tuple[Leaf, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Choose:
-    """The call takes the option whose price at its sizes is lowest: Σ max(operations, balance · bytes)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choose(Operation):
+    """The call takes the body whose price at its sizes is lowest: Σ max(operations, balance · bytes). Each body has an option."""
 
     balance: int
     options: tuple[Option, ...]
 
+    @property
+    def ways(self) -> tuple[tuple[Option, tuple[Leaf, ...]], ...]:
+        """Each option with its steps."""
+        return tuple(zip(self.options, self.bodies, strict=True))
 
-@dataclass(frozen=True, slots=True)
-class Repeat:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop(Operation):
     """The body once for each value of the index, in order: a function of its own that is called in a loop.
 
-    `given` are (input of the body, buffer, the axis of which each round takes its own place); `counter` is the input that is the
-    value itself, or empty. A state is (buffer, buffer of its first value, what the body makes the next); `sizes` are handed on.
+    It reads what the body is given, for each of which `given` has the input of the body and the axis of which each round takes its
+    own place, and then the first value of each state. It writes the states; `following` are what the body makes their next values.
+    `counter` is the input that is the value itself, or empty; `sizes` are handed on.
     """
 
     index: Index
     body: Module
-    given: tuple[tuple[str, str, int | None], ...]
+    given: tuple[tuple[str, int | None], ...]
     counter: str
-    states: tuple[tuple[str, str, str], ...]
+    following: tuple[str, ...]
     sizes: tuple[tuple[str, str], ...]
 
+    @property
+    def inputs(self) -> tuple[tuple[str, str, int | None], ...]:
+        """Each input of the body, with its buffer and the axis of which each round takes its own place."""
+        return tuple((key, buffer, axis) for (key, axis), buffer in zip(self.given, self.reads, strict=False))
 
-@dataclass(frozen=True, slots=True)
-class Each:
+    @property
+    def states(self) -> tuple[tuple[str, str, str], ...]:
+        """Each state: its buffer, the buffer of its first value, and what the body makes the next value."""
+        return tuple(zip(self.writes, self.reads[len(self.given):], self.following, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerRequest(Operation):
     """The body once for each request, on the positions that are its own: a function of its own that is called in a loop.
 
-    `given` are (input of the body, buffer, how each request has it), `made` (buffer, output of the body, how): its part along an
-    axis, in the order of requests; one of its own, of which there is a list; or None, the same for all. `own` says for sizes of
-    the body which of a request's they are, `sizes` are handed on.
+    `given` are for each of `reads` the input of the body and how each request has it, `made` for each of `writes` the output of the
+    body and how: its part along an axis, in the order of requests; one of its own, of which there is a list; or None, the same for
+    all. `own` says for sizes of the body which of a request's they are, `sizes` are handed on.
     """
 
     body: Module
-    given: tuple[tuple[str, str, Share], ...]
-    made: tuple[tuple[str, str, Share], ...]
+    given: tuple[tuple[str, Share], ...]
+    made: tuple[tuple[str, Share], ...]
     own: tuple[tuple[str, Literal["new", "past", "dropped"]], ...]
     sizes: tuple[tuple[str, str], ...]
 
+    @property
+    def inputs(self) -> tuple[tuple[str, str, Share], ...]:
+        """Each input of the body, with its buffer and how each request has it."""
+        return tuple((key, buffer, share) for (key, share), buffer in zip(self.given, self.reads, strict=True))
+
+    @property
+    def outputs(self) -> tuple[tuple[str, str, Share], ...]:
+        """Each buffer that is written, with the output of the body and how each request has it."""
+        return tuple((buffer, key, share) for (key, share), buffer in zip(self.made, self.writes, strict=True))
+
 
 Share = int | Literal["own"] | None
-Step = Leaf | Choose | Repeat | Each
+Leaf = Kernel | Contract | Concat | Append | BroadcastView | Call | TopK | GroupedMatmul | SegmentSum
+Step = Leaf | Choose | Loop | PerRequest
+
+
+def last_kernel(steps: tuple[Leaf, ...]) -> Kernel:
+    """The last of some steps, which has to be a kernel."""
+    last = steps[-1]
+    assert isinstance(last, Kernel)
+    return last
+
+
+def within(steps: Iterable[Step]) -> Iterator[Step]:
+    """The steps and all that stand in their bodies. Modules that loops call are functions of their own and not among them."""
+    for step in steps:
+        yield step
+        for body in step.bodies:
+            yield from within(body)
 
 
 def leaves(steps: Iterable[Step]) -> Iterator[Leaf]:
-    """The steps, and those of every option; what rounds do and what is done for each request is not among them."""
+    """The steps, and in place of a choice those of every way; loops, and what is done for each request, are not among them."""
     for step in steps:
         match step:
             case Choose():
-                yield from (s for o in step.options for s in o.steps)
-            case Repeat() | Each():
+                yield from (s for body in step.bodies for s in body)
+            case Loop() | PerRequest():
                 pass
             case _:
                 yield step
+
+
+def makes(step: Step) -> frozenset[str]:
+    """The buffers that a step writes, those of its bodies among them."""
+    return frozenset(step.writes).union(*(makes(inner) for body in step.bodies for inner in body))
+
+
+def takes(step: Step) -> frozenset[str]:
+    """The buffers whose elements a step reads, or a step in one of its bodies, and which that body has not made itself."""
+    inner = (takes_all(body) for body in step.bodies)
+    return frozenset(step.reads).union(*inner)
+
+
+def takes_all(steps: Iterable[Step]) -> frozenset[str]:
+    """The buffers that some steps, done one after the other, find made."""
+    known = tuple(steps)
+    return frozenset[str]().union(*map(takes, known)) - frozenset[str]().union(*map(makes, known))
+
+
+def replaced(step: Step, change: Callable[[Kernel], Kernel]) -> Step:
+    """The step with every kernel in it changed, in its bodies too; a loop calls modules of its own, which stay as they are."""
+    if isinstance(step, Kernel):
+        return change(step)
+    bodies = tuple(tuple(cast(Leaf, replaced(inner, change)) for inner in body) for body in step.bodies)
+    return step if bodies == step.bodies else replace(step, bodies=bodies)
+
+
+def renamed(step: Step, names: Callable[[str], str], kernel: Callable[[Kernel], Kernel]) -> Step:
+    """The step with other names for buffers; `kernel` renames those that a kernel has in its lets and bounds."""
+    if isinstance(step, Kernel):
+        return kernel(step)
+    bodies = tuple(tuple(cast(Leaf, renamed(inner, names, kernel)) for inner in body) for body in step.bodies)
+    return replace(step, reads=tuple(map(names, step.reads)), writes=tuple(map(names, step.writes)), bodies=bodies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -587,6 +711,22 @@ class Lengths:
 
 
 @dataclass(frozen=True, slots=True)
+class Generation:
+    """What is said of a step that adds positions to those before.
+
+    `past`, `new` and `dropped` name sizes: the number of positions that the cache has, of those that the step adds, and of those
+    before, which the cache has no longer. So many positions, the largest of `back`, are all that a step reads of the past. So
+    many, where the text says it and `page` is not 0, stand in a page of a cache.
+    """
+
+    past: str
+    new: str
+    dropped: str = ""
+    back: tuple[Extent, ...] = ()
+    page: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Module:
     """A whole program. `sizes` are read from the inputs or given at the call; `fixed` are set at compile time."""
 
@@ -601,11 +741,22 @@ class Module:
     sets: tuple[IndexSet, ...]  # every set in use, so that extents can be checked to be whole
     keys: tuple[tuple[str, IndexSet], ...]  # integer inputs whose elements stand in a slot, and the slot's set
     lengths: tuple[Lengths, ...] = ()  # of axes that hold pieces of different lengths
-    past: str = ""  # of a step of a generation: the number of positions that the cache has
-    new: str = ""  # and of those that it adds
-    dropped: str = ""  # and of those before, which the cache has no longer
-    back: tuple[Extent, ...] = ()  # so many positions, the largest of these, are all that a step reads of the past
-    page: int = 0  # and so many stand in a page of a cache, where the text says it
+    generation: Generation | None = None
+
+    @property
+    def past(self) -> str:
+        """The size that is the number of positions in the cache, of a step of a generation; the empty text for any other module."""
+        return "" if self.generation is None else self.generation.past
+
+    @property
+    def new(self) -> str:
+        """The size that is the number of positions that a step of a generation adds."""
+        return "" if self.generation is None else self.generation.new
+
+    @property
+    def dropped(self) -> str:
+        """The size that is the number of positions before those of the cache, which it has no longer."""
+        return "" if self.generation is None else self.generation.dropped
 
     @property
     def given(self) -> tuple[Tensor, ...]:
@@ -662,7 +813,7 @@ class Gradient:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Rounds in order where one round has a gradient: `Repeat` but for its body. Inputs of `body.forward` are given, and those
+    """Rounds in order where one round has a gradient: `Loop` but for its body. Inputs of `body.forward` are given, and those
     outputs of it that are not merely saved are the next values of the states.
     """
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from einc.ir.indices import IndexSet
-from einc.ir.plan import Buffer, Each, Module, Share, Step
+from einc.ir.plan import Buffer, Generation, Module, PerRequest, Share, Step, summed
 from einc.ir.terms import NormalProgram, Program, Tensor
 from einc.planning.repeated import trusting, whole, with_wide
 from einc.transforms.slicing.requests import is_new, marked, stretches
@@ -31,16 +31,18 @@ def apart(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> Modu
     return replace(found, sizes=found.sizes - {*program.own[1:]})
 
 
-def _each(program: Program, body: Module) -> Each:
+def _each(program: Program, body: Module) -> PerRequest:
     def share(key: str) -> Share:
         tensor = program.tensors[key]
         places = [n for n, slot in enumerate(tensor.slots) if is_new(slot.set, program)]
         return "own" if tensor.each else places[0] if places else None
 
     past, dropped = (*program.own[1:], "")[:2]
-    body = replace(body, new=program.own[0], past=past, dropped=dropped)
+    body = replace(body, generation=Generation(past, program.own[0], dropped))
     kinds: dict[str, Literal["new", "past", "dropped"]] = dict(zip(program.own, ("new", "past", "dropped"), strict=False))
     own = tuple((name, kinds[name]) for name in sorted(body.sizes) if name in kinds)
     sizes = tuple((name, name) for name in sorted(body.sizes - kinds.keys()))
-    given = tuple((t.key, t.key, share(t.key)) for t in body.inputs)
-    return Each(body, given, tuple((key, key, share(key)) for _, key in body.outputs), own, sizes)
+    given = tuple((t.key, share(t.key)) for t in body.inputs)
+    made = tuple((key, share(key)) for _, key in body.outputs)
+    return PerRequest(reads=tuple(key for key, _ in given), writes=tuple(key for key, _ in made), body=body, given=given, made=made,
+                      own=own, sizes=sizes, cost=summed(step.cost for step in body.steps))

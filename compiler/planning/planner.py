@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from einc.ir.choices import PLAIN, Choices
 from einc.ir.indices import PLACES, Index, IndexSet, number
 from einc.ir.plan import (
+    Append,
     Axis,
     Before,
     Bound,
+    BroadcastView,
     Buffer,
     Concat,
     Cost,
@@ -19,7 +21,6 @@ from einc.ir.plan import (
     Let,
     Module,
     Role,
-    Runs,
     Store,
     arguments,
     makes,
@@ -39,6 +40,7 @@ from einc.ir.terms import (
     slot_of,
     transform,
 )
+from einc.ir.verify import verify
 from einc.planning.analysis.cost import lets_cost, nominal, points, size_of
 from einc.planning.analysis.ends import Tile
 from einc.planning.analysis.prefix import alone
@@ -75,9 +77,12 @@ _OUTER = ("batch", "request", "head", "expert")
 def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None, choices: Choices = PLAIN) -> Module:
     """How the program is cut: what is fused, what is stored, in which order, in which tiles.
 
-    `inputs` are those that a caller gives, by default those that are still read.
+    `inputs` are those that a caller gives, by default those that are still read. AssertionError where the plan breaks a rule of
+    `ir.verify`, which is a fault of planning.
     """
-    return _module(program, inputs, choices, associate)
+    made = _module(program, inputs, choices, associate)
+    verify(made)
+    return made
 
 
 def written(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None, choices: Choices = PLAIN) -> Module:
@@ -166,20 +171,29 @@ def _step(whole: _Whole, group: Group, kept: frozenset[str]) -> Leaf:
     buffers, runs = whole.buffers, whole.runs
     only = group.equations[0]
     if len(group.equations) == 1 and isinstance(only.body, Join):
-        parts = tuple(r.tensor for _, r in only.body.parts if isinstance(r, Read))
-        moved = size_of(buffers[parts[-1] if buffers[parts[0]].role == "cache" else only.target])
-        cost = Cost(number(0), moved, moved, number(0))
-        return Concat(only.target, parts, only.axes.index(Position(only.body.index)), equation_text(whole.program, only), cost)
+        return _side_by_side(whole, only, only.body)
     kernel = _kernel(whole, group, kept)
     if only.target in runs:
         return _view(kernel, runs[only.target], only)
     return called(whole.choices, kernel, group, kept, whole.program, buffers, runs)
 
 
-def _view(kernel: Kernel, run: Run, equation: Equation) -> Runs:
+def _side_by_side(whole: _Whole, equation: Equation, join: Join) -> Concat | Append:
+    """The step of a direct sum; where the first part is a cache, the others are appended to it and nothing of it is moved."""
+    parts, texts = tuple(r.tensor for _, r in join.parts if isinstance(r, Read)), (equation_text(whole.program, equation),)
+    appends = whole.buffers[parts[0]].role == "cache"
+    moved = size_of(whole.buffers[parts[-1] if appends else equation.target])
+    made = Append if appends else Concat
+    return made(reads=parts, writes=(equation.target,), texts=texts, cost=Cost(number(0), moved, moved, number(0)),
+                axis=equation.axes.index(Position(join.index)))
+
+
+def _view(kernel: Kernel, run: Run, equation: Equation) -> BroadcastView:
     """The kernel that copies, to be run only where the runs are not of one length."""
     places = [run.place if n == run.axis else run.operand.subs.index(axis) for n, axis in enumerate(equation.axes)]
-    return Runs(kernel, run.operand.tensor, tuple(places), run.onto.extent, run.index.set.extent, run.count)
+    return BroadcastView(
+        reads=(run.operand.tensor,), writes=(equation.target,), texts=kernel.texts[:1], bodies=((kernel,),), order=tuple(places),
+        onto=run.onto.extent, of=run.index.set.extent, count=run.count)
 
 
 def _along_runs(buffer: Buffer, run: Run) -> Buffer:

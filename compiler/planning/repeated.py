@@ -10,24 +10,21 @@ from typing import TypeVar
 from einc.ir.indices import IndexSet
 from einc.ir.plan import (
     Buffer,
-    Call,
     Chain,
-    Choose,
     Computed,
-    Each,
     Gradient,
     Kernel,
-    Leaf,
     Let,
     Load,
+    Loop,
     Module,
     Packed,
-    Repeat,
-    Runs,
     Step,
     Subscript,
     Turns,
     Within,
+    replaced,
+    summed,
 )
 from einc.ir.terms import NormalProgram, Program, Tensor
 from einc.ir.terms import Repeat as Rounds
@@ -122,16 +119,18 @@ def _unchecked(module: Module, checked: Set[str]) -> Module:
     return replace(module, steps=steps, keys=tuple(k for k in module.keys if k[0] in checked))
 
 
-def _round(program: NormalProgram, repeat: Rounds, plan: Plan, checked: Set[str]) -> Repeat:
+def _round(program: NormalProgram, repeat: Rounds, plan: Plan, checked: Set[str]) -> Loop:
     one = round_of(program, repeat)
     body = plan(one.program, one.program.inputs())
     made = {key for key, _ in body.keys} - checked
     body = replace(body, steps=tuple(_clamped(step, made) for step in body.steps))
     asked = [t.key for t in body.inputs if t.key != one.counter]
-    given = tuple((key, key, one.taken.get(key)) for key in asked)
-    sizes = tuple((name, name) for name in sorted(body.sizes))
     counter = one.counter if len(asked) < len(body.inputs) else ""
-    return Repeat(repeat.index, body, given, counter, tuple((state, first, key) for state, first, key in repeat.states), sizes)
+    return Loop(
+        reads=(*asked, *(first for _, first, _ in repeat.states)), writes=tuple(state for state, _, _ in repeat.states),
+        index=repeat.index, body=body, given=tuple((key, one.taken.get(key)) for key in asked), counter=counter,
+        following=tuple(key for _, _, key in repeat.states), sizes=tuple((name, name) for name in sorted(body.sizes)),
+        cost=summed((step.cost for step in body.steps), repeat.index.set.extent))
 
 
 def _buffer(tensor: Tensor) -> Buffer:
@@ -147,23 +146,7 @@ def trusting(module: Module, made: Set[str]) -> Module:
 
 def _clamped(step: Step, made: Set[str]) -> Step:
     """The step where whole numbers that the program made itself stand in slots: unlike a caller's, nobody checks them."""
-    match step:
-        case Choose(_, options):
-            return replace(step, options=tuple(replace(o, steps=tuple(_leaf(s, made) for s in o.steps)) for o in options))
-        case Repeat() | Each():
-            return step
-    return _leaf(step, made)
-
-
-def _leaf(step: Leaf, made: Set[str]) -> Leaf:
-    match step:
-        case Kernel():
-            return _kernel(step, made)
-        case Runs(kernel):
-            return replace(step, kernel=_kernel(kernel, made))
-        case Call(steps):
-            return replace(step, steps=tuple(_kernel(s, made) if isinstance(s, Kernel) else s for s in steps))
-    return step
+    return replaced(step, lambda kernel: _kernel(kernel, made))
 
 
 def _kernel(kernel: Kernel, made: Set[str]) -> Kernel:

@@ -14,22 +14,23 @@ from textwrap import wrap
 from einc.driver.reports.table import condition, human, is_known, memory, some_way, taken_way
 from einc.ir.indices import Extent, Monomial, number, size
 from einc.ir.plan import (
+    Append,
+    BroadcastView,
     Call,
     Choose,
     Concat,
     Contract,
     Cost,
-    Each,
-    Grouped,
+    GroupedMatmul,
     Kernel,
     Leaf,
-    Load,
+    Loop,
     Module,
-    Pick,
-    Repeat,
-    Runs,
-    Segment,
+    PerRequest,
+    SegmentSum,
+    TopK,
     leaves,
+    summed,
 )
 from einc.planning.analysis.cost import nominal
 from einc.planning.contractions.choose import price
@@ -122,10 +123,10 @@ def screen(module: Module, sizes: Mapping[str, int] | None = None) -> str:
 def _rows(module: Module, known: Mapping[str, int]) -> list[_Row]:
     rows: list[_Row] = []
     for n, step in enumerate(module.steps, 1):
-        if isinstance(step, Repeat):
+        if isinstance(step, Loop):
             rows += _rounds(str(n), step, known)
             continue
-        if isinstance(step, Each):
+        if isinstance(step, PerRequest):
             rows += _requests(str(n), step, known)
             continue
         if not isinstance(step, Choose):
@@ -133,60 +134,61 @@ def _rows(module: Module, known: Mapping[str, int]) -> list[_Row]:
             continue
         way = taken_way(step, known)
         rows.append(_Row((str(n), "choose", f"the cheapest of {len(step.options)} ways")))
-        for at, option in enumerate(step.options):
+        for at, (option, steps) in enumerate(step.ways):
             letter = chr(ord("a") + at)
             said = option.label if way is None else f"price {human(price(step, option, known), '')}{'   <- taken' * (at == way)}"
-            rows.append(_Row((letter, "way", said), _sum(option.steps), (option.label,) * (way is not None)))
-            rows += [_row(f"{letter}{k}", s) for k, s in enumerate(option.steps, 1)] if way in (None, at) else []
+            rows.append(_Row((letter, "way", said), _sum(steps), (option.label,) * (way is not None)))
+            rows += [_row(f"{letter}{k}", s) for k, s in enumerate(steps, 1)] if way in (None, at) else []
     return rows
 
 
-def _rounds(name: str, step: Repeat, known: Mapping[str, int]) -> list[_Row]:
+def _rounds(name: str, step: Loop, known: Mapping[str, int]) -> list[_Row]:
     """What all rounds cost together, and the steps of one."""
-    over, states = step.index.set, _names(state for state, _, _ in step.states)
+    over, states = step.index.set, _names(step.writes)
     last = over.extent + number(over.start - 1)
     head = _Row((name, "rounds", f"{states} for {step.index.name} in {over.start}..{last}"), _all_rounds(step, known))
     inner = (replace(row, texts=(f"{name}.{row.texts[0]}", *row.texts[1:])) for row in _rows(step.body, known))
     return [head, *inner]
 
 
-def _requests(name: str, step: Each, known: Mapping[str, int]) -> list[_Row]:
+def _requests(name: str, step: PerRequest, known: Mapping[str, int]) -> list[_Row]:
     """What one request costs, and the steps of it."""
-    head = _Row((name, "each", f"{_names(buffer for buffer, _, _ in step.made)} of one request"), _sum(some_way((step,), known)))
+    head = _Row((name, "each", f"{_names(step.writes)} of one request"), _sum(some_way((step,), known)))
     return [head, *(replace(row, texts=(f"{name}.{row.texts[0]}", *row.texts[1:])) for row in _rows(step.body, known))]
 
 
-def _all_rounds(step: Repeat, known: Mapping[str, int]) -> Cost:
-    one, count = _sum(some_way(step.body.steps, known)), step.index.set.extent
-    return Cost(one.flops * count, one.read * count, one.written * count, one.held)
+def _all_rounds(step: Loop, known: Mapping[str, int]) -> Cost:
+    return summed((s.cost for s in some_way(step.body.steps, known)), step.index.set.extent)
 
 
 def _row(name: str, step: Leaf) -> _Row:
     cost = step.cost
     match step:
-        case Contract(out, operands):
-            return _Row((name, "contract", out, _names(b for b, _ in operands)), cost)
-        case Pick(out, operand, _, _, count, set_):
-            said = f"{count} of {set_.extent} are chosen; what is read at these alone is computed for these alone"
-            return _Row((name, "pick", out, operand), cost, (said,))
-        case Grouped(out, _, ids, _, operands, (matrix, _)):
-            said = f"group by group of {ids}" + (f"; for all {step.set.extent}: {step.instead} flops" if step.instead else "")
-            return _Row((name, "contract", out, _names([*(b for b, _ in operands), matrix])), cost, (said,))
-        case Segment(out, _, names, _, operands):
-            named = _names(ids for ids, _, _ in names)
-            return _Row((name, "sum", out, _names([*(b for b, _ in operands), named])), cost, (f"rows sorted by {named}",))
-        case Runs(_, operand):
-            return _Row((name, "view", step.out, operand), cost, (f"by {step.count}; a copy unless {step.onto} divides {step.of}",))
-        case Concat(out, parts):
-            return _Row((name, "concat", out, _names(parts)), cost)
-        case Call(steps, library, call):
-            called = f"{call.split('(')[0]} where {condition(step)} ({library}); else"
-            results, operands_ = _names(b for b, _ in step.results), _names(b for _, b, _ in step.operands)
-            own = (line for s in steps for line in (_pass(s) if isinstance(s, Kernel) else (f"contract {s.out}",)))
+        case Contract():
+            return _Row((name, "contract", step.out, _names(step.reads)), cost)
+        case TopK():
+            said = f"{step.count} of {step.set.extent} are chosen; what is read at these alone is computed for these alone"
+            return _Row((name, "pick", step.out, step.operand), cost, (said,))
+        case GroupedMatmul():
+            said = f"group by group of {step.names}"
+            said += f"; for all {step.set.extent}: {step.instead} flops" if step.instead else ""
+            return _Row((name, "contract", step.out, _names(step.reads[1:])), cost, (said,))
+        case SegmentSum():
+            named = _names(ids for ids, _, _ in step.names)
+            given = _names([*(b for b, _ in step.operands), named])
+            return _Row((name, "sum", step.out, given), cost, (f"rows sorted by {named}",))
+        case BroadcastView():
+            said = f"by {step.count}; a copy unless {step.onto} divides {step.of}"
+            return _Row((name, "view", step.out, step.operand), cost, (said,))
+        case Concat() | Append():
+            return _Row((name, "concat", step.out, _names(step.reads)), cost)
+        case Call():
+            called = f"{step.library.call.split('(')[0]} where {condition(step)} ({step.library.name}); else"
+            results, operands_ = _names(step.writes), _names(step.reads)
+            own = (line for s in step.steps for line in (_pass(s) if isinstance(s, Kernel) else (f"contract {s.out}",)))
             return _Row((name, "call", results, operands_), cost, (called, *own))
         case Kernel():
-            given = (let.op.buffer for let in step.lets if isinstance(let.op, Load))
-            return _Row((name, "kernel", _names(s.buffer for s in step.stores), _names(given)), cost, _pass(step))
+            return _Row((name, "kernel", _names(step.writes), _names(step.reads)), cost, _pass(step))
 
 
 def _names(names: Iterable[str]) -> str:
@@ -209,14 +211,7 @@ def _pass(kernel: Kernel) -> tuple[str, ...]:
 
 
 def _sum(steps: Iterable[Leaf]) -> Cost:
-    return _added(step.cost for step in steps)
-
-
-def _added(costs: Iterable[Cost]) -> Cost:
-    total = Cost(number(0), number(0), number(0), number(0))
-    for cost in costs:
-        total = Cost(total.flops + cost.flops, total.read + cost.read, total.written + cost.written, total.held)
-    return total
+    return replace(summed(step.cost for step in steps), held=number(0))
 
 
 def _total(module: Module, known: Mapping[str, int]) -> _Row:
@@ -224,17 +219,17 @@ def _total(module: Module, known: Mapping[str, int]) -> _Row:
     costs: list[Cost] = []
     beside = []
     for n, step in enumerate(module.steps, 1):
-        if isinstance(step, Repeat):
+        if isinstance(step, Loop):
             costs.append(_all_rounds(step, known))
-        elif isinstance(step, Each):
+        elif isinstance(step, PerRequest):
             costs += [s.cost for s in some_way((step,), known)]
         elif not isinstance(step, Choose):
             costs.append(step.cost)
         elif (way := taken_way(step, known)) is not None:
-            costs += [s.cost for s in step.options[way].steps]
+            costs += [s.cost for s in step.bodies[way]]
         else:
             beside.append(f" beside step {n}")
-    return _Row(("", "total", "".join(beside)), _added(costs) if costs else None)
+    return _Row(("", "total", "".join(beside)), summed(costs) if costs else None)
 
 
 # lines

@@ -6,20 +6,21 @@ from collections.abc import Mapping
 
 from einc.ir.indices import Extent, number
 from einc.ir.plan import (
+    Append,
+    BroadcastView,
     Call,
     Choose,
     Concat,
     Contract,
-    Each,
-    Grouped,
+    GroupedMatmul,
     Kernel,
     Leaf,
+    Loop,
     Module,
-    Pick,
-    Repeat,
-    Runs,
-    Segment,
+    PerRequest,
+    SegmentSum,
     Step,
+    TopK,
     leaves,
     makes,
 )
@@ -44,11 +45,11 @@ def _steps(count: int) -> str:
 
 def memory(module: Module, known: Mapping[str, int]) -> tuple[Extent, list[tuple[int, list[Extent]]]]:
     """What stands in memory in the end: of ways to choose from, that of the one taken, else of each apart."""
-    views = {step.out for step in leaves(module.steps) if isinstance(step, Runs)}
+    views = {step.out for step in leaves(module.steps) if isinstance(step, BroadcastView)}
     sizes = {b.name: size_of(b) for b in module.buffers.values() if b.name not in views}
     stored, more = sum(sizes.values(), number(0)), []
     for n, step in ((n, s) for n, s in enumerate(module.steps, 1) if isinstance(s, Choose)):
-        written = [_written(o.steps) & frozenset(sizes) for o in step.options]
+        written = [_written(way) & frozenset(sizes) for way in step.bodies]
         own = [sorted(w - frozenset.intersection(*written)) for w in written]
         extra = [sum((sizes[name] for name in names), number(0)) for names in own]
         stored = stored - sum((sizes[name] for name in frozenset[str]().union(*own)), number(0))
@@ -78,10 +79,10 @@ def _block(step: Step, known: Mapping[str, int]) -> list[str]:
     """A step's lines, an empty one last."""
     if isinstance(step, Choose):
         return _choice(step, known)
-    if isinstance(step, Repeat):
+    if isinstance(step, Loop):
         return _rounds(step, known)
-    if isinstance(step, Each):
-        made = ", ".join(buffer for buffer, _, _ in step.made)
+    if isinstance(step, PerRequest):
+        made = ", ".join(step.writes)
         return [f"for each request: {made}", "", *(f"   {line}".rstrip() for s in step.body.steps for line in _block(s, known))]
     lines = [_title(step), *(f"| {t}" for t in _texts(step))]
     cost = step.cost
@@ -96,9 +97,9 @@ def _block(step: Step, known: Mapping[str, int]) -> list[str]:
     return [*lines, ""]
 
 
-def _rounds(step: Repeat, known: Mapping[str, int]) -> list[str]:
+def _rounds(step: Loop, known: Mapping[str, int]) -> list[str]:
     """How often, the steps of one round, and what all rounds cost."""
-    over, states = step.index.set, ", ".join(state for state, _, _ in step.states)
+    over, states = step.index.set, ", ".join(step.writes)
     count, last = over.extent, over.extent + number(over.start - 1)
     lines = [f"for {step.index.name} in {over.start}..{last}: {states} after each round", ""]
     for inner in step.body.steps:
@@ -116,12 +117,12 @@ def some_way(steps: tuple[Step, ...], known: Mapping[str, int]) -> list[Leaf]:
     out: list[Leaf] = []
     for step in steps:
         match step:
-            case Choose(_, options):
-                out += options[taken_way(step, known) or 0].steps
-            case Repeat():
+            case Choose():
+                out += step.bodies[taken_way(step, known) or 0]
+            case Loop():
                 pass  # rounds stand in no rounds
-            case Each(body):
-                out += some_way(body.steps, known)
+            case PerRequest():
+                out += some_way(step.body.steps, known)
             case _:
                 out.append(step)
     return out
@@ -131,11 +132,11 @@ def _choice(step: Choose, known: Mapping[str, int]) -> list[str]:
     """The price of each way, which one is taken where the sizes say it, and the steps of each."""
     lines = ["choose the cheapest"]
     taken = taken_way(step, known)
-    for n, option in enumerate(step.options):
+    for n, (option, way) in enumerate(step.ways):
         formulas = [f"max({_formula(flops)}, {step.balance} ({_formula(moved)}))" for _, flops, moved in option.prices]
         figure = "" if taken is None else f" = {human(price(step, option, known), '')}" + "   <- taken" * (n == taken)
         lines += [f"{chr(ord('a') + n)}  {option.label}: price {' + '.join(formulas)}{figure}", ""]
-        for inner in option.steps:
+        for inner in way:
             lines += [f"   {line}" for line in _block(inner, known)]
     return lines
 
@@ -150,24 +151,24 @@ def taken_way(step: Choose, known: Mapping[str, int]) -> int | None:
 
 def _title(step: Leaf) -> str:
     match step:
-        case Contract(out, operands):
-            return f"contract {out} from {', '.join(name for name, _ in operands)}"
-        case Runs(_, operand):
-            return f"view {step.out} of {operand} by {step.count}; a copy where {step.onto} does not divide {step.of}"
-        case Call(steps, name, call):
-            given, made = (", ".join(buffer for _, buffer, *_ in x) for x in (step.operands, [("", *r) for r in step.results]))
-            return f"call {name} of {given} for {made} where {condition(step)}: {call}; else {'; '.join(map(_title, steps))}"
-        case Pick(out, operand, _, _, count, set_):
-            return f"pick {out} from {operand}: {count} of {set_.extent}"
-        case Grouped(out, _, ids, _, operands, (matrix, _)):
-            given = ", ".join([*(name for name, _ in operands), matrix])
+        case Contract():
+            return f"contract {step.out} from {', '.join(step.reads)}"
+        case BroadcastView():
+            return f"view {step.out} of {step.operand} by {step.count}; a copy where {step.onto} does not divide {step.of}"
+        case Call():
+            otherwise = "; ".join(map(_title, step.steps))
+            return (f"call {step.library.name} of {', '.join(step.reads)} for {', '.join(step.writes)} where {condition(step)}: "
+                    f"{step.library.call}; else {otherwise}")
+        case TopK():
+            return f"pick {step.out} from {step.operand}: {step.count} of {step.set.extent}"
+        case GroupedMatmul():
             saved = f", instead of {_formula(step.instead)} flops" if step.instead is not None else ""
-            return f"contract {out} from {given}, grouped by {ids}{saved}"
-        case Segment(out, _, names, _, operands):
-            given = ", ".join(name for name, _ in operands) or "1"
-            return f"sum {out} from {given}, sorted by {', '.join(ids for ids, _, _ in names)}"
-        case Concat(out, parts):
-            return f"concatenate {out} from {', '.join(parts)}"
+            return f"contract {step.out} from {', '.join(step.reads[1:])}, grouped by {step.names}{saved}"
+        case SegmentSum():
+            given = ", ".join(name for name, _ in step.operands) or "1"
+            return f"sum {step.out} from {given}, sorted by {', '.join(ids for ids, _, _ in step.names)}"
+        case Concat() | Append():
+            return f"concatenate {step.out} from {', '.join(step.reads)}"
         case Kernel(name, axes):
             grid, stream = step.grid, step.stream
             loops = f"tiles of {grid.name}" if grid else "whole"
@@ -184,16 +185,17 @@ def _title(step: Leaf) -> str:
 
 def condition(step: Call) -> str:
     """Where a call is made, in the words of the program."""
-    return step.where.format(**{key: buffer for key, buffer, _ in step.operands}, **{name: str(x) for name, x in step.sizes})
+    buffers = {key: buffer for key, buffer, _ in step.given}
+    return step.library.where.format(**buffers, **{name: str(x) for name, x in step.sizes})
 
 
 def _texts(step: Leaf) -> tuple[str, ...]:
     match step:
-        case Call(steps):
-            return tuple(text for inner in steps for text in _texts(inner))
+        case Call():
+            return tuple(text for inner in step.steps for text in _texts(inner))
         case Kernel():
             return (*step.texts, *step.notes)
-    return (step.text,)
+    return step.texts
 
 
 def is_known(extent: Extent, sizes: Mapping[str, int]) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from einc.ir.indices import Index, IndexSet
-from einc.ir.plan import Along, Buffer, Concat, Kernel, Kind, Leaf, Lengths, Load
+from einc.ir.plan import Along, Append, Buffer, Concat, Kernel, Kind, Leaf, Lengths, Load
 from einc.ir.terms import (
     Equation,
     Fold,
@@ -144,16 +144,16 @@ def indices_of(equation: Equation) -> list[Index]:
 
 def without_copies(program: NormalProgram, steps: list[Leaf], buffers: Mapping[str, Buffer]) -> list[Leaf]:
     """A part of a direct sum that is a stored tensor as it stands is laid into the result from there."""
-    parts = {p for s in steps if isinstance(s, Concat) for p in s.parts}
+    parts = {p for s in steps if isinstance(s, Concat | Append) for p in s.reads}
     copied = {name: source for s in steps if isinstance(s, Kernel) for name, source in _copy(s, buffers) if name in parts}
     by = program.by_target
 
     def direct(step: Leaf) -> Leaf:
-        if not isinstance(step, Concat) or copied.keys().isdisjoint(step.parts):
+        if not isinstance(step, Concat | Append) or copied.keys().isdisjoint(step.reads):
             return step
         body = transform(by[step.out].body, lambda x: Read(copied.get(x.tensor, x.tensor), x.subs) if isinstance(x, Read) else x)
         text = equation_text(program, replace(by[step.out], body=body))
-        return replace(step, parts=tuple(copied.get(p, p) for p in step.parts), text=text)
+        return replace(step, reads=tuple(copied.get(p, p) for p in step.reads), texts=(text,))
 
     return [direct(s) for s in steps if not (isinstance(s, Kernel) and s.name in copied)]
 

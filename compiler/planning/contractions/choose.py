@@ -10,13 +10,14 @@ from einc.ir.indices import Extent, IndexSet, number
 from einc.ir.plan import (
     Buffer,
     Choose,
-    Each,
     Leaf,
+    Loop,
     Module,
     Option,
-    Repeat,
+    PerRequest,
     Step,
     makes,
+    summed,
     takes,
 )
 from einc.planning.analysis.cost import BALANCE
@@ -81,8 +82,12 @@ def _joined(cuts: list[Cut]) -> tuple[Step, ...]:
             after.insert(0, step)
     kept = [[s for s in c.steps if s not in before and s not in after] for c in cuts]
     shared = set.intersection(*({n for s in steps for n in makes(s)} for steps in kept))
-    options = tuple(Option(_label(steps, shared), tuple(map(_priced, steps)), tuple(steps)) for steps in kept)
-    return *before, Choose(BALANCE, options), *after
+    options = tuple(Option(_label(steps, shared), tuple(map(_priced, steps))) for steps in kept)
+    ways = tuple(map(tuple, kept))
+    read, made = (dict.fromkeys(n for way in ways for s in way for n in sorted(of(s))) for of in (takes, makes))
+    choice = Choose(reads=tuple(n for n in read if n not in made), writes=tuple(n for n in made if n in shared),
+                    bodies=ways, cost=summed(s.cost for s in ways[0]), balance=BALANCE, options=options)
+    return *before, choice, *after
 
 
 def _label(steps: Iterable[Leaf], shared: set[str]) -> str:
@@ -113,11 +118,11 @@ def taken(module: Module, sizes: Mapping[str, int]) -> tuple[Leaf, ...]:
     out: list[Leaf] = []
     for step in module.steps:
         if isinstance(step, Choose):
-            option = min(step.options, key=lambda option: price(step, option, known))
-            out += option.steps
-        elif isinstance(step, Repeat):
+            _, way = min(step.ways, key=lambda way: price(step, way[0], known))
+            out += way
+        elif isinstance(step, Loop):
             out += taken(step.body, known) * int(step.index.set.extent.at(known))
-        elif isinstance(step, Each):
+        elif isinstance(step, PerRequest):
             out += taken(step.body, known)
         else:
             out.append(step)

@@ -33,17 +33,18 @@ def contraction(
     letters = tuple(tuple(i for s in p.subs for i in _letters(s)) for p in parts)
     found = path(letters, equation.indices, usual)
     return Contract(
-        equation.target,
-        tuple((p.tensor, tuple(i.name for i in o)) for p, o in zip(parts, letters, strict=True)),
-        tuple(i.name for i in equation.indices),
-        found,
-        equation_text(program, equation),
-        path_cost(
+        reads=tuple(p.tensor for p in parts),
+        writes=(equation.target,),
+        texts=(equation_text(program, equation),),
+        axes=tuple(i.name for i in equation.indices),
+        letters=tuple(tuple(i.name for i in o) for o in letters),
+        path=found,
+        cost=path_cost(
             tuple(pairs(letters, equation.indices, found)),
             [replace(buffers[p.tensor], sets=tuple(i.set for i in o)) for p, o in zip(parts, letters, strict=True)],
             buffers[equation.target],
         ),
-        tuple(v for v in views if v is not None),
+        views=tuple(v for v in views if v is not None),
     )
 
 

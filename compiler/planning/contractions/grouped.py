@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from einc.ir.draft import Draft
 from einc.ir.indices import Extent, Index, number
-from einc.ir.plan import Buffer, Cost, Grouped, Pick
+from einc.ir.plan import Buffer, Cost, GroupedMatmul, TopK
 from einc.ir.terms import (
     TRUE,
     Equation,
@@ -116,7 +116,7 @@ def _named(read: Read, program: NormalProgram) -> Read | None:
     return name if whole and len(set(rows)) == len(rows) and not set(rows) & set(plain) else None
 
 
-def grouped(program: NormalProgram, equation: Equation, buffers: Mapping[str, Buffer]) -> Grouped | None:
+def grouped(program: NormalProgram, equation: Equation, buffers: Mapping[str, Buffer]) -> GroupedMatmul | None:
     """The contraction group by group; None where the equation is something else."""
     body = equation.body
     if not isinstance(body, Fold) or body.op != "sum" or body.domain != TRUE:
@@ -132,15 +132,17 @@ def grouped(program: NormalProgram, equation: Equation, buffers: Mapping[str, Bu
     rows = tuple(s.index for s in name.subs if isinstance(s, Position))
     at = matrix.subs.index(name)
     element = program.tensors[matrix.tensor].slots[at].set
-    others = tuple((p.tensor, _letters(p)) for p in parts if p is not matrix)
+    others = [p for p in parts if p is not matrix]
     across = volume(i.set for i in {*free_indices(body.body), *body.bound})
     read = size_of(buffers[name.tensor])
     for part in parts:
         read = read + size_of(buffers[part.tensor])
     cost = Cost(across * number(2), read, size_of(buffers[equation.target]), number(0))
     axes = tuple(s.index.name if isinstance(s, Position) else "" for s in matrix.subs)
-    return Grouped(equation.target, tuple(i.name for i in equation.indices), name.tensor, tuple(i.name for i in rows), others,
-                   (matrix.tensor, axes), element, _rank(program, name), equation_text(program, equation), cost)
+    return GroupedMatmul(
+        reads=(name.tensor, *(p.tensor for p in others), matrix.tensor), writes=(equation.target,),
+        texts=(equation_text(program, equation),), cost=cost, axes=tuple(i.name for i in equation.indices),
+        rows=tuple(i.name for i in rows), letters=(*map(_letters, others), axes), set=element, count=_rank(program, name))
 
 
 def _rank(program: NormalProgram, name: Read) -> Extent | None:
@@ -154,7 +156,7 @@ def _letters(read: Read) -> tuple[str, ...]:
     return tuple(s.index.name for s in read.subs if isinstance(s, Position))
 
 
-def pick(program: NormalProgram, equation: Equation, buffers: Mapping[str, Buffer]) -> Pick | None:
+def pick(program: NormalProgram, equation: Equation, buffers: Mapping[str, Buffer]) -> TopK | None:
     """The elements by rank; None where the equation is something else."""
     ordered = picked(equation)
     if ordered is None:
@@ -167,5 +169,5 @@ def pick(program: NormalProgram, equation: Equation, buffers: Mapping[str, Buffe
     order = tuple(operand.index(name) for name in [*names, element.name])
     source = buffers[fold.body.tensor]
     cost = Cost(volume(source.sets), size_of(source), size_of(buffers[equation.target]), number(0))
-    return Pick(equation.target, fold.body.tensor, order, equation.indices.index(rank), rank.set.extent, element.set,
-                equation_text(program, equation), cost)
+    return TopK(reads=(fold.body.tensor,), writes=(equation.target,), texts=(equation_text(program, equation),), cost=cost,
+                order=order, at=equation.indices.index(rank), count=rank.set.extent, set=element.set)

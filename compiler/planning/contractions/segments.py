@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from einc.ir.domains import negation
 from einc.ir.draft import unused
 from einc.ir.indices import OPEN, PLACES, Index, number
-from einc.ir.plan import Buffer, Cost, Segment
+from einc.ir.plan import Buffer, Cost, SegmentSum
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -296,7 +296,7 @@ def _maximal(sides: Iterable[frozenset[Index]]) -> list[frozenset[Index]]:
 # the step
 
 
-def segment(program: NormalProgram, equation: Equation, buffers: Mapping[str, Buffer]) -> Segment | None:
+def segment(program: NormalProgram, equation: Equation, buffers: Mapping[str, Buffer]) -> SegmentSum | None:
     """The sum as a step; None where the equation is something else."""
     found = segmented(equation, program.tensors)
     if found is None:
@@ -307,12 +307,13 @@ def segment(program: NormalProgram, equation: Equation, buffers: Mapping[str, Bu
         read = read + size_of(buffers[name])
     letters = {i for r in found.operands for i in free_indices(r)} | {*found.rows}
     work = volume(i.set for i in sorted(letters, key=lambda i: i.name)) * number(max(len(found.operands), 1))
-    return Segment(
-        equation.target,
-        tuple(i.name for i in equation.indices),
-        tuple((r.tensor, tuple(i.name for i in _letters(r)), e.name) for r, e in found.names),
-        tuple(i.name for i in found.rows),
-        tuple((r.tensor, tuple(i.name for i in _letters(r))) for r in found.operands),
-        equation_text(program, equation),
-        Cost(work, read, size_of(buffers[equation.target]), number(0)),
+    return SegmentSum(
+        reads=(*(r.tensor for r, _ in found.names), *(r.tensor for r in found.operands)),
+        writes=(equation.target,),
+        texts=(equation_text(program, equation),),
+        axes=tuple(i.name for i in equation.indices),
+        named=tuple((tuple(i.name for i in _letters(r)), e.name) for r, e in found.names),
+        rows=tuple(i.name for i in found.rows),
+        letters=tuple(tuple(i.name for i in _letters(r)) for r in found.operands),
+        cost=Cost(work, read, size_of(buffers[equation.target]), number(0)),
     )

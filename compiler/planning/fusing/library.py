@@ -14,7 +14,7 @@ from itertools import permutations
 
 from einc.ir.choices import Choices, Row
 from einc.ir.indices import Extent, Index
-from einc.ir.plan import Buffer, Call, Contract, Kernel, Leaf, makes, takes
+from einc.ir.plan import Buffer, Call, Contract, Kernel, Leaf, LibraryCall, makes, summed, takes
 from einc.ir.terms import (
     ONE,
     Apply,
@@ -88,7 +88,8 @@ def gathered(steps: list[Leaf], kept: frozenset[str]) -> list[Leaf]:
         now: Call = call
         while (one := next((s for s in out if _is_only_for(s, now, out, kept)), None)) is not None:
             assert isinstance(one, Contract | Kernel)
-            grown = replace(now, steps=(one, *now.steps))
+            inside = (one, *now.steps)
+            grown = replace(now, bodies=(inside,), cost=summed(s.cost for s in inside))
             out = [grown if s is now else s for s in out if s is not one]
             now = grown
     return out
@@ -98,7 +99,7 @@ def _is_only_for(step: Leaf, call: Call, steps: Iterable[Leaf], kept: frozenset[
     if not isinstance(step, Contract | Kernel) or not makes(step) & takes(call) or makes(step) & kept:
         return False
     others = (s for s in steps if s is not step and s is not call)
-    read = frozenset({buffer for _, buffer, _ in call.operands}).union(*map(takes, others))
+    read = frozenset(call.reads).union(*map(takes, others))
     return not makes(step) & read
 
 
@@ -319,10 +320,14 @@ def _call(found: Row, names: _Names, kernel: Kernel, theirs: Mapping[str, Equati
         return None
     flat = found.flat and all(order == tuple(sorted(order)) for _, order in results)
     asked = tuple((name, extent) for name, extent in sorted(sizes.items()) if f"{{{name}}}" in found.where)
-    scales = tuple((y, simplify(Apply("div", (here, _sized(number, sizes))))) for y, number, here in names.scales)
+    made = [buffer for buffer, _ in results]
+    scales = tuple((made.index(y), simplify(Apply("div", (here, _sized(number, sizes))))) for y, number, here in names.scales)
     again = tuple((word, batch.index(run.index), run.count) for word, run in mine.items()) if text == found.call else ()
-    return Call((kernel,), found.name, text, found.where, tuple(operands), tuple(i.set.extent for i in batch), tuple(results),
-                asked, scales, again, flat, found.pieces)
+    return Call(
+        reads=tuple(buffer for _, buffer, _ in operands), writes=tuple(buffer for buffer, _ in results), bodies=((kernel,),),
+        cost=kernel.cost, library=LibraryCall(found.name, text, found.where, flat, found.pieces),
+        operands=tuple((word, order) for word, _, order in operands), batch=tuple(i.set.extent for i in batch),
+        results=tuple(order for _, order in results), sizes=asked, scales=scales, repeats=again)
 
 
 def _sized(number: Term, sizes: Mapping[str, Extent]) -> Term:
