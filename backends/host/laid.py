@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from einc.backends.host.contractions import stored
 from einc.backends.writer import Writer, sized
 from einc.ir.plan import Append, BroadcastView, Call, Kernel, Leaf, Loop, Module, Step, leaves, takes, within
-from einc.ir.terms import Read
 
 Streams = Callable[[Module, Kernel, str, int], bool]  # whether a kernel takes a buffer tile by tile along the axis
 
@@ -71,18 +69,4 @@ def view(module: Module, step: BroadcastView, body: Writer, known: Laid | None) 
 
 def reads(step: Step) -> frozenset[str]:
     """The buffers whose elements a step reads, those by which it finds the ends of its tiles among them."""
-    kernels = (inner for inner in within((step,)) if isinstance(inner, Kernel))
-    return takes(step).union(*(ends(kernel) for kernel in kernels))
-
-
-def ends(value: Any) -> set[str]:
-    """The tensors by which the ends of tiles are found."""
-    match value:
-        case Read(tensor):
-            return {tensor}
-        case tuple():
-            return set().union(*map(ends, value))
-        case _ if is_dataclass(value) and not isinstance(value, type):
-            return set().union(*(ends(getattr(value, field.name)) for field in fields(value)))
-    return set()
-
+    return takes(step).union(*(inner.searched for inner in within((step,)) if isinstance(inner, Kernel)))

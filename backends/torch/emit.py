@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from einc.backends.host.contractions import speaks_wide
 from einc.backends.host.gradient import write_gradient
-from einc.backends.host.laid import ends
 from einc.backends.host.loops import Page
 from einc.backends.host.module import write
 from einc.backends.torch import powers
@@ -58,7 +57,7 @@ class _Torch:
         """Where every load of it follows the streamed axis there, and nothing of it is read to find the ends of tiles."""
         loads = [let.op for let in kernel.lets if isinstance(let.op, Load) and let.op.buffer == buffer]
         reader = Reader(module, kernel, Names(set()), set())
-        return buffer not in ends(tuple(a.bound for a in kernel.axes)) and all(reader.follows(load, axis) for load in loads)
+        return buffer not in kernel.searched and all(reader.follows(load, axis) for load in loads)
 
     def definitions(self) -> list[str]:
         """Nothing: every kernel stands where it is used."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from einc.backends.host.contractions import speaks_wide
 from einc.backends.host.gradient import write_gradient
-from einc.backends.host.laid import ends
 from einc.backends.host.loops import Page
 from einc.backends.host.module import write
 from einc.backends.triton.helpers import HELPERS
@@ -44,7 +43,7 @@ class _Triton:
 
     def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
         """Where every load of it follows the passed axis there, and nothing of it is read to find the ends of tiles."""
-        return buffer not in ends(tuple(a.bound for a in kernel.axes)) and follows(kernel, buffer, axis)
+        return buffer not in kernel.searched and follows(kernel, buffer, axis)
 
     def definitions(self) -> list[str]:
         """The functions of all kernels."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, assert_never, cast
 
 from einc.ir.indices import Extent, Index, IndexSet, number
-from einc.ir.terms import Position, Tensor, Term
+from einc.ir.terms import Position, Tensor, Term, reads
 
 Role = Literal["grid", "stream", "whole"]
 Kind = Literal["real", "exact", "integer", "truth", "scalar"]
@@ -327,6 +327,13 @@ class Kernel:
     def bodies(self) -> tuple[tuple[Leaf, ...], ...]:
         """None: a kernel holds no steps."""
         return ()
+
+    @property
+    def searched(self) -> frozenset[str]:
+        """The buffers in which the bounds of tiles, and the ranges of conditions, search for positions."""
+        spans = [s for axis in self.axes if axis.bound is not None for s in (*axis.bound.spans, *(axis.bound.within or ()))]
+        spans += [s for let in self.lets if isinstance(let.op, Select) for s in let.op.cut or ()]
+        return frozenset(r.tensor for s in spans for term in (*s.low, *s.high, *s.when) for r in reads(term))
 
     def axis(self, name: str) -> Axis:
         return next(a for a in self.axes if a.name == name)

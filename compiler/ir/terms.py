@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import is_
 from typing import Any, Literal, Self, assert_never, get_args
 
@@ -355,7 +355,9 @@ def bound_indices(term: Term) -> tuple[Index, ...]:
     return ()
 
 
+@lru_cache(maxsize=1 << 16)
 def free_indices(term: Term) -> frozenset[Index]:
+    """The indices that stand in a term and that nothing inside it binds."""
     match term:
         case Position(index):
             return frozenset({index})

@@ -44,7 +44,6 @@ from einc.ir.plan import (
     makes,
     takes,
 )
-from einc.ir.terms import Read, Term, walk
 
 
 def verify(plan: Module | Gradient | Chain) -> None:
@@ -101,18 +100,10 @@ def _needed(step: Step) -> frozenset[str]:
     """The buffers that have to be made before a step, those that bounds of tiles search too; a loop begins its own states."""
     match step:
         case Kernel():
-            return takes(step) | {r.tensor for r in _bounds(step)}
+            return takes(step) | step.searched
         case Loop():
             return (takes(step) - {*step.writes}) | {*step.reads[len(step.given):]}
     return takes(step)
-
-
-def _bounds(kernel: Kernel) -> Iterator[Read]:
-    """Every element that the bounds of tiles, and the ranges of conditions, search for."""
-    spans = [s for a in kernel.axes if a.bound is not None for s in (*a.bound.spans, *(a.bound.within or ()))]
-    spans += [s for let in kernel.lets if (cut := getattr(let.op, "cut", None)) for s in cut]
-    terms: list[Term] = [t for s in spans for t in (*s.low, *s.high, *s.when)]
-    return (inner for term in terms for inner in walk(term) if isinstance(inner, Read))
 
 
 def _operation(step: Operation, module: Module) -> None:

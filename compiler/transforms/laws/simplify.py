@@ -1,6 +1,9 @@
-"""The laws of `rewrites`, applied from the leaves up until none applies."""
+"""The laws, applied from the leaves up until none applies."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
 
 from einc.ir.indices import Index
 from einc.ir.terms import (
@@ -13,7 +16,6 @@ from einc.ir.terms import (
     children,
     free_indices,
     rebuild,
-    transform,
 )
 from einc.transforms.laws import RULES
 from einc.transforms.laws.rule import Rule
@@ -40,17 +42,27 @@ def factors(body: Term) -> tuple[Term, ...]:
 
 
 def simplify(term: Term, rules: tuple[Rule, ...] = RULES) -> Term:
-    """The laws of `rewrites`, from the leaves up, until none applies."""
+    """The laws, from the leaves up, until none applies."""
+    return _simplifier(id(rules), rules)(term)
 
-    def settle(inner: Term) -> Term:
-        for _ in range(ROUNDS):
-            new = next((found for rule in rules if (found := rule.apply(inner)) is not None), None)
-            if new is None:
-                return inner
-            inner = rebuild(new, tuple(settle_once(kid) for kid in children(new)))
-        return inner
 
-    def settle_once(kid: Term) -> Term:
-        return settle(rebuild(kid, tuple(settle_once(x) for x in children(kid))))
+_SIMPLIFIERS: dict[int, tuple[tuple[Rule, ...], Callable[[Term], Term]]] = {}
 
-    return transform(term, settle)
+
+def _simplifier(key: int, rules: tuple[Rule, ...]) -> Callable[[Term], Term]:
+    """A function that applies these laws and keeps what it found: the same terms come again and again."""
+    if key not in _SIMPLIFIERS:
+        applied = tuple(rule.apply for rule in rules)
+
+        @lru_cache(maxsize=1 << 15)
+        def simplified(term: Term) -> Term:
+            here = rebuild(term, tuple([simplified(kid) for kid in children(term)]))
+            for _ in range(ROUNDS):
+                new = next((found for apply in applied if (found := apply(here)) is not None), None)
+                if new is None:
+                    return here
+                here = rebuild(new, tuple([simplified(kid) for kid in children(new)]))
+            return here
+
+        _SIMPLIFIERS[key] = rules, simplified
+    return _SIMPLIFIERS[key][1]
