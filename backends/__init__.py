@@ -1,1 +1,3 @@
-"""How a plan runs: one folder for each back end, loaded by name."""
+"""Plan to code, one package for each back end, and `host` for the function around the kernels, which they share."""
+
+BACK_ENDS = ("torch", "triton")  # the packages that have a record `BACKEND`: what `--backend` offers

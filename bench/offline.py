@@ -19,7 +19,7 @@ from triton import knobs
 import einc
 from bench.cli import HELP, OUT, progress, wide_console
 from bench.record import Row, Run, write
-from einc.backends.triton.offline import TARGETS, Binary, Launch, Target, built, launches
+from einc.backends.triton.offline import TARGETS, Binary, Gpu, Launch, built, launches
 
 ROOT = Path(__file__).parent.parent
 # What stands beside a paper, and what only claims, is no module.
@@ -39,7 +39,7 @@ def sizes(names: frozenset[str], width: int) -> dict[str, int]:
 KINDS = {"integer": torch.int64, "wide": torch.float32, "exact": torch.float64}  # of buffers; others are in bfloat16
 
 
-def starts(name: str, width: int, target: Target, what: str = "", page: int = 0) -> list[Launch]:
+def starts(name: str, width: int, target: Gpu, what: str = "", page: int = 0) -> list[Launch]:
     """What a call of the spec, of its gradient (`grad`), or of a step over a cache (`serve`) starts in bfloat16."""
     module = einc.compile(SPECS[name], backend="triton", own=True, grad=what == "grad", plan="serve" if what == "serve" else "")
     if what == "serve":
@@ -49,7 +49,7 @@ def starts(name: str, width: int, target: Target, what: str = "", page: int = 0)
     return launches(module.source, entry, given(plan, asked), {**asked, "wanted": -1}, target)  # every gradient is asked for
 
 
-def step(module: Any, width: int, target: Target, page: int) -> list[Launch]:
+def step(module: Any, width: int, target: Gpu, page: int) -> list[Launch]:
     """One new position after as many as the size says, the pass over them shared by 8 programs; in pages, or in a row."""
     plan = module.plan
     asked = sizes(plan.sizes, width)
@@ -67,7 +67,7 @@ def given(plan: Any, asked: Mapping[str, int]) -> dict[str, torch.Tensor]:
     }
 
 
-def wanted(names: tuple[str, ...], widths: tuple[int, ...], target: Target, what: str,
+def wanted(names: tuple[str, ...], widths: tuple[int, ...], target: Gpu, what: str,
            page: int) -> dict[str, tuple[str, int, Launch]]:
     """The kernels of the specs, each text and tile once, under the first spec and width that have it; those that have no
     gradient are left out of gradients, as are those of which a tile would hold too much, and of steps those that do not grow."""
@@ -86,7 +86,7 @@ def wanted(names: tuple[str, ...], widths: tuple[int, ...], target: Target, what
     return out
 
 
-def figures(launch: Launch, target: Target, found: Binary | Exception) -> dict[str, Any]:
+def figures(launch: Launch, target: Gpu, found: Binary | Exception) -> dict[str, Any]:
     """What a kernel needs, or why there is none; whether it can be started."""
     out: dict[str, Any] = {"tile": launch.tile, "warps": launch.named["num_warps"], "stages": launch.named["num_stages"]}
     if isinstance(found, Exception):
@@ -98,7 +98,7 @@ def figures(launch: Launch, target: Target, found: Binary | Exception) -> dict[s
             "registers": found.registers, "spills": found.spills, "shared": found.shared, "instructions": counts}
 
 
-def measured(names: tuple[str, ...], widths: tuple[int, ...], target: Target, workers: int,
+def measured(names: tuple[str, ...], widths: tuple[int, ...], target: Gpu, workers: int,
              what: str = "", page: int = 0) -> Iterator[tuple[int, Row]]:
     """A row for each kernel, as soon as it is there; with each, how many there will be."""
     found = wanted(names, widths, target, what, page)
@@ -125,7 +125,7 @@ def table(rows: list[Row]) -> Table:
     return out
 
 
-def cold(name: str, width: int, target: Target) -> tuple[int, float]:
+def cold(name: str, width: int, target: Gpu) -> tuple[int, float]:
     """Kernels of a spec, and the seconds from its text to their machine code, with nothing kept from before."""
     usual = knobs.cache.dir
     with tempfile.TemporaryDirectory() as folder:

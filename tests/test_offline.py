@@ -61,7 +61,7 @@ def test_what_is_wide_compiles_beside_half_precision() -> None:
     tensors_ = {key: replace(tensor, wide=key == "lse") for key, tensor in program.tensors.items()}
     plan = front.plan(replace(program, tensors=tensors_))
     assert [b.kind for b in plan.buffers.values() if b.name in ("lse", "Delta")] == ["wide", "wide"]
-    made = kernels(plan, front.emit(plan, "triton"), {"T": 256, "H": 2, "d_k": 64}, "bfloat16", TARGET)
+    made = kernels(plan, front.emit(plan, "triton"), {"T": 256, "H": 2, "d_k": 64}, "bfloat16", TARGET.name)
     elements = {value.dtype for one in made for value in one.launch.arguments if isinstance(value, torch.Tensor)}
     assert elements == {torch.bfloat16, torch.float32} and all(one.binary.spills == 0 for one in made)
 
@@ -247,4 +247,4 @@ def test_sums_over_sorted_rows_are_laid_out_without_data() -> None:
         "output y_v^f = Σ_{t, w_t = v, t > 2} tanh(X_t^f) : all\noutput z_v^{f k} = Σ_{t, w_t = v} X_t^f Z_t^k : all"
     )
     plan = front.plan(typed(text))
-    assert kernels(plan, front.emit(plan, "triton"), {"T": 64, "V": 9, "D": 16}, "bfloat16", TARGET)
+    assert kernels(plan, front.emit(plan, "triton"), {"T": 64, "V": 9, "D": 16}, "bfloat16", TARGET.name)

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from triton import knobs
 
 import einc
-from einc.driver import front
+from einc.driver import back_ends
 from einc.driver.cli import main
 from einc.errors.report import EincError
 
@@ -87,4 +87,4 @@ def test_a_back_end_that_is_none() -> None:
     with pytest.raises(EincError, match="the back ends are torch, triton"):
         einc.compile(ROWS, backend="host")
     with pytest.raises(EincError, match="give --backend triton"):
-        front.builder("torch")
+        back_ends.targeted("sm_90", "torch")

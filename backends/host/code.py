@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from einc.backends.writer import identifier
+from einc.errors.report import EincError, Help, Problem
 from einc.ir.plan import (
     Along,
     Let,
@@ -57,6 +58,21 @@ class Code:
         return self.text if self.level >= level else f"({self.text})"
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How an operation of a fixed number of operands is written: a text with a place for each of them, how tightly each operand
+    has to bind to stand in its place, and how tightly the whole binds.
+    """
+
+    text: str
+    operands: tuple[int, ...]
+    level: int
+
+    def of(self, codes: Sequence[Code], fresh: bool = False) -> Code:
+        """The operation on these operands; `fresh` where the result has memory of its own."""
+        return Code(self.text.format(*(c.at(n) for c, n in zip(codes, self.operands, strict=True))), self.level, fresh)
+
+
 def axes_of(sub: Subscript) -> tuple[str, ...]:
     match sub:
         case Along(axis):
@@ -83,6 +99,9 @@ def letters_of(axes: list[str]) -> dict[str, str]:
 
 
 def infix(op: str, codes: list[Code]) -> Code:
+    """An operation between its operands. EincError where it has no such sign, so that the back end cannot write it at all."""
+    if op not in INFIX:
+        raise EincError([Problem(f"this back end cannot write `{op}`", helps=(Help("compile for another back end"),))])
     sign, level = INFIX[op]
     if op in ("and", "or"):
         return Code(f" {sign} ".join(c.at(ATOM) for c in codes), SHIFT, True)

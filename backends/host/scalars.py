@@ -7,15 +7,41 @@ goes with its text, and wherever Python might refuse a helper stands in place of
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from einc.backends.host.code import ATOM, COMPARE, LOOSE, NONNEGATIVE, POSITIVE, POWER, SUM, UNARY, UNKNOWN, Code, infix
+from einc.backends.host.code import (
+    ATOM,
+    COMPARE,
+    INFIX,
+    LOOSE,
+    NONNEGATIVE,
+    POSITIVE,
+    POWER,
+    SUM,
+    UNARY,
+    UNKNOWN,
+    Code,
+    Form,
+    infix,
+)
 from einc.backends.writer import sized
 from einc.ir.terms import Apply, Const, Size, Term, Truth
 
 _WHOLE = 1 << 53  # from here on numbers are real
 _TORCH = {"max": "maximum", "min": "minimum", "erf": "special.erf"}
+_PLAIN = ("exp", "exp2", "log", "sqrt", "sin", "cos", "tanh", "erf", "floor", "ceil")
+_BUILT_IN = frozenset({"max", "min", "abs"})  # functions of Python's own, of any number of operands
+
+FORMS: Mapping[str, Form] = {
+    **{name: Form(f"math.{name}({{}})", (LOOSE,), ATOM) for name in _PLAIN},
+    "neg": Form("-{}", (UNARY,), UNARY),
+    "not": Form("not {}", (COMPARE,), LOOSE),
+    "pow": Form("{} ** {}", (ATOM, UNARY), POWER),
+    "ceildiv": Form("-(-{} // {})", (UNARY, ATOM), UNARY),
+}
+SCALARS = frozenset({*FORMS, *_BUILT_IN, *INFIX})  # the operations that can be done on numbers
 
 
 def scalar(term: Term) -> Code:
@@ -92,21 +118,13 @@ def _written(op: str, codes: list[Code]) -> Code:
         case "floordiv" | "ceildiv" | "mod" if codes[1].sign < POSITIVE:
             inner = _written(op, [codes[0], replace(codes[1], sign=POSITIVE)])
             return Code(f"({inner.text} if {codes[1].text} else 0)")
-        case "floordiv" | "add" | "sub" | "mul" | "mod" | "le" | "lt" | "eq" | "ne":
-            return infix(op, codes)
         case "and" | "or":
             return Code(f" {op} ".join(c.at(COMPARE) for c in codes), LOOSE)
-        case "not":
-            return Code(f"not {codes[0].at(COMPARE)}", LOOSE)
-        case "neg":
-            return Code(f"-{codes[0].at(UNARY)}", UNARY)
-        case "pow":
-            return Code(f"{codes[0].at(ATOM)} ** {codes[1].at(UNARY)}", POWER)
-        case "ceildiv":
-            return Code(f"-(-{codes[0].at(UNARY)} // {codes[1].at(ATOM)})", UNARY)
-        case "max" | "min" | "abs":
+        case _ if op in _BUILT_IN:
             return Code(f"{op}({', '.join(c.text for c in codes)})")
-    return Code(f"math.{op}({', '.join(c.text for c in codes)})")
+        case _ if op in FORMS:
+            return FORMS[op].of(codes)
+    return infix(op, codes)
 
 
 def number_text(value: Fraction | float) -> str:

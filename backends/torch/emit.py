@@ -18,8 +18,6 @@ from einc.backends.torch.tiles import write_kernel
 from einc.backends.writer import Names
 from einc.ir.plan import Call, Chain, Dot, Gradient, Kernel, Load, Module, Shell, leaves
 
-ORDERED = True  # tiles run one after the other, and each may add to what those before it made
-
 
 def emit(plan: Module | Gradient | Chain, shell: Shell | None = None) -> str:
     """The whole file."""

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from einc.backends.host.code import (
-    ATOM,
-    INFIX,
-    POSITIVE,
-    POWER,
-    SUM,
-    UNARY,
-    Code,
-    infix,
-)
+from einc.backends.host.code import ATOM, INFIX, POSITIVE, SUM, UNARY, Code, infix
 from einc.backends.host.scalars import number_text, quotient, scalar, scalar_map
 from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.overwriting import Overwriter
 from einc.backends.torch.products import Multiplier
 from einc.backends.torch.running import Runner
+from einc.backends.torch.spelling import EXTREMES, FORMS, REDUCTIONS
 from einc.backends.torch.stacked import Stacker
 from einc.backends.torch.tallies import Tallier
 from einc.backends.writer import Writer, sized
@@ -46,8 +38,6 @@ _OPPOSITE = {"le": ">", "lt": ">=", "eq": "!=", "ne": "=="}
 
 
 _IN_PLACE = frozenset({"add", "sub", "mul", "div", "exp", "exp2", "neg", "tanh", "sqrt", "abs", "log", "cos", "sin", "erf"})
-_FUNCTIONS = frozenset({"exp", "exp2", "log", "sqrt", "sin", "cos", "tanh", "erf", "abs", "floor", "ceil"})
-_REDUCTIONS = {"max": "amax", "min": "amin", "prod": "prod"}
 
 
 @dataclass
@@ -183,19 +173,9 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
             return found
         if op in ("floor", "ceil") and let.kind == "integer":
             return codes[0] if self.lets[args[0]].kind == "integer" else Code(f"torch.{op}({codes[0].text}).long()", ATOM, True)
-        if op in _FUNCTIONS:
-            return Code(f"torch.{'special.' if op == 'erf' else ''}{op}({codes[0].text})", ATOM, True)
-        if op in ("max", "min"):
+        if op in EXTREMES:
             return self._extreme(op, codes, scalars)
-        if op == "neg":
-            return Code(f"-{codes[0].at(UNARY)}", UNARY, True)
-        if op == "not":
-            return Code(f"~{codes[0].at(UNARY)}", UNARY, True)
-        if op == "pow":
-            return Code(f"{codes[0].at(ATOM)} ** {codes[1].at(UNARY)}", POWER, True)
-        if op == "ceildiv":
-            return Code(f"-(-{codes[0].at(UNARY)} // {codes[1].at(ATOM)})", UNARY, True)
-        return infix(op, codes)
+        return FORMS[op].of(codes, fresh=True) if op in FORMS else infix(op, codes)
 
     def _hashed(self, op: str, args: tuple[str, ...], axes: tuple[str, ...]) -> Code:
         """Whole numbers mixed; where no operand is a tensor yet, the first one becomes one."""
@@ -371,7 +351,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
                 text += f".prod({n})"
             return Code(text, ATOM, True)
         if full:
-            return Code(f"{code.at(ATOM)}.{_REDUCTIONS[fold]}({dim})", ATOM, True)
-        self.helpers.add(f"_{_REDUCTIONS[fold]}")
-        return Code(f"_{_REDUCTIONS[fold]}({code.text}, {dim})", ATOM, True)
+            return Code(f"{code.at(ATOM)}.{REDUCTIONS[fold]}({dim})", ATOM, True)
+        self.helpers.add(f"_{REDUCTIONS[fold]}")
+        return Code(f"_{REDUCTIONS[fold]}({code.text}, {dim})", ATOM, True)
 

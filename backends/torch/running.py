@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from einc.backends.host.code import ATOM, Code
 from einc.backends.torch.loads import Reader
+from einc.backends.torch.spelling import STARTS
 from einc.backends.writer import sized
 from einc.ir.plan import Let, Load, Scan
-
-_STARTS = {"sum": "0", "prod": "1", "max": "-math.inf", "min": "math.inf"}
 
 
 @dataclass
@@ -30,6 +29,6 @@ class Runner(Reader):
             helper = "_from" if op.back else "_upto"
             self.helpers.add(helper)
             extent = sized(self.sets[op.axis].extent)
-            text = f"{helper}({text}, {dim}, {sized(op.shift)}, {extent}, {_STARTS[op.fold]})"
+            text = f"{helper}({text}, {dim}, {sized(op.shift)}, {extent}, {STARTS[op.fold]})"
         placed = tuple(op.axis if a == op.over else a for a in axes)
         return self._permuted(Code(text, ATOM, True), placed, let.axes)

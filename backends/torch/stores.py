@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from einc.backends.host.contractions import element
 from einc.backends.torch.expressions import Scribe
+from einc.backends.torch.spelling import STARTS
 from einc.backends.writer import Writer, identifier, sized
 from einc.ir.plan import Axis, Kernel, Load, Module, Store
-
-_STARTS = {"prod": "1", "max": "-math.inf", "min": "math.inf"}
 
 
 def results(module: Module, kernel: Kernel, body: Writer) -> None:
@@ -18,7 +17,7 @@ def results(module: Module, kernel: Kernel, body: Writer) -> None:
         shape = f"({shape}{',' * (len(buffer.sets) == 1)})"
         kind = "wide" if store.merge and element(buffer) == "dtype" else element(buffer)
         made = "torch.zeros" if store.merge == "sum" else "torch.full" if store.merge else "torch.empty"
-        start = f", {_STARTS[store.merge]}" if store.merge in _STARTS else ""
+        start = f", {STARTS[store.merge]}" if made == "torch.full" else ""
         body(f"{identifier(store.buffer)} = {made}({shape}{start}, dtype={kind}, device=device)")
 
 

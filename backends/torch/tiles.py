@@ -13,6 +13,7 @@ from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.memory import allot, near
 from einc.backends.torch.resumed import begin, called, go_on, lasting, left_over, resume
+from einc.backends.torch.spelling import STARTS
 from einc.backends.torch.stores import along, merged, results, write_store
 from einc.backends.writer import Writer, identifier, sized
 from einc.ir.indices import Extent, number
@@ -203,8 +204,8 @@ def _start(let: Let, body: Writer, scribe: Scribe) -> None:
     shape = ", ".join(scribe.extent(a) for a in let.axes)
     shape = f"({shape}{',' * (len(let.axes) == 1)})"
     kind = {"exact": "torch.float64", "integer": "torch.int64"}.get(let.kind, "wide")
-    start = {"sum": None, "max": "-math.inf", "min": "math.inf", "prod": "1"}[let.carry.fold]
-    made = f"torch.zeros({shape}" if start is None else f"torch.full({shape}, {start}"
+    start = STARTS[let.carry.fold]
+    made = f"torch.zeros({shape}" if start == "0" else f"torch.full({shape}, {start}"
     body(f"{variable} = {made}, dtype={kind}, device=device)")
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from einc.backends.host.code import ATOM, PRODUCT, Code, infix
 from einc.backends.triton.layout import Dim, over
 from einc.backends.triton.loads import Shape
-from einc.backends.triton.tile import NEUTRAL, REDUCE, TYPES, Scribe
+from einc.backends.triton.spelling import JOINED, NEUTRAL, PAIRED, REDUCE
+from einc.backends.triton.tile import TYPES, Scribe
 from einc.ir.plan import Along, Dot, Let, Load, Map, Reduce, Scan, Subscript, Tally, arguments
 
 
@@ -108,7 +109,7 @@ class Folder(Scribe):
     def _reduced(self, code: Code, fold: str, shape: Shape, over_dims: Shape, quick: bool = True) -> Code:
         """The fold over dimensions. Triton's own maximum leaves out what is no number: it is for what is `quick` alone."""
         text = code.text
-        helper = {"prod": "_times"}.get(fold) if quick else {"prod": "_times", "max": "_larger", "min": "_smaller"}[fold]
+        helper = {"prod": "_times"}.get(fold) if quick else ({"prod": "_times"} | PAIRED)[fold]
         for n in sorted((shape.index(d) for d in over_dims), reverse=True):
             text = f"tl.reduce({text}, {n}, {helper})" if helper else REDUCE[fold].format(text, n)
         self.helpers |= {helper} if helper else set()
@@ -263,12 +264,12 @@ class Folder(Scribe):
         x = names.fresh("x")
         self.body(f"{x} = tl.where({inside}, {self.wide(op.arg, kind).text}, {NEUTRAL[op.fold]}).to({target})")
         turned = ", reverse=True" if op.back else ""
-        combine = {"max": "_larger", "min": "_smaller"}.get(op.fold, "")
+        combine = PAIRED.get(op.fold, "")
         self.helpers |= {combine} if combine else set()
         run = f"tl.associative_scan({x}, {axis}, {combine}{turned})" if combine else f"tl.cum{op.fold}({x}, {axis}{turned})"
         rest = tuple(d for d in shape if d != dim)
         before = f"{carried}{self.marks(rest, shape)}"
-        joined = {"sum": "{} + {}", "prod": "{} * {}", "max": "_larger({}, {})", "min": "_smaller({}, {})"}[op.fold]
+        joined = JOINED[op.fold]
         variable = names.fresh(let.name if not let.name.startswith("_") else "x")
         self.body(f"{variable} = {joined.format(before, run)}")
         total = self._reduced(Code(x), op.fold, shape, (dim,), op.fold == "sum").text

@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 
 from einc.backends.host.code import PRODUCT, SUM, Code
 from einc.backends.triton.frame import Frame
-from einc.backends.triton.tile import NEUTRAL, TYPES
+from einc.backends.triton.spelling import JOINED, NEUTRAL, PAIRED
+from einc.backends.triton.tile import TYPES
 from einc.ir.plan import Before, Dot, Kernel, Let, Reduce, Scan, Tally
-
-_JOINED = {"sum": "{} + {}", "prod": "{} * {}", "max": "_larger({}, {})", "min": "_smaller({}, {})"}
-_HELPERS = {"max": {"_larger"}, "min": {"_smaller"}}
 
 
 def shared(kernel: Kernel) -> bool:
@@ -71,10 +69,10 @@ class Merger(Frame):
         elif self._referred(let):
             self._reference(let, name, share.text)
         elif fold in ("sum", "prod"):
-            self.body(f"{name} = {_JOINED[fold].format(scaled, share.at(SUM if fold == 'sum' else PRODUCT + 1))}")
+            self.body(f"{name} = {JOINED[fold].format(scaled, share.at(SUM if fold == 'sum' else PRODUCT + 1))}")
         else:
-            scribe.helpers |= _HELPERS[fold]
-            self.body(f"{name} = {_JOINED[fold].format(name, share.text)}")
+            scribe.helpers.add(PAIRED[fold])
+            self.body(f"{name} = {JOINED[fold].format(name, share.text)}")
 
     def _referred(self, let: Let) -> bool:
         return any(x.carry is not None and x.carry.reference == let.name for x in self.kernel.lets)
@@ -151,8 +149,8 @@ class Merger(Frame):
                 ours, theirs = self.scales[carry.reference], shares[carry.reference]
                 self.body(f"{name} = {name} * {ours}{marks} + {share} * {theirs}{marks}")
             else:
-                self.scribe.helpers |= _HELPERS.get(carry.fold, set())
-                self.body(f"{name} = {_JOINED[carry.fold].format(name, share)}")
+                self.scribe.helpers |= {PAIRED[carry.fold]} if carry.fold in PAIRED else set()
+                self.body(f"{name} = {JOINED[carry.fold].format(name, share)}")
         self.body.close()
         for name, variable in self.states.items():
             self.scribe.variables[name] = Code(variable)

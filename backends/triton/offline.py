@@ -25,30 +25,10 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from einc.backends.triton.load import load
+from einc.backends.triton.targets import TARGETS, Gpu
 from einc.ir.plan import Module
 
 _PAGES = 2**16  # of a pool
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A device: its instruction set, bytes of shared memory of a program, how products of float32 are formed on it, and how
-    many numbers a thread may hold."""
-
-    name: str
-    gpu: GPUTarget
-    shared: int
-    precision: str
-    numbers: int = 178
-
-
-def _nvidia(number: int, kilobytes: int) -> Target:
-    return Target(f"sm_{number}", GPUTarget("cuda", number, 32), kilobytes * 1024, "tf32x3", 178 if number >= 90 else 120)
-
-
-_AMD = Target("gfx942", GPUTarget("hip", "gfx942", 64), 64 * 1024, "ieee")
-_TARGETS = (_nvidia(80, 163), _nvidia(90, 227), _nvidia(100, 227), _AMD)
-TARGETS: Mapping[str, Target] = {target.name: target for target in _TARGETS}
 
 
 @dataclass(frozen=True)
@@ -141,7 +121,7 @@ class Binary:
         return self.counts["LDL"] + self.counts["STL"]
 
 
-def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int], target: Target,
+def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int], target: Gpu,
              parts: int = 1, first: Mapping[str, torch.Tensor] | None = None, page: int = 0) -> list[Launch]:
     """What `entry` starts on the target for inputs of these shapes, strides and types, in order; only their layout is read.
     `parts` programs share each pass that can be shared. A file that serves has been given the inputs `first` before, and keeps
@@ -204,7 +184,7 @@ def _recorder(name: str, kernel: Any, run: Callable[..., Any], made: list[Launch
     return record
 
 
-def built(launches: Sequence[Launch], target: Target, workers: int = 1) -> Iterator[tuple[Launch, Binary | Exception]]:
+def built(launches: Sequence[Launch], target: Gpu, workers: int = 1) -> Iterator[tuple[Launch, Binary | Exception]]:
     """Each launch with its binary, or with the error of the compiler, as soon as it and those before it are done."""
 
     def attempt(launch: Launch) -> Binary | Exception:
@@ -217,7 +197,7 @@ def built(launches: Sequence[Launch], target: Target, workers: int = 1) -> Itera
         yield from zip(launches, pool.map(attempt, launches), strict=True)
 
 
-def compiled(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int], target: Target) -> list[Binary]:
+def compiled(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int], target: Gpu) -> list[Binary]:
     """The binary of every kernel that a call on inputs of this layout starts, in order. Raises what the compiler raises."""
     out: list[Binary] = []
     for _, binary in built(launches(source, entry, inputs, sizes, target), target):
@@ -234,13 +214,21 @@ class Made:
     launch: Launch
     binary: Binary
 
+    @property
+    def kernel(self) -> str:
+        return self.binary.kernel
+
+    @property
+    def code(self) -> Mapping[str, str | bytes]:
+        return self.binary.asm
+
     def described(self) -> dict[str, Any]:
         """What a loader must know: the symbol, the programs and threads of the launch, shared memory, the arguments in order.
 
         Arguments are `pointer` for tensors and numbers with their type; a 1 and constants stand in the code and are no
         arguments. After them Triton's launchers hand over two pointers to memory for its own use, here null.
         """
-        binary, threads = self.binary, self.binary.warps * (64 if self.binary.target.startswith("gfx") else 32)
+        binary, threads = self.binary, self.binary.warps * TARGETS[self.binary.target].warp
         return {
             "kernel": binary.kernel, "symbol": binary.symbol, "programs": self.launch.programs, "threads": threads,
             "shared": binary.shared, "registers": binary.registers, "spills": binary.spills, "stages": binary.stages,
@@ -248,8 +236,9 @@ class Made:
         }  # fmt: skip
 
 
-def kernels(plan: Module, source: str, sizes: Mapping[str, int], dtype: str, target: Target) -> list[Made]:
+def kernels(plan: Module, source: str, sizes: Mapping[str, int], dtype: str, target: str) -> list[Made]:
     """Every kernel that a call at these sizes starts, compiled for the target. Raises what the entry or the compiler raises."""
+    gpu = TARGETS[target]
     real = getattr(torch, dtype)
     kinds = {"integer": torch.int64, "wide": torch.promote_types(real, torch.float32)}
     inputs = {
@@ -258,9 +247,9 @@ def kernels(plan: Module, source: str, sizes: Mapping[str, int], dtype: str, tar
         for tensor in plan.inputs
     }
     asked = inspect.signature(inspect.unwrap(load(source, plan.name))).parameters.keys() - inputs.keys()
-    found = launches(source, plan.name, inputs, {name: n for name, n in sizes.items() if name in asked}, target)
+    found = launches(source, plan.name, inputs, {name: n for name, n in sizes.items() if name in asked}, gpu)
     out = []
-    for launch, binary in built(found, target, workers=2):
+    for launch, binary in built(found, gpu, workers=2):
         if isinstance(binary, Exception):
             raise binary
         out.append(Made(launch, binary))
@@ -270,11 +259,11 @@ def kernels(plan: Module, source: str, sizes: Mapping[str, int], dtype: str, tar
 class _Stub:
     """A driver without a device: Triton asks it for a target, and for a number to keep what is compiled by."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Gpu) -> None:
         self.target = target
 
     def get_current_target(self) -> GPUTarget:
-        return self.target.gpu
+        return GPUTarget(self.target.driver, self.target.architecture, self.target.warp)
 
     def get_current_device(self) -> str:
         return self.target.name
@@ -285,7 +274,7 @@ class _Stub:
 
 
 @contextmanager
-def _active(target: Target) -> Iterator[None]:
+def _active(target: Gpu) -> Iterator[None]:
     before = driver._active  # `active` would look for a device
     driver.set_active(_Stub(target))
     try:
@@ -294,7 +283,7 @@ def _active(target: Target) -> Iterator[None]:
         driver._active = before
 
 
-def _build(launch: Launch, target: Target) -> Binary:
+def _build(launch: Launch, target: Gpu) -> Binary:
     # Triton warns where the choice of fused multiplications is left to it.
     kernel = launch.function.warmup(*launch.arguments, grid=(launch.programs,), **{"enable_fp_fusion": True, **launch.named})
     asm, meta = dict(kernel.asm), kernel.metadata

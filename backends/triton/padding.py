@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from einc.backends.triton.layout import Dim
+from einc.ir.folds import FOLDS
 from einc.ir.plan import Dot, Let, Load, Map, Select
 
-_NEUTRAL = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
 _OF_ZERO = {"exp": 1.0, "exp2": 1.0, "cos": 1.0, "sin": 0.0, "tanh": 0.0, "sqrt": 0.0, "erf": 0.0, "abs": 0.0, "neg": 0.0,
             "floor": 0.0, "ceil": 0.0}  # fmt: skip
 
@@ -75,7 +75,7 @@ class Outside:
     def masked(self, fold: str, args: tuple[str, ...]) -> tuple[str, ...]:
         """The arguments of a fold that have to be made neutral before it runs over the dimension."""
         mine = [a for a in args if self.has(a)]
-        neutral = _NEUTRAL[fold]
+        neutral = FOLDS[fold].start
         if len(args) == 1:
             return () if self.value(args[0]) == neutral else args
         known = {a: self.value(a) for a in mine}

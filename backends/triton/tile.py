@@ -8,15 +8,11 @@ from einc.backends.host.code import ATOM, COMPARE, INFIX, LOOSE, POSITIVE, SUM, 
 from einc.backends.host.scalars import number_text
 from einc.backends.triton.loads import Reader, Shape
 from einc.backends.triton.padding import Outside
+from einc.backends.triton.spelling import FORMS, HASHES, HELPED, PAIRED
 from einc.ir.plan import Before, Dot, Let, Load, Map, Place, Reduce, Scalar, Scan, Select, Tally
 from einc.ir.terms import Const
 
 _TURNED = {"le": ">=", "lt": ">", "eq": "==", "ne": "!="}
-_FUNCTIONS = frozenset({"exp", "exp2", "log", "sqrt", "sin", "cos", "erf", "abs", "floor", "ceil"})
-_HELPED = {"tanh": "_tanh", "floordiv": "_floordiv", "mod": "_mod"}
-HASHES = {"hash": ("_mixed", "_short", "_hash"), "chance": ("_mixed", "_short", "_chance")}
-REDUCE = {"max": "tl.max({0}, {1})", "min": "tl.min({0}, {1})", "prod": "tl.reduce({0}, {1}, _times)", "sum": "tl.sum({0}, {1})"}
-NEUTRAL = {"sum": "0.0", "prod": "1.0", "max": 'float("-inf")', "min": 'float("inf")'}
 _SMALL = 64  # positions have 32 bits: up to 2**25 of them
 TYPES = {"real": "WIDE", "exact": "tl.float64", "integer": "tl.int64", "scalar": "WIDE", "truth": "tl.int1"}
 
@@ -131,8 +127,8 @@ class Scribe(Reader):
 
     def _truth(self, op: Map, shape: Shape) -> Code:
         if op.op == "not":
-            return Code(f"~{self.aligned(op.args[0], shape).at(ATOM)}", UNARY) if not self._known(op.args[0]) else Code(
-                f"(not {self.aligned(op.args[0], shape).at(ATOM)})")
+            code = self.aligned(op.args[0], shape)
+            return Code(f"(not {code.at(ATOM)})") if self._known(op.args[0]) else FORMS["not"].of([code])
         if op.op in ("and", "or"):
             return infix(op.op, [self._condition(a, shape) for a in op.args])
         if op.op not in INFIX:
@@ -209,26 +205,22 @@ class Scribe(Reader):
                 return infix("mul", [code, code])
             self.helpers.add("_square")
             return Code(f"_square({code.text})")
-        self.helpers.add("_power")
+        self.helpers.add(HELPED["pow"])
         parts = [f"tl.full((), {self.aligned(a, shape, kind).text}, {TYPES[kind]})" if self._known(a) else
                  self.aligned(a, shape, kind).text for a in (base, exponent)]
-        return Code(f"_power({', '.join(parts)})")
+        return Code(f"{HELPED['pow']}({', '.join(parts)})")
 
     def _spelled(self, op: str, codes: list[Code]) -> Code:
-        if op in _HELPED:
-            self.helpers |= set(needs(_HELPED[op]))
-            return Code(f"{_HELPED[op]}({', '.join(c.text for c in codes)})")
-        if op in _FUNCTIONS:
-            return Code(f"tl.{op}({codes[0].text})")
-        if op in ("max", "min"):
+        if op in HELPED:
+            self.helpers |= set(needs(HELPED[op]))
+            return Code(f"{HELPED[op]}({', '.join(c.text for c in codes)})")
+        if op in PAIRED:
             text = codes[0].text
-            self.helpers.add(helper := "_larger" if op == "max" else "_smaller")
+            self.helpers.add(PAIRED[op])
             for other in codes[1:]:
-                text = f"{helper}({text}, {other.text})"
+                text = f"{PAIRED[op]}({text}, {other.text})"
             return Code(text)
-        if op == "neg":
-            return Code(f"-{codes[0].at(UNARY)}", UNARY)
-        return infix(op, codes)
+        return FORMS[op].of(codes) if op in FORMS else infix(op, codes)
 
     # selections
 

@@ -308,6 +308,11 @@ class Tuned:
         return self.function(**tensors)
 
 
+def tuning(function: Callable[..., Any]) -> Tuned:
+    """The loaded function as one that tunes itself."""
+    return Tuned(function)
+
+
 def baked(source: str, tiles: Mapping[Key, Tile]) -> str:
     """The emitted file with the tiles in its table; a file without kernels as it is."""
     rows = "".join(f"    ({json.dumps(name)}, {r}, {c}): {tile},\n" for (name, r, c), tile in sorted(tiles.items()))

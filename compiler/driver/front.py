@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cache, update_wrapper
 from importlib import import_module
 from importlib.resources import files
-from importlib.util import find_spec
 from inspect import unwrap
 from pathlib import Path
 from typing import Any
 
-from einc.driver import pipeline
+from einc.driver import back_ends, pipeline
+from einc.driver.back_ends import emit, load
 from einc.driver.decoding.weights import entries, mapped
 from einc.errors.report import EincError, Help, Problem, Report
 from einc.ir.choices import PLAIN, Choices, Row
@@ -107,13 +107,7 @@ def _row(told: Mapping[str, Any]) -> Row:
 
 def choices(narrow: bool = False, own: bool = False, backend: str = "torch") -> Choices:
     """The choices of a plan by the words of the command line."""
-    room = import_module(f"einc.backends.{backend}.emit") if backend in back_ends() else None
-    return Choices(narrow, () if own else library(), getattr(room, "ORDERED", False))
-
-
-def back_ends(having: str = "emit.py") -> list[str]:
-    """The names of the back ends, one folder each, that have a file of the name."""
-    return sorted(room.name for room in files("einc.backends").iterdir() if room.joinpath(having).is_file())
+    return Choices(narrow, () if own else library(), back_ends.record(backend).ordered)
 
 
 def plan(program: Program, choices: Choices = PLAIN, asked: tuple[Tensor, ...] | None = None) -> Module:
@@ -251,48 +245,6 @@ def cut(program: TypedProgram, choices: Choices = PLAIN, grad: bool = False) -> 
     return gradient(program, choices) if grad else plan(program, choices)
 
 
-def emit(module: Module | Gradient | Chain, backend: str = "torch", shell: Shell | None = None) -> str:
-    """The text of the Python file that computes the plan; with a shell it has a class that holds the weights."""
-    if backend not in back_ends():
-        raise EincError([Problem(f"`{backend}` is no back end", helps=(Help(f"the back ends are {', '.join(back_ends())}"),))])
-    text: str = import_module(f"einc.backends.{backend}.emit").emit(module, shell)
-    return text
-
-
-def load(source: str, name: str, backend: str = "torch") -> Callable[..., Any]:
-    """The function of an emitted file."""
-    function: Callable[..., Any] = import_module(f"einc.backends.{backend}.load").load(source, name)
-    return function
-
-
-def tuner(backend: str) -> Any:
-    """What a back end chooses its tiles with. EincError where it has none to choose."""
-    return _part(backend, "tune", "has nothing to tune")
-
-
-def builder(backend: str) -> Any:
-    """What a back end compiles its kernels with for devices that are not here. EincError where it has no kernels of a device."""
-    return _part(backend, "offline", "has no kernels of a device: --target and --emit are not for it")
-
-
-def _part(backend: str, part: str, lack: str) -> Any:
-    """A module that not every back end has. EincError where this one has none, or what it needs is not installed."""
-    if find_spec(f"einc.backends.{backend}.{part}") is None:
-        able = " or ".join(f"--backend {name}" for name in back_ends(f"{part}.py"))
-        raise EincError([Problem(f"the back end `{backend}` {lack}", helps=(Help(f"give {able}"),))])
-    try:
-        return import_module(f"einc.backends.{backend}.{part}")
-    except ModuleNotFoundError as error:
-        name = str(error.name).partition(".")[0]
-        help_ = Help(f"`pip install {name}`, or compile for the torch back end, which runs anywhere")
-        raise EincError([Problem(f"{name} is not installed, which the back end `{backend}` needs", helps=(help_,))]) from None
-
-
-def runner(backend: str) -> Any:
-    """Where a back end's modules run: `device(dtype)` for tensors, `settle()` to wait for what was started."""
-    return import_module(f"einc.backends.{backend}.load")
-
-
 def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = False, narrow: bool = False,
             own: bool = False, tune: bool = False, module: bool = False, grad: bool = False, plan: str = "",
             keep: Iterable[str] = (), section: str = "", side: str | Path | None = None) -> Compiled:
@@ -328,7 +280,7 @@ def built(program: TypedProgram, backend: str = "torch", *, narrow: bool = False
         return Compiled(program, made_of, source, function, prefill=unwrap(function).__globals__["prefill"])
     made = next((x for x in unwrap(function).__globals__.values() if hasattr(x, "state_dict")), None) if module else None
     if tune:
-        function = tuner(backend).Tuned(function)
+        function = back_ends.tuner(backend).tuning(function)
     if made is not None:
         unwrap(made.forward).__globals__[function.__name__] = function  # So the class calls what is tuned, and told.
     return Compiled(program, made_of, source, function, made)

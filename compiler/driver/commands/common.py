@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from einc.documents.reading import reads
-from einc.driver import pipeline
-from einc.driver.front import back_ends
+from einc.driver import back_ends, pipeline
 from einc.errors.report import EincError, Help, Problem, Report, Source, as_json, render
 from einc.ir.terms import Program, TypedProgram
 
@@ -137,7 +136,7 @@ def FILE(command: F) -> F:
 
 STRICT = click.option("--strict", is_flag=True, help="Refuse what is only a warning otherwise.")
 SIZES = click.option("--sizes", default="", callback=_sizes, metavar="NAME=NUMBER,…", help="Sizes of the spec, such as T=2048,H=8.")
-BACKEND = click.option("--backend", type=click.Choice(back_ends()), default="torch", show_default=True,
+BACKEND = click.option("--backend", type=click.Choice(back_ends.names()), default="torch", show_default=True,
                        help="What the emitted file is written for.")
 NARROW = click.option("--narrow", is_flag=True,
                       help="Round every product of half inputs to their type: faster on some machines, less exact.")

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from einc.driver import front
-from einc.driver.commands.binaries import ABLE, EMIT, TARGET, check_place, write
+from einc.driver import back_ends, front
+from einc.driver.commands.binaries import EMIT, TARGET, check_place, write
 from einc.driver.commands.common import BACKEND, FILE, GRAD, NARROW, OWN, SIZES, STRICT, failure, known_sizes, noted, typed
 from einc.driver.commands.run import DATA, DTYPE, SEED
 from einc.driver.commands.sizes import default, names
@@ -60,20 +60,20 @@ def command(*, file: str, output: str | None, backend: str, strict: bool, narrow
     if target is not None and tuned:
         raise failure("--tuned writes a file and --target machine code: one of them at a time",
                       "without --tuned the code is made for the tiles that are good for most sizes")
-    if target is not None and click.get_current_context().get_parameter_source("backend") is ParameterSource.DEFAULT:
-        backend = ABLE[0]  # the one that has kernels of a device
     if target is not None:
-        check_place(kind, output)
+        chosen_by_default = click.get_current_context().get_parameter_source("backend") is ParameterSource.DEFAULT
+        backend, row = back_ends.targeted(target, None if chosen_by_default else backend)
+        kind = check_place(row, kind, output)
     program = typed(file, strict)
     chosen = front.choices(narrow, own, backend)
     kept = [name.strip() for name in (keep or "").split(",") if name.strip()]
     plan = front.generation(program, chosen, kept) if serve else front.cut(program, chosen, grad)
     if serve:
         noted(program)
-    text = front.emit(plan, backend, front.shell(program) if module else None)
-    if target is not None and isinstance(plan, Module):
+    text = back_ends.emit(plan, backend, front.shell(program) if module else None)
+    if target is not None and kind is not None and isinstance(plan, Module):
         known_sizes(sizes, names(program), program.sizes, program.idle)
-        write(plan, text, backend, target, kind, default(program, sizes), dtype or "bfloat16", output)
+        write(plan, text, target, kind, default(program, sizes), dtype or "bfloat16", output)
         return
     if tuned:
         known_sizes(sizes, names(program), program.sizes, program.idle)
@@ -87,7 +87,7 @@ def command(*, file: str, output: str | None, backend: str, strict: bool, narrow
 def _tuned(file: str, program: TypedProgram, text: str, backend: str, sizes: Mapping[str, int],
            data_file: str | None, dtype: str | None, seed: int) -> str:
     """The file with the kept tiles in it."""
-    tuner = front.tuner(backend)
+    tuner = back_ends.tuner(backend)
     tuner.device()
     try:
         found = tuner.kept(*ready(program, text, backend, sizes, data_file, dtype, seed))

@@ -16,7 +16,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from einc.driver import front
+from einc.driver import back_ends, front
 from einc.driver.commands import data
 from einc.driver.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, counted, failure, known_sizes, noted, typed
 from einc.driver.commands.configs import agreed, beside
@@ -97,7 +97,7 @@ def command(*, file: str, path: str, map_name: str | None, prefix: str, sizes: d
         noted(program)
         told("compiling")
         made = front.built(program, backend, narrow=narrow, own=own, plan="serve", keep=_names(keep))
-        place = front.runner(backend).device(_kind(weights))
+        place = back_ends.runner(backend).device(_kind(weights))
         given = {**{key: x.to(place) for key, x in weights.items()}, **_numbers(program, known)}
         page = page or getattr(made.plan, "page", 0) or PAGE
         pool = _pool(made, pages, page, max(map(len, texts)) + count - 1)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from einc.driver import front
+from einc.driver import back_ends, front
 from einc.driver.commands import data, measure
 from einc.driver.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, failure, known_sizes, typed
 from einc.driver.commands.sizes import asked, default, names
@@ -63,7 +63,7 @@ def command(ctx: click.Context, *, file: str, sizes: dict[str, int], data_file: 
         raise failure("--map and --prefix are for --data, which they read weights from")
     inputs, numbers = gather(program, sizes, data_file, dtype, seed, map_name, prefix)
     module = front.built(program, backend, narrow=narrow, own=own)
-    runner = front.runner(backend)
+    runner = back_ends.runner(backend)
     place = runner.device(dtype or "float32")
     there = {key: tensor.to(place) for key, tensor in inputs.items()}
 

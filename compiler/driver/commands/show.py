@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from einc.driver import front, pipeline
+from einc.driver import back_ends, front, pipeline
 from einc.driver.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, failure, known_sizes, read_spec, tell, typed
 from einc.driver.commands.sizes import names
 from einc.driver.reports.screen import screen
@@ -68,12 +68,12 @@ def command(ctx: click.Context, *, file: str, stage: str, explicit: bool, full: 
         made = front.generation(program, choices)
         known_sizes(sizes, sorted({*names(program), *made.sizes}), program.sizes, program.idle)
         told = table(made, sizes) if full else screen(made, sizes)
-        click.echo(told if stage == "plan" else front.emit(made, backend), nl=stage != "plan")
+        click.echo(told if stage == "plan" else back_ends.emit(made, backend), nl=stage != "plan")
     elif stage == "plan":
         plans = _backward(program, choices) if grad else [front.plan(program, choices)]
         click.echo("\n".join((table if full else screen)(plan, sizes) for plan in plans), nl=False)
     else:
-        click.echo(front.emit(front.plan(program, choices), backend))
+        click.echo(back_ends.emit(front.plan(program, choices), backend))
 
 
 def _backward(program: TypedProgram, choices: Choices) -> list[Module]:

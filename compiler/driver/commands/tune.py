@@ -9,15 +9,13 @@ from typing import Any
 import click
 from rich.table import Table
 
-from einc.driver import front
+from einc.driver import back_ends, front
 from einc.driver.commands.cache import wide_console
 from einc.driver.commands.common import FILE, GRAD, NARROW, OWN, SIZES, failure, known_sizes, typed
 from einc.driver.commands.run import DATA, DTYPE, SEED, gather
 from einc.driver.commands.sizes import names
-from einc.driver.front import back_ends
 from einc.ir.terms import TypedProgram
 
-ABLE = back_ends("tune.py")
 NOTES = 8  # printed at most
 
 
@@ -27,7 +25,8 @@ NOTES = 8  # printed at most
 @DTYPE
 @DATA
 @SEED
-@click.option("--backend", type=click.Choice(ABLE), default=ABLE[0], show_default=True, help="Whose kernels are timed.")
+@click.option("--backend", type=click.Choice(back_ends.tuned()), default=back_ends.tuned()[0], show_default=True,
+              help="Whose kernels are timed.")
 @NARROW
 @OWN
 @GRAD
@@ -36,10 +35,10 @@ def command(*, file: str, sizes: dict[str, int], dtype: str | None, data_file: s
     """Time the kernels of the spec FILE with several tiles on the GPU and keep the fastest; what is kept is not timed again."""
     program = typed(file)
     known_sizes(sizes, names(program), program.sizes, program.idle)
-    tuner = front.tuner(backend)
+    tuner = back_ends.tuner(backend)
     tuner.device()
     plan = front.cut(program, front.choices(narrow, own, backend), grad)
-    function, tensors = ready(program, front.emit(plan, backend), backend, sizes, data_file, dtype, seed)
+    function, tensors = ready(program, back_ends.emit(plan, backend), backend, sizes, data_file, dtype, seed)
     try:
         found = tuner.tune(function, tensors)
     except (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError) as error:
@@ -63,7 +62,7 @@ def ready(program: TypedProgram, text: str, backend: str, sizes: Mapping[str, in
           dtype: str | None, seed: int) -> tuple[Any, dict[str, Any]]:
     """The loaded file and what it is called with, on the GPU."""
     inputs, numbers = gather(program, sizes, data_file, dtype, seed)
-    return front.load(text, program.name, backend), {**front.tuner(backend).placed(inputs), **numbers}
+    return back_ends.load(text, program.name, backend), {**back_ends.tuner(backend).placed(inputs), **numbers}
 
 
 def _table(found: Any, told: Any) -> Table:

@@ -1,0 +1,112 @@
+"""The back ends by their names: what each can do, the modules that do it, and one table of the targets of all of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+from einc.errors.report import EincError, Help, Problem
+from einc.ir.backend import BackEnd, Builder, Emitter, Function, Loader, Target, Tuner
+from einc.ir.plan import Chain, Gradient, Module, Shell
+from einc.syntax.spelling import nearest
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """The names of the back ends, in the order in which `einc.backends` lists them."""
+    listed: tuple[str, ...] = import_module("einc.backends").BACK_ENDS
+    return listed
+
+
+@cache
+def record(name: str) -> BackEnd:
+    """The record of a back end. EincError where there is none of the name."""
+    if name not in names():
+        raise _failure(f"`{name}` is no back end", f"the back ends are {', '.join(names())}")
+    found: BackEnd = import_module(f"einc.backends.{name}").BACKEND
+    return found
+
+
+@cache
+def tuned() -> tuple[str, ...]:
+    """The names of the back ends that have tiles to choose."""
+    return tuple(name for name in names() if record(name).tune)
+
+
+@cache
+def targets() -> MappingProxyType[str, tuple[str, Target]]:
+    """Every architecture that kernels can be compiled for: its name -> the name of its back end, and its row."""
+    rows = [(name, target) for name in names() for target in record(name).devices]
+    return MappingProxyType({target.name: (name, target) for name, target in rows})
+
+
+def targeted(name: str, backend: str | None = None) -> tuple[str, Target]:
+    """The back end that compiles for an architecture, and the row of that. EincError where it is not known, or where `backend`
+    is another one.
+    """
+    if backend is not None and not record(backend).devices:
+        raise _lacking(backend, "has no kernels of a device: --target and --emit are not for it",
+                       [one for one in names() if record(one).devices])
+    if name not in targets():
+        near = nearest(name, targets())
+        said = f"`{name}` is no target" + (f"; did you mean `{near}`?" if near else "")
+        raise _failure(said, f"the targets are {', '.join(targets())}")
+    owner, row = targets()[name]
+    if backend is not None and backend != owner:
+        raise _failure(f"`{name}` is a target of the back end `{owner}`", f"give --backend {owner}, or leave --backend out")
+    return owner, row
+
+
+def emit(module: Module | Gradient | Chain, backend: str = "torch", shell: Shell | None = None) -> str:
+    """The text of the Python file that computes the plan; with a shell it has a class that holds the weights."""
+    emitter: Emitter = _imported(backend, record(backend).emit)
+    return emitter.emit(module, shell)
+
+
+def load(source: str, name: str, backend: str = "torch") -> Function:
+    """The function of an emitted file."""
+    return runner(backend).load(source, name)
+
+
+def runner(backend: str) -> Loader:
+    """What loads the files of a back end and knows where they run."""
+    loader: Loader = _imported(backend, record(backend).load)
+    return loader
+
+
+def tuner(backend: str) -> Tuner:
+    """What a back end chooses its tiles with. EincError where it has none to choose."""
+    if not record(backend).tune:
+        raise _lacking(backend, "has nothing to tune", tuned())
+    made: Tuner = _imported(backend, record(backend).tune)
+    return made
+
+
+def builder(target: str) -> Builder:
+    """What compiles kernels for an architecture of the table. EincError where it is not in the table."""
+    name, _ = targeted(target)
+    made: Builder = _imported(name, record(name).offline)
+    return made
+
+
+def _imported(backend: str, module: str) -> Any:
+    """A module of a back end. EincError where a library that it needs is not installed."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        name = str(error.name).partition(".")[0]
+        if name == "einc":
+            raise
+        said = f"{name} is not installed, which the back end `{backend}` needs"
+        raise _failure(said, f"`pip install {name}`" + (
+            ", or compile for the torch back end, which runs anywhere" if backend != "torch" else "")) from None
+
+
+def _lacking(backend: str, lack: str, able: tuple[str, ...] | list[str]) -> EincError:
+    return _failure(f"the back end `{backend}` {lack}", f"give {' or '.join(f'--backend {name}' for name in able)}")
+
+
+def _failure(message: str, *helps: str) -> EincError:
+    return EincError([Problem(message, helps=tuple(map(Help, helps)))])

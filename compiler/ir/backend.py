@@ -1,0 +1,171 @@
+"""What a back end is: its name, what it can write, the targets it compiles for, and the modules that do its work.
+
+A back end is a package of `backends/` with a constant `BACKEND`, which is such a record. The parts of its work are modules by
+their full names; the driver imports one where it is needed, so that reading the record needs no library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from einc.ir.folds import FoldRow
+from einc.ir.plan import Chain, Gradient, Kind, Module, Op, Shell, Step
+from einc.ir.primitives import Primitive
+
+Writable = Primitive | FoldRow | type[Op] | type[Step]
+Spells = Callable[[Writable, Kind], bool]
+Function = Callable[..., Any]  # an emitted function: tensors in, a tensor or a named tuple of tensors out
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An architecture that kernels can be compiled for where no such device is present.
+
+    `forms` are the forms in which a compiled kernel can be written, the usual one first; those in `binary` are no text.
+    """
+
+    name: str
+    forms: tuple[str, ...]
+    binary: frozenset[str]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The forms that can be printed."""
+        return tuple(form for form in self.forms if form not in self.binary)
+
+
+@dataclass(frozen=True, slots=True)
+class BackEnd:
+    """One back end.
+
+    `ordered`: it runs the tiles of a kernel one after the other, so that each may add to what those before it made.
+    `spells(what, element)`: whether it can write a primitive, a fold, an operation of a let or a step of a plan, for values of
+    the element type: those of the result, or where a primitive is a relation those of its operands.
+    `emit`, `load`, `tune` and `offline` are the modules that satisfy `Emitter`, `Loader`, `Tuner` and `Builder`; the last two
+    are empty where a back end has no tiles to choose, or no target to compile for.
+    """
+
+    name: str
+    ordered: bool
+    spells: Spells
+    devices: tuple[Target, ...]
+    emit: str
+    load: str
+    tune: str = ""
+    offline: str = ""
+
+
+# What the modules have to offer.
+
+
+class Emitter(Protocol):
+    """A module that writes files."""
+
+    def emit(self, plan: Module | Gradient | Chain, shell: Shell | None = None) -> str:
+        """The text of a Python file that computes the plan; with a shell it has a class that holds the weights."""
+        ...
+
+
+class Loader(Protocol):
+    """A module that runs files."""
+
+    def load(self, source: str, entry: str) -> Function:
+        """The function `entry` of an emitted file."""
+        ...
+
+    def device(self, dtype: str) -> str:
+        """Where tensors of the type are put when nobody says where. EincError where there is no such place."""
+        ...
+
+    def settle(self) -> None:
+        """Waits for the work that was started."""
+        ...
+
+
+class Timed(Protocol):
+    """The tile that was found for one kernel; `key` is the kernel with the rows and columns of its data."""
+
+    @property
+    def key(self) -> tuple[str, int, int]: ...
+    @property
+    def tile(self) -> tuple[int, int, int, int]: ...
+    @property
+    def default(self) -> tuple[int, int, int, int]: ...
+    @property
+    def ratio(self) -> float: ...
+    @property
+    def timed(self) -> int: ...
+    @property
+    def cached(self) -> bool: ...
+
+
+class Timings(Protocol):
+    """What tuning found: `missing` are kernels of which nothing is known, `lost` says why nothing could be written to disk."""
+
+    @property
+    def found(self) -> Sequence[Timed]: ...
+    @property
+    def missing(self) -> Sequence[str]: ...
+    @property
+    def notes(self) -> Sequence[str]: ...
+    @property
+    def lost(self) -> str: ...
+    @property
+    def tiles(self) -> Mapping[tuple[str, int, int], tuple[int, int, int, int]]: ...
+
+
+class Tuner(Protocol):
+    """A module that chooses the tiles of kernels by timing them."""
+
+    def device(self) -> object:
+        """The device that kernels are timed on. EincError where there is none."""
+        ...
+
+    def placed(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs on that device."""
+        ...
+
+    def tune(self, function: Function, tensors: Mapping[str, Any]) -> Timings:
+        """Times the kernels of a loaded function on the given tensors and sizes, and writes the best tiles into its table."""
+        ...
+
+    def kept(self, function: Function, tensors: Mapping[str, Any]) -> Timings:
+        """What an earlier run found for such a call."""
+        ...
+
+    def told(self, tile: tuple[int, int, int, int]) -> str:
+        """A tile in words."""
+        ...
+
+    def baked(self, source: str, tiles: Mapping[tuple[str, int, int], tuple[int, int, int, int]]) -> str:
+        """An emitted file with the tiles in its table."""
+        ...
+
+    def tuning(self, function: Function) -> Function:
+        """A function that tunes itself in the first call for tensors of each shape, type and device."""
+        ...
+
+
+class Compiled(Protocol):
+    """One kernel of a call, compiled: its name, and its code by the names of the forms."""
+
+    @property
+    def kernel(self) -> str: ...
+    @property
+    def code(self) -> Mapping[str, str | bytes]: ...
+
+    def described(self) -> dict[str, Any]:
+        """What a loader must know to start the kernel, as plain data."""
+        ...
+
+
+class Builder(Protocol):
+    """A module that compiles kernels for targets."""
+
+    def kernels(self, plan: Module, source: str, sizes: Mapping[str, int], dtype: str, target: str) -> Sequence[Compiled]:
+        """Every kernel that a call of the emitted file at these sizes starts, compiled for the target of that name. Raises
+        what the function or the compiler raises.
+        """
+        ...
