@@ -98,6 +98,11 @@ def letters_of(axes: list[str]) -> dict[str, str]:
     return out
 
 
+def tight(text: str) -> str:
+    """A text as an operand of anything: in brackets, unless it is a name or a number."""
+    return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+
 def infix(op: str, codes: list[Code]) -> Code:
     """An operation between its operands. EincError where it has no such sign, so that the back end cannot write it at all."""
     if op not in INFIX:

@@ -13,6 +13,11 @@ def uses(kernel: Kernel) -> dict[str, int]:
     return out
 
 
+def referred(kernel: Kernel, name: str) -> bool:
+    """Whether what is carried is relative to a let, a running maximum, and is rescaled where that grows."""
+    return any(let.carry is not None and let.carry.reference == name for let in kernel.lets)
+
+
 def masks_only(kernel: Kernel) -> set[str]:
     """What runs along the stream and only masks need: it stands where a tile is cut, and a whole tile does without."""
     if kernel.stream is None:

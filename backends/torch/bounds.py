@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Literal, assert_never
 
+from einc.backends.host.bounds import Arithmetic, limits, search, text, total
+from einc.backends.host.code import tight
 from einc.backends.torch.loads import Reader
 from einc.backends.writer import Writer, identifier, sized
-from einc.ir.domains import linear
 from einc.ir.indices import Extent, Index, number, size
 from einc.ir.plan import Axis, Span
-from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Term, free_indices
+from einc.ir.terms import TRUE, Fold, Position, Read, Term, free_indices
 
 _LISTS = {
     "values": ("list", "", ""),
@@ -48,61 +50,57 @@ class Numbers:
             self.marks = [(line + (line >= at), deep) for line, deep in self.marks]
         return self.known[key]
 
-    # terms
+    # closed forms: see `host.bounds`
 
-    def total(self, term: Term, inline: bool = False) -> Extent:
-        """The term as a sum of names and of small expressions that stand for names."""
-        form = linear(term)
-        assert form is not None
-        total = form.constant
-        for atom, coefficient in form.atoms:
-            total = total + coefficient * self._atom(atom, inline)
-        return total
+    def arithmetic(self, op: Arithmetic, args: Sequence[str]) -> str:
+        """In Python's own arithmetic."""
+        match op:
+            case "min" | "max" | "abs":
+                return f"{op}({', '.join(args)})"
+            case "floor":
+                return f"({' // '.join(map(tight, args))})"
+            case "ceil":
+                return f"(-(-{' // '.join(map(tight, args))}))"
+            case "mod" | "mul":
+                return f"({(' % ' if op == 'mod' else ' * ').join(map(tight, args))})"
+        assert_never(op)
 
-    def text(self, term: Term, shift: int = 0, inline: bool = False) -> str:
-        match term:
-            case Apply("min" | "max" as op, args):
-                return f"{op}({', '.join(self.text(a, shift, inline) for a in args)})"
-        return _bare(sized(self.total(term, inline) + number(shift)))
+    def number(self, total: Extent) -> str:
+        """A sum without brackets around it."""
+        return _bare(sized(total))
 
-    def _atom(self, atom: Term, inline: bool) -> Extent:
-        match atom:
-            case Position(index) if " " in index.name:
-                which, axis = index.name.split(" ")
-                low, high = self.reader.ranges[axis]
-                return size(low) + number(index.set.start) if which == "first" else size(high) + number(index.set.start - 1)
-            case Position(index):
-                return size(self.letters[index]) + number(index.set.start)
-            case Fold(op, over, domain, body):
-                return self._fold(atom, op, over, domain, body, inline)
-            case Read():
-                return size(self._element(atom, None, "values"))
-            case Apply("floor" | "ceil" as op, (Apply("div", (above, below)),)):
-                a, b = _tight(self.text(above)), _tight(self.text(below))
-                return size(f"({a} // {b})" if op == "floor" else f"(-(-{a} // {b}))")
-            case Apply("min" | "max" | "abs" as op, args):
-                return size(f"{op}({', '.join(self.text(a) for a in args)})")
-            case Apply("mod" | "mul" as op, args):
-                return size(f"({(' % ' if op == 'mod' else ' * ').join(_tight(self.text(a)) for a in args)})")
-        raise AssertionError(atom)
+    def needs(self, extent: Extent) -> None:
+        """Nothing: the function has a name for every size."""
 
-    def _fold(self, term: Term, op: str, over: tuple[Index, ...], domain: Term, body: Term, inline: bool) -> Extent:
-        match domain, body:
-            case Apply("le", (low, high)), Position(axis):
-                read, limit, kind, side = (high, low, "rising", "left") if op == "min" else (low, high, "falling", "right")
-                assert isinstance(read, Read)
-                text = f"bisect_{side}({self._element(read, axis, kind)}, {self.text(limit)})"
-                shift = axis.set.start - (op == "max")
-            case _, Read():
-                text, shift = self._extreme(op, over, domain, body), 0
-            case _:
-                with_letters = self._counting(over)
-                inner = self.total(body, inline=True)
-                shift = int(dict(inner.terms).get((), 0))
-                text = f"{op}(({sized(inner - number(shift))}{with_letters}), default=0)"
-                for index in over:
-                    del self.letters[index]
-        return size(text if inline else self._named(term, _wanted(term), text)) + number(shift)
+    def end(self, axis: str, which: Literal["first", "last"]) -> Extent:
+        """An end of a tile, of which the loop knows the first position and the one after the last."""
+        low, high = self.reader.ranges[axis]
+        return size(low) if which == "first" else size(high) - number(1)
+
+    def place(self, index: Index) -> str:
+        """What the generator being written counts."""
+        return self.letters[index]
+
+    def element(self, read: Read) -> str:
+        """An element of the tensor's list."""
+        return self._element(read, None, "values")
+
+    def fold(self, fold: Fold, inline: bool) -> Extent:
+        """A search in a sorted list, or the least or greatest of what a generator gives."""
+        if (found := search(fold)) is not None:
+            kind, side = ("rising", "left") if found.first else ("falling", "right")
+            made = f"bisect_{side}({self._element(found.read, found.axis, kind)}, {text(found.limit, self)})"
+            shift = found.axis.set.start - (not found.first)
+        elif isinstance(fold.body, Read):
+            made, shift = self._extreme(fold.op, fold.bound, fold.domain, fold.body), 0
+        else:
+            with_letters = self._counting(fold.bound)
+            inner = total(fold.body, self, inline=True)
+            shift = int(dict(inner.terms).get((), 0))
+            made = f"{fold.op}(({sized(inner - number(shift))}{with_letters}), default=0)"
+            for index in fold.bound:
+                del self.letters[index]
+        return size(made if inline else self._named(fold, _wanted(fold), made)) + number(shift)
 
     def _named(self, term: Term, wanted: str, text: str) -> str:
         """The text under a name, as far out as what it reads allows; as it is where it moves with what is innermost."""
@@ -149,9 +147,8 @@ class Numbers:
 
     def ends(self, axis: Axis, span: Span) -> tuple[str, str]:
         """The span within the axis, in storage positions, under names."""
-        start, extent = axis.set.start, sized(axis.set.extent)
-        lows = [self.text(t, -start, True) for t in span.low]
-        highs = [self.text(t, 1 - start, True) for t in span.high]
+        extent = sized(axis.set.extent)
+        lows, highs = limits(axis, span, self, inline=True)
         low = "0"
         if lows:
             low = self._end(axis)
@@ -175,11 +172,10 @@ class Numbers:
     def meets(self, axis: Axis, spans: tuple[Span, ...]) -> str:
         """Whether the tile of the axis meets one of the spans."""
         low, high = self.reader.ranges[axis.name]
-        start = axis.set.start
         out: list[str] = []
         for span in spans:
-            parts = [f"{high} > {self.text(t, -start)}" for t in span.low]
-            parts += [f"{low} < {self.text(t, 1 - start)}" for t in span.high]
+            lows, highs = limits(axis, span, self)
+            parts = [f"{high} > {x}" for x in lows] + [f"{low} < {x}" for x in highs]
             parts += [self._nonnegative(t) for t in span.when]
             both = " and ".join(parts)
             out.append(f"({both})" if len(parts) > 1 and len(spans) > 1 else both)
@@ -187,15 +183,13 @@ class Numbers:
 
     def within(self, axis: Axis, span: Span) -> tuple[str, str]:
         """The places between which a span lies, the second one after its last; empty where it has no bound on that side."""
-        start = axis.set.start
-        lows = [self.text(t, -start) for t in span.low]
-        highs = [self.text(t, 1 - start) for t in span.high]
+        lows, highs = limits(axis, span, self)
         return ", ".join(lows), ", ".join(highs)
 
     def _nonnegative(self, term: Term) -> str:
-        total = self.total(term)
-        above = Extent(tuple((m, c) for m, c in total.terms if c > 0))
-        return f"{_bare(sized(above - total))} <= {_bare(sized(above))}"
+        made = total(term, self)
+        above = Extent(tuple((m, c) for m, c in made.terms if c > 0))
+        return f"{self.number(above - made)} <= {self.number(above)}"
 
 
 def _wanted(term: Term) -> str:
@@ -218,15 +212,9 @@ def _places(domain: Term) -> set[Term]:
 def _searched(bounds: tuple[Term, ...]) -> bool:
     """Whether the only bound is the place that a search finds: that lies within the axis."""
     match bounds:
-        case (Fold(_, _, _, Position()),):
-            return True
-        case (Fold(_, _, _, Fold(_, _, _, Position())),):
+        case (Fold(_, _, _, Position()),) | (Fold(_, _, _, Fold(_, _, _, Position())),):
             return True
     return False
-
-
-def _tight(text: str) -> str:
-    return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 
 def _bare(text: str) -> str:

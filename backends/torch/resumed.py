@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
+from einc.backends.host.bounds import limits
 from einc.backends.torch.expressions import Scribe
 from einc.backends.writer import Writer, identifier, sized
 from einc.ir.plan import Along, Append, Axis, Call, Kernel, Load, Module, Scalar, arguments, leaves
@@ -22,12 +23,12 @@ def go_on(axis: Axis, scribe: Scribe) -> None:
     assert axis.bound is not None and scribe.numbers is not None
     (span,) = axis.bound.spans
     low, high = scribe.ranges[axis.name]
-    start = axis.set.start
+    lows, highs = limits(axis, span, scribe.numbers, inline=True)
     if _on(axis):
-        ends = ", ".join(scribe.numbers.text(t, 1 - start, True) for t in span.high)
+        ends = ", ".join(highs)
         scribe.write(f"{high} = max({low}, min({sized(axis.set.extent)}, {ends}))")
     else:
-        ends = ", ".join(scribe.numbers.text(t, -start, True) for t in span.low)
+        ends = ", ".join(lows)
         scribe.write(f"{low} = min({high}, max(0, {ends}))")
 
 

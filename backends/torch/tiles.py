@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from einc.backends.host.code import SUM, Code
-from einc.backends.host.lets import masks_only
+from einc.backends.host.lets import masks_only, referred
 from einc.backends.host.lets import uses as reads
 from einc.backends.host.pointwise import matrices
 from einc.backends.torch.bounds import Numbers
@@ -216,7 +216,6 @@ def _merge(let: Let, text: Code, body: Writer, scribe: Scribe) -> None:
     variable = scribe.carried[let.name]
     kept = scribe.kernel.stream is not None and any(x.op == Before(let.name) for x in scribe.kernel.lets)
     scribe.variables[let.name] = variable
-    referred = any(x.carry is not None and x.carry.reference == let.name for x in scribe.kernel.lets)
     if carry.reference is not None:
         scale = scribe.scales[carry.reference]
         marks = scribe.spread_marks(scribe.lets[carry.reference].axes, let.axes)
@@ -228,7 +227,7 @@ def _merge(let: Let, text: Code, body: Writer, scribe: Scribe) -> None:
         body(f"{variable}.add_({text.text})")
     elif carry.fold == "prod":
         body(f"{variable}.mul_({text.text})")
-    elif not referred:
+    elif not referred(scribe.kernel, let.name):
         body(f"{variable} = torch.{carry.fold}imum({variable}, {text.text})")
     else:
         _reference(let, variable, text, body, scribe)

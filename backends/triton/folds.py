@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from einc.backends.host.code import ATOM, PRODUCT, Code, infix
+from einc.backends.host.lets import referred
 from einc.backends.triton.layout import Dim, over
 from einc.backends.triton.loads import Shape
 from einc.backends.triton.spelling import JOINED, NEUTRAL, PAIRED, REDUCE
@@ -68,7 +69,8 @@ class Folder(Scribe):
                 raw, factor = self.scaled[op.arg]
                 return Code(f"{self._reduced(Code(raw), op.fold, shape, self.folded(let)).text} * {factor}", PRODUCT), False
             code = self._operand(op.arg, neutral, let.kind, shape)
-            return self._reduced(code, op.fold, shape, self.folded(let), self._reference(let)), False
+            quick = referred(self.kernel, let.name)  # what is no number then shows in what is relative to it
+            return self._reduced(code, op.fold, shape, self.folded(let), quick), False
         assert isinstance(op, Dot)
         if let.kind == "real" and (made := self._product(let, op, neutral, merged)) is not None:
             return made, bool(merged) and made.text.startswith("tl.dot(") and f", {merged}, " in made.text
@@ -101,10 +103,6 @@ class Folder(Scribe):
         if not self.shape(name) and self.lets[name].axes == () and not shape:
             return code
         return Code(f"{code.at(ATOM)}{self.marks(self.shape(name), shape)}") if self.marks(self.shape(name), shape) else code
-
-    def _reference(self, let: Let) -> bool:
-        """Whether others are relative to a let: what is no number then shows in them."""
-        return any(x.carry is not None and x.carry.reference == let.name for x in self.kernel.lets)
 
     def _reduced(self, code: Code, fold: str, shape: Shape, over_dims: Shape, quick: bool = True) -> Code:
         """The fold over dimensions. Triton's own maximum leaves out what is no number: it is for what is `quick` alone."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from einc.backends.host.code import tight
 from einc.backends.triton.bounds import Numbers
-from einc.backends.triton.folds import Folder
 from einc.backends.triton.layout import Dim
 from einc.backends.triton.loads import extent_text
 from einc.backends.triton.stages import Stages
@@ -55,7 +55,7 @@ class Frame:
         digits: list[tuple[str, str, str]] = []
         for dim in cut:
             total, block = self._total(dim), self.given.block(dim.name)
-            self.counts[dim.name] = f"-(-{Folder.tight(extent_text(self.given, self.kernel, dim.axes))} // {block})"
+            self.counts[dim.name] = f"-(-{tight(extent_text(self.given, self.kernel, dim.axes))} // {block})"
             name = self.tiles[dim.name] = self.fresh(f"{dim.name}_tile")
             self.scribe.tile = name if dim.role == "rows" else self.scribe.tile
             last = dim.role == "rows" and self.longest_last()
@@ -74,10 +74,10 @@ class Frame:
                 many = self.fresh(f"{name}s")
                 self.body(f"{many} = {count}")
                 count = many
-            text = "tl.program_id(0).to(OFFSET)" if len(digits) == 1 else "program" if last else f"program % {Folder.tight(count)}"
+            text = "tl.program_id(0).to(OFFSET)" if len(digits) == 1 else "program" if last else f"program % {tight(count)}"
             self.body(f"{name} = {count}{turned.format(text)}" if turned else f"{name} = {text}")
             if not last:
-                self.body(f"program = program // {Folder.tight(count)}")
+                self.body(f"program = program // {tight(count)}")
 
     def longest_last(self) -> bool:
         """Whether later rows reach farther."""
@@ -88,7 +88,7 @@ class Frame:
     def _total(self, dim: Dim) -> str:
         """The elements of a cut dimension; of a pack there may be more than 32 bits count."""
         first, *others = (extent_text(self.given, self.kernel, (a,)) for a in dim.axes)
-        return " * ".join([f"tl.cast({first}, OFFSET)", *map(Folder.tight, others)]) if others else first
+        return " * ".join([f"tl.cast({first}, OFFSET)", *map(tight, others)]) if others else first
 
     def _mask(self, dim: Dim, at: str, extent: str) -> None:
         name = self.scribe.inside[dim.name] = self.fresh(f"{dim.name}_in")
@@ -101,7 +101,7 @@ class Frame:
         self.body(f"{first} = {start}")
         self.body(f"{at} = {first} + tl.arange(0, {block})")
         if len(dim.axes) > 1:  # sizes have 32 bits, and their product may not
-            factors = [Folder.tight(extent_text(self.given, self.kernel, (axis,))) for axis in dim.axes]
+            factors = [tight(extent_text(self.given, self.kernel, (axis,))) for axis in dim.axes]
             total = " * ".join([f"tl.cast({factors[0]}, OFFSET)", *factors[1:]])
         self._mask(dim, at, total)
         last = self.fresh(f"{dim.name}1")
@@ -112,9 +112,9 @@ class Frame:
             return
         rest = at
         for n, axis in reversed(list(enumerate(dim.axes))):
-            extent = Folder.tight(extent_text(self.given, self.kernel, (axis,)))
+            extent = tight(extent_text(self.given, self.kernel, (axis,)))
             name = self.scribe.at[axis] = self.fresh(f"{identifier(axis)}_at")
             self.body(f"{name} = {rest} % {extent}" if n else f"{name} = {rest}")
             rest = f"{rest} // {extent}"
-        later = Folder.tight(extent_text(self.given, self.kernel, dim.axes[1:]))
+        later = tight(extent_text(self.given, self.kernel, dim.axes[1:]))
         self.numbers.ends[dim.axes[0]] = (f"({first} // {later})", f"({last} // {later})")

@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass, replace
 from textwrap import wrap
 
+from einc.backends.host.code import tight
 from einc.backends.host.contractions import element
 from einc.backends.host.loops import Page
 from einc.backends.host.naming import with_names
 from einc.backends.triton.arguments import Arguments
-from einc.backends.triton.folds import Folder
 from einc.backends.triton.kernel import Written, write_kernel
 from einc.backends.triton.loads import extent_text
 from einc.backends.triton.room import room
@@ -124,7 +124,7 @@ def _shared(kernel: Kernel, made: Written, blocks: dict[str, str], paging: Pagin
     assert passed is not None
     page.helpers |= {"_parts"}
     parts, states = page.names.fresh("shares"), page.names.fresh("partial")
-    long = Folder.tight(extent_text(made.arguments, kernel, passed.axes[:1]))
+    long = tight(extent_text(made.arguments, kernel, passed.axes[:1]))
     uneven = f", {_hosted(made.uneven, blocks)} > 1" if made.uneven else ""
     body(f"{parts} = _parts({programs}, -(-{long} // columns), device{uneven})")
     numel = f"{programs} * {parts} * ({_hosted(made.states, blocks)})"
@@ -221,7 +221,7 @@ def _tile(kernel: Kernel, name: str, made: Written, page: Page) -> dict[str, str
     body(f'    "{name}", {shapes}, {many}, {long}, device,')
     numbers, fed = polynomial(needed.registers, lengths), polynomial(needed.fed, lengths)
     page.helpers |= {"_twofold"} if products else set()
-    numbers += f" + _spread(rows, warps) * {Folder.tight(fed)}" if fed != "0" else ""
+    numbers += f" + _spread(rows, warps) * {tight(fed)}" if fed != "0" else ""
     page.helpers |= {"_spread"} if fed != "0" else set()
     body(f"    registers=lambda rows, columns, warps: {f'_twofold(dtype, 2.2) * ({numbers})' if products else numbers},")
     each = "_twofold(dtype, 1.7) * dtype.itemsize" if products else "dtype.itemsize"

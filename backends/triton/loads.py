@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from einc.backends.host.code import ATOM, SUM, Code
+from einc.backends.host.code import ATOM, SUM, Code, tight
 from einc.backends.triton.arguments import Arguments
 from einc.backends.triton.layout import Dim, Layout
 from einc.backends.writer import Writer, identifier, sized
@@ -152,11 +152,11 @@ class Reader:
             case Along(axis):
                 return self._along(axis)
             case Within(item, before, _):
-                return [*self.steps(item), Step(self.tight(self.arguments.size(before)))]
+                return [*self.steps(item), Step(tight(self.arguments.size(before)))]
             case Packed(parts, sets):
                 out = []
                 for n, part in enumerate(parts):
-                    later = " * ".join(self.tight(self.arguments.size(s.extent)) for s in sets[n + 1 :])
+                    later = " * ".join(tight(self.arguments.size(s.extent)) for s in sets[n + 1 :])
                     made = self.steps(part)
                     out += [replace(s, times=" * ".join(x for x in (s.times, later) if x)) for s in made]
                 return out
@@ -175,10 +175,6 @@ class Reader:
         if axis in self.shift:
             first = f"({first} + {self.shift[axis]})"
         return [Step(first, moves=True), Step(self.lanes[dim.name], (dim,))]
-
-    @staticmethod
-    def tight(text: str) -> str:
-        return text if text.isidentifier() or text.isdigit() else f"({text})"
 
     # stores
 

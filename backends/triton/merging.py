@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from einc.backends.host.code import PRODUCT, SUM, Code
+from einc.backends.host.lets import referred
 from einc.backends.triton.frame import Frame
 from einc.backends.triton.spelling import JOINED, NEUTRAL, PAIRED
 from einc.backends.triton.tile import TYPES
@@ -66,16 +67,13 @@ class Merger(Frame):
         scribe.variables[let.name] = Code(name)
         if merged:
             self.body(f"{name} = {share.text}")
-        elif self._referred(let):
+        elif referred(self.kernel, let.name):
             self._reference(let, name, share.text)
         elif fold in ("sum", "prod"):
             self.body(f"{name} = {JOINED[fold].format(scaled, share.at(SUM if fold == 'sum' else PRODUCT + 1))}")
         else:
             scribe.helpers.add(PAIRED[fold])
             self.body(f"{name} = {JOINED[fold].format(name, share.text)}")
-
-    def _referred(self, let: Let) -> bool:
-        return any(x.carry is not None and x.carry.reference == let.name for x in self.kernel.lets)
 
     def _reference(self, let: Let, name: str, share: str) -> str:
         """The running maximum, and the factor by which everything relative to it shrinks when it grows."""
@@ -138,7 +136,7 @@ class Merger(Frame):
             carry, name = let.carry, self.states[let.name]
             assert carry is not None
             share = f"tl.load({address})"
-            if self._referred(let):
+            if referred(self.kernel, let.name):
                 other = self.fresh(f"{name}_part")
                 self.body(f"{other} = {share}")
                 finite = self._reference(let, name, other)
