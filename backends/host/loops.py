@@ -32,9 +32,20 @@ class Page:
 class Dialect(Protocol):
     """What a back end adds to the function that callers see."""
 
-    needs: str  # what the file imports, for its first line
-    imports: tuple[str, ...]
-    helpers: Mapping[str, str]
+    @property
+    def needs(self) -> str:
+        """What the file imports, for its first line."""
+        ...
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """The lines that import it."""
+        ...
+
+    @property
+    def helpers(self) -> Mapping[str, str]:
+        """The texts of helpers by their names; a file has those that its statements name."""
+        ...
 
     def types(self, module: Module) -> list[str]:
         """Statements after `device` and `dtype`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import assert_never
 
 from einc.backends.host import chosen, registered, segments, serving
 from einc.backends.host.chosen import grouped, pick
@@ -263,6 +264,8 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
             body.close()
         case Kernel():
             dialect.kernel(step, page)
+        case _:
+            assert_never(step)
 
 
 def _whole(step: Leaf, page: Page) -> Leaf:

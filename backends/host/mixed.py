@@ -1,0 +1,80 @@
+"""A kernel that a back end cannot write is written by another one, in the same file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from einc.backends.host.loops import Dialect, Page
+from einc.ir.backend import Spells, Writable
+from einc.ir.folds import FOLDS
+from einc.ir.plan import Kernel, Kind, Let, Map, Module, Reduce, Scan
+from einc.ir.primitives import PRIMITIVES
+
+
+def writes(kernel: Kernel, spells: Spells) -> bool:
+    """Whether a back end can write all that a kernel computes, folds and stores."""
+    kinds: dict[str, Kind] = {let.name: let.kind for let in kernel.lets}
+    lets = all(spells(what, kind) for let in kernel.lets for what, kind in _asked(let, kinds))
+    return lets and all(spells(FOLDS[store.merge], kinds[store.value]) for store in kernel.merged)
+
+
+def _asked(let: Let, kinds: Mapping[str, Kind]) -> Iterator[tuple[Writable, Kind]]:
+    """The operation of a let, the primitive and the folds in it, each with its element type. What a plan has beside the
+    primitives (conversions, exact quotients of whole numbers) every back end has to write.
+    """
+    yield type(let.op), let.kind
+    if isinstance(let.op, Map) and (row := PRIMITIVES.get(let.op.op)) is not None:
+        compared = [kinds[arg] for arg in let.op.args if kinds[arg] != "scalar"]
+        yield row, (compared or [let.kind])[0] if row.kind == "relation" and let.kind != "scalar" else let.kind
+    if isinstance(let.op, Reduce | Scan):
+        yield FOLDS[let.op.fold], let.kind
+    if let.carry is not None:
+        yield FOLDS[let.carry.fold], let.kind
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """The dialect `first` for the kernels that it is `able` to write, and `other` for the rest. Helpers that both have must have
+    one text in both.
+    """
+
+    first: Dialect
+    other: Dialect
+    able: Callable[[Kernel], bool]
+
+    def __post_init__(self) -> None:
+        both = self.first.helpers.keys() & self.other.helpers.keys()
+        clash = [name for name in both if self.first.helpers[name] != self.other.helpers[name]]
+        assert not clash, f"two helpers have one name: {', '.join(sorted(clash))}"
+
+    @property
+    def needs(self) -> str:
+        return self.first.needs
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.first.imports, *self.other.imports)))
+
+    @property
+    def helpers(self) -> Mapping[str, str]:
+        return {**self.other.helpers, **self.first.helpers}
+
+    def types(self, module: Module) -> list[str]:
+        """The statements that either dialect needs."""
+        return list(dict.fromkeys((*self.first.types(module), *self.other.types(module))))
+
+    def kernel(self, kernel: Kernel, page: Page) -> None:
+        """The kernel in the dialect that can write it."""
+        self._of(kernel).kernel(kernel, page)
+
+    def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
+        """As the dialect says that writes the kernel."""
+        return self._of(kernel).streams(module, kernel, buffer, axis)
+
+    def definitions(self) -> list[str]:
+        """The functions of both."""
+        return [*self.first.definitions(), *self.other.definitions()]
+
+    def _of(self, kernel: Kernel) -> Dialect:
+        return self.first if self.able(kernel) else self.other
