@@ -25,7 +25,7 @@ import einc
 from einc.backends.host import cache
 from einc.backends.triton import record, tune
 from einc.backends.triton.helpers import HELPERS
-from einc.driver import front
+from einc.driver import back_ends, front
 from einc.driver.cli import main
 from einc.errors.report import EincError
 
@@ -595,7 +595,7 @@ def spec(home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(tune, "device", lambda: torch.device("cpu"))
     monkeypatch.setattr(tune, "_timeable", lambda trials: None)
     monkeypatch.setattr(tune, "bench", fewest_warps)
-    load = front.load
+    load = back_ends.load
 
     def loaded(source: str, name: str, backend: str = "torch") -> Any:
         function = load(source, name, backend)
@@ -603,7 +603,7 @@ def spec(home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
             record.emitted(function).space[kernel] = Fake(lambda tile: False)
         return function
 
-    monkeypatch.setattr(front, "load", loaded)
+    monkeypatch.setattr(back_ends, "load", loaded)
     return "one.ein"
 
 
