@@ -22,7 +22,7 @@ from einc.backends.host.loops import Dialect, Page
 from einc.backends.host.mixed import Mixed, writes
 from einc.backends.host.module import write
 from einc.backends.host.scalars import scalar_map
-from einc.backends.torch.emit import _Torch
+from einc.backends.torch.emit import Torch
 from einc.driver import back_ends, front
 from einc.errors.report import EincError
 from einc.ir import backend as records
@@ -176,7 +176,7 @@ def test_the_kernels_of_specs_are_said_to_be_written(name: str) -> None:
 class Marked:
     """Another dialect, which says where it has written a kernel, and has no exponential."""
 
-    torch: _Torch
+    torch: Torch
     needs: str = "nothing"
     imports: tuple[str, ...] = ("import toy",)
     texts: Mapping[str, str] = field(default_factory=lambda: {"_toy": "def _toy():\n    return 0"})
@@ -206,7 +206,7 @@ def without_exp(what: Writable, kind: Kind) -> bool:
 @pytest.mark.parametrize(("told", "toy"), [("exp(a_i)", 0), ("cos(a_i)", 1), ("cos(exp(a_i))", 0), ("abs(a_i)", 1)])
 def test_a_kernel_that_cannot_be_written_is_written_by_the_other(told: str, toy: int) -> None:
     plan = planned(f"index i : feature(n)\ninput a_i\noutput y_i = {told}\n")
-    mixed: Dialect = Mixed(Marked(_Torch()), _Torch(), lambda kernel: writes(kernel, without_exp))
+    mixed: Dialect = Mixed(Marked(Torch()), Torch(), lambda kernel: writes(kernel, without_exp))
     text = write(plan, mixed)
     assert text.count("# written by the toy") == toy
     assert "import torch\n" in text and "import toy\n" in text and "_toy" not in text
@@ -214,8 +214,8 @@ def test_a_kernel_that_cannot_be_written_is_written_by_the_other(told: str, toy:
 
 
 def test_two_helpers_of_one_name_are_refused() -> None:
-    other = Marked(_Torch())
-    name = next(iter(_Torch.helpers))
+    other = Marked(Torch())
+    name = next(iter(Torch.helpers))
     other.texts = {name: "another"}
     with pytest.raises(AssertionError, match=f"two helpers have one name: {name}"):
-        Mixed(_Torch(), other, lambda kernel: True)
+        Mixed(Torch(), other, lambda kernel: True)

@@ -41,7 +41,8 @@ LIBRARIES = {
     "transformers": ("compiler/driver/integrations/transformers.py",),
 }
 BACKENDS_SEE = {"ir", "errors"}
-BACKENDS_SHARE = ("einc.backends.host", "einc.backends.writer")
+# The statements of torch are what a back end falls back to where it cannot write a kernel: see `backends/host/mixed.py`.
+BACKENDS_SHARE = ("einc.backends.host", "einc.backends.writer", "einc.backends.torch.emit")
 LAWS_SEE = ("einc.ir.", "einc.errors.", "einc.transforms.laws.rule")
 
 FILE_LINES, FUNCTION_LINES, MOSTLY = 400, 60, 40

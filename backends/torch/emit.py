@@ -22,12 +22,12 @@ from einc.ir.plan import Call, Chain, Dot, Gradient, Kernel, Load, Module, Shell
 def emit(plan: Module | Gradient | Chain, shell: Shell | None = None) -> str:
     """The whole file."""
     if isinstance(plan, Gradient | Chain):
-        return write_gradient(plan, _Torch(), shell)
-    return write(plan, _Torch(), shell)
+        return write_gradient(plan, Torch(), shell)
+    return write(plan, Torch(), shell)
 
 
-class _Torch:
-    """Kernels as loops over tiles in Python."""
+class Torch:
+    """Kernels as loops over tiles in Python. Another back end may write those in it that it cannot write itself."""
 
     needs = "torch alone"
     imports: tuple[str, ...] = ("import torch",)
