@@ -7,12 +7,6 @@ from collections.abc import Sequence
 Axes = tuple[str, ...]
 
 
-def matrices(operands: Sequence[Axes]) -> bool:
-    """Whether two of the operands have each an index that the other lacks."""
-    sets = [set(axes) for axes in operands]
-    return any(a - b and b - a for a in sets for b in sets)
-
-
 def within(left: Axes, right: Axes, out: Axes) -> bool:
     """Whether the product is best formed point by point: the right one has no index of its own, and shares one with the result."""
     mine, theirs = set(left), set(right)

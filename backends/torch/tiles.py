@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from einc.backends.host.code import SUM, Code
 from einc.backends.host.lets import masks_only, referred
 from einc.backends.host.lets import uses as reads
-from einc.backends.host.pointwise import matrices
 from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.memory import allot, near
@@ -16,11 +15,8 @@ from einc.backends.torch.resumed import begin, called, go_on, lasting, left_over
 from einc.backends.torch.spelling import STARTS
 from einc.backends.torch.stores import along, merged, results, write_store
 from einc.backends.writer import Writer, identifier, sized
-from einc.ir.indices import Extent, number
-from einc.ir.plan import Axis, Before, Dot, Kernel, Let, Load, Map, Module, Place, Scalar, Select, Tally, arguments
-
-_TILE = 21  # log2 of the elements that a tile's largest value may have
-_PASSED = 16  # and of one that is only gone over point by point and summed: several of them stay in the cache
+from einc.ir.plan import Axis, Before, Kernel, Let, Load, Map, Module, Place, Scalar, Select, Tally, arguments
+from einc.ir.tiles import COLUMNS, ELEMENTS, FEW_ROWS, PASSED, ROWS, SHORT_ROWS, least_columns, multiplies, row, short
 
 
 def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> None:
@@ -129,7 +125,7 @@ def _tile_lengths(module: Module, kernel: Kernel, grid: Axis | None, body: Write
     if grid is None:
         assert stream is not None
         scribe.columns = scribe.names.fresh("columns")
-        body(f"{scribe.columns} = max(128, 2**{_TILE - 1} // max(1, {sized(_row(kernel, stream, ()), tight=True)}))")
+        body(f"{scribe.columns} = max({COLUMNS}, 2**{ELEMENTS - 1} // max(1, {sized(row(kernel, stream), tight=True)}))")
         near(kernel, stream, body, scribe)
         return ""
     rows = scribe.names.fresh("rows")
@@ -138,19 +134,13 @@ def _tile_lengths(module: Module, kernel: Kernel, grid: Axis | None, body: Write
         body(f"{rows} = {grid.length}")
         return rows
     if stream is None:
-        axes = {let.name: let.axes for let in kernel.lets}
-        products = [[axes[a] for a in let.op.args] for let in kernel.lets if isinstance(let.op, Dot)]
-        most = _TILE if any(map(matrices, products)) else _PASSED
-        least = 16 if most == _TILE else 1
-        body(f"{rows} = max({least}, min({extent}, 2**{most} // max(1, {sized(_row(kernel, grid, ()), tight=True)})))")
+        most, least = (ELEMENTS, FEW_ROWS) if multiplies(kernel) else (PASSED, 1)
+        body(f"{rows} = max({least}, min({extent}, 2**{most} // max(1, {sized(row(kernel, grid), tight=True)})))")
         return rows
-    outer = sized(_row(kernel, grid, (stream.name,)), tight=True)
+    outer = sized(row(kernel, grid, (stream.name,)), tight=True)
     columns = scribe.names.fresh("columns")
-    short = stream.bound is not None and all(s.low and s.high for s in stream.bound.spans)  # what rows do not share is wasted
-    short |= bool(module.past)  # a text may have few positions
-    body(f"{rows} = min({128 if short else 256}, max(1, {extent}))")
-    least = 1 if stream.set.cls in ("head", "feature", "latent", "expert") else 128  # one alone fills a tile where rows are long
-    body(f"{columns} = max({least}, 2**{_TILE - 1} // max(1, {rows} * {outer}))")
+    body(f"{rows} = min({SHORT_ROWS if short(stream, bool(module.past)) else ROWS}, max(1, {extent}))")
+    body(f"{columns} = max({least_columns(stream)}, 2**{ELEMENTS - 1} // max(1, {rows} * {outer}))")
     scribe.columns = columns
     allot(kernel, grid, stream, rows, columns, body, scribe)
     near(kernel, stream, body, scribe)
@@ -275,15 +265,6 @@ def cut(kernel: Kernel) -> Parts:
     after = late - inner
     row = {let.name for let in kernel.lets} - before - inner - after
     return Parts(before, row, inner, after)
-
-
-def _row(kernel: Kernel, grid: Axis, without: tuple[str, ...]) -> Extent:
-    """Elements of the kernel's largest value for one position of the grid axis (and of those left out)."""
-    most = number(1)
-    for axis in kernel.largest:
-        if axis != grid.name and axis not in without:
-            most = most * kernel.axis(axis).set.extent
-    return most
 
 
 def _ranges(kernel: Kernel, scribe: Scribe) -> None:

@@ -275,7 +275,11 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Work and traffic as formulas in the sizes: multiply-adds count two, bytes are those read and written once."""
+    """Work and traffic as formulas in the sizes: multiply-adds count two, bytes are those read and written once.
+
+    `held` are the bytes of a tile's values that are alive at one time, in the sizes and the lengths of the tile, which are sizes
+    of the names that `tiles.tile_name` gives; 0 of a step that has no tiles.
+    """
 
     flops: Extent
     read: Extent

@@ -43,6 +43,7 @@ from einc.ir.terms import (
 from einc.ir.verify import verify
 from einc.planning.analysis.cost import lets_cost, nominal, points, size_of
 from einc.planning.analysis.ends import Tile
+from einc.planning.analysis.held import held
 from einc.planning.analysis.prefix import alone
 from einc.planning.analysis.ranges import reach
 from einc.planning.analysis.signs import told
@@ -70,7 +71,6 @@ from einc.syntax.printing.show import equation_text
 from einc.transforms.laws.simplify import picked
 from einc.transforms.slicing.requests import marked
 
-TILE_ELEMENTS = 1 << 20  # what the largest value of a tile has at most, unless a single row has more
 _OUTER = ("batch", "request", "head", "expert")
 
 
@@ -256,7 +256,7 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
     largest = _largest(lets, work) if cut else ()
     visited = {(i.name, grid.name): points(_common(group, i), i, grid) for i in folded if grid is not None and i != grid}
     visited = chunks.visited() if chunks else visited
-    cost = lets_cost(lets, work.sets, buffers, [s.buffer for s in work.stores], number(4 * TILE_ELEMENTS if cut else 0), visited)
+    cost = lets_cost(lets, work.sets, buffers, [s.buffer for s in work.stores], held(lets, axes) if cut else number(0), visited)
     cost = cost.put({run.count: run.onto.extent for run in runs.values()})
     notes = (*passed.notes, f"not stored: {', '.join(sorted(group.virtual))}") if group.virtual else ()
     return Kernel(group.equations[-1].target, axes, lets, tuple(work.stores), tuple(texts.values()), notes, cost, largest)

@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import prod
 from textwrap import wrap
 
-from einc.driver.reports.table import condition, human, is_known, memory, some_way, taken_way
+from einc.driver.reports.table import condition, human, is_known, memory, numbers, some_way, taken_way, tile_lengths
 from einc.ir.indices import Extent, Monomial, number, size
 from einc.ir.plan import (
     Append,
@@ -103,7 +103,7 @@ def _term(mono: Monomial, coefficient: Fraction) -> str:
 
 def screen(module: Module, sizes: Mapping[str, int] | None = None) -> str:
     """The table, its totals and what stands in memory."""
-    known = {**module.fixed, **(sizes or {})}
+    known = numbers(module, sizes or {})
     usual = {n: nominal(s) for s in module.sets for n in s.extent.sizes if s.extent == size(n)}
     formulas = _Formulas(known, {**usual, **known})
     total = _total(module, known)
@@ -289,10 +289,22 @@ def _sums(total: _Row, formulas: _Formulas) -> list[str]:
 def _memory(module: Module, formulas: _Formulas) -> list[str]:
     """The most that stands at one time: nothing that is stored is freed before the call returns."""
     stored, ways = memory(module, formulas.known)
-    tile = max((float(s.cost.held.at({})) for s in leaves(module.steps)), default=0.0)
-    beside = f"; a tile of {human(tile, 'B')} beside it" if tile else ""
-    lines = [f"peak memory, inputs included: {formulas.text(stored, WIDTH - 60, 'B')}{beside}"]
+    tile = _largest_tile(module, formulas)
+    beside = f"; a tile of {tile} beside it" if tile else ""
+    head = "peak memory, inputs included: "
+    lines = [f"{head}{formulas.text(stored, WIDTH - len(head) - max(len(beside), 30), 'B')}{beside}"]
     for n, extra in ways:
         said = (f"{chr(ord('a') + k)} {formulas.text(x, 28, 'B')}" for k, x in enumerate(extra))
         lines.append(f"and what step {n} stores: {', '.join(said)}")
     return lines
+
+
+def _largest_tile(module: Module, formulas: _Formulas) -> str:
+    """What the step holds whose tile is largest, at usual sizes where the sizes are not given; empty where there are no tiles."""
+    few, found = bool(module.past), []
+    for step in (s for s in leaves(module.steps) if s.cost.held.terms):
+        usual = {**dict.fromkeys(step.cost.held.sizes, 64), **formulas.usual}
+        usual |= tile_lengths(step, usual, few)
+        known = {**formulas.known, **tile_lengths(step, formulas.known, few)}
+        found.append((float(step.cost.held.at(usual)), replace(formulas, known=known, usual=usual).text(step.cost.held, 28, "B")))
+    return max(found, key=lambda x: x[0], default=(0.0, ""))[1]

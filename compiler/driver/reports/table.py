@@ -24,19 +24,29 @@ from einc.ir.plan import (
     leaves,
     makes,
 )
+from einc.ir.tiles import lengths
 from einc.planning.analysis.cost import size_of
 from einc.planning.contractions.choose import price
 
 
 def table(module: Module, sizes: Mapping[str, int] | None = None) -> str:
     """One block per step."""
-    known = {**module.fixed, **(sizes or {})}
+    known = numbers(module, sizes or {})
     lines = [f"plan of {module.name}: {_steps(len(module.steps))}", ""]
     for n, step in enumerate(module.steps, 1):
-        lines += [f"{n:>3}  {line}" if at == 0 else f"     {line}".rstrip() for at, line in enumerate(_block(step, known))]
+        block = _block(step, known, bool(module.past))
+        lines += [f"{n:>3}  {line}" if at == 0 else f"     {line}".rstrip() for at, line in enumerate(block)]
     lines += _memory(module, known)
     lines.append("bytes are for float32; flops are those of the points in range")
     return "\n".join(lines) + "\n"
+
+
+def numbers(module: Module, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Every size that is known when these are: those that the text fixes, and the number of runs along an axis, at most."""
+    known = {**module.fixed, **sizes}
+    bodies = [s.body for s in module.steps if isinstance(s, Loop | PerRequest)]
+    runs = [s for m in (module, *bodies) for s in leaves(m.steps) if isinstance(s, BroadcastView) and is_known(s.onto, known)]
+    return {**{s.count: int(s.onto.at(known)) for s in runs}, **known}
 
 
 def _steps(count: int) -> str:
@@ -75,21 +85,23 @@ def _written(steps: tuple[Leaf, ...]) -> frozenset[str]:
     return frozenset[str]().union(*map(makes, steps))
 
 
-def _block(step: Step, known: Mapping[str, int]) -> list[str]:
-    """A step's lines, an empty one last."""
+def _block(step: Step, known: Mapping[str, int], few: bool) -> list[str]:
+    """A step's lines, an empty one last; `few`: the tiles are those of a step that adds positions to a cache."""
     if isinstance(step, Choose):
-        return _choice(step, known)
+        return _choice(step, known, few)
     if isinstance(step, Loop):
-        return _rounds(step, known)
+        return _rounds(step, known, few)
     if isinstance(step, PerRequest):
         made = ", ".join(step.writes)
-        return [f"for each request: {made}", "", *(f"   {line}".rstrip() for s in step.body.steps for line in _block(s, known))]
+        inner = (f"   {line}".rstrip() for s in step.body.steps for line in _block(s, known, few))
+        return [f"for each request: {made}", "", *inner]
     lines = [_title(step), *(f"| {t}" for t in _texts(step))]
     cost = step.cost
     figures = [("flops", cost.flops), ("read", cost.read), ("written", cost.written)] + (
         [("tile", cost.held)] if cost.held.terms else []
     )
-    lines.append("   ".join(f"{name} {_figure(value, known, name != 'flops')}" for name, value in figures))
+    tiled = {**known, **tile_lengths(step, known, few)}
+    lines.append("   ".join(f"{name} {_figure(value, tiled, name != 'flops')}" for name, value in figures))
     if is_known(cost.flops, known) and is_known(cost.read + cost.written, known):
         moved = cost.read.at(known) + cost.written.at(known)
         if moved:
@@ -97,13 +109,19 @@ def _block(step: Step, known: Mapping[str, int]) -> list[str]:
     return [*lines, ""]
 
 
-def _rounds(step: Loop, known: Mapping[str, int]) -> list[str]:
+def tile_lengths(step: Leaf, known: Mapping[str, int], few: bool) -> dict[str, int]:
+    """The lengths of a step's tiles, where the sizes say them."""
+    kernel = step.kernel if isinstance(step, Call) else step
+    return lengths(kernel, known, few) if isinstance(kernel, Kernel) else {}
+
+
+def _rounds(step: Loop, known: Mapping[str, int], few: bool) -> list[str]:
     """How often, the steps of one round, and what all rounds cost."""
     over, states = step.index.set, ", ".join(step.writes)
     count, last = over.extent, over.extent + number(over.start - 1)
     lines = [f"for {step.index.name} in {over.start}..{last}: {states} after each round", ""]
     for inner in step.body.steps:
-        lines += [f"   {line}".rstrip() for line in _block(inner, known)]
+        lines += [f"   {line}".rstrip() for line in _block(inner, known, few)]
     costs = [s.cost for s in some_way(step.body.steps, known)]
     flops, read = sum((c.flops for c in costs), number(0)) * count, sum((c.read for c in costs), number(0)) * count
     written = sum((c.written for c in costs), number(0)) * count
@@ -128,7 +146,7 @@ def some_way(steps: tuple[Step, ...], known: Mapping[str, int]) -> list[Leaf]:
     return out
 
 
-def _choice(step: Choose, known: Mapping[str, int]) -> list[str]:
+def _choice(step: Choose, known: Mapping[str, int], few: bool) -> list[str]:
     """The price of each way, which one is taken where the sizes say it, and the steps of each."""
     lines = ["choose the cheapest"]
     taken = taken_way(step, known)
@@ -137,7 +155,7 @@ def _choice(step: Choose, known: Mapping[str, int]) -> list[str]:
         figure = "" if taken is None else f" = {human(price(step, option, known), '')}" + "   <- taken" * (n == taken)
         lines += [f"{chr(ord('a') + n)}  {option.label}: price {' + '.join(formulas)}{figure}", ""]
         for inner in way:
-            lines += [f"   {line}" for line in _block(inner, known)]
+            lines += [f"   {line}" for line in _block(inner, known, few)]
     return lines
 
 

@@ -16,7 +16,7 @@ from einc.planning.analysis.ranges import spans
 BALANCE = 10  # operations that a machine does in the time in which it moves a byte
 _NOMINAL = {"time": 4096, "request": 8, "batch": 4, "feature": 128, "latent": 512, "head": 16, "expert": 64, "vocab": 32768,
             "layer": 32}
-_BYTES = {"real": 4, "wide": 4, "exact": 8, "integer": 8, "truth": 1, "scalar": 0}
+BYTES = {"real": 4, "wide": 4, "exact": 8, "integer": 8, "truth": 1, "scalar": 0}
 
 
 def nominal(set_: IndexSet) -> int:
@@ -33,7 +33,7 @@ def volume(sets: Iterable[IndexSet]) -> Extent:
 
 
 def size_of(buffer: Buffer) -> Extent:
-    return volume(buffer.sets) * number(_BYTES[buffer.kind])
+    return volume(buffer.sets) * number(BYTES[buffer.kind])
 
 
 def path_cost(
@@ -45,7 +45,7 @@ def path_cost(
     for taken, _ in (*before, last):
         flops = flops + volume(i.set for i in frozenset[Index]().union(*taken)) * number(2)
     for _, made in before:
-        between = volume(i.set for i in made) * number(_BYTES["real"])
+        between = volume(i.set for i in made) * number(BYTES["real"])
         read, written = read + between, written + between
     for operand in operands:
         read = read + size_of(operand)
