@@ -26,7 +26,7 @@ DOORS = ("compiler/__init__.py", "compiler/driver/")
 LIBRARIES = {
     "lark": ("compiler/syntax/parse.py",),
     "numpy": ("compiler/meaning/", "compiler/driver/", "backends/"),
-    "sympy": ("compiler/planning/analysis/cost.py",),
+    "sympy": ("compiler/driver/reports/formulas.py",),
     "opt_einsum": ("compiler/planning/contractions/order.py",),
     "click": ("compiler/driver/",),
     "rich": ("compiler/driver/", "backends/triton/progress.py"),

@@ -15,7 +15,7 @@ from einc.backends.torch.resumed import begin, called, go_on, lasting, left_over
 from einc.backends.torch.spelling import STARTS
 from einc.backends.torch.stores import along, merged, results, write_store
 from einc.backends.writer import Writer, identifier, sized
-from einc.ir.plan import Axis, Before, Kernel, Let, Load, Map, Module, Place, Scalar, Select, Tally, arguments
+from einc.ir.plan import Axis, Before, Dot, Kernel, Let, Load, Map, Module, Place, Scalar, Select, Tally, arguments
 from einc.ir.tiles import COLUMNS, ELEMENTS, FEW_ROWS, PASSED, ROWS, SHORT_ROWS, least_columns, multiplies, row, short
 
 

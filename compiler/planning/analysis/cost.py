@@ -32,8 +32,10 @@ def volume(sets: Iterable[IndexSet]) -> Extent:
     return total
 
 
-def size_of(buffer: Buffer) -> Extent:
-    return volume(buffer.sets) * number(BYTES[buffer.kind])
+def size_of(buffer: Buffer, real: int = 4) -> Extent:
+    """The bytes of a buffer, where an element of the data has `real` bytes; what is wide has four at least."""
+    each = {**BYTES, "real": real, "wide": max(real, BYTES["wide"])}[buffer.kind]
+    return volume(buffer.sets) * number(each)
 
 
 def path_cost(

@@ -12,14 +12,15 @@ from einc.planning.analysis.cost import BYTES, nominal
 _NOTHING = number(0)
 
 
-def held(lets: tuple[Let, ...], axes: Iterable[Axis]) -> Extent:
+def held(lets: tuple[Let, ...], axes: Iterable[Axis], real: int = 4) -> Extent:
     """The bytes of the lets of one tile that are alive at the moment at which, at nominal extents, most are.
 
     A let is alive from where it is made to where it is last read; one that stands outside the loop over the stream and is read
     inside it stays for the whole loop, as does what is carried. What is loaded from where it stands is a view and takes nothing.
     A result takes the memory of an argument that nobody reads afterwards, where the two have the same axes and kind.
+    A real number takes `real` bytes.
     """
-    tile = _Tile(tuple(axes))
+    tile = _Tile(tuple(axes), real)
     last = _last_reads(lets, tile.looped)
     by = {let.name: let for let in lets}
     alive = {let.name: tile.bytes_of(let) for let in lets if let.carry is not None}
@@ -59,7 +60,8 @@ def _last_reads(lets: tuple[Let, ...], looped: frozenset[str]) -> dict[str, int]
 class _Tile:
     """The lengths of the axes of a kernel in one of its tiles, as formulas and at nominal extents."""
 
-    def __init__(self, axes: tuple[Axis, ...]) -> None:
+    def __init__(self, axes: tuple[Axis, ...], real: int) -> None:
+        self.bytes = {**BYTES, "real": real}
         self.grid = next((a for a in axes if a.role == "grid"), None)
         self.looped = frozenset(a.name for a in axes if a.role == "stream")
         self.lengths = {a.name: self._length(a) for a in axes}
@@ -83,7 +85,7 @@ class _Tile:
     def bytes_of(self, let: Let) -> Extent:
         if isinstance(let.op, Scalar | Before) or (isinstance(let.op, Load) and all(isinstance(s, Along) for s in let.op.subs)):
             return _NOTHING
-        total = number(BYTES[let.kind])
+        total = number(self.bytes[let.kind])
         for axis in let.axes:
             total = total * self.lengths[axis]
         return total

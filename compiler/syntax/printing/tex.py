@@ -149,15 +149,17 @@ def _number(value: Fraction | float) -> tuple[str, int]:
     return rf"{'-' if value < 0 else ''}\tfrac{{{abs(value.numerator)}}}{{{value.denominator}}}", _ATOM if value > 0 else _SUM
 
 
-def _extent(extent: Extent) -> str:
-    def size(name: str) -> str:
-        base, _, label = name.partition("_")
-        return letter(base) + (f"_{{{_label(label)}}}" if label else "")
+def size_tex(name: str) -> str:
+    """A size as TeX has it: `d_model` is d with a label below."""
+    base, _, label = name.partition("_")
+    return letter(base) + (f"_{{{_label(label)}}}" if label else "")
 
+
+def _extent(extent: Extent) -> str:
     if len(extent.terms) == 1:
         ((mono, coefficient),) = extent.terms
-        above = [size(n) for n, p in mono if p > 0]
-        below = [size(n) for n, p in mono if p < 0] + ([str(coefficient.denominator)] if coefficient.denominator > 1 else [])
+        above = [size_tex(n) for n, p in mono if p > 0]
+        below = [size_tex(n) for n, p in mono if p < 0] + ([str(coefficient.denominator)] if coefficient.denominator > 1 else [])
         if coefficient.numerator != 1 or not above:
             above.insert(0, str(coefficient.numerator))
         return rf"\frac{{{' '.join(above)}}}{{{' '.join(below)}}}" if below else " ".join(above)

@@ -1,0 +1,245 @@
+"""The account of what a plan costs as text, as LaTeX and as data: formulas with their numbers, growth, and where ways cross."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from textwrap import indent, wrap
+from typing import Any
+
+from sympy import Expr, Max
+
+from einc.driver.reports.costing import Account, Part, Way, turn, value
+from einc.driver.reports.formulas import Formulas
+from einc.ir.indices import OPEN, Extent, size
+from einc.ir.plan import Choose, Module
+from einc.ir.tiles import ROWS, tile_name
+from einc.planning.analysis.cost import nominal
+from einc.planning.contractions.choose import leading
+
+WIDTH = 120
+_FLOPS, _BYTES = "FLOP", "B"
+_LONG = 70  # signs of a quotient beyond which its largest terms say more
+_FEW = 3  # moments at which memory may be largest that are printed
+Accounts = Sequence[Sequence[Account]]
+Figure = tuple[str, Extent, str]
+
+
+class Told:
+    """The formulas of some modules at some sizes, of which any may be given."""
+
+    def __init__(self, modules: Iterable[Module], sizes: Mapping[str, int], dtype: str) -> None:
+        sets = [s for m in modules for s in m.sets]
+        usual: dict[str, float] = {n: nominal(s) for s in sets for n in s.extent.sizes if s.extent == size(n)}
+        self.open = {n for s in sets if s.cls in OPEN for n in s.extent.sizes}
+        self.formulas = Formulas(usual | dict(sizes))
+        self.formulas.usual |= {s: ROWS for s in self.formulas.usual if s.name.startswith(tile_name("")[:-1])}
+        self.sizes, self.dtype = sizes, dtype
+
+    # text
+
+    def text(self, names: Sequence[str], costs: Accounts) -> str:
+        """For each plan its steps and the whole, then where ways through it, and the plans, cost the same."""
+        lines = []
+        for name, accounts in zip(names, costs, strict=True):
+            for one in accounts:
+                title = f" ({one.title})" if one.title else ""
+                lines += [f"cost of {name}{title}, elements of {self.dtype}", "", *self._account(one)]
+        if len(costs) > 1:
+            lines += self._between(names, [_whole(x) for x in costs], _known(costs))
+        lines += ["a multiply-add is two flops; each step reads and writes its bytes once; inputs are no part of memory"]
+        return "\n".join(lines) + "\n"
+
+    def _account(self, one: Account) -> Iterator[str]:
+        for way in one.ways:
+            yield from [f"way {way.label}", ""] if way.label else []
+            for part in way.parts:
+                yield f"{part.name:>4}  {part.does} {', '.join(part.makes)}"
+                yield from self._wrapped([self._figure(f, part.known) for f in _of_part(part)])
+            yield from ["", "      the whole", *self._totals(way, one.known), ""]
+        if len(one.ways) > 1:
+            yield from self._between([w.label.split()[0] for w in one.ways], one.ways, one.known)
+        for number_, step in one.choices:
+            yield from self._turns(number_, step, one.known)
+
+    def _wrapped(self, pieces: Iterable[str]) -> list[str]:
+        text = "   ".join(p.replace(" ", "\0") for p in pieces if p).replace("\0\0\0", "   ")
+        return [x.replace("\0", " ") for x in wrap(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6,
+                                                   break_long_words=False, break_on_hyphens=False)]
+
+    def _figure(self, figure: Figure, known: Mapping[str, int]) -> str:
+        name, extent, unit = figure
+        if not extent.terms:
+            return ""
+        shown = self.formulas.text(self.formulas.readable(extent))
+        found = value(extent, known)
+        return f"{name} {shown}" + (f" = {human(found, unit)}" if found is not None and extent.sizes else "")
+
+    def _totals(self, way: Way, known: Mapping[str, int]) -> Iterator[str]:
+        pad = " " * 6
+        for name, extent, unit in (("flops", way.flops, _FLOPS), ("read", way.read, _BYTES), ("written", way.written, _BYTES)):
+            yield from self._wrapped([self._figure((name, extent, unit), known) or f"{name} 0"])
+            yield from [f"{pad}  {line}" for line in self._grows(extent)] if name == "flops" else []
+        yield from self._wrapped([self._peak(way, known)])
+        yield from self._wrapped([self._intensity(way, known)])
+
+    def _grows(self, extent: Extent) -> list[str]:
+        """The exponent of each size, and what leads."""
+        found = self.formulas.growth(extent)
+        if found is None:
+            return []
+        powers = ", ".join(n if p == 1 else f"{n}^{p}" for n, p in sorted(found.exponents, key=lambda x: (-x[1], x[0])) if p)
+        said = f"grows as {powers}; {self.formulas.text(found.leading)} leads"
+        if found.overtakes is not None:
+            said += f"; what has the highest power of {found.dominant} leads from {found.dominant} = {self.formulas.text(found.overtakes)}"
+        return [said]
+
+    def _peak(self, way: Way, known: Mapping[str, int]) -> str:
+        """What is in memory when most is: the larger of a few formulas where no one is larger for certain."""
+        found = self.peak(way)
+        numbers = [value(x, known) for x in way.peak]
+        most = max((x for x in numbers if x is not None), default=None)
+        shown = f"memory {self.formulas.text(found)}" + (f" = {human(most, _BYTES)}" if most is not None and None not in numbers else "")
+        tile = max((p for p in way.parts if p.cost.held.terms), key=lambda p: self._tile(p), default=None)
+        return shown + (f"; beside it {self._figure(('a tile of', tile.cost.held, _BYTES), tile.known)}" if tile else "")
+
+    def peak(self, way: Way) -> Expr:
+        """The largest of what is in memory at each step."""
+        found = sorted(map(self.formulas.readable, way.peak), key=self.formulas.size_of, reverse=True)
+        return Max(*found[:_FEW], evaluate=False) if len(found) > 1 else found[0] if found else Expr()
+
+    def _tile(self, part: Part) -> float:
+        found = value(part.cost.held, part.known)
+        return found if found is not None else self.formulas.size_of(self.formulas.readable(part.cost.held))
+
+    def _intensity(self, way: Way, known: Mapping[str, int]) -> str:
+        moved = way.read + way.written
+        if not moved.terms or not way.flops.terms:
+            return ""
+        shown = self.formulas.text(self.formulas.ratio(way.flops, moved))
+        limit, name = self.formulas.limit(way.flops, moved), self.formulas.dominant(way.flops)
+        said = f"flops per byte {shown if len(shown) <= _LONG else 'about ' + self.formulas.text(self._leading(way))}"
+        flops, bytes_ = value(way.flops, known), value(moved, known)
+        said += f" = {flops / bytes_:.3g}" if flops is not None and bytes_ and (way.flops + moved).sizes else ""
+        far = "" if limit is None else self.formulas.text(limit)
+        return said + (f", at most {far} as {name} grows" if 0 < len(far) <= _LONG and far != shown else "")
+
+    def _leading(self, way: Way) -> Expr:
+        """The quotient of the terms that lead."""
+        above, below = self.formulas.growth(way.flops), self.formulas.growth(way.read + way.written)
+        assert above is not None and below is not None
+        return above.leading / below.leading
+
+    # where two cost the same
+
+    def crossings(self, one: Way, other: Way, known: Mapping[str, int]) -> Iterator[tuple[str, str, Expr | None]]:
+        """(what, a size, its value) where two ways are equal: exactly where the other sizes are given, else by their largest terms;
+        the sizes are those of the data, if there are any. A size is empty where the two are equal everywhere."""
+        for what, a, b in (("flops", one.flops, other.flops), ("bytes", one.read + one.written, other.read + other.written)):
+            left = a - b
+            if not left.terms:
+                yield what, "", None
+            for name in sorted(left.sizes & self.open) or sorted(left.sizes):
+                here = {n: v for n, v in known.items() if n != name}
+                pair = (a.fixed(here), b.fixed(here))
+                exact = all(x.sizes <= {name} for x in pair)
+                for found in self.formulas.equal_at(*(pair if exact else map(leading, pair)), name):
+                    yield what, name, found
+
+    def _between(self, names: Sequence[str], ways: Sequence[Way], known: Mapping[str, int]) -> Iterator[str]:
+        for (n, one), (m, other) in combinations(zip(names, ways, strict=True), 2):
+            found = list(self.crossings(one, other, known))
+            for what, name, at in found:
+                said = f"at {name} = {self._solution(at)}" if at is not None else "at all sizes"
+                yield f"{what} of {n} and {m} are equal {said}"
+            for what, a, b in (("flops", one.flops, other.flops), ("bytes", one.read + one.written, other.read + other.written)):
+                if what not in {w for w, _, _ in found} and (less := self._less(a, b)):
+                    yield f"{n if less < 0 else m} has fewer {what} than {m if less < 0 else n} at all sizes"
+        yield ""
+
+    def _solution(self, found: Expr) -> str:
+        return f"{float(found):.6g}" if found.is_number else self.formulas.text(found)
+
+    def _less(self, a: Extent, b: Extent) -> int:
+        """-1 where a is smaller for certain, 1 where b is, else 0."""
+        signs = {1 if c > 0 else -1 for _, c in (a - b).terms}
+        return signs.pop() if len(signs) == 1 else 0
+
+    def _turns(self, number_: int, step: Choose, known: Mapping[str, int]) -> Iterator[str]:
+        """Which way a call takes as a size grows, the others given."""
+        used = {n for o in step.options for _, flops, moved in o.prices for n in (flops + moved).sizes}
+        for name in sorted(used & self.open):
+            found = turn(step, known, name)
+            if len(found) > 1:
+                said = ", ".join(f"{chr(ord('a') + at)} from {name} = {first}" for first, at in found)
+                yield f"step {number_}: as {name} grows the call takes way {said}"
+
+    # LaTeX and data
+
+    def tex(self, names: Sequence[str], costs: Accounts) -> str:
+        """A display for each way: a line for each step that costs anything, and one for the whole."""
+        return "".join(self._display(name, one, way) for name, accounts in zip(names, costs, strict=True)
+                       for one in accounts for way in one.ways)
+
+    def _display(self, name: str, one: Account, way: Way) -> str:
+        head = "% " + ", ".join(x for x in (name, one.title, way.label, "flops, bytes read, bytes written, memory") if x)
+        rows = [(r"\text{" + (f"{p.name} " + ", ".join(p.makes)).replace("_", r"\_") + "}",
+                 (p.cost.flops, p.cost.read, p.cost.written), self.formulas.readable(p.alive)) for p in way.parts]
+        rows.append((r"\text{the whole}", (way.flops, way.read, way.written), self.peak(way)))
+        lines = [" & ".join([left, *(self.formulas.tex(self.formulas.readable(x)) for x in figures), self.formulas.tex(last)])
+                 for left, figures, last in rows]
+        body = indent(" \\\\\n".join(lines), "  ")
+        return f"{head}\n\\begin{{array}}{{lllll}}\n{body}\n\\end{{array}}\n"
+
+    def data(self, names: Sequence[str], costs: Accounts) -> dict[str, Any]:
+        """Everything, with formulas that sympy reads."""
+        plans = [{"name": name, "modules": [self._module(one) for one in accounts]}
+                 for name, accounts in zip(names, costs, strict=True)]
+        pairs = [(n, m, one.ways[i], one.ways[j], one.known) for accounts in costs for one in accounts
+                 for i, j in combinations(range(len(one.ways)), 2)
+                 for n, m in [(one.ways[i].label.split()[0], one.ways[j].label.split()[0])]]
+        pairs += [(names[0], names[1], *map(_whole, costs), _known(costs))] if len(costs) > 1 else []
+        equal = [{"of": [n, m], "what": what, "size": name, "at": None if at is None else str(at)}
+                 for n, m, a, b, known in pairs for what, name, at in self.crossings(a, b, known)]
+        return {"dtype": self.dtype, "sizes": dict(self.sizes), "plans": plans, "equal": equal}
+
+    def _module(self, one: Account) -> dict[str, Any]:
+        turns = [{"step": n, "size": name, "from": [{"at": first, "way": chr(ord("a") + at)} for first, at in found]}
+                 for n, step in one.choices for name in sorted(self.open) if len(found := turn(step, one.known, name)) > 1]
+        return {"title": one.title, "ways": [self._way(w, one.known) for w in one.ways], "turns": turns}
+
+    def _way(self, way: Way, known: Mapping[str, int]) -> dict[str, Any]:
+        steps = [{"step": p.name, "does": p.does, "makes": list(p.makes), **{name: self._datum(x, p.known) for name, x, _ in _of_part(p)}}
+                 for p in way.parts]
+        whole = {name: self._datum(x, known) for name, x in (("flops", way.flops), ("read", way.read), ("written", way.written))}
+        found = self.formulas.growth(way.flops)
+        growth = {} if found is None else {"exponents": dict(found.exponents), "leading": str(found.leading), "dominant": found.dominant,
+                                           "leads_from": None if found.overtakes is None else str(found.overtakes)}
+        return {"way": way.label, "steps": steps, **whole, "memory": [self._datum(x, known) for x in way.peak], "growth": growth}
+
+    def _datum(self, extent: Extent, known: Mapping[str, int]) -> dict[str, Any]:
+        return {"formula": str(self.formulas.readable(extent)), "value": value(extent, known)}
+
+
+def _of_part(part: Part) -> tuple[Figure, ...]:
+    cost = part.cost
+    return (("flops", cost.flops, _FLOPS), ("read", cost.read, _BYTES), ("written", cost.written, _BYTES),
+            ("memory", part.alive, _BYTES), ("tile", cost.held, _BYTES))
+
+
+def _whole(accounts: Sequence[Account]) -> Way:
+    """The first ways of all modules of a plan, one after the other."""
+    return Way("", tuple(p for one in accounts for p in one.ways[0].parts))
+
+
+def _known(costs: Accounts) -> dict[str, int]:
+    return {n: v for accounts in costs for one in accounts for n, v in one.known.items()}
+
+
+def human(number_: float, unit: str) -> str:
+    """Three digits and a prefix: powers of 1000 for operations, of 1024 for bytes."""
+    step, prefixes = (1024, ("", "Ki", "Mi", "Gi", "Ti", "Pi")) if unit == _BYTES else (1000, ("", "k", "M", "G", "T", "P"))
+    at = 0
+    while abs(number_) >= step and at < len(prefixes) - 1:
+        number_, at = number_ / step, at + 1
+    return f"{number_:.4g} {prefixes[at]}{unit}" if number_ < 1000 else f"{number_:.0f} {prefixes[at]}{unit}"
