@@ -62,10 +62,16 @@ class Told:
         for number_, step in one.choices:
             yield from self._turns(number_, step, one.known)
 
-    def _wrapped(self, pieces: Iterable[str]) -> list[str]:
-        text = "   ".join(p.replace(" ", "\0") for p in pieces if p).replace("\0\0\0", "   ")
-        return [x.replace("\0", " ") for x in wrap(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6,
-                                                   break_long_words=False, break_on_hyphens=False)]
+    def _wrapped(self, pieces: Iterable[str], pad: int = 6) -> list[str]:
+        """Pieces side by side as far as they fit; one that is too long for a line is broken where it has blanks."""
+        lines: list[str] = []
+        for piece in filter(None, pieces):
+            if lines and len(lines[-1]) + 3 + len(piece) <= WIDTH:
+                lines[-1] += f"   {piece}"
+            else:
+                lines += wrap(piece, WIDTH, initial_indent=" " * pad, subsequent_indent=" " * (pad + 2), break_long_words=False,
+                              break_on_hyphens=False)
+        return lines
 
     def _figure(self, figure: Figure, known: Mapping[str, int]) -> str:
         name, extent, unit = figure
@@ -76,11 +82,11 @@ class Told:
         return f"{name} {shown}" + (f" = {human(found, unit)}" if found is not None and extent.sizes else "")
 
     def _totals(self, way: Way, known: Mapping[str, int]) -> Iterator[str]:
-        pad = " " * 6
         for name, extent, unit in (("flops", way.flops, _FLOPS), ("read", way.read, _BYTES), ("written", way.written, _BYTES)):
             yield from self._wrapped([self._figure((name, extent, unit), known) or f"{name} 0"])
-            yield from [f"{pad}  {line}" for line in self._grows(extent)] if name == "flops" else []
-        yield from self._wrapped([self._peak(way, known)])
+            yield from self._wrapped(self._grows(extent), 8) if name == "flops" else []
+        for line in self._peak(way, known):
+            yield from self._wrapped([line])
         yield from self._wrapped([self._intensity(way, known)])
 
     def _grows(self, extent: Extent) -> list[str]:
@@ -90,22 +96,29 @@ class Told:
             return []
         powers = ", ".join(n if p == 1 else f"{n}^{p}" for n, p in sorted(found.exponents, key=lambda x: (-x[1], x[0])) if p)
         said = f"grows as {powers}; {self.formulas.text(found.leading)} leads"
-        if found.overtakes is not None:
+        if found.overtakes is not None and self.formulas.size_of(found.overtakes) > 1:
             said += f"; what has the highest power of {found.dominant} leads from {found.dominant} = {self.formulas.text(found.overtakes)}"
         return [said]
 
-    def _peak(self, way: Way, known: Mapping[str, int]) -> str:
-        """What is in memory when most is: the larger of a few formulas where no one is larger for certain."""
-        found = self.peak(way)
+    def _peak(self, way: Way, known: Mapping[str, int]) -> Iterator[str]:
+        """What is in memory when most is: the larger of a few formulas where no one is larger for certain; and the largest tile."""
         numbers = [value(x, known) for x in way.peak]
-        most = max((x for x in numbers if x is not None), default=None)
-        shown = f"memory {self.formulas.text(found)}" + (f" = {human(most, _BYTES)}" if most is not None and None not in numbers else "")
-        tile = max((p for p in way.parts if p.cost.held.terms), key=lambda p: self._tile(p), default=None)
-        return shown + (f"; beside it {self._figure(('a tile of', tile.cost.held, _BYTES), tile.known)}" if tile else "")
+        shown = self.formulas.text(self.peak(way))
+        if len(shown) > WIDTH - 20:
+            shown = f"{self.formulas.text(self._moments(way)[0])} at usual sizes"
+        found = [x for x in numbers if x is not None]
+        yield f"memory {shown}" + (f" = {human(max(found), _BYTES)}" if found and len(found) == len(numbers) else "")
+        tile = max((p for p in way.parts if p.cost.held.terms), key=self._tile, default=None)
+        if tile is not None:
+            yield f"beside it {self._figure(('a tile of', tile.cost.held, _BYTES), tile.known)}"
+
+    def _moments(self, way: Way) -> list[Expr]:
+        """What is in memory at the moments of which none has most for certain, the largest at usual sizes first."""
+        return sorted(map(self.formulas.readable, way.peak), key=self.formulas.size_of, reverse=True)
 
     def peak(self, way: Way) -> Expr:
         """The largest of what is in memory at each step."""
-        found = sorted(map(self.formulas.readable, way.peak), key=self.formulas.size_of, reverse=True)
+        found = self._moments(way)
         return Max(*found[:_FEW], evaluate=False) if len(found) > 1 else found[0] if found else Expr()
 
     def _tile(self, part: Part) -> float:
@@ -143,15 +156,15 @@ class Told:
                 here = {n: v for n, v in known.items() if n != name}
                 pair = (a.fixed(here), b.fixed(here))
                 exact = all(x.sizes <= {name} for x in pair)
-                for found in self.formulas.equal_at(*(pair if exact else map(leading, pair)), name):
-                    yield what, name, found
+                found = self.formulas.equal_at(*(pair if exact else map(leading, pair)), name)
+                yield from ((what, name, x) for x in found if not x.is_number or x >= 1)
 
     def _between(self, names: Sequence[str], ways: Sequence[Way], known: Mapping[str, int]) -> Iterator[str]:
         for (n, one), (m, other) in combinations(zip(names, ways, strict=True), 2):
             found = list(self.crossings(one, other, known))
             for what, name, at in found:
                 said = f"at {name} = {self._solution(at)}" if at is not None else "at all sizes"
-                yield f"{what} of {n} and {m} are equal {said}"
+                yield from self._wrapped([f"{what} of {n} and {m} are equal {said}"], 0)
             for what, a, b in (("flops", one.flops, other.flops), ("bytes", one.read + one.written, other.read + other.written)):
                 if what not in {w for w, _, _ in found} and (less := self._less(a, b)):
                     yield f"{n if less < 0 else m} has fewer {what} than {m if less < 0 else n} at all sizes"
