@@ -1,0 +1,298 @@
+"""sympy as an independent referee at small concrete sizes: of `prove`, of every law, of derived recurrences, of counted work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import islice
+from typing import Any
+
+import pytest
+import sympy
+from helpers import normal_of, typed
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from programs import CLAIMS, FILES, Case
+from referee import DIGITS, Referee, UndecidedError, equal, rationals, small, symbols
+from test_prove import FALSE_ONES, LETTERS, SLOTS, TRUE_ONES, one, spoiled, stirred, terms, verdicts
+
+from einc.driver import front
+from einc.driver.reports.recurrence import _BLOCK, Line, Recurrence, recurrences
+from einc.ir.claimed import Claim
+from einc.ir.indices import Index, number
+from einc.ir.plan import Contract, Kernel, leaves
+from einc.ir.terms import (
+    TRUE,
+    Apply,
+    Equation,
+    Fold,
+    NormalProgram,
+    Position,
+    Program,
+    Read,
+    Slot,
+    Tensor,
+    Term,
+    TypedProgram,
+    free_indices,
+    slot_of,
+)
+from einc.meaning.forming import equal as same_form
+from einc.meaning.prove import Proved, Refuted
+from einc.planning.contractions.virtual import peeled
+from einc.transforms.laws import ALL, RULES, exponentials
+from einc.transforms.laws.rule import TENSORS, I, J, K, Rule, a, mul, u, v
+
+FEW = 12  # points of a tensor that are looked at
+ROTATION = [["3/5", "-4/5"], ["4/5", "3/5"]]
+
+
+# claims
+
+
+def sides(claim: Claim, sizes: Mapping[str, int], seed: int, given_: Mapping[str, Any] | None = None) -> Iterator[tuple[Any, Any]]:
+    """Both sides of a claim at a few points at which they exist."""
+    program = claim.program
+    whole = [t.key for t in program.inputs() if t.integer]
+    referee = Referee(program, sizes, rationals(seed, given_, whole), DIGITS)
+    equation = next(e for e in program.equations if e.target == claim.left)
+    for here in islice(referee.points(equation.indices, equation.domain, {}), FEW):
+        at = tuple(int(referee.value(axis, here)) for axis in equation.axes)
+        yield referee.read(claim.left, at), referee.read(claim.right, at)
+
+
+def holds(claim: Claim, sizes: Mapping[str, int], seed: int, given_: Mapping[str, Any] | None = None) -> bool:
+    return all(equal(*pair) for pair in sides(claim, sizes, seed, given_))
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_claims_of_the_specs(name: str) -> None:
+    """What is proved holds at two small sizes; what is refuted does not at those of the counterexample."""
+    for claim, verdict in verdicts(name):
+        if isinstance(verdict, Refuted):
+            assert not holds(claim, {**claim.program.sizes, **verdict.example.sizes}, 1), claim.text
+            continue
+        assert isinstance(verdict, Proved)
+        for seed in (0, 1):
+            sizes, given_ = small(claim.program, seed, 2), None
+            if claim.given:  # the one assumption in them is that U is orthogonal
+                assert [t.key for t in claim.program.inputs() if "U" in t.key.split("_")] == ["U"]
+                (size,) = {n for slot in claim.program.tensors["U"].slots for n in slot.set.extent.sizes}
+                sizes, given_ = {**sizes, size: 2}, {"U": ROTATION}
+            assert holds(claim, sizes, seed, given_), claim.text
+
+
+@pytest.mark.parametrize("text", [t for t in TRUE_ONES if "assuming" not in t])
+def test_what_is_proved_holds(text: str) -> None:
+    """At two small sizes; where it can be written in symbols, for all values."""
+    claim = one(f"claim {text}")
+    assert holds(claim, {"T": 3, "H": 1, "D": 2, "M": 4}, 0) and holds(claim, {"T": 2, "H": 2, "D": 1, "M": 2}, 1)
+
+
+@pytest.mark.parametrize("text", [t for t in FALSE_ONES if "assuming" not in t])
+def test_what_is_refuted_does_not_hold(text: str) -> None:
+    claim = one(f"claim {text}")
+    assert any(not holds(claim, {"T": size, "H": 1, "D": 2, "M": 4}, seed) for size in (2, 3, 4) for seed in (0, 1))
+
+
+def program_of(*terms_: Term) -> Program:
+    """A program of some terms over the letters of the random claims."""
+    axes = tuple(map(Position, LETTERS.values()))
+    tensors = {n: Tensor(n, n, tuple(slot_of(Index(f"a{m}", x)) for m, x in enumerate(over)), "input") for n, over in SLOTS.items()}
+    names = [f"side{n}" for n in range(len(terms_))]
+    tensors |= {key: Tensor(key, key, tuple(slot_of(i) for i in LETTERS.values()), "local") for key in names}
+    equations = tuple(Equation(key, axes, TRUE, term) for key, term in zip(names, terms_, strict=True))
+    return TypedProgram("p", tensors, equations, tuple((k, k) for k in names), {}, {})
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_a_random_claim_that_is_proved_holds(data: Any) -> None:
+    """A term, and itself stirred, perhaps with one thing changed: where their forms are equal, so are the two."""
+    term = data.draw(terms(depth=2))
+    other = stirred(term, data.draw)
+    other = spoiled(other, data.draw) if data.draw(st.booleans()) else other
+    if not same_form(term, other):
+        return
+    referee = Referee(program_of(term, other), {"D": 2, "T": 2}, rationals(0), DIGITS)
+    for at in [(1, 2, 1), (2, 2, 2), (1, 1, 2)]:
+        left, right = (referee.read(key, at) for key in ("side0", "side1"))
+        assert left.has(sympy.oo, sympy.nan, sympy.zoo) or equal(left, right)
+
+
+# laws
+
+
+EVERY: tuple[Rule, ...] = tuple(dict.fromkeys((*RULES, *ALL, *exponentials.RULES)))
+SAMPLES = [pytest.param(rule, n, id=f"{rule.name}-{n}") for rule in EVERY for n in range(len(rule.samples))]
+
+
+def law_fails(before: Term, after: Term) -> list[str]:
+    """The points at which two sides of a law differ, in symbols that are real and not 0, or in numbers where symbols cannot be
+    compared."""
+    axes = tuple(i for i in (I, J, K) if i in free_indices(before) | free_indices(after))
+    out = Tensor("out", "out", tuple(Slot(i.set, "lower", i.name) for i in axes), "local")
+    program = Program("law", {**TENSORS, "out": out}, (), (), {}, {})
+    wrong = []
+    for n in (1, 2, 3):
+        for element, digits in ((symbols(), 0), (rationals(n), DIGITS)):
+            referee = Referee(program, {"n": n}, element, digits)
+            try:
+                points = [(str(at), [referee.value(side, at) for side in (before, after)]) for at in referee.points(axes, TRUE, {})]
+            except UndecidedError:
+                continue
+            wrong += [text for text, pair in points if not equal(*pair)]
+            break
+    return wrong
+
+
+@pytest.mark.parametrize(("rule", "n"), SAMPLES)
+def test_both_sides_of_a_law(rule: Rule, n: int) -> None:
+    found = rule.apply(rule.samples[n])
+    assert found is not None
+    assert law_fails(rule.samples[n], found) == []
+
+
+FALSE_LAWS = {
+    "a factor leaves a maximum": (Fold("max", (I,), TRUE, mul(v, u)), mul(v, Fold("max", (I,), TRUE, u))),
+    "a sum of products": (Fold("sum", (I,), TRUE, mul(u, Read("w", (Position(I), Position(J))))),
+                          mul(Fold("sum", (I,), TRUE, u), Fold("sum", (I,), TRUE, Read("w", (Position(I), Position(J)))))),
+    "log of a sum": (Apply("log", (Apply("add", (Apply("exp", (u,)), Apply("exp", (v,)))),)), Apply("add", (u, v))),
+    "one rescale too few": (Apply("exp", (Apply("sub", (u, a)),)), Apply("mul", (Apply("exp", (u,)), Apply("exp", (a,))))),
+}
+
+
+@pytest.mark.parametrize("name", FALSE_LAWS)
+def test_a_false_law_is_seen(name: str) -> None:
+    assert law_fails(*FALSE_LAWS[name])
+
+
+# recurrences
+
+
+class Unrolled:
+    """A recurrence run block by block for fixed indices; what its lines give is known before the equations of the program."""
+
+    def __init__(self, found: Recurrence, program: Program, sizes: Mapping[str, int], fixed: Mapping[Index, int]) -> None:
+        self.found, self.fixed, self.block = found, dict(fixed), frozenset[int]()
+        self.referee = Referee(program, sizes, self._element, DIGITS)
+        inputs = {t.key for t in program.inputs() if t.integer}
+        self.inputs = rationals(0, None, inputs)
+
+    def _element(self, key: str, at: tuple[int, ...]) -> Any:
+        return sympy.Integer(at[0] in self.block) if key == _BLOCK else self.inputs(key, at)
+
+    def line(self, line: Line) -> None:
+        """Gives the left side its values, all of them from what was known before."""
+        letters = tuple(sorted(free_indices(line.left) - self.fixed.keys(), key=str))
+        made = {}
+        for here in self.referee.points(letters, line.domain, self.fixed):
+            if self.found.index in letters and here[self.found.index] not in self.block:
+                continue
+            at = tuple(int(self.referee.value(sub, here)) for sub in line.left.subs)
+            made[line.left.tensor, at] = self.referee.value(line.right, here)
+        self.referee.known.update(made)
+
+    def run(self, cut: int) -> None:
+        """All lines, for the domain in blocks of so many elements."""
+        for line in self.found.start:
+            self.line(line)
+        places = [here[self.found.index] for here in self.referee.points((self.found.index,), self.found.domain, self.fixed)]
+        for first in range(0, len(places), cut):
+            self.block = frozenset(places[first : first + cut])
+            self.referee.known = {k: x for k, x in self.referee.known.items() if k[0] != _BLOCK}
+            for line in self.found.block:
+                self.line(line)
+        for line in self.found.finish:
+            self.line(line)
+
+
+@cache
+def streams() -> list[Case]:
+    """Specs for which a recurrence is found, and which the referee can run."""
+    skipped = {"attention_dropout"}  # chance is no algebra
+    return [c for c in FILES if c.name not in skipped and not normal_of(c).repeats and len(c.text) < 2500
+            and any(not r.note for r in recurrences(normal_of(c)))]
+
+
+@pytest.mark.parametrize("name", ["sdpa", "attention", "alibi", "sliding_window", "softcap", "softmax1", "variance", "linear_cross_entropy",
+                                  "sinks_window", "mla_decode", "entropy", "layer_norm"])
+@pytest.mark.parametrize("cut", [1, 2])
+def test_a_derived_recurrence_is_the_fold(name: str, cut: int) -> None:
+    """Unrolled over blocks of one and of two elements, every result is what the equations say of it directly."""
+    program: NormalProgram = normal_of(next(c for c in FILES if c.name == name))
+    sizes = {n: 3 if n in ("T", "S", "V") else x for n, x in small(program, 0, 2).items()}
+    checked = 0
+    for found in (r for r in recurrences(program) if not r.note):
+        made = peeled(program)
+        direct = Referee(made, sizes, rationals(0, None, [t.key for t in made.inputs() if t.integer]), DIGITS)
+        for fixed in islice(direct.points(found.fixed, TRUE, {}), 2, 5):
+            run = Unrolled(found, made, sizes, fixed)
+            run.run(cut)
+            for line in found.finish:
+                for key, at in [k for k in run.referee.known if k[0] == line.left.tensor and made.equation(k[0]) is not None]:
+                    assert equal(run.referee.known[key, at], direct.read(key, at)), (key, at)
+                    checked += 1
+    assert checked
+
+
+# work
+
+
+HEAD = "index t, s : time(T)\nindex d : feature(D)\ninput A_{t s}, V_s^d\n"
+
+
+@pytest.mark.parametrize("domain", ["s ≤ t", "s < t", "t ≤ s", "t < s", "s ≤ T", "s ≤ t + 0"])
+@pytest.mark.parametrize("sizes", [{"T": 1, "D": 1}, {"T": 4, "D": 3}, {"T": 7, "D": 2}])
+def test_multiply_adds_of_a_domain(domain: str, sizes: dict[str, int]) -> None:
+    """Two flops for each point of the fold, counted one by one, and each feature."""
+    program = typed(f"{HEAD}output Y_t^d = Σ_{{{domain}}} A_{{t s}} V_s^d")
+    points = _counted(program, sizes)
+    flops = sum(c * number(1).terms[0][1] * _at(m, sizes) for s in leaves(front.plan(program).steps) for m, c in s.cost.flops.terms
+                if isinstance(s, Kernel | Contract) and "D" in dict(m))
+    assert flops == 2 * points
+
+
+def _at(mono: tuple[tuple[str, int], ...], sizes: Mapping[str, int]) -> int:
+    out = 1
+    for name, power in mono:
+        out *= sizes[name] ** power
+    return out
+
+
+def _counted(program: TypedProgram, sizes: Mapping[str, int]) -> int:
+    """The points of the fold at the root of each equation, for every element of its target."""
+    referee = Referee(program, sizes, rationals(0))
+    count = 0
+    for equation in program.equations:
+        assert isinstance(equation.body, Fold)
+        for here in referee.points(equation.indices, equation.domain, {}):
+            count += sum(1 for _ in referee.points(equation.body.bound, equation.body.domain, here))
+    return count
+
+
+@pytest.mark.parametrize("window", [1, 2, 4])
+def test_an_interval_counts_whole_in_every_row(window: int) -> None:
+    """Of s ∈ (t - W, t] the formula has W points in each row, also in the first ones, which have fewer."""
+    program = typed(f"{HEAD}dim W\noutput Y_t^d = Σ_{{s ∈ (t - W, t]}} A_{{t s}} V_s^d")
+    sizes = {"T": 6, "D": 2, "W": window}
+    flops = sum(c * _at(m, sizes) for s in leaves(front.plan(program).steps) for m, c in s.cost.flops.terms if "D" in dict(m))
+    assert flops == 2 * (_counted(program, sizes) + sizes["D"] * window * (window - 1) // 2)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=2, unique=True), st.lists(st.sampled_from("abc"), min_size=1, max_size=2,
+       unique=True), st.data())
+def test_multiply_adds_of_a_random_contraction(left: list[str], right: list[str], data: Any) -> None:
+    """Of two factors with any indices, and any of these left over: two flops for each point of all of them."""
+    both = sorted({*left, *right})
+    kept = data.draw(st.lists(st.sampled_from(both), unique=True, max_size=len(both)))
+    summed = [x for x in both if x not in kept]
+    heads = "".join(f"index {x} : feature({x.upper()})\n" for x in both)
+    term = f"x_{{{' '.join(left)}}} y_{{{' '.join(right)}}}"
+    folded = f"Σ_{{{' '.join(summed)}}} {term}" if summed else term
+    program = typed(f"{heads}input x_{{{' '.join(left)}}}, y_{{{' '.join(right)}}}\noutput z{f'_{{{chr(32).join(kept)}}}' * bool(kept)} = {folded}")
+    sizes = {x.upper(): n for x, n in zip(both, (2, 3, 4), strict=False)}
+    module = front.plan(program)
+    if summed and len(module.steps) == 1 and isinstance(module.steps[0], Contract):
+        assert module.steps[0].cost.flops.at(sizes) == 2 * _counted(program, sizes)
