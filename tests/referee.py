@@ -1,7 +1,8 @@
-"""What terms mean, a second time and by sympy: a program at concrete sizes, each element of an input a symbol or a rational number.
+"""What terms mean, a second time and by sympy: a program at concrete sizes, each element of an input a symbol or a
+number.
 
-Written from the description of the language in `ir/terms` alone; it shares no algebra with the compiler. It is slow: every point
-of every fold is visited, so sizes are from 1 to 3.
+Written from the description of the language in `ir/terms` alone; it shares no algebra with the compiler. It is slow:
+every point of every fold is visited, so sizes are from 1 to 3.
 """
 
 from __future__ import annotations
@@ -49,13 +50,11 @@ def symbols(**assumptions: bool) -> Element:
     return lambda key, at: sympy.Symbol(f"{key}[{','.join(map(str, at))}]", **kind)
 
 
-def rationals(seed: int, given: Mapping[str, Any] | None = None, whole: Iterable[str] = ()) -> Element:
-    """Each element is a random rational number that is not 0; tensors that are `given` are nested lists; `whole` ones are 1 or 2."""
+def rationals(seed: int, whole: Iterable[str] = ()) -> Element:
+    """Each element is a random rational number that is not 0; those of `whole` tensors are 1 or 2."""
     integers = frozenset(whole)
 
     def element(key: str, at: tuple[int, ...]) -> Any:
-        if given and key in given:
-            return sympy.Rational(reduce(lambda x, n: x[n - 1], at, given[key]))
         random = Random(f"{seed} {key} {at}")
         if key in integers:
             return sympy.Integer(random.randint(1, 2))
@@ -69,7 +68,9 @@ def exact(value: Fraction | float) -> Expr:
 
 
 class Referee:
-    """A program at some sizes. With `digits` functions of numbers are decimals of so many digits, else they stay as they are."""
+    """A program at some sizes. With `digits` functions of numbers are decimals of so many digits, else they stay as
+    they are.
+    """
 
     def __init__(self, program: Program, sizes: Mapping[str, int], element: Element, digits: int = 0) -> None:
         self.program, self.sizes, self.element, self.digits = program, {**program.sizes, **sizes}, element, digits
@@ -97,7 +98,9 @@ class Referee:
     # values
 
     def read(self, key: str, at: tuple[int, ...]) -> Any:
-        """An element of a tensor: what its equation says, 0 where that says nothing, or of an input the element itself."""
+        """An element of a tensor: what its equation says, 0 where that says nothing, or of an input the element
+        itself.
+        """
         if (key, at) not in self.known:
             equation = self.by.get(key)
             self.known[key, at] = self.element(key, at) if equation is None else self._made(equation, at)
@@ -145,7 +148,7 @@ class Referee:
                 return self.joined(index, parts, at)
             case Apply("pick", (Fold() as ordered, rank)):
                 return self.picked(ordered, int(self.value(rank, at)), at)
-            case Apply("and" | "or" as op, args):  # from left to right, as far as is needed: what follows may not be read
+            case Apply("and" | "or" as op, args):  # as far as is needed: what follows may not be read
                 return (all if op == "and" else any)(self.value(arg, at) for arg in args)
             case Apply(op, args):
                 return self.applied(op, [self.value(arg, at) for arg in args])
@@ -172,9 +175,12 @@ class Referee:
         raise AssertionError("a position beyond the last part")
 
     def picked(self, ordered: Fold, rank: int, at: Point) -> Any:
-        """Where the element of a rank stands: the largest first, of equal ones the first; one before the first where none is left."""
+        """Where the element of a rank stands, the largest first, of equal ones the first; before the first where
+        none is left.
+        """
         (element,) = ordered.bound
-        found = [(self.value(ordered.body, here), here[element]) for here in self.points(ordered.bound, ordered.domain, at)]
+        points = self.points(ordered.bound, ordered.domain, at)
+        found = [(self.value(ordered.body, here), here[element]) for here in points]
         if not all(x.is_number for x, _ in found):
             raise UndecidedError("pick")
         found = sorted(((x, n) for x, n in found if x != -sympy.oo), key=lambda pair: (-pair[0], pair[1]))
@@ -203,10 +209,11 @@ def _decided(found: Any) -> bool:
 
 _REAL = {"exp", "exp2", "log", "sqrt", "sin", "cos", "tanh", "erf", "pow"}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "add": lambda *x: sympy.Add(*x), "sub": lambda a, b: a - b, "mul": lambda *x: sympy.Mul(*x), "div": _divided,
+    "add": sympy.Add, "sub": lambda a, b: a - b, "mul": sympy.Mul, "div": _divided,
     "neg": lambda a: -a, "pow": sympy.Pow, "exp": sympy.exp, "exp2": lambda a: sympy.Pow(2, a), "log": sympy.log,
     "sqrt": sympy.sqrt, "sin": sympy.sin, "cos": sympy.cos, "tanh": sympy.tanh, "erf": sympy.erf, "abs": sympy.Abs,
-    "floor": sympy.floor, "ceil": sympy.ceiling, "mod": sympy.Mod, "max": sympy.Max, "min": sympy.Min, "nonpositive": lambda a: a,
+    "floor": sympy.floor, "ceil": sympy.ceiling, "mod": sympy.Mod, "max": sympy.Max, "min": sympy.Min,
+    "nonpositive": lambda a: a,
 }  # fmt: skip
 _RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
     "le": lambda a, b: _decided(a <= b), "lt": lambda a, b: _decided(a < b),
@@ -215,7 +222,8 @@ _RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def equal(one: Any, other: Any, seed: int = 0) -> bool:
-    """Whether two expressions are: by expanding their difference, else by its value to fifty digits at three rational points.
+    """Whether two expressions are: by expanding their difference, else by its value to fifty digits at three rational
+    points.
 
     What is no number, or infinite, is equal to nothing but itself.
     """
@@ -259,7 +267,8 @@ def _fits(program: Program, sizes: Mapping[str, int], sets: list[IndexSet]) -> b
 
 
 def _sets(program: Program) -> list[IndexSet]:
-    found = [slot.set for t in (*program.inputs(), *(program.tensors[e.target] for e in program.equations)) for slot in t.slots]
+    tensors = (*program.inputs(), *(program.tensors[e.target] for e in program.equations))
+    found = [slot.set for t in tensors for slot in t.slots]
     for term in _terms(program):
         match term:
             case Position(index) | Join(index):

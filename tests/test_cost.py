@@ -57,7 +57,8 @@ def test_cost_grows_as_it_should(case: Case) -> None:
             powers = {key: math.log2(after[key] / before[key]) if before[key] else 0.0 for key in before}
             work = 2 if name in ("T", "T_sum") and case.name in SQUARE else 1
             given = max(powers.pop("given"), 2 * (name == "T" and case.name in STORED))
-            assert powers == pytest.approx({"flops": work, "bytes": given, "held": int(ROWS.get(case.name) == name)}, abs=0.02), name
+            tile = int(ROWS.get(case.name) == name)
+            assert powers == pytest.approx({"flops": work, "bytes": given, "held": tile}, abs=0.02), name
 
 
 def test_a_domain_has_its_share() -> None:

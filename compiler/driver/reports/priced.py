@@ -1,4 +1,6 @@
-"""The account of what a plan costs as text, as LaTeX and as data: formulas with their numbers, growth, and where ways cross."""
+"""The account of what a plan costs as text, as LaTeX and as data: formulas with their numbers, growth, and where
+ways cross.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ class Told:
                 lines += [f"cost of {name}{title}, elements of {self.dtype}", "", *self._account(one)]
         if len(costs) > 1:
             lines += self._between(names, [_whole(x) for x in costs], _known(costs))
-        lines += ["a multiply-add is two flops; each step reads and writes its bytes once; inputs are no part of memory"]
+        lines.append("a multiply-add is two flops; each step reads and writes its bytes once; inputs are no part of memory")
         return "\n".join(lines) + "\n"
 
     def _account(self, one: Account) -> Iterator[str]:
@@ -69,8 +71,8 @@ class Told:
             if lines and len(lines[-1]) + 3 + len(piece) <= WIDTH:
                 lines[-1] += f"   {piece}"
             else:
-                lines += wrap(piece, WIDTH, initial_indent=" " * pad, subsequent_indent=" " * (pad + 2), break_long_words=False,
-                              break_on_hyphens=False)
+                lines += wrap(piece, WIDTH, initial_indent=" " * pad, subsequent_indent=" " * (pad + 2),
+                              break_long_words=False, break_on_hyphens=False)
         return lines
 
     def _figure(self, figure: Figure, known: Mapping[str, int]) -> str:
@@ -82,7 +84,7 @@ class Told:
         return f"{name} {shown}" + (f" = {human(found, unit)}" if found is not None and extent.sizes else "")
 
     def _totals(self, way: Way, known: Mapping[str, int]) -> Iterator[str]:
-        for name, extent, unit in (("flops", way.flops, _FLOPS), ("read", way.read, _BYTES), ("written", way.written, _BYTES)):
+        for name, extent, unit in _of_way(way):
             yield from self._wrapped([self._figure((name, extent, unit), known) or f"{name} 0"])
             yield from self._wrapped(self._grows(extent), 8) if name == "flops" else []
         for line in self._peak(way, known):
@@ -94,14 +96,18 @@ class Told:
         found = self.formulas.growth(extent)
         if found is None:
             return []
-        powers = ", ".join(n if p == 1 else f"{n}^{p}" for n, p in sorted(found.exponents, key=lambda x: (-x[1], x[0])) if p)
+        steepest = sorted(found.exponents, key=lambda x: (-x[1], x[0]))
+        powers = ", ".join(n if p == 1 else f"{n}^{p}" for n, p in steepest if p)
         said = f"grows as {powers}; {self.formulas.text(found.leading)} leads"
         if found.overtakes is not None and self.formulas.size_of(found.overtakes) > 1:
-            said += f"; what has the highest power of {found.dominant} leads from {found.dominant} = {self.formulas.text(found.overtakes)}"
+            name, at = found.dominant, self.formulas.text(found.overtakes)
+            said += f"; what has the highest power of {name} leads from {name} = {at}"
         return [said]
 
     def _peak(self, way: Way, known: Mapping[str, int]) -> Iterator[str]:
-        """What is in memory when most is: the larger of a few formulas where no one is larger for certain; and the largest tile."""
+        """What is in memory when most is: the larger of a few formulas where no one is larger for certain; and the
+        largest tile.
+        """
         numbers = [value(x, known) for x in way.peak]
         shown = self.formulas.text(self.peak(way))
         if len(shown) > WIDTH - 20:
@@ -146,9 +152,10 @@ class Told:
     # where two cost the same
 
     def crossings(self, one: Way, other: Way, known: Mapping[str, int]) -> Iterator[tuple[str, str, Expr | None]]:
-        """(what, a size, its value) where two ways are equal: exactly where the other sizes are given, else by their largest terms;
-        the sizes are those of the data, if there are any. A size is empty where the two are equal everywhere."""
-        for what, a, b in (("flops", one.flops, other.flops), ("bytes", one.read + one.written, other.read + other.written)):
+        """(what, a size, its value) where two ways are equal: exactly where the other sizes are given, else by their
+        largest terms; the sizes are those of the data, if there are any. A size is empty where the two are equal
+        everywhere."""
+        for what, a, b in _beside(one, other):
             left = a - b
             if not left.terms:
                 yield what, "", None
@@ -165,7 +172,7 @@ class Told:
             for what, name, at in found:
                 said = f"at {name} = {self._solution(at)}" if at is not None else "at all sizes"
                 yield from self._wrapped([f"{what} of {n} and {m} are equal {said}"], 0)
-            for what, a, b in (("flops", one.flops, other.flops), ("bytes", one.read + one.written, other.read + other.written)):
+            for what, a, b in _beside(one, other):
                 if what not in {w for w, _, _ in found} and (less := self._less(a, b)):
                     yield f"{n if less < 0 else m} has fewer {what} than {m if less < 0 else n} at all sizes"
         yield ""
@@ -195,11 +202,12 @@ class Told:
                        for one in accounts for way in one.ways)
 
     def _display(self, name: str, one: Account, way: Way) -> str:
-        head = "% " + ", ".join(x for x in (name, one.title, way.label, "flops, bytes read, bytes written, memory") if x)
+        columns = "flops, bytes read, bytes written, memory"
+        head = "% " + ", ".join(x for x in (name, one.title, way.label, columns) if x)
         rows = [(r"\text{" + (f"{p.name} " + ", ".join(p.makes)).replace("_", r"\_") + "}",
                  (p.cost.flops, p.cost.read, p.cost.written), self.formulas.readable(p.alive)) for p in way.parts]
         rows.append((r"\text{the whole}", (way.flops, way.read, way.written), self.peak(way)))
-        lines = [" & ".join([left, *(self.formulas.tex(self.formulas.readable(x)) for x in figures), self.formulas.tex(last)])
+        lines = [" & ".join([left, *(self.formulas.tex(x) for x in (*map(self.formulas.readable, figures), last))])
                  for left, figures, last in rows]
         body = indent(" \\\\\n".join(lines), "  ")
         return f"{head}\n\\begin{{array}}{{lllll}}\n{body}\n\\end{{array}}\n"
@@ -217,21 +225,33 @@ class Told:
         return {"dtype": self.dtype, "sizes": dict(self.sizes), "plans": plans, "equal": equal}
 
     def _module(self, one: Account) -> dict[str, Any]:
-        turns = [{"step": n, "size": name, "from": [{"at": first, "way": chr(ord("a") + at)} for first, at in found]}
-                 for n, step in one.choices for name in sorted(self.open) if len(found := turn(step, one.known, name)) > 1]
+        found = [(n, name, turn(step, one.known, name)) for n, step in one.choices for name in sorted(self.open)]
+        turns = [{"step": n, "size": name, "from": [{"at": first, "way": chr(ord("a") + at)} for first, at in places]}
+                 for n, name, places in found if len(places) > 1]
         return {"title": one.title, "ways": [self._way(w, one.known) for w in one.ways], "turns": turns}
 
     def _way(self, way: Way, known: Mapping[str, int]) -> dict[str, Any]:
-        steps = [{"step": p.name, "does": p.does, "makes": list(p.makes), **{name: self._datum(x, p.known) for name, x, _ in _of_part(p)}}
-                 for p in way.parts]
-        whole = {name: self._datum(x, known) for name, x in (("flops", way.flops), ("read", way.read), ("written", way.written))}
+        steps = [{"step": p.name, "does": p.does, "makes": list(p.makes),
+                  **{name: self._datum(x, p.known) for name, x, _ in _of_part(p)}} for p in way.parts]
+        whole: dict[str, Any] = {name: self._datum(x, known) for name, x, _ in _of_way(way)}
+        whole["memory"] = [self._datum(x, known) for x in way.peak]
         found = self.formulas.growth(way.flops)
-        growth = {} if found is None else {"exponents": dict(found.exponents), "leading": str(found.leading), "dominant": found.dominant,
-                                           "leads_from": None if found.overtakes is None else str(found.overtakes)}
-        return {"way": way.label, "steps": steps, **whole, "memory": [self._datum(x, known) for x in way.peak], "growth": growth}
+        growth = {} if found is None else {
+            "exponents": dict(found.exponents), "leading": str(found.leading), "dominant": found.dominant,
+            "leads_from": None if found.overtakes is None else str(found.overtakes)}
+        return {"way": way.label, "steps": steps, **whole, "growth": growth}
 
     def _datum(self, extent: Extent, known: Mapping[str, int]) -> dict[str, Any]:
         return {"formula": str(self.formulas.readable(extent)), "value": value(extent, known)}
+
+
+def _of_way(way: Way) -> tuple[Figure, ...]:
+    return ("flops", way.flops, _FLOPS), ("read", way.read, _BYTES), ("written", way.written, _BYTES)
+
+
+def _beside(one: Way, other: Way) -> tuple[tuple[str, Extent, Extent], ...]:
+    """What is compared of two ways."""
+    return ("flops", one.flops, other.flops), ("bytes", one.read + one.written, other.read + other.written)
 
 
 def _of_part(part: Part) -> tuple[Figure, ...]:
@@ -251,8 +271,8 @@ def _known(costs: Accounts) -> dict[str, int]:
 
 def human(number_: float, unit: str) -> str:
     """Three digits and a prefix: powers of 1000 for operations, of 1024 for bytes."""
-    step, prefixes = (1024, ("", "Ki", "Mi", "Gi", "Ti", "Pi")) if unit == _BYTES else (1000, ("", "k", "M", "G", "T", "P"))
-    at = 0
+    step, kind, at = (1024, "i", 0) if unit == _BYTES else (1000, "", 0)
+    prefixes = ("", *(prefix + kind for prefix in ("kMGTP" if unit != _BYTES else "KMGTP")))
     while abs(number_) >= step and at < len(prefixes) - 1:
         number_, at = number_ / step, at + 1
     return f"{number_:.4g} {prefixes[at]}{unit}" if number_ < 1000 else f"{number_:.0f} {prefixes[at]}{unit}"

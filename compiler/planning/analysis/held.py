@@ -15,10 +15,10 @@ _NOTHING = number(0)
 def held(lets: tuple[Let, ...], axes: Iterable[Axis], real: int = 4) -> Extent:
     """The bytes of the lets of one tile that are alive at the moment at which, at nominal extents, most are.
 
-    A let is alive from where it is made to where it is last read; one that stands outside the loop over the stream and is read
-    inside it stays for the whole loop, as does what is carried. What is loaded from where it stands is a view and takes nothing.
-    A result takes the memory of an argument that nobody reads afterwards, where the two have the same axes and kind.
-    A real number takes `real` bytes.
+    A let is alive from where it is made to where it is last read; one that stands outside the loop over the stream and
+    is read inside it stays for the whole loop, as does what is carried. What is loaded from where it stands is a view
+    and takes nothing. A result takes the memory of an argument that nobody reads afterwards, where the two have the
+    same axes and kind. A real number takes `real` bytes.
     """
     tile = _Tile(tuple(axes), real)
     last = _last_reads(lets, tile.looped)
@@ -83,7 +83,8 @@ class _Tile:
             self.usual.setdefault(name, nominal(over))
 
     def bytes_of(self, let: Let) -> Extent:
-        if isinstance(let.op, Scalar | Before) or (isinstance(let.op, Load) and all(isinstance(s, Along) for s in let.op.subs)):
+        viewed = isinstance(let.op, Load) and all(isinstance(s, Along) for s in let.op.subs)
+        if viewed or isinstance(let.op, Scalar | Before):
             return _NOTHING
         total = number(self.bytes[let.kind])
         for axis in let.axes:

@@ -1,7 +1,7 @@
 """How many bytes of buffers are in memory during each step of a plan, and how many bytes each step moves.
 
-A buffer counts from the step that writes it to the last step that reads it; an output stays to the end. Inputs belong to the
-caller and are not counted. Elements of the data have `real` bytes each.
+A buffer counts from the step that writes it to the last step that reads it; an output stays to the end. Inputs belong
+to the caller and are not counted. Elements of the data have `real` bytes each.
 """
 
 from __future__ import annotations
@@ -9,7 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from einc.ir.indices import Extent, number
-from einc.ir.plan import Buffer, Call, Choose, Cost, Each, Kernel, Leaf, Module, Repeat, Runs, Step, leaves, makes, takes
+from einc.ir.plan import (
+    Buffer,
+    Call,
+    Choose,
+    Cost,
+    Each,
+    Kernel,
+    Leaf,
+    Module,
+    Repeat,
+    Runs,
+    Step,
+    leaves,
+    makes,
+    takes,
+)
 from einc.planning.analysis.cost import BYTES, size_of
 from einc.planning.analysis.held import held
 
@@ -18,8 +33,8 @@ _GIVEN = ("input", "weight", "cache", "place", "derived")
 
 
 def standing(module: Module, steps: Sequence[Step], real: int) -> list[Extent]:
-    """The bytes of buffers that are in memory while each step runs, those that it writes included; `steps` are one way through
-    the module.
+    """The bytes of buffers that are in memory while each step runs, those that it writes included; `steps` are one way
+    through the module.
 
     Rounds add what is in memory within one round, where most is.
     """
@@ -80,8 +95,8 @@ def _reads(step: Step) -> frozenset[str]:
 
 
 def _inside(step: Step, real: int) -> Extent:
-    """The most that one round, or what is done for one request, has in memory beside what it is given; the first of ways to
-    choose from."""
+    """The most that one round, or what is done for one request, has in memory beside what it is given; the first of
+    ways to choose from."""
     if not isinstance(step, Repeat | Each):
         return _NOTHING
     found = largest(standing(step.body, first_way(step.body.steps), real))
