@@ -30,7 +30,6 @@ from einc.ir.terms import (
     NormalProgram,
     Position,
     Program,
-    Read,
     Slot,
     Tensor,
     Term,

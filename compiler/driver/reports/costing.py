@@ -5,29 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from typing import assert_never
 
 from einc.driver.reports.table import is_known, numbers, taken_way, tile_lengths
 from einc.ir.indices import Extent, number
 from einc.ir.plan import (
+    Append,
+    BroadcastView,
     Call,
     Chain,
     Choose,
     Concat,
     Contract,
     Cost,
-    Each,
     Gradient,
-    Grouped,
+    GroupedMatmul,
     Kernel,
     Leaf,
+    Loop,
     Module,
-    Pick,
-    Repeat,
-    Runs,
-    Segment,
+    PerRequest,
+    SegmentSum,
     Step,
+    TopK,
     Turns,
-    makes,
 )
 from einc.planning.analysis.memory import first_way, largest, standing, work
 from einc.planning.contractions.choose import price
@@ -122,9 +123,9 @@ def _way(module: Module, pick: Mapping[int, int], count: Extent, known: Mapping[
     labels = []
     for n, step in enumerate(module.steps, 1):
         if isinstance(step, Choose):
-            letter, option = chr(ord("a") + pick[n]), step.options[pick[n]]
+            letter, (option, steps) = chr(ord("a") + pick[n]), step.ways[pick[n]]
             labels.append(f"{letter} {option.label}" if len(pick) == 1 else f"{n}{letter} {option.label}")
-            named += [(f"{letter}{k}", s) for k, s in enumerate(option.steps, 1)]
+            named += [(f"{letter}{k}", s) for k, s in enumerate(steps, 1)]
         else:
             named.append((str(n), step))
     alive = standing(module, [s for _, s in named], real)
@@ -138,33 +139,35 @@ def _parts(module: Module, name: str, step: Step, count: Extent, alive: Extent, 
     match step:
         case Choose():
             raise AssertionError("one way is taken")
-        case Repeat() | Each():
-            times = step.index.set.extent if isinstance(step, Repeat) else number(1)
+        case Loop() | PerRequest():
+            times = step.index.set.extent if isinstance(step, Loop) else number(1)
             for n, inner in enumerate(first_way(step.body.steps), 1):
                 yield from _parts(step.body, f"{name}.{n}", inner, count * times, alive, known, real)
         case _:
             cost = work(step, module, real)
             often = Cost(cost.flops * count, cost.read * count, cost.written * count, cost.held)
             lengths = tile_lengths(step, known, bool(module.past))
-            yield Part(name, _does(step), tuple(sorted(makes(step))), often, alive, {**known, **lengths})
+            yield Part(name, _does(step), step.writes, often, alive, {**known, **lengths})
 
 
 def _does(step: Leaf) -> str:
+    """One word for the kind of a step, as `einc show --stage plan` has it."""
     match step:
-        case Contract() | Grouped():
+        case Contract() | GroupedMatmul():
             return "contract"
-        case Pick():
+        case TopK():
             return "pick"
-        case Segment():
+        case SegmentSum():
             return "sum"
-        case Runs():
+        case BroadcastView():
             return "view"
-        case Concat():
+        case Concat() | Append():
             return "concat"
         case Call():
             return "call"
         case Kernel():
             return "kernel"
+    assert_never(step)
 
 
 def turn(step: Choose, known: Mapping[str, int], name: str) -> list[tuple[int, int]]:

@@ -21,6 +21,7 @@ from einc.planning.contractions.choose import leading
 
 WIDTH = 120
 _FLOPS, _BYTES = "FLOP", "B"
+_NOTE = "a multiply-add is two flops; each step reads and writes its bytes once; inputs are no part of memory"
 _LONG = 70  # signs of a quotient beyond which its largest terms say more
 _FEW = 3  # moments at which memory may be largest that are printed
 Accounts = Sequence[Sequence[Account]]
@@ -49,7 +50,7 @@ class Told:
                 lines += [f"cost of {name}{title}, elements of {self.dtype}", "", *self._account(one)]
         if len(costs) > 1:
             lines += self._between(names, [_whole(x) for x in costs], _known(costs))
-        lines.append("a multiply-add is two flops; each step reads and writes its bytes once; inputs are no part of memory")
+        lines.append(_NOTE)
         return "\n".join(lines) + "\n"
 
     def _account(self, one: Account) -> Iterator[str]:

@@ -10,19 +10,22 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from einc.ir.indices import Extent, number
 from einc.ir.plan import (
+    FREE,
+    Append,
+    BroadcastView,
     Buffer,
     Call,
     Choose,
     Cost,
-    Each,
     Kernel,
     Leaf,
+    Loop,
     Module,
-    Repeat,
-    Runs,
+    PerRequest,
     Step,
     leaves,
     makes,
+    summed,
     takes,
 )
 from einc.planning.analysis.cost import BYTES, size_of
@@ -38,9 +41,9 @@ def standing(module: Module, steps: Sequence[Step], real: int) -> list[Extent]:
 
     Rounds add what is in memory within one round, where most is.
     """
-    views = {s.out: s.operand for s in steps if isinstance(s, Runs)}
-    mine = [frozenset(_source(name, views) for name in _writes(step)) for step in steps]
-    read = [frozenset(_source(name, views) for name in _reads(step)) for step in steps]
+    views = {s.out: s.reads[0] for s in steps if isinstance(s, BroadcastView | Append)}
+    mine = [frozenset(_source(name, views) for name in step.writes) for step in steps]
+    read = [frozenset(_source(name, views) for name in takes(step)) for step in steps]
     outputs = {_source(key, views) for _, key in module.outputs}
     stored = {n: b for n, b in module.buffers.items() if b.role not in _GIVEN and n not in views}
     out = []
@@ -70,34 +73,10 @@ def _source(name: str, views: Mapping[str, str]) -> str:
     return name
 
 
-def _writes(step: Step) -> frozenset[str]:
-    match step:
-        case Repeat():
-            return frozenset(state for state, _, _ in step.states)
-        case Each():
-            return frozenset(buffer for buffer, _, _ in step.made)
-        case Choose():
-            raise AssertionError("one way is taken")
-        case _:
-            return makes(step)
-
-
-def _reads(step: Step) -> frozenset[str]:
-    match step:
-        case Repeat():
-            return frozenset({*(buffer for _, buffer, _ in step.given), *(first for _, first, _ in step.states)})
-        case Each():
-            return frozenset(buffer for _, buffer, _ in step.given)
-        case Choose():
-            raise AssertionError("one way is taken")
-        case _:
-            return takes(step)
-
-
 def _inside(step: Step, real: int) -> Extent:
     """The most that one round, or what is done for one request, has in memory beside what it is given; the first of
     ways to choose from."""
-    if not isinstance(step, Repeat | Each):
+    if not isinstance(step, Loop | PerRequest):
         return _NOTHING
     found = largest(standing(step.body, first_way(step.body.steps), real))
     return found[0] if found else _NOTHING
@@ -105,23 +84,20 @@ def _inside(step: Step, real: int) -> Extent:
 
 def first_way(steps: Iterable[Step]) -> list[Step]:
     """The steps with the first option of each choice."""
-    return [s for step in steps for s in (step.options[0].steps if isinstance(step, Choose) else (step,))]
+    return [s for step in steps for s in (step.bodies[0] if isinstance(step, Choose) else (step,))]
 
 
 def _counted(module: Module, extent: Extent) -> Extent:
     """The extent with the number of runs, which only the emitted file knows, in terms of the other sizes."""
-    return extent.put({s.count: s.onto for s in leaves(module.steps) if isinstance(s, Runs)})
+    return extent.put({s.count: s.onto for s in leaves(module.steps) if isinstance(s, BroadcastView)})
 
 
 def work(step: Leaf, module: Module, real: int) -> Cost:
     """The cost of a step, which is reckoned for elements of 4 bytes, for others."""
-    match step:
-        case Call(steps):
-            parts = [work(inner, module, real) for inner in steps]
-            read, written = (sum((getattr(p, x) for p in parts), _NOTHING) for x in ("read", "written"))
-            return Cost(step.cost.flops, read, written, parts[-1].held)
-        case Runs():
-            return Cost(_NOTHING, _NOTHING, _NOTHING, _NOTHING)
+    if isinstance(step, Call):
+        return summed(work(inner, module, real) for inner in step.steps)
+    if isinstance(step, BroadcastView):
+        return FREE
     cost = step.cost
     read = _scaled(cost.read, takes(step), module.buffers, real)
     written = _scaled(cost.written, makes(step), module.buffers, real)
