@@ -100,7 +100,7 @@ class Told:
         steepest = sorted(found.exponents, key=lambda x: (-x[1], x[0]))
         powers = ", ".join(n if p == 1 else f"{n}^{p}" for n, p in steepest if p)
         said = f"grows as {powers}; {self.formulas.text(found.leading)} leads"
-        if found.overtakes is not None and self.formulas.size_of(found.overtakes) > 1:
+        if found.overtakes is not None and found.overtakes.free_symbols:
             name, at = found.dominant, self.formulas.text(found.overtakes)
             said += f"; what has the highest power of {name} leads from {name} = {at}"
         return [said]
@@ -142,7 +142,7 @@ class Told:
         flops, bytes_ = value(way.flops, known), value(moved, known)
         said += f" = {flops / bytes_:.3g}" if flops is not None and bytes_ and (way.flops + moved).sizes else ""
         far = "" if limit is None else self.formulas.text(limit)
-        return said + (f", at most {far} as {name} grows" if 0 < len(far) <= _LONG and far != shown else "")
+        return said + (f", towards {far} as {name} grows" if 0 < len(far) <= _LONG and far != shown else "")
 
     def _leading(self, way: Way) -> Expr:
         """The quotient of the terms that lead."""
