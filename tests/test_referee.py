@@ -52,17 +52,20 @@ ROTATION = (("3/5", "-4/5"), ("4/5", "3/5"))
 
 def rotated(claim: Claim, sizes: dict[str, int], element: Element) -> Element:
     """`U` is orthogonal."""
-    if claim.given:
-        (size,) = {n for slot in claim.program.tensors["U"].slots for n in slot.set.extent.sizes}
-        sizes[size] = 2
+    if not claim.given:
+        return element
+    (size,) = {n for slot in claim.program.tensors["U"].slots for n in slot.set.extent.sizes}
+    sizes[size] = 2
     return lambda key, at: sympy.Rational(ROTATION[at[0] - 1][at[1] - 1]) if key == "U" else element(key, at)
 
 
 def shared(claim: Claim, sizes: dict[str, int], element: Element) -> Element:
-    """`M` is W_Q W_Kᵀ for all heads: these have their projections in common."""
+    """`M` is W_Q W_Kᵀ for all heads, whose projections differ by a scale for each feature, which cancels in the product."""
     def found(key: str, at: tuple[int, ...]) -> Any:
         if key in ("W_Q", "W_K"):
-            return element(key, (1, *at[1:]))
+            head, *rest = at
+            scale = sympy.Integer(1 + (head - 1) * rest[1])
+            return element(key, (1, *rest)) * (scale if key == "W_Q" else 1 / scale)
         if key.rstrip("0123456789") != "M":  # each claim has one of its own
             return element(key, at)
         return sum(found("W_Q", (1, at[0], d)) * found("W_K", (1, at[1], d)) for d in range(1, sizes["d_k"] + 1))
