@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bench import batching, cases, decode, footprint, gradients, paged, report, rivals, same, shares, soak, starting, train
+from bench import algebra, batching, cases, decode, footprint, gradients, paged, report, rivals, same, shares, soak, starting, train
 from bench.case import CannotError
 from bench.record import Row, Run, read, write
 from bench.run import Plan, Tell, run
@@ -88,6 +88,16 @@ def report_command(out: Path) -> None:
     tell_growth(console, rows)
     for picture in report.plots(rows, out):
         console.print(f"drew {picture}")
+
+
+@main.command("algebra", context_settings=HELP)
+@ROUNDS
+def algebra_command(rounds: int) -> None:
+    """The compiler's own algebra against sympy's on the same expressions: how many times longer sympy takes."""
+    shown = Table("", "in", "einc", "sympy", "sympy takes", box=None, pad_edge=False)
+    for row in algebra.run(rounds=rounds):
+        shown.add_row(row.case.name, row.case.place, *(report.duration(x) for x in (row.ours, row.theirs)), f"{row.ratio:.0f}×")
+    wide_console().print(shown)
 
 
 @main.command("parse", context_settings=HELP)

@@ -2,6 +2,7 @@
 
 What does not move with a bound index stands outside; sums are distributed; an index that a condition gives is put in place; the
 domain of a sum is a product of indicators. So two sums are equal if their forms are, whatever the order they were written in.
+Why sympy does not serve here is said in `forms`.
 """
 
 from __future__ import annotations
