@@ -1,6 +1,7 @@
 """Every kind of error, each with the smallest text that triggers it and a paragraph that teaches.
 
-`einc explain CODE` and the error index are made from this page; a test runs every example.
+`section` is the section of grammar/README.md, the reference of the language, that has the rule which the text breaks.
+`einc explain CODE` and the error index are made from this page; a test runs every example and looks up every section.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from einc.errors.report import Problem
 
 class Unclosed(Problem):
     code = "E0101"
+    section = "1.4"
     title = "a bracket is not closed"
     example = "input x_{t"
     explanation = (
@@ -22,6 +24,7 @@ class Unclosed(Problem):
 
 class StrayCloser(Problem):
     code = "E0102"
+    section = "1.4"
     title = "a bracket closes nothing"
     example = "index t : time(T)\ninput x_t\ny_t = x_t)"
     explanation = "There is no open bracket for it to close."
@@ -29,6 +32,7 @@ class StrayCloser(Problem):
 
 class Unexpected(Problem):
     code = "E0103"
+    section = "1.4"
     title = "a statement stops or goes on where it should not"
     example = "index t : time(T)\ninput x_t\ny_t = x_t +"
     explanation = "An operator needs something on both sides, a declaration needs what it declares, and an equation its right side."
@@ -36,6 +40,7 @@ class Unexpected(Problem):
 
 class TwoEquals(Problem):
     code = "E0104"
+    section = "6.1"
     title = "two equals signs in one equation"
     example = "index t : time(T)\ninput x_t\ny_t = z_t = x_t"
     explanation = "An equation defines one name. Write two equations; the second may use the first."
@@ -43,6 +48,7 @@ class TwoEquals(Problem):
 
 class Unbound(Problem):
     code = "E0106"
+    section = "4.4"
     title = "a big operator without an index"
     example = "index t : time(T)\ninput x_t\ny = sum x_t"
     explanation = (
@@ -53,6 +59,7 @@ class Unbound(Problem):
 
 class DoubleScript(Problem):
     code = "E0107"
+    section = "6.2"
     title = "a script on what has none"
     example = "index t : time(T)\ninput x_t\ny_t = (x_t + 1)_t"
     explanation = (
@@ -63,6 +70,7 @@ class DoubleScript(Problem):
 
 class BadScript(Problem):
     code = "E0108"
+    section = "3.2"
     title = "a script that needs braces"
     example = "index t, h : time(T)\ninput x_th"
     explanation = (
@@ -73,16 +81,18 @@ class BadScript(Problem):
 
 class UnknownMacro(Problem):
     code = "E0109"
+    section = "1.3"
     title = "a macro that is not known"
     example = "index t : time(T)\ninput x_t\ny_t = \\fraq{1}{2} x_t"
     explanation = (
-        "The language reads the macros of §1 of its reference. A macro is its whole run of letters: `\\left` is not "
+        "The language reads the macros of grammar/README.md §1.3. A macro is its whole run of letters: `\\left` is not "
         "`\\le` and `ft`."
     )
 
 
 class RelationAsValue(Problem):
     code = "E0110"
+    section = "5.1"
     title = "a comparison where a number is needed"
     example = "index t, s : time(T)\ninput x_t\ny_{t s} = x_t (s <= t)"
     explanation = (
@@ -93,6 +103,7 @@ class RelationAsValue(Problem):
 
 class NeedsArguments(Problem):
     code = "E0111"
+    section = "6.4"
     title = "a function without its arguments"
     example = "index t : time(T)\ninput x_t\ny_t = exp x_t"
     explanation = "A function is applied with parentheses: `exp(x_t)`."
@@ -100,6 +111,7 @@ class NeedsArguments(Problem):
 
 class UnreadableCharacter(Problem):
     code = "E0112"
+    section = "1.2"
     title = "a character without meaning"
     example = "index t : time(T)\ninput x_t\ny_t = x_t @ 2"
     explanation = "The character is no letter, digit, bracket or operator of the language."
@@ -107,6 +119,7 @@ class UnreadableCharacter(Problem):
 
 class TooDeep(Problem):
     code = "E0113"
+    section = "1.2"
     title = "nested too deeply"
     example = "y = " + "(" * 101 + "1" + ")" * 101
     explanation = "Nobody can read it. Name an inner expression in an equation of its own."
@@ -114,6 +127,7 @@ class TooDeep(Problem):
 
 class NotText(Problem):
     code = "E0114"
+    section = "1.2"
     title = "nothing to read"
     example = ""
     explanation = "A spec is a UTF-8 text of at most 2 MB with at least one statement."
@@ -121,6 +135,7 @@ class NotText(Problem):
 
 class PlanLine(Problem):
     code = "E0119"
+    section = "12.1"
     title = "a line of a plan that asks for nothing"
     example = "index t : time(T)\ninput x_t\noutput y_t = 2 x_t\nplan serve:\n    cache K paged 16"
     explanation = (
@@ -131,6 +146,7 @@ class PlanLine(Problem):
 
 class AmbiguousQuotient(Problem):
     code = "E0115"
+    section = "6.1"
     title = "a quotient with two readings"
     example = "index t : time(T)\ninput x_t, y_t, z_t\nw_t = x_t / y_t z_t"
     explanation = "`a / b c` is (a / b) c by rule and a / (b c) to many readers, so it is refused unless a or b is a number."
@@ -138,6 +154,7 @@ class AmbiguousQuotient(Problem):
 
 class NotYet(Problem):
     code = "E0116"
+    section = "13.3"
     title = "read, but not compiled here"
     example = 'section "FlashAttention":\n    y = 1'
     explanation = (
@@ -148,6 +165,7 @@ class NotYet(Problem):
 
 class BadLoop(Problem):
     code = "E0118"
+    section = "9.2"
     title = "a `for` that cannot be read"
     example = "index t, s : time(T)\ninput x_s\nz = 0\nfor B ⊆ {s ≤ t}:\n    z ← z + Σ_{s ∈ B} x_s\noutput z"
     explanation = (
@@ -159,6 +177,7 @@ class BadLoop(Problem):
 
 class BadNumber(Problem):
     code = "E0117"
+    section = "1.2"
     title = "a number that no computer holds"
     example = "y = 1e999"
     explanation = "Numbers have at most 40 digits and lie between 1e-300 and 1e300, the range of a float64."
@@ -169,6 +188,7 @@ class BadNumber(Problem):
 
 class Undeclared(Problem):
     code = "E0201"
+    section = "3.1"
     title = "a name that nothing declares or defines"
     example = "index t : time(T)\ny_t = q_t"
     explanation = "Every tensor on a right side is an input, a weight, or the left side of an equation."
@@ -176,6 +196,7 @@ class Undeclared(Problem):
 
 class NotApplicable(Problem):
     code = "E0202"
+    section = "6.4"
     title = "an application of something that is not a function"
     example = "index t : time(T)\ninput x_t\ny_t = t(x_t)"
     explanation = (
@@ -186,6 +207,7 @@ class NotApplicable(Problem):
 
 class AmbiguousScript(Problem):
     code = "E0203"
+    section = "3.3"
     title = "a script with several readings"
     example = "index k, v : feature(D)\nindex kv : head(G)\ninput C_{kv}"
     explanation = "A run of letters in a script is split into declared names and must have exactly one reading. Spaces settle it."
@@ -193,6 +215,7 @@ class AmbiguousScript(Problem):
 
 class UnreadableScript(Problem):
     code = "E0204"
+    section = "3.3"
     title = "a script without a reading"
     example = "index t, h : time(T)\ninput x_{t h}\ny_{t h} = x_{thq}"
     explanation = "The letters of a script must be declared indices, or labels of the name they hang on."
@@ -200,6 +223,7 @@ class UnreadableScript(Problem):
 
 class NoSuchSignature(Problem):
     code = "E0205"
+    section = "3.4"
     title = "a tensor with other slots"
     example = "index t : time(T)\nindex f : feature(D)\ninput x_t^f\ny_t = x_t"
     explanation = "A name with its labels and the sets of its slots is one thing; no declaration of this name has these slots."
@@ -207,6 +231,7 @@ class NoSuchSignature(Problem):
 
 class NoSuchLabel(Problem):
     code = "E0207"
+    section = "3.2"
     title = "a label that the name does not have"
     example = "index h : head(H)\nweight W_{Q h}, W_{K h}\ny_h = W_{R h}"
     explanation = "Labels are part of a name: `W_Q` and `W_K` are two weights, and `W_R` is neither."
@@ -214,6 +239,7 @@ class NoSuchLabel(Problem):
 
 class TwoMeanings(Problem):
     code = "E0208"
+    section = "3.4"
     title = "a bare name with two meanings"
     example = "index t : time(t)\ninput x_t\ny_t = t x_t"
     explanation = "A bare name is an index (its position), an extent or a scalar. If it could be two of them, rename one."
@@ -221,6 +247,7 @@ class TwoMeanings(Problem):
 
 class DefinedTwice(Problem):
     code = "E0209"
+    section = "3.4"
     title = "two definitions of one signature"
     example = "index t : time(T)\ninput x_t\ny_t = x_t\ny_t = 2 x_t"
     explanation = "Each signature has one equation. To replace one that a `use` brought in, say `override`."
@@ -228,6 +255,7 @@ class DefinedTwice(Problem):
 
 class BadDeclaration(Problem):
     code = "E0210"
+    section = "1.4"
     title = "a declaration that does not declare"
     example = "index t : moment(T)"
     explanation = (
@@ -238,6 +266,7 @@ class BadDeclaration(Problem):
 
 class Reserved(Problem):
     code = "E0211"
+    section = "1.5"
     title = "a reserved name"
     example = "index t : time(T)\ninput softmax_t\ny_t = 2"
     explanation = "The names of the prelude and of the primitive functions cannot be given to tensors, indices or extents."
@@ -245,6 +274,7 @@ class Reserved(Problem):
 
 class CannotUse(Problem):
     code = "E0212"
+    section = "10.1"
     title = "a spec that cannot be used"
     example = 'use "no_such_spec"'
     explanation = (
@@ -255,6 +285,7 @@ class CannotUse(Problem):
 
 class OverridesNothing(Problem):
     code = "E0213"
+    section = "10.2"
     title = "an override of nothing"
     example = "index t : time(T)\ninput x_t\noverride y_t = x_t"
     explanation = "`override` replaces the one equation (or mask) of a signature that came before it, usually through `use`."
@@ -262,6 +293,7 @@ class OverridesNothing(Problem):
 
 class OnePythonName(Problem):
     code = "E0214"
+    section = "3.2"
     title = "two tensors with one Python name"
     example = "index t : time(T)\nindex f : feature(D)\ninput x_t, x_t^f\ny_t^f = x_t x_t^f"
     explanation = "Inputs and outputs are passed by their Python names. `input x_t as x0` chooses one."
@@ -269,6 +301,7 @@ class OnePythonName(Problem):
 
 class UnknownIndex(Problem):
     code = "E0215"
+    section = "2.1"
     title = "an index that is not declared"
     example = "index t : time(T)\ninput x_t\ny = sum_{q} x_q"
     explanation = "Every index is declared with its class and extent: `index q : time(T)`."
@@ -276,6 +309,7 @@ class UnknownIndex(Problem):
 
 class WrongArguments(Problem):
     code = "E0216"
+    section = "6.5"
     title = "arguments that do not fit"
     example = "index t : time(T)\ninput x_t\ny_t = softcap(x_t)"
     explanation = (
@@ -286,6 +320,7 @@ class WrongArguments(Problem):
 
 class CannotCall(Problem):
     code = "E0217"
+    section = "10.3"
     title = "a spec that cannot be called here"
     example = "index t : time(T)\nindex f : feature(D)\ninput x_t^f\ndef g(a) = attention(X = a)\noutput y_t^f = g(x_t^f)"
     explanation = (
@@ -297,6 +332,7 @@ class CannotCall(Problem):
 
 class AskedTwice(Problem):
     code = "E0218"
+    section = "10.3"
     title = "one name is asked of the caller twice"
     example = (
         "index t : time(T)\nindex f : feature(d_model)\ninput X_t^f\nY_t^f = attention(X = X_t^f)\n"
@@ -311,6 +347,7 @@ class AskedTwice(Problem):
 
 class Transposed(Problem):
     code = "E0219"
+    section = "3.3"
     title = "a transpose"
     example = "index f, g : feature(D)\ninput W_{f g}, x^f\noutput y^g = W_{f g}^T x^f"
     explanation = (
@@ -324,6 +361,7 @@ class Transposed(Problem):
 
 class FreeOnRight(Problem):
     code = "E0301"
+    section = "4.2"
     title = "an index on the right that is not on the left"
     example = "index t : time(T)\nindex f : feature(D)\ninput x_t^f\ny_t = 2 x_t^f"
     explanation = (
@@ -334,6 +372,7 @@ class FreeOnRight(Problem):
 
 class FreeOnLeft(Problem):
     code = "E0302"
+    section = "4.2"
     title = "an index on the left that is not on the right"
     example = "index t : time(T)\nindex f : feature(D)\ninput x_t\ny_t^f = x_t"
     explanation = "A term may lack an index of the left side, but at least one term must have it. There is no silent broadcast."
@@ -341,6 +380,7 @@ class FreeOnLeft(Problem):
 
 class ThreeTimes(Problem):
     code = "E0304"
+    section = "4.1"
     title = "an index three times in one term"
     example = "index j : feature(D)\ninput a_j, b^j, c_j\ny = a_j b^j c_j"
     explanation = (
@@ -351,6 +391,7 @@ class ThreeTimes(Problem):
 
 class TwoReadings(Problem):
     code = "E0305"
+    section = "4.2"
     title = "a pair that is also on the left"
     example = "index j : feature(D)\ninput a_j, b^j\ny_j = a_j b^j"
     explanation = (
@@ -361,6 +402,7 @@ class TwoReadings(Problem):
 
 class TemporalSum(Problem):
     code = "E0306"
+    section = "4.3"
     title = "a temporal index summed implicitly"
     example = "index t, s : time(T)\ninput A_{t s}, V_s\ny_t = A_{t s} V_s"
     explanation = (
@@ -371,6 +413,7 @@ class TemporalSum(Problem):
 
 class BoundAndFree(Problem):
     code = "E0308"
+    section = "4.5"
     title = "an index both bound and free"
     example = "index t, s : time(T)\ninput a_s, b_s\ny = (sum_s a_s) b_s"
     explanation = "The sum ends with its product or its parenthesis; outside it the index means nothing. Rename one of the two."
@@ -378,6 +421,7 @@ class BoundAndFree(Problem):
 
 class BoundTwice(Problem):
     code = "E0309"
+    section = "4.5"
     title = "an index bound again inside its own scope"
     example = "index s : time(T)\ninput a_s\ny = sum_s (a_s sum_s a_s)"
     explanation = "A binder inside may not take an index that is bound around it. Write `s'` for the inner one."
@@ -385,6 +429,7 @@ class BoundTwice(Problem):
 
 class IdleBinder(Problem):
     code = "W0310"
+    section = "14.2"
     severity = "warning"
     title = "a big operator over an index that its body does not have"
     example = "index t, s : time(T)\ninput x_t\noutput y_t = sum_{s <= t} x_t"
@@ -396,6 +441,7 @@ class IdleBinder(Problem):
 
 class SameLevel(Problem):
     code = "W0301"
+    section = "4.1"
     severity = "warning"
     title = "a pair on one level"
     example = "index h : head(H)\ninput a_h, b_h\ny = a_h b_h"
@@ -410,6 +456,7 @@ class SameLevel(Problem):
 
 class WrongSet(Problem):
     code = "E0401"
+    section = "3.4"
     title = "an index in a slot of another set"
     example = "index t : time(T)\nindex f : feature(D)\ninput x_f\ny_t = x_t"
     explanation = "A slot takes any index of its set: the same class, the same extent, the same first value."
@@ -417,6 +464,7 @@ class WrongSet(Problem):
 
 class WrongData(Problem):
     code = "E0402"
+    section = "2.4"
     title = "data that does not fit the spec"
     example = (
         "index t : time(T)\nindex d : feature(D) = (i a)\nindex i : feature(D / 3)\nindex a : feature(2)\n"
@@ -430,6 +478,7 @@ class WrongData(Problem):
 
 class WrongType(Problem):
     code = "E0404"
+    section = "3.5"
     title = "an element type that does not fit"
     example = "index t : time(T)\nindex v : vocab(V)\nindex f : feature(D)\ninput E_v^f, w_t\ny_t^f = E_{w_t}^f"
     explanation = "What stands in a slot or a map is an integer: declare the tensor `: int`."
@@ -437,6 +486,7 @@ class WrongType(Problem):
 
 class AssignsInput(Problem):
     code = "E0405"
+    section = "3.1"
     title = "an equation for an input"
     example = "index t : time(T)\ninput x_t\nx_t = 1"
     explanation = "Inputs and weights are given by the caller."
@@ -444,6 +494,7 @@ class AssignsInput(Problem):
 
 class Circular(Problem):
     code = "E0406"
+    section = "3.1"
     title = "definitions in a circle"
     example = "index t : time(T)\nx_t = y_t\ny_t = x_t"
     explanation = "Outside recurrences the order of lines means nothing, so nothing may depend on itself."
@@ -451,6 +502,7 @@ class Circular(Problem):
 
 class NoNumber(Problem):
     code = "E0407"
+    section = "6.3"
     title = "an index without a number where one is needed"
     example = "index n : batch(B)\nindex t : time(T)\ninput x_{n t}\ny_{n t} = n x_{n t}"
     explanation = (
@@ -461,6 +513,7 @@ class NoNumber(Problem):
 
 class NoRequest(Problem):
     code = "E0408"
+    section = "2.6"
     title = "a position whose request is not told"
     example = "index r : request(R)\nindex t : time(T_r)\ninput x_t\noutput y_{r t} = x_t"
     explanation = (
@@ -474,6 +527,7 @@ class NoRequest(Problem):
 
 class ReadsFuture(Problem):
     code = "E0501"
+    section = "5.6"
     title = "an output reads the future"
     example = "index t, s : time(T)\ninput x_s\noutput y_t = sum_{s >= t} x_s"
     explanation = (
@@ -484,6 +538,7 @@ class ReadsFuture(Problem):
 
 class CrossesRequests(Problem):
     code = "E0502"
+    section = "5.6"
     title = "an output reads another request"
     example = "index r : request(R)\nindex f : feature(D)\ninput x_r^f\noutput y_r^f = x_r^f + sum_{r'} x_{r'}^f"
     explanation = "An output of request r may only read what belongs to r. A gate `δ_r^{r'}` or a domain `r' = r` says so."
@@ -491,6 +546,7 @@ class CrossesRequests(Problem):
 
 class NoDomain(Problem):
     code = "E0503"
+    section = "5.3"
     title = "a function of a line over time without a domain"
     example = "index t, s : time(T)\ninput L_{t s}\noutput A_{t s} = softmax_s(L_{t s})"
     explanation = (
@@ -501,6 +557,7 @@ class NoDomain(Problem):
 
 class EmptyDomain(Problem):
     code = "E0504"
+    section = "5.1"
     title = "a domain without a point"
     example = "index t, s : time(T)\ninput x_s\noutput y_t = sum_{s <= t, s > t} x_s"
     explanation = (
@@ -511,6 +568,7 @@ class EmptyDomain(Problem):
 
 class IndicatorFactor(Problem):
     code = "E0505"
+    section = "5.4"
     title = "an indicator where a domain was meant"
     example = "index t, s : time(T)\ninput L_{t s}\nmask L_{t s} : s <= t\noutput A_{t s} = softmax_{s}(1[s < t] L_{t s})"
     explanation = (
@@ -521,6 +579,7 @@ class IndicatorFactor(Problem):
 
 class ForeignIndex(Problem):
     code = "E0506"
+    section = "5.1"
     title = "a domain with an index that is not in scope"
     example = "index t, s, u : time(T)\ninput x_s\noutput y_t = sum_{s <= t, u > s} x_s"
     explanation = "A domain speaks of the index it restricts and of the indices around it."
@@ -528,6 +587,7 @@ class ForeignIndex(Problem):
 
 class PartialOutput(Problem):
     code = "E0507"
+    section = "5.3"
     title = "restrictions that differ, or an output with gaps"
     example = "index t, s : time(T)\ninput x_s\noutput y_{t s} = x_t x_s, s <= t"
     explanation = (
@@ -538,6 +598,7 @@ class PartialOutput(Problem):
 
 class CutDomain(Problem):
     code = "E0508"
+    section = "5.3"
     title = "a mask that nothing reads, or a sum that cuts one"
     example = (
         "index t, s : time(T)\ninput L_{t s}\nmask L_{t s} : all\n"
@@ -554,6 +615,7 @@ class CutDomain(Problem):
 
 class OutOfRange(Problem):
     code = "E0601"
+    section = "7.1"
     title = "an index expression that may leave its range"
     example = "index t : time(T)\nindex j : feature(n)\ninput w_t\noutput y_{t j} = w_{t+j} : all"
     explanation = "Say what happens there: `, t + j ≤ T` (those do not exist), `1[t + j ≤ T] w_{t+j}` (0), or `w_{min(t + j, T)}`."
@@ -561,6 +623,7 @@ class OutOfRange(Problem):
 
 class BadMap(Problem):
     code = "E0602"
+    section = "7.3"
     title = "a map that is not one"
     example = "index h : head(H)\nmap π(h) = h / 2 : h"
     explanation = (
@@ -571,6 +634,7 @@ class BadMap(Problem):
 
 class BadPart(Problem):
     code = "E0604"
+    section = "2.5"
     title = "a direct sum whose parts do not fit"
     example = "index c : feature(C)\nindex r : feature(R)\nindex e : feature = c ⊕ r\ninput x^c\noutput y^e = x^c ⊕ x^c"
     explanation = "For `e = c ⊕ ρ` the right side is `… ⊕ …`, each part known by its own index, in order."
@@ -581,6 +645,7 @@ class BadPart(Problem):
 
 class ChosenLater(Problem):
     code = "E0701"
+    section = "8.1"
     title = "a set whose candidates come later than what it is of"
     example = (
         "index t, s : time(T)\ndim n\ninput x_{t s}, v_s\nset S_t = topk_{s}(x_{t s}, n)\n"
@@ -594,6 +659,7 @@ class ChosenLater(Problem):
 
 class UpdateOutside(Problem):
     code = "E0705"
+    section = "9.2"
     title = "an update outside of rounds"
     example = "index s : time(T)\ninput x_s\nz = 0\nz ← z + Σ_{s in 1..T} x_s"
     explanation = "`X ← …` gives X its value for the next round, so it stands in a block of rounds: `for B ⊆ {s ≤ t}:`."
@@ -601,6 +667,7 @@ class UpdateOutside(Problem):
 
 class NeverStarted(Problem):
     code = "E0702"
+    section = "9.2"
     title = "a state without a value before the first round"
     example = "index s : time(T)\ninput x_s\nfor s in 1..T:\n    z ← z + x_s\noutput z"
     explanation = (
@@ -611,6 +678,7 @@ class NeverStarted(Problem):
 
 class RoundValue(Problem):
     code = "E0703"
+    section = "9.2"
     title = "a value of one round read outside"
     example = "index s : time(T)\ninput x_s\nz = 0\nfor s in 1..T:\n    y = z + x_s\n    z ← y\noutput w = 2 y"
     explanation = (
@@ -621,6 +689,7 @@ class RoundValue(Problem):
 
 class CutDependent(Problem):
     code = "E0704"
+    section = "9.2"
     title = "rounds that are not the fold of their blocks"
     example = (
         "index s : time(T)\ninput x_s\nm = -∞\nz = 0\nfor s in 1..T:\n    m' = max(m, x_s)\n    z ← z + exp(x_s - m')\n    m ← m'\n"
@@ -641,6 +710,7 @@ _LAYER = "# A layer\n\n```ein\nindex t : time(T)\ninput x_t\n```\n\n"
 
 class NotAccounted(Problem):
     code = "E0801"
+    section = "13.2"
     title = "a display equation that is neither compiled nor skipped"
     example = _LAYER + "$$ y_t = 2 x_t $$\n\n$$ x \\mapsto y $$\n"
     example_name = "example.md"
@@ -653,6 +723,7 @@ class NotAccounted(Problem):
 
 class DeclaredOtherwise(Problem):
     code = "E0802"
+    section = "13.1"
     title = "a symbol declared in two ways for one section"
     example = _LAYER + "For $t \\in \\{1..N\\}$ the layer is\n\n$$ y_t = 2 x_t $$\n"
     example_name = "example.md"
@@ -665,6 +736,7 @@ class DeclaredOtherwise(Problem):
 
 class NotRestated(Problem):
     code = "E0803"
+    section = "13.2"
     title = "a restated equation that is not equal to the first"
     example = _LAYER + "$$ y_t = 2 x_t $$\n\nThat is,\n\n$$ y_t = x_t + 2 x_t $$\n"
     example_name = "example.md"
@@ -676,6 +748,7 @@ class NotRestated(Problem):
 
 class NoSuchSection(Problem):
     code = "E0804"
+    section = "13.3"
     title = "a section that the document does not have"
     example = _LAYER.replace("input x_t\n", 'input x_t\nsection "Another layer":\n    output y_t\n') + "$$ y_t = 2 x_t $$\n"
     example_name = "example.md"
@@ -687,6 +760,7 @@ class NoSuchSection(Problem):
 
 class Damaged(Problem):
     code = "W0801"
+    section = "13.4"
     severity = "warning"
     title = "a document that was decoded as something it is not"
     example = _LAYER + "â€¢ The layer is\n\n$$ y_t = 2 x_t $$\n"
@@ -702,6 +776,7 @@ class Damaged(Problem):
 
 class Unused(Problem):
     code = "W0903"
+    section = "14.1"
     severity = "warning"
     title = "a declaration that nothing uses"
     example = "index t : time(T)\ninput x_t, z_t\noutput y_t = 2 x_t"
@@ -713,6 +788,7 @@ class Unused(Problem):
 
 class IdleDelta(Problem):
     code = "W0905"
+    section = "14.2"
     severity = "warning"
     title = "a delta that renames nothing"
     example = "index t : time(T)\ninput x_t\noutput y_t = δ_t^t x_t"

@@ -90,6 +90,7 @@ class Problem(Exception):  # noqa: N818, it is the noun of the whole house
     example: ClassVar[str] = ""
     example_name: ClassVar[str] = "example.ein"  # a document's ends in .md
     explanation: ClassVar[str] = ""
+    section: ClassVar[str] = ""  # of grammar/README.md, such as "4.3"
     severity: ClassVar[str] = "error"
     registry: ClassVar[dict[str, type[Problem]]] = {}
 

@@ -288,10 +288,10 @@ class _Lexer:
         span = Span(self.source, start, end)
         if name in FOREIGN:
             self.report.add(UnknownMacro(f"`\\{name}` is {FOREIGN[name]}", span,
-                                         notes=("the macros are those of §1 of the language",)))
+                                         notes=("the macros are in grammar/README.md §1.3",)))
             return
         helps = (Help(f"there is a macro with a similar name: `\\{near}`", span, f"\\{near}", False),) if near else ()
-        notes = () if near else ("the macros are those of §1 of the language, and the names of functions",)
+        notes = () if near else ("names of functions, and the macros of grammar/README.md §1.3",)
         self.report.add(UnknownMacro(f"`\\{name}` is not a macro of the language", span, notes=notes, helps=helps))
 
     def _symbol(self, symbol: str, start: int, end: int) -> None:
@@ -383,4 +383,4 @@ class _Lexer:
         name = unicodedata.name(text, f"character U+{ord(text):04X}").lower()
         shown = f"`{text}` ({name})" if text.isprintable() and not unicodedata.combining(text) else name
         self.report.add(UnreadableCharacter(f"{shown} has no meaning here", Span(self.source, start, end),
-                                            notes=("the characters of the language are those of §1 of its reference",)))
+                                            notes=("the characters of the language: grammar/README.md §1.2",)))

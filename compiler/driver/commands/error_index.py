@@ -31,9 +31,15 @@ def index() -> str:
     return "\n".join([_HEAD, *contents, *sections]).rstrip() + "\n"
 
 
+def rule(kind: type[Problem]) -> str:
+    """Where the rule stands that a text with this problem breaks."""
+    return f"grammar/README.md §{kind.section}"
+
+
 def _entry(kind: type[Problem]) -> str:
     """One kind: its title, its explanation, its example, and what comes of that."""
-    out = [f'<a id="{kind.code.lower()}"></a>', "", f"### {kind.code}: {kind.title}", "", kind.explanation, ""]
+    out = [f'<a id="{kind.code.lower()}"></a>', "", f"### {kind.code}: {kind.title}", "", kind.explanation, "",
+           f"The rule: [{rule(kind)}](../grammar/README.md).", ""]
     if not kind.example:
         return "\n".join(out)
     name = "ein" if kind.example_name.endswith(".ein") else "markdown"

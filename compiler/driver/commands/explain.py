@@ -8,7 +8,7 @@ from difflib import get_close_matches
 import click
 
 from einc.driver.commands.common import failure
-from einc.driver.commands.error_index import index
+from einc.driver.commands.error_index import index, rule
 from einc.driver.commands.kinds import told
 from einc.errors.report import Problem, render
 
@@ -37,8 +37,8 @@ def command(code: str | None, markdown: bool) -> None:
 
 
 def page(kind: type[Problem]) -> str:
-    """Title, explanation, the smallest text that has the error, and what einc says of it."""
-    out = [f"{kind.code}: {kind.title}", "", *textwrap.wrap(kind.explanation, 100), ""]
+    """Title, explanation, the section of the reference with the rule, the smallest text with the error, what einc says of it."""
+    out = [f"{kind.code}: {kind.title}", "", *textwrap.wrap(kind.explanation, 100), "", f"The rule: {rule(kind)}", ""]
     if not kind.example:
         return "\n".join(out).rstrip()
     out.append(textwrap.indent(kind.example.rstrip(), "    "))
