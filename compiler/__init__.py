@@ -5,7 +5,7 @@ import sys
 from importlib.machinery import ModuleSpec
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _DOORS = {
     "compile": "einc.driver.front",

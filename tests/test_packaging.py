@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+import einc
+
 ROOT = Path(__file__).parent.parent
 ROOMS = {"compiler": "einc", "backends": "einc/backends", "grammar": "einc/grammar", "specs": "einc/specs"}
 TOP_LEVEL = {*ROOMS, "tests", "bench", "pyproject.toml", "README.md", "LICENSE", "constraints.txt"}
@@ -65,6 +67,7 @@ def test_the_wheel_holds_every_file_of_the_rooms(wheel: zipfile.ZipFile) -> None
               for pattern in ("*.py", "*.ein", "*.lark", "py.typed") for file in (ROOT / room).rglob(pattern)}
     assert sorted(wanted - set(wheel.namelist())) == [], "pyproject.toml lists the packages by hand"
     assert len(wanted) > 20
+    assert "einc/grammar/README.md" in wheel.namelist(), "the reference that errors cite comes with the package"
 
 
 def test_the_wheel_holds_nothing_else(wheel: zipfile.ZipFile) -> None:
@@ -84,6 +87,14 @@ def test_the_top_level_is_the_floor_plan() -> None:
     found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
     found = {name for name in found if not any(fnmatch.fnmatch(name, pattern) for pattern in ignored)}
     assert found == TOP_LEVEL
+
+
+def test_the_project_says_where_it_is_and_which_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["version"] == einc.__version__
+    assert f"### {einc.__version__}" in (ROOT / "compiler/README.md").read_text(encoding="utf-8")
+    assert {"Homepage", "Documentation", "Changelog"} <= project["urls"].keys()
+    assert project["keywords"] and "Typing :: Typed" in project["classifiers"]
 
 
 def test_every_dependency_is_pinned() -> None:
