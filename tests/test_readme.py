@@ -1,4 +1,4 @@
-"""The pages for readers: what they show is what einc prints, each command is one that there is, and each figure was measured."""
+"""The pages for readers: they show what einc prints, their commands exist, and their figures were measured."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from einc.driver.cli import main
 from einc.driver.moved import MOVED
 
 ROOT = Path(__file__).parent.parent
+ROOMS = ("grammar", "specs", "compiler", "backends", "bench")
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8")
-         for name in ("README.md", *(f"{room}/README.md" for room in ("grammar", "specs", "compiler", "backends", "bench")))}
+         for name in ("README.md", *(f"{room}/README.md" for room in ROOMS))}
 README = PAGES["README.md"]
 FENCE = re.compile(r"^(`{3,})([a-z]*)[^\n`]*\n(.*?)^\1$", re.M | re.S)
 CODE = re.compile(r"`([^`\n]+)`")
@@ -80,7 +81,9 @@ def test_the_first_command_runs() -> None:
     assert RUN.invoke(main, [*shlex.split(line)[1:], "--sizes", "T=5,H=2,d_k=4,d_model=3"]).exit_code == 0
 
 
-@pytest.mark.parametrize(("page", "options"), [("README.md", ["--own"]), ("backends/README.md", ["--backend", "triton"])])
+@pytest.mark.parametrize(("page", "options"), [
+    ("README.md", ["--own"]), ("backends/README.md", ["--backend", "triton"]),
+])
 def test_the_inner_loop_is_the_one_that_is_written(page: str, options: list[str], tmp_path: Path) -> None:
     """Line by line and in this order, where `…` stands for anything, a line of its own for any number of lines."""
     file = tmp_path / "first.ein"
@@ -111,8 +114,9 @@ def texts_in(page: str) -> list[str]:
     return [*CODE.findall(plain), *(m[1] for m in re.finditer(r"^    (.+)$", plain, re.M))]
 
 
-COMMANDS = sorted({(name, part.strip()) for name, page in PAGES.items() for text in texts_in(page.replace("\n--", " --"))
-                   for part in text.split("&&") if re.match(r"(einc|python -m bench[.\w]*|pytest)( |$)", part.strip())})
+COMMAND = re.compile(r"(einc|python -m bench[.\w]*|pytest)( |$)")
+COMMANDS = sorted({(name, part.strip()) for name, page in PAGES.items()
+                   for text in texts_in(page.replace("\n--", " --")) for part in text.split("&&") if COMMAND.match(part.strip())})
 
 
 def command_of(words: list[str]) -> tuple[click.Command, list[str]]:
@@ -133,8 +137,9 @@ def command_of(words: list[str]) -> tuple[click.Command, list[str]]:
 def test_a_command_is_one_that_there_is(page: str, text: str) -> None:
     words = shlex.split(re.sub(r" > \S+$", "", text))
     if words[0] == "pytest":
+        known = (ROOT / "tests/conftest.py").read_text(encoding="utf-8")
         assert all((ROOT / word).exists() for word in words[1:] if "/" in word)
-        assert all(word in (ROOT / "tests/conftest.py").read_text(encoding="utf-8") for word in words[1:] if word.startswith("--"))
+        assert all(word in known for word in words[1:] if word.startswith("--"))
         return
     if words == ["einc"]:
         return
@@ -150,7 +155,8 @@ def test_a_command_is_one_that_there_is(page: str, text: str) -> None:
 def test_an_option_on_a_page_is_one_that_there_is() -> None:
     """Those that stand alone, such as `--own`; those of commands are read with them."""
     every = [main.get_command(click.Context(main), name) for name in main.list_commands(click.Context(main))]
-    commands = [*filter(None, every), bench, *bench.commands.values(), *(import_module(x).main for x in ("bench.offline", "bench.fuzz"))]
+    others = [import_module(name).main for name in ("bench.offline", "bench.fuzz")]
+    commands = [*filter(None, every), bench, *bench.commands.values(), *others]
     known = {name for command in commands for option in command.params for name in option.opts}
     found = {text.split()[0] for page in PAGES.values() for text in CODE.findall(prose(page)) if text.startswith("--")}
     assert len(found) > 10
@@ -196,8 +202,8 @@ def test_names_in_python_are_there() -> None:
 
 def rows(page: str, header: str) -> list[list[str]]:
     """The cells of the table that has this header."""
-    lines = page.split(header + "\n", 1)[1].splitlines()[1:]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[: lines.index("") if "" in lines else None]]
+    lines = page.split(header + "\n", 1)[1].split("\n\n", 1)[0].splitlines()[1:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
 def built_on(text: str, names: set[str]) -> set[str]:
@@ -208,7 +214,8 @@ def built_on(text: str, names: set[str]) -> set[str]:
 
 
 def test_every_spec_has_a_line_that_says_what_it_is_built_on() -> None:
-    files = {file.relative_to(ROOT / "specs").with_suffix("").as_posix(): file for file in (ROOT / "specs").rglob("*.ein")}
+    room = ROOT / "specs"
+    files = {file.relative_to(room).with_suffix("").as_posix(): file for file in room.rglob("*.ein")}
     found = re.findall(r"^\| \[([\w/]+)\]\(([\w/]+)\.ein\) \| (.+?) \| (.*?) ?\|$", PAGES["specs/README.md"], re.M)
     assert sorted(name for name, *_ in found) == sorted(files)
     for name, path, _, base in found:
@@ -221,7 +228,8 @@ def test_every_spec_has_a_line_that_says_what_it_is_built_on() -> None:
 def test_the_table_of_wings_is_what_the_wings_say() -> None:
     for name, _, imports in rows(PAGES["compiler/README.md"], "| wing | in → out | may import |"):
         wing = re.sub(r"\[(\w+)\].*", r"\1", name)
-        said = re.search(r"\nMay import: (.+)\.\n", (ROOT / "compiler" / wing / "__init__.py").read_text(encoding="utf-8"))
+        text = (ROOT / "compiler" / wing / "__init__.py").read_text(encoding="utf-8")
+        said = re.search(r"\nMay import: (.+)\.\n", text)
         assert said is not None
         assert imports in (said[1], "all before it")
 
@@ -237,15 +245,16 @@ def test_former_names_in_the_changes_are_former_names() -> None:
 
 
 def stored(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (ROOT / "bench/results" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+    text = (ROOT / "bench/results" / f"{name}.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def same(shown: str, value: float | None) -> bool:
     return value is not None and abs(float(shown) - value) <= 0.5 * 10 ** -len(shown.partition(".")[2]) + 1e-9
 
 
-CASES = {"causal": "causal", "ALiBi": "alibi", "window 256": "window", "window of 256": "window", "prefix 512": "prefix",
-         "packed documents": "documents", "one query, cache of 8192": "decode",
+CASES = {"causal": "causal", "ALiBi": "alibi", "window 256": "window", "window of 256": "window",
+         "prefix 512": "prefix", "packed documents": "documents", "one query, cache of 8192": "decode",
          "latents at decode, against K and V held": "mla-decode"}
 DECODE = "| positions | B 1, float32 | B 1, bfloat16 | B 8, float32 | B 8, bfloat16 |"
 
@@ -262,12 +271,14 @@ def test_figures_of_forward_were_measured(page: str, header: str) -> None:
             first, *bracket = re.findall(r"\d+\.\d+", cell)
             rivals = [way, *(["flex"] if "(" in cell else []), *(["einc-own"] if "own" in cell else [])]
             for rival, shown in zip(rivals, (first, *bracket), strict=True):
-                known = [row["ratio"] for row in found if (row["case"], row["dtype"], row["rival"]) == (CASES[case], dtype, rival)]
+                wanted = (CASES[case], dtype, rival)
+                known = [row["ratio"] for row in found if (row["case"], row["dtype"], row["rival"]) == wanted]
                 assert any(same(shown, value) for value in known), (case, dtype, rival, shown, known)
 
 
 def test_figures_of_gradients_were_measured() -> None:
-    cases = {"causal": "causal", "window 256": "window", "ALiBi, learned slopes": "slopes", "a learned table of distances": "table"}
+    cases = {"causal": "causal", "window 256": "window", "ALiBi, learned slopes": "slopes",
+             "a learned table of distances": "table"}
     found = {(row["case"], row["dtype"], row["rival"]): row for row in stored("gradients")}
     for case, _, *cells in rows(PAGES["bench/README.md"], "| case | against | float32 | bfloat16 |"):
         for dtype, cell in zip(("float32", "bfloat16"), cells, strict=True):

@@ -1,4 +1,4 @@
-"""The reference of the language, grammar/README.md: every example on it is run, and every section that an error cites is there."""
+"""The reference of the language, grammar/README.md: its examples run, and the sections that errors cite are there."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def examples() -> list[Example]:
 
 (PREAMBLE,) = (text for _, language, words, text in fences() if (language, words) == ("ein", "preamble"))
 EXAMPLES = examples()
-DOCUMENTS = [Example(section(at), tuple(words.split()), text) for at, language, words, text in fences() if language == "markdown"]
+DOCUMENTS = [Example(section(at), tuple(words.split()), text)
+             for at, language, words, text in fences() if language == "markdown"]
 SECTIONS = {m[1]: m[2] for m in SECTION.finditer(PAGE)}
 
 

@@ -37,7 +37,7 @@ def command(code: str | None, markdown: bool) -> None:
 
 
 def page(kind: type[Problem]) -> str:
-    """Title, explanation, the section of the reference with the rule, the smallest text with the error, what einc says of it."""
+    """Title, explanation, where the rule stands, the smallest text that has the error, and what einc says of it."""
     out = [f"{kind.code}: {kind.title}", "", *textwrap.wrap(kind.explanation, 100), "", f"The rule: {rule(kind)}", ""]
     if not kind.example:
         return "\n".join(out).rstrip()
