@@ -116,7 +116,8 @@ def texts_in(page: str) -> list[str]:
 
 COMMAND = re.compile(r"(einc|python -m bench[.\w]*|pytest)( |$)")
 COMMANDS = sorted({(name, part.strip()) for name, page in PAGES.items()
-                   for text in texts_in(page.replace("\n--", " --")) for part in text.split("&&") if COMMAND.match(part.strip())})
+                   for text in texts_in(page.replace("\n--", " --"))
+                   for part in text.split("&&") if COMMAND.match(part.strip())})
 
 
 def command_of(words: list[str]) -> tuple[click.Command, list[str]]:

@@ -74,7 +74,8 @@ def whole(example: Example) -> str:
 
 
 def name(example: Example) -> str:
-    return f"{example.section} {example.text.splitlines()[0]}"
+    lines = [line for line in example.text.splitlines() if not line.startswith("#")] or example.text.splitlines()
+    return f"{example.section} {lines[0]}"
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=name)
@@ -86,6 +87,8 @@ def test_an_example_is_what_its_fence_says(example: Example) -> None:
             wanted = []
         case ("error" | "warning", code):
             wanted = [code]
+            said = f"# {code}: {Problem.registry[code].title}\n"
+            assert example.text.startswith(said), "the mark of a fence is not shown to a reader"
         case _:
             pytest.fail(f"no fence is marked {' '.join(example.words)!r}")
     found = [p for p in report.problems if p.code != UNUSED or not example.words or UNUSED in wanted]
@@ -110,7 +113,9 @@ def test_the_interpreter_gives_the_values_that_are_shown(example: Example) -> No
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 def test_a_document_on_the_page_is_what_its_fence_says(document: Example) -> None:
-    """A fence names what becomes of each formula, or the one problem that there is."""
+    """A fence names what becomes of each formula, or the problems that there are; so does the line above it."""
+    before = PAGE[: PAGE.index(document.text)].splitlines()[-3]
+    assert all(word in before for word in document.words), before
     found = Source("example.md", document.text)
     report = Report()
     try:
