@@ -15,7 +15,23 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bench import algebra, batching, cases, decode, footprint, gradients, paged, report, rivals, same, shares, soak, starting, train
+from bench import (
+    algebra,
+    batching,
+    cases,
+    decode,
+    footprint,
+    gradients,
+    mutants,
+    paged,
+    report,
+    rivals,
+    same,
+    shares,
+    soak,
+    starting,
+    train,
+)
 from bench.case import CannotError
 from bench.record import Row, Run, read, write
 from bench.run import Plan, Tell, run
@@ -379,6 +395,45 @@ def paged_command(*, lengths: tuple[int, ...], pages: tuple[int, ...], batch: in
                       report.duration(row["rows_seconds"]), report.duration(row["seconds"]), f"{row['ratio']:.2f}")
     console.print(shown)
     console.print(f"wrote {out / 'paged.jsonl'}")
+
+
+@main.command("mutants", context_settings=HELP)
+@click.option("--only", "wanted", multiple=True, metavar="NAME", help="Only these mutants; every one without it.")
+@click.option("--list", "listed", is_flag=True, help="Print the table and run nothing.")
+@click.option("--all", "everything", is_flag=True, help="Run the whole suite where the tests named for a mutant pass.")
+@click.option("--workers", type=click.IntRange(min=0), default=2, show_default=True, help="Processes of pytest.")
+@OUT
+def mutants_command(wanted: tuple[str, ...], listed: bool, everything: bool, workers: int, out: Path) -> None:
+    """Put one deliberate bug after another into a copy of the compiler, and see which test fails first.
+
+    The mutants stand in bench/mutants.toml, each with the test files that should see it. (`python -m bench.mutations` is about
+    slips in specs instead.) The exit status is 1 where a mutant survives or no longer applies.
+    """
+    console, here, table, rows = wide_console(), Run(), mutants.mutants(), list[Row]()
+    if unknown := [name for name in wanted if name not in table]:
+        raise click.UsageError(f"there is no mutant `{unknown[0]}`: --list prints their names")
+    chosen = [table[name] for name in wanted or table]
+    shown = Table("mutant", "wing", "caught by", "seconds", box=None, pad_edge=False)
+    try:
+        with progress(console, len(chosen)) as (tell, step), tempfile.TemporaryDirectory() as room:
+            checkout = mutants.copied(Path(room))
+            for one in chosen:
+                one.applied((checkout / one.path).read_text(encoding="utf-8"))
+                if listed:
+                    shown.add_row(one.name, one.wing, ", ".join(one.tests), "")
+                    continue
+                tell(one.name)
+                found = mutants.tried(one, checkout, everything, workers)
+                rows.append(here.row("mutant", case=one.name, wing=one.wing, caught_by=found.caught_by,
+                                     seconds=round(found.seconds, 1), whole_suite=found.whole_suite))
+                write(out / "mutants.jsonl", rows[-1:])
+                shown.add_row(one.name, one.wing, found.caught_by or "SURVIVED", f"{found.seconds:.0f}")
+                step()
+    except (mutants.StaleError, RuntimeError) as why:
+        raise click.ClickException(str(why)) from None
+    console.print(shown)
+    if survivors := [row["case"] for row in rows if not row["caught_by"]]:
+        raise click.ClickException(f"no test sees {', '.join(survivors)}")
 
 
 @main.command("same", context_settings=HELP)
