@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from helpers import Arrays, arrays, assert_close, called, each, meaning, tensors
 from programs import CASES, Case
 from test_gradients import BROKEN, WITHOUT_ROUNDS, derived_of
 from test_triton import SMALL, UNEVEN, choice
-from triton_modes import interpreted, tiled
+from triton_modes import Tiling, interpreted, tiled
 
 from einc.driver import front
 from einc.ir.plan import Module
@@ -75,7 +75,7 @@ def test_a_derived_program_passes_the_checker(case: Case) -> None:
     assert_close(meaning(again, x, case.sizes), meaning(derived.backward, x, case.sizes), 1e-9, 1.0)
 
 
-# Slow in the interpreter: `--whole` runs them, and all at more sizes and in more tiles.
+# Slow in the interpreter: with `--whole`, as are more sizes and more tiles of all.
 SLOW = """attention_dropout call cosine deepseek_attention deepseek_sparse documents dropped entropy_penalty gpt2_block
 llama_attention local_global moe_shared moe_swiglu neighbourhood one_value_in_two_kernels preblock preblock_relu preblock_silu
 qk_norm requests running_apart sparse_attention swiglu_block top_keys two_runs fire alibi_any_heads attention_backward perceiver
@@ -90,19 +90,31 @@ def interpreter() -> Iterator[None]:
         yield
 
 
-@pytest.mark.usefixtures("interpreter")
-@each(WITHOUT_ROUNDS, BROKEN, every=2)
-def test_kernels_of_the_gradient(case: Case, pytestconfig: pytest.Config) -> None:
-    whole, backward = pytestconfig.getoption("--whole"), derived_of(case).backward
-    if not derived_of(case).gradients or (case.name in SLOW.split() and not whole):
-        pytest.skip("nothing moves an output, or it is slow in the interpreter")
+def kernels_agree(case: Case, tilings: Sequence[Mapping[str, Tiling] | None], trials: Sequence[dict[str, int]]) -> None:
+    """The kernels of a gradient against the interpreter, in each of the tiles and at each of the sizes."""
+    backward = derived_of(case).backward
+    if not derived_of(case).gradients:
+        pytest.skip("nothing moves an output")
     plan = front.gradient(typed_of(case), front.choices(backend="triton")).backward
     source = front.emit(plan, "triton")
-    for tiles in (SMALL, UNEVEN, None) if whole else (FEW,):
+    for tiles in tilings:
         kernels = tiled(source, plan.name, choice(tiles))
-        for sizes in case.trials() if whole else [dict(case.sizes)]:
+        for sizes in trials:
             x = given(case, sizes)
             assert_close(called(kernels, backward, tensors(x), sizes), meaning(backward, x, sizes), 1e-9, 1.0)
+
+
+@pytest.mark.usefixtures("interpreter")
+@each(WITHOUT_ROUNDS, BROKEN, every=2, slow=SLOW)
+def test_kernels_of_the_gradient(case: Case) -> None:
+    kernels_agree(case, [FEW], [dict(case.sizes)])
+
+
+@pytest.mark.whole
+@pytest.mark.usefixtures("interpreter")
+@each(WITHOUT_ROUNDS, BROKEN)
+def test_kernels_of_the_gradient_at_every_size(case: Case) -> None:
+    kernels_agree(case, [SMALL, UNEVEN, None], case.trials())
 
 
 def test_products_of_pairs_meet_their_positions_first() -> None:

@@ -40,15 +40,15 @@ def started(one: Case, width: int) -> list[Launch]:
 
 def specs() -> list[pytest.param]:
     moving = (one for one in FILES if one.name not in MODELS and not typed_of(one).repeats)
-    marks = {name: [pytest.mark.xfail(strict=True, reason=why)] for name, why in BROKEN.items()}
-    return [pytest.param(one, id=one.name, marks=marks.get(one.name, [])) for one in moving]
+    marks = {one.name: [pytest.mark.whole] if one.name not in QUICK.split() else [] for one in FILES}
+    for name, why in BROKEN.items():
+        marks[name].append(pytest.mark.xfail(strict=True, reason=why))
+    return [pytest.param(one, id=one.name, marks=marks[one.name]) for one in moving]
 
 
 @pytest.mark.parametrize("one", specs())
-def test_every_product_of_a_gradient_suits_the_device(one: Case, pytestconfig: pytest.Config) -> None:
+def test_every_product_of_a_gradient_suits_the_device(one: Case) -> None:
     """A tile is found for every kernel; those with products compile to what the device has."""
-    if one.name not in QUICK.split() and not pytestconfig.getoption("--whole"):
-        pytest.skip("`--whole` compiles them all")
     if not derived_of(one).gradients:
         pytest.skip("nothing moves an output")
     for launch in started(one, 64):

@@ -90,9 +90,8 @@ def test_a_kernel_of_the_library_is_called_for_each_piece(name: str, dtype: torc
         torch.testing.assert_close(found, whole, rtol=bound, atol=bound * float(whole.abs().max()))
 
 
-def test_rounds_have_pages_of_their_own(pytestconfig: pytest.Config) -> None:
-    if not pytestconfig.getoption("--whole"):
-        pytest.skip("slow: `--whole` has it")
+@pytest.mark.whole
+def test_rounds_have_pages_of_their_own() -> None:
     made, arrays_, sizes = growing("llama_lm")
     found = stepwise(made, arrays_, sizes, [5, 1, 34], scattered(made, 14, 3), poisoned)
     for key, x in stepwise(made, arrays_, sizes, [5, 1, 34]).items():
@@ -366,8 +365,9 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.parametrize("kind", soak.RANGES)
 @pytest.mark.parametrize(("pages", "page"), soak.POOLS)
-def test_many_operations(kind: str, pages: int, page: int, folder: Path, pytestconfig: pytest.Config) -> None:
-    soak.soaked(kind, pages, page, 1, 1250 if pytestconfig.getoption("--whole") else 100, folder)
+@pytest.mark.parametrize("count", [100, pytest.param(1250, marks=pytest.mark.whole)])
+def test_many_operations(kind: str, pages: int, page: int, count: int, folder: Path) -> None:
+    soak.soaked(kind, pages, page, 1, count, folder)
 
 
 def test_a_killed_process_goes_on_from_its_last_save(folder: Path) -> None:

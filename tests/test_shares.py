@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import pytest
 import torch
 from helpers import Function, Tiles, arrays, assert_close, called, cut, meaning, plan_of, tensors, typed_of
 from programs import Case
-from triton_modes import interpreted, tiled
+from triton_modes import Tiling, interpreted, tiled
 
 from einc.backends.torch.load import load
 from einc.driver import front
@@ -165,18 +165,26 @@ def interpreter() -> Iterator[None]:
         yield
 
 
-@pytest.mark.usefixtures("interpreter")
-@each
-def test_kernels_leave_the_same_shares(case: Case, pytestconfig: pytest.Config) -> None:
+def kernels_agree(case: Case, trials: Sequence[tuple[int, Tiling | None]]) -> None:
+    """The kernels against the interpreter at lengths and in tiles, and twice the same bits."""
     program, source = typed_of(case), front.emit(plan_of(case), "triton")
-    for seed, (sizes, tiles) in enumerate([
-        (dict(case.sizes), (4, 8, 4, 1)), ({**case.sizes, "T": 37}, (16, 16, 4, 1)), ({**case.sizes, "T": 37}, None),
-        ({**case.sizes, "T": 1}, (16, 16, 4, 1)), ({**case.sizes, "T": 0}, None),
-    ]):
-        if sizes["T"] == 37 and tiles is None and not pytestconfig.getoption("--whole"):
-            continue
+    for seed, (length, tiles) in enumerate(trials):
+        sizes = {**case.sizes, "T": length}
         inputs = arrays(program, sizes, case.ranges, seed)
         function = tiled(source, plan_of(case).name, None if tiles is None else lambda kind, *_, tiles=tiles: tiles)
         found = [called(function, program, tensors(inputs), sizes) for _ in range(2)]
         assert_close(found[0], meaning(program, inputs, sizes), NEAR)
         assert all(torch.equal(a, b) for a, b in zip(found[0].values(), found[1].values(), strict=True))
+
+
+@pytest.mark.usefixtures("interpreter")
+@each
+def test_kernels_leave_the_same_shares(case: Case) -> None:
+    kernels_agree(case, [(case.sizes["T"], (4, 8, 4, 1)), (37, (16, 16, 4, 1)), (1, (16, 16, 4, 1)), (0, None)])
+
+
+@pytest.mark.whole
+@pytest.mark.usefixtures("interpreter")
+@each
+def test_kernels_leave_the_same_shares_in_their_own_tiles(case: Case) -> None:
+    kernels_agree(case, [(37, None)])

@@ -164,12 +164,12 @@ def scattered(made: Compiled, page: int, length: int) -> Compiled:
     return replace(made, prefill=lambda *, chunk, pool, **given: (made.function(cache, **given), cache))
 
 
-@pytest.mark.parametrize("page", [1, 3, 16])
-@pytest.mark.parametrize("case", [*STEPPING, TURNED], ids=lambda c: c.name)
-def test_kernels_read_what_lies_in_pages(case: Case, page: int, pytestconfig: pytest.Config) -> None:
+@pytest.mark.parametrize(("case", "page"), [
+    pytest.param(case, page, id=f"{case.name}-{page}", marks=[pytest.mark.whole] * (case.name not in PAGED.split() or page != 3))
+    for case in (*STEPPING, TURNED) for page in (1, 3, 16)
+])
+def test_kernels_read_what_lies_in_pages(case: Case, page: int) -> None:
     """In a pool without a number elsewhere they give the same bits as in a row."""
-    if (case.name not in PAGED.split() or page != 3) and not pytestconfig.getoption("--whole"):
-        pytest.skip("slow: `--whole` has it")
     whole = {"H": 4, "G": 2} if "G" in case.sizes else {}  # heads that share rows: else each has a copy, which lies in a row
     sizes, cuts = {**case.sizes, **whole, "T": 8}, [5, 1, 2]
     made = served(case, SMALL)

@@ -1,0 +1,53 @@
+"""The suite itself: which tests run, the seconds it counts, and the bugs that it is to catch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import chosen, share
+
+from bench import mutants
+
+ROOT = Path(__file__).parent.parent
+NAMES = [f"tests/test_x.py::test_y[{n}]" for n in range(300)]
+
+
+def test_shares_are_all_of_the_slow_tests_and_nothing_else() -> None:
+    found = [[name for name in NAMES if chosen(name, True, f"{part}/7")] for part in range(1, 8)]
+    assert sorted(name for names in found for name in names) == sorted(NAMES)
+    assert all(20 < len(names) < 70 for names in found)
+    assert not any(chosen(name, False, "1/7") for name in NAMES)
+
+
+def test_without_a_share_all_run_or_the_quick_ones() -> None:
+    assert [chosen("x", marked, asked) for asked in (None, "all") for marked in (False, True)] == [True, False, True, True]
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/", "a/b", "-1/3", "tests/test_x.py", ""])
+def test_what_is_no_share(text: str) -> None:
+    with pytest.raises(pytest.UsageError, match="share K/N"):
+        share(text)
+
+
+def test_every_mutant_still_applies() -> None:
+    """Each to a file that is there, at one place, which it changes; and the tests that it names are there."""
+    table = mutants.mutants()
+    assert len(table) >= 30
+    for one in table.values():
+        text = (ROOT / one.path).read_text(encoding="utf-8")
+        assert one.applied(text) != text
+        assert one.tests and all((ROOT / "tests" / name).is_file() for name in one.tests), one.name
+
+
+def test_every_wing_and_back_end_has_a_mutant() -> None:
+    wings = {entry.name for entry in (ROOT / "compiler").iterdir() if entry.is_dir() and (entry / "__init__.py").is_file()}
+    ends = {entry.name for entry in (ROOT / "backends").iterdir() if entry.is_dir() and (entry / "__init__.py").is_file()}
+    assert {one.wing.partition("/")[0] for one in mutants.mutants().values()} == wings | ends
+
+
+def test_a_mutant_that_no_longer_applies_names_its_file() -> None:
+    one = mutants.Mutant("gone", "compiler/x.py", "a = 1", "a = 2", ())
+    for text, count in (("", 0), ("a = 1\na = 1", 2)):
+        with pytest.raises(mutants.StaleError, match=rf"^compiler/x\.py: the old text of the mutant `gone` stands {count} times"):
+            one.applied(text)
