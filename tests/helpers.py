@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -32,6 +33,11 @@ Tiles = tuple[int, int]
 EXACT = 1e-12
 
 
+def turn(case: Case, of: int) -> int:
+    """A number below `of` that the name of a case fixes: which of several ways it is tried in, where not in all of them."""
+    return crc32(case.name.encode()) % of
+
+
 def each(cases: Sequence[Case], broken: Mapping[str, str], every: int = 1, slow: str = "") -> pytest.MarkDecorator:
     """A test for each case, without `--whole` for one of `every` so many and for none that is `slow`; those that are known to
     fail are named with the reason, in groups: `one two`."""
@@ -42,6 +48,19 @@ def each(cases: Sequence[Case], broken: Mapping[str, str], every: int = 1, slow:
     for n, case in enumerate(cases):
         marks[case.name] += [pytest.mark.whole] if n % every or case.name in slow.split() else []
     return pytest.mark.parametrize("case", [pytest.param(c, id=c.name, marks=marks[c.name]) for c in cases])
+
+
+def each_in_turn(cases: Sequence[Case], name: str, ways: Mapping[str, Any], always: Sequence[str] = ()) -> pytest.MarkDecorator:
+    """A test for each case and way, the argument `name`. Without `--whole` a case is tried in those of `always`, and of the
+    others in one that its name fixes."""
+    others = [way for way in ways if way not in always]
+
+    def late(one: Case, way: str) -> bool:
+        return way in others and way != others[turn(one, len(others))]
+
+    return pytest.mark.parametrize(("case", name), [
+        pytest.param(c, value, id=f"{c.name}-{way}", marks=[pytest.mark.whole] * late(c, way))
+        for c in cases for way, value in ways.items()])
 
 
 # stages
@@ -160,6 +179,18 @@ def called(function: Function, program: Program, given: Mapping[str, torch.Tenso
         torch.set_default_dtype(usual)
     keys = (name for name, _ in program.outputs)
     return dict(zip(keys, (result,) if isinstance(result, torch.Tensor) else result, strict=True))
+
+
+@cache
+def inputs_at(case: Case, trial: int = 0) -> Arrays:
+    """The inputs of a case at the sizes of one of its trials: the same in every test, which must not write to them."""
+    return arrays(typed_of(case), case.trials()[trial], case.ranges, trial)
+
+
+@cache
+def wanted(case: Case, trial: int = 0) -> Arrays:
+    """What the interpreter says of a case at one of its trials, worked out once for all tests of the case."""
+    return meaning(typed_of(case), inputs_at(case, trial), case.trials()[trial])
 
 
 # equality

@@ -25,13 +25,17 @@ from helpers import (
     cut,
     distance,
     each,
+    each_in_turn,
+    inputs_at,
     meaning,
     module_of,
     plan_of,
     source_of,
     tensors,
+    turn,
     typed,
     typed_of,
+    wanted,
 )
 from hypothesis import Phase, given, note, settings
 from programs import CASES, FILES, Case
@@ -63,16 +67,25 @@ def possible(case: Case, sizes: dict[str, int]) -> bool:
     return all(sizes[name] > 0 for name in inspect.signature(module_of(case)).parameters if name in sizes)
 
 
+def means(case: Case, every: bool) -> None:
+    """The module against the interpreter in all tiles at the case's own sizes; at others in one of them, or in `every` one."""
+    for trial, sizes in enumerate(case.trials()):
+        if possible(case, sizes):
+            for tiles in TILES if every or not trial else [TILES[(trial + turn(case, len(TILES))) % len(TILES)]]:
+                got = called(module_of(case, tiles), typed_of(case), tensors(inputs_at(case, trial)), sizes)
+                assert_close(got, wanted(case, trial))
+
+
 @each(CASES, BROKEN)
 def test_modules_mean_what_the_interpreter_says(case: Case) -> None:
     """One function for all sizes, whatever the tiles."""
-    program = typed_of(case)
-    for seed, sizes in enumerate(case.trials()):
-        if possible(case, sizes):
-            inputs = arrays(program, sizes, case.ranges, seed)
-            want = meaning(program, inputs, sizes)
-            for tiles in TILES:
-                assert_close(called(module_of(case, tiles), program, tensors(inputs), sizes), want)
+    means(case, every=False)
+
+
+@pytest.mark.whole
+@each(CASES, BROKEN)
+def test_modules_mean_it_in_all_tiles_at_all_sizes(case: Case) -> None:
+    means(case, every=True)
 
 
 def strided(x: torch.Tensor) -> torch.Tensor:
@@ -92,17 +105,16 @@ def expanded(x: torch.Tensor) -> torch.Tensor:
     return x[:1].expand(x.shape) if x.ndim > 1 else x
 
 
-@each(CASES, BROKEN)
-def test_any_strides_will_do_and_inputs_stay(case: Case) -> None:
+@each_in_turn(CASES, "laid", {"strided": strided, "transposed": transposed, "expanded": expanded})
+def test_any_strides_will_do_and_inputs_stay(case: Case, laid: Callable[[torch.Tensor], torch.Tensor]) -> None:
     program = typed_of(case)
-    plain = tensors(arrays(program, case.sizes, case.ranges))
-    for laid in (strided, transposed, expanded):
-        keys = [tensor.key for tensor in program.inputs() if tensor.role == "input" or laid is not expanded]
-        inputs = {**plain, **{key: laid(plain[key]) for key in keys}}
-        before = {key: x.clone() for key, x in inputs.items()}
-        want = meaning(program, {key: x.numpy() for key, x in inputs.items()}, case.sizes)
-        assert_close(called(module_of(case, (4, 4)), program, inputs, case.sizes), want)
-        assert all(torch.equal(inputs[key], before[key]) for key in inputs)
+    plain = tensors(inputs_at(case))
+    keys = [tensor.key for tensor in program.inputs() if tensor.role == "input" or laid is not expanded]
+    inputs = {**plain, **{key: laid(plain[key]) for key in keys}}
+    before = {key: x.clone() for key, x in inputs.items()}
+    want = meaning(program, {key: x.numpy() for key, x in inputs.items()}, case.sizes)
+    assert_close(called(module_of(case, (4, 4)), program, inputs, case.sizes), want)
+    assert all(torch.equal(inputs[key], before[key]) for key in inputs)
 
 
 def overlapping(given: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -115,7 +127,7 @@ def overlapping(given: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def test_no_result_shares_memory(case: Case) -> None:
     """Inputs may be views of each other; a result is a view of none of them, of no other result, and never of itself."""
     program = typed_of(case)
-    inputs = overlapping(tensors(arrays(program, case.sizes, case.ranges)))
+    inputs = overlapping(tensors(inputs_at(case)))
     want = meaning(program, {key: x.numpy() for key, x in inputs.items()}, case.sizes)
     got = called(module_of(case), program, inputs, case.sizes)
     assert_close(got, want, 1e-9)
@@ -125,12 +137,14 @@ def test_no_result_shares_memory(case: Case) -> None:
     assert all(step or n < 2 for y in got.values() for step, n in zip(y.stride(), y.shape, strict=True))
 
 
-@each(CASES, {})
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@each_in_turn(CASES, "dtype", TYPES, always=["float32"])
 def test_a_narrower_type_says_nearly_the_same(case: Case, dtype: torch.dtype) -> None:
     """In float32 to a few digits; in half precision it runs, and what it gives has the type of the data."""
     program = typed_of(case)
-    inputs = tensors(arrays(program, case.sizes, case.ranges), dtype)
+    inputs = tensors(inputs_at(case), dtype)
     want = meaning(program, {key: (x.double() if x.is_floating_point() else x).numpy() for key, x in inputs.items()}, case.sizes)
     floats = any(x.is_floating_point() for x in inputs.values())
     for tiles in (None, (3, 5)):
@@ -146,7 +160,7 @@ def test_narrow_products_are_for_half_precision(case: Case) -> None:
     """In full precision not a bit changes; in half precision the result is about as near as without."""
     program, module = typed_of(case), front.plan(typed_of(case), Choices(narrow=True))
     narrow, wide = load(front.emit(module), module.name), module_of(case)
-    given = arrays(program, case.sizes, case.ranges)
+    given = inputs_at(case)
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
         inputs = tensors(given, dtype)
         want = meaning(program, {k: (x.double() if x.is_floating_point() else x).numpy() for k, x in inputs.items()}, case.sizes)

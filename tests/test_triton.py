@@ -11,7 +11,23 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers import Arrays, arrays, assert_close, called, distance, each, meaning, module_of, plan_of, tensors, typed, typed_of
+from helpers import (
+    Arrays,
+    arrays,
+    assert_close,
+    called,
+    distance,
+    each,
+    inputs_at,
+    meaning,
+    module_of,
+    plan_of,
+    tensors,
+    turn,
+    typed,
+    typed_of,
+    wanted,
+)
 from hypothesis import given, note, settings
 from programs import CASES, FILES, MODELS, Case
 from random_programs import cascades, contractions
@@ -70,17 +86,27 @@ def kernel_of(case: Case, tiles: Mapping[str, Tiling] | None = None) -> Callable
 # the same as the interpreter
 
 
+def means(case: Case, every: bool) -> None:
+    """The kernels against the interpreter: in two ways of tiles at the case's own sizes and in one at another of its trials, or
+    at `every` one of these."""
+    functions, trials = [kernel_of(case, tiles) for tiles in (SMALL, None)], case.trials()
+    for n in range(len(trials)) if every else {0, turn(case, len(trials))}:
+        if possible(case, trials[n]):
+            for function in functions if not n else [functions[n % 2]]:
+                got = called(function, typed_of(case), tensors(inputs_at(case, n)), trials[n])
+                assert_close(got, wanted(case, n), NEAR)
+
+
 @each(CASES, BROKEN)
 def test_kernels_mean_what_the_interpreter_says(case: Case) -> None:
     """One function for all sizes, whatever the tiles."""
-    program = typed_of(case)
-    functions = [kernel_of(case, tiles) for tiles in (SMALL, None)]
-    for seed, sizes in enumerate(case.trials()):
-        if possible(case, sizes):
-            inputs = arrays(program, sizes, case.ranges, seed)
-            want = meaning(program, inputs, sizes)
-            for function in functions if not seed else [functions[seed % 2]]:
-                assert_close(called(function, program, tensors(inputs), sizes), want, NEAR)
+    means(case, every=False)
+
+
+@pytest.mark.whole
+@each(CASES, BROKEN)
+def test_kernels_mean_it_at_all_sizes(case: Case) -> None:
+    means(case, every=True)
 
 
 @each([one for one in CASES if one.name not in MODELS], BROKEN, every=3)
