@@ -413,26 +413,26 @@ def mutants_command(wanted: tuple[str, ...], listed: bool, everything: bool, wor
     if unknown := [name for name in wanted if name not in table]:
         raise click.UsageError(f"there is no mutant `{unknown[0]}`: --list prints their names")
     chosen = [table[name] for name in wanted or table]
-    shown = Table("mutant", "wing", "caught by", "seconds", box=None, pad_edge=False)
     try:
-        with progress(console, len(chosen)) as (tell, step), tempfile.TemporaryDirectory() as room:
-            checkout = mutants.copied(Path(room))
-            for one in chosen:
-                one.applied((checkout / one.path).read_text(encoding="utf-8"))
-                if listed:
-                    shown.add_row(one.name, one.wing, ", ".join(one.tests), "")
-                    continue
-                tell(one.name)
-                found = mutants.tried(one, checkout, everything, workers)
-                rows.append(here.row("mutant", case=one.name, wing=one.wing, caught_by=found.caught_by,
-                                     seconds=round(found.seconds, 1), whole_suite=found.whole_suite))
-                write(out / "mutants.jsonl", rows[-1:])
-                shown.add_row(one.name, one.wing, found.caught_by or "SURVIVED", f"{found.seconds:.0f}")
-                step()
-    except (mutants.StaleError, RuntimeError) as why:
+        mutants.check(chosen)
+    except mutants.StaleError as why:
         raise click.ClickException(str(why)) from None
+    shown = Table("mutant", "wing", "tests" if listed else "caught by", "" if listed else "seconds", box=None, pad_edge=False)
+    with progress(console, len(chosen)) as (tell, step), tempfile.TemporaryDirectory() as room:
+        checkout = Path() if listed else mutants.copied(Path(room))
+        for one in chosen:
+            if listed:
+                shown.add_row(one.name, one.wing, ", ".join(one.tests), "")
+                continue
+            tell(one.name)
+            found = mutants.tried(one, checkout, everything, workers)
+            rows.append(here.row("mutant", case=one.name, wing=one.wing, caught_by=found.caught_by, doubt=found.doubt,
+                                 seconds=round(found.seconds, 1), whole_suite=found.whole_suite))
+            write(out / "mutants.jsonl", rows[-1:])
+            shown.add_row(one.name, one.wing, found.doubt or found.caught_by or "SURVIVED", f"{found.seconds:.0f}")
+            step()
     console.print(shown)
-    if survivors := [row["case"] for row in rows if not row["caught_by"]]:
+    if survivors := [row["case"] for row in rows if row["doubt"] or not row["caught_by"]]:
         raise click.ClickException(f"no test sees {', '.join(survivors)}")
 
 

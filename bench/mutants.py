@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,12 +53,16 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the tests said of a mutant: the first test that failed, empty where none did, and the wall time in seconds."""
+    """What the tests said of a mutant: the first test that failed, empty where none did, and the wall time in seconds.
+
+    `doubt` says why that failure proves nothing, where it does not. `whole_suite`: more was run than the files that are named.
+    """
 
     mutant: Mutant
     caught_by: str
+    doubt: str
     seconds: float
-    whole_suite: bool  # whether more was run than the files that the mutant names
+    whole_suite: bool
 
 
 def mutants() -> dict[str, Mutant]:
@@ -67,11 +71,17 @@ def mutants() -> dict[str, Mutant]:
     return {name: Mutant(name, row["path"], row["old"], row["new"], tuple(row["tests"])) for name, row in table.items()}
 
 
+def check(chosen: Iterable[Mutant]) -> None:
+    """StaleError where a mutant does not apply to this checkout."""
+    for one in chosen:
+        one.applied((ROOT / one.path).read_text(encoding="utf-8"))
+
+
 def tried(mutant: Mutant, checkout: Path, everything: bool, workers: int) -> Outcome:
     """Puts the bug into CHECKOUT, a copy, runs the tests up to the first that fails, and takes the bug out again.
 
-    A test that fails without the bug too catches nothing: RuntimeError. `everything`: the whole suite runs where the files
-    that the mutant names pass.
+    `everything`: the whole suite runs where the files that the mutant names pass. A test that fails without the bug too
+    catches nothing. RuntimeError where pytest cannot run.
     """
     file = checkout / mutant.path
     text, begun = file.read_text(encoding="utf-8"), time.monotonic()
@@ -86,9 +96,8 @@ def tried(mutant: Mutant, checkout: Path, everything: bool, workers: int) -> Out
     finally:
         file.write_text(text, encoding="utf-8")
     seconds = time.monotonic() - begun
-    if failed and first_failure(checkout, [failed], 0):
-        raise RuntimeError(f"{failed} fails without the mutant `{mutant.name}` too")
-    return Outcome(mutant, failed, seconds, whole)
+    broken = bool(failed) and bool(first_failure(checkout, [failed], 0))
+    return Outcome(mutant, failed, f"{failed} fails without the bug too" if broken else "", seconds, whole)
 
 
 def first_failure(checkout: Path, tests: Sequence[str], workers: int) -> str:
