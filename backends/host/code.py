@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from einc.backends.writer import identifier
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.plan import (
     Along,
+    Computed,
     Let,
     Load,
     Packed,
@@ -81,7 +83,9 @@ def axes_of(sub: Subscript) -> tuple[str, ...]:
             return tuple(a for p in parts for a in axes_of(p))
         case Within(item):
             return axes_of(item)
-    return ()
+        case Computed():
+            return ()
+    assert_never(sub)
 
 
 def all_axes(load: Load, lets: Mapping[str, Let]) -> list[str]:

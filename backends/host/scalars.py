@@ -26,16 +26,20 @@ from einc.backends.host.code import (
     Form,
     infix,
 )
+from einc.backends.host.spelling import FUNCTIONS
 from einc.backends.writer import sized
-from einc.ir.terms import Apply, Const, Size, Term, Truth
+from einc.ir.primitives import PRIMITIVES, sign_of
+from einc.ir.terms import Apply, Const, Size, Term, Truth, Where
 
 _WHOLE = 1 << 53  # from here on numbers are real
-_TORCH = {"max": "maximum", "min": "minimum", "erf": "special.erf"}
-_PLAIN = ("exp", "exp2", "log", "sqrt", "sin", "cos", "tanh", "erf", "floor", "ceil")
+_TORCH = {"max": "maximum", "min": "minimum", "pow": "pow", **FUNCTIONS}
+# What Python computes for every number, and what for every finite one; anything else may raise OverflowError.
+_TAKES_ALL = frozenset({*INFIX, "ceildiv", "neg", "not", "abs", "tanh", "erf", "erfc"})
+_TAKES_NUMBERS = frozenset({"sin", "cos", "floor", "ceil", "max", "min"})
 _BUILT_IN = frozenset({"max", "min", "abs"})  # functions of Python's own, of any number of operands
 
 FORMS: Mapping[str, Form] = {
-    **{name: Form(f"math.{name}({{}})", (LOOSE,), ATOM) for name in _PLAIN},
+    **{name: Form(f"math.{name}({{}})", (LOOSE,), ATOM) for name in FUNCTIONS if name not in _BUILT_IN},
     "neg": Form("-{}", (UNARY,), UNARY),
     "not": Form("not {}", (COMPARE,), LOOSE),
     "pow": Form("{} ** {}", (ATOM, UNARY), POWER),
@@ -60,6 +64,8 @@ def scalar(term: Term) -> Code:
             return Code(text, level, sign=sign, finite=True)
         case Apply(op, args):
             return scalar_map(op, [scalar(a) for a in args])
+        case Where(condition, then):
+            return Code(f"({scalar(then).text} if {scalar(condition).text} else 0)")
     raise AssertionError(term)
 
 
@@ -72,7 +78,7 @@ def scalar_map(op: str, codes: list[Code]) -> Code:
         return quotient(codes, codes[0].sign if codes[1].sign else UNKNOWN)
     made = replace(_written(op, codes), sign=_sign(op, codes), finite=finite)
     if _refused(op, codes):
-        text = f"_number(torch.{_TORCH.get(op, op)}, {', '.join(c.text for c in codes)})"
+        text = f"_number(torch.{_TORCH[op]}, {', '.join(c.text for c in codes)})"
         return Code(text, sign=made.sign)
     return made
 
@@ -84,33 +90,18 @@ def quotient(codes: list[Code], sign: int = UNKNOWN) -> Code:
 
 def _refused(op: str, codes: list[Code]) -> bool:
     """Whether Python may raise, or take what is no number for one."""
-    finite = all(c.finite for c in codes)
-    match op:
-        case "log":
-            return codes[0].sign < POSITIVE
-        case "sqrt":
-            return codes[0].sign < NONNEGATIVE
-        case "exp" | "exp2" | "pow":
-            return True
-        case "sin" | "cos" | "floor" | "ceil" | "max" | "min":
-            return not finite
-    return False
+    least = PRIMITIVES[op].domain[0] if op in FUNCTIONS else -math.inf
+    if least > -math.inf:
+        return codes[0].sign < (NONNEGATIVE if least <= 0 else POSITIVE)
+    if op in _TAKES_ALL:
+        return False
+    return op not in _TAKES_NUMBERS or not all(c.finite for c in codes)
 
 
 def _sign(op: str, codes: list[Code]) -> int:
-    signs = [c.sign for c in codes]
-    match op:
-        case "add":
-            return UNKNOWN if UNKNOWN in signs else max(signs)
-        case "mul" | "min" | "sqrt":
-            return min(signs)
-        case "max":
-            return max(signs)
-        case "exp" | "exp2" | "abs":
-            return max(NONNEGATIVE, signs[0] if op == "abs" else UNKNOWN)
-        case "pow":
-            return min(NONNEGATIVE, signs[0])
-    return UNKNOWN
+    """As of real numbers, but that a positive number may be so small that Python has 0 for it."""
+    found = sign_of(op, [c.sign for c in codes]) if op in PRIMITIVES else UNKNOWN
+    return min(found, NONNEGATIVE) if op == "pow" or (op in PRIMITIVES and PRIMITIVES[op].sign == "positive") else found
 
 
 def _written(op: str, codes: list[Code]) -> Code:

@@ -6,10 +6,11 @@ from collections.abc import Container
 from typing import assert_never, get_args
 
 from einc.ir.backend import Writable
-from einc.ir.folds import FoldRow
+from einc.ir.folds import FOLDS, FoldRow
 from einc.ir.plan import Kind, Op, Step
 from einc.ir.primitives import Primitive
 
+FOLDED = frozenset(row.name for row in FOLDS.values() if not row.ordered)  # folds that are spelled, or derived from their step
 _NUMBERS = frozenset({"real", "exact", "integer"})
 _KINDS = frozenset((*get_args(Op), *get_args(Step)))  # `host` writes every step around the kernels, and each back end every let
 

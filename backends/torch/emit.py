@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from einc.backends.host import folding
 from einc.backends.host.contractions import speaks_wide
 from einc.backends.host.gradient import write_gradient
+from einc.backends.host.legal import legal
 from einc.backends.host.loops import Page
 from einc.backends.host.module import write
+from einc.backends.host.spelling import spells
 from einc.backends.torch import powers
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.helpers import HELPERS
@@ -31,7 +34,7 @@ class Torch:
 
     needs = "torch alone"
     imports: tuple[str, ...] = ("import torch",)
-    helpers: Mapping[str, str] = {**HELPERS, **powers.HELPERS}
+    helpers: Mapping[str, str] = {**HELPERS, **powers.HELPERS, **folding.HELPERS, **folding.definitions()}
 
     def types(self, module: Module) -> list[str]:
         """The element types that the kernels compute in."""
@@ -45,7 +48,7 @@ class Torch:
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
         """The loops of a kernel, where it stands."""
-        kernel = in_tiles(kernel)
+        kernel = in_tiles(legal(kernel, spells))
         scribe = Scribe(page.module, kernel, page.names, page.helpers, write=page.body, places=page.places)
         scribe.spent = spent(page.module, kernel)
         scribe.laid = frozenset(page.laid.axes) if page.laid is not None else frozenset()

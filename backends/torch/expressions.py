@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from einc.backends.host.code import ATOM, INFIX, POSITIVE, SUM, UNARY, Code, infix
+from einc.backends.host.folding import start, step
 from einc.backends.host.scalars import number_text, quotient, scalar, scalar_map
+from einc.backends.host.spelling import FUNCTIONS
 from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.overwriting import Overwriter
 from einc.backends.torch.products import Multiplier
@@ -14,6 +16,7 @@ from einc.backends.torch.spelling import EXTREMES, FORMS, REDUCTIONS
 from einc.backends.torch.stacked import Stacker
 from einc.backends.torch.tallies import Tallier
 from einc.backends.writer import Writer, sized
+from einc.ir.folds import FOLDS
 from einc.ir.plan import (
     Axis,
     Before,
@@ -37,7 +40,7 @@ from einc.ir.terms import Size
 _OPPOSITE = {"le": ">", "lt": ">=", "eq": "!=", "ne": "=="}
 
 
-_IN_PLACE = frozenset({"add", "sub", "mul", "div", "exp", "exp2", "neg", "tanh", "sqrt", "abs", "log", "cos", "sin", "erf"})
+_IN_PLACE = frozenset({"add", "sub", "mul", "div", "neg", *FUNCTIONS}) - {"floor", "ceil"}
 
 
 @dataclass
@@ -350,6 +353,11 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
             for n in reversed(dims):
                 text += f".prod({n})"
             return Code(text, ATOM, True)
+        if fold not in REDUCTIONS:
+            self.helpers.add("_folded")
+            shown = f"({dims[0]},)" if len(dims) == 1 else str(dims)
+            text = f"{code.at(ATOM)}.to(wide)" if FOLDS[fold].rounds and self.lets[arg].kind == "real" else code.text
+            return Code(f"_folded({step(fold, self.helpers)}, {text}, {shown}, {start(fold)})", ATOM, True)
         if full:
             return Code(f"{code.at(ATOM)}.{REDUCTIONS[fold]}({dim})", ATOM, True)
         self.helpers.add(f"_{REDUCTIONS[fold]}")

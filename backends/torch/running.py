@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from einc.backends.host.code import ATOM, Code
+from einc.backends.host.folding import start, step
 from einc.backends.torch.loads import Reader
-from einc.backends.torch.spelling import STARTS
 from einc.backends.writer import sized
+from einc.ir.folds import FOLDS
 from einc.ir.plan import Let, Load, Scan
+
+_RUNNING = {"sum": "", "prod": "", "max": ".values", "min": ".values"}  # torch.cumsum and so on, and what they give of it
 
 
 @dataclass
@@ -22,13 +25,18 @@ class Runner(Reader):
         code, axes = self.raw(arg.op) if plain and isinstance(arg.op, Load) else (self.value(op.arg), arg.axes)
         dim = axes.index(op.over)
         text = f"{code.at(ATOM)}.flip({dim})" if op.back else code.text
-        wide = ", dtype=torch.float64" if op.fold in ("sum", "prod") else ""
-        text = f"torch.cum{op.fold}({text}, {dim}{wide})" + ("" if wide else ".values")
+        rounds = FOLDS[op.fold].rounds
+        if op.fold in _RUNNING:
+            text = f"torch.cum{op.fold}({text}, {dim}{', dtype=torch.float64' if rounds else ''}){_RUNNING[op.fold]}"
+        else:
+            self.helpers.add("_running")
+            text = f"({text}).double()" if rounds else text
+            text = f"_running({step(op.fold, self.helpers)}, {text}, {dim})"
         text += f".flip({dim})" if op.back else ""
         if op.shift.terms or self.sets[op.over].extent != self.sets[op.axis].extent:
             helper = "_from" if op.back else "_upto"
             self.helpers.add(helper)
             extent = sized(self.sets[op.axis].extent)
-            text = f"{helper}({text}, {dim}, {sized(op.shift)}, {extent}, {STARTS[op.fold]})"
+            text = f"{helper}({text}, {dim}, {sized(op.shift)}, {extent}, {start(op.fold)})"
         placed = tuple(op.axis if a == op.over else a for a in axes)
         return self._permuted(Code(text, ATOM, True), placed, let.axes)

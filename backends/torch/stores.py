@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from einc.backends.host.contractions import element
+from einc.backends.host.folding import start, step
 from einc.backends.torch.expressions import Scribe
-from einc.backends.torch.spelling import STARTS
 from einc.backends.writer import Writer, identifier, sized
 from einc.ir.plan import Axis, Kernel, Load, Module, Store
 
@@ -17,8 +17,8 @@ def results(module: Module, kernel: Kernel, body: Writer) -> None:
         shape = f"({shape}{',' * (len(buffer.sets) == 1)})"
         kind = "wide" if store.merge and element(buffer) == "dtype" else element(buffer)
         made = "torch.zeros" if store.merge == "sum" else "torch.full" if store.merge else "torch.empty"
-        start = f", {STARTS[store.merge]}" if made == "torch.full" else ""
-        body(f"{identifier(store.buffer)} = {made}({shape}{start}, dtype={kind}, device=device)")
+        first = f", {start(store.merge)}" if made == "torch.full" else ""
+        body(f"{identifier(store.buffer)} = {made}({shape}{first}, dtype={kind}, device=device)")
 
 
 def merged(module: Module, kernel: Kernel, body: Writer) -> None:
@@ -33,7 +33,7 @@ def along(kernel: Kernel, store: Store, stream: Axis) -> bool:
     return any(stream.name in let.axes for let in kernel.lets if let.name == store.value)
 
 
-def _written(store: Store, place: str, text: str) -> str:
+def _written(store: Store, place: str, text: str, helpers: set[str]) -> str:
     """A tile's value into its place, or merged with what stands there."""
     if not store.merge:
         return f"{place} = {text}" if store.axes else f"{place}.copy_({text})"
@@ -42,7 +42,7 @@ def _written(store: Store, place: str, text: str) -> str:
             return f"{place} += {text}"
         case "prod":
             return f"{place} *= {text}"
-    return f"{place}.copy_(torch.{store.merge}imum({place}, {text}))"
+    return f"{place}.copy_({step(store.merge, helpers)}({place}, {text}))"
 
 
 def write_store(module: Module, kernel: Kernel, store: Store, body: Writer, scribe: Scribe) -> None:
@@ -74,7 +74,7 @@ def write_store(module: Module, kernel: Kernel, store: Store, body: Writer, scri
             (first, function, other) = code.last
             body(f"torch.{function}({first}, {other}, out={place})")
         else:
-            body(_written(store, place, text))
+            body(_written(store, place, text, scribe.helpers))
         return
     if let.text:
         body(f"# {let.text}")

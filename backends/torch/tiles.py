@@ -6,13 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from einc.backends.host.code import SUM, Code
+from einc.backends.host.folding import start, step
 from einc.backends.host.lets import masks_only, referred
 from einc.backends.host.lets import uses as reads
 from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.memory import allot, near
 from einc.backends.torch.resumed import begin, called, go_on, lasting, left_over, resume
-from einc.backends.torch.spelling import STARTS
 from einc.backends.torch.stores import along, merged, results, write_store
 from einc.backends.writer import Writer, identifier, sized
 from einc.ir.plan import Axis, Before, Dot, Kernel, Let, Load, Map, Module, Place, Scalar, Select, Tally, arguments
@@ -194,8 +194,7 @@ def _start(let: Let, body: Writer, scribe: Scribe) -> None:
     shape = ", ".join(scribe.extent(a) for a in let.axes)
     shape = f"({shape}{',' * (len(let.axes) == 1)})"
     kind = {"exact": "torch.float64", "integer": "torch.int64"}.get(let.kind, "wide")
-    start = STARTS[let.carry.fold]
-    made = f"torch.zeros({shape}" if start == "0" else f"torch.full({shape}, {start}"
+    made = f"torch.zeros({shape}" if let.carry.fold == "sum" else f"torch.full({shape}, {start(let.carry.fold)}"
     body(f"{variable} = {made}, dtype={kind}, device=device)")
 
 
@@ -218,7 +217,7 @@ def _merge(let: Let, text: Code, body: Writer, scribe: Scribe) -> None:
     elif carry.fold == "prod":
         body(f"{variable}.mul_({text.text})")
     elif not referred(scribe.kernel, let.name):
-        body(f"{variable} = torch.{carry.fold}imum({variable}, {text.text})")
+        body(f"{variable} = {step(carry.fold, scribe.helpers)}({variable}, {text.text})")
     else:
         _reference(let, variable, text, body, scribe)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from einc.backends.host import folding
 from einc.backends.host.contractions import speaks_wide
 from einc.backends.host.gradient import write_gradient
+from einc.backends.host.legal import legal
 from einc.backends.host.loops import Page
 from einc.backends.host.module import write
 from einc.backends.triton.helpers import HELPERS
 from einc.backends.triton.launch import launch
 from einc.backends.triton.layout import follows
+from einc.backends.triton.spelling import definitions, has
 from einc.ir.plan import BroadcastView, Call, Chain, Gradient, Kernel, Module, Shell, leaves
 
 
@@ -26,7 +29,7 @@ class _Triton:
 
     needs = "torch and triton"
     imports: tuple[str, ...] = ("import torch", "import triton", "import triton.language as tl")
-    helpers: Mapping[str, str] = HELPERS
+    helpers: Mapping[str, str] = {**HELPERS, **folding.HELPERS, **folding.definitions(), **definitions()}
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -39,7 +42,7 @@ class _Triton:
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
         """A call; the function itself stands after the entry."""
-        self.lines += launch(kernel, page)
+        self.lines += launch(legal(kernel, has), page)
 
     def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
         """Where every load of it follows the passed axis there, and nothing of it is read to find the ends of tiles."""

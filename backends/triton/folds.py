@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 
 from einc.backends.host.code import ATOM, PRODUCT, Code, infix
 from einc.backends.host.lets import referred
+from einc.backends.triton import spelling
 from einc.backends.triton.layout import Dim, over
 from einc.backends.triton.loads import Shape
-from einc.backends.triton.spelling import JOINED, NEUTRAL, PAIRED, REDUCE
 from einc.backends.triton.tile import TYPES, Scribe
+from einc.ir.folds import FOLDS
 from einc.ir.plan import Along, Dot, Let, Load, Map, Reduce, Scan, Subscript, Tally, arguments
 
 
@@ -65,7 +66,7 @@ class Folder(Scribe):
         op = let.op
         if isinstance(op, Reduce):
             shape = self.shape(op.arg)
-            if op.arg in self.scaled and op.arg not in neutral and op.fold in ("max", "min"):
+            if op.arg in self.scaled and op.arg not in neutral and FOLDS[op.fold].scales:
                 raw, factor = self.scaled[op.arg]
                 return Code(f"{self._reduced(Code(raw), op.fold, shape, self.folded(let)).text} * {factor}", PRODUCT), False
             code = self._operand(op.arg, neutral, let.kind, shape)
@@ -88,12 +89,12 @@ class Folder(Scribe):
             shape, kind = self.shape(name), "exact" if let.kind == "exact" else "real"
             code = self.wide(name, kind)
             masks = " & ".join(f"{self.inside[d.name]}{self.marks((d,), shape)}" for d in dims)
-            text = f"tl.where({masks}, {code.text}, {NEUTRAL[fold]})"
+            text = f"tl.where({masks}, {code.text}, {spelling.start(fold)})"
             if all(d.role == "passed" for d in dims) and self.when not in ("", "True"):
                 variable = self.arguments.names.fresh("x")
                 self.body(f"{variable} = {code.text}")
                 self.body(f"if {self.when}:")
-                self.body(f"    {variable} = tl.where({masks}, {variable}, {NEUTRAL[fold]})")
+                self.body(f"    {variable} = tl.where({masks}, {variable}, {spelling.start(fold)})")
                 text = variable
             out[name] = Code(text)
         return out
@@ -107,10 +108,8 @@ class Folder(Scribe):
     def _reduced(self, code: Code, fold: str, shape: Shape, over_dims: Shape, quick: bool = True) -> Code:
         """The fold over dimensions. Triton's own maximum leaves out what is no number: it is for what is `quick` alone."""
         text = code.text
-        helper = {"prod": "_times"}.get(fold) if quick else ({"prod": "_times"} | PAIRED)[fold]
         for n in sorted((shape.index(d) for d in over_dims), reverse=True):
-            text = f"tl.reduce({text}, {n}, {helper})" if helper else REDUCE[fold].format(text, n)
-        self.helpers |= {helper} if helper else set()
+            text = spelling.reduced(fold, text, n, quick, self.helpers)
         return Code(text)
 
     # products of matrices
@@ -255,23 +254,20 @@ class Folder(Scribe):
         shape = self.shape(op.arg)
         dim = next(d for d in shape if d.role == "passed")
         axis = shape.index(dim)
-        kind = "exact" if op.fold in ("sum", "prod") else "real"
+        kind = "exact" if FOLDS[op.fold].rounds else "real"
         target = TYPES[kind]
         inside = f"{self.inside[op.over]}{self.marks((dim,), shape)}"
         names = self.arguments.names
         x = names.fresh("x")
-        self.body(f"{x} = tl.where({inside}, {self.wide(op.arg, kind).text}, {NEUTRAL[op.fold]}).to({target})")
+        self.body(f"{x} = tl.where({inside}, {self.wide(op.arg, kind).text}, {spelling.start(op.fold)}).to({target})")
         turned = ", reverse=True" if op.back else ""
-        combine = PAIRED.get(op.fold, "")
-        self.helpers |= {combine} if combine else set()
-        run = f"tl.associative_scan({x}, {axis}, {combine}{turned})" if combine else f"tl.cum{op.fold}({x}, {axis}{turned})"
+        run = spelling.running(op.fold, x, axis, turned, self.helpers)
         rest = tuple(d for d in shape if d != dim)
         before = f"{carried}{self.marks(rest, shape)}"
-        joined = JOINED[op.fold]
         variable = names.fresh(let.name if not let.name.startswith("_") else "x")
-        self.body(f"{variable} = {joined.format(before, run)}")
+        self.body(f"{variable} = {spelling.merged(op.fold, before, run, self.helpers)}")
         total = self._reduced(Code(x), op.fold, shape, (dim,), op.fold == "sum").text
-        self.body(f"{carried} = {joined.format(carried, total)}")
+        self.body(f"{carried} = {spelling.merged(op.fold, carried, total, self.helpers)}")
         code = Code(variable)
         if let.kind == "real" and kind == "exact":
             code = Code(f"{variable}.to(WIDE)")

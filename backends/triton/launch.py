@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from textwrap import wrap
 
 from einc.backends.host.code import tight
 from einc.backends.host.contractions import element
+from einc.backends.host.folding import step
 from einc.backends.host.loops import Page
 from einc.backends.host.naming import with_names
 from einc.backends.triton.arguments import Arguments
@@ -16,13 +18,14 @@ from einc.backends.triton.loads import extent_text
 from einc.backends.triton.room import room
 from einc.backends.triton.room import text as polynomial
 from einc.backends.writer import Writer, folded, identifier, sized
+from einc.ir.folds import FOLDS
 from einc.ir.plan import Kernel, Store, takes
 
 _COLUMNS, _DEPTH = 256, 256  # the longest columns, and the longest depth of a product, that a tile holds whole
 _STEP = 64  # of a depth that it does not
 _ORDERED = 64  # columns where tiles go in order: programs are few, and each holds a state
+_JOINED = {"sum": "sum", "prod": "prod", "max": "amax", "min": "amin"}  # methods of the host's tensors
 _FIXED = "\u00a0"  # a space at which no line is broken
-_STARTS = {"prod": "1", "max": "float('-inf')", "min": "float('inf')"}
 
 
 def launch(kernel: Kernel, page: Page) -> list[str]:
@@ -47,7 +50,7 @@ def launch(kernel: Kernel, page: Page) -> list[str]:
     blocks = _tile(kernel, usual if name == f"_{usual}_kernel" else name.removeprefix("_"), made, page)
     for store in kernel.merged:
         name_of, (rows,) = _shares(made, store), (made.counts[d.name] for d in made.layout.dims if d.role == "rows")
-        start = "" if store.merge == "sum" else f", {_STARTS[store.merge]}"
+        start = "" if store.merge == "sum" else f", {_number(FOLDS[store.merge].start)}"
         tiles = _hosted(rows, blocks) if store.merge == "sum" else f"max(1, {_hosted(rows, blocks)})"
         body(f"{name_of} = torch.{'full' if start else 'empty'}({_memory(store, page, tiles, start)}")
     count = _hosted(" * ".join(made.counts.values()) or "1", blocks)
@@ -63,10 +66,22 @@ def launch(kernel: Kernel, page: Page) -> list[str]:
     if programs != "1":
         body.close()
     for store in kernel.merged:
-        fold = {"max": "amax", "min": "amin"}.get(store.merge, store.merge)
+        joined = _joined(store, _shares(made, store), page.helpers)
         kept = element(page.module.buffers[store.buffer]) != "dtype"
-        body(f"{identifier(store.buffer)} = {_shares(made, store)}.{fold}(0){'' if kept else '.to(dtype)'}")
+        body(f"{identifier(store.buffer)} = {joined}{'' if kept else '.to(dtype)'}")
     return lines
+
+
+def _number(value: float) -> str:
+    return f"{value:g}" if math.isfinite(value) else f"float('{value}')"
+
+
+def _joined(store: Store, shares: str, helpers: set[str]) -> str:
+    """The fold of the shares of all tiles, on the host."""
+    if store.merge in _JOINED:
+        return f"{shares}.{_JOINED[store.merge]}(0)"
+    helpers.add("_folded")
+    return f"_folded({step(store.merge, helpers)}, {shares}, (0,), {_number(FOLDS[store.merge].start)})"
 
 
 @dataclass(frozen=True, slots=True)

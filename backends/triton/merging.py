@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from einc.backends.host.code import PRODUCT, SUM, Code
 from einc.backends.host.lets import referred
+from einc.backends.triton import spelling
 from einc.backends.triton.frame import Frame
-from einc.backends.triton.spelling import JOINED, NEUTRAL, PAIRED
 from einc.backends.triton.tile import TYPES
+from einc.ir.folds import FOLDS
 from einc.ir.plan import Before, Dot, Kernel, Let, Reduce, Scan, Tally
 
 
@@ -33,12 +34,12 @@ class Merger(Frame):
         fold = let.carry.fold if let.carry is not None else op.fold if isinstance(op, Reduce | Scan) else "sum"
         if isinstance(op, Scan):
             shape = tuple(d for d in self.scribe.shape(op.arg) if d.role != "passed")
-            kind = "tl.float64" if fold in ("sum", "prod") else "WIDE"
+            kind = "tl.float64" if FOLDS[fold].rounds else "WIDE"
         else:
             shape, kind = self.scribe.shape(let.name), TYPES[let.kind]
         name = self.fresh(f"{let.name}_run" if isinstance(op, Scan) else let.name if not let.name.startswith("_") else "fold")
         blocks = ", ".join(self.given.block(d.name) for d in shape)
-        self.body(f"{name} = tl.full(({blocks}{',' * (len(shape) == 1)}), {NEUTRAL[fold]}, {kind})")
+        self.body(f"{name} = tl.full(({blocks}{',' * (len(shape) == 1)}), {spelling.start(fold)}, {kind})")
         self.states[let.name] = name
 
     def before(self, let: Let, op: Before) -> None:
@@ -70,10 +71,10 @@ class Merger(Frame):
         elif referred(self.kernel, let.name):
             self._reference(let, name, share.text)
         elif fold in ("sum", "prod"):
-            self.body(f"{name} = {JOINED[fold].format(scaled, share.at(SUM if fold == 'sum' else PRODUCT + 1))}")
+            text = share.at(SUM if fold == "sum" else PRODUCT + 1)
+            self.body(f"{name} = {spelling.merged(fold, scaled, text, scribe.helpers)}")
         else:
-            scribe.helpers.add(PAIRED[fold])
-            self.body(f"{name} = {JOINED[fold].format(name, share.text)}")
+            self.body(f"{name} = {spelling.merged(fold, name, share.text, scribe.helpers)}")
 
     def _reference(self, let: Let, name: str, share: str) -> str:
         """The running maximum, and the factor by which everything relative to it shrinks when it grows."""
@@ -147,8 +148,7 @@ class Merger(Frame):
                 ours, theirs = self.scales[carry.reference], shares[carry.reference]
                 self.body(f"{name} = {name} * {ours}{marks} + {share} * {theirs}{marks}")
             else:
-                self.scribe.helpers |= {PAIRED[carry.fold]} if carry.fold in PAIRED else set()
-                self.body(f"{name} = {JOINED[carry.fold].format(name, share)}")
+                self.body(f"{name} = {spelling.merged(carry.fold, name, share, self.scribe.helpers)}")
         self.body.close()
         for name, variable in self.states.items():
             self.scribe.variables[name] = Code(variable)

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from einc.backends.triton.layout import Dim
 from einc.ir.folds import FOLDS
 from einc.ir.plan import Dot, Let, Load, Map, Select
-
-_OF_ZERO = {"exp": 1.0, "exp2": 1.0, "cos": 1.0, "sin": 0.0, "tanh": 0.0, "sqrt": 0.0, "erf": 0.0, "abs": 0.0, "neg": 0.0,
-            "floor": 0.0, "ceil": 0.0}  # fmt: skip
+from einc.ir.primitives import PRIMITIVES
 
 
 @dataclass(frozen=True)
@@ -68,8 +66,9 @@ class Outside:
                 return 0.0
             case "neg" if math.isinf(first):
                 return -first
-            case _ if first == 0.0 and op in _OF_ZERO and alone:
-                return _OF_ZERO[op]
+            case _ if first == 0.0 and op in PRIMITIVES and alone:
+                found = PRIMITIVES[op].at_zero
+                return found if found is not None and math.isfinite(found) else None
         return None
 
     def masked(self, fold: str, args: tuple[str, ...]) -> tuple[str, ...]:

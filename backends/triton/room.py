@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from einc.backends.triton.layout import Dim, Layout, over
 from einc.backends.triton.stages import Pass, Stages
 from einc.ir.plan import Before, Dot, Kernel, Let, Load, Map, Reduce, Select, arguments
+from einc.ir.primitives import LONG, PRIMITIVES
 
-_LONG = frozenset({"tanh", "pow", "erf", "sin", "cos"})  # functions with values of their own on the way
 _COUNTED = frozenset({"floordiv", "ceildiv", "mod"})  # of positions
 _BESIDE = 0.25  # of what a tile of rows holds: the columns of a thread stand in 16 rows, and half of such values at a time
 _STRICT = 3  # an operand of a product in full precision that is no load: itself, and the two parts that it is formed of
@@ -139,7 +139,7 @@ class _Measure:
             for name, weight in alive.items():
                 dies = last[name] == n and not isinstance(let.op, Dot | Reduce) and self.shape(name) == self.shape(let.name)
                 here[self.shape(name)] += 0 if dies and name != let.name else weight
-            if isinstance(let.op, Map) and let.op.op in _LONG:
+            if isinstance(let.op, Map) and let.op.op in PRIMITIVES and PRIMITIVES[let.op.op].cost >= LONG:
                 here[self.shape(let.name)] += 1
             if isinstance(let.op, Dot) and any(len(self.shape(name)) > 2 for name in let.op.args):
                 # What is summed stands beside its operands, a number for each point of three axes.

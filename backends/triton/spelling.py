@@ -1,14 +1,20 @@
-"""How the Triton back end writes each primitive and fold: the tables from which it emits, and which answer what it can write."""
+"""How Triton spells primitives and folds; what it does not spell is expanded, or derived from the start and the step of a fold."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
-from einc.backends.host.code import ATOM, INFIX, LOOSE, UNARY, Form
-from einc.backends.host.scalars import SCALARS
-from einc.backends.host.spelled import spelled
+from einc.backends.host.code import ATOM, INFIX, LOOSE, UNARY, Code, Form, infix
+from einc.backends.host.folding import statements
+from einc.backends.host.legal import straight
+from einc.backends.host.scalars import SCALARS, number_text
+from einc.backends.host.spelled import FOLDED
+from einc.backends.host.spelled import spelled as known
 from einc.ir.backend import Writable
-from einc.ir.plan import Kind
+from einc.ir.folds import FOLDS
+from einc.ir.plan import Kind, Let, Map, Scalar, Select
+from einc.ir.terms import Const
 
 _PLAIN = ("exp", "exp2", "log", "sqrt", "sin", "cos", "erf", "abs", "floor", "ceil")
 
@@ -17,16 +23,93 @@ FORMS: Mapping[str, Form] = {
     "neg": Form("-{}", (UNARY,), UNARY),
     "not": Form("~{}", (ATOM,), UNARY),
 }
-HELPED = {"tanh": "_tanh", "floordiv": "_floordiv", "mod": "_mod", "pow": "_power"}  # functions that stand in the file
-HASHES = {"hash": ("_mixed", "_short", "_hash"), "chance": ("_mixed", "_short", "_chance")}  # with what each of them needs
+# Functions that stand in the file, each with the others that it needs.
+HELPED = {"tanh": ("_tanh",), "floordiv": ("_floordiv",), "mod": ("_mod", "_floordiv"), "pow": ("_power",)}
+HASHES = {"hash": ("_mixed", "_short", "_hash"), "chance": ("_mixed", "_short", "_chance")}  # the last is the function itself
 PAIRED = {"max": "_larger", "min": "_smaller"}  # of any number of operands, in pairs; what is no number stays none
 
-REDUCE = {"max": "tl.max({0}, {1})", "min": "tl.min({0}, {1})", "prod": "tl.reduce({0}, {1}, _times)", "sum": "tl.sum({0}, {1})"}
-NEUTRAL = {"sum": "0.0", "prod": "1.0", "max": 'float("-inf")', "min": 'float("inf")'}
-JOINED = {"sum": "{} + {}", "prod": "{} * {}", **{fold: f"{helper}({{}}, {{}})" for fold, helper in PAIRED.items()}}
+STEPS = {"sum": "", "prod": "_times", **PAIRED}  # helpers that merge two values; of a sum: +
+_REDUCE = {"max": "tl.max({0}, {1})", "min": "tl.min({0}, {1})", "sum": "tl.sum({0}, {1})"}
+_MERGED = {"sum": "{} + {}", "prod": "{} * {}"}
+_RUNNING = {"sum": "tl.cumsum", "prod": "tl.cumprod"}
 
 
 def spells(what: Writable, element: Kind) -> bool:
     """Whether the Triton back end writes a primitive, a fold, an operation or a step for an element type."""
-    folds = REDUCE.keys() & NEUTRAL.keys() & JOINED.keys()
-    return spelled(what, element, {*FORMS, *HELPED, *HASHES, *PAIRED, *INFIX}, SCALARS, folds)
+    return known(what, element, {*FORMS, *HELPED, *HASHES, *PAIRED, *INFIX, "exact"}, SCALARS, FOLDED)
+
+
+def has(op: str) -> bool:
+    """Whether a primitive has a spelling here; any other is expanded."""
+    return op in FORMS or op in HELPED or op in INFIX or op in HASHES or op in PAIRED or op == "exact"
+
+
+def spelled(op: str, codes: list[Code], helpers: set[str]) -> Code:
+    """A spelled primitive of real numbers, or of whole ones; adds the helpers that it needs to `helpers`."""
+    if op in HELPED:
+        helpers |= {*HELPED[op]}
+        return Code(f"{HELPED[op][0]}({', '.join(c.text for c in codes)})")
+    if op in PAIRED:
+        text = codes[0].text
+        helpers.add(PAIRED[op])
+        for other in codes[1:]:
+            text = f"{PAIRED[op]}({text}, {other.text})"
+        return Code(text)
+    return FORMS[op].of(codes) if op in FORMS else infix(op, codes)
+
+
+def start(fold: str) -> str:
+    """The neutral element of a fold."""
+    value = FOLDS[fold].start
+    return f"{value}" if math.isfinite(value) else f'float("{value}")'
+
+
+def step(fold: str, helpers: set[str]) -> str:
+    """The device function that merges two values of a fold; the helpers that it needs are added. A sum has none."""
+    if fold in STEPS:
+        helpers |= {STEPS[fold]} - {""}
+        return STEPS[fold]
+    _definition(fold, helpers)
+    helpers.add(f"_{fold}_pair")
+    return f"_{fold}_pair"
+
+
+def merged(fold: str, before: str, share: str, helpers: set[str]) -> str:
+    """Two values of a fold, merged."""
+    return _MERGED[fold].format(before, share) if fold in _MERGED else f"{step(fold, helpers)}({before}, {share})"
+
+
+def reduced(fold: str, text: str, axis: int, quick: bool, helpers: set[str]) -> str:
+    """The fold over an axis. Triton's own maximum leaves out what is no number: it is for what is `quick` alone."""
+    if fold in _REDUCE and (quick or fold == "sum"):
+        return _REDUCE[fold].format(text, axis)
+    return f"tl.reduce({text}, {axis}, {step(fold, helpers)})"
+
+
+def running(fold: str, text: str, axis: int, turned: str, helpers: set[str]) -> str:
+    """The fold of all values so far along an axis."""
+    if fold in _RUNNING:
+        return f"{_RUNNING[fold]}({text}, {axis}{turned})"
+    return f"tl.associative_scan({text}, {axis}, {step(fold, helpers)}{turned})"
+
+
+def definitions() -> Mapping[str, str]:
+    """The helpers that merge two values of the folds that have no other."""
+    folds = [row.name for row in FOLDS.values() if not row.ordered and row.name not in STEPS]
+    return {f"_{fold}_pair": _definition(fold, set()) for fold in folds}
+
+
+def _definition(fold: str, helpers: set[str]) -> str:
+    def written(let: Let) -> str:
+        match let.op:
+            case Scalar(Const(value)):
+                return number_text(value)
+            case Select(condition, then, otherwise):
+                return f"tl.where({condition}, {then}, {float(otherwise)})"
+            case Map(op, args):
+                return spelled(op, [Code(a) for a in args], helpers).text
+        raise AssertionError(let)
+
+    lines = statements(straight(FOLDS[fold].step, ("a", "b"), has), written)
+    head = ["", "@triton.jit", f"def _{fold}_pair(a, b):", f'    """Two values of the fold {fold}, merged."""']
+    return "\n".join([*head, *lines, ""])

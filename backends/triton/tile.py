@@ -8,17 +8,13 @@ from einc.backends.host.code import ATOM, COMPARE, INFIX, LOOSE, POSITIVE, SUM, 
 from einc.backends.host.scalars import number_text
 from einc.backends.triton.loads import Reader, Shape
 from einc.backends.triton.padding import Outside
-from einc.backends.triton.spelling import FORMS, HASHES, HELPED, PAIRED
+from einc.backends.triton.spelling import FORMS, HASHES, HELPED, spelled
 from einc.ir.plan import Before, Dot, Let, Load, Map, Place, Reduce, Scalar, Scan, Select, Tally
 from einc.ir.terms import Const
 
 _TURNED = {"le": ">=", "lt": ">", "eq": "==", "ne": "!="}
 _SMALL = 64  # positions have 32 bits: up to 2**25 of them
 TYPES = {"real": "WIDE", "exact": "tl.float64", "integer": "tl.int64", "scalar": "WIDE", "truth": "tl.int1"}
-
-
-def needs(helper: str) -> tuple[str, ...]:
-    return {"_mod": ("_mod", "_floordiv")}.get(helper, (helper,))
 
 
 @dataclass
@@ -205,22 +201,13 @@ class Scribe(Reader):
                 return infix("mul", [code, code])
             self.helpers.add("_square")
             return Code(f"_square({code.text})")
-        self.helpers.add(HELPED["pow"])
+        self.helpers |= {*HELPED["pow"]}
         parts = [f"tl.full((), {self.aligned(a, shape, kind).text}, {TYPES[kind]})" if self._known(a) else
                  self.aligned(a, shape, kind).text for a in (base, exponent)]
-        return Code(f"{HELPED['pow']}({', '.join(parts)})")
+        return Code(f"{HELPED['pow'][0]}({', '.join(parts)})")
 
     def _spelled(self, op: str, codes: list[Code]) -> Code:
-        if op in HELPED:
-            self.helpers |= set(needs(HELPED[op]))
-            return Code(f"{HELPED[op]}({', '.join(c.text for c in codes)})")
-        if op in PAIRED:
-            text = codes[0].text
-            self.helpers.add(PAIRED[op])
-            for other in codes[1:]:
-                text = f"{PAIRED[op]}({text}, {other.text})"
-            return Code(text)
-        return FORMS[op].of(codes) if op in FORMS else infix(op, codes)
+        return spelled(op, codes, self.helpers)
 
     # selections
 

@@ -1,57 +1,214 @@
-"""The scalar operations: arity, kind and meaning, one row each. Back ends spell these and no more."""
+"""The scalar primitives of the language: one row each, with everything that a pass or a back end may ask about it.
+
+A row is complete in itself: a primitive that no back end spells is computed by its expansion, and one whose slope is given
+has a gradient. Slopes and expansions are terms in the variables `X` and `Y` (the arguments), `VALUE` (the value of the
+primitive at them) and `REST` (the other arguments of an n-ary primitive, combined by the primitive itself).
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
+
+from einc.ir.terms import ONE, ZERO, Apply, Const, Read, Term, Where, const, transform
+
+POSITIVE, NONNEGATIVE, UNKNOWN = 2, 1, 0
+X, Y, VALUE, REST = (Read(name, ()) for name in ("x", "y", "value", "rest"))
+
+Kind = Literal["value", "relation", "logic"]
+Trait = Literal["exact", "callable", "whole"]
+Slope = tuple[Term, ...] | Literal["taken"] | None
+Sign = Literal["", "positive", "nonnegative", "argument", "largest", "smallest"]
+Interval = tuple[float, float]
+
+REALS: Interval = (-math.inf, math.inf)
+FROM_ZERO: Interval = (0.0, math.inf)
+CHEAP, COSTLY, LONG = 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """`arity` 0 stands for any number of arguments from two. `meaning` is numpy's name of it (`erf`: the math module's, `hash`
-    and `chance`: those of `mixing`)."""
+    """One scalar primitive.
+
+    `arity`: the number of arguments; 0 stands for any number from two, combined from left to right.
+    `meaning`: the function of float64 numpy arrays that defines it, by its name in `einc.meaning.functions`.
+    `slope`: its partial derivatives, one term for each argument (one term for all arguments where the arity is 0); "taken"
+    is declared: the derivative is 1 for the one argument that is taken, the first of equal ones; None where the value is
+    constant between jumps, so that no gradient passes.
+    `sign`: what is known of the value: its sign, or that it has the sign of its argument, of its largest, of its smallest one.
+    `range`: the closed interval that holds every value. `domain`: the closed interval of an argument on which the value of
+    a unary primitive is a finite number (overflow is not counted). `at_zero`: the value of a unary primitive at 0.
+    `cost`: CHEAP is one instruction, COSTLY is worth an equation of its own, LONG also needs registers of its own on the way.
+    `expansion`: the same value by other primitives, in a form that neither overflows nor cancels where this can be avoided;
+    None where every back end has to spell the primitive. For n-ary primitives it combines two arguments.
+    `traits`: "exact" gives integers for integers and may stand in an index expression; "callable" may be applied by name in a
+    spec; "whole" takes whole numbers alone, and any index for its number.
+    """
 
     name: str
     arity: int
-    kind: Literal["value", "relation", "logic"]
+    kind: Kind
     meaning: str
-    exact: bool = False  # integers in, integers out: may stand in an index expression
-    callable: bool = False  # may be applied by name in a spec
-    whole: bool = False  # takes whole numbers alone, and any index for its number
+    slope: Slope
+    traits: frozenset[Trait] = frozenset()
+    sign: Sign = ""
+    range: Interval = REALS
+    domain: Interval = REALS
+    at_zero: float | None = None
+    cost: int = CHEAP
+    expansion: Term | None = None
 
+    @property
+    def exact(self) -> bool:
+        return "exact" in self.traits
+
+    @property
+    def callable(self) -> bool:
+        return "callable" in self.traits
+
+    @property
+    def whole(self) -> bool:
+        return "whole" in self.traits
+
+    @property
+    def tangent(self) -> Fraction | None:
+        """The number that a unary primitive multiplies small arguments by; None unless it is 0 at 0 and has a slope there."""
+        if self.arity != 1 or not isinstance(self.slope, tuple) or self.at_zero != 0:
+            return None
+        return _rational(filled(self.slope[0], {"x": ZERO, "value": ZERO}))
+
+
+def filled(template: Term, by: Mapping[str, Term]) -> Term:
+    """The template of a row with terms in place of its variables."""
+    return transform(template, lambda t: by.get(t.tensor, t) if isinstance(t, Read) and not t.subs else t)
+
+
+def sign_of(op: str, signs: Sequence[int]) -> int:
+    """POSITIVE, NONNEGATIVE or UNKNOWN: the sign of a primitive's value from the signs of its arguments."""
+    match op:
+        case "add":
+            return UNKNOWN if UNKNOWN in signs else max(signs)
+        case "mul":
+            return min(signs)
+        case "div" if signs[1] == POSITIVE:
+            return signs[0]
+        case "div":
+            return UNKNOWN if UNKNOWN in signs else NONNEGATIVE  # 0 / 0 is 0
+        case "pow":
+            return signs[0]
+    known = {"positive": POSITIVE, "nonnegative": NONNEGATIVE, "": UNKNOWN}
+    sign = PRIMITIVES[op].sign
+    return known[sign] if sign in known else min(signs) if sign == "smallest" else max(signs)
+
+
+def _rational(term: Term) -> Fraction | None:
+    """The value of a closed term of arithmetic, and of unary primitives at 0, where it is a rational number."""
+    if isinstance(term, Const):
+        return term.value if isinstance(term.value, Fraction) else None
+    if not isinstance(term, Apply):
+        return None
+    args = [found for a in term.args if (found := _rational(a)) is not None]
+    if len(args) != len(term.args):
+        return None
+    match term.op, args:
+        case "add", _:
+            return sum(args, Fraction(0))
+        case "mul", _:
+            return math.prod(args, start=Fraction(1))
+        case "sub", (a, b):
+            return a - b
+        case "neg", (a,):
+            return -a
+        case "div", (a, b):
+            return a / b if b else None
+    at_zero = PRIMITIVES[term.op].at_zero if args == [0] else None
+    return Fraction(at_zero) if at_zero is not None and math.isfinite(at_zero) else None
+
+
+def _(op: str, *args: Term) -> Term:
+    return Apply(op, args)
+
+
+def _real(value: float) -> Const:
+    """A real number in as many digits as it has."""
+    return const(Fraction(repr(value)))
+
+
+def _traits(*traits: Trait) -> frozenset[Trait]:
+    return frozenset(traits)
+
+
+_EXACT, _CALLABLE, _BOTH = _traits("exact"), _traits("callable"), _traits("exact", "callable")
+_STEP = _("sub", Where(_("lt", ZERO, X), ONE), Where(_("lt", X, ZERO), ONE))
+_BELL = _("exp", _("neg", _("mul", X, X)))
+_NEAR = _("add", ONE, X)
+# Of one value in the logarithm of a sum of exponentials.
+SHARE = Where(_("lt", Const(-math.inf), X), _("exp", _("sub", X, VALUE)))
+_DISTANCE = Where(_("ne", X, Y), _("abs", _("sub", X, Y)))  # the difference of equal infinite numbers would be none
 
 _ROWS = (
-    Primitive("add", 0, "value", "add", exact=True),
-    Primitive("sub", 2, "value", "subtract", exact=True),
-    Primitive("mul", 0, "value", "multiply", exact=True),
-    Primitive("div", 2, "value", "divide"),
-    Primitive("neg", 1, "value", "negative", exact=True),
-    Primitive("pow", 2, "value", "power"),
-    Primitive("exp", 1, "value", "exp", callable=True),
-    Primitive("exp2", 1, "value", "exp2"),
-    Primitive("log", 1, "value", "log", callable=True),
-    Primitive("sqrt", 1, "value", "sqrt", callable=True),
-    Primitive("sin", 1, "value", "sin", callable=True),
-    Primitive("cos", 1, "value", "cos", callable=True),
-    Primitive("tanh", 1, "value", "tanh", callable=True),
-    Primitive("erf", 1, "value", "erf", callable=True),
-    Primitive("abs", 1, "value", "abs", exact=True, callable=True),
-    Primitive("floor", 1, "value", "floor", exact=True, callable=True),
-    Primitive("ceil", 1, "value", "ceil", exact=True, callable=True),
-    Primitive("mod", 2, "value", "mod", exact=True, callable=True),
-    Primitive("pick", 2, "value", "", exact=True),  # the n-th point of an ordered fold: see `interpret.picked`
-    Primitive("max", 0, "value", "maximum", exact=True, callable=True),
-    Primitive("min", 0, "value", "minimum", exact=True, callable=True),
-    Primitive("hash", 2, "value", "hashed", exact=True, callable=True, whole=True),
-    Primitive("chance", 2, "value", "chance", callable=True, whole=True),
-    Primitive("nonpositive", 1, "value", "positive", callable=True),  # x itself, of which it is known that it is at most 0
-    Primitive("le", 2, "relation", "less_equal"),
-    Primitive("lt", 2, "relation", "less"),
-    Primitive("eq", 2, "relation", "equal"),
-    Primitive("ne", 2, "relation", "not_equal"),
-    Primitive("and", 0, "logic", "logical_and"),
-    Primitive("or", 0, "logic", "logical_or"),
-    Primitive("not", 1, "logic", "logical_not"),
+    Primitive("add", 0, "value", "add", (ONE,), _EXACT),
+    Primitive("sub", 2, "value", "subtract", (ONE, const(-1)), _EXACT),
+    Primitive("mul", 0, "value", "multiply", (REST,), _EXACT),
+    Primitive("div", 2, "value", "divide", (_("div", ONE, Y), _("neg", _("div", X, _("mul", Y, Y)))), cost=COSTLY),
+    Primitive("neg", 1, "value", "negative", (const(-1),), _EXACT, at_zero=0.0),
+    Primitive(
+        "pow", 2, "value", "power", (_("mul", Y, _("pow", X, _("sub", Y, ONE))), _("mul", VALUE, _("log", X))), cost=LONG),
+    Primitive(
+        "exp", 1, "value", "exp", (VALUE,), _CALLABLE, sign="positive", range=FROM_ZERO, at_zero=1.0, cost=COSTLY),
+    Primitive(
+        "exp2", 1, "value", "exp2", (_("mul", VALUE, _real(math.log(2))),), sign="positive", range=FROM_ZERO, at_zero=1.0,
+        cost=COSTLY, expansion=_("exp", _("mul", X, _real(math.log(2))))),
+    Primitive(
+        "expm1", 1, "value", "expm1", (_("exp", X),), _CALLABLE, sign="argument", range=(-1.0, math.inf), at_zero=0.0,
+        cost=LONG, expansion=_("mul", _("tanh", _("div", X, const(2))), _("add", _("exp", X), ONE))),
+    Primitive(
+        "log", 1, "value", "log", (_("div", ONE, X),), _CALLABLE, domain=(math.ulp(0.0), math.inf), at_zero=-math.inf,
+        cost=COSTLY),
+    Primitive(  # what the sum 1 + x lost by rounding is added to first order
+        "log1p", 1, "value", "log1p", (_("div", ONE, _NEAR),), _CALLABLE, sign="argument",
+        domain=(math.nextafter(-1.0, 0.0), math.inf), at_zero=0.0, cost=LONG,
+        expansion=_("add", _("log", _NEAR), _("div", _("sub", X, _("sub", _NEAR, ONE)), _NEAR))),
+    Primitive(
+        "sqrt", 1, "value", "sqrt", (_("div", ONE, _("mul", const(2), VALUE)),), _CALLABLE, sign="argument", range=FROM_ZERO,
+        domain=FROM_ZERO, at_zero=0.0, cost=COSTLY),
+    Primitive("sin", 1, "value", "sin", (_("cos", X),), _CALLABLE, range=(-1.0, 1.0), at_zero=0.0, cost=LONG),
+    Primitive("cos", 1, "value", "cos", (_("neg", _("sin", X)),), _CALLABLE, range=(-1.0, 1.0), at_zero=1.0, cost=LONG),
+    Primitive(
+        "tanh", 1, "value", "tanh", (_("sub", ONE, _("mul", VALUE, VALUE)),), _CALLABLE, sign="argument", range=(-1.0, 1.0),
+        at_zero=0.0, cost=LONG),
+    Primitive(
+        "erf", 1, "value", "erf", (_("mul", _real(2 / math.sqrt(math.pi)), _BELL),), _CALLABLE, sign="argument",
+        range=(-1.0, 1.0), at_zero=0.0, cost=LONG),
+    Primitive(
+        "erfc", 1, "value", "erfc", (_("mul", _real(-2 / math.sqrt(math.pi)), _BELL),), _CALLABLE, sign="positive",
+        range=(0.0, 2.0), at_zero=1.0, cost=LONG, expansion=_("sub", ONE, _("erf", X))),
+    Primitive(
+        "abs", 1, "value", "abs", (_STEP,), _BOTH, sign="nonnegative", range=FROM_ZERO, at_zero=0.0,
+        expansion=_("max", X, _("neg", X))),
+    Primitive("floor", 1, "value", "floor", None, _BOTH, at_zero=0.0),
+    Primitive("ceil", 1, "value", "ceil", None, _BOTH, at_zero=0.0, expansion=_("neg", _("floor", _("neg", X)))),
+    Primitive("mod", 2, "value", "mod", (ONE, _("neg", _("floor", _("div", X, Y)))), _BOTH),
+    Primitive("pick", 2, "value", "", None, _EXACT),  # the n-th point of an ordered fold: see `meaning.blocks.picked`
+    Primitive("max", 0, "value", "maximum", "taken", _BOTH, sign="largest"),
+    Primitive("min", 0, "value", "minimum", "taken", _BOTH, sign="smallest"),
+    Primitive(
+        "logaddexp", 0, "value", "logaddexp", (SHARE,), _CALLABLE, sign="largest", cost=LONG,
+        expansion=_("add", _("max", X, Y), _("log1p", _("exp", _("neg", _DISTANCE))))),
+    Primitive("hash", 2, "value", "hashed", None, _traits("exact", "callable", "whole"), sign="nonnegative", range=FROM_ZERO),
+    Primitive("chance", 2, "value", "chance", None, _traits("callable", "whole"), sign="nonnegative", range=(0.0, 1.0)),
+    Primitive("nonpositive", 1, "value", "positive", (ONE,), _CALLABLE, at_zero=0.0),  # x, of which it is known that x ≤ 0
+    Primitive("exact", 1, "value", "positive", (ONE,), sign="argument", at_zero=0.0),  # x itself, computed in float64
+    Primitive("le", 2, "relation", "less_equal", None),
+    Primitive("lt", 2, "relation", "less", None),
+    Primitive("eq", 2, "relation", "equal", None),
+    Primitive("ne", 2, "relation", "not_equal", None),
+    Primitive("and", 0, "logic", "logical_and", None),
+    Primitive("or", 0, "logic", "logical_or", None),
+    Primitive("not", 1, "logic", "logical_not", None),
 )
 
 PRIMITIVES: dict[str, Primitive] = {row.name: row for row in _ROWS}

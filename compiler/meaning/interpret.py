@@ -24,7 +24,6 @@ from einc.errors.problems import WrongData, WrongType
 from einc.ir.domains import linear
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index, IndexSet
-from einc.ir.mixing import chance, hashed
 from einc.ir.primitives import HASHES, PRIMITIVES
 from einc.ir.rounds import Cut, Turns, needs, run, steps, thirds
 from einc.ir.terms import (
@@ -51,6 +50,7 @@ from einc.ir.terms import (
     walk,
 )
 from einc.meaning.blocks import Array, Block, picked, union
+from einc.meaning.functions import folded, function
 from einc.meaning.sizes import at, packed, solve_sizes
 
 _MOST_BYTES = 8 * 2**30
@@ -113,19 +113,6 @@ def _scalar(value: Fraction | float) -> Block:
         return Block((), np.asarray(float(value)))
     except OverflowError:
         return Block((), np.asarray(math.inf if value > 0 else -math.inf))
-
-
-def _divide(a: Array, b: Array) -> Array:
-    return np.where((a == 0) & (b == 0), 0.0, np.true_divide(a, b)) if np.any(b == 0) else np.true_divide(a, b)
-
-
-def _power(a: Array, b: Array) -> Array:
-    return np.power(a, b, dtype=np.float64)
-
-
-_OWN: dict[str, Callable[..., Array]] = {"div": _divide, "pow": _power, "hash": hashed, "chance": chance}
-_OWN |= {"erf": np.vectorize(math.erf, otypes=[np.float64])}
-_MEANINGS = {name: getattr(np, row.meaning) for name, row in PRIMITIVES.items() if row.meaning and name not in _OWN} | _OWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +210,7 @@ class _Machine:
             case Apply("or", args):
                 return self.map(np.logical_not, self.every(self.in_turn(args, live, np.logical_not)), item=1)
             case Apply("le" | "lt" | "eq" | "ne" as op, args) if exact := self.exact(Apply("sub", args), live):
-                return self.map(_MEANINGS[op], exact[0], _scalar(Fraction(0)), item=1)
+                return self.map(function(op), exact[0], _scalar(Fraction(0)), item=1)
             case Apply("floor", (a,)) if exact := self.exact(a, live):
                 return self.map(np.floor_divide, *exact)
             case Apply("ceil", (a,)) if exact := self.exact(a, live):
@@ -233,7 +220,7 @@ class _Machine:
                 here = self.conditions(domain, live)
                 points = self.where(here, self.value(body, (*live, *here)), -math.inf)
                 return picked(points, bound[0], self.extent(bound[0].set), self.whole(rank, live))
-        meaning, item = _MEANINGS[term.op], 8 if PRIMITIVES[term.op].kind == "value" else 1
+        meaning, item = function(term.op), 8 if PRIMITIVES[term.op].kind == "value" else 1
         blocks = [self.whole(arg, live) if term.op in HASHES else self.value(arg, live) for arg in term.args]
         if len(blocks) == 1:
             return self.map(meaning, blocks[0], item=item)
@@ -341,7 +328,7 @@ class _Machine:
         body = self.where(here, self.value(term.body, (*live, *here)), row.empty)
         indices = tuple(dict.fromkeys((*body.indices, *term.bound)))
         full = Block(indices, np.broadcast_to(body.over(indices), self.shape(indices)).astype(np.float64, copy=False))
-        return full.reduced(lambda x, axis: getattr(np, row.meaning)(x, axis=axis, initial=row.start), term.bound)
+        return full.reduced(lambda x, axis: folded(term.op, x, axis), term.bound)
 
     def factors(self, term: Term, live: Live) -> list[Block]:
         """Factors whose product is the term at live points, if they are finite: 0 · ∞ is to be laid out instead."""

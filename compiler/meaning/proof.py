@@ -126,7 +126,7 @@ class _Blocks:
         return split
 
     def both(self, fold: Fold) -> Term:
-        return Apply(FOLDS[fold.op].step, (self.one(1)(fold), self.one(2)(fold)))
+        return FOLDS[fold.op].merged(self.one(1)(fold), self.one(2)(fold))
 
     def none(self, fold: Fold) -> Term:
         start = FOLDS[fold.op].start

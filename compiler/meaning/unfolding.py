@@ -15,7 +15,6 @@ from einc.checking.declarations.slots import standing
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Extent, Index, IndexSet, number
 from einc.ir.terms import (
-    Apply,
     Equation,
     Fold,
     Join,
@@ -155,7 +154,7 @@ class Unfolding:
             made = [over((new,), wrap(Position(new))) for new, wrap in summands]
         else:
             made = [over((), const(value)) for value in self._values(index.set)]
-        return reduce(lambda a, b: Apply(FOLDS[fold.op].step, (a, b)), made)
+        return reduce(FOLDS[fold.op].merged, made)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,10 @@ NOISE = frozenset({
 })
 SPACING = frozenset(",;:!> \t")
 
-MACROS = {name: ("WORD", name) for name in (*FOLDS, *(row.name for row in PRIMITIVES.values() if row.callable))}
+# The names that the language itself gives a meaning, as folds and as functions.
+BUILT_IN = (*FOLDS, *(row.name for row in PRIMITIVES.values() if row.callable))
+NUMBERED = "|".join(name for name in BUILT_IN if not name.isalpha())  # these have digits in them; no other name may
+MACROS = {name: ("WORD", name) for name in BUILT_IN}
 MACROS |= {name: ("GREEK", letter) for name, letter in GREEK.items()} | {
     "le": ("REL", "<="), "leq": ("REL", "<="), "leqslant": ("REL", "<="), "ge": ("REL", ">="), "geq": ("REL", ">="),
     "geqslant": ("REL", ">="), "ne": ("REL", "!="), "neq": ("REL", "!="), "lt": ("REL", "<"), "gt": ("REL", ">"),
@@ -86,6 +89,11 @@ ACCENTS = {"hat": (r"\widehat", "\u0302"), "tilde": (r"\widetilde", "\u0303"), "
 LATIN = {symbol: name for name, symbol in reversed(GREEK.items())}
 # Names that TeX itself sets upright, with a macro of their own.
 UPRIGHT = frozenset({"exp", "log", "sin", "cos", "tanh", "max", "min"})
+
+
+def is_fold(name: str) -> bool:
+    """Whether a name with an index below it is a big operator, which takes the rest of its product."""
+    return name in FOLDS and not FOLDS[name].ordered
 
 
 def edit_distance(a: str, b: str) -> int:

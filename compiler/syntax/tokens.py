@@ -13,18 +13,31 @@ from dataclasses import dataclass, field, replace
 
 from einc.errors.problems import BadNumber, BadScript, UnknownMacro, UnreadableCharacter
 from einc.errors.report import Help, Report, Source, Span
-from einc.syntax.spelling import CANONICAL, FOREIGN, GREEK, KEYWORDS, MACROS, MARKS, NOISE, OPERATORS, RELATIONS, SPACING, nearest
+from einc.syntax.spelling import (
+    CANONICAL,
+    FOREIGN,
+    GREEK,
+    KEYWORDS,
+    MACROS,
+    MARKS,
+    NOISE,
+    NUMBERED,
+    OPERATORS,
+    RELATIONS,
+    SPACING,
+    nearest,
+)
 
 _MASTER = re.compile(
-    r"""(?P<newline>\r?\n)|(?P<space>[^\S\n]+)|(?P<comment>\#[^\n]*)|(?P<empty>\{\})|(?P<display>\$\$)
+    rf"""(?P<newline>\r?\n)|(?P<space>[^\S\n]+)|(?P<comment>\#[^\n]*)|(?P<empty>\{{\}})|(?P<display>\$\$)
     |\\(?P<text>text|mathrm|operatorname|mathbf|boldsymbol|mathbb|mathsf|textbf|textrm)\*?\s*
-        (?:\{\s*(?P<label>[^{}\n]*?)\s*\}|(?P<letter>[A-Za-z0-9]))
-    |\\(?P<macro>[A-Za-z]+)|(?P<lineend>\\\\)|\\(?P<symbol>[^A-Za-z\n])
+        (?:\{{\s*(?P<label>[^{{}}\n]*?)\s*\}}|(?P<letter>[A-Za-z0-9]))
+    |\\(?P<macro>(?:{NUMBERED})(?![A-Za-z0-9])|[A-Za-z]+)|(?P<lineend>\\\\)|\\(?P<symbol>[^A-Za-z\n])
     |(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)
-    |_(?P<low>[A-Za-z]{2,})|\^(?P<up>[A-Za-z]{2,})
-    |(?P<word>[A-Za-z]+)|(?P<greek>[α-ωΑ-ΡΤ-Ωϵϕϑϱµℓ])|(?P<script>ℒ)|(?P<big>[Σ∑∏])|(?P<one>𝟙)
+    |_(?P<low>[A-Za-z]{{2,}})|\^(?P<up>[A-Za-z]{{2,}})
+    |(?P<word>(?:{NUMBERED})(?![A-Za-z0-9])|[A-Za-z]+)|(?P<greek>[α-ωΑ-ΡΤ-Ωϵϕϑϱµℓ])|(?P<script>ℒ)|(?P<big>[Σ∑∏])|(?P<one>𝟙)
     |(?P<string>"[^"\n]*")|(?P<prime>['′]+|″|‴)|(?P<mark>[\u0302\u0303\u0304\u0305])
-    |(?P<operator>\(\+\)|<=|>=|:=|!=|<-|\.\.\.|\.\.|…|[_^()\[\]{},;:+\-−*·×/√∞≤≥<>≠≔=←∈⊆⊕&~.|¬∧∨])
+    |(?P<operator>\(\+\)|<=|>=|:=|!=|<-|\.\.\.|\.\.|…|[_^()\[\]{{}},;:+\-−*·×/√∞≤≥<>≠≔=←∈⊆⊕&~.|¬∧∨])
     |(?P<bad>.)""",
     re.X | re.S,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from einc.checking.declarations.names import Name, head, index_name, size_name, titled
@@ -34,6 +35,7 @@ from einc.ir.domains import proves
 from einc.ir.folds import FOLDS
 from einc.ir.indices import WITHOUT_NUMBERS, Index
 from einc.ir.indices import size as named_size
+from einc.ir.primitives import PRIMITIVES
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -177,12 +179,12 @@ def _applies(context: Context, factor: s.Expression, following: s.Expression) ->
 
 
 def _big(factor: s.Expression) -> str | None:
-    """The fold that a big operator names; max and min without a script are functions of values."""
+    """The fold that a big operator names; without a script max, min and other names of primitives are functions of values."""
     found = head(factor)
     if found is None or found[0].python not in FOLDS or FOLDS[found[0].python].ordered or found[0].labels:
         return None
     name, scripts = found
-    if not scripts and name.python in ("max", "min"):
+    if not scripts and name.python in PRIMITIVES:
         return None
     return name.python
 
@@ -210,7 +212,7 @@ def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.E
     context.made.owners.bound(under.bound, operator.span)
     inner_context = context.holding(*under.bound)
     inner = closed(inner_context, _product(inner_context, rest, ("", *operators[1:])), rest[0].span.to(rest[-1].span))
-    if fold in ("max", "min"):
+    if math.isinf(FOLDS[fold].start):
         refuse_indicator(inner.term, bound, rest[0].span)
     full = both(under.domain, context.restricted(under.bound), inner.domain)
     _not_cut(inner, bound, full, under.said, operator.span)

@@ -201,7 +201,7 @@ class _Telling:
             else:
                 old_scaled = old
             parts = share.args if isinstance(share, Apply) and share.op == FOLDS[carry.fold].step else (share,)
-            grown = Apply(FOLDS[carry.fold].step, (old_scaled, *parts))
+            grown = FOLDS[carry.fold].merged(old_scaled, *parts)
             lines.append(Line(self._state(target, "'"), "=", grown) if target in self.primed else Line(old, "←", grown))
         return lines + [Line(self._state(t), "←", self._state(t, "'")) for t in self.carried if t in {*references, *self.primed}]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from itertools import product
+from typing import assert_never
 
 from einc.ir.domains import Linear, difference, linear
 from einc.ir.indices import Extent, Index, IndexSet, number
-from einc.ir.plan import Buffer, Cost, Dot, Let, Load, Map, Reduce, Scan, Select, Span, Tally, end
+from einc.ir.plan import Before, Buffer, Cost, Dot, Let, Load, Map, Place, Reduce, Scalar, Scan, Select, Span, Tally, end
 from einc.ir.terms import Apply, Position, Size, Term, const, substitute
 from einc.planning.analysis.ends import Tile, denominator
 from einc.planning.analysis.ranges import spans
@@ -144,6 +145,10 @@ def lets_cost(
             case Load(buffer) if buffer not in loaded:
                 loaded.add(buffer)
                 read = read + size_of(buffers[buffer])
+            case Load() | Map() | Select() | Place() | Scalar() | Before():
+                pass  # numbers of the host, and what is counted already
+            case _:
+                assert_never(let.op)
     out = number(0)
     for name in written:
         out = out + size_of(buffers[name])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from einc.ir.folds import FOLDS
 from einc.ir.indices import Extent
+from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, UNKNOWN
 from einc.ir.terms import Apply, Const, Equation, Fold, Join, Pack, Part, Position, Read, Size, Term, Truth, Where, free_indices
 from einc.planning.analysis.ranges import nonempty
-from einc.planning.analysis.signs import POSITIVE, UNKNOWN, sign
+from einc.planning.analysis.signs import sign
 from einc.transforms.laws.simplify import factors
 
 FINITE = "finite"
@@ -75,7 +77,7 @@ def _finite_at(term: Term, equations: Mapping[str, Equation], known: dict[str, b
         case Join(_, parts):
             return all(_finite_at(part, equations, known) for _, part in parts)
         case Fold(op, bound, domain, body):
-            empty = op in ("max", "min") and not nonempty(domain, bound, tuple(free_indices(term)))
+            empty = math.isinf(FOLDS[op].start) and not nonempty(domain, bound, tuple(free_indices(term)))
             return not empty and _finite_at(body, equations, known)
         case Apply("div", (above, Size(extent))) if _empty_with(above, extent, equations):
             return _finite_at(above, equations, known)
@@ -93,14 +95,12 @@ def _empty_with(term: Term, extent: Extent, equations: Mapping[str, Equation]) -
 def _stays_finite(op: str, args: tuple[Term, ...], equations: Mapping[str, Equation]) -> bool:
     """Whether an operation on finite numbers gives one."""
     match op, args:
-        case "log", (inner,):
-            return sign(inner, equations) == POSITIVE
         case "div" | "mod", (_, below):  # where an extent is 0 there is nothing that could be infinite
             return all(isinstance(f, Size) or sign(f, equations) == POSITIVE for f in factors(below))
-        case "sqrt", (inner,):
-            return sign(inner, equations) != UNKNOWN
         case "pow", (base, Const(power)):
             return sign(base, equations) == POSITIVE or (power >= 0 and power == int(power))
         case "pow", (base, _):
             return sign(base, equations) == POSITIVE
-    return True
+    least = PRIMITIVES[op].domain[0]
+    wanted = UNKNOWN if least == -math.inf else NONNEGATIVE if least <= 0 else POSITIVE
+    return all(sign(a, equations) >= wanted for a in args) if wanted else True

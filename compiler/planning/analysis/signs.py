@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, assert_never
 
-from einc.ir.terms import TRUE, ZERO, Apply, Const, Equation, Fold, Position, Program, Read, Size, Term, Where
+from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, UNKNOWN, sign_of
+from einc.ir.terms import (
+    TRUE,
+    ZERO,
+    Apply,
+    Const,
+    Equation,
+    Fold,
+    Join,
+    Pack,
+    Part,
+    Position,
+    Program,
+    Read,
+    Size,
+    Term,
+    Truth,
+    Where,
+)
 from einc.planning.analysis.ranges import nonempty
 
-POSITIVE, NONNEGATIVE, UNKNOWN = 2, 1, 0
 _TOLD: dict[int, Literal["", "nonnegative", "positive"]] = {POSITIVE: "positive", NONNEGATIVE: "nonnegative", UNKNOWN: ""}
 
 
@@ -45,32 +62,17 @@ def _sign(term: Term, equations: Mapping[str, Equation], known: dict[str, int]) 
             return known[tensor]
         case Where(_, then):
             return min(NONNEGATIVE, _sign(then, equations, known))
-        case Apply("exp" | "exp2"):
-            return POSITIVE
         case Apply("neg", (Apply("nonpositive"),)):
             return NONNEGATIVE
-        case Apply("abs" | "hash" | "chance"):
-            return NONNEGATIVE
-        case Apply("add", args):
-            signs = [_sign(a, equations, known) for a in args]
-            return UNKNOWN if UNKNOWN in signs else max(signs)
-        case Apply("mul", args):
-            signs = [_sign(a, equations, known) for a in args]
-            pairs = len(args) == 2 and args[0] == args[1]
-            return min(signs) if UNKNOWN not in signs else NONNEGATIVE if pairs else UNKNOWN
-        case Apply("div", (above, below)) if _sign(below, equations, known) == POSITIVE:
-            return _sign(above, equations, known)
-        case Apply("div", args) if UNKNOWN not in [_sign(a, equations, known) for a in args]:
-            return NONNEGATIVE  # 0 / 0 is 0
+        case Apply("mul", (one, other)) if one == other:
+            return max(NONNEGATIVE, _sign(one, equations, known))
         case Apply("pow", (base, Const(Fraction() as power))) if power.denominator == 1 and power % 2 == 0:
             return max(NONNEGATIVE, _sign(base, equations, known))
-        case Apply("pow" | "sqrt", (base, *_)):
-            return _sign(base, equations, known)
-        case Apply("max", args):
-            return max(_sign(a, equations, known) for a in args)
-        case Apply("min", args):
-            return min(_sign(a, equations, known) for a in args)
-    return UNKNOWN
+        case Apply(op, args) if PRIMITIVES[op].kind == "value" and op != "pick":
+            return sign_of(op, [_sign(a, equations, known) for a in args])
+        case Apply() | Truth() | Pack() | Part() | Fold() | Join() | Read():
+            return UNKNOWN
+    assert_never(term)
 
 
 def _equation(equation: Equation, equations: Mapping[str, Equation], known: dict[str, int]) -> int:

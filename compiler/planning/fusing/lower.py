@@ -34,7 +34,7 @@ from einc.ir.plan import (
     Within,
 )
 from einc.ir.plan import Carry as PlanCarry
-from einc.ir.primitives import HASHES, PRIMITIVES
+from einc.ir.primitives import HASHES, POSITIVE, PRIMITIVES
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -60,7 +60,7 @@ from einc.planning.analysis.ends import Tile
 from einc.planning.analysis.fills import FINITE, Fill, fill_of, surely_finite
 from einc.planning.analysis.indicators import indicator
 from einc.planning.analysis.ranges import cut, nonempty
-from einc.planning.analysis.signs import POSITIVE, sign
+from einc.planning.analysis.signs import sign
 from einc.planning.analysis.wholes import beyond_python, is_whole, nonzero, packed_number
 from einc.planning.fusing.renaming import renamed
 from einc.planning.streaming.passes import Carry
@@ -228,7 +228,7 @@ class Lowering:
                 return float(number_)
             case Scalar() | Place() | Load():
                 return FINITE
-            case Reduce(fold) if fold in ("max", "min"):
+            case Reduce(fold) if math.isinf(FOLDS[fold].start):
                 return self.fills.get((value, TRUE))
             case Dot() | Map() | Reduce():
                 if isinstance(let.op, Dot) or not any(x.name in let.axes for x in free_indices(domain)):
@@ -243,7 +243,7 @@ class Lowering:
         kinds = {self._kind(a) for a in args}
         if op in HASHES:
             return "integer" if PRIMITIVES[op].exact else "real"
-        if op in ("le", "lt", "eq", "ne", "and", "or", "not"):
+        if op in PRIMITIVES and PRIMITIVES[op].kind != "value":
             return "truth"
         if kinds <= {"scalar"}:
             return "scalar"
@@ -368,7 +368,7 @@ class Lowering:
             return [a if self._fill_of(a, domain) == start else self._silenced(a, mask, domain, tile, fold.op) for a in args]
         wanted = set(self.lets[mask].axes)
         holder = next((a for a in args if wanted <= set(self.lets[a].axes)), None)
-        if holder is None and fold.op != "sum":
+        if holder is None and not FOLDS[fold.op].linear:
             holder = args[0]
         if holder is None:
             covered = {a for x in args for a in self.lets[x].axes} | wanted
@@ -391,7 +391,7 @@ class Lowering:
         fill = self._fill_of(arg, domain)
         covers = set(self.lets[mask].axes) <= set(self.lets[arg].axes)
         quiet = (isinstance(fill, float) and math.isfinite(fill)) or (arg in self.tame and (fill == FINITE or not covers))
-        if op != "sum" or quiet:
+        if not FOLDS[op].linear or quiet:
             return arg
         return self._map_op(Select(mask, arg, 0.0, tile if covers else None), (mask, arg), self._kind(arg))
 

@@ -89,7 +89,7 @@ class Scanning(Lowering):
         elif others:
             args = [self.let(Reduce(fold.op, args[0], others, False), axes, kind)]
         # A sum that runs on is read as a difference of its values: it keeps more digits than what it sums.
-        kind = "exact" if fold.op in ("sum", "prod") else self.lets[args[0]].kind
+        kind = "exact" if FOLDS[fold.op].rounds else self.lets[args[0]].kind
         start = number(found.along.set.start - found.over.set.start)
         op = Scan(fold.op, args[0], found.over.name, found.along.name, found.shift + start, found.back)
         return self.let(op, axes - {found.over.name} | {found.along.name}, kind)

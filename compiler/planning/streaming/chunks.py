@@ -19,6 +19,7 @@ from einc.ir.domains import linear
 from einc.ir.draft import unused
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Extent, Index
+from einc.ir.primitives import POSITIVE
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -41,7 +42,7 @@ from einc.ir.terms import (
 )
 from einc.planning.analysis.cost import nominal
 from einc.planning.analysis.prefix import Prefix, prefix
-from einc.planning.analysis.signs import POSITIVE, sign
+from einc.planning.analysis.signs import sign
 from einc.planning.streaming.passes import Carry, Chunks, Streamed
 from einc.planning.streaming.separate import Entangled, Pair, separate
 from einc.planning.streaming.stream import exponent, spelled
@@ -111,8 +112,7 @@ class _Chunks:
         near = replace(equation, target=self._fresh(f"{equation.target}_near"), source="")
         self.totals[equation.target] = [near]
         terms = self._sums(equation, fold, rest) if FOLDS[fold.op].linear else [self._extreme(equation, fold, rest)]
-        step = FOLDS[fold.op].step
-        total = Apply(step, (Read(near.target, near.axes), *terms))
+        total = FOLDS[fold.op].merged(Read(near.target, near.axes), *terms)
         self.totals[equation.target].append(replace(equation, body=total))
         self.near += _volume({*equation.indices, *fold.bound} - {self.found.over, self.found.along})
 
@@ -186,7 +186,7 @@ class _Chunks:
             if held and moves:
                 raise Entangled(fold.body)
             (outer if held else inner).append(product((*outside, *inside)))
-        if not inner:
+        if not inner or (outer and not FOLDS[fold.op].shifts):
             raise Entangled(fold.body)
         body = inner[0] if len(inner) == 1 else Apply("add", tuple(inner))
         state = self._carry(f"{equation.target}_{fold.op}", Fold(fold.op, fold.bound, rest, body))

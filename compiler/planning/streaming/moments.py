@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import comb
 
+from einc.ir.primitives import UNKNOWN
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -32,7 +33,7 @@ from einc.ir.terms import (
     transform,
 )
 from einc.planning.analysis.ranges import nonempty
-from einc.planning.analysis.signs import UNKNOWN, sign
+from einc.planning.analysis.signs import sign
 from einc.planning.streaming.basis import Basis, key_of
 from einc.planning.streaming.passes import Carry
 from einc.planning.streaming.separate import Entangled

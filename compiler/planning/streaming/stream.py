@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index
+from einc.ir.primitives import UNKNOWN
 from einc.ir.terms import (
     ZERO,
     Apply,
@@ -30,7 +31,7 @@ from einc.ir.terms import (
     transform,
 )
 from einc.planning.analysis.ranges import nonempty
-from einc.planning.analysis.signs import UNKNOWN, sign
+from einc.planning.analysis.signs import sign
 from einc.planning.streaming.moments import Moving, moment
 from einc.planning.streaming.passes import Carry, Streamed
 from einc.planning.streaming.separate import Entangled, separate
@@ -115,7 +116,7 @@ class _Pass(Moving):
         if not self._holds(body):
             self._basis(equation.target, equation, replace(fold, body=body))
             return
-        if fold.op in ("max", "min"):
+        if FOLDS[fold.op].shifts:
             outer, inner = self._shifted(body)
             name = self._named(equation, replace(fold, body=inner))
             self._finish(equation, Apply("add", (*outer, self._result(name))))

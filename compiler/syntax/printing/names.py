@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from einc.ir.folds import FOLDS
-from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
 from einc.syntax.printing.quotients import words
-
-_BUILT_IN = frozenset({*FOLDS, *(row.name for row in PRIMITIVES.values() if row.callable)})
+from einc.syntax.spelling import BUILT_IN
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +16,7 @@ class Names:
 
     letters: frozenset[str] = frozenset()
     indices: frozenset[str] = frozenset()
-    functions: frozenset[str] = _BUILT_IN
+    functions: frozenset[str] = frozenset(BUILT_IN)
     others: frozenset[str] = frozenset()
     inputs: frozenset[str] = frozenset()
 
@@ -42,7 +39,7 @@ def names(trees: Iterable[s.SyntaxTree], functions: frozenset[str] = frozenset()
     """The names of some texts, with further functions."""
     letters: set[str] = set()
     indices: set[str] = set()
-    called = {*_BUILT_IN, *functions}
+    called = {*BUILT_IN, *functions}
     others: set[str] = set()
     inputs: set[str] = set()
     for statement in (x for tree in trees for x in _statements(tree.statements)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from einc.syntax import tree as s
+from einc.syntax.spelling import is_fold
 
 Pairs = list[tuple[s.Expression, str]]
 Factors = tuple[tuple[s.Expression, ...], tuple[str, ...]]
@@ -16,7 +17,7 @@ Factors = tuple[tuple[s.Expression, ...], tuple[str, ...]]
 def big(node: s.Expression) -> str | None:
     """The fold that a big operator names; it takes the rest of its product."""
     match node:
-        case s.Scripted(s.Word(("sum" | "prod" | "max" | "min") as fold), (), scripts):
+        case s.Scripted(s.Word(fold), (), scripts) if is_fold(fold):
             kinds = {x.kind for x in scripts}
             return fold if "lower" in kinds and kinds <= {"lower", "upper"} else None
     return None

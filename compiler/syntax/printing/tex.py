@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from einc.ir.folds import FOLDS
 from einc.ir.indices import Extent
 from einc.ir.terms import (
     TRUE,
@@ -24,7 +23,7 @@ from einc.ir.terms import (
     Where,
     conjuncts,
 )
-from einc.syntax.spelling import GREEK
+from einc.syntax.spelling import GREEK, UPRIGHT, WRITTEN
 
 _MACROS = {symbol: f"\\{name}" for name, symbol in reversed(GREEK.items())}
 _INFIX = {"le": r"\le", "lt": "<", "eq": "=", "ne": r"\ne"}
@@ -107,7 +106,7 @@ def _folding(program: Program, fold: Fold) -> str:
     named = [found[0] for c in conjuncts(fold.domain)[:1] if (found := program.block_of(c)) is not None]
     letters = [] if named == [Position(b) for b in fold.bound] else [" ".join(letter(b.name) for b in fold.bound)]
     below = ", ".join([*letters, *([] if fold.domain == TRUE else [conditions(program, fold.domain)])])
-    sign = rf"\operatorname{{{fold.op}}}" if FOLDS[fold.op].ordered else rf"\{fold.op}"
+    sign = rf"\{fold.op}" if fold.op in UPRIGHT | WRITTEN.keys() else rf"\operatorname{{{fold.op}}}"
     return f"{sign}_{{{below}}}"
 
 
@@ -137,7 +136,7 @@ def _applied(program: Program, op: str, args: tuple[Term, ...]) -> tuple[str, in
             return rf"\neg {tex(program, args[0], _ATOM)}", 0
         case _ if op in _INFIX:
             return f"{tex(program, args[0], _SUM)} {_INFIX[op]} {tex(program, args[1], _SUM)}", 0
-    name = rf"\{op}" if op in ("exp", "log", "sin", "cos", "tanh", "max", "min") else rf"\operatorname{{{op}}}"
+    name = rf"\{op}" if op in UPRIGHT else rf"\operatorname{{{op}}}"
     return rf"{name}\left({', '.join(tex(program, a) for a in args)}\right)", _ATOM
 
 

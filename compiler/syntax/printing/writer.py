@@ -15,7 +15,7 @@ from einc.syntax import tree as s
 from einc.syntax.printing.hanging import Hung, Items, hung
 from einc.syntax.printing.names import Names
 from einc.syntax.printing.quotients import bare, big, divided, fractions, grouped, is_indicator, with_roots
-from einc.syntax.spelling import ACCENTS, GREEK, KEYWORDS, LATIN, UPRIGHT, WRITTEN
+from einc.syntax.spelling import ACCENTS, GREEK, KEYWORDS, LATIN, UPRIGHT, WRITTEN, is_fold
 
 Spelling = Literal["latex", "unicode", "ascii"]
 _COLUMN = {"latex": 0, "unicode": 1, "ascii": 2}
@@ -184,7 +184,7 @@ class Writer:
         base = name.base if isinstance(name, s.Scripted) else name
         if not isinstance(base, s.Word):
             return False
-        if isinstance(name, s.Scripted) and base.text in ("sum", "prod", "max", "min"):
+        if isinstance(name, s.Scripted) and is_fold(base.text):
             return False
         gap = name.span.source.text[name.span.end : argument.span.start]
         return base.text in self.names.functions or _NOTHING.fullmatch(gap) is not None

@@ -10,10 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, assert_never
 
+from einc.ir.folds import FOLDS
 from einc.ir.indices import Index
-from einc.ir.terms import ZERO, Apply, Const, Equation, Fold, Join, Position, Read, Term, Where, reads
+from einc.ir.terms import (
+    ZERO,
+    Apply,
+    Const,
+    Equation,
+    Fold,
+    Join,
+    Pack,
+    Part,
+    Position,
+    Read,
+    Size,
+    Term,
+    Truth,
+    Where,
+    reads,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +92,21 @@ def degree_of(term: Term, known: Mapping[str, Degree], by: Mapping[str, Equation
             inner = degree_of(body, known, by)
             if _touched(domain, known):
                 raise Mixed
-            shifted = op in ("max", "min")
-            if inner is not None and (set(inner.letters) & set(bound) or op not in ("sum", "max", "min")
-                                      or (inner.kind == "plus" and not shifted)):
+            row = FOLDS[op]
+            if inner is not None and (set(inner.letters) & set(bound) or not (row.scales if inner.kind == "times" else row.shifts)):
                 raise Mixed
             return inner
         case Join(_, parts):
             return _same([degree_of(part, known, by) for _, part in parts])
         case Apply(op, args):
             return _applied(op, args, [degree_of(a, known, by) for a in args])
-    return None
+        case Pack() | Part():
+            if _touched(term, known):
+                raise Mixed
+            return None
+        case Const() | Truth() | Size() | Position():
+            return None
+    assert_never(term)
 
 
 def _touched(term: Term, known: Mapping[str, Degree]) -> bool:

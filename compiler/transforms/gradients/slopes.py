@@ -1,17 +1,38 @@
 """The slopes of a term without folds: what a change of each value that it reads adds to a change of the term.
 
-One row for each primitive. Where a function has a corner the slope of one side holds: of equal arguments of max and min
-the first that can change is the one that is taken, and a number before all others, so that max(x, 0) is flat at 0.
+The rows of the primitives have them. Where a function has a corner the slope of one side holds: of equal arguments of max and
+min the first that can change is the one that is taken, and a number before all others, so that max(x, 0) is flat at 0.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import assert_never
 
-from einc.ir.terms import ONE, TRUE, ZERO, Apply, Const, Read, Term, Where, both, const, reads
+from einc.ir.primitives import PRIMITIVES, filled
+from einc.ir.terms import (
+    ONE,
+    TRUE,
+    Apply,
+    Const,
+    Fold,
+    Join,
+    Pack,
+    Part,
+    Position,
+    Read,
+    Size,
+    Term,
+    Truth,
+    Where,
+    both,
+    const,
+    reads,
+    transform,
+)
 from einc.transforms.laws.simplify import factors, simplify
 
 
@@ -90,76 +111,47 @@ def read_values(term: Term) -> Iterator[Read]:
             yield term
         case Where(_, then):
             yield from read_values(then)
-        case Apply("floor" | "ceil" | "hash" | "chance" | "pick" | "le" | "lt" | "eq" | "ne" | "and" | "or" | "not"):
-            return
-        case Apply(_, args):
+        case Apply(op, args) if PRIMITIVES[op].slope is not None:
             for arg in args:
                 yield from read_values(arg)
+        case Apply() | Const() | Truth() | Size() | Position() | Pack() | Part():
+            return
+        case Fold() | Join():
+            raise AssertionError(f"a {type(term).__name__} stands at the root of an equation alone")
+        case _:
+            assert_never(term)
 
 
 def _partial(op: str, args: tuple[Term, ...], place: int, whole: Term) -> tuple[Term, Term]:
-    """∂ op / ∂ args[place], and where it is not zero."""
-    x = args[place]
-    match op:
-        case "add" | "nonpositive":
-            return ONE, TRUE
-        case "sub":
-            return ONE if place == 0 else const(-1), TRUE
-        case "neg":
-            return const(-1), TRUE
-        case "mul":
-            return product(*(a for n, a in enumerate(args) if n != place)), TRUE
-        case "div" if place == 0:
-            return Apply("div", (ONE, args[1])), TRUE
-        case "div":
-            return Apply("neg", (Apply("div", (args[0], Apply("mul", (x, x)))),)), TRUE
-        case "pow":
-            return _power(args, place, whole), TRUE
-        case "max" | "min":
+    """∂ op / ∂ args[place], and where it is not zero. Raises TypeError for a primitive whose row has no slope."""
+    row = PRIMITIVES[op]
+    match row.slope:
+        case "taken":
             return ONE, _wins(op, args, place)
-        case "mod" if place == 0:
-            return ONE, TRUE
-        case "mod":
-            return Apply("neg", (Apply("floor", (Apply("div", args),)),)), TRUE
-        case "abs":
-            up, down = Where(Apply("lt", (ZERO, x)), ONE), Where(Apply("lt", (x, ZERO)), ONE)
-            return Apply("sub", (up, down)), TRUE
-    return _smooth(op, x, whole), TRUE
+        case None:
+            raise TypeError(f"the primitive `{op}` has no slope, and nothing it reads may be reached by a gradient")
+        case partials:
+            others = tuple(a for n, a in enumerate(args) if n != place)
+            by = dict(zip(("x", "y"), args, strict=False)) if row.arity else {"x": args[place]}
+            rest = product(*others) if op == "mul" else others[0] if len(others) == 1 else Apply(op, others)
+            return _written(partials[place if row.arity else 0], by | {"value": whole, "rest": rest}), TRUE
 
 
-def _smooth(op: str, x: Term, whole: Term) -> Term:
-    """The slope of a function of one argument."""
-    match op:
-        case "exp":
-            return whole
-        case "exp2":
-            return product(whole, _number(math.log(2)))
-        case "log":
-            return Apply("div", (ONE, x))
-        case "sqrt":
-            return Apply("div", (ONE, Apply("mul", (const(2), whole))))
-        case "sin":
-            return Apply("cos", (x,))
-        case "cos":
-            return Apply("neg", (Apply("sin", (x,)),))
-        case "tanh":
-            return Apply("sub", (ONE, Apply("mul", (whole, whole))))
-        case "erf":
-            return product(_number(2 / math.sqrt(math.pi)), Apply("exp", (Apply("neg", (Apply("mul", (x, x)),)),)))
-    raise AssertionError(f"{op} has no slope")
+def _written(slope: Term, by: Mapping[str, Term]) -> Term:
+    """The slope of a row at the arguments, as a flat product: what follows from numbers among them is computed."""
+    slope = transform(filled(slope, {name: value for name, value in by.items() if isinstance(value, Const)}), _computed)
+    return product(*(filled(part, by) for part in factors(slope)))
 
 
-def _power(args: tuple[Term, ...], place: int, whole: Term) -> Term:
-    base, power = args
-    if place == 1:
-        log = Const(math.log(base.value)) if isinstance(base, Const) and base.value > 0 else Apply("log", (base,))
-        return product(whole, log)
-    match power:
-        case Const(Fraction() as n) if n == 2:
-            return product(power, base)
-        case Const(Fraction() as n):
-            return product(power, Apply("pow", (base, const(n - 1))))
-    return product(power, Apply("pow", (base, Apply("sub", (power, ONE)))))
+def _computed(term: Term) -> Term:
+    match term:
+        case Apply("sub", (Const(Fraction() as a), Const(Fraction() as b))):
+            return const(a - b)
+        case Apply("pow", (base, Const(power))) if power == 1:
+            return base
+        case Apply("log", (Const(value),)) if value > 0:
+            return Const(math.log(value))
+    return term
 
 
 def _wins(op: str, args: tuple[Term, ...], place: int) -> Term:
@@ -177,8 +169,3 @@ def product(*parts: Term) -> Term:
     """A flat product without ones."""
     flat = tuple(f for p in parts for f in factors(p) if f != ONE)
     return ONE if not flat else flat[0] if len(flat) == 1 else Apply("mul", flat)
-
-
-def _number(value: float) -> Const:
-    """A real number in as many digits as it has."""
-    return const(Fraction(repr(value)))

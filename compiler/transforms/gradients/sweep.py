@@ -1,33 +1,40 @@
 """The sweep from the outputs back: the cotangent of every value that some input moves, as equations.
 
-One case for each form that an equation of a flat program has: a sum takes a cotangent to its factors, a maximum to those
-that attain it, a direct sum to its parts, anything pointwise by its slopes.
+One case for each form that an equation of a flat program has: a fold takes a cotangent to what it runs over by the adjoint of
+its row, a direct sum to its parts, anything pointwise by its slopes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, assert_never
 
 from einc.ir.domains import empty
 from einc.ir.draft import unused
+from einc.ir.folds import FOLDS
 from einc.ir.indices import PLACES, Index, number
+from einc.ir.primitives import REST, filled
 from einc.ir.terms import (
     ONE,
     TRUE,
     ZERO,
     Apply,
+    Const,
     Equation,
     Fold,
     Join,
     NormalProgram,
+    Pack,
     Part,
     Position,
     Read,
+    Size,
     Slot,
     Tensor,
     Term,
+    Truth,
+    Where,
     both,
     conjuncts,
     reads,
@@ -139,17 +146,27 @@ class Sweep:
         match equation.body:
             case Join(index, parts):
                 yield from self._parts(equation, index, parts)
-            case Fold("sum", bound, domain, body):
-                yield from self._shares(equation, body, change, both(equation.domain, domain), bound)
-            case Fold("max" | "min" as op, bound, domain, body):
-                yield from self._extreme(equation, Fold(op, bound, domain, body), change)
-            case Fold("prod", bound, domain, body):
-                others = self._others(Fold("prod", bound, domain, body))
-                yield from self._shares(equation, body, product(change, others), both(equation.domain, domain), bound)
+            case Fold() as fold:
+                yield from self._folded(equation, fold, change)
             case Apply("pick"):
-                return
-            case body:
+                return  # its value is a whole number
+            case Const() | Truth() | Size() | Position() | Pack() | Part() | Read() | Apply() | Where() as body:
                 yield from self._shares(equation, body, change, equation.domain, (), Read(equation.target, equation.axes))
+            case never:
+                assert_never(never)
+
+    def _folded(self, equation: Equation, fold: Fold, change: Term) -> Iterator[tuple[str, Share]]:
+        """By the adjoint of the fold's row."""
+        match FOLDS[fold.op].adjoint:
+            case "attained":
+                yield from self._extreme(equation, fold, change)
+            case None:
+                raise TypeError(f"the fold `{fold.op}` has no adjoint, and nothing it runs over may be reached by a gradient")
+            case adjoint:
+                by = {"x": fold.body, "value": Read(equation.target, equation.axes)}
+                by |= {"rest": self._others(fold)} if REST in reads(adjoint) else {}
+                given = both(equation.domain, fold.domain)
+                yield from self._shares(equation, fold.body, product(change, filled(adjoint, by)), given, fold.bound)
 
     def _shares(self, equation: Equation, body: Term, change: Term, given: Term, bound: tuple[Index, ...],
                 value: Term | None = None) -> Iterator[tuple[str, Share]]:
@@ -180,12 +197,12 @@ class Sweep:
         yield from self._shares(equation, fold.body, part, both(equation.domain, fold.domain, attains), fold.bound)
 
     def _others(self, fold: Fold) -> Term:
-        """The product of all others."""
+        """The fold of all others."""
         by = {i: Position(Index(i.name + "'", i.set)) for i in fold.bound}
         differs = [Apply("ne", (Position(i), there)) for i, there in by.items()]
         other = differs[0] if len(differs) == 1 else Apply("or", tuple(differs))
         inner = tuple(p.index for p in by.values())
-        return Fold("prod", inner, both(substitute(fold.domain, by), other), substitute(fold.body, by))
+        return Fold(fold.op, inner, both(substitute(fold.domain, by), other), substitute(fold.body, by))
 
 
 def _moving(program: NormalProgram, still: frozenset[str]) -> frozenset[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from einc.ir.indices import OPEN, Index
+from einc.ir.primitives import COSTLY, PRIMITIVES
 from einc.ir.terms import ONE, Apply, Fold, Pack, Part, Position, Read, Term, const, free_indices, reads, walk
 from einc.transforms.laws.simplify import factors
-
-_COSTLY = frozenset({"exp", "log", "sqrt", "sin", "cos", "tanh", "erf", "pow", "div"})
 
 
 def leaves(factor: Term, bound: tuple[Index, ...]) -> bool:
@@ -74,8 +75,13 @@ def letters(sub: Term) -> list[Index]:
 
 
 def cost(term: Term) -> bool:
-    return any(isinstance(x, Apply) and x.op in _COSTLY for x in walk(term))
+    """Whether a term is worth an equation of its own."""
+    return any(True for _ in _costly(term))
 
 
 def label(term: Term) -> str:
-    return next((x.op for x in walk(term) if isinstance(x, Apply) and x.op in _COSTLY), "term")
+    return next(_costly(term), "term")
+
+
+def _costly(term: Term) -> Iterator[str]:
+    return (x.op for x in walk(term) if isinstance(x, Apply) and PRIMITIVES[x.op].cost >= COSTLY)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from einc.ir.domains import difference
 from einc.ir.draft import unused
 from einc.ir.indices import Index, IndexSet, size
+from einc.ir.primitives import PRIMITIVES
 from einc.ir.terms import (
     FALSE,
     ONE,
@@ -123,7 +124,8 @@ def _seen(program: TypedProgram, value: str) -> TypedProgram:
 
 
 def _scale(program: TypedProgram, new: str, past: str) -> TypedProgram:
-    """The constants that a new value is multiplied by, with the past that it meets, before a function that is not linear."""
+    """The constants that a new value is multiplied by, with the past that it meets, up to a function that is not linear; one
+    that is 0 at 0 and has a slope there counts as that slope: the scale is that of small values."""
     far = frozenset({past, *reached(program, frozenset({past}))})
     ways = set(_ways(program, new, far))
     if not all(met for _, met in ways):
@@ -166,8 +168,10 @@ def _inside(term: Term, key: str, far: frozenset[str]) -> Iterator[tuple[Way, bo
                     yield (*way, *((k, True) for k in others if _known(k))), met or any(_meets(k, far) for k in others), True
                 case Apply("div") if n == 0:
                     yield ((*way, (kids[1], False)) if _known(kids[1]) else way), met, True
-                case Apply("add" | "sub" | "neg" | "tanh") | Where() | Fold("sum"):  # a tanh is x where x is small
+                case Apply("add" | "sub" | "neg") | Where() | Fold("sum"):
                     yield way, met, True
+                case Apply(op) if slope := PRIMITIVES[op].tangent:
+                    yield (*way, (const(slope), True)) if slope != 1 else way, met, True
                 case _:
                     yield way, met, False
 

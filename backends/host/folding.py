@@ -1,0 +1,94 @@
+"""How torch spells a fold: its start, its step on two tensors, and what is derived from them where it has no function for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from einc.backends.host.code import INFIX, UNARY, Code, infix
+from einc.backends.host.legal import straight
+from einc.backends.host.scalars import number_text, scalar
+from einc.backends.host.spelling import FUNCTIONS, spells
+from einc.ir.folds import FOLDS
+from einc.ir.plan import Let, Map, Scalar, Select
+
+STEPS = {"sum": "torch.add", "prod": "torch.mul", "max": "torch.maximum", "min": "torch.minimum"}
+
+
+def start(fold: str) -> str:
+    """The neutral element as a number of Python's."""
+    return number_text(FOLDS[fold].start)
+
+
+def step(fold: str, helpers: set[str]) -> str:
+    """The function of two tensors that merges two values of a fold; a helper where torch has none."""
+    if fold in STEPS:
+        return STEPS[fold]
+    helpers.add(f"_{fold}_step")
+    return f"_{fold}_step"
+
+
+def definitions() -> Mapping[str, str]:
+    """The helpers that merge two values of the folds without a function of torch."""
+    rows = [row for row in FOLDS.values() if not row.ordered and row.name not in STEPS]
+    return {f"_{row.name}_step": _definition(row.name, row.step) for row in rows}
+
+
+def _definition(fold: str, op: str) -> str:
+    lines = statements(straight(op, ("a", "b"), spells), _written)
+    return "\n".join(["", f"def _{fold}_step(a, b):", f'    """Two values of the fold {fold}, merged."""', *lines, ""])
+
+
+def statements(lets: tuple[Let, ...], written: Callable[[Let], str]) -> list[str]:
+    """A statement for each let, the last of which is returned."""
+    lines = [f"    {'return' if let is lets[-1] else f'{let.name} ='} {written(let)}" for let in lets]
+    return [re.sub(r"\b_(\d+)\b", r"x\1", line) for line in lines]
+
+
+def _written(let: Let) -> str:
+    match let.op:
+        case Scalar():
+            return scalar(let.op.term).text
+        case Select(condition, then, otherwise):
+            return f"torch.where({condition}, {then}, {number_text(otherwise)})"
+        case Map(op, args):
+            return _mapped(op, args)
+    raise AssertionError(let)
+
+
+def _mapped(op: str, args: tuple[str, ...]) -> str:
+    if op in FUNCTIONS:
+        return f"torch.{FUNCTIONS[op]}({args[0]})"
+    if op in INFIX:
+        return infix(op, [Code(a) for a in args]).text
+    if op in ("max", "min"):
+        return f"torch.{op}imum({', '.join(args)})"
+    if op in ("neg", "not"):
+        return f"{'-' if op == 'neg' else '~'}{Code(args[0]).at(UNARY)}"
+    if op == "pow":
+        return f"{args[0]} ** {args[1]}"
+    raise AssertionError(op)
+
+
+HELPERS = {
+    "_folded": '''
+def _folded(step, x, dims, start):
+    """The fold of x over some axes, in pairs; the start where there is nothing."""
+    for dim in sorted(dims, reverse=True):
+        while (count := x.shape[dim]) > 1:
+            half = count // 2
+            pairs = step(x.narrow(dim, 0, half), x.narrow(dim, half, half))
+            x = torch.cat((pairs, x.narrow(dim, count - 1, 1)), dim) if count % 2 else pairs
+        x = x.select(dim, 0) if count else x.new_full((*x.shape[:dim], *x.shape[dim + 1 :]), start)
+    return x
+''',
+    "_running": '''
+def _running(step, x, dim):
+    """The fold of all values so far along an axis."""
+    done, count = 1, x.shape[dim]
+    while done < count:
+        later = step(x.narrow(dim, done, count - done), x.narrow(dim, 0, count - done))
+        x, done = torch.cat((x.narrow(dim, 0, done), later), dim), 2 * done
+    return x
+''',
+}

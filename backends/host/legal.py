@@ -1,0 +1,130 @@
+"""Primitives that a back end does not spell, as primitives that it does: the expansions of their rows, made lets of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from einc.ir.plan import Kernel, Kind, Let, Map, Op, Place, Scalar, Select, arguments
+from einc.ir.primitives import PRIMITIVES, filled
+from einc.ir.terms import Apply, Const, Read, Term, Where, transform
+
+Spells = Callable[[str], bool]
+
+
+def legal(kernel: Kernel, spells: Spells) -> Kernel:
+    """The kernel with lets of spelled primitives alone; the kernel itself where they all are.
+
+    Raises Unspelled for a primitive that has neither a spelling nor an expansion.
+    """
+    if all(_is_legal(let.op, spells) for let in kernel.lets):
+        return kernel
+    work = _Expanding(spells, tuple(axis.name for axis in kernel.axes), {let.name: let for let in kernel.lets})
+    for let in kernel.lets:
+        work.let(let)
+    return replace(kernel, lets=tuple(work.lets))
+
+
+def straight(op: str, names: tuple[str, ...], spells: Spells) -> tuple[Let, ...]:
+    """The value of a primitive at some names, step by step: the last let is the value, called `value`."""
+    value, given = Let("value", (), "real", Map(op, names)), (Let(a, (), "real", Place(a)) for a in names)
+    work = _Expanding(spells, (), {let.name: let for let in (value, *given)})
+    work.let(value)
+    return tuple(work.lets)
+
+
+def expanded(term: Term, spells: Spells) -> Term:
+    """A term without folds in spelled primitives alone."""
+
+    def change(inner: Term) -> Term:
+        if not isinstance(inner, Apply) or not _is_primitive(inner.op) or spells(inner.op):
+            return inner
+        if not PRIMITIVES[inner.op].arity and len(inner.args) > 2:
+            return expanded(Apply(inner.op, (Apply(inner.op, inner.args[:-1]), inner.args[-1])), spells)
+        return expanded(filled(_expansion(inner.op), dict(zip(("x", "y"), inner.args, strict=False))), spells)
+
+    return transform(term, change)
+
+
+class Unspelled(Exception):  # noqa: N818 - a row that lacks a column, named
+    """A primitive that a back end can neither spell nor expand."""
+
+
+def _expansion(op: str) -> Term:
+    found = PRIMITIVES[op].expansion
+    if found is None:
+        raise Unspelled(f"the back end does not spell the primitive `{op}`, and its row has no expansion")
+    return found
+
+
+def _is_primitive(op: str) -> bool:
+    """The plan has operations of its own, as `real` and `floordiv`, that every back end spells."""
+    return op in PRIMITIVES
+
+
+def _is_legal(op: Op, spells: Spells) -> bool:
+    match op:
+        case Map(name):
+            return not _is_primitive(name) or spells(name)
+        case Scalar(term):
+            return expanded(term, spells) == term
+    return True
+
+
+@dataclass
+class _Expanding:
+    """The lets made so far. An operation that an expansion needs twice is made once."""
+
+    spells: Spells
+    order: tuple[str, ...]
+    all: dict[str, Let]
+    lets: list[Let] = field(default_factory=list)
+    known: dict[tuple[Op, Kind], str] = field(default_factory=dict)
+
+    def let(self, let: Let) -> None:
+        """Appends the let, after it what it needs; its own last operation keeps its name."""
+        match let.op:
+            case Scalar(term):
+                self.lets.append(replace(let, op=Scalar(expanded(term, self.spells))))
+            case Map(op, args) if _is_primitive(op) and not self.spells(op):
+                while len(args) > 2:
+                    args = (self._named(Map(op, args[:2]), let), *args[2:])
+                template = _expansion(op)
+                if isinstance(template, Apply | Where):
+                    made = self._operation(template, dict(zip(("x", "y"), args, strict=False)), let)
+                    self.let(replace(let, op=made))
+                else:
+                    raise Unspelled(f"the expansion of `{op}` is no operation")
+            case _:
+                self.lets.append(let)
+
+    def _operation(self, term: Apply | Where, by: dict[str, str], of: Let) -> Op:
+        match term:
+            case Apply(op, args):
+                return Map(op, tuple(self._value(a, by, of) for a in args))
+            case Where(condition, then):
+                return Select(self._value(condition, by, of), self._value(then, by, of), 0.0)
+
+    def _value(self, term: Term, by: dict[str, str], of: Let) -> str:
+        match term:
+            case Read(name) if name in by:
+                return by[name]
+            case Const():
+                return self._named(Scalar(term), of)
+            case Apply() | Where():
+                return self._named(self._operation(term, by, of), of)
+        raise Unspelled(f"no expansion has a {type(term).__name__}")
+
+    def _named(self, op: Op, of: Let) -> str:
+        """A let for an operation, of the kind of the value that it is for; the axes are those of its operands."""
+        operands = [self.all[name] for name in arguments(op)]
+        truth = isinstance(op, Map) and _is_primitive(op.op) and PRIMITIVES[op.op].kind != "value"
+        kind: Kind = "truth" if truth else "scalar" if all(x.kind == "scalar" for x in operands) else of.kind
+        if (op, kind) not in self.known:
+            count = len(self.all)
+            name = next(f"_{n}" for n in range(count, 2 * count + 1) if f"_{n}" not in self.all)
+            axes = {a for x in operands for a in x.axes}
+            self.all[name] = Let(name, tuple(a for a in self.order if a in axes), kind, op)
+            self.let(self.all[name])
+            self.known[op, kind] = name
+        return self.known[op, kind]
