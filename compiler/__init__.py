@@ -8,13 +8,13 @@ from typing import Any
 __version__ = "0.2.0"
 
 _DOORS = {
-    "compile": "einc.driver.front",
-    "check": "einc.driver.front",
+    "compile": "einc.driver.compiling",
+    "check": "einc.driver.checking",
     "Engine": "einc.driver.decoding.engine",
     "generate": "einc.driver.decoding.generate",
     "stream": "einc.driver.decoding.generate",
-    "interpret": "einc.driver.front",
-    "load_weights": "einc.driver.front",
+    "interpret": "einc.driver.interpreting",
+    "load_weights": "einc.driver.decoding.maps",
     "install_hook": "einc.driver.hook",
     "EincError": "einc.errors.report",
 }

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 import einc
 from einc.checking.edits import apply, certain
-from einc.driver import front
+from einc.driver import compiling, front
 from einc.driver.cli import COMMANDS, main
 from einc.driver.commands import explain
 from einc.errors.report import Help, Problem, Source, Span
@@ -268,7 +268,7 @@ def test_run_seeds(room: Path) -> None:
 
 def test_run_fails_beyond_the_bound(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = front.compile("linear.ein")
-    monkeypatch.setattr(front, "built", lambda *_, **__: lambda **inputs: right(**inputs) * 1.01)
+    monkeypatch.setattr(compiling, "built", lambda *_, **__: lambda **inputs: right(**inputs) * 1.01)
     assert "TOO FAR" in einc_("run", "linear.ein", "--verify", status=1).stdout
     einc_("run", "linear.ein")
 
@@ -390,7 +390,7 @@ def test_run_tells_what_the_module_refuses(room: Path, monkeypatch: pytest.Monke
     def refuse(**_: object) -> None:
         raise kind("no")
 
-    monkeypatch.setattr(front, "built", lambda *_, **__: refuse)
+    monkeypatch.setattr(compiling, "built", lambda *_, **__: refuse)
     assert "the module refused or failed: no" in error("run", "linear.ein")
 
 

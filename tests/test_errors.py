@@ -25,7 +25,8 @@ KINDS = [(code, kind) for code, kind in sorted(Problem.registry.items()) if code
 UNDER = {
     "E0101": "{", "E0102": ")", "E0103": "+", "E0104": "x_t", "E0106": "sum", "E0107": "_t", "E0108": "_th", "E0109": "\\fraq",
     "E0110": "s <= t", "E0111": "exp", "E0112": "@", "E0113": "(", "E0114": "", "E0115": "x_t / y_t z_t",
-    "E0116": 'section "FlashAttention":', "E0117": "1e999", "E0118": "for B ⊆ {s ≤ t}:", "E0119": "K", "E0201": "q_t",
+    "E0116": 'section "FlashAttention":', "E0117": "1e999", "E0118": "for B ⊆ {s ≤ t}:", "E0119": "K",
+    "E0120": "cache w paged 32", "E0201": "q_t",
     "E0202": "t",
     "E0203": "C_{kv}", "E0204": "_{thq}",
     "E0205": "x_t", "E0207": "R", "E0208": "t", "E0209": "y_t = 2 x_t", "E0210": "moment(T)", "E0211": "softmax_t",

@@ -248,7 +248,7 @@ LAID_OUT = r"""
     index t, s : time(T)  # positions
     input x_t, m_t
     plan serve:
-        dtype bf16,   accumulate fp32   # kept
+        dtype bf16, accumulate fp32  # kept
     for t:
         z = 1
         # The end of the block.
@@ -270,7 +270,7 @@ LAID_OUT = r"""
 
 def test_a_plan_block_stands_as_deep_as_its_lines() -> None:
     text = "for t:\n   plan a:\n       x  y\n   z = 1\nplan b:\n  u\n"
-    assert fmt(text) == "for t:\n    plan a:\n        x  y\n    z = 1\nplan b:\n  u\n"
+    assert fmt(text) == "for t:\n    plan a:\n        x y\n    z = 1\nplan b:\n    u\n"
 
 
 def test_comments_blank_lines_and_broken_lines_stay() -> None:

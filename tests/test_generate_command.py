@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from test_oracles import spiced, zoo
 
 import einc
-from einc.driver import front
+from einc.driver import compiling, front
 from einc.driver.cli import main
 from einc.driver.commands.configs import agreed, beside
 from einc.driver.commands.prompts import Reader, coder
@@ -69,14 +69,14 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", autouse=True)
 def once() -> Iterator[None]:
     """A spec is compiled once for the same options, by whatever way."""
-    made, built = dict[str, front.Compiled](), front.built
+    made, built = dict[str, front.Compiled](), compiling.built
 
     def cached(program: TypedProgram, *args: Any, **options: Any) -> front.Compiled:
         key = repr((program.source, program.equations, args, sorted(options.items())))
         return made[key] if key in made else made.setdefault(key, built(program, *args, **options))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(front, "built", cached)
+        patch.setattr(compiling, "built", cached)
         yield
 
 

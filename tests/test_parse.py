@@ -49,7 +49,7 @@ def statements(text: str) -> list[str]:
 def test_the_grammar_has_no_conflict() -> None:
     """Strict mode refuses a grammar in which one word could continue a statement in two ways."""
     grammar = files("einc.grammar").joinpath("ein.lark").read_text(encoding="utf-8")
-    assert Lark(grammar, parser="lalr", lexer=parse_module._Words, strict=True)
+    assert Lark(grammar, parser="lalr", lexer=parse_module.WordLexer, strict=True)
 
 
 def test_every_word_of_the_grammar_is_made_and_none_else() -> None:
@@ -66,7 +66,7 @@ def test_every_word_of_the_grammar_is_made_and_none_else() -> None:
 
 EXTRA = (
     '\nuse "a"\nsection "b":\ndim W\noverride set S_t = topk_{s}(x_s, 2)\nclaim a = b assuming a and b or not c for all t\n'
-    "input x_t as y, x' : int\nx_hat^ab = 1..3 ∈ 2 * ∞ ⊕ [1]\\\\"
+    "input x_t as y, x' : int\nplan a:\n    b 1 = 2\nx_hat^ab = 1..3 ∈ 2 * ∞ ⊕ [1]\\\\"
 )
 
 
@@ -274,8 +274,31 @@ def test_or_is_the_loosest() -> None:
 
 
 def test_plan_blocks_are_not_mathematics() -> None:
-    text = "y = 1\nplan serve:\n    dtype bf16, accumulate fp32\n    cache K_hat, V paged 16\n\n    fp8 matmul per-tensor\nz = 2\n"
-    assert [x.span.text for x in parsed(text).statements] == ["y = 1", "z = 2"]
+    text = ("y = 1\nplan serve: cache W\n    dtype bf16, sums fp32\n  # of each\n"
+            "    cache K_hat, V paged 16\n\n    fp8 per-tensor $$\nz = 2\n")
+    tree = parsed(text)
+    assert [x.span.text for x in tree.statements] == ["y = 1", "z = 2"]
+    (plan,) = tree.plans
+    assert plan.name.text == "serve"
+    assert [[w.text for w in line.words] for line in plan.lines] == [
+        ["cache", "W"], ["dtype", "bf16", ",", "sums", "fp32"], ["cache", "K_hat", ",", "V", "paged", "16"],
+        ["fp8", "per", "-", "tensor", "$$"]]
+
+
+def test_a_plan_ends_where_a_line_is_not_deeper() -> None:
+    text = "for t:\n    plan a:\n        x\n    z = 1\nplan b:\nplan a:\n  y\n"
+    tree = parsed(text)
+    assert [(x.name.text, [line.span.text for line in x.lines]) for x in tree.plans] == [("a", ["x"]), ("b", []), ("a", ["y"])]
+    assert [x.span.text for x in tree.statements[0].block] == ["z = 1"]
+
+
+@pytest.mark.parametrize("head", ["plan serve", "plan :", "plan 3:", "plan a b:"])
+def test_a_plan_without_a_head_takes_its_lines_along(head: str) -> None:
+    """One problem, of the head: what stands below is not read as mathematics."""
+    report = Report()
+    tree = pipeline.syntax(Source("a.ein", f"y = 1\n{head}\n    dtype bf16\nz = 2\n"), report)
+    assert [p.code for p in report.problems] == ["E0103"]
+    assert [x.span.text for x in tree.statements] == ["y = 1", "z = 2"] and not tree.plans
 
 
 def test_blocks_follow_indentation() -> None:

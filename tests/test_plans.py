@@ -1,15 +1,21 @@
-"""What a text asks for in `plan serve`: the same as by options, and a lesson where it asks for nothing."""
+"""`plan` blocks: what a text asks for is the same as by options, blocks are joined, and a line that nothing reads is
+an error.
+"""
 
 from __future__ import annotations
 
 import inspect
+import re
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from einc.driver import front
+from einc.checking.edits import apply
+from einc.checking.plans import KINDS, ROWS
+from einc.driver import front, pipeline
 from einc.driver.cli import main
-from einc.errors.report import EincError
+from einc.errors.report import EincError, Report, Source, render
 
 SPEC = 'use "attention"\nplan serve:\n    dtype bf16\n    {}\n'
 
@@ -67,3 +73,138 @@ def test_a_plan_of_another_name_keeps_nothing() -> None:
 def test_a_pool_has_the_pages_that_the_text_says() -> None:
     made = front.compile(SPEC.format("cache K, V paged 3"), plan="serve")
     assert made.pool(5).page == 3 and made.pool(5, page=4).page == 4
+
+
+HEAD = "index t, s : time(T)\ninput K_t, V_t\noutput y_t = Σ_{s ≤ t} K_s V_s\n"
+
+
+def problems(text: str) -> list[str]:
+    report = Report()
+    pipeline.check(Source("a.ein", text), report)
+    return [render(p) for p in report.sorted()]
+
+
+@pytest.mark.parametrize("name", ["serve", "call", "train", "long"])
+@pytest.mark.parametrize("line", ["mesh dp=8", "place h : dp", "tile 64 x", "- dtype", "fp8 per-tensor \\text{#} $$", "3"])
+def test_a_line_that_no_row_reads_is_an_error_in_any_plan(name: str, line: str) -> None:
+    """And the way out works: without the line the text is sound."""
+    source, report = Source("a.ein", f"{HEAD}plan {name}:\n    {line}  # why\n"), Report()
+    assert pipeline.check(source, report) is None
+    (problem,) = report.problems
+    assert problem.code == "E0119" and "is no word of a plan" in problem.message
+    assert problem.span is not None and line.startswith(problem.span.text) and problem.span.text
+    (way,) = problem.helps
+    assert way.span is not None and way.span.text == line and not way.certain
+    assert problems(apply(source, [way])) == []
+
+
+def test_every_wrong_line_is_told_and_so_is_the_mathematics() -> None:
+    text = f"{HEAD}z_t = q_t\nplan train: mesh dp=8\n    place h\n"
+    assert [re.match(r"error\[(.*)\]", said)[1] for said in problems(text)] == ["E0201", "E0119", "E0119"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("word", ROWS)
+def test_a_row_reads_its_own_example(word: str) -> None:
+    """A row that is added is tried here: its example is read as its record, in a plan of its kind and in one of
+    another name.
+    """
+    row = ROWS[word]
+    (example,) = re.findall(r"`(.*?)`", row.usage)
+    assert row.files <= set(KINDS) and row.files
+    for name in (*row.files, "another"):
+        program = pipeline.check(Source("a.ein", f"{HEAD}plan {name}:\n    {example}\n"), Report())
+        assert program is not None
+        ((line,),) = (plan.lines for plan in program.plans)
+        assert line.word == row.word and isinstance(line.record, row.record)
+
+
+def test_the_way_out_of_a_word_that_is_almost_one_works() -> None:
+    source, report = Source("a.ein", f"{HEAD}plan serv:\n    cach K, V\n"), Report()
+    pipeline.check(source, report)
+    once = Source("a.ein", apply(source, list(report.problems[0].helps)))
+    again = Report()
+    pipeline.check(once, again)
+    assert [p.message for p in again.problems] == ["nothing is kept in a plan `serv`"]
+    assert problems(apply(once, list(again.problems[0].helps))) == []
+
+
+@pytest.mark.parametrize(("page", "said"), [("16777217", "at most"), ("9" * 5000, "at most"), ("0", "keeps nothing")])
+def test_a_page_has_a_sensible_size(page: str, said: str) -> None:
+    (told,) = problems(f"{HEAD}plan serve:\n    cache K paged {page}\n")
+    assert said in told
+
+
+JOINED = HEAD + "plan serve:\n    cache K\nplan long:\n    cache V paged 64\nplan short:\n    cache V paged 4\nplan empty:\n"
+
+
+def caches(plan: str) -> tuple[set[str], int]:
+    made = front.compile(JOINED, plan=plan)
+    return {t.key for t in made.plan.inputs if t.role == "cache"}, made.plan.page
+
+
+def test_chosen_blocks_are_joined() -> None:
+    assert caches("serve,long") == caches("long, serve,empty") == ({"K_past", "V_past"}, 64)
+    assert caches("serve,short")[1] == 4
+
+
+@pytest.mark.parametrize(("plan", "said"), [
+    ("serve,none", "those there are: `call`, `serve`, `long`, `short`, `empty`"),
+    ("train", "there is no plan `train`"),
+    ("serve,call", "`call` and `serve` contradict each other"),
+    ("serve,long,short", "two lines say different things of what is kept"),
+    ("long", "nothing is kept in a plan `call`"),
+])
+def test_what_cannot_be_joined(plan: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(EincError, match=re.escape(said)):
+        front.compile(JOINED, plan=plan)
+    file = tmp_path / "a.ein"
+    file.write_text(JOINED, encoding="utf-8")
+    for command in (["compile", str(file)], ["show", str(file), "--stage", "plan"]):
+        done = CliRunner().invoke(main, [*command, "--plan", plan])
+        assert done.exit_code == 1 and said in done.output and "Traceback" not in done.output
+
+
+def test_contradicting_blocks_are_shown_together() -> None:
+    with pytest.raises(EincError) as refused:
+        front.compile(JOINED, plan="serve,long,short")
+    (problem,) = refused.value.problems
+    assert problem.code == "E0120" and problem.span is not None
+    assert [problem.span.text, *(x.span.text for x in problem.labels)] == ["cache V paged 4", "cache V paged 64"]
+
+
+def test_the_way_out_of_a_block_alone_works() -> None:
+    with pytest.raises(EincError) as refused:
+        front.compile(JOINED, plan="long")
+    (names,) = re.findall(r"`(.*?)`", refused.value.problems[0].helps[0].text)
+    assert caches(names) == caches("serve,long")
+
+
+def test_lines_of_one_block_are_joined_and_may_not_contradict() -> None:
+    assert problems(f"{HEAD}plan serve:\n    cache K paged 16\n    cache V paged 16\nplan serve: cache K\n") == []
+    (told,) = problems(f"{HEAD}plan serve:\n    cache K paged 16\nplan serve:\n    cache V paged 32\n")
+    assert "E0120" in told
+
+
+def test_a_used_spec_asks_for_nothing(tmp_path: Path) -> None:
+    """Its plans are of its own file."""
+    (tmp_path / "base.ein").write_text(f"{HEAD}plan serve:\n    mesh dp=8\n", encoding="utf-8")
+    report = Report()
+    program = pipeline.check(Source(str(tmp_path / "top.ein"), 'use "base"\n'), report)
+    assert program is not None and program.plans == () and not report.problems
+
+
+def test_a_section_of_a_paper_has_the_plans_of_its_side_file() -> None:
+    side = Source("side.ein", "index t, s : time(T)\ninput x_t\noutput y_t\nplan serve:\n    cache x paged 8\n    mesh 1\n")
+    paper, report = Source("a.md", "# A\n$$ y_t = \\sum_{s \\le t} x_s $$\n"), Report()
+    assert pipeline.check(paper, report, side=side) is None
+    assert [(p.code, p.span and p.span.text) for p in report.problems] == [("E0119", "mesh")]
+    sound = Source("side.ein", side.text.replace("    mesh 1\n", ""))
+    program = pipeline.check(paper, Report(), side=sound)
+    assert program is not None and program.plans[0].cache().page == 8
+
+
+def test_what_is_not_done_is_noted(tmp_path: Path) -> None:
+    file = tmp_path / "a.ein"
+    file.write_text(HEAD + "plan serve:\n    dtype   bf16\n", encoding="utf-8")
+    done = CliRunner().invoke(main, ["compile", str(file), "--plan", "serve"])
+    assert done.exit_code == 0 and "`plan serve` asks for `dtype bf16`, and no file is made so yet" in done.stderr

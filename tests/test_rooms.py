@@ -20,11 +20,12 @@ HOUSE = {"compiler": "einc", "backends": "einc.backends", "grammar": "einc.gramm
 
 # The wings of compiler/ from the foundation up: each may import what stands before it, and itself.
 ORDER = ["errors", "ir", "syntax", "checking", "documents", "transforms", "meaning", "planning", "driver", "__main__"]
-DOORS = ("compiler/__init__.py", "compiler/driver/")
+# Modules are loaded by name at the doors, and where a library takes long to load and is needed for a few specs alone.
+DOORS = ("compiler/__init__.py", "compiler/driver/", "compiler/planning/contractions/order.py")
 
 # Where each library may be imported; a name ending in a slash is a whole folder.
 LIBRARIES = {
-    "lark": ("compiler/syntax/parse.py",),
+    "lark": ("compiler/syntax/parse.py", "compiler/syntax/plan_lines.py"),
     "numpy": ("compiler/meaning/", "compiler/driver/", "backends/"),
     "sympy": ("compiler/driver/reports/formulas.py",),
     "opt_einsum": ("compiler/planning/contractions/order.py",),
@@ -177,7 +178,7 @@ def test_the_compiler_does_not_know_the_back_ends() -> None:
     assert stated == []
     loads = [short(file) for file in files("compiler") for call in called(file)
              if ast.unparse(call.func).endswith(("import_module", "__import__")) and not within(file, DOORS)]
-    assert loads == [], "only the front door may load a module by name"
+    assert loads == [], "only the doors may load a module by name"
 
 
 def test_back_ends_see_the_plan_and_not_each_other() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from einc.checking.declarations.declare import declare
 from einc.checking.declarations.scope import Called, Scope
@@ -15,6 +15,7 @@ from einc.checking.declarations.sets import check_extents
 from einc.checking.expressions.collect import collect
 from einc.checking.expressions.loops import unfold
 from einc.checking.expressions.members import declare_masks, declare_sets
+from einc.checking.plans import read as read_plans
 from einc.checking.programs.assemble import account, assemble, outputs
 from einc.checking.programs.audit import audit
 from einc.checking.programs.claims import built, claims
@@ -46,13 +47,17 @@ class Specs:
 
 
 def checked(tree: s.SyntaxTree, specs: Specs, report: Report, linted: bool = False) -> Called | None:
-    """The program that the text means, and what the text claims of it; None where it has errors.
+    """The program that the text means, what the text asks of its file, and what it claims; None where it has errors.
 
     `linted`: what is sound and looks like a slip is told too.
     """
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
     try:
-        return _checked(tree, specs, report, (tree.source.name,), linted)
+        found = _checked(tree, specs, report, (tree.source.name,), linted)
+        plans = read_plans(tree.plans, None if found is None else found.program.tensors, report)
+        if found is None or report.errors:
+            return None
+        return replace(found, program=replace(found.program, plans=plans)) if plans else found
     except RecursionError:
         report.add(TooDeep("an expression is nested too deeply", Span(tree.source, 0, 0),
                            helps=(Help("name its parts in equations of their own"),)))

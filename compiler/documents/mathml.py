@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from latex2mathml.converter import convert_to_element
 
 from einc.documents.document import Macro
-from einc.syntax.tokens import argument
+from einc.syntax.macros import argument
 
 MAX_TEX, MAX_EXPANSIONS = 8_000, 200
 

@@ -17,6 +17,7 @@ from einc.documents.mathml import mathml
 from einc.documents.pieces import without
 from einc.documents.prose import body, slugs
 from einc.documents.python import highlighted
+from einc.documents.reading import prose_of
 from einc.documents.report import counts, equation, problems, why
 from einc.errors.report import Problem, Span, render
 
@@ -63,7 +64,7 @@ class _Page:
         document = self.account.document
         name = escape(document.title(0) if document.headings else document.source.name)
         style = files("einc.documents").joinpath("page.css").read_text(encoding="utf-8")
-        paper = body(document, self.names, self.formula, self.programs)
+        paper = body(prose_of(document), self.names, self.formula, self.programs)
         return (
             f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'

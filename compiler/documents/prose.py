@@ -33,11 +33,10 @@ _TAGS = frozenset("""
 _CLOSED = re.compile(r"[ \t]+#+[ \t]*\Z")
 
 
-def body(document: Document, names: list[str], formula: Fill, heading: Fill) -> str:
-    """The paper: `formula` says how one is shown, `heading` what stands under one, by their places
-    in the document; `names` are those of the headings."""
-    name = document.source.name.lower()
-    rendered = _tex(document) if name.endswith(".tex") else _plain(document) if name.endswith(".txt") else _markdown(document)
+def body(rendered: str, names: list[str], formula: Fill, heading: Fill) -> str:
+    """The paper as HTML from its prose as its format renders it: `formula` says how one is shown, `heading` what
+    stands under one, by their places in the document; `names` are those of the headings.
+    """
 
     def title(found: re.Match[str]) -> str:
         n = int(found[3])
@@ -78,7 +77,8 @@ def _marked(document: Document, headings: list[tuple[int, int, str]]) -> str:
 # Markdown
 
 
-def _markdown(document: Document) -> str:
+def markdown(document: Document) -> str:
+    """The prose of a Markdown file as HTML, with a mark for each formula and heading."""
     text, headings = document.source.text, []
     for n, heading in enumerate(document.headings):
         closed = _CLOSED.search(text, heading.span.start, heading.span.end)
@@ -154,7 +154,8 @@ _MACROS = re.compile(
 _SIGNS = (("---", "—"), ("--", "–"), ("``", "“"), ("''", "”"), ("~", " "))
 
 
-def _plain(document: Document) -> str:
+def plain(document: Document) -> str:
+    """The same of plain text, where an empty line ends a paragraph."""
     return _paragraphs(document, _marked(document, _titles(document)))
 
 
@@ -162,7 +163,8 @@ def _titles(document: Document) -> list[tuple[int, int, str]]:
     return [(h.span.start, h.span.end, f"\n\n{_MARKS[2]}{n}{_MARKS[3]}\n\n") for n, h in enumerate(document.headings)]
 
 
-def _tex(document: Document) -> str:
+def latex(document: Document) -> str:
+    """The same of LaTeX: the words of its paragraphs, without what sets them."""
     text = document.source.text
     others = _titles(document)
     for n, fence in enumerate(document.fences):

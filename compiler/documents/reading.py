@@ -1,17 +1,40 @@
-"""A file -> Document, by the ending of its name; and where its encoding is damaged."""
+"""A file -> Document, by the format that the ending of its name says; and where its encoding is damaged."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import PurePath
 
+from einc.documents import prose
 from einc.documents.document import Document
 from einc.documents.latex import read_latex
 from einc.documents.markdown import read_markdown
 from einc.documents.plain import read_plain
 from einc.errors.report import Source, Span
 
-READERS = {".md": read_markdown, ".markdown": read_markdown, ".tex": read_latex, ".txt": read_plain}
+
+@dataclass(frozen=True)
+class Format:
+    """A format of documents: the endings of its files, how one is read, and how its prose is rendered as HTML.
+
+    A reader may give a document over another text than that of the file, whose name it keeps: places are those of
+    `Document.source`.
+    """
+
+    name: str
+    endings: tuple[str, ...]
+    read: Callable[[Source], Document]
+    prose: Callable[[Document], str]
+
+
+MARKDOWN = Format("Markdown", (".md", ".markdown"), read_markdown, prose.markdown)
+FORMATS = (
+    MARKDOWN,
+    Format("LaTeX", (".tex",), read_latex, prose.latex),
+    Format("plain text", (".txt",), read_plain, prose.plain),
+)
 
 # What two to four bytes of UTF-8 become where each is read as a letter of Windows-1252 or of its relatives.
 _LEAD = {1: "ÂÃÄÅÆÇÈÉÊËÌÍÎÏĞÑÐÒÓÔÕÖØÙÚÛÜÝŞÞß", 2: "àáâãäåæçèéêëìíîï", 3: "ğðñòóô"}
@@ -20,14 +43,31 @@ _GARBLED = re.compile("|".join(rf"[{lead}][{re.escape(_TRAIL)}]{{{n}}}" for n, l
                       + rf"|[{_LEAD[2]}{_LEAD[3]}][{re.escape(_TRAIL)}]{{1,2}}|\ufffd+")
 
 
+def format_of(name: str) -> Format | None:
+    """The format of a file of this name, None where it is no document."""
+    ending = PurePath(name).suffix.lower()
+    return next((one for one in FORMATS if ending in one.endings), None)
+
+
 def reads(name: str) -> bool:
     """Whether a file of this name is a document."""
-    return PurePath(name).suffix.lower() in READERS
+    return format_of(name) is not None
 
 
 def read(source: Source) -> Document:
     """The document in a file; one with an ending that is not known is read as Markdown."""
-    return READERS.get(PurePath(source.name).suffix.lower(), read_markdown)(source)
+    return (format_of(source.name) or MARKDOWN).read(source)
+
+
+def prose_of(document: Document) -> str:
+    """The prose of a document as HTML, with a mark for each formula and heading, for `prose.body`."""
+    return (format_of(document.source.name) or MARKDOWN).prose(document)
+
+
+def endings() -> str:
+    """The endings of documents, for a sentence."""
+    *first, last = (ending for one in FORMATS for ending in one.endings)
+    return f"{', '.join(first)} or {last}"
 
 
 def damage(source: Source) -> list[Span]:

@@ -30,12 +30,13 @@ _UNSAFE = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True)
 class Paper:
-    """A document, its equations, and the lines of its side file and fences."""
+    """A document, its equations, and the lines and `plan` blocks of its side file and fences."""
 
     document: Document
     said: tuple[Said, ...]
     lines: tuple[s.Statement, ...] = ()
     lost: frozenset[str] = frozenset()
+    plans: tuple[s.Plan, ...] = ()
 
     @cached_property
     def sections(self) -> tuple[int, ...]:

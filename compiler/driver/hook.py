@@ -11,7 +11,8 @@ from importlib.util import spec_from_loader
 from pathlib import Path
 from types import ModuleType
 
-from einc.driver import back_ends, front, pipeline
+from einc.driver import back_ends, compiling, pipeline
+from einc.driver.options import Options
 from einc.errors.report import Report, render
 
 
@@ -29,7 +30,7 @@ class _Loader(SourceLoader):
         if program is None:
             said = "\n".join(map(render, report.sorted()))
             raise ImportError(f"{self.file} has errors\n{said}", name=self.name, path=str(self.file))
-        return back_ends.emit(front.plan(program, front.choices(backend=self.backend)), self.backend)
+        return back_ends.emit(compiling.planned(program, Options(self.backend)), self.backend)
 
     def get_filename(self, fullname: str) -> str:
         """A name beside the spec that is no file, so that tracebacks ask the loader for their lines."""

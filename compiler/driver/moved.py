@@ -26,7 +26,7 @@ MOVED = {
     "lines": "syntax.lines",
     "texts": "syntax.texts",
     "parse": "syntax.parse",
-    "plans": "syntax.plans",
+    "plans": "checking.plans",
     "printing": "syntax.printing",
     "printing.hanging": "syntax.printing.hanging",
     "printing.layout": "syntax.printing.layout",

@@ -140,7 +140,23 @@ class PlanLine(Problem):
     example = "index t : time(T)\ninput x_t\noutput y_t = 2 x_t\nplan serve:\n    cache K paged 16"
     explanation = (
         "A `plan` block says how a file is made, not what it means. In `plan serve:` the line `cache K, V paged 16` names the "
-        "tensors that are kept of each position, and how many positions a page of memory has, where these are shared."
+        "tensors that are kept of each position, and how many positions a page of memory has, where these are shared. "
+        "A line that begins with a word that einc does not know is refused, whatever the plan is called, since nothing "
+        "would be done for it."
+    )
+
+
+class PlansDisagree(Problem):
+    code = "E0120"
+    section = "12.1"
+    title = "two lines of plans that contradict each other"
+    example = (
+        "index t, s : time(T)\ninput x_t, w_t\noutput y_t = sum_{s <= t} x_s w_s\n"
+        "plan serve:\n    cache x paged 16\n    cache w paged 32"
+    )
+    explanation = (
+        "What several lines say is joined: `cache K` and `cache V` keep both. The blocks that `--plan serve,long` "
+        "chooses are joined in the same way. A page of memory has one size."
     )
 
 

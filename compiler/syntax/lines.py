@@ -10,15 +10,20 @@ from itertools import pairwise
 
 from einc.errors.problems import StrayCloser, TooDeep, Unclosed, Unexpected
 from einc.errors.report import Help, Label, Report, Source, Span
+from einc.syntax.macros import Macros
 from einc.syntax.spelling import HEADS, KEYWORDS, nearest
-from einc.syntax.tokens import Macros, Word, words
+from einc.syntax.texts import column
+from einc.syntax.tokens import Word, words
 
 MAX_DEPTH = 100
 MAX_OPEN_LINES = 64
 
 _CONTINUES = {"REL", "SIGN", "OP", "OPLUS", "AND", "OR", "NOT", "IN", "ROOT", "DOTS", "WITH"}
 _CONTINUED_BY = _CONTINUES - {"NOT", "ROOT"} | {"ASSUMING"}
-_HEADS = {"INDEX", "DIM", "INPUT", "WEIGHT", "OUTPUT", "MASK", "MAP", "SET", "DEF", "USE", "OVERRIDE", "CLAIM", "SECTION", "FOR"}
+_HEADS = {
+    "INDEX", "DIM", "INPUT", "WEIGHT", "OUTPUT", "MASK", "MAP", "SET", "DEF", "USE", "OVERRIDE", "CLAIM", "SECTION",
+    "FOR", "PLAN",
+}
 _OPENERS = {"LPAR": "(", "LSQB": "[", "LBRACE": "{"}
 _CLOSERS = {"RPAR": ")", "RSQB": "]", "RBRACE": "}"}
 _PARTNERS = {"LPAR": ")", "LSQB": "]", "LBRACE": "}"}
@@ -53,7 +58,7 @@ def lines(source: Source, report: Report, functions: frozenset[str] = frozenset(
     for start, piece in _split(source, found, report):
         here = bisect_left(bad, piece[0].start)
         touched = here < len(bad) and bad[here] < piece[-1].end
-        out.append(Line(tuple(piece), _column(source, start), touched, not _balanced(source, piece, report)))
+        out.append(Line(tuple(piece), column(source, start), touched, not _balanced(source, piece, report)))
     return out
 
 
@@ -103,11 +108,6 @@ def _split(source: Source, found: list[Word], report: Report) -> Iterator[tuple[
         else:
             at, piece = _statement(source, found, at)
             yield piece[0].start, piece
-
-
-def _column(source: Source, offset: int) -> int:
-    start = source.text.rfind("\n", 0, offset) + 1
-    return len(source.text[start:offset].expandtabs(8))
 
 
 def _display(source: Source, found: list[Word], at: int, report: Report) -> tuple[int, list[list[Word]]]:

@@ -1,4 +1,4 @@
-"""str -> SyntaxTree. The only file that knows lark.
+"""str -> SyntaxTree. With `plan_lines` the only file that knows lark.
 
 Does not: resolve names, split scripts, or decide what is an application; that needs the declarations.
 """
@@ -19,13 +19,13 @@ from einc.errors.problems import NotText, Unexpected
 from einc.errors.report import Help, Report, Source, Span
 from einc.syntax import tree as s
 from einc.syntax.lines import Line, formula, headed, lines
-from einc.syntax.plans import BLOCK
+from einc.syntax.macros import Macros
 from einc.syntax.spelling import KEYWORDS
 from einc.syntax.texts import MAX_CHARACTERS, too_large
-from einc.syntax.tokens import Macros, Word
+from einc.syntax.tokens import Word
 
 
-class _Words(Lexer):
+class WordLexer(Lexer):
     """Hands lark the words that `tokens` made."""
 
     def __init__(self, conf: object) -> None:
@@ -242,12 +242,21 @@ class _Build(Transformer[Token, Any]):
         tail = tuple(c for x in rest if isinstance(x, tuple) for c in x)
         return self._statement("claim", False, clauses, tail, token, clauses, *rest)
 
+    def plan(self, token: Token, name: Token, colon: Token) -> s.Plan:
+        return s.Plan(s.PlanWord("NAME", str(name), self._place(name)), (), self._span(token, colon))
+
+    def plan_line(self, *tokens: Any) -> s.PlanLine:
+        return s.PlanLine(tuple(s.PlanWord(x.type, str(x), self._place(x)) for x in tokens), self._span(*tokens))
+
+
+Parsed = s.Statement | s.Plan | s.PlanLine  # a line: a statement, the head of a plan, or a line of one
+
 
 @cache
 def _parser() -> tuple[Lark, _Build]:
     build = _Build()
     grammar = files("einc.grammar").joinpath("ein.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer=_Words, transformer=build, maybe_placeholders=False), build
+    return Lark(grammar, parser="lalr", lexer=WordLexer, transformer=build, maybe_placeholders=False), build
 
 
 _HUMAN = {
@@ -276,29 +285,24 @@ def _unexpected(source: Source, words: tuple[Word, ...], error: UnexpectedInput)
                       helps=(Help(f"remove it, or write what is missing before {shown}"),))
 
 
-def _parse_line(source: Source, line: Line, report: Report) -> s.Statement | None:
-    """The statement of a line; of a broken one if it can be read all the same, without a further word."""
+def _parse_line(source: Source, line: Line, report: Report) -> Parsed | None:
+    """What a line is; of a broken one if it can be read all the same, without a further word."""
     if line.unread:
         return None
     parser, build = _parser()
     build.source = source
     line = headed(source, line, report)
     try:
-        statement: s.Statement = parser.parse(line.words)  # type: ignore[assignment]
-        return replace(statement, broken=line.broken)
+        read: Parsed = parser.parse(line.words)  # type: ignore[assignment]
+        return replace(read, broken=line.broken) if isinstance(read, s.Statement) else read
     except UnexpectedInput as error:
         if not line.broken:
             report.add(_unexpected(source, line.words, error))
         return None
 
 
-def plans(text: str, within: tuple[int, int] | None = None) -> tuple[tuple[int, int], ...]:
-    """Where the `plan` blocks of a text, or of a part of it, stand."""
-    return tuple(m.span() for m in BLOCK.finditer(text, *(within or (0, len(text)))))
-
-
 def parse(source: Source, report: Report, functions: frozenset[str] = frozenset()) -> s.SyntaxTree:
-    """Every statement that can be read; what cannot is in the report. `plan` blocks are not mathematics and are left out.
+    """Every statement that can be read; what cannot is in the report.
 
     `functions` are names, besides those that the text defines, that a macro may spell: \\name for name.
     """
@@ -315,21 +319,30 @@ def parse(source: Source, report: Report, functions: frozenset[str] = frozenset(
 def parse_part(source: Source, report: Report, functions: frozenset[str], within: tuple[int, int],
                holes: tuple[tuple[int, int], ...] = ()) -> s.SyntaxTree:
     """The statements of a part of a text; `holes` are ranges inside that are none of it."""
-    skip = (*holes, *plans(source.text, within))
     own = frozenset(_DEFINED.findall(source.text, *within))
-    found: list[tuple[int, s.Statement | None]] = []
+    found: list[tuple[int, Parsed | None]] = []
     lost: list[str] = []
     headless: int | None = None  # the column of a block whose head cannot be read: its lines go with it
-    for line in lines(source, report, functions | own, skip, within):
+    for line in lines(source, report, functions | own, holes, within):
         statement = _parse_line(source, line, report)
         if headless is not None and line.column <= headless:
             headless = None
-        if statement is None and headless is None and line.words[0].type in ("FOR", "SECTION"):
+        if statement is None and headless is None and line.words[0].type in ("FOR", "SECTION", "PLAN"):
             headless = line.column
         known = statement if headless is None else None
         found.append((line.column, known))
         lost += _names(line) if known is None else []
-    return s.SyntaxTree(source, tuple(_nest(found, report)), frozenset(lost))
+    mathematics = [(column, x) for column, x in found if x is None or isinstance(x, s.Statement)]
+    return s.SyntaxTree(source, tuple(_nest(mathematics, report)), frozenset(lost), plans=tuple(_plans(found)))
+
+
+def _plans(found: list[tuple[int, Parsed | None]]) -> Iterator[s.Plan]:
+    """The `plan` blocks, each with the lines below it that are deeper."""
+    for at, (column, head) in enumerate(found):
+        if isinstance(head, s.Plan):
+            end = next((n for n in range(at + 1, len(found)) if found[n][0] <= column), len(found))
+            lines = tuple(x for _, x in found[at + 1 : end] if isinstance(x, s.PlanLine))
+            yield replace(head, lines=lines, span=head.span.to((lines or (head,))[-1].span))
 
 
 def parse_formula(source: Source, report: Report, functions: frozenset[str], within: tuple[int, int],
@@ -339,7 +352,7 @@ def parse_formula(source: Source, report: Report, functions: frozenset[str], wit
     `skip` are ranges inside that are none of it, `macros` the author's own: how many arguments each takes, and its text.
     """
     found = (_parse_line(source, line, report) for line in formula(source, report, functions, within, skip, macros))
-    return [statement for statement in found if statement is not None]
+    return [statement for statement in found if isinstance(statement, s.Statement)]
 
 
 _DEFINED = re.compile(r"^[ \t]*def[ \t]+([A-Za-z]+)", re.M)

@@ -1,4 +1,4 @@
-"""Bytes -> the text of a file; what is none is a problem, not a crash."""
+"""Bytes -> the text of a file; what is none is a problem, not a crash. And the column of a place in one."""
 
 from __future__ import annotations
 
@@ -30,3 +30,9 @@ def read_bytes(name: str, data: bytes, report: Report) -> Source:
 def plain(text: str) -> str:
     """The text without a byte order mark and with one kind of line end."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def column(source: Source, at: int) -> int:
+    """The column of a place, from 0; a tab leads to the next multiple of 8."""
+    start = source.text.rfind("\n", 0, at) + 1
+    return len(source.text[start:at].expandtabs(8))

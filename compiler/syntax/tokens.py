@@ -1,32 +1,23 @@
 """str -> words: one token stream for the three spellings.
 
-The lexer has no modes: a run of letters is one word, in bodies and in scripts alike, and a macro is its whole run of
-letters, looked up in one table. It reports what it cannot read and goes on, so one bad line never hides the next.
+A run of letters is one word, in bodies and in scripts alike, and a macro is its whole run of letters, looked up in
+one table. The lexer reports what it cannot read and goes on, so one bad line never hides the next. Beside the mode of
+mathematics it has one for the lines of a `plan` block, which are identifiers, numbers and marks: there `bf16` is a
+name.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from einc.errors.problems import BadNumber, BadScript, UnknownMacro, UnreadableCharacter
 from einc.errors.report import Help, Report, Source, Span
-from einc.syntax.spelling import (
-    CANONICAL,
-    FOREIGN,
-    GREEK,
-    KEYWORDS,
-    MACROS,
-    MARKS,
-    NOISE,
-    NUMBERED,
-    OPERATORS,
-    RELATIONS,
-    SPACING,
-    nearest,
-)
+from einc.syntax import spelling
+from einc.syntax.macros import Macros, argument
+from einc.syntax.spelling import CANONICAL, FOREIGN, GREEK, KEYWORDS, MACROS, MARKS, NOISE, NUMBERED, OPERATORS, RELATIONS, SPACING
+from einc.syntax.texts import column
 
 _MASTER = re.compile(
     rf"""(?P<newline>\r?\n)|(?P<space>[^\S\n]+)|(?P<comment>\#[^\n]*)|(?P<empty>\{{\}})|(?P<display>\$\$)
@@ -42,12 +33,11 @@ _MASTER = re.compile(
     re.X | re.S,
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLAN_WORD = re.compile(r"(?P<NAME>[^\W\d]\w*)|(?P<DIGITS>[0-9]+(?:\.[0-9]+)?)")
 _END_OF_LINE = re.compile(r"(?:\\[,;:! ]|\\q?quad\b|[^\S\n]|\{\})*(?:#[^\n]*)?(?:\n|$|\$\$|\\\\)")
 _NAMES = ("WORD", "GREEK")
 MAX_DIGITS, MAX_POWER = 40, 300
 MAX_EXPANSIONS, MAX_EXPANDED = 20, 100_000
-_ARGUMENT = re.compile(r"\s*(?:(\{)|(\\[A-Za-z]+|\\.|[^\s\\{}$&#]))", re.S)
-_BRACE = re.compile(r"\\.|[{}]", re.S)
 _UNITS = (*_NAMES, "NUMBER", "TEXT")
 
 
@@ -59,9 +49,6 @@ class Word:
     value: str
     start: int
     end: int
-
-
-Macros = Mapping[str, tuple[int, str]]  # of each: how many arguments it takes, and what it stands for, with #1 … #9 in it
 
 
 def words(source: Source, report: Report, functions: frozenset[str] = frozenset(), skip: tuple[tuple[int, int], ...] = (),
@@ -163,21 +150,6 @@ def _first(word: Word) -> list[Word]:
     return [Word(word.type, word.value[0], word.start, word.start + 1), Word(word.type, word.value[1:], word.start + 1, word.end)]
 
 
-def argument(text: str, at: int) -> tuple[str, int] | None:
-    """What a macro takes at a place: a group without its braces, a macro or a character; and the place after it."""
-    found = _ARGUMENT.match(text, at)
-    if found is None:
-        return None
-    if found[2] is not None:
-        return found[2], found.end()
-    depth = 1
-    for brace in _BRACE.finditer(text, found.end()):
-        depth += (brace[0] == "{") - (brace[0] == "}")
-        if depth == 0:
-            return text[found.end() : brace.start()], brace.end()
-    return None
-
-
 @dataclass
 class _Lexer:
     """The words so far; each method reads one kind."""
@@ -190,6 +162,7 @@ class _Lexer:
     depth: int = 0  # how many of the author's macros stand around this text
     room: list[int] = field(default_factory=lambda: [MAX_EXPANDED])  # how many words they may still come to
     out: list[Word] = field(default_factory=list)
+    plan: int | None = None  # inside of a `plan` block the column of its head
 
     def put(self, type_: str, value: str, start: int, end: int) -> None:
         self.out.append(Word(type_, value, start, end))
@@ -201,6 +174,8 @@ class _Lexer:
             return name.end()
         match = _MASTER.match(self.source.text, at, self.end)
         assert match is not None
+        if match.lastgroup not in ("newline", "space", "comment") and self._planned(at):
+            return self._plan_word(at, match.end())
         kind = "text" if match["text"] else match.lastgroup or ""
         text, start, end = match[0], at, match.end()
         match kind:
@@ -231,6 +206,31 @@ class _Lexer:
             case _:
                 self._letter(kind, text, start, end)
         return end
+
+    def _planned(self, at: int) -> bool:
+        """Whether a place belongs to a `plan` block, which a line ends that is not deeper than its head."""
+        if self.out and self.out[-1].type != "NEWLINE":
+            return self.plan is not None
+        here = column(self.source, at)
+        if self.plan is not None and here <= self.plan:
+            self.plan = None
+        if self.plan is None and (found := _IDENTIFIER.match(self.source.text, at, self.end)) and found[0] == "plan":
+            self.plan = here
+        return self.plan is not None
+
+    def _plan_word(self, at: int, end: int) -> int:
+        """Reads one word of a `plan` block; the place after it. The head of the block is a line of its own."""
+        text, before = self.source.text, [word.type for word in self.out[-2:]]
+        if before[-1:] in ([], ["NEWLINE"]) and column(self.source, at) == self.plan:
+            self.put("PLAN", "plan", at, at + len("plan"))
+        elif (found := _PLAN_WORD.match(text, at, self.end)) is not None:
+            self.put(found.lastgroup or "", found[0], at, found.end())
+        elif before == ["PLAN", "NAME"] and text[at] == ":":
+            self.put("COLON", ":", at, end)
+            self.put("NEWLINE", "", end, end)
+        else:
+            self.put("MARK", text[at:end], at, end)
+        return self.out[-1].end
 
     def _letter(self, kind: str, text: str, start: int, end: int) -> None:
         """A character that stands for a word."""
@@ -266,7 +266,7 @@ class _Lexer:
         elif name in self.functions:
             self.put("WORD", name, start, end)
         else:
-            near = nearest(name, [*MACROS, *sorted(NOISE | self.functions)])
+            near = spelling.nearest(name, [*MACROS, *sorted(NOISE | self.functions)])
             self._unknown(name, start, end, near)
             self.put("TEXT", name, start, end)
         return end

@@ -136,6 +136,32 @@ class Clause:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanWord:
+    """A word of a line of a plan: an identifier, a number, or any other mark."""
+
+    kind: Literal["NAME", "DIGITS", "MARK"]
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLine:
+    """A line of a `plan` block. Which kind of line it is, its first word says; `checking.plans` knows the kinds."""
+
+    words: tuple[PlanWord, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A `plan` block: what a text asks of its file beside the mathematics."""
+
+    name: PlanWord
+    lines: tuple[PlanLine, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
     """One line: a keyword ("" for an equation), its clauses, and what follows a colon.
 
@@ -155,11 +181,12 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class SyntaxTree:
-    """The statements of a text; `lost` are names in lines that could not be read, which nothing else is blamed for.
+    """The statements of a text and its `plan` blocks, which say nothing of its meaning; `lost` are names in lines
+    that could not be read, which nothing else is blamed for.
 
     `own`: of a paper, the ranks of the equations that are asked for. Of the others only what these need is read, and
-    what nothing declares is given by the caller, but not what one of its equations defines that cannot be read: the `unknown`,
-    as they are written. `name` is the program's, where it is not the file's.
+    what nothing declares is given by the caller, but not what one of its equations defines that cannot be read: the
+    `unknown`, as they are written. `name` is the program's, where it is not the file's.
     """
 
     source: Source
@@ -168,3 +195,4 @@ class SyntaxTree:
     own: tuple[int, ...] | None = None
     name: str = ""
     unknown: frozenset[str] = frozenset()
+    plans: tuple[Plan, ...] = ()

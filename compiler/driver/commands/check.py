@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from einc.checking.edits import apply, certain
-from einc.driver.commands.common import FILE, STRICT, checked, counted, tally, tell, tell_json, whole
+from einc.driver.commands.common import FILE, STRICT, Chosen, checked, counted, tally, tell, tell_json
 from einc.errors.report import Help, Report, Source
 from einc.ir.terms import TypedProgram
 
@@ -19,15 +19,15 @@ from einc.ir.terms import TypedProgram
 @click.option("--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How it is told.")
 @click.option("--fix", is_flag=True, help="Rewrite the file with every fix that is certain.")
 @click.pass_context
-def command(ctx: click.Context, *, file: str, strict: bool, style: str, fix: bool) -> None:
+def command(ctx: click.Context, *, file: Chosen, strict: bool, style: str, fix: bool) -> None:
     """Say what is wrong with the spec FILE: all errors in one run, status 1 if there is one."""
     report = Report()
-    if whole(file):
+    if file.whole:
         ctx.exit(import_module("einc.driver.commands.papers").checked(file, report, style, fix))
     program = checked(file, report, strict)
     fixed: list[str] = []
-    if fix and (edits := certain(report.problems, str(Path(file)))):
-        fixed = rewrite(file, edits)
+    if fix and (edits := certain(report.problems, str(Path(file.path)))):
+        fixed = rewrite(file.path, edits)
         report = Report()
         program = checked(file, report, strict)
     if style == "json":

@@ -5,22 +5,43 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
-from einc.documents.reading import reads
 from einc.driver import back_ends, pipeline
 from einc.errors.report import EincError, Help, Problem, Report, Source, as_json, render
-from einc.ir.terms import Program, TypedProgram
+from einc.ir.requested import Wanted
+from einc.ir.terms import TypedProgram
 
 F = TypeVar("F", bound=Callable[..., Any])
+DTYPES = ("float32", "float64", "bfloat16", "float16")
 
 
 def failure(message: str, *helps: str) -> EincError:
     """One line on what went wrong, to be raised; the command ends with status 1."""
     return EincError([Problem(message, helps=tuple(map(Help, helps)))])
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a command is about: a file or the name of a spec, and of a paper the section and the side file."""
+
+    path: str
+    section: str = ""
+    side: str = ""
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is a document of which no section is named."""
+        return pipeline.is_document(self.path) and not self.section
+
+    def side_file(self, report: Report) -> Source | None:
+        """The file of `--with`, which holds the declarations that a document lacks."""
+        return read_spec(self.side, report) if self.side else None
 
 
 def read(path: str, report: Report) -> Source:
@@ -30,42 +51,26 @@ def read(path: str, report: Report) -> Source:
 
 def read_spec(path: str, report: Report) -> Source:
     """The same of what has to be a spec. EincError where it is a paper."""
-    if reads(path):
+    if pipeline.is_document(path):
         raise failure(f"{path} is a paper, and this is for specs",
                       "`einc doc` tells of a paper; check, compile, run, show and derive take one section of it: `--section`")
     return read(path, report)
 
 
-def checked(path: str, report: Report, strict: bool = False, proved: bool = True) -> TypedProgram | None:
+def checked(file: Chosen, report: Report, strict: bool = False, proved: bool = True) -> TypedProgram | None:
     """A file -> its program; None where the report has errors, or under `strict` warnings."""
-    source = read(path, report)
-    program = pipeline.check(source, report, strict=strict, proved=proved, section=given("section"), side=side_file(report))
-    if not reads(source.name):
+    source = read(file.path, report)
+    program = pipeline.check(source, report, strict=strict, proved=proved, section=file.section,
+                             side=file.side_file(report))
+    if not pipeline.is_document(source.name):
         pipeline.advise(source, report)
     return program
 
 
-def given(option: str) -> str:
-    """What `--section` or `--with` says."""
-    context = click.get_current_context(silent=True)
-    return "" if context is None else context.meta.get(f"einc.{option}") or ""
-
-
-def whole(path: str) -> bool:
-    """Whether a file is a document of which no section is named."""
-    return reads(path) and not given("section")
-
-
-def side_file(report: Report) -> Source | None:
-    """The file of `--with`, which holds the declarations that a document lacks."""
-    name = given("with")
-    return read_spec(name, report) if name else None
-
-
-def typed(path: str, strict: bool = False, proved: bool = True) -> TypedProgram:
+def typed(file: Chosen, strict: bool = False, proved: bool = True) -> TypedProgram:
     """A file -> its program, its problems told; where there is none the command ends with status 1."""
     report = Report()
-    program = checked(path, report, strict, proved)
+    program = checked(file, report, strict, proved)
     tell(report)
     if program is None:
         click.echo(tally(report), err=True)
@@ -114,24 +119,26 @@ def known_sizes(sizes: Mapping[str, int], names: list[str], fixed: Mapping[str, 
             raise failure(f"`{name}` is no size of the spec", f"the sizes that can be given: {listed}")
 
 
-def noted(program: Program) -> None:
-    """Tells what a `plan serve` asks for that is not done."""
-    for line in (line for one in program.plans if one.name == "serve" for line in one.others):
-        click.echo(f"note: `plan serve` asks for `{line.text}`, and no file is made so yet", err=True)
-
-
-def _kept(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Keeps an option of documents for whoever reads the file."""
-    ctx.meta[f"einc.{param.opts[0].lstrip('-')}"] = value
+def noted(plan: Wanted) -> None:
+    """Tells what the chosen plans ask for that is not done."""
+    for line in plan.noted():
+        click.echo(f"note: `plan {plan.name}` asks for `{line.text}`, and no file is made so yet", err=True)
 
 
 def FILE(command: F) -> F:
-    """A spec, or a document with the options that say what of it is meant."""
-    command = click.option("--with", "side", type=click.Path(), metavar="SIDE.ein", expose_value=False, callback=_kept,
-                           help="Of a paper: a file with the declarations that it lacks.")(command)
-    command = click.option("--section", metavar="TITLE", expose_value=False, callback=_kept,
-                           help="Of a paper: the section that is meant, by its title or how that begins.")(command)
-    return click.argument("file", type=click.Path())(command)
+    """A spec, or a document with the options that say what of it is meant: the command is given them as one `Chosen`,
+    `file`.
+    """
+
+    @wraps(command)
+    def called(*args: Any, file: str, section: str | None, side: str | None, **others: Any) -> Any:
+        return command(*args, file=Chosen(file, section or "", side or ""), **others)
+
+    taking = click.option("--with", "side", type=click.Path(), metavar="SIDE.ein",
+                          help="Of a paper: a file with the declarations that it lacks.")(called)
+    taking = click.option("--section", metavar="TITLE",
+                          help="Of a paper: the section that is meant, by its title or how that begins.")(taking)
+    return cast(F, click.argument("file", type=click.Path())(taking))
 
 
 STRICT = click.option("--strict", is_flag=True, help="Refuse what is only a warning otherwise.")
@@ -141,6 +148,16 @@ BACKEND = click.option("--backend", type=click.Choice(back_ends.names()), defaul
 NARROW = click.option("--narrow", is_flag=True,
                       help="Round every product of half inputs to their type: faster on some machines, less exact.")
 GRAD = click.option("--grad", is_flag=True, help="With the gradient: what the file returns can be differentiated.")
+PLAN = click.option("--plan", "plan", default="call", metavar="NAME,…", help=(
+    "call, or serve: prefill and step, which add positions to a cache; and names of `plan` blocks of the text, "
+    "which are joined."))
+KEEP = click.option("--keep", default=None, metavar="K,V",
+                    help="What the cache of a plan that serves keeps of each position, instead of what is cheapest.")
+DTYPE = click.option("--dtype", type=click.Choice(DTYPES),
+                     help="Element type of the inputs; float32, or that of the data.")
+DATA = click.option("--data", "data_file", type=click.Path(), metavar="FILE",
+                    help="Inputs by their Python names, .npz or .safetensors; random ones without it.")
+SEED = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Which random inputs.")
 OWN = click.option("--own", is_flag=True, help="Use the plan's own kernels only, where a library has one for the same equations.")
 
 

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import click
 from click.core import ParameterSource
 
-from einc.driver import back_ends, front
+from einc.checking.plans import chosen
+from einc.driver import back_ends, compiling
 from einc.driver.commands.binaries import EMIT, TARGET, check_place, write
-from einc.driver.commands.common import BACKEND, FILE, GRAD, NARROW, OWN, SIZES, STRICT, failure, known_sizes, noted, typed
-from einc.driver.commands.run import DATA, DTYPE, SEED
+from einc.driver.commands.common import (
+    BACKEND,
+    DATA,
+    DTYPE,
+    FILE,
+    GRAD,
+    KEEP,
+    NARROW,
+    OWN,
+    PLAN,
+    SEED,
+    SIZES,
+    STRICT,
+    Chosen,
+    failure,
+    known_sizes,
+    noted,
+    typed,
+)
 from einc.driver.commands.sizes import default, names
-from einc.driver.commands.tune import ready
+from einc.driver.options import Options, names_of
 from einc.ir.plan import Module
-from einc.ir.terms import TypedProgram
+
+TUNED = "einc.driver.commands.tuned"  # loaded with --tuned: other files need no tensors
 
 
 @click.command("compile")
@@ -26,9 +46,8 @@ from einc.ir.terms import TypedProgram
 @NARROW
 @OWN
 @GRAD
-@click.option("--plan", "kind_of_plan", type=click.Choice(["call", "serve"]), default="call",
-              help="serve: prefill and step, which add positions to a cache.")
-@click.option("--keep", metavar="K,V", help="What the cache of --plan serve keeps of each position, instead of what is cheapest.")
+@PLAN
+@KEEP
 @click.option("--module", is_flag=True, help="Add a torch.nn.Module class whose parameters are the weights.")
 @click.option("--tuned", is_flag=True, help="Write in the tiles that `einc tune` found for --sizes, --dtype and this device.")
 @TARGET
@@ -37,65 +56,51 @@ from einc.ir.terms import TypedProgram
 @DTYPE
 @DATA
 @SEED
-def command(*, file: str, output: str | None, backend: str, strict: bool, narrow: bool, own: bool, grad: bool, module: bool,
-            kind_of_plan: str, keep: str | None, tuned: bool, target: str | None, kind: str | None, sizes: dict[str, int],
-            dtype: str | None, data_file: str | None, seed: int) -> None:
+def command(*, file: Chosen, output: str | None, backend: str, strict: bool, narrow: bool, own: bool, grad: bool,
+            module: bool, plan: str, keep: str | None, tuned: bool, target: str | None, kind: str | None,
+            sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int) -> None:
     """Write the Python file that computes the spec FILE; it needs no einc to run."""
-    if output is not None and Path(output).resolve() == Path(file).resolve():
+    if output is not None and Path(output).resolve() == Path(file.path).resolve():
         raise failure(f"{output} is the spec itself; it is not overwritten")
     for option, value in {"--sizes": sizes, "--dtype": dtype, "--data": data_file}.items():
         if value and not tuned and not (target and option != "--data"):
             raise failure(f"{option} is for --tuned and --target: without them one file works on any sizes and types")
-    if kind is not None and target is None:
-        raise failure("--emit is for --target", "give the device to compile for, such as --target sm_90")
-    serve = kind_of_plan == "serve"
-    if keep is not None and not serve:
-        raise failure("--keep is for --plan serve: nothing else has a cache")
-    for option, wanted in {"--module": module, "--grad": grad, "--target": target is not None, "--tuned": tuned}.items():
-        if wanted and serve:
-            raise failure(f"{option} is not for --plan serve", "leave out one of them")
-    for option, wanted in {"--module": module, "--grad": grad}.items():
-        if wanted and target is not None:
-            raise failure(f"{option} is for a Python file, and --target writes machine code: one of them at a time")
-    if target is not None and tuned:
-        raise failure("--tuned writes a file and --target machine code: one of them at a time",
-                      "without --tuned the code is made for the tiles that are good for most sizes")
+    options = Options(backend, narrow=narrow, own=own, grad=grad, module=module, plan=plan, keep=names_of(keep))
+    _together(options, keep is not None, tuned, target, kind)
     if target is not None:
-        chosen_by_default = click.get_current_context().get_parameter_source("backend") is ParameterSource.DEFAULT
-        backend, row = back_ends.targeted(target, None if chosen_by_default else backend)
-        kind = check_place(row, kind, output)
+        by_default = click.get_current_context().get_parameter_source("backend") is ParameterSource.DEFAULT
+        backend, row = back_ends.targeted(target, None if by_default else backend)
+        options, kind = replace(options, backend=backend), check_place(row, kind, output)
     program = typed(file, strict)
-    chosen = front.choices(narrow, own, backend)
-    kept = [name.strip() for name in (keep or "").split(",") if name.strip()]
-    plan = front.generation(program, chosen, kept) if serve else front.cut(program, chosen, grad)
-    if serve:
-        noted(program)
-    text = back_ends.emit(plan, backend, front.shell(program) if module else None)
-    if target is not None and kind is not None and isinstance(plan, Module):
+    made = compiling.planned(program, options)
+    noted(chosen(program.plans, options.plans))
+    text = back_ends.emit(made, options.backend, compiling.shell(program) if module else None)
+    if target is not None and kind is not None and isinstance(made, Module):
         known_sizes(sizes, names(program), program.sizes, program.idle)
-        write(plan, text, target, kind, default(program, sizes), dtype or "bfloat16", output)
+        write(made, text, target, kind, default(program, sizes), dtype or "bfloat16", output)
         return
     if tuned:
         known_sizes(sizes, names(program), program.sizes, program.idle)
-        text = _tuned(file, program, text, backend, sizes, data_file, dtype, seed)
+        text = import_module(TUNED).with_tiles(file.path, program, text, options.backend, sizes, data_file, dtype, seed)
     if output is None:
         click.echo(text, nl=not text.endswith("\n"))
     else:
         Path(output).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _tuned(file: str, program: TypedProgram, text: str, backend: str, sizes: Mapping[str, int],
-           data_file: str | None, dtype: str | None, seed: int) -> str:
-    """The file with the kept tiles in it."""
-    tuner = back_ends.tuner(backend)
-    tuner.device()
-    try:
-        found = tuner.kept(*ready(program, text, backend, sizes, data_file, dtype, seed))
-    except (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError) as error:
-        raise failure(f"the module refused or failed: {error}") from error
-    if found.missing:
-        kernels = ", ".join(f"`{name}`" for name in found.missing)
-        raise failure(f"no tile is kept for {kernels} at these sizes, with this type, on this device",
-                      f"run `einc tune {file}` with the same --sizes, --dtype and other options first")
-    baked: str = tuner.baked(text, found.tiles)
-    return baked
+def _together(options: Options, keeps: bool, tuned: bool, target: str | None, kind: str | None) -> None:
+    """Refuses options that exclude each other, before the file is read."""
+    if kind is not None and target is None:
+        raise failure("--emit is for --target", "give the device to compile for, such as --target sm_90")
+    if keeps and not options.serves:
+        raise failure("--keep is for --plan serve: nothing else has a cache")
+    for option, wanted in {"--module": options.module, "--grad": options.grad, "--target": target is not None,
+                           "--tuned": tuned}.items():
+        if wanted and options.serves:
+            raise failure(f"{option} is not for --plan serve", "leave out one of them")
+    for option, wanted in {"--module": options.module, "--grad": options.grad}.items():
+        if wanted and target is not None:
+            raise failure(f"{option} is for a Python file, and --target writes machine code: one of them at a time")
+    if target is not None and tuned:
+        raise failure("--tuned writes a file and --target machine code: one of them at a time",
+                      "without --tuned the code is made for the tiles that are good for most sizes")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import click
 
-from einc.driver import front
-from einc.driver.commands.common import BACKEND, FILE, GRAD, SIZES, failure, known_sizes, typed
+from einc.driver import compiling
+from einc.driver.commands.common import BACKEND, FILE, GRAD, PLAN, SIZES, Chosen, failure, known_sizes, typed
 from einc.driver.commands.sizes import names
+from einc.driver.options import Options
 from einc.driver.reports.costing import BYTES, Account, account, modules
 from einc.driver.reports.priced import Told
-from einc.ir.choices import Choices
 from einc.ir.plan import Module
 from einc.ir.terms import TypedProgram
 
@@ -22,14 +23,13 @@ from einc.ir.terms import TypedProgram
               help="Another spec: where its cost and that of FILE are equal.")
 @SIZES
 @GRAD
-@click.option("--plan", "kind", type=click.Choice(["call", "serve"]), default="call",
-              help="serve: of a step that adds positions to a cache; its size `past` is what the cache has.")
+@PLAN
 @BACKEND
 @click.option("--dtype", type=click.Choice(list(BYTES)), default="float32", show_default=True,
               help="Elements of the data.")
 @click.option("--format", "style", type=click.Choice(["text", "json", "tex"]), default="text", show_default=True,
               help="How it is printed.")
-def command(*, file: str, against: str | None, sizes: dict[str, int], grad: bool, kind: str, backend: str, dtype: str,
+def command(*, file: Chosen, against: str | None, sizes: dict[str, int], grad: bool, plan: str, backend: str, dtype: str,
             style: str) -> None:
     """Print what each step of the spec FILE costs, and the whole: flops, bytes read and written, memory and flops per
     byte, as formulas of the sizes, with numbers where sizes are given; which size they grow with; and where two ways
@@ -37,11 +37,11 @@ def command(*, file: str, against: str | None, sizes: dict[str, int], grad: bool
 
     Inputs are not counted as memory. A multiply-add is two flops. Bytes are those that each step reads and writes once.
     """
-    if grad and kind == "serve":
+    options = Options(backend, grad=grad, plan=plan)
+    if grad and options.serves:
         raise failure("what serves has no gradient", "leave out --grad, or --plan serve")
-    choices = front.choices(backend=backend)
-    programs = [typed(path) for path in (file, *([against] if against else []))]
-    found = [_accounts(program, choices, sizes, grad, kind == "serve", dtype) for program in programs]
+    programs = [typed(one) for one in (file, *([replace(file, path=against)] if against else []))]
+    found = [_accounts(program, options, sizes, dtype) for program in programs]
     every = [module for _, some in found for module in some]
     _refuse(sizes, programs, every)
     told = Told(every, sizes, dtype)
@@ -53,11 +53,10 @@ def command(*, file: str, against: str | None, sizes: dict[str, int], grad: bool
         click.echo((told.text if style == "text" else told.tex)([p.name for p in programs], costs), nl=False)
 
 
-def _accounts(program: TypedProgram, choices: Choices, sizes: dict[str, int], grad: bool, serve: bool,
+def _accounts(program: TypedProgram, options: Options, sizes: dict[str, int],
               dtype: str) -> tuple[list[Account], list[Module]]:
     """What each module of a plan costs, and the modules."""
-    plan = front.generation(program, choices) if serve else front.cut(program, choices, grad)
-    found = list(modules(plan))
+    found = list(modules(compiling.planned(program, options)))
     return [account(title, m, count, sizes, BYTES[dtype]) for title, m, count in found], [m for _, m, _ in found]
 
 

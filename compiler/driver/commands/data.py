@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from einc.driver import front
+from einc import planning
 from einc.driver.commands.common import failure
 from einc.driver.commands.sizes import extent, sets
 from einc.errors.report import EincError, Problem
@@ -23,7 +23,6 @@ from einc.ir.indices import Extent
 from einc.ir.terms import Apply, Position, Program, Read, Tensor, Term, walk
 
 SUFFIXES = (".npz", ".safetensors")
-DTYPES = ("float32", "float64", "bfloat16", "float16")
 FEW = 4
 
 Array = Any  # a tensor of the framework
@@ -49,7 +48,7 @@ def exact(tensor: Array) -> np.ndarray[Any, Any]:
 def randoms(program: Program, sizes: Mapping[str, int], dtype: str, seed: int) -> dict[str, Array]:
     """A random tensor for each input, normal; weights so that what they make has a spread near 1."""
     generator = np.random.default_rng(seed)
-    torch, rates = framework(), front.shell(program).rates
+    torch, rates = framework(), planning.shell(program).rates
     out = {}
     for tensor in program.inputs():
         shape = tuple(extent(slot.set.extent, sizes) for slot in tensor.slots)

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import click
 
-from einc.driver import front, pipeline
-from einc.driver.commands.common import FILE, typed
+from einc.driver import pipeline
+from einc.driver.commands.common import FILE, Chosen, typed
+from einc.driver.gradients import constant
 from einc.driver.reports.recurrence import as_tex, as_text, recurrences
 from einc.driver.reports.written import as_text as told
 from einc.driver.reports.written import written
@@ -22,7 +23,7 @@ from einc.transforms.gradients.pieces import Piece, pieces
 @click.option("--grad", is_flag=True, help="Print the gradient as a spec: what it is given, and what it makes of that.")
 @click.option("--tex", "latex", is_flag=True, help="Print LaTeX instead of the language.")
 @click.pass_context
-def command(ctx: click.Context, *, file: str, grad: bool, latex: bool) -> None:
+def command(ctx: click.Context, *, file: Chosen, grad: bool, latex: bool) -> None:
     """Print the recurrence that was found for each pass of the spec FILE, or the term that keeps it in two passes.
 
     A recurrence that FILE writes itself is proved equal to it; status 1, and both sides, where it is not. With --grad print
@@ -48,7 +49,7 @@ def _gradient(program: TypedProgram) -> list[Piece]:
     """The pieces of the gradient that it needs. EincError where the program has none."""
     found = [piece for piece in reversed(pieces(program)) if piece.derived.gradients] if program.outputs else []
     if not found:
-        raise front.constant(program)
+        raise constant(program)
     return found
 
 

@@ -11,16 +11,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from einc.documents.page import page
-from einc.documents.reading import reads
+from einc.documents.reading import endings, reads
 from einc.documents.report import as_json, as_text
 from einc.documents.sections import Paper
 from einc.driver import pipeline
-from einc.driver.commands.common import BACKEND, FILE, failure, given, read, side_file, tell
+from einc.driver.commands.common import BACKEND, FILE, Chosen, failure, read, tell
 from einc.driver.reports.accounting import account
 from einc.errors.report import Report
 
 
-@click.command("doc")
+@click.command("doc", help=f"Account for every equation of the paper FILE ({endings()}): compiled, restating another, "
+                           "a definition, or left out and why.")
 @FILE
 @click.option("--format", "style", type=click.Choice(["text", "json", "html"]), default=None,
               help="A table, data for programs, or a page for a browser; by default what the ending of -o says, else a table.")
@@ -28,19 +29,21 @@ from einc.errors.report import Report
 @BACKEND
 @click.option("--strict", is_flag=True, help="Status 1 where a display is left out and its author does not say so.")
 @click.pass_context
-def command(ctx: click.Context, *, file: str, style: str | None, output: str | None, backend: str, strict: bool) -> None:
-    """Account for every equation of the paper FILE (.md, .tex): compiled, restating another, a definition, or left out and why."""
-    if output is not None and Path(output).resolve() == Path(file).resolve():
+def command(ctx: click.Context, *, file: Chosen, style: str | None, output: str | None, backend: str,
+            strict: bool) -> None:
+    """The table, data or page of a paper's account."""
+    if output is not None and Path(output).resolve() == Path(file.path).resolve():
         raise failure(f"{output} is the paper itself; it is not overwritten")
     report = Report()
-    source = read(file, report)
+    source = read(file.path, report)
     if not report.errors and not reads(source.name):
-        raise failure(f"{file} is no document", "a document is a .md, .tex or .txt file; a spec is told by `einc check`")
-    paper = None if report.errors else pipeline.paper(source, report, side_file(report))
+        raise failure(f"{file.path} is no document",
+                      f"a document is a {endings()} file; a spec is told by `einc check`")
+    paper = None if report.errors else pipeline.paper(source, report, file.side_file(report))
     if paper is None or report.errors:
         tell(report)
         ctx.exit(1)
-    chosen = paper.find(section) if (section := given("section")) else None
+    chosen = paper.find(file.section) if file.section else None
     ending = Path(output).suffix.lower() if output is not None else ""
     style = style or {".json": "json", ".html": "html", ".htm": "html"}.get(ending, "text")
     with _progress(paper) as progress:

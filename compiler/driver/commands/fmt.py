@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from einc.driver import pipeline
-from einc.driver.commands.common import FILE, failure, read_spec, tally, tell
+from einc.driver.commands.common import FILE, Chosen, failure, read_spec, tally, tell
 from einc.errors.report import Report
 from einc.syntax.printing.writer import Spelling
 
@@ -22,7 +22,7 @@ from einc.syntax.printing.writer import Spelling
 @click.option("--check", is_flag=True, help="Write nothing; status 1 if FILE is not written so.")
 @click.option("--diff", is_flag=True, help="Print what would change.")
 @click.pass_context
-def command(ctx: click.Context, *, file: str, spelling: Spelling, output: str | None, in_place: bool, check: bool,
+def command(ctx: click.Context, *, file: Chosen, spelling: Spelling, output: str | None, in_place: bool, check: bool,
             diff: bool) -> None:
     """Write the spec FILE in one spelling, one statement a line; comments, blank lines, broken lines and displays stay.
 
@@ -30,10 +30,10 @@ def command(ctx: click.Context, *, file: str, spelling: Spelling, output: str | 
     """
     if (output is not None) + in_place + (check or diff) > 1:
         raise failure("-o, -w, and --check or --diff exclude each other", "give one of them")
-    if in_place and not Path(file).is_file():
-        raise failure(f"{file} is no file, so it cannot be rewritten", "write a copy with -o")
+    if in_place and not Path(file.path).is_file():
+        raise failure(f"{file.path} is no file, so it cannot be rewritten", "write a copy with -o")
     report = Report()
-    source = read_spec(file, report)
+    source = read_spec(file.path, report)
     text = None if report.errors else pipeline.formatted(source, spelling, report)
     if text is None:
         tell(report)
@@ -46,7 +46,7 @@ def command(ctx: click.Context, *, file: str, spelling: Spelling, output: str | 
     elif check and text != source.text:
         click.echo(f"{source.name} is not written in {spelling} by `einc fmt`", err=True)
     elif in_place:
-        _rewrite(Path(file), source.text, text)
+        _rewrite(Path(file.path), source.text, text)
     elif output is not None:
         Path(output).write_text(text, encoding="utf-8")
     elif not check:

@@ -16,17 +16,33 @@ import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from einc.driver import back_ends, front
+from einc.checking.plans import chosen
+from einc.driver import back_ends, compiling
 from einc.driver.commands import data
-from einc.driver.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, counted, failure, known_sizes, noted, typed
+from einc.driver.commands.common import (
+    BACKEND,
+    DTYPE,
+    FILE,
+    NARROW,
+    OWN,
+    SIZES,
+    Chosen,
+    counted,
+    failure,
+    known_sizes,
+    noted,
+    typed,
+)
 from einc.driver.commands.configs import agreed, beside
 from einc.driver.commands.prompts import Coder, Reader, coder, numbers
-from einc.driver.commands.run import DTYPE
 from einc.driver.commands.sizes import asked, extent, names
+from einc.driver.compiled import Compiled
 from einc.driver.decoding.engine import Engine, Text
+from einc.driver.decoding.maps import written_map
 from einc.driver.decoding.taking import Taking
 from einc.driver.decoding.vocabulary import Roles, roles
 from einc.driver.decoding.weights import entries, mapped
+from einc.driver.options import Options, names_of
 from einc.errors.report import EincError
 from einc.ir.plan import Module
 from einc.ir.terms import Program
@@ -67,9 +83,10 @@ PAGE = 16
 @BACKEND
 @NARROW
 @OWN
-def command(*, file: str, path: str, map_name: str | None, prefix: str, sizes: dict[str, int], prompts: tuple[str, ...],
-            lists: tuple[str, ...], tokenizer: str | None, count: int, stop: str, temperature: float, top_k: int | None,
-            top_p: float | None, seed: int, samples: int, budget: int, pages: int | None, page: int | None, keep: str,
+def command(*, file: Chosen, path: str, map_name: str | None, prefix: str, sizes: dict[str, int],
+            prompts: tuple[str, ...], lists: tuple[str, ...], tokenizer: str | None, count: int, stop: str,
+            temperature: float, top_k: int | None, top_p: float | None, seed: int, samples: int, budget: int,
+            pages: int | None, page: int | None, keep: str,
             dtype: str | None, backend: str, narrow: bool, own: bool) -> None:
     """Let the language model of the spec FILE go on with texts; what it says goes to standard output as it is made."""
     if bool(prompts) == bool(lists):
@@ -94,9 +111,9 @@ def command(*, file: str, path: str, map_name: str | None, prefix: str, sizes: d
         ends = _within(numbers(stop), vocabulary) if stop else []
         told("")
         _note(program, known, max(map(len, texts)) + count, bool(prompts) and tokenizer is None)
-        noted(program)
+        noted(chosen(program.plans, ("serve",)))
         told("compiling")
-        made = front.built(program, backend, narrow=narrow, own=own, plan="serve", keep=_names(keep))
+        made = compiling.built(program, Options(backend, narrow=narrow, own=own, plan="serve", keep=names_of(keep)))
         place = back_ends.runner(backend).device(_kind(weights))
         given = {**{key: x.to(place) for key, x in weights.items()}, **_numbers(program, known)}
         page = page or getattr(made.plan, "page", 0) or PAGE
@@ -148,7 +165,7 @@ def loaded(program: Program, about: Roles, sizes: Sizes, path: str, dtype: str |
 def _with_config(program: Program, sizes: Sizes, path: str, map_name: str | None) -> Sizes:
     """The sizes, with those that the weights' own config tells: a spec that comes with einc is held against it."""
     try:
-        _, written = front.written_map(map_name or program.name)
+        _, written = written_map(map_name or program.name)
     except EincError:
         return sizes
     presumed = written if map_name is None else {"sizes": written.get("sizes", {})}
@@ -177,7 +194,7 @@ def _named(program: Program, state: Mapping[str, data.Array], path: str, map_nam
     if not (map_name or prefix or lacking):
         return {tensor.key: state[tensor.key] for tensor in weights}
     try:
-        where, written = front.written_map(map_name or program.name)
+        where, written = written_map(map_name or program.name)
     except EincError:
         if map_name or prefix:
             raise
@@ -195,10 +212,6 @@ def _kind(found: Mapping[str, data.Array]) -> str:
 def _numbers(program: Program, known: Sizes) -> dict[str, int]:
     """The sizes that no tensor tells."""
     return {name + "_" * keyword.iskeyword(name): known[name] for name in asked(program)}
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _within(ids: list[int], vocabulary: int) -> list[int]:
@@ -224,7 +237,7 @@ def _note(program: Program, known: Sizes, longest: int, plain: bool) -> None:
 # what is done
 
 
-def _pool(made: front.Compiled, pages: int | None, page: int, longest: int) -> Any:
+def _pool(made: Compiled, pages: int | None, page: int, longest: int) -> Any:
     """The pool that is asked for. EincError where a text may come to more than it has, and nothing of one is ever dropped."""
     if pages is None:
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from einc.documents.reading import reads
 from einc.driver import pipeline
 from einc.driver.reports.accounting import account
 from einc.errors.report import Problem, Report, Source
@@ -11,7 +10,7 @@ from einc.errors.report import Problem, Report, Source
 def told(kind: type[Problem]) -> list[Problem]:
     """The problems of this kind, of the others nothing."""
     source, report = Source(kind.example_name, kind.example), Report()
-    found = _document(source, report) if reads(source.name) else _spec(source, report)
+    found = _document(source, report) if pipeline.is_document(source.name) else _spec(source, report)
     return [problem for problem in found if problem.code == kind.code]
 
 

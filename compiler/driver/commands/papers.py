@@ -7,16 +7,16 @@ import click
 from einc.documents.report import counts
 from einc.documents.report import problems as report_of
 from einc.driver import pipeline
-from einc.driver.commands.common import counted, failure, read, side_file, tally, tell, tell_json
+from einc.driver.commands.common import Chosen, counted, failure, read, tally, tell, tell_json
 from einc.driver.reports.accounting import account
 from einc.errors.report import Report
 
 
-def checked(file: str, report: Report, style: str, fix: bool) -> int:
+def checked(file: Chosen, report: Report, style: str, fix: bool) -> int:
     """Every equation of a paper: its problems, and how many there are of each status; the exit status."""
     if fix:
         raise failure("--fix is for specs: a paper is its author's", "mend it by hand, or say it otherwise in a side file")
-    paper = pipeline.paper(read(file, report), report, side_file(report))
+    paper = pipeline.paper(read(file.path, report), report, file.side_file(report))
     found = None if report.errors else account(paper, kernels=False)
     for problem in report_of(found) if found is not None else ():
         # What a line of text says in passing is told by `einc doc`.

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from einc.driver import pipeline
-from einc.driver.commands.common import FILE, STRICT, counted, failure, read_spec, tally, tell
+from einc.driver.commands.common import FILE, STRICT, Chosen, counted, failure, read_spec, tally, tell
 from einc.errors.report import Report
 from einc.ir.claimed import Claim
 from einc.meaning.counterexamples import Counterexample
@@ -21,19 +21,20 @@ from einc.meaning.prove import Open, Proved, Refuted, Verdict, prove
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random numbers at which claims are tried.")
 @click.option("--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How it is told.")
 @click.pass_context
-def command(ctx: click.Context, *, file: str, strict: bool, seed: int, style: str) -> None:
+def command(ctx: click.Context, *, file: Chosen, strict: bool, seed: int, style: str) -> None:
     """Prove each claim of the spec FILE, or print numbers at which its sides differ; status 1 where one does not hold.
 
     `claim not LEFT = RIGHT` holds where the sides differ.
     """
     report = Report()
-    claims = pipeline.claims(read_spec(file, report), report)
+    claims = pipeline.claims(read_spec(file.path, report), report)
     tell(report)
     if report.errors or (strict and report.warnings):
         click.echo(tally(report), err=True)
         ctx.exit(1)
     if not claims:
-        raise failure(f"{file} claims nothing", "write what is to be proved: `claim LEFT = RIGHT`, on a line of its own")
+        raise failure(f"{file.path} claims nothing",
+                      "write what is to be proved: `claim LEFT = RIGHT`, on a line of its own")
     found = [(claim, prove(claim, seed)) for claim in claims]
     if style == "json":
         click.echo(json.dumps({"claims": [_data(*x) for x in found], "holds": all(holds(*x) for x in found)},

@@ -11,11 +11,26 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from einc.driver import back_ends, front
+from einc.driver import back_ends, compiling
 from einc.driver.commands import data, measure
-from einc.driver.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, failure, known_sizes, typed
+from einc.driver.commands.common import (
+    BACKEND,
+    DATA,
+    DTYPE,
+    FILE,
+    NARROW,
+    OWN,
+    SEED,
+    SIZES,
+    Chosen,
+    failure,
+    known_sizes,
+    typed,
+)
 from einc.driver.commands.sizes import asked, default, names
+from einc.driver.decoding.maps import written_map
 from einc.driver.decoding.weights import entries, learn, mapped
+from einc.driver.options import Options
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.terms import Program
 from einc.meaning.interpret import interpret
@@ -23,13 +38,9 @@ from einc.meaning.sizes import solve_sizes
 
 Tensors = Mapping[str, data.Array]
 
-DATA = click.option("--data", "data_file", type=click.Path(), metavar="FILE",
-                    help="Inputs by their Python names, .npz or .safetensors; random ones without it.")
 MAP = click.option("--map", "map_name", metavar="NAME",
                    help="Read weights from --data by a map of names: one that comes with einc, or a .toml file.")
 PREFIX = click.option("--prefix", default="", metavar="TEXT", help="What stands before every name of the map, such as h.0.")
-DTYPE = click.option("--dtype", type=click.Choice(data.DTYPES), help="Element type of the inputs; float32, or that of the data.")
-SEED = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Which random inputs.")
 VERIFY = click.option("--verify", is_flag=True, help="Compare with the float64 interpreter; status 1 beyond the bound.")
 OUTPUT = click.option("-o", "--output", type=click.Path(), metavar="FILE", help="Save what comes out, as .npz or .safetensors.")
 REPEAT = click.option("--repeat", default=3, show_default=True, type=click.IntRange(min=1), help="Timed runs after a first one.")
@@ -50,8 +61,8 @@ REPEAT = click.option("--repeat", default=3, show_default=True, type=click.IntRa
 @NARROW
 @OWN
 @click.pass_context
-def command(ctx: click.Context, *, file: str, sizes: dict[str, int], data_file: str | None, map_name: str | None, prefix: str,
-            dtype: str | None, seed: int, verify: bool, output: str | None, backend: str, repeat: int, narrow: bool,
+def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], data_file: str | None, map_name: str | None,
+            prefix: str, dtype: str | None, seed: int, verify: bool, output: str | None, backend: str, repeat: int, narrow: bool,
             own: bool) -> None:
     """Run the spec FILE; show shapes, time and memory, and with --verify the error."""
     if output is not None:
@@ -62,7 +73,7 @@ def command(ctx: click.Context, *, file: str, sizes: dict[str, int], data_file: 
     if (map_name or prefix) and data_file is None:
         raise failure("--map and --prefix are for --data, which they read weights from")
     inputs, numbers = gather(program, sizes, data_file, dtype, seed, map_name, prefix)
-    module = front.built(program, backend, narrow=narrow, own=own)
+    module = compiling.built(program, Options(backend, narrow=narrow, own=own))
     runner = back_ends.runner(backend)
     place = runner.device(dtype or "float32")
     there = {key: tensor.to(place) for key, tensor in inputs.items()}
@@ -92,7 +103,7 @@ def by_map(program: Program, sizes: Mapping[str, int], data_file: str, dtype: st
            prefix: str) -> tuple[dict[str, data.Array], dict[str, int]]:
     """Weights of another model under our names; the other inputs as the file has them under ours, or random; and the sizes."""
     state = data.everything(data_file)
-    where, written = front.written_map(name)
+    where, written = written_map(name)
     try:
         weights, known = mapped(program, entries(program, written, where), state, prefix, sizes)
     except Problem as problem:

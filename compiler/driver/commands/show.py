@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import click
 
-from einc.driver import back_ends, front, pipeline
-from einc.driver.commands.common import BACKEND, FILE, NARROW, OWN, SIZES, failure, known_sizes, read_spec, tell, typed
+from einc.driver import back_ends, compiling, pipeline
+from einc.driver.commands.common import (
+    BACKEND,
+    FILE,
+    NARROW,
+    OWN,
+    PLAN,
+    SIZES,
+    Chosen,
+    failure,
+    known_sizes,
+    read_spec,
+    tell,
+    typed,
+)
 from einc.driver.commands.sizes import names
+from einc.driver.gradients import constant
+from einc.driver.options import Options
 from einc.driver.reports.screen import screen
 from einc.driver.reports.table import table
 from einc.errors.report import Report
-from einc.ir.choices import Choices
 from einc.ir.plan import Chain, Module, Turns
 from einc.ir.terms import TypedProgram
 from einc.syntax.printing.show import show
@@ -24,14 +38,13 @@ STAGES = ("syntax", "typed", "normal", "plan", "source")
 @click.option("--explicit", is_flag=True, help="Write every implied sum and every domain (typed and normal).")
 @click.option("--full", is_flag=True, help="Every equation and whole formula of a plan, not only a screen of it.")
 @click.option("--grad", is_flag=True, help="The plan of the gradient.")
-@click.option("--plan", "kind_of_plan", type=click.Choice(["call", "serve"]), default="call",
-              help="serve: of a step that adds positions to a cache (plan and source); its size `past` is what the cache has.")
+@PLAN
 @SIZES
 @BACKEND
 @NARROW
 @OWN
 @click.pass_context
-def command(ctx: click.Context, *, file: str, stage: str, explicit: bool, full: bool, grad: bool, kind_of_plan: str,
+def command(ctx: click.Context, *, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool, plan: str,
             sizes: dict[str, int], backend: str, narrow: bool, own: bool) -> None:
     """Print the spec FILE as one stage of the compiler sees it; a plan with formulas, and with numbers where sizes are given."""
     if explicit and stage not in ("typed", "normal"):
@@ -43,44 +56,48 @@ def command(ctx: click.Context, *, file: str, stage: str, explicit: bool, full: 
     if grad and stage != "plan":
         raise failure(f"--grad is for the stage plan, not for {stage}",
                       "`einc derive --grad` prints the gradient as a spec, `einc compile --grad` the file with it")
-    serve = kind_of_plan == "serve"
-    if serve and (grad or stage not in ("plan", "source")):
-        raise failure("what serves has no gradient" if grad else f"--plan is for the stages plan and source, not for {stage}")
+    options = Options(backend, narrow=narrow, own=own, plan=plan)
+    if options.serves and grad:
+        raise failure("what serves has no gradient")
+    if plan != "call" and stage not in ("plan", "source"):
+        raise failure(f"--plan is for the stages plan and source, not for {stage}")
     if stage == "syntax":
         report = Report()
-        source = read_spec(file, report)
+        source = read_spec(file.path, report)
         if not report.errors:
             click.echo(show(pipeline.syntax(source, report)))
         tell(report)
         ctx.exit(1 if report.errors else 0)
     program = typed(file)
-    if not serve:
+    if not options.serves:
         known_sizes(sizes, names(program), program.sizes, program.idle)
     if stage == "typed":
         click.echo(show(program, explicit=explicit))
         return
-    normal = pipeline.normal(program)
     if stage == "normal":
-        click.echo(show(normal, explicit=explicit))
+        click.echo(show(pipeline.normal(program), explicit=explicit))
         return
-    choices = front.choices(narrow, own, backend)
-    if serve:
-        made = front.generation(program, choices)
-        known_sizes(sizes, sorted({*names(program), *made.sizes}), program.sizes, program.idle)
-        told = table(made, sizes) if full else screen(made, sizes)
-        click.echo(told if stage == "plan" else back_ends.emit(made, backend), nl=stage != "plan")
-    elif stage == "plan":
-        plans = _backward(program, choices) if grad else [front.plan(program, choices)]
-        click.echo("\n".join((table if full else screen)(plan, sizes) for plan in plans), nl=False)
+    plans = _backward(program, options) if grad else [_module(program, options)]
+    if options.serves:
+        known_sizes(sizes, sorted({*names(program), *plans[0].sizes}), program.sizes, program.idle)
+    if stage == "source":
+        click.echo(back_ends.emit(plans[0], backend))
     else:
-        click.echo(back_ends.emit(front.plan(program, choices), backend))
+        click.echo("\n".join((table if full else screen)(plan, sizes) for plan in plans), nl=False)
 
 
-def _backward(program: TypedProgram, choices: Choices) -> list[Module]:
+def _module(program: TypedProgram, options: Options) -> Module:
+    """The plan of a program without its gradient."""
+    made = compiling.planned(program, options)
+    assert isinstance(made, Module)
+    return made
+
+
+def _backward(program: TypedProgram, options: Options) -> list[Module]:
     """The plans of the gradient in the order in which they run: with rounds that of one, and of what stands around them."""
-    made = front.gradient(program, choices)
+    made = compiling.gradient(program, compiling.choices(options))
     pieces = [piece.body if isinstance(piece, Turns) else piece for piece in (made.pieces if isinstance(made, Chain) else (made,))]
     plans = [piece.backward for piece in reversed(pieces) if piece.gradients]
     if not plans:
-        raise front.constant(program)
+        raise constant(program)
     return plans

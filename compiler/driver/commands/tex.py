@@ -7,18 +7,19 @@ from pathlib import Path
 import click
 
 from einc.driver import pipeline
-from einc.driver.commands.common import FILE, failure, read_spec, tally, tell, typed
+from einc.driver.commands.common import FILE, Chosen, failure, read_spec, tally, tell, typed
 from einc.errors.report import Report, Source
 from einc.syntax.printing.page import document, page
 from einc.syntax.printing.show import show
 
 
-def _explicit(file: str) -> Source:
+def _explicit(file: Chosen) -> Source:
     """What a spec means, with every sum and domain, as a text."""
     program = typed(file, proved=False)
     if not program.outputs:
-        raise failure(f"{file} has no output, so there is nothing to write out", "leave out --explicit: claims print as written")
-    return Source(file, show(program, explicit=True))
+        raise failure(f"{file.path} has no output, so there is nothing to write out",
+                      "leave out --explicit: claims print as written")
+    return Source(file.path, show(program, explicit=True))
 
 
 @click.command("tex")
@@ -27,10 +28,10 @@ def _explicit(file: str) -> Source:
 @click.option("--document", "whole", is_flag=True, help="A file for pdflatex, with its preamble (so is OUT.tex).")
 @click.option("-o", "--output", type=click.Path(), metavar="OUT.tex", help="The file to write, instead of standard output.")
 @click.pass_context
-def command(ctx: click.Context, *, file: str, explicit: bool, whole: bool, output: str | None) -> None:
+def command(ctx: click.Context, *, file: Chosen, explicit: bool, whole: bool, output: str | None) -> None:
     """Print the spec FILE as LaTeX: declarations as sentences, equations in displays, comments as prose."""
     report = Report()
-    source = read_spec(file, report) if not explicit else _explicit(file)
+    source = read_spec(file.path, report) if not explicit else _explicit(file)
     tree = None if report.errors else pipeline.syntax(source, report)
     if tree is None or report.errors:
         tell(report)

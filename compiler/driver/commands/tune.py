@@ -9,11 +9,25 @@ from typing import Any
 import click
 from rich.table import Table
 
-from einc.driver import back_ends, front
+from einc.driver import back_ends, compiling
 from einc.driver.commands.cache import wide_console
-from einc.driver.commands.common import FILE, GRAD, NARROW, OWN, SIZES, failure, known_sizes, typed
-from einc.driver.commands.run import DATA, DTYPE, SEED, gather
+from einc.driver.commands.common import (
+    DATA,
+    DTYPE,
+    FILE,
+    GRAD,
+    NARROW,
+    OWN,
+    SEED,
+    SIZES,
+    Chosen,
+    failure,
+    known_sizes,
+    typed,
+)
+from einc.driver.commands.run import gather
 from einc.driver.commands.sizes import names
+from einc.driver.options import Options
 from einc.ir.terms import TypedProgram
 
 NOTES = 8  # printed at most
@@ -30,14 +44,14 @@ NOTES = 8  # printed at most
 @NARROW
 @OWN
 @GRAD
-def command(*, file: str, sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int, backend: str,
+def command(*, file: Chosen, sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int, backend: str,
             narrow: bool, own: bool, grad: bool) -> None:
     """Time the kernels of the spec FILE with several tiles on the GPU and keep the fastest; what is kept is not timed again."""
     program = typed(file)
     known_sizes(sizes, names(program), program.sizes, program.idle)
     tuner = back_ends.tuner(backend)
     tuner.device()
-    plan = front.cut(program, front.choices(narrow, own, backend), grad)
+    plan = compiling.planned(program, Options(backend, narrow=narrow, own=own, grad=grad))
     function, tensors = ready(program, back_ends.emit(plan, backend), backend, sizes, data_file, dtype, seed)
     try:
         found = tuner.tune(function, tensors)

@@ -16,7 +16,9 @@ import torch
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import causal_mask_function, sdpa_mask
 
-from einc.driver.front import Part, built, part
+from einc.driver.compiling import built
+from einc.driver.options import Options
+from einc.driver.parts import Part, part
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.terms import Slot
 
@@ -97,7 +99,7 @@ class _Kernel:
     def function(self, padded: bool, grad: bool) -> Callable[..., torch.Tensor]:
         if (padded, grad) not in self.functions:
             program = (self.part.padded if padded else self.part.plain).program
-            self.functions[padded, grad] = built(program, self.backend, grad=grad).function
+            self.functions[padded, grad] = built(program, Options(self.backend, grad=grad)).function
         return self.functions[padded, grad]
 
     # what the model says

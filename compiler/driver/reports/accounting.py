@@ -12,7 +12,8 @@ from einc.documents.account import Account, Entry, Made
 from einc.documents.equations import Said
 from einc.documents.sections import Paper, left_of
 from einc.documents.sentences import index_lines
-from einc.driver import back_ends, front, pipeline
+from einc.driver import back_ends, compiling, pipeline
+from einc.driver.options import Options
 from einc.driver.reports.recurrence import as_tex as recurrence_tex
 from einc.driver.reports.recurrence import recurrences
 from einc.driver.reports.written import as_text as told
@@ -354,7 +355,7 @@ def _made(section: Section, backend: str, kernels: bool) -> Made:
     derived: tuple[str, ...] = ()
     if kernels:
         try:
-            kernel = back_ends.emit(front.plan(program, front.choices(backend=backend)), backend)
+            kernel = back_ends.emit(compiling.plan(program, compiling.choices(Options(backend))), backend)
             derived = tuple(recurrence_tex(x) for x in recurrences(pipeline.normal(program)))
             derived += tuple(told(x, program.source, "%") for x in written(program))
         except EincError as error:

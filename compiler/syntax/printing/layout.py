@@ -1,6 +1,6 @@
 """SyntaxTree -> the text of a file: one statement a line, indented by blocks, with the comments and the blank lines of the author.
 
-A display stays a display. Comments inside a statement go above it. `plan` blocks are copied.
+A display stays a display. Comments inside a statement go above it. Lines of a `plan` are the same in every spelling.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from textwrap import dedent, indent
 
 from einc.errors.report import Report, Source, Span
 from einc.syntax import tree as s
-from einc.syntax.parse import parse, plans
+from einc.syntax.parse import parse
 from einc.syntax.printing.names import Names
 from einc.syntax.printing.writer import Spelling, Writer
+from einc.syntax.texts import column
 from einc.syntax.tokens import trivia, words
 
 _INDENT = "    "
@@ -37,24 +37,25 @@ class _Row:
 def printed(tree: s.SyntaxTree, spelling: Spelling, names: Names) -> str:
     """The text of a tree in one spelling."""
     text = tree.source.text
-    skip = plans(text)
-    marks = [(kind, start, end) for kind, start, end in trivia(text) if not any(a <= start < b for a, b in skip)]
+    marks = [(kind, start, end) for kind, start, end in trivia(text)
+             if kind == "comment" or not any(plan.span.start <= start < plan.span.end for plan in tree.plans)]
     displays = [start for kind, start, _ in marks if kind == "display"]
     pairs = list(zip(displays[::2], displays[1::2], strict=False))
     rows = sorted(_rows(tree.statements, Writer(spelling, names), pairs, 0), key=lambda r: r.start)
-    for start, end in reversed(skip):
-        at = sum(row.start < start for row in rows)
-        rows.insert(at, _plan(text[start:end].rstrip(), start, _depth(rows, at - 1, start + _indented(text[start:end]), text)))
+    for plan in reversed(tree.plans):
+        at = sum(row.start < plan.span.start for row in rows)
+        rows[at:at] = _plan(plan, _depth(rows, at - 1, plan.span.start, text))
     return _joined(_commented(rows, [(a, b) for kind, a, b in marks if kind == "comment"], text), text)
 
 
-def _plan(text: str, start: int, depth: int) -> _Row:
-    """The copy of a `plan` block, as deep as the lines around it."""
-    return _Row(start, start + len(text), depth, _indented(text), indent(dedent(text), _INDENT * depth).lstrip())
-
-
-def _indented(text: str) -> int:
-    return len(text) - len(text.lstrip())
+def _plan(plan: s.Plan, depth: int) -> Iterator[_Row]:
+    """A row for the head of a plan and for each of its lines."""
+    source, head = plan.span.source, plan.span.start
+    end = source.text.index(":", plan.name.span.end) + 1
+    yield _Row(head, end, depth, column(source, head), f"plan {plan.name.text}:")
+    for line in plan.lines:
+        start, end = line.span.start, line.span.end
+        yield _Row(start, end, depth + 1, column(source, start), " ".join(line.span.text.split()))
 
 
 def _rows(statements: tuple[s.Statement, ...], writer: Writer, displays: list[tuple[int, int]], depth: int) -> Iterator[_Row]:
@@ -64,21 +65,15 @@ def _rows(statements: tuple[s.Statement, ...], writer: Writer, displays: list[tu
         start, end = statement.span.start, statement.span.end
         here = bisect_right(displays, (start, end)) - 1
         around = displays[here] if here >= 0 and start < displays[here][1] else None
-        column = _column(statement, around[0] if around else start)
+        place = column(statement.span.source, around[0] if around else start)
         if around and not (at and statements[at - 1].span.start > around[0]):
-            yield _Row(around[0], around[0] + 2, depth, column, "$$")
+            yield _Row(around[0], around[0] + 2, depth, place, "$$")
         last = around is None or not (at + 1 < len(statements) and statements[at + 1].span.start < around[1])
         shown = said(statement, replace(writer, pad=pad + _INDENT), pad if around else None)
-        yield _Row(start, end, depth, column, shown if last else f"{shown} \\\\")
+        yield _Row(start, end, depth, place, shown if last else f"{shown} \\\\")
         if around and last:
-            yield _Row(around[1], around[1] + 2, depth, column, "$$")
+            yield _Row(around[1], around[1] + 2, depth, place, "$$")
         yield from _rows(statement.block, writer, displays, depth + 1)
-
-
-def _column(statement: s.Statement, start: int) -> int:
-    text = statement.span.source.text
-    line = text.rfind("\n", 0, start) + 1
-    return len(text[line:start].expandtabs(8))
 
 
 # comments and blank lines
@@ -105,9 +100,9 @@ def _commented(rows: list[_Row], comments: list[tuple[int, int]], text: str) -> 
 def _depth(rows: list[_Row], at: int, start: int, text: str) -> int:
     """How deep a comment of its own stands: as deep as its column says, between the rows around it."""
     least = rows[at + 1].depth if at + 1 < len(rows) else 0
-    column = len(text[text.rfind("\n", 0, start) + 1 : start].expandtabs(8))
+    place = len(text[text.rfind("\n", 0, start) + 1 : start].expandtabs(8))
     while at >= 0 and rows[at].depth > least:
-        if rows[at].column <= column:
+        if rows[at].column <= place:
             return rows[at].depth
         at -= 1
     return least

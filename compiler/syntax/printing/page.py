@@ -57,9 +57,12 @@ def escaped(text: str) -> str:
 
 
 def page(tree: s.SyntaxTree, names: Names, title: str) -> str:
-    """The body of a page."""
+    """The body of a page. `plan` blocks are left out with their comments, since they say nothing of what is computed.
+    """
     text = tree.source.text
-    comments = [(start, end) for kind, start, end in trivia(text) if kind == "comment"]
+    plans = [(plan.span.start, (text + "\n").index("\n", plan.span.end)) for plan in tree.plans]
+    comments = [(start, end) for kind, start, end in trivia(text)
+                if kind == "comment" and not any(a <= start < b for a, b in plans)]
     writer = _Page(Writer("latex", names, page=True), text, comments)
     writer.statements(tree.statements)
     writer.told(len(text))

@@ -36,7 +36,7 @@ from einc.ir.terms import (
 from einc.syntax.printing.declarations import free_sizes, index_sets, is_letter, lettered
 from einc.syntax.printing.unpacking import Unpacking, unpacked
 from einc.syntax.spelling import GREEK
-from einc.syntax.tree import Statement, SyntaxTree
+from einc.syntax.tree import Plan, Statement, SyntaxTree
 
 _SUM, _PRODUCT, _POWER, _ATOM = 1, 2, 3, 4
 _INFIX = {"le": "≤", "lt": "<", "eq": "=", "ne": "≠"}
@@ -50,7 +50,8 @@ def show(value: Program | SyntaxTree, explicit: bool = False) -> str:
     `explicit` also writes the set that each bound index runs over where no domain narrows it.
     """
     if isinstance(value, SyntaxTree):
-        return "\n".join(_statement(s, 0) for s in value.statements) + "\n"
+        plans = [line for plan in value.plans for line in _plan(plan)]
+        return "\n".join([*(_statement(s, 0) for s in value.statements), *plans]) + "\n"
     return _program(unpacked(value), value.inputs(), explicit)
 
 
@@ -59,6 +60,12 @@ def _statement(statement: Statement, depth: int) -> str:
     kind = ("override " if statement.override else "") + (statement.keyword or "equation")
     lines = [f"{'    ' * depth}{kind:9} {' '.join(statement.span.text.split())}"]
     return "\n".join([*lines, *(_statement(inner, depth + 1) for inner in statement.block)])
+
+
+def _plan(plan: Plan) -> list[str]:
+    """The head of a `plan` block and its lines."""
+    lines = (f"    {'line':9} {' '.join(line.span.text.split())}" for line in plan.lines)
+    return [f"{'plan':9} {plan.name.text}", *lines]
 
 
 def _program(program: Program, inputs: tuple[Tensor, ...], explicit: bool) -> str:

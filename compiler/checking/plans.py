@@ -1,0 +1,163 @@
+"""`plan` blocks: a row for each kind of line, the records that a text's lines become, and the blocks that are chosen
+for a file.
+
+A new kind of line is a row of `ROWS`, with its record in `ir/requested.py`. Non-goals: whether what is asked for can
+be had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
+
+from einc.errors.problems import PlanLine, PlansDisagree
+from einc.errors.report import Help, Label, Problem, Report, Span
+from einc.ir.requested import Asked, Cache, Noted, Record, Wanted
+from einc.syntax import tree as s
+from einc.syntax.plan_lines import plan_words
+from einc.syntax.spelling import nearest
+
+KINDS = ("call", "serve")  # of files: a function of whole inputs; a step that adds positions to a cache
+LARGEST_PAGE = 1 << 24  # positions
+
+Tensors = Container[str] | None  # the keys of a program's tensors; None where there is no program, since it has errors
+Read = Callable[[s.PlanLine, list[s.PlanWord], Tensors, Report], Record]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A kind of line: the word that it begins with, and the grammar of what follows, in the notation of
+    `grammar/ein.lark` over NAME, DIGITS, MARK and words in quotes. `read` makes a record of the words that the
+    grammar does not quote, and reports what is wrong with them. `files` are the kinds of files that it is for; `done`
+    completes "what is …", `usage` "write …".
+    """
+
+    word: str
+    grammar: str
+    record: type[Record]
+    read: Read
+    files: frozenset[str]
+    done: str
+    usage: str
+
+
+def _cache(line: s.PlanLine, words: list[s.PlanWord], tensors: Tensors, report: Report) -> Cache:
+    """The tensors that are kept, and the size of a page."""
+    names = [word for word in words if word.kind == "NAME"]
+    for name in names:
+        if tensors is not None and name.text not in tensors:
+            report.add(PlanLine(f"`{name.text}` is no tensor of this spec", name.span, helps=(
+                Help("`einc show` prints those there are, each with its name"),)))
+    sizes = [word for word in words if word.kind == "DIGITS"]
+    if not sizes:
+        return Cache(tuple(name.text for name in names))
+    page = int(sizes[0].text) if len(sizes[0].text) <= len(str(LARGEST_PAGE)) else LARGEST_PAGE + 1
+    if not 0 < page <= LARGEST_PAGE:
+        said = "a page of no position keeps nothing" if not page else f"a page has at most {LARGEST_PAGE:,} positions"
+        report.add(PlanLine(said, line.span, helps=(Help("say `paged 16`, for instance"),)))
+    return Cache(tuple(name.text for name in names), page)
+
+
+def _noted(line: s.PlanLine, words: list[s.PlanWord], tensors: Tensors, report: Report) -> Noted:
+    """The line as it is written, with one space for several."""
+    return Noted(" ".join(line.span.text.split()))
+
+
+ROWS = {row.word: row for row in (
+    Row("cache", 'NAME ("," NAME)* ("paged" DIGITS)?', Cache, _cache, frozenset({"serve"}), "kept",
+        "name tensors, and the size of a page if you wish: `cache K, V paged 16`"),
+    Row("dtype", 'NAME ("," "accumulate" NAME)?', Noted, _noted, frozenset({"serve"}), "rounded",
+        "name the type of numbers, and that of sums if you wish: `dtype bf16, accumulate fp32`"),
+)}
+
+
+def read(plans: Iterable[s.Plan], tensors: Tensors, report: Report) -> tuple[Wanted, ...]:
+    """The blocks of a text by their names, those of one name joined. Lines that no row reads, that name no tensor, or
+    that contradict each other are in the report.
+    """
+    blocks: dict[str, Wanted] = {}
+    for plan in plans:
+        lines = [asked for line in plan.lines if (asked := _read(line, plan.name, tensors, report)) is not None]
+        name = plan.name.text
+        blocks[name] = Wanted(name, (*blocks.get(name, Wanted(name)).lines, *lines))
+    for block in blocks.values():
+        try:
+            _agreed(block.lines)
+        except PlansDisagree as problem:
+            report.add(problem)
+    return tuple(blocks.values())
+
+
+def chosen(plans: Sequence[Wanted], names: Sequence[str]) -> Wanted:
+    """The blocks of these names, joined: a name is a kind of file or one of the `plans`; without a kind the file is
+    called.
+
+    The result has the name of the kind. Raises Problem where there is no such block, where a line is not for this
+    kind of file, or where two contradict each other.
+    """
+    known = {plan.name: plan for plan in plans}
+    for name in names:
+        if name not in known and name not in KINDS:
+            listed = ", ".join(f"`{x}`" for x in dict.fromkeys((*KINDS, *known)))
+            raise Problem(f"there is no plan `{name}`", helps=(Help(f"those there are: {listed}"),))
+    kinds = dict.fromkeys(name for name in names if name in KINDS)
+    if len(kinds) > 1:
+        raise Problem("`call` and `serve` contradict each other: a file has one of the two", helps=(
+            Help("choose one of them"),))
+    kind = next(iter(kinds), KINDS[0])
+    lines: list[Asked] = []
+    for name in dict.fromkeys((kind, *names)):
+        for line in known[name].lines if name in known else ():
+            row = ROWS[line.word]
+            if kind not in row.files:
+                both = ",".join((*sorted(row.files)[:1], *(x for x in names if x not in KINDS)))
+                raise PlanLine(f"nothing is {row.done} in a plan `{kind}`", line.span, helps=(
+                    Help(f"choose `{both}`"),))
+            lines.append(line)
+    _agreed(lines)
+    return Wanted(kind, tuple(lines))
+
+
+def _read(line: s.PlanLine, name: s.PlanWord, tensors: Tensors, report: Report) -> Asked | None:
+    """What one line of the block `name` asks for; None where no row reads it, which is reported."""
+    first = line.words[0]
+    row = ROWS.get(first.text)
+    if row is None:
+        report.add(PlanLine(f"`{first.text}` is no word of a plan", first.span, helps=(_instead(line, first),)))
+        return None
+    meant = name.text if name.text in KINDS else nearest(name.text, KINDS)
+    if meant is not None and (meant != name.text or meant not in row.files):
+        (right, *_) = sorted(row.files)
+        report.add(PlanLine(f"nothing is {row.done} in a plan `{name.text}`", name.span, helps=(
+            Help(f"say `plan {right}:`", name.span, right),)))
+        return None
+    told = len(report.errors)
+    try:
+        record = row.read(line, plan_words(line, row.grammar), tensors, report)
+    except PlanLine as problem:
+        said = f"this is not how a line about what is {row.done} reads"
+        report.add(PlanLine(said, problem.span, problem.message, helps=(Help(row.usage),)))
+        return None
+    return Asked(row.word, record, line.span) if len(report.errors) == told else None
+
+
+def _instead(line: s.PlanLine, first: s.PlanWord) -> Help:
+    """What to write in place of a word that begins no line."""
+    near = nearest(first.text, ROWS)
+    if near is not None:
+        return Help(f"what is {ROWS[near].done} is said by `{near}`", first.span, near)
+    words = ", ".join(f"`{word}`" for word in ROWS)
+    return Help(f"remove the line; the words of a plan are {words}", line.span, "", certain=False)
+
+
+def _agreed(lines: Iterable[Asked]) -> None:
+    """Raises PlansDisagree where two lines contradict each other."""
+    found: dict[str, tuple[Record, Span]] = {}
+    for line in lines:
+        before, at = found.get(line.word, (None, line.span))
+        both = line.record if before is None else before.joined(line.record)
+        if both is None:
+            said = f"two lines say different things of what is {ROWS[line.word].done}"
+            raise PlansDisagree(said, line.span, "this one", Label(at, "and this one"), helps=(
+                Help("leave out one of them"),))
+        found[line.word] = both, line.span

@@ -1,0 +1,30 @@
+"""Checking a spec: its problems, or the program that it means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from einc.driver import pipeline
+from einc.driver.options import DEFAULTS, Options
+from einc.errors.report import EincError, Problem, Report
+from einc.ir.terms import TypedProgram
+
+
+def check(path_or_text: str | Path, *, strict: bool = False) -> list[Problem]:
+    """Every problem of a spec, in the order of the text; none means that it is sound."""
+    report = Report()
+    pipeline.check(pipeline.read_source(path_or_text, report), report, strict=strict)
+    return report.sorted()
+
+
+def typed(path_or_text: str | Path, options: Options = DEFAULTS) -> TypedProgram:
+    """The program that a spec means, or one section of a paper. EincError where it has errors, or under `strict`
+    warnings.
+    """
+    report = Report()
+    beside = None if options.side is None else pipeline.read_source(options.side, report)
+    program = pipeline.check(pipeline.read_source(path_or_text, report), report, strict=options.strict,
+                             section=options.section, side=beside)
+    if program is None:
+        raise EincError(report.sorted())
+    return program

@@ -1,0 +1,53 @@
+"""A compiled spec as a Python callable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import update_wrapper
+from inspect import unwrap
+from typing import Any
+
+from einc.ir.plan import Chain, Gradient, Module
+from einc.ir.terms import TypedProgram
+
+
+@dataclass(eq=False, repr=False)
+class Compiled:
+    """A compiled spec: call it with the declared names. `source` is the emitted file, `plan` how it was cut.
+
+    One that serves is called with a cache first, which `prefill` makes.
+    """
+
+    program: TypedProgram
+    plan: Module | Gradient | Chain
+    source: str
+    function: Callable[..., Any]
+    module: type[Any] | None = None  # the class that holds the weights, where it was asked for
+    prefill: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        update_wrapper(self, self.function, updated=())  # What the function itself holds stays its own.
+
+    def __repr__(self) -> str:
+        return f"<einc.Compiled {self.program.name}: {', '.join(t.key for t in self.program.inputs())}>"
+
+    def __call__(self, *cache: Any, **tensors: Any) -> Any:
+        return self.function(*cache, **tensors)
+
+    def cache(self, chunk: int = 256, pool: Any = None) -> Any:
+        """A cache of no position yet, for steps: its room grows by at least `chunk` positions, or in pages of a pool.
+        """
+        return self.named("Cache")(chunk) if pool is None else self.named("Cache")(chunk, pool)
+
+    def pool(self, pages: int, page: int = 0) -> Any:
+        """Memory for so many pages of so many positions each, by default as the spec says it, else 16; caches share
+        them.
+        """
+        return self.named("Pool")(pages, page) if page else self.named("Pool")(pages)
+
+    def named(self, name: str) -> Any:
+        """What the emitted file calls so. TypeError where nothing is kept."""
+        if self.prefill is None:
+            raise TypeError(f'{self!r} keeps nothing from one call to the next: compile it with plan="serve"')
+        return unwrap(self.function).__globals__[name]

@@ -1,0 +1,118 @@
+"""Compiling a spec: a checked program to a plan, to the text of a file, to a callable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from inspect import unwrap
+from pathlib import Path
+
+from einc import planning
+from einc.checking.plans import chosen
+from einc.driver import back_ends, pipeline
+from einc.driver.checking import typed
+from einc.driver.compiled import Compiled
+from einc.driver.library import library
+from einc.driver.options import DEFAULTS, Options
+from einc.errors.report import EincError, Help, Problem
+from einc.ir.choices import PLAIN, Choices
+from einc.ir.plan import Chain, Gradient, Module, Shell
+from einc.ir.terms import Program, Tensor, TypedProgram
+
+SERVING = "einc.driver.serving"  # loaded where a plan serves: other files need nothing of it
+GRADIENTS = "einc.driver.gradients"  # the same where a gradient is asked for
+
+
+def choices(options: Options) -> Choices:
+    """The choices of a plan that the options name."""
+    return Choices(options.narrow, () if options.own else library(), back_ends.record(options.backend).ordered)
+
+
+def plan(program: Program, choices: Choices = PLAIN, asked: tuple[Tensor, ...] | None = None) -> Module:
+    """How the program is cut into steps; `asked` are its inputs, read or not. EincError where it returns nothing, as
+    a text that is about its claims.
+    """
+    if not program.outputs:
+        raise EincError([Problem(f"`{program.name}` has no output, so there is nothing to compile", helps=(
+            Help("say what is returned: `output Y_t^d`"), Help("what it claims is proved by `einc prove`")))])
+    return planning.plan(pipeline.normal(program), program.inputs() if asked is None else asked, choices)
+
+
+def gradient(program: TypedProgram, choices: Choices = PLAIN) -> Gradient | Chain:
+    """The plans of a program and of its gradient; see `gradients.gradient`."""
+    made: Gradient | Chain = import_module(GRADIENTS).gradient(program, choices)
+    return made
+
+
+def generation(program: TypedProgram, choices: Choices = PLAIN, keep: Iterable[str] = (),
+               plans: Iterable[str] = ("serve",)) -> Module:
+    """The plan of a step that adds positions to those before; see `serving.generation`."""
+    made: Module = import_module(SERVING).generation(program, choices, keep, tuple(plans))
+    return made
+
+
+def shell(program: Program) -> Shell:
+    """What a class around the function needs to know, so that it holds the weights."""
+    return planning.shell(program)
+
+
+def cut(program: TypedProgram, choices: Choices = PLAIN, grad: bool = False) -> Module | Gradient | Chain:
+    """What a file is written from; with `grad` it has the gradient, too."""
+    return gradient(program, choices) if grad else plan(program, choices)
+
+
+def planned(program: TypedProgram, options: Options) -> Module | Gradient | Chain:
+    """What the options ask for of a program: a step, the program, or the program with its gradient. EincError where
+    the text has no plan of a name that is chosen, or where the chosen ones contradict each other.
+    """
+    if options.serves:
+        return generation(program, choices(options), options.keep, options.plans)
+    try:
+        chosen(program.plans, options.plans)
+    except Problem as problem:
+        raise EincError([problem]) from None
+    return cut(program, choices(options), options.grad)
+
+
+def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = False, narrow: bool = False,
+            own: bool = False, tune: bool = False, module: bool = False, grad: bool = False, plan: str = "",
+            keep: Iterable[str] = (), section: str = "", side: str | Path | None = None) -> Compiled:
+    """A spec (a path, the name of one that comes with einc, or the text itself) as a callable.
+
+    With `narrow` every product of half inputs is rounded to their type: faster where the machine multiplies them
+    faster, and less exact.
+    With `own` no kernel of a library is called for what a plan's own kernel computes.
+    With `tune` the first call for tensors of other shapes times the kernels on a GPU, where the cache on disk does not
+    know the fastest tiles; without it tiles are chosen by sizes alone, the same ones in every run.
+    With `grad` its results can be differentiated with respect to every input of real numbers.
+    With `plan="serve"` it generates: `.prefill` gives the first positions and a cache, the result itself, called with
+    the cache, the next ones; `keep` names what is kept of each position, else that is decided by cost. Further names,
+    as in `plan="serve,long"`, choose `plan` blocks of the text.
+    With `module` the result's `.module` is a `torch.nn.Module` class whose parameters are the weights.
+    Of a paper one `section` is compiled; `side` is a spec with the declarations that the paper lacks.
+
+    EincError where the spec has errors, or the back end has nothing to tune; the message is the rendered problems.
+    """
+    options = Options(backend, strict, narrow, own, tune, module, grad, plan, tuple(keep), section, side)
+    return built(typed(path_or_text, options), options)
+
+
+def built(program: TypedProgram, options: Options = DEFAULTS) -> Compiled:
+    """The callable of a program that has been checked."""
+    if options.serves and (options.module or options.grad or options.tune):
+        raise EincError([Problem("what serves has no gradient, class or tuned tiles", helps=(
+            Help('say `plan="serve"`, and none of the others'),))])
+    if options.keep and not options.serves:
+        raise EincError([Problem("what is kept is of a plan that serves", helps=(Help('say `plan="serve"`'),))])
+    made_of = planned(program, options)
+    source = back_ends.emit(made_of, options.backend, shell(program) if options.module else None)
+    function = back_ends.load(source, "step" if options.serves else program.name, options.backend)
+    if options.serves:
+        return Compiled(program, made_of, source, function, prefill=unwrap(function).__globals__["prefill"])
+    names = unwrap(function).__globals__ if options.module else {}
+    made = next((x for x in names.values() if hasattr(x, "state_dict")), None)
+    if options.tune:
+        function = back_ends.tuner(options.backend).tuning(function)
+    if made is not None:
+        unwrap(made.forward).__globals__[function.__name__] = function  # So the class calls what is tuned, and told.
+    return Compiled(program, made_of, source, function, made)

@@ -1,0 +1,38 @@
+"""The kernels of torch that a plan may call, as `specs/library/rows.toml` has them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from einc.driver import pipeline
+from einc.driver.checking import typed
+from einc.ir.choices import Row
+from einc.ir.terms import Program
+from einc.planning import row
+
+
+@cache
+def library() -> tuple[Row, ...]:
+    """The kernels that compute a spec, each with what it computes."""
+    return tuple(made_row(one, typed(one["spec"])) for one in written() if "half" not in one)
+
+
+@cache
+def written() -> tuple[Mapping[str, Any], ...]:
+    """Every row as it is written; a row with a `half` computes a spec with what its gradient needs, or the gradient."""
+    text = files("einc.specs").joinpath("library", "rows.toml").read_text(encoding="utf-8")
+    return tuple(tomllib.loads(text)["row"])
+
+
+def made_row(told: Mapping[str, Any], program: Program, words: Mapping[str, str] | None = None,
+             results: tuple[str, ...] | None = None) -> Row:
+    """A row for plans: `words` are those of the call for the keys of the program, `results` the keys that the call
+    gives, in order.
+    """
+    return row(told["spec"], pipeline.normal(program), told["call"], told["where"], told.get("shared", ""),
+               tuple(told.get("shares", ())), told.get("flat", False), told.get("repeats", False), words, results,
+               told.get("pieces", False))

@@ -1,0 +1,43 @@
+"""How a spec is compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Options:
+    """The keywords of `einc.compile`, whose docstring says what each does. `plan` has names of plans with commas
+    between.
+    """
+
+    backend: str = "torch"
+    strict: bool = False
+    narrow: bool = False
+    own: bool = False
+    tune: bool = False
+    module: bool = False
+    grad: bool = False
+    plan: str = ""
+    keep: tuple[str, ...] = ()
+    section: str = ""
+    side: str | Path | None = None
+
+    @property
+    def plans(self) -> tuple[str, ...]:
+        """The names of the plans that are chosen."""
+        return names_of(self.plan)
+
+    @property
+    def serves(self) -> bool:
+        """Whether the file has a step that adds positions to a cache."""
+        return "serve" in self.plans
+
+
+DEFAULTS = Options()
+
+
+def names_of(listed: str | None) -> tuple[str, ...]:
+    """`K, V` -> ("K", "V")."""
+    return tuple(name.strip() for name in (listed or "").split(",") if name.strip())

@@ -1,0 +1,75 @@
+"""The flow of a paper: document -> its equations and what declares their names -> the program of a section."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from einc.checking.declarations.names import index_name
+from einc.documents.equations import said
+from einc.documents.reading import damage, read
+from einc.documents.sections import Paper, defined, walk_lines
+from einc.driver.flow import check_tree, functions, syntax
+from einc.driver.sources import DISK, Sources
+from einc.errors.problems import Damaged, NoSuchSection
+from einc.errors.report import Help, Report, Source
+from einc.ir.terms import TypedProgram
+from einc.syntax.parse import parse_part
+
+
+def check_section(source: Source, report: Report, *, strict: bool = False, proved: bool = True, section: str = "",
+                  side: Source | None = None, sources: Sources = DISK) -> TypedProgram | None:
+    """What one section of a document means; None where there are errors. `side` is a file with the declarations that
+    it lacks.
+    """
+    if report.errors:
+        return None
+    whole = paper(source, report, side)
+    number = _section(whole, section, report)
+    if number is None:
+        return None
+    for one in whole.said:
+        if one.formula.section == number and one.formula.display and one.problem is not None:
+            report.add(one.problem)
+    tree = replace(whole.tree(number), plans=whole.plans)
+    return check_tree(tree, report, strict=strict, proved=proved, sources=sources)[0]
+
+
+def paper(source: Source, report: Report, side: Source | None = None) -> Paper:
+    """A document with what declares its names: its own `ein` fences, and a side file."""
+    document = read(source)
+    if (found := damage(source)):
+        many = f"{len(found)} places have" if len(found) > 1 else "one place has"
+        garbled = Damaged(f"the text was decoded as something that it is not: {many} letters like these", found[0], notes=(
+            "equations in plain letters are read all the same",), helps=(Help("decode the original as UTF-8"),))
+        document = replace(document, problems=(*document.problems, garbled))
+    for problem in document.problems:
+        report.add(problem)
+    trees = [parse_part(document.source, report, functions(), (f.span.start, f.span.end), f.holes) for f in document.fences]
+    trees += [syntax(side, report)] if side is not None and side.text.strip() else []
+    lines = tuple(line for tree in reversed(trees) for line in tree.statements)
+    declared = {index_name(c.body) for line in walk_lines(lines) if line.keyword == "index" for c in line.clauses}
+    known = functions() | {n for line in lines if line.keyword == "def" for n in [defined(line)] if n}
+    # What the text itself declares is known before a comma is read as an equation or as a condition.
+    first = said(document, known, ())
+    declared |= {index_name(x) for found in first for x in found.indices}
+    equations = said(document, known, {n for n in declared if n is not None})
+    return Paper(document, equations, lines, frozenset().union(*(tree.lost for tree in trees)),
+                 tuple(plan for tree in trees for plan in tree.plans))
+
+
+def _section(found: Paper, section: str, report: Report) -> int | None:
+    """The section that is meant: the one named, or the only one."""
+    try:
+        if section:
+            return found.find(section)
+        if len(found.sections) == 1:
+            return found.sections[0]
+        titles = ", ".join(f"`{found.document.title(n)}`" for n in found.sections)
+        raise NoSuchSection(f"{found.document.source.name} has {len(found.sections)} sections with equations",
+                            notes=(f"they are {titles}",) if titles else (), helps=(
+                                Help('say which is meant: `--section "…"`') if titles else Help("write an equation between `$$`"),))
+    except NoSuchSection as problem:
+        report.add(problem)
+        return None
+
+

@@ -1,0 +1,84 @@
+"""Where texts come from: what an editor has open, the disk, and the specs that come with einc."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path, PurePath
+
+from einc.errors.problems import NotText
+from einc.errors.report import Help, Problem, Report, Source
+from einc.syntax.texts import plain, read_bytes
+
+ENDING = ".ein"  # of a spec
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Reads texts by their paths. `open` are texts by path that stand before what the disk has there, as an editor's
+    unsaved ones do; a path of it is the same file however it is written.
+    """
+
+    open: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, path: str | Path) -> Source | Problem:
+        """The text of a file under the name that is asked for; a Problem where it cannot be read."""
+        if (text := self._opened(path)) is not None:
+            return Source(str(path), plain(text))
+        try:
+            report = Report()
+            source = read_bytes(str(path), Path(path).read_bytes(), report)
+            return report.problems[0] if report.problems else source
+        except OSError as error:
+            return _unread(f"cannot read {path}: {(error.strerror or str(error)).lower()}")
+        except ValueError:
+            return _unread("the name of the file has a character that no file name can have")
+
+    def named(self, path: str | Path) -> Source | Problem:
+        """The same, where the path may also be the name of a spec that comes with einc."""
+        if not PurePath(path).suffix and not self.has(path) and (found := shipped(str(path))) is not None:
+            return found
+        return self.read(path)
+
+    def used(self, by: Source, name: str) -> Source | Problem | None:
+        """The spec that a text uses by its name: beside the file of the text, else one of einc's. None where there is
+        none.
+        """
+        # One name for one file, or a spec that uses itself by another way round would do so for ever.
+        beside = os.path.normpath(Path(by.name).parent / f"{name}{ENDING}")
+        if not by.name.startswith("<") and self.has(beside):
+            return self.read(beside)
+        return shipped(name)
+
+    def has(self, path: str | Path) -> bool:
+        """Whether there is a file of this path."""
+        return self._opened(path) is not None or os.path.isfile(path)
+
+    def _opened(self, path: str | Path) -> str | None:
+        """The open text of a path."""
+        if not self.open:
+            return None
+        wanted = os.path.abspath(path)
+        return next((text for name, text in self.open.items() if os.path.abspath(name) == wanted), None)
+
+
+DISK = Sources()
+
+
+def is_spec(name: str) -> bool:
+    """Whether the name is one of a spec: with its ending or without any, as those that come with einc are called."""
+    return PurePath(name).suffix.lower() in ("", ENDING)
+
+
+def shipped(name: str) -> Source | None:
+    """A spec that comes with einc."""
+    if not all(part.replace("_", "").replace("-", "").isalnum() for part in name.split("/")):
+        return None
+    found = files("einc.specs").joinpath(f"{name}{ENDING}")
+    return Source(f"specs/{name}{ENDING}", found.read_text(encoding="utf-8")) if found.is_file() else None
+
+
+def _unread(message: str) -> NotText:
+    return NotText(message, helps=(Help("give a file, the name of a spec that comes with einc, or the text of a spec"),))

@@ -1,0 +1,61 @@
+"""A program -> the plan of a step that adds positions to those that a cache has, chosen by cost among the sound ways
+to keep the past.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from einc.ir.choices import PLAIN, Choices
+from einc.ir.indices import IndexSet
+from einc.ir.plan import Generation, Module
+from einc.ir.terms import TypedProgram
+from einc.planning.contractions.associate import usual
+from einc.planning.contractions.choose import reckoned
+from einc.planning.planner import plan
+from einc.transforms.normal.normalise import normalise
+from einc.transforms.serving.kept import asked, dropping, growing, numbered, settled, ways
+from einc.transforms.serving.step import Step
+
+GAIN = 2  # how much cheaper a step must be that makes more of the past again
+LONG = 4096  # positions of the past at which it is reckoned what as many more would cost
+
+
+def generation(program: TypedProgram, choices: Choices = PLAIN, keep: frozenset[str] = frozenset(),
+               page: int = 0) -> Module:
+    """The plan of a step that keeps the tensors `keep` of each position, or where none are named what is cheapest
+    where one position is added to many. A page of its memory has `page` positions, 0 where that is left open.
+
+    Raises Refused where no positions grow, or where a tensor of `keep` may still change when positions are added.
+    """
+    along = growing(program)
+    known = settled(program, along)
+    sizes = usual(normalise(program))
+    steps = [asked(program, along, known, keep)] if keep else ways(program, along, known, sizes)
+    steps = [dropping(program, along, step) for step in steps]
+    modules = [_module(program, along, step, choices, page) for step in steps]
+    if len(modules) == 1:
+        return modules[0]
+    costs = [_cost(along, step, module, sizes) for step, module in zip(steps, modules, strict=True)]
+    least = min(range(len(costs)), key=costs.__getitem__)
+    return modules[least if GAIN * costs[least] < costs[0] else 0]
+
+
+def _module(program: TypedProgram, along: IndexSet, step: Step, choices: Choices, page: int) -> Module:
+    """The plan of one way to make a step."""
+    (new,) = along.extent.sizes
+    given = tuple(step.program.tensors[t.key] for t in program.inputs() if not step.caches)
+    own = replace(step.program, own=(new, step.past, *filter(None, [step.dropped])))
+    several = numbered(own)
+    given += tuple(t for t in several.tensors.values() if given and t.key not in own.tensors)
+    module = plan(normalise(several), given or several.inputs(), choices)
+    return replace(module, generation=Generation(step.past, new, step.dropped, step.back, page),
+                   sizes=module.sizes | {step.past, *filter(None, [step.dropped])})
+
+
+def _cost(along: IndexSet, step: Step, module: Module, sizes: Mapping[str, int]) -> float:
+    """What LONG more positions of the past cost a step of one new position, in operations."""
+    (new,) = along.extent.sizes
+    at = {**sizes, new: 1, step.past: LONG, step.dropped: 1}
+    return reckoned(module, {**at, step.past: 2 * LONG}) - reckoned(module, at)
