@@ -164,6 +164,14 @@ def test_an_option_on_a_page_is_one_that_there_is() -> None:
     assert found - known == set()
 
 
+def test_every_command_is_on_a_page() -> None:
+    said = {" ".join(text.split()[:4]) for _, text in COMMANDS}
+    names = main.list_commands(click.Context(main))
+    assert [name for name in names if not any(f"einc {name}" in text for text in said)] == []
+    table = PAGES["bench/README.md"]
+    assert [name for name in bench.commands if f"`python -m bench {name}" not in table] == []
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_and_paths_lead_somewhere(page: str) -> None:
     plain = prose(PAGES[page])

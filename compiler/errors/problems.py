@@ -148,7 +148,7 @@ class PlanLine(Problem):
 
 class PlansDisagree(Problem):
     code = "E0120"
-    section = "12.1"
+    section = "12.2"
     title = "two lines of plans that contradict each other"
     example = (
         "index t, s : time(T)\ninput x_t, w_t\noutput y_t = sum_{s <= t} x_s w_s\n"
