@@ -15,6 +15,7 @@ from texts import INDICES, meaning, typed
 from einc.driver import pipeline
 from einc.errors.report import Report, Source, Span, render
 from einc.syntax import parse as parse_module
+from einc.syntax import tables
 from einc.syntax import tree as s
 from einc.syntax.lines import lines
 from einc.syntax.spelling import GREEK, MACROS
@@ -330,3 +331,15 @@ def test_accents_stand_over_each_other(text: str) -> None:
     assert isinstance(body.operands[0], s.Scripted)
     assert body.operands[0].accents == ("cal", "hat")
     assert body.operands[0].span.text == text.removesuffix(" = 1")
+
+
+def test_the_tables_of_the_parser_are_those_of_the_grammar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python -m einc.syntax.parse > grammar/ein.json` writes them anew; without them the same parser is built."""
+    known, _, version = tables._stored()["of"].partition(" lark ")
+    assert known == tables._key(tables._text("ein.lark")).partition(" lark ")[0], "the grammar has changed since they were written"
+    stored = tables.parser(parse_module.WordLexer, parse_module._Build())
+    monkeypatch.setattr(tables, "_stored", dict)
+    built = tables.parser(parse_module.WordLexer, parse_module._Build())
+    assert {str(rule) for rule in stored.rules} == {str(rule) for rule in built.rules}
+    if version == lark.__version__:
+        assert len(stored.parser.parser._parse_table.states) == len(built.parser.parser._parse_table.states)

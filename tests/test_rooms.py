@@ -25,9 +25,9 @@ DOORS = ("compiler/__init__.py", "compiler/driver/", "compiler/planning/contract
 
 # Where each library may be imported; a name ending in a slash is a whole folder.
 LIBRARIES = {
-    "lark": ("compiler/syntax/parse.py", "compiler/syntax/plan_lines.py"),
+    "lark": ("compiler/syntax/",),
     "numpy": ("compiler/meaning/", "compiler/driver/", "backends/"),
-    "sympy": ("compiler/driver/reports/formulas.py",),
+    "sympy": ("compiler/driver/reports/", "compiler/driver/reports/formulas.py",),
     "opt_einsum": ("compiler/planning/contractions/order.py",),
     "click": ("compiler/driver/",),
     "rich": ("compiler/driver/", "backends/triton/progress.py"),

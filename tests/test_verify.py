@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
-from einc.driver import front
+import einc
+from einc.driver import compiling
+from einc.driver.checking import typed
+from einc.driver.options import Options
 from einc.ir.plan import Along, Call, Carry, Choose, Contract, Dot, Kernel, Load, Loop, Module, Step, Store
 from einc.ir.verify import verify
 
@@ -23,7 +26,7 @@ TEXTS = {
 
 @cache
 def plan(name: str, own: bool = True) -> Module:
-    return front.plan(front._typed(TEXTS[name]), front.choices(own=own))
+    return compiling.plan(typed(TEXTS[name]), compiling.choices(Options(own=own)))
 
 
 def first(module: Module, kind: type[S], where: Callable[[S], bool] = lambda step: True) -> S:
@@ -153,3 +156,11 @@ def test_a_call_has_its_operands() -> None:
     verify(module)
     with pytest.raises(AssertionError, match="other places"):
         verify(a_call_without_an_operand(module))
+
+
+@pytest.mark.parametrize(("spec", "options"), [
+    ("llama_lm", {"grad": True}),  # two ways make a tensor of one name, one of them with an axis more
+    ("gallery/gated", {"plan": "serve"}),  # a guard along an index that the value is summed over
+])
+def test_a_plan_that_was_wrong_once(spec: str, options: dict[str, Any]) -> None:
+    assert einc.compile(spec, **options).plan

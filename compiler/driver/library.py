@@ -11,14 +11,26 @@ from typing import Any
 from einc.driver import pipeline
 from einc.driver.checking import typed
 from einc.ir.choices import Row
-from einc.ir.terms import Program
+from einc.ir.terms import Program, TypedProgram
 from einc.planning import row
 
 
 @cache
 def library() -> tuple[Row, ...]:
     """The kernels that compute a spec, each with what it computes."""
-    return tuple(made_row(one, typed(one["spec"])) for one in written() if "half" not in one)
+    return tuple(plain_row(one["spec"], n) for n, one in enumerate(written()) if "half" not in one)
+
+
+@cache
+def program(spec: str) -> TypedProgram:
+    """The program of a spec that comes with einc, checked once."""
+    return typed(spec)
+
+
+@cache
+def plain_row(spec: str, number: int) -> Row:
+    """The row with this number in `written()`, which computes `spec` without a gradient."""
+    return made_row(written()[number], program(spec))
 
 
 @cache

@@ -1,4 +1,6 @@
-"""Modules by their former names: an import of one gives the module that it is now, with a warning that names it."""
+"""Modules by their former names: an import of one gives the module that it is now, with a warning that names it.
+
+Where a function of the package has the former name of a module, an import of the module is an error that names the new one."""
 
 from __future__ import annotations
 
@@ -7,6 +9,8 @@ from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+
+import einc
 
 # Names below `einc.`: those of version 0.1.0, and where each module stands now.
 MOVED = {
@@ -216,5 +220,7 @@ def find(name: str) -> ModuleSpec | None:
     now = MOVED.get(name.removeprefix("einc."))
     if now is None:
         return None
+    if "." not in name.removeprefix("einc.") and name.removeprefix("einc.") in einc.__all__:
+        raise ModuleNotFoundError(f"the module `{name}` is now `einc.{now}`; `{name}` is a function", name=name)
     warnings.warn(f"the module `{name}` is now `einc.{now}`", DeprecationWarning, stacklevel=2)
     return ModuleSpec(name, _Alias(import_module(f"einc.{now}")))

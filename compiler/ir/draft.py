@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from einc.ir.indices import Index
-from einc.ir.terms import TRUE, Equation, Position, Program, Read, Slot, Tensor, Term, slot_of
+from einc.ir.terms import TRUE, Equation, Position, Program, Read, Slot, Tensor, Term, slot_of, transform
 
 P = TypeVar("P", bound=Program)
 
@@ -52,3 +53,13 @@ class Draft:
         if len(self.tensors) == len(program.tensors) and tuple(self.equations) == program.equations:
             return program
         return program.but(equations=self.equations, tensors=self.tensors)
+
+
+def with_other_names(program: P, names: Mapping[str, str]) -> P:
+    """The program with other names for some of its tensors."""
+    def change(term: Term) -> Term:
+        return Read(names.get(term.tensor, term.tensor), term.subs) if isinstance(term, Read) else term
+
+    equations = (replace(e.map(lambda t: transform(t, change)), target=names.get(e.target, e.target)) for e in program.equations)
+    tensors = {names.get(k, k): replace(t, key=names.get(k, k), text=names.get(k, t.text)) for k, t in program.tensors.items()}
+    return program.but(equations=equations, tensors=tensors)

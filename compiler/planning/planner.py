@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from einc.ir.choices import PLAIN, Choices
+from einc.ir.draft import unused, with_other_names
 from einc.ir.indices import PLACES, Index, IndexSet, number
 from einc.ir.plan import (
     Append,
@@ -104,7 +105,8 @@ def _module(
     if program.own:
         return apart(program, asked, lambda piece, given: _module(piece, given, choices, candidates))
     program = with_parts(peeled(with_rows(with_segments(program), later=True)))
-    steps, cuts = chosen([_cut_up(c, choices) for c in candidates(program)], samples(program))
+    taken: dict[str, Tensor] = {}
+    steps, cuts = chosen([_cut_up(c, choices, taken) for c in candidates(program)], samples(program))
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
     sizes |= frozenset(n for e in program.equations for n in sizes_of(e)) - program.sizes.keys()
     buffers, sets = {k: v for cut in cuts for k, v in cut.buffers.items()}, sets_of(program)
@@ -123,9 +125,13 @@ def _module(
     )
 
 
-def _cut_up(candidate: Candidate, choices: Choices) -> Cut:
-    """The steps of one program."""
+def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) -> Cut:
+    """The steps of one program. `taken` has what other candidates call their tensors, and grows by those of this one."""
     program = nested(with_matrices(with_rows(candidate.program)), choices.ordered)
+    # The steps of all candidates stand in one module, in which a name means one tensor.
+    clashes = [key for key, tensor in program.tensors.items() if taken.get(key, tensor).slots != tensor.slots]
+    program = with_other_names(program, {key: unused(key, {**taken, **program.tensors}) for key in clashes})
+    taken |= program.tensors
     buffers = buffers_of(program)
     equations = {**told(program), **program.by_target}
     steps: list[Leaf] = []

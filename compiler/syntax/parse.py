@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from lark import Lark, Token, Transformer, UnexpectedInput, v_args
@@ -17,6 +16,7 @@ from lark.lexer import Lexer
 
 from einc.errors.problems import NotText, Unexpected
 from einc.errors.report import Help, Report, Source, Span
+from einc.syntax import tables
 from einc.syntax import tree as s
 from einc.syntax.lines import Line, formula, headed, lines
 from einc.syntax.macros import Macros
@@ -255,8 +255,7 @@ Parsed = s.Statement | s.Plan | s.PlanLine  # a line: a statement, the head of a
 @cache
 def _parser() -> tuple[Lark, _Build]:
     build = _Build()
-    grammar = files("einc.grammar").joinpath("ein.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer=WordLexer, transformer=build, maybe_placeholders=False), build
+    return tables.parser(WordLexer, build), build
 
 
 _HUMAN = {
@@ -394,3 +393,7 @@ def _nest(found: list[tuple[int, s.Statement | None]], report: Report, inside: b
             at = end
         out.append(statement)
     return out
+
+
+if __name__ == "__main__":  # python -m einc.syntax.parse > grammar/ein.json, where the grammar or lark has changed
+    print(tables.tables(WordLexer), end="")

@@ -161,18 +161,20 @@ class _Chunks:
         factors = (*outer, *((Apply("exp", (up,)),) if up is not None else ()))
         inside = tuple(f for f in factors if free_indices(f) & set(shared))
         outside = tuple(f for f in factors if f not in inside)
-        term = product((*outside, self._summed(equation, shared, (*inside, self._before(state)))))
-        if infinite and reference is not None:  # a result over nothing less one over nothing is no number
-            term = Where(Apply("lt", (Const(-math.inf), self._before(reference))), term)
-        return term
+        # A result over nothing less one over nothing is no number.
+        exists = Apply("lt", (Const(-math.inf), self._before(reference))) if infinite and reference is not None else TRUE
+        within = free_indices(exists) & set(shared)
+        term = product((*outside, self._summed(equation, shared, (*inside, self._before(state)), exists if within else TRUE)))
+        return term if within or exists == TRUE else Where(exists, term)
 
-    def _summed(self, equation: Equation, shared: tuple[Index, ...], factors: tuple[Term, ...]) -> Term:
+    def _summed(self, equation: Equation, shared: tuple[Index, ...], factors: tuple[Term, ...], domain: Term) -> Term:
+        """The product of the factors, summed over the indices that are shared where the domain holds."""
         if not shared:
             return product(factors)
         letters = frozenset().union(*(free_indices(f) for f in factors)) - set(shared)
         axes = tuple(Position(i) for i in equation.indices if i in letters)
         target = self._fresh(f"{equation.target}_far")
-        self.totals[equation.target].append(Equation(target, axes, TRUE, Fold("sum", shared, TRUE, product(factors))))
+        self.totals[equation.target].append(Equation(target, axes, TRUE, Fold("sum", shared, domain, product(factors))))
         return Read(target, axes)
 
     # maxima
