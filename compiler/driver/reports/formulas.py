@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, TypeAlias
 
 import sympy
-from sympy import Add, Expr, Mul, Pow, Rational, Symbol
+from sympy import Add, Expr, Max, Mul, Pow, Rational, Symbol
 
 from einc.ir.indices import Extent
 from einc.syntax.printing.tex import size_tex
 
+Formula: TypeAlias = Any  # an expression of sympy, which states no types
 _POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MANY = 40  # terms from which a formula is only collected by its leading size, not factorised
 _LONG = 70  # characters beyond which a solution says too little to be printed
@@ -29,6 +31,11 @@ def symbol(name: str) -> Symbol:
 def expression(extent: Extent) -> Expr:
     """The extent as it is, term by term."""
     return Add(*(_number(c) * Mul(*(symbol(n) ** p for n, p in mono)) for mono, c in extent.terms))
+
+
+def maximum(found: list[Formula]) -> Formula:
+    """The largest of some formulas, of which none is known to be it."""
+    return Max(*found, evaluate=False) if len(found) > 1 else found[0] if found else sympy.S.Zero
 
 
 def _number(value: Fraction) -> Rational:

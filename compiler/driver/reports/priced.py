@@ -9,10 +9,8 @@ from itertools import combinations
 from textwrap import indent, wrap
 from typing import Any
 
-from sympy import Expr, Max
-
 from einc.driver.reports.costing import Account, Part, Way, turn, value
-from einc.driver.reports.formulas import Formulas
+from einc.driver.reports.formulas import Formula, Formulas, maximum
 from einc.ir.indices import OPEN, Extent, size
 from einc.ir.plan import Choose, Module
 from einc.ir.tiles import ROWS, tile_name
@@ -119,14 +117,13 @@ class Told:
         if tile is not None:
             yield f"beside it {self._figure(('a tile of', tile.cost.held, _BYTES), tile.known)}"
 
-    def _moments(self, way: Way) -> list[Expr]:
+    def _moments(self, way: Way) -> list[Formula]:
         """What is in memory at the moments of which none has most for certain, the largest at usual sizes first."""
         return sorted(map(self.formulas.readable, way.peak), key=self.formulas.size_of, reverse=True)
 
-    def peak(self, way: Way) -> Expr:
+    def peak(self, way: Way) -> Formula:
         """The largest of what is in memory at each step."""
-        found = self._moments(way)
-        return Max(*found[:_FEW], evaluate=False) if len(found) > 1 else found[0] if found else Expr()
+        return maximum(self._moments(way)[:_FEW])
 
     def _tile(self, part: Part) -> float:
         found = value(part.cost.held, part.known)
@@ -144,7 +141,7 @@ class Told:
         far = "" if limit is None else self.formulas.text(limit)
         return said + (f", towards {far} as {name} grows" if 0 < len(far) <= _LONG and far != shown else "")
 
-    def _leading(self, way: Way) -> Expr:
+    def _leading(self, way: Way) -> Formula:
         """The quotient of the terms that lead."""
         above, below = self.formulas.growth(way.flops), self.formulas.growth(way.read + way.written)
         assert above is not None and below is not None
@@ -152,7 +149,7 @@ class Told:
 
     # where two cost the same
 
-    def crossings(self, one: Way, other: Way, known: Mapping[str, int]) -> Iterator[tuple[str, str, Expr | None]]:
+    def crossings(self, one: Way, other: Way, known: Mapping[str, int]) -> Iterator[tuple[str, str, Formula | None]]:
         """(what, a size, its value) where two ways are equal: exactly where the other sizes are given, else by their
         largest terms; the sizes are those of the data, if there are any. A size is empty where the two are equal
         everywhere."""
@@ -164,7 +161,8 @@ class Told:
                 here = {n: v for n, v in known.items() if n != name}
                 pair = (a.fixed(here), b.fixed(here))
                 exact = all(x.sizes <= {name} for x in pair)
-                found = self.formulas.equal_at(*(pair if exact else map(leading, pair)), name)
+                first, second = pair if exact else (leading(a.fixed(here)), leading(b.fixed(here)))
+                found = self.formulas.equal_at(first, second, name)
                 yield from ((what, name, x) for x in found if not x.is_number or x >= 1)
 
     def _between(self, names: Sequence[str], ways: Sequence[Way], known: Mapping[str, int]) -> Iterator[str]:
@@ -178,7 +176,7 @@ class Told:
                     yield f"{n if less < 0 else m} has fewer {what} than {m if less < 0 else n} at all sizes"
         yield ""
 
-    def _solution(self, found: Expr) -> str:
+    def _solution(self, found: Formula) -> str:
         return f"{float(found):.6g}" if found.is_number else self.formulas.text(found)
 
     def _less(self, a: Extent, b: Extent) -> int:
@@ -220,7 +218,7 @@ class Told:
         pairs = [(n, m, one.ways[i], one.ways[j], one.known) for accounts in costs for one in accounts
                  for i, j in combinations(range(len(one.ways)), 2)
                  for n, m in [(one.ways[i].label.split()[0], one.ways[j].label.split()[0])]]
-        pairs += [(names[0], names[1], *map(_whole, costs), _known(costs))] if len(costs) > 1 else []
+        pairs += [(names[0], names[1], _whole(costs[0]), _whole(costs[1]), _known(costs))] if len(costs) > 1 else []
         equal = [{"of": [n, m], "what": what, "size": name, "at": None if at is None else str(at)}
                  for n, m, a, b, known in pairs for what, name, at in self.crossings(a, b, known)]
         return {"dtype": self.dtype, "sizes": dict(self.sizes), "plans": plans, "equal": equal}
