@@ -290,9 +290,8 @@ def _memory(module: Module, formulas: _Formulas) -> list[str]:
     """The most that stands at one time: nothing that is stored is freed before the call returns."""
     stored, ways = memory(module, formulas.known)
     tile = _largest_tile(module, formulas)
-    beside = f"; a tile of {tile} beside it" if tile else ""
-    head = "peak memory, inputs included: "
-    lines = [f"{head}{formulas.text(stored, WIDTH - len(head) - max(len(beside), 30), 'B')}{beside}"]
+    lines = [f"peak memory, inputs included: {formulas.text(stored, WIDTH - 60, 'B')}"]
+    lines += [f"and a tile beside it: {tile}"] if tile else []
     for n, extra in ways:
         said = (f"{chr(ord('a') + k)} {formulas.text(x, 28, 'B')}" for k, x in enumerate(extra))
         lines.append(f"and what step {n} stores: {', '.join(said)}")
@@ -306,5 +305,5 @@ def _largest_tile(module: Module, formulas: _Formulas) -> str:
         usual = {**dict.fromkeys(step.cost.held.sizes, 64), **formulas.usual}
         usual |= tile_lengths(step, usual, few)
         known = {**formulas.known, **tile_lengths(step, formulas.known, few)}
-        found.append((float(step.cost.held.at(usual)), replace(formulas, known=known, usual=usual).text(step.cost.held, 28, "B")))
+        found.append((float(step.cost.held.at(usual)), replace(formulas, known=known, usual=usual).text(step.cost.held, 90, "B")))
     return max(found, key=lambda x: x[0], default=(0.0, ""))[1]
