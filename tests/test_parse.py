@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from importlib.resources import files
 from typing import Any
 
+import lark
 import pytest
 from lark import Lark
 from test_seed import BLOCKS, SPECS
