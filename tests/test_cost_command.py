@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import FILES
 
-from einc.driver import front
+from einc.driver import checking, front
 from einc.driver.cli import main
 from einc.driver.reports.costing import account
 from einc.driver.reports.formulas import Formulas, expression, symbol
@@ -122,7 +122,7 @@ def test_two_experts_of_eight() -> None:
 
 
 def _program(text: str) -> Any:
-    return front._typed(text)
+    return checking.typed(text)
 
 
 # formulas

@@ -387,3 +387,11 @@ def test_the_fault_of_one_text_leaves_the_others(room: Path) -> None:
     result = said(room, *lists([[7, 1], [1, 2]]), "--count", "4", status=1, weights="faulty.safetensors")
     assert rows(result)[1] == rows(said(room, *lists([[1, 2]]), "--count", "4"))[0]
     assert "note: text 1 of 2 ends early" in result.stderr and "none is a finite greatest" in result.stderr
+
+
+def test_a_pool_has_pages_of_the_size_that_the_text_says(room: Path) -> None:
+    """`--page` stands before what the text says, and 16 positions where neither says anything."""
+    (room / "paged.ein").write_text(f"{SPEC}plan serve:\n    cache x paged 3\n", encoding="utf-8")
+    words = ("--ids", "5,9", "--count", "2", "--pages", "8")
+    for spec, more, page in (("paged.ein", (), 3), ("paged.ein", ("--page", "2"), 2), ("small.ein", (), 16)):
+        assert f"{page} positions each" in said(room, *words, *more, spec=spec).stderr

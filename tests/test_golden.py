@@ -45,7 +45,7 @@ def test_a_text_is_the_same_in_every_process(backend: str) -> None:
     """Sets of names stand in another order where their hashes differ."""
     texts = set()
     for seed in ("0", "1", "2"):
-        code = f"from einc import front; print(front.emit(front.plan(front._typed('gqa')), {backend!r}))"
+        code = f"from einc.driver import checking, front; print(front.emit(front.plan(checking.typed('gqa')), {backend!r}))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
                               env={**os.environ, "PYTHONHASHSEED": seed})
         texts.add(done.stdout)

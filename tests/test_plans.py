@@ -139,7 +139,7 @@ JOINED = HEAD + "plan serve:\n    cache K\nplan long:\n    cache V paged 64\npla
 
 def caches(plan: str) -> tuple[set[str], int]:
     made = front.compile(JOINED, plan=plan)
-    return {t.key for t in made.plan.inputs if t.role == "cache"}, made.plan.page
+    return {t.key for t in made.plan.inputs if t.role == "cache"}, made.plan.generation.page
 
 
 def test_chosen_blocks_are_joined() -> None:

@@ -111,12 +111,13 @@ def command(*, file: Chosen, path: str, map_name: str | None, prefix: str, sizes
         ends = _within(numbers(stop), vocabulary) if stop else []
         told("")
         _note(program, known, max(map(len, texts)) + count, bool(prompts) and tokenizer is None)
-        noted(chosen(program.plans, ("serve",)))
+        asks = chosen(program.plans, ("serve",))
+        noted(asks)
         told("compiling")
         made = compiling.built(program, Options(backend, narrow=narrow, own=own, plan="serve", keep=names_of(keep)))
         place = back_ends.runner(backend).device(_kind(weights))
         given = {**{key: x.to(place) for key, x in weights.items()}, **_numbers(program, known)}
-        page = page or getattr(made.plan, "page", 0) or PAGE
+        page = page or asks.cache().page or PAGE
         pool = _pool(made, pages, page, max(map(len, texts)) + count - 1)
         engine, pace = Engine(made, given, budget=budget, pool=pool), Pace()
         several = [text for text in texts for _ in range(samples)]
