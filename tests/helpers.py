@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import keyword
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 from zlib import crc32
@@ -61,6 +61,12 @@ def each_in_turn(cases: Sequence[Case], name: str, ways: Mapping[str, Any], alwa
     return pytest.mark.parametrize(("case", name), [
         pytest.param(c, value, id=f"{c.name}-{way}", marks=[pytest.mark.whole] * late(c, way))
         for c in cases for way, value in ways.items()])
+
+
+def pairs_in_turn(names: str, first: Iterable[str], second: Iterable[str], every: int) -> pytest.MarkDecorator:
+    """A test for each pair, the arguments `names`. Without `--whole` each value of both sides is in one of `every` so many pairs."""
+    found = [(n + m, a, b) for n, a in enumerate(first) for m, b in enumerate(second)]
+    return pytest.mark.parametrize(names, [pytest.param(a, b, marks=[pytest.mark.whole] * (at % every > 0)) for at, a, b in found])
 
 
 # stages

@@ -29,6 +29,7 @@ from helpers import (
     inputs_at,
     meaning,
     module_of,
+    pairs_in_turn,
     plan_of,
     source_of,
     tensors,
@@ -541,8 +542,7 @@ PLACES_OF_NAMES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES_OF_NAMES)
-@pytest.mark.parametrize("word", WORDS)
+@pairs_in_turn("word, place", WORDS, PLACES_OF_NAMES, every=3)
 def test_a_name_hides_nothing_that_the_module_needs(word: str, place: str) -> None:
     """Words of Python and of the emitted text, as the name of anything a spec declares."""
     text = "index t, s : time(T)\n" + PLACES_OF_NAMES[place].format(word)

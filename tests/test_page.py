@@ -246,6 +246,11 @@ def test_any_text_has_a_page(text: str, ending: str) -> None:
     assert found.count("<main>") == found.count("</main>") == found.count("</article>") == 1
 
 
+def test_a_name_is_text() -> None:
+    """Of a document without headings the page's title is the file's name."""
+    assert "<title>&lt;/title&gt;&lt;b&gt;.txt</title>" in page(Account(read(Source("</title><b>.txt", "words\n")), (), ()))
+
+
 @pytest.mark.parametrize("html", HOSTILE)
 def test_only_plain_tags_get_through(html: str) -> None:
     found = allowed(html)
