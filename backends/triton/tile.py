@@ -9,6 +9,7 @@ from einc.backends.host.scalars import number_text
 from einc.backends.triton.loads import Reader, Shape
 from einc.backends.triton.padding import Outside
 from einc.backends.triton.spelling import FORMS, HASHES, HELPED, spelled
+from einc.ir.indices import MODEL
 from einc.ir.plan import Before, Dot, Let, Load, Map, Place, Reduce, Scalar, Scan, Select, Tally
 from einc.ir.terms import Const
 
@@ -173,7 +174,7 @@ class Scribe(Reader):
 
     def _few(self, axis: str) -> bool:
         """Whether an axis is of those that are never long: heads and features, not positions."""
-        return self.sets[axis].cls in ("head", "feature", "latent", "expert")
+        return self.sets[axis].cls in MODEL
 
     def _small(self, name: str) -> bool:
         """Whether a factor is so small that its product with a position has 32 bits."""

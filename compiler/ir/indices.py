@@ -9,17 +9,64 @@ long for a product and a sum of them (`python -m bench algebra`), and importing 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 from einc.ir.nodes import Node, node
 
-CLASSES = ("time", "request", "batch", "feature", "latent", "head", "expert", "vocab")
+
+@dataclass(frozen=True, slots=True)
+class IndexClass:
+    """What an index runs over, and what follows from that. The classes are the rows of `INDEX_CLASSES`.
+
+    `summed`: a repeated index is summed without a Σ. `numbered`: its elements have numbers that a text may speak of.
+    `sequence`: a value with two such indices is stored only where that cannot be helped. `data`: its extent is that of the data,
+    not of the model. `outer`: loops over it stand outside those over positions. `width`: it is an axis of a matrix of weights.
+    `before` says which elements of the same class an element may read: those that are `le` it, those that are `eq`, or any.
+    `usual` is the extent to assume where the data has not said it, `place` the order in which axes of helper tensors stand.
+    """
+
+    name: str
+    place: int
+    usual: int
+    summed: bool = False
+    numbered: bool = True
+    sequence: bool = False
+    data: bool = False
+    outer: bool = False
+    width: bool = False
+    before: str = ""
+
+
 LAYER = "layer"  # the class of what counts rounds: no file declares such an index, a `for` brings it
-SUMMED = frozenset({"feature", "latent", "head", "expert", "vocab"})
-WITHOUT_NUMBERS = frozenset({"request", "batch"})
-PLACES = frozenset({"time", "vocab"})  # a value with two of them is stored only where that cannot be helped
-OPEN = frozenset({"time", "request", "batch", "vocab"})  # of an extent that the data has, not the model
+INDEX_CLASSES = {row.name: row for row in (
+    IndexClass("time", 2, 4096, sequence=True, data=True, before="le"),
+    IndexClass("request", 1, 8, numbered=False, data=True, outer=True, before="eq"),
+    IndexClass("batch", 0, 4, numbered=False, data=True, outer=True),
+    IndexClass("feature", 6, 128, summed=True, width=True),
+    IndexClass("latent", 5, 512, summed=True, width=True),
+    IndexClass("head", 3, 16, summed=True, outer=True),
+    IndexClass("expert", 4, 64, summed=True, outer=True),
+    IndexClass("vocab", 7, 32768, summed=True, sequence=True, data=True),
+    IndexClass(LAYER, 8, 32),
+)}
+
+
+def classes(holds: Callable[[IndexClass], bool]) -> frozenset[str]:
+    """The names of the classes of which something holds."""
+    return frozenset(row.name for row in INDEX_CLASSES.values() if holds(row))
+
+
+CLASSES = tuple(name for name in INDEX_CLASSES if name != LAYER)
+SUMMED = classes(lambda row: row.summed)
+WITHOUT_NUMBERS = classes(lambda row: not row.numbered)
+PLACES = classes(lambda row: row.sequence)
+OPEN = classes(lambda row: row.data)
+OUTER = classes(lambda row: row.outer)
+WIDTHS = classes(lambda row: row.width)
+MODEL = classes(lambda row: not row.data and row.name != LAYER)
+
 
 Monomial = tuple[tuple[str, int], ...]
 

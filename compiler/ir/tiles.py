@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from einc.ir.indices import Extent, number
+from einc.ir.indices import MODEL, Extent, number
 from einc.ir.plan import Axis, Dot, Kernel
 
 ELEMENTS = 21  # log2 of the elements that a tile's largest value may have
 PASSED = 16  # and of one that is only gone over point by point and summed: several of them stay in the cache
 ROWS, SHORT_ROWS, COLUMNS = 256, 128, 128  # rows of a tile with a stream, of one with a short stream; columns at least
 FEW_ROWS = 16  # rows at least, where matrices are multiplied
-_MODEL = ("head", "feature", "latent", "expert")
 
 
 def tile_name(axis: str) -> str:
@@ -51,7 +50,7 @@ def short(stream: Axis, few: bool) -> bool:
 
 def least_columns(stream: Axis) -> int:
     """The columns that a tile has at least: one alone fills a tile where the rows are those of the model."""
-    return 1 if stream.set.cls in _MODEL else COLUMNS
+    return 1 if stream.set.cls in MODEL else COLUMNS
 
 
 def lengths(kernel: Kernel, sizes: Mapping[str, int], few: bool = False) -> dict[str, int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from einc.ir.choices import PLAIN, Choices
 from einc.ir.draft import unused, with_other_names
-from einc.ir.indices import PLACES, Index, IndexSet, number
+from einc.ir.indices import OPEN, OUTER, PLACES, Index, IndexSet, number
 from einc.ir.plan import (
     Append,
     Axis,
@@ -71,8 +71,6 @@ from einc.planning.streaming.shares import early, nested
 from einc.syntax.printing.show import equation_text
 from einc.transforms.laws.simplify import picked
 from einc.transforms.slicing.requests import marked
-
-_OUTER = ("batch", "request", "head", "expert")
 
 
 def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None, choices: Choices = PLAIN) -> Module:
@@ -318,7 +316,7 @@ def _grid(group: Group, indices: list[Index], stored: frozenset[str]) -> Index |
     Of equal ones it is the one that is first in the last result, so that its tiles are written in one piece.
     """
     kept = [e.indices for e in group.equations if e.target in stored]
-    common = [i for i in (*kept[-1], *indices) if all(i in k for k in kept) and i.set.cls in ("time", "vocab", "batch", "request")]
+    common = [i for i in (*kept[-1], *indices) if all(i in k for k in kept) and i.set.cls in OPEN]
     times = [i for i in common if i.set.cls == "time"] or common
     return max(times, key=lambda i: nominal(i.set)) if times else None
 
@@ -334,7 +332,7 @@ def _axis_order(group: Group, indices: list[Index], grid: Index | None, folded: 
             return 1, 0
         if index in folded and index.set.cls in ("time", "vocab", "request"):
             return 2, indices.index(index)
-        return (0 if index.set.cls in _OUTER else 1 if index.set.cls == "time" else 3), indices.index(index) + 1
+        return (0 if index.set.cls in OUTER else 1 if index.set.cls == "time" else 3), indices.index(index) + 1
 
     return tuple(i.name for i in sorted(indices, key=rank))
 

@@ -13,11 +13,9 @@ from einc.checking.expressions.values import Context, Value, once
 from einc.errors.problems import BadDeclaration, BoundTwice, ChosenLater, WrongArguments, WrongType
 from einc.errors.report import Help, Span
 from einc.ir.domains import proves
-from einc.ir.indices import Index, IndexSet
+from einc.ir.indices import INDEX_CLASSES, Index, IndexSet
 from einc.ir.terms import ONE, TRUE, Apply, Equation, Fold, Position, Read, Tensor, Term, Where, both, free_indices, slot_of
 from einc.syntax import tree as s
-
-_ORDERED = {"time": "le", "request": "eq"}  # how a candidate of an owner stands to it
 
 
 def place(context: Context, scripts: tuple[s.Script, ...], group: s.Group, span: Span) -> Value:
@@ -56,7 +54,7 @@ def _ordered(context: Context, scripts: tuple[s.Script, ...], node: s.Expression
 
 
 def _in_time(context: Context, index: Index, domain: Term, meant: bool, span: Span) -> None:
-    rule = _ORDERED.get(index.set.cls)
+    rule = INDEX_CLASSES[index.set.cls].before or None
     owners = [i for i in context.left or () if i.set == index.set]
     if rule is None or not owners or meant:
         return

@@ -13,7 +13,7 @@ from einc.checking.declarations.scripts import Level, Vocabulary
 from einc.errors.report import Report, Span
 from einc.ir.domains import negation, proves
 from einc.ir.draft import unused
-from einc.ir.indices import Index, IndexSet
+from einc.ir.indices import INDEX_CLASSES, Index, IndexSet
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -209,8 +209,7 @@ class Context:
 
 def by_class(index: Index) -> tuple[int, str]:
     """Where an index stands among the slots of a helper."""
-    classes = ("batch", "request", "time", "head", "expert", "latent", "feature", "vocab")
-    return classes.index(index.set.cls), index.name
+    return INDEX_CLASSES[index.set.cls].place, index.name
 
 
 def gather(values: Iterable[Value]) -> dict[Index, tuple[Occurrence, ...]]:

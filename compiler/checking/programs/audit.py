@@ -14,7 +14,7 @@ from einc.checking.programs.emptiness import emptiness
 from einc.errors.problems import CrossesRequests, CutDomain, NoRequest, OnePythonName, OutOfRange, PartialOutput, ReadsFuture
 from einc.errors.report import Help, Label, Report, Span
 from einc.ir.domains import proves
-from einc.ir.indices import Index, IndexSet, number
+from einc.ir.indices import INDEX_CLASSES, Index, IndexSet, number
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -168,7 +168,6 @@ class _Leak:
 
 
 _Leaks = dict[str, dict[IndexSet, _Leak]]
-_RULES = {"time": "le", "request": "eq"}
 
 
 def _flows(program: TypedProgram, text: Text, places: Mapping[Term, Span], spans: Mapping[str, Span], report: Report) -> None:
@@ -212,7 +211,7 @@ def _flow(program: Program, folds: frozenset[Term], places: Mapping[Term, Span],
             for into, leak in leaks.get(at.read.tensor, {}).items():
                 mine.setdefault(into, leak)
             for slot, sub in zip(program.tensors[at.read.tensor].slots, at.read.subs, strict=True):
-                rule = _RULES.get(slot.set.cls)
+                rule = INDEX_CLASSES[slot.set.cls].before or None
                 if rule is None or slot.set in mine or _within(equation, slot.set, sub, at.given, rule):
                     continue
                 if any(f in folds and free_indices(sub) & set(f.bound) for f in at.folds):

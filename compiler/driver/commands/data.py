@@ -19,7 +19,7 @@ from einc import planning
 from einc.driver.commands.common import failure
 from einc.driver.commands.sizes import extent, sets
 from einc.errors.report import EincError, Problem
-from einc.ir.indices import Extent
+from einc.ir.indices import WIDTHS, Extent
 from einc.ir.terms import Apply, Position, Program, Read, Tensor, Term, walk
 
 SUFFIXES = (".npz", ".safetensors")
@@ -87,7 +87,7 @@ def _normal(generator: np.random.Generator, tensor: Tensor, shape: tuple[int, ..
     values = generator.standard_normal(shape)
     if tensor.role != "weight":
         return values
-    fan_in = [n for slot, n in list(zip(tensor.slots, shape, strict=True))[:-1] if slot.set.cls in ("feature", "latent")]
+    fan_in = [n for slot, n in list(zip(tensor.slots, shape, strict=True))[:-1] if slot.set.cls in WIDTHS]
     return np.asarray(values / np.sqrt(max(int(np.prod(fan_in)), 1)))
 
 

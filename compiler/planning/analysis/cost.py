@@ -8,22 +8,20 @@ from itertools import product
 from typing import assert_never
 
 from einc.ir.domains import Linear, difference, linear
-from einc.ir.indices import Extent, Index, IndexSet, number
+from einc.ir.indices import INDEX_CLASSES, Extent, Index, IndexSet, number
 from einc.ir.plan import Before, Buffer, Cost, Dot, Let, Load, Map, Place, Reduce, Scalar, Scan, Select, Span, Tally, end
 from einc.ir.terms import Apply, Position, Size, Term, const, substitute
 from einc.planning.analysis.ends import Tile, denominator
 from einc.planning.analysis.ranges import spans
 
 BALANCE = 10  # operations that a machine does in the time in which it moves a byte
-_NOMINAL = {"time": 4096, "request": 8, "batch": 4, "feature": 128, "latent": 512, "head": 16, "expert": 64, "vocab": 32768,
-            "layer": 32}
 BYTES = {"real": 4, "wide": 4, "exact": 8, "integer": 8, "truth": 1, "scalar": 0}
 
 
 def nominal(set_: IndexSet) -> int:
     """The extent to assume where the data has not said it yet."""
     constant = set_.extent.constant
-    return _NOMINAL[set_.cls] if constant is None else max(1, int(constant))
+    return INDEX_CLASSES[set_.cls].usual if constant is None else max(1, int(constant))
 
 
 def volume(sets: Iterable[IndexSet]) -> Extent:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import reduce
 
 from einc.ir.domains import Linear, difference, linear, negation, proves
-from einc.ir.indices import Extent, Index, number
+from einc.ir.indices import OPEN, Extent, Index, number
 from einc.ir.plan import Bound, Span, end
 from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Size, Term, Truth, const, free_indices, substitute, walk
 from einc.planning.analysis.ends import (
@@ -288,6 +288,6 @@ def nonempty(domain: Term, bound: tuple[Index, ...], free: tuple[Index, ...]) ->
     """
     by = {b: point for b in bound if (point := next((p for f in free if (p := _beside(b, f)) is not None), None)) is not None}
     for index in bound:
-        if index not in by and (index.set.cls in ("time", "request", "batch", "vocab") or index in free_indices(domain)):
+        if index not in by and (index.set.cls in OPEN or index in free_indices(domain)):
             return False
     return proves(TRUE, substitute(domain, by))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from einc.ir.draft import Draft
-from einc.ir.indices import PLACES, Index
+from einc.ir.indices import OUTER, PLACES, Index
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -25,8 +25,6 @@ from einc.ir.terms import (
 from einc.planning.contractions.networks import contraction_of
 from einc.transforms.laws.simplify import factors
 
-_OUTER = ("batch", "request", "head", "expert")
-
 
 def with_rows(program: NormalProgram, *, later: bool = False) -> NormalProgram:
     """The program with such folds one in another; with `later`, not yet those that are products whose order is still open."""
@@ -37,7 +35,7 @@ def with_rows(program: NormalProgram, *, later: bool = False) -> NormalProgram:
         if row is None or not isinstance(body, Fold):
             draft.add(equation)
             continue
-        kept = [b for b in body.bound if b == row or b.set.cls in _OUTER]
+        kept = [b for b in body.bound if b == row or b.set.cls in OUTER]
         gone = tuple(b for b in body.bound if b not in kept)
         outer = both(*(c for c in conjuncts(body.domain) if not free_indices(c) & {*gone}))
         inner = both(*(c for c in conjuncts(body.domain) if free_indices(c) & {*gone}))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from einc.ir.draft import unused
 from einc.ir.folds import FOLDS
-from einc.ir.indices import PLACES, Index
+from einc.ir.indices import PLACES, WIDTHS, Index
 from einc.ir.terms import (
     Equation,
     Fold,
@@ -144,7 +144,7 @@ def _counted(equation: Equation, fold: Fold, tensors: Mapping[str, Tensor]) -> b
     """Whether a result is summed by a number, each point of a tile once."""
     found = tallied(equation, fold, lambda key: key in tensors and tensors[key].integer)
     own = free_indices(fold.body) & set(equation.indices)
-    return found is not None and not any(i.set.cls in ("feature", "latent") for i in own)
+    return found is not None and not any(i.set.cls in WIDTHS for i in own)
 
 
 def _by_rows(equation: Equation, fold: Fold, grid: Index, name: str) -> tuple[Equation, Equation]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from einc.ir.draft import unused
-from einc.ir.indices import Index
+from einc.ir.indices import INDEX_CLASSES, Index
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -181,8 +181,6 @@ def appearance(term: Term, domain: Term) -> tuple[Index, ...]:
     return tuple(out)
 
 
-_AXIS_ORDER = ("batch", "request", "time", "head", "expert", "latent", "feature", "vocab")
-
-
 def axis_order(index: Index) -> int:
-    return _AXIS_ORDER.index(index.set.cls)
+    """Where an index stands among the axes of a helper tensor."""
+    return INDEX_CLASSES[index.set.cls].place

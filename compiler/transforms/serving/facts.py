@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from einc.ir.domains import difference
 from einc.ir.draft import unused
-from einc.ir.indices import Index, IndexSet, size
+from einc.ir.indices import WIDTHS, Index, IndexSet, size
 from einc.ir.primitives import PRIMITIVES
 from einc.ir.terms import (
     FALSE,
@@ -38,7 +38,6 @@ from einc.ir.terms import (
 from einc.transforms.serving.kept import Refused
 from einc.transforms.serving.middle import Middle, reached
 
-_WIDE = ("feature", "latent")
 Way = tuple[tuple[Term, bool], ...]  # factors, and whether each stands above the line
 
 
@@ -82,7 +81,7 @@ def _taken(program: TypedProgram, middle: Middle) -> frozenset[str]:
     """The tensors of the past whose features go unsummed to the result."""
     by, found = program.by_target, set[str]()
     (_, result), = program.outputs
-    stack = [(result, n) for n, s in enumerate(program.tensors[result].slots) if s.set.cls in _WIDE]
+    stack = [(result, n) for n, s in enumerate(program.tensors[result].slots) if s.set.cls in WIDTHS]
     while stack:
         key, n = stack.pop()
         if key in middle.whole:

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from einc.ir.indices import LAYER
+from einc.ir.indices import LAYER, OPEN
 from einc.ir.terms import Equation, NormalProgram, Position, Program, Read, Repeat, Tensor, Term, reads, transform
-
-_OPEN = ("time", "request", "batch", "vocab")
 
 
 def outside(program: Program) -> tuple[Equation, ...]:
@@ -61,7 +59,7 @@ class Round:
         anew = {*(state for state, _, _ in self.repeat.states), *self.taken, self.counter}
         kept, once = {following for _, _, following in self.repeat.states}, []
         for equation in equations:
-            if sum(i.set.cls in _OPEN for i in equation.indices) > 1 or equation.target in kept or equation.reads & anew:
+            if sum(i.set.cls in OPEN for i in equation.indices) > 1 or equation.target in kept or equation.reads & anew:
                 anew.add(equation.target)
             else:
                 once.append(equation)
