@@ -6,7 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +23,7 @@ from einc.backends.host.loops import Dialect, Page
 from einc.backends.host.mixed import Mixed, writes
 from einc.backends.host.module import write
 from einc.backends.host.scalars import scalar_map
+from einc.backends.host.source import Generated, Part, defines
 from einc.backends.torch.emit import Torch
 from einc.driver import back_ends, front
 from einc.errors.report import EincError
@@ -183,11 +184,7 @@ class Marked:
     torch: Torch
     needs: str = "nothing"
     imports: tuple[str, ...] = ("import toy",)
-    texts: Mapping[str, str] = field(default_factory=lambda: {"_toy": "def _toy():\n    return 0"})
-
-    @property
-    def helpers(self) -> Mapping[str, str]:
-        return self.texts
+    runtime: tuple[Part, ...] = (Generated("_toy", "def _toy():\n    return 0"),)
 
     def types(self, module: Module) -> list[str]:
         return self.torch.types(module)
@@ -218,8 +215,7 @@ def test_a_kernel_that_cannot_be_written_is_written_by_the_other(told: str, toy:
 
 
 def test_two_helpers_of_one_name_are_refused() -> None:
-    other = Marked(Torch())
-    name = next(iter(Torch.helpers))
-    other.texts = {name: "another"}
+    name = next(iter(defines(Torch.runtime[0])))
+    other = Marked(Torch(), runtime=(Generated(name, "another"),))
     with pytest.raises(AssertionError, match=f"two helpers have one name: {name}"):
         Mixed(Torch(), other, lambda kernel: True)

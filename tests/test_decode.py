@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import einc
 from einc.backends.host.contractions import _matrices
-from einc.backends.torch.helpers import HELPERS
+from einc.backends.torch.runtime.products import _columns, _shares, _twice
 
 GROUPED = """
 index n : batch(B)
@@ -94,19 +94,16 @@ def test_wide_logits_are_not_rounded() -> None:
 @pytest.mark.parametrize("shape", [(3, 2, 5, 3000), (1, 1, 4, 2500), (2, 17, 3, 70), (0, 2, 3, 9), (2, 2, 3, 0), (2, 2, 0, 2100)])
 def test_parts_are_the_product(shape: tuple[int, int, int, int], turned: bool, kind: torch.dtype, near: int) -> None:
     """Whatever room there is near the processor, and however the second operand lies; parts without elements are neutral."""
-    space: dict[str, Any] = {"torch": torch}
-    for name in ("_into", "_columns", "_has_tiles", "_twice", "_shares"):
-        exec(HELPERS[name], space)
     batch, rows, depth, count = shape
     torch.manual_seed(near)
     memory = torch.empty(near if kind != torch.float32 else 0)
     a = torch.randn(batch, rows, depth)
     b = (torch.randn(batch, count, depth).mT if turned else torch.randn(batch, depth, count)).to(kind)
-    torch.testing.assert_close(space["_columns"](memory, a, b), a @ b.float(), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(_columns(memory, a, b), a @ b.float(), rtol=1e-4, atol=1e-4)
     out = torch.empty(batch, rows, count + 3)[..., 3:]
-    torch.testing.assert_close(space["_columns"](memory, a, b, out=out), a @ b.float(), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(_columns(memory, a, b, out=out), a @ b.float(), rtol=1e-4, atol=1e-4)
     c = torch.randn(batch, rows, count).to(kind)
-    found = space["_shares"](memory, c, b.mT)
+    found = _shares(memory, c, b.mT)
     assert found.shape == (batch, rows, depth)
     torch.testing.assert_close(found.float(), c.float() @ b.mT.float(), rtol=2e-2, atol=5e-1 if kind == torch.bfloat16 else 1e-3)
 
@@ -114,12 +111,10 @@ def test_parts_are_the_product(shape: tuple[int, int, int, int], turned: bool, k
 @pytest.mark.parametrize("count", [1, 5, 4096, 5000])
 def test_what_rounding_loses_is_given_back(count: int) -> None:
     """A product of narrow operands, and another of what its rounding lost, are as exact as a wide one to some 16 bits."""
-    space: dict[str, Any] = {"torch": torch}
-    exec(HELPERS["_twice"], space)
     torch.manual_seed(count)
     x, b = torch.randn(20, 300), torch.randn(count, 300).to(torch.bfloat16).mT
     out, right = torch.empty(20, count), x.double() @ b.double()
-    space["_twice"](x, b, out)
+    _twice(x, b, out)
     assert far(out, right) < 2e-5 and far((x.bfloat16() @ b).float(), right) > 5e-4
 
 

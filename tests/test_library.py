@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import pytest
 import torch
 
 import einc
-from einc.backends.host.inputs import HELPERS
+from einc.backends.host.runtime.values import _in_parts
 from einc.driver.front import Compiled
 from einc.ir.plan import Call, Gradient, PerRequest, leaves
 
@@ -233,9 +232,6 @@ def test_steps_that_call_give_what_the_kernel_gives(name: str, heads: tuple[int,
 def test_parts_of_the_past_are_merged(heads: tuple[int, int, int], length: int, threads: int,
                                       monkeypatch: pytest.MonkeyPatch) -> None:
     """As many parts as there are processors without rows, none of them short, give what all of the past gives."""
-    space: dict[str, Any] = {"torch": torch}
-    for name in ("_dense", "_in_parts"):
-        exec(HELPERS[name], space)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     B, G, rows = heads
     torch.manual_seed(length)
@@ -249,12 +245,12 @@ def test_parts_of_the_past_are_merged(heads: tuple[int, int, int], length: int, 
         return torch.softmax(logits, -1) @ given[2], logits.logsumexp(-1)
 
     want = torch.softmax(x @ k.mT, -1) @ v
-    torch.testing.assert_close(space["_in_parts"](call, x, k, v), want, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(_in_parts(call, x, k, v), want, rtol=1e-4, atol=1e-5)
     assert (length not in lengths) == (threads >= 2 * B * G and length >= 2048)
     pieces = (iter(p.split((length + 1) // 2, 2)) for p in (k, v))
-    torch.testing.assert_close(space["_in_parts"](call, x, *pieces), want, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(_in_parts(call, x, *pieces), want, rtol=1e-4, atol=1e-5)
     for dtype, bound in ((torch.float32, 1e-5), (torch.bfloat16, 2e-2)):
         narrow = [z.to(dtype) for z in (x, k, v)]
         wide = torch.nn.functional.scaled_dot_product_attention(*(z.double() for z in narrow))
-        found = space["_in_parts"](torch.ops.aten._scaled_dot_product_flash_attention_for_cpu, *narrow)
+        found = _in_parts(torch.ops.aten._scaled_dot_product_flash_attention_for_cpu, *narrow)
         torch.testing.assert_close(found.double(), wide, rtol=bound, atol=bound)

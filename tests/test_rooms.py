@@ -44,6 +44,7 @@ LIBRARIES = {
 BACKENDS_SEE = {"ir", "errors"}
 # The statements of torch are what a back end falls back to where it cannot write a kernel: see `backends/host/mixed.py`.
 BACKENDS_SHARE = ("einc.backends.host", "einc.backends.writer", "einc.backends.torch.emit")
+RUNTIME = "runtime"  # the folders of a back end's modules that emitted files have the source of
 LAWS_SEE = ("einc.ir.", "einc.errors.", "einc.transforms.laws.rule")
 
 FILE_LINES, FUNCTION_LINES, MOSTLY = 400, 60, 40
@@ -125,9 +126,17 @@ def test_compiler_imports_go_one_way() -> None:
     assert wrong == []
 
 
+def for_types(file: Path) -> set[str]:
+    """What a runtime module imports for its annotations alone: its classes know each other's types, as those of one file may."""
+    if file.parent.name != RUNTIME:
+        return set()
+    blocks = [node for node in tree(file).body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    return {str(inner.module) for node in blocks for inner in node.body if isinstance(inner, ast.ImportFrom)}
+
+
 def test_imports_have_no_cycle() -> None:
-    graph = {name: {other for other in imports(file) if other in MODULES and other != "einc"} for name, file in MODULES.items()
-             if name != "einc"}
+    graph = {name: {other for other in imports(file) if other in MODULES and other != "einc"} - for_types(file)
+             for name, file in MODULES.items() if name != "einc"}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -202,6 +211,15 @@ def test_emit_is_text_only() -> None:
     heavy = ("torch", "triton", "numpy")
     wrong = [f"{short(file)} imports {name}" for file in found for name in imports(file) if name.split(".")[0] in heavy]
     assert wrong == []
+
+
+def test_the_runtime_is_read_and_not_imported() -> None:
+    """So that writing a file loads no framework. What stands in files knows nothing of the emitters."""
+    found = files("backends")
+    wrong = [f"{short(file)} imports {name}" for file in found for name in imports(file)
+             if name.startswith("einc.") and (f".{RUNTIME}." in name) != (file.parent.name == RUNTIME)]
+    assert wrong == []
+    assert {file.parent.parent.name for file in found if file.parent.name == RUNTIME} == {"host", "torch", "triton"}
 
 
 def test_laws_see_only_terms() -> None:

@@ -21,7 +21,7 @@ from test_backends import QUICK
 from test_serving import GROWING, LATER, SLOW, expected, stepwise
 from triton_modes import interpreted, space, tiled
 
-from einc.backends.triton.helpers import HELPERS
+from einc.backends.triton.runtime.tiles import _parts
 from einc.driver import front
 from einc.driver.front import Compiled
 from einc.ir.terms import TypedProgram
@@ -115,11 +115,9 @@ def test_parts_of_a_pass_are_joined_to_the_whole(domain: str, outputs: str, rows
 def test_how_many_share_a_pass_depends_on_its_length(processors: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Short passes are not shared, nor those of programs that keep the device at work; of long ones no processor is idle."""
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=processors))
-    names: dict[str, Any] = {"torch": torch}
-    exec(HELPERS["_parts"], names)
     device = torch.device("cuda", 0)
     for programs, tiles, uneven in itertools.product([1, 2, 8, 60, 140, 5000], [0, 1, 2, 4, 16, 300, 5000], [False, True]):
-        parts = names["_parts"](programs, tiles, device, uneven)
+        parts = _parts(programs, tiles, device, uneven)
         assert 1 <= parts <= max(1, min(tiles, 64)) and (tiles > 4 or parts == 1)
         assert parts == 1 or programs < 8 * processors
         if tiles == 5000 and programs < processors:

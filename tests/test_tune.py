@@ -22,9 +22,9 @@ from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import KernelInterface
 
 import einc
-from einc.backends.host import cache
+from einc.backends.host import cache, source
+from einc.backends.host.source import Definition
 from einc.backends.triton import record, tune
-from einc.backends.triton.helpers import HELPERS
 from einc.driver import back_ends, front
 from einc.driver.cli import main
 from einc.errors.report import EincError
@@ -40,7 +40,7 @@ LINEAR = "index t : time(T)\nindex f : feature(F)\nindex d : feature(D)\ninput X
 Tile = tuple[int, int, int, int]
 
 
-READY = '\ndef _ready(device, dtype):\n    """Nothing is asked."""\n'
+READY = Definition('def _ready(device, dtype):\n    """Nothing is asked."""', frozenset())
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("EINC_SKIP_CACHE", "EINC_FORCE_AUTOTUNE", "EINC_AUTOTUNE_BUDGET_SECONDS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("EINC_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setitem(HELPERS, "_ready", READY)  # the kernels here are fakes, which run anywhere
+    usual = source.definition
+    # The kernels here are fakes, which run anywhere.
+    monkeypatch.setattr(source, "definition", lambda of, name: READY if name == "_ready" else usual(of, name))
     monkeypatch.chdir(tmp_path)
     return tmp_path / "cache"
 

@@ -67,24 +67,3 @@ def _subscript(places: list[str]) -> str:
     while places and places[-1] == ":":
         places = places[:-1]
     return f"[{', '.join(places)}]"
-
-
-HELPERS = {
-    "_largest": '''
-def _largest(x, count, first=1):
-    """Which elements of the last axis are largest, of equal ones the first; first - 1 where there are fewer. -inf is none."""
-    values, places = x.nan_to_num(math.inf, math.inf, -math.inf).sort(dim=-1, descending=True, stable=True)
-    chosen = torch.where(values == -math.inf, first - 1, places + first)[..., :count]
-    return torch.nn.functional.pad(chosen, (0, count - chosen.shape[-1]), value=first - 1)
-''',
-    "_groups": '''
-def _groups(names, count, first=1):
-    """Each element that is named, counted from 0, with the places where it is."""
-    flat = names.reshape(-1) - (first - 1)
-    order = flat.argsort(stable=True)
-    ends = torch.bincount(flat, minlength=count + 1).cumsum(0).tolist()
-    for n in range(count):
-        if ends[n] < ends[n + 1]:
-            yield n, torch.unravel_index(order[ends[n] : ends[n + 1]], names.shape)
-''',
-}

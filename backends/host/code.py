@@ -44,7 +44,7 @@ class Code:
     """An expression, how tightly it binds, whether its memory is its own, and what is known of it where it is a number.
 
     `last` is its last step, where that writes over memory: what it writes over, a function of torch, the other operand.
-    `raw` is the text before it was widened.
+    `raw` is the text before it was widened. `calls` are the helpers and imports that the text of a number names.
     """
 
     text: str
@@ -55,6 +55,7 @@ class Code:
     factor: str = ""  # a number that the text is yet to be multiplied with
     last: tuple[str, str, str] | None = None
     raw: str = ""
+    calls: frozenset[str] = frozenset()
 
     def at(self, level: int) -> str:
         return self.text if self.level >= level else f"({self.text})"
@@ -62,17 +63,21 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How an operation of a fixed number of operands is written: a text with a place for each of them, how tightly each operand
-    has to bind to stand in its place, and how tightly the whole binds.
+    """How an operation of a fixed number of operands is written: a text with a place for each of them, how tightly each
+    operand has to bind to stand in its place, how tightly the whole binds, and the helpers and imports that the text names.
     """
 
     text: str
     operands: tuple[int, ...]
     level: int
+    calls: frozenset[str] = frozenset()
 
     def of(self, codes: Sequence[Code], fresh: bool = False) -> Code:
-        """The operation on these operands; `fresh` where the result has memory of its own."""
-        return Code(self.text.format(*(c.at(n) for c, n in zip(codes, self.operands, strict=True))), self.level, fresh)
+        """The operation on these operands; `fresh` where the result has memory of its own. The `calls` of the result are
+        those of the operation alone, without those of its operands.
+        """
+        text = self.text.format(*(c.at(n) for c, n in zip(codes, self.operands, strict=True)))
+        return Code(text, self.level, fresh, calls=self.calls)
 
 
 def axes_of(sub: Subscript) -> tuple[str, ...]:

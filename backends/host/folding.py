@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from einc.backends.host.code import INFIX, UNARY, Code, infix
 from einc.backends.host.legal import straight
 from einc.backends.host.scalars import number_text, scalar
+from einc.backends.host.source import Generated, Part, Source
 from einc.backends.host.spelling import FUNCTIONS, spells
 from einc.ir.folds import FOLDS
 from einc.ir.plan import Let, Map, Scalar, Select
+from einc.ir.terms import Const
 
 STEPS = {"sum": "torch.add", "prod": "torch.mul", "max": "torch.maximum", "min": "torch.minimum"}
 
 
-def start(fold: str) -> str:
-    """The neutral element as a number of Python's."""
-    return number_text(FOLDS[fold].start)
+def start(fold: str, helpers: set[str]) -> str:
+    """The neutral element as a number of Python's; what it names is added to the helpers."""
+    code = scalar(Const(FOLDS[fold].start))
+    helpers |= code.calls
+    return code.text
 
 
 def step(fold: str, helpers: set[str]) -> str:
@@ -28,15 +32,15 @@ def step(fold: str, helpers: set[str]) -> str:
     return f"_{fold}_step"
 
 
-def definitions() -> Mapping[str, str]:
+def definitions() -> tuple[Generated, ...]:
     """The helpers that merge two values of the folds without a function of torch."""
     rows = [row for row in FOLDS.values() if not row.ordered and row.name not in STEPS]
-    return {f"_{row.name}_step": _definition(row.name, row.step) for row in rows}
+    return tuple(Generated(f"_{row.name}_step", _definition(row.name, row.step)) for row in rows)
 
 
 def _definition(fold: str, op: str) -> str:
     lines = statements(straight(op, ("a", "b"), spells), _written)
-    return "\n".join(["", f"def _{fold}_step(a, b):", f'    """Two values of the fold {fold}, merged."""', *lines, ""])
+    return "\n".join([f"def _{fold}_step(a, b):", f'    """Two values of the fold {fold}, merged."""', *lines])
 
 
 def statements(lets: tuple[Let, ...], written: Callable[[Let], str]) -> list[str]:
@@ -70,25 +74,5 @@ def _mapped(op: str, args: tuple[str, ...]) -> str:
     raise AssertionError(op)
 
 
-HELPERS = {
-    "_folded": '''
-def _folded(step, x, dims, start):
-    """The fold of x over some axes, in pairs; the start where there is nothing."""
-    for dim in sorted(dims, reverse=True):
-        while (count := x.shape[dim]) > 1:
-            half = count // 2
-            pairs = step(x.narrow(dim, 0, half), x.narrow(dim, half, half))
-            x = torch.cat((pairs, x.narrow(dim, count - 1, 1)), dim) if count % 2 else pairs
-        x = x.select(dim, 0) if count else x.new_full((*x.shape[:dim], *x.shape[dim + 1 :]), start)
-    return x
-''',
-    "_running": '''
-def _running(step, x, dim):
-    """The fold of all values so far along an axis."""
-    done, count = 1, x.shape[dim]
-    while done < count:
-        later = step(x.narrow(dim, done, count - done), x.narrow(dim, 0, count - done))
-        x, done = torch.cat((x.narrow(dim, 0, done), later), dim), 2 * done
-    return x
-''',
-}
+# The helpers that the spelling of a fold may name.
+RUNTIME: tuple[Part, ...] = (Source("einc.backends.host.runtime.folding"), *definitions())

@@ -12,7 +12,7 @@ from dataclasses import replace
 from einc.backends.host.chained import Links
 from einc.backends.host.inputs import check_shapes
 from einc.backends.host.loops import Dialect
-from einc.backends.host.module import called, head, result, signature
+from einc.backends.host.module import below, head, library, result, signature
 from einc.backends.host.naming import Named, named
 from einc.backends.host.pair import Pair
 from einc.backends.host.shell import write_shell
@@ -34,17 +34,16 @@ def write_gradient(plan: Gradient | Chain, dialect: Dialect, shell: Shell | None
     asked = _entry(shown, body, helpers)
     body.lines += ["", *statements.lines]
     lines = [*(line for pair in pairs for line in pair.functions()), *dialect.definitions()]
-    texts = called(helpers, dialect, "\n".join([body.text, *lines]))
+    known = library(dialect)
+    needed = known.needed(helpers)
     out = Writer()
-    head(shown, dialect, out, "\n".join([body.text, *lines, *texts]), _NOTES)
+    head(shown, dialect, out, known.imports(needed), _NOTES)
     signature(shown, out, asked)
     out.lines += body.lines
     if shell is not None:
         out.lines += write_shell(shown, shell, asked, trained=True)
     out.lines += lines
-    for text in texts:
-        out()
-        out.lines += text.rstrip().split("\n")
+    out.lines += below(known.texts(needed))
     out.lines += [line for pair in pairs for line in pair.glue()]
     digest = hashlib.sha256(out.text.encode()).hexdigest()[:8]
     out.lines += ["", "", '_library = torch.library.Library("einc", "FRAGMENT")']

@@ -56,11 +56,12 @@ def laid(module: Module, streams: Streams) -> Laid:
     return known
 
 
-def view(module: Module, step: BroadcastView, body: Writer, known: Laid | None) -> None:
-    """The view where runs are of one length."""
+def view(module: Module, step: BroadcastView, body: Writer, known: Laid | None, helpers: set[str]) -> None:
+    """The view where runs are of one length; adds the helper that it calls, if it calls one."""
     onto, text = sized(step.onto, tight=True), stored(module, step.operand, step.out)
     if step.order != tuple(range(len(step.order))):
         in_tiles = known is not None and step.out in known.axes
+        helpers |= {"_Turned"} if in_tiles else set()
         text = f"_Turned({text}, {step.order})" if in_tiles else f"{text}.permute({', '.join(map(str, step.order))})"
     body.open(f"if {step.count} == {onto}:")
     body(f"{step.out} = {text}")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from einc.backends.host.contractions import stored
 from einc.backends.host.laid import Laid
 from einc.backends.host.naming import named
+from einc.backends.host.source import Part
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.ir.indices import IndexSet, number
 from einc.ir.plan import Kernel, Loop, Module, PerRequest
@@ -22,7 +23,7 @@ class Page:
     module: Module
     body: Writer
     names: Names
-    helpers: set[str]
+    helpers: set[str]  # and what the statements import
     places: dict[tuple[str, IndexSet], str] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)
     laid: Laid | None = None
@@ -43,8 +44,8 @@ class Dialect(Protocol):
         ...
 
     @property
-    def helpers(self) -> Mapping[str, str]:
-        """The texts of helpers by their names; a file has those that its statements name."""
+    def runtime(self) -> tuple[Part, ...]:
+        """Where its own helpers come from, in the order in which these stand in a file."""
         ...
 
     def types(self, module: Module) -> list[str]:

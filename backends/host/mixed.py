@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from einc.backends.host.loops import Dialect, Page
+from einc.backends.host.source import Part, defines
 from einc.ir.backend import Spells, Writable
 from einc.ir.folds import FOLDS
 from einc.ir.plan import Kernel, Kind, Let, Map, Module, Reduce, Scan
@@ -35,8 +37,8 @@ def _asked(let: Let, kinds: Mapping[str, Kind]) -> Iterator[tuple[Writable, Kind
 
 @dataclass(frozen=True)
 class Mixed:
-    """The dialect `first` for the kernels that it is `able` to write, and `other` for the rest. Helpers that both have must have
-    one text in both.
+    """The dialect `first` for the kernels that it is `able` to write, and `other` for the rest. A helper that both have
+    must come from one module, or have one generated text.
     """
 
     first: Dialect
@@ -44,8 +46,8 @@ class Mixed:
     able: Callable[[Kernel], bool]
 
     def __post_init__(self) -> None:
-        both = self.first.helpers.keys() & self.other.helpers.keys()
-        clash = [name for name in both if self.first.helpers[name] != self.other.helpers[name]]
+        found = Counter(name for part in self.runtime for name in defines(part))
+        clash = [name for name, count in found.items() if count > 1]
         assert not clash, f"two helpers have one name: {', '.join(sorted(clash))}"
 
     @property
@@ -57,8 +59,8 @@ class Mixed:
         return tuple(dict.fromkeys((*self.first.imports, *self.other.imports)))
 
     @property
-    def helpers(self) -> Mapping[str, str]:
-        return {**self.other.helpers, **self.first.helpers}
+    def runtime(self) -> tuple[Part, ...]:
+        return tuple(dict.fromkeys((*self.other.runtime, *self.first.runtime)))
 
     def types(self, module: Module) -> list[str]:
         """The statements that either dialect needs."""

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ast
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from einc.backends.host import chosen, registered, segments, serving
+from einc.backends.host import serving
 from einc.backends.host.chosen import grouped, pick
 from einc.backends.host.contractions import contract, stored
-from einc.backends.host.inputs import HELPERS, read_sizes
+from einc.backends.host.inputs import read_sizes
 from einc.backends.host.laid import laid, view
 from einc.backends.host.loops import Dialect, Page, each, repeat
 from einc.backends.host.naming import Named, entry_name, named, tuple_name, with_names
-from einc.backends.host.pages import POOL
 from einc.backends.host.scalars import scalar
 from einc.backends.host.segments import segment
 from einc.backends.host.shell import write_shell
+from einc.backends.host.source import Import, Library, Source
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.ir.plan import (
     Append,
@@ -37,6 +38,18 @@ from einc.ir.plan import (
     TopK,
     leaves,
 )
+
+# The modules of helpers for files of every back end: those before the dialect's own, and those after them.
+_RUNTIME = "einc.backends.host.runtime"
+_FIRST = (
+    Source(f"{_RUNTIME}.checks"),
+    Source(f"{_RUNTIME}.values"),
+    *(Source(f"{_RUNTIME}.{name}", annotated=True) for name in ("cache", "laid", "exhausted", "pool", "pages")),
+    Source(f"{_RUNTIME}.requests"),
+    Source(f"{_RUNTIME}.groups"),
+)
+_LAST = (Source(f"{_RUNTIME}.operators"),)
+_IMPORTS = (Import("math"), Import("bisect", "bisect_left"), Import("bisect", "bisect_right"))  # for statements
 
 
 def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
@@ -59,13 +72,12 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
         serving.end(module, body)
     body(f"return {result(module)}")
     definitions = [*page.functions, *dialect.definitions()]
-    texts = called(helpers, dialect, "\n".join([body.text, *definitions]))
+    known = library(dialect)
+    above = known.needed(serving.CLASSES if module.past else ())
+    needed = known.needed(helpers) | above
     out = Writer()
-    head(naming, dialect, out, "\n".join([body.text, *definitions, *texts, *([POOL] if module.past else [])]))
-    if module.past:
-        page_length = module.generation.page if module.generation is not None else 0
-        pages = POOL.replace("page: int = 16", f"page: int = {page_length}") if page_length else POOL
-        out.lines += [*serving.CACHE.strip().split("\n"), "", "", *pages.strip().split("\n"), "", ""]
+    head(naming, dialect, out, known.imports(needed))
+    out.lines += serving.classes(module, known.texts(above))
     signature(naming, out, asked, "@torch.no_grad()")
     out.lines += body.lines
     if module.past:
@@ -75,18 +87,18 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
     if shell is not None:
         out.lines += write_shell(naming, shell, asked)
     out.lines += definitions
-    for text in texts:
-        out()
-        out.lines += text.rstrip().split("\n")
+    out.lines += below(known.texts(needed - above))
     return out.text
 
 
-def called(helpers: set[str], dialect: Dialect, told: str) -> list[str]:
-    """The helpers that the text of a file calls, in their order."""
-    helpers |= {name for name in ("_over", "_number", "_dense", "_in_parts", "_cuts", "_Turned") if f"{name}(" in told}
-    helpers |= {"_dense"} if "_in_parts" in helpers else set()
-    known = {**HELPERS, **serving.HELPERS, **chosen.HELPERS, **segments.HELPERS, **dialect.helpers, **registered.HELPERS}
-    return [text for name, text in known.items() if name in helpers]
+def library(dialect: Dialect) -> Library:
+    """The helpers of the files of a dialect."""
+    return Library((*_FIRST, *dialect.runtime, *_LAST), _IMPORTS)
+
+
+def below(texts: Sequence[str]) -> list[str]:
+    """The lines of definitions that stand one after the other, below others."""
+    return [line for text in texts for line in ("", "", *text.split("\n"))]
 
 
 def steps(page: Page, dialect: Dialect, some: Sequence[Step] | None = None) -> None:
@@ -112,8 +124,9 @@ def step(one: Step, page: Page, dialect: Dialect) -> None:
             _step(one, page, dialect)
 
 
-def head(naming: Named, dialect: Dialect, out: Writer, text: str, notes: Sequence[str] = ()) -> None:
-    """The file's first lines: what it computes of what, notes on it, what it imports, and the class of its results."""
+def head(naming: Named, dialect: Dialect, out: Writer, imports: Sequence[str], notes: Sequence[str] = ()) -> None:
+    """The file's first lines: what it computes of what, notes on it, its imports, and the class of its results. `imports` are
+    those of its statements and helpers, beside the ones that every file of the dialect has."""
     module = naming.module
     source = module.source.replace("\\", "/").replace('"', "'")
     out(f'"""{module.name}: written by einc from {" ".join(source.split())}. It needs {dialect.needs}.')
@@ -132,15 +145,9 @@ def head(naming: Named, dialect: Dialect, out: Writer, text: str, notes: Sequenc
         out(note)
     out('"""')
     out()
-    searches = [f"bisect_{side}" for side in ("left", "right") if f"bisect_{side}(" in text]
-    library = ["import math"] if "math." in text else []
-    library += ["import os"] if "os.replace(" in text else []
-    library += [f"from bisect import {', '.join(searches)}"] if searches else []
-    library += ["from typing import NamedTuple"] if len(module.outputs) > 1 else []
-    for line in library:
-        out(line)
-    if library:
-        out()
+    own = [line for line in imports if line not in dialect.imports]
+    own += ["from typing import NamedTuple"] if len(module.outputs) > 1 else []
+    out.lines += [*own, ""] if own else []
     for line in dialect.imports:
         out(line)
     if len(module.outputs) > 1:
@@ -246,7 +253,7 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
         case SegmentSum():
             segment(step, module, body, page.names, page.helpers)
         case BroadcastView():
-            view(module, step, body, page.laid)
+            view(module, step, body, page.laid, page.helpers)
             body.open("else:")
             here = replace(page, places={}, wholes=dict(page.wholes))
             _step(step.kernel, here, dialect)
@@ -254,7 +261,7 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
                 body(f"{step.out} = _Laid({step.out}, {page.laid.axes[step.out]})")
             body.close()
         case Call():
-            _call(step, body, page.laid.axes if page.laid is not None else {})
+            _call(step, page)
             body.open("else:")
             here = replace(page, places={}, wholes=dict(page.wholes))
             for at, inner in enumerate(step.steps):
@@ -280,8 +287,10 @@ def _whole(step: Leaf, page: Page) -> Leaf:
     return with_names(step, {name: page.wholes[name] for name in names}) if names else step
 
 
-def _call(step: Call, body: Writer, laid: Mapping[str, int]) -> None:
-    """One call of a library, its operands as batches of matrices; what is `laid` tile by tile has to be in one piece."""
+def _call(step: Call, page: Page) -> None:
+    """One call of a library, its operands as batches of matrices; what is laid tile by tile has to be in one piece."""
+    body, laid = page.body, page.laid.axes if page.laid is not None else dict[str, int]()
+    page.helpers |= _helpers(step)
     into, back = _batched(step)
     library = step.library
     buffers = {key: f"{buffer}.whole()" if buffer in laid else buffer for key, buffer, _ in step.given}
@@ -301,6 +310,7 @@ def _call(step: Call, body: Writer, laid: Mapping[str, int]) -> None:
         whole = f"{made} = {_turned(library.call.format(**operands) + back, order)}"
         if parted:
             tiles = {key: _turned(f"{buffer}.tile(*_at)", order) for key, buffer, order in step.given if buffer in laid}
+            page.helpers.add("_cuts")
             operands |= {key: f"({text}{into} for _at in _cuts({', '.join(pieces)}))" for key, text in tiles.items()}
             body.open(f"if {' and '.join(single)}:")
             body(whole)
@@ -319,8 +329,16 @@ def _call(step: Call, body: Writer, laid: Mapping[str, int]) -> None:
             if (turned := _turned(f"{buffer}{back}", order)) != buffer:
                 body(f"{buffer} = {turned}")
     for place, scale in step.scales:
-        body(f"{step.writes[place]}.mul_({scalar(scale).text})")
+        factor = scalar(scale)
+        page.helpers |= factor.calls
+        body(f"{step.writes[place]}.mul_({factor.text})")
     body.close()
+
+
+def _helpers(step: Call) -> set[str]:
+    """The helpers that the row of a library names in its call: what is called without the name of a module in front."""
+    call = ast.parse(step.library.call.format(**{key: key for key, _, _ in step.given}), mode="eval")
+    return {node.func.id for node in ast.walk(call) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
 
 
 def _batched(step: Call) -> tuple[str, str]:

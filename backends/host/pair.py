@@ -34,7 +34,7 @@ class Pair:
             told = f"{_listed(seen)}, where no gradient is asked."
             self.plain = operator(named(gradient.plain, _OWN), f"{stem}_plain", told, dialect, helpers, taken)
             helpers.add("_asked")
-        helpers |= {"_operator", "_uncast", "_once", "_free"} | ({"_filled"} if self.backward else {"_constant"})
+        helpers |= {"_operator", "_free"} | ({"_filled"} if self.backward else {"_constant"})
 
     def functions(self) -> list[str]:
         """The two halves, and the forward one without the other."""

@@ -39,7 +39,8 @@ _TAKES_NUMBERS = frozenset({"sin", "cos", "floor", "ceil", "max", "min"})
 _BUILT_IN = frozenset({"max", "min", "abs"})  # functions of Python's own, of any number of operands
 
 FORMS: Mapping[str, Form] = {
-    **{name: Form(f"math.{name}({{}})", (LOOSE,), ATOM) for name in FUNCTIONS if name not in _BUILT_IN},
+    **{name: Form(f"math.{name}({{}})", (LOOSE,), ATOM, frozenset({"math"}))
+       for name in FUNCTIONS if name not in _BUILT_IN},
     "neg": Form("-{}", (UNARY,), UNARY),
     "not": Form("not {}", (COMPARE,), LOOSE),
     "pow": Form("{} ** {}", (ATOM, UNARY), POWER),
@@ -53,8 +54,10 @@ def scalar(term: Term) -> Code:
     match term:
         case Const(value):
             sign = POSITIVE if value > 0 else NONNEGATIVE if value == 0 else UNKNOWN
-            finite = not number_text(value).endswith(("inf", "nan"))
-            return Code(number_text(value), ATOM if value >= 0 else UNARY, sign=sign, finite=finite)
+            text = number_text(value)
+            calls = frozenset({"math"} if text.endswith("math.inf") else ())
+            finite = not text.endswith(("inf", "nan"))
+            return Code(text, ATOM if value >= 0 else UNARY, sign=sign, finite=finite, calls=calls)
         case Truth(value):
             return Code(str(value))
         case Size(extent):
@@ -65,12 +68,19 @@ def scalar(term: Term) -> Code:
         case Apply(op, args):
             return scalar_map(op, [scalar(a) for a in args])
         case Where(condition, then):
-            return Code(f"({scalar(then).text} if {scalar(condition).text} else 0)")
+            made, test = scalar(then), scalar(condition)
+            return Code(f"({made.text} if {test.text} else 0)", calls=made.calls | test.calls)
     raise AssertionError(term)
 
 
 def scalar_map(op: str, codes: list[Code]) -> Code:
     """An operation on numbers, and what is known of its result."""
+    made = _mapped(op, codes)
+    return replace(made, calls=made.calls.union(*(c.calls for c in codes)))
+
+
+def _mapped(op: str, codes: list[Code]) -> Code:
+    """The same, which calls what its operands do not."""
     finite = all(c.finite for c in codes)
     if op == "div" and codes[1].sign == POSITIVE:
         return replace(infix(op, codes), sign=codes[0].sign, finite=finite)
@@ -79,13 +89,14 @@ def scalar_map(op: str, codes: list[Code]) -> Code:
     made = replace(_written(op, codes), sign=_sign(op, codes), finite=finite)
     if _refused(op, codes):
         text = f"_number(torch.{_TORCH[op]}, {', '.join(c.text for c in codes)})"
-        return Code(text, sign=made.sign)
+        return Code(text, sign=made.sign, calls=frozenset({"_number"}))
     return made
 
 
 def quotient(codes: list[Code], sign: int = UNKNOWN) -> Code:
     """What is divided by a number that may be 0."""
-    return Code(f"_over({codes[0].text}, {codes[1].text})", ATOM, True, min(sign, NONNEGATIVE))
+    text = f"_over({codes[0].text}, {codes[1].text})"
+    return Code(text, ATOM, True, min(sign, NONNEGATIVE), calls=frozenset({"_over"}))
 
 
 def _refused(op: str, codes: list[Code]) -> bool:
@@ -108,7 +119,7 @@ def _written(op: str, codes: list[Code]) -> Code:
     match op:
         case "floordiv" | "ceildiv" | "mod" if codes[1].sign < POSITIVE:
             inner = _written(op, [codes[0], replace(codes[1], sign=POSITIVE)])
-            return Code(f"({inner.text} if {codes[1].text} else 0)")
+            return Code(f"({inner.text} if {codes[1].text} else 0)", calls=inner.calls)
         case "and" | "or":
             return Code(f" {op} ".join(c.at(COMPARE) for c in codes), LOOSE)
         case _ if op in _BUILT_IN:

@@ -111,23 +111,3 @@ def _products(step: SegmentSum, module: Module, every: str, numbered: str, count
     result = "".join(letters[a] for a in rest)
     body(f'{every}[{one}] = torch.einsum("{",".join(specs)}->{result}", {", ".join(given)})')
     body.close()
-
-
-HELPERS = {
-    "_numbered": '''
-def _numbered(*names):
-    """The number, from 1, of the element that each row names in several ranges at once; 0 where it names none."""
-    at, inside, count = 0, True, 1
-    for ids, extent, first in names:
-        inside = inside & (ids >= first) & (ids < first + extent)
-        at, count = at * extent + (ids - first), count * extent
-    return torch.where(inside, at + 1, 0)
-''',
-    "_sorted": '''
-def _sorted(names, count):
-    """The places of the rows, those of one element together and in their order, and where the rows of each begin and end."""
-    ordered, places = names.reshape(-1).sort(stable=True)
-    ends = torch.searchsorted(ordered, torch.arange(1, count + 2, device=names.device))
-    return torch.unravel_index(places, names.shape), ends
-''',
-}

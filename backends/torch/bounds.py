@@ -89,6 +89,7 @@ class Numbers:
         """A search in a sorted list, or the least or greatest of what a generator gives."""
         if (found := search(fold)) is not None:
             kind, side = ("rising", "left") if found.first else ("falling", "right")
+            self.reader.helpers.add(f"bisect_{side}")
             made = f"bisect_{side}({self._element(found.read, found.axis, kind)}, {text(found.limit, self)})"
             shift = found.axis.set.start - (not found.first)
         elif isinstance(fold.body, Read):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from einc.backends.host import folding
 from einc.backends.host.contractions import speaks_wide
 from einc.backends.host.gradient import write_gradient
 from einc.backends.host.legal import legal
 from einc.backends.host.loops import Page
 from einc.backends.host.module import write
+from einc.backends.host.source import Source
 from einc.backends.host.spelling import spells
-from einc.backends.torch import powers
 from einc.backends.torch.expressions import Scribe
-from einc.backends.torch.helpers import HELPERS
 from einc.backends.torch.loads import Reader
 from einc.backends.torch.ownership import spent
 from einc.backends.torch.passing import in_tiles
@@ -34,7 +31,10 @@ class Torch:
 
     needs = "torch alone"
     imports: tuple[str, ...] = ("import torch",)
-    helpers: Mapping[str, str] = {**HELPERS, **powers.HELPERS, **folding.HELPERS, **folding.definitions()}
+    runtime = (
+        *(Source(f"einc.backends.torch.runtime.{name}") for name in ("products", "folds", "chance", "powers")),
+        *folding.RUNTIME,
+    )
 
     def types(self, module: Module) -> list[str]:
         """The element types that the kernels compute in."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from einc.backends.host.code import ATOM, INFIX, POSITIVE, SUM, UNARY, Code, infix
 from einc.backends.host.folding import start, step
-from einc.backends.host.scalars import number_text, quotient, scalar, scalar_map
+from einc.backends.host.scalars import quotient, scalar, scalar_map
 from einc.backends.host.spelling import FUNCTIONS
 from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.overwriting import Overwriter
@@ -35,7 +35,7 @@ from einc.ir.plan import (
     arguments,
 )
 from einc.ir.primitives import HASHES
-from einc.ir.terms import Size
+from einc.ir.terms import Const, Size
 
 _OPPOSITE = {"le": ">", "lt": ">=", "eq": "!=", "ne": "=="}
 
@@ -58,6 +58,11 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
         if isinstance(self.lets[name].op, Place):
             return self._placed(name)
         return self.expression(self.lets[name])
+
+    def noted(self, code: Code) -> Code:
+        """A number that stands in the text: the file has what it calls."""
+        self.helpers |= code.calls
+        return code
 
     def _placed(self, name: str) -> Code:
         """The positions of an axis, under a name: one for the function where the axis is whole."""
@@ -99,7 +104,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
     def expression(self, let: Let) -> Code:
         match let.op:
             case Scalar(term):
-                return scalar(term)
+                return self.noted(scalar(term))
             case Place(axis):
                 return self._place(axis)
             case Load():
@@ -155,7 +160,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
 
     def _map(self, let: Let, op: str, args: tuple[str, ...]) -> Code:
         if let.kind == "scalar":
-            return scalar_map(op, [self.value(a) for a in args])
+            return self.noted(scalar_map(op, [self.value(a) for a in args]))
         if op == "spread":
             return self._spread(let, args[0])
         if op in ("real", "exact"):
@@ -170,7 +175,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
             codes = [self.aligned(a, let.axes) for a in args]
         scalars = [self.lets[a].kind == "scalar" for a in args]
         if op == "div" and scalars[1] and codes[1].sign < POSITIVE and not self._empty_at_zero(args[1], let.axes):
-            return quotient(codes)
+            return self.noted(quotient(codes))
         if (self.inside or self.spent) and op in _IN_PLACE and let.kind == "real" and (
                 found := self.in_place(let, op, args, codes)) is not None:
             return found
@@ -182,7 +187,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
 
     def _hashed(self, op: str, args: tuple[str, ...], axes: tuple[str, ...]) -> Code:
         """Whole numbers mixed; where no operand is a tensor yet, the first one becomes one."""
-        self.helpers |= {"_mixed", "_hash", f"_{op}"}
+        self.helpers.add(f"_{op}")
         texts = [self.aligned(a, axes).text for a in args]
         if all(map(self._is_number, args)):
             texts[0] = f"torch.tensor({texts[0]}, device=device)"
@@ -239,7 +244,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
 
     def _select(self, let: Let, op: Select) -> Code:
         then, axes = self.lets[op.then], let.axes
-        number = number_text(op.otherwise)
+        number = self.noted(scalar(Const(op.otherwise))).text
         if not self.lets[op.condition].axes and self._is_number(op.condition):
             kept, guard = self.value(op.then), self.value(op.condition)
             other = number if then.kind == "scalar" else f"torch.full_like({kept.text}, {number})"
@@ -282,7 +287,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
             kept_names = dict(self.variables)
             write.open(f"if {self.numbers.meets(stream, spans)}:  # the domain cuts this tile")
             target = self._narrowed(name, let, stream, spans[0], write) if parts else name
-            failing = f"{self._opposite(op.condition, let.axes)}, {number_text(op.otherwise)}"
+            failing = f"{self._opposite(op.condition, let.axes)}, {self.noted(scalar(Const(op.otherwise))).text}"
             write(f"{target}.masked_fill_({failing})" if value.fresh else f"{name} = {name}.masked_fill({failing})")
             write.close()
             if parts:
@@ -357,7 +362,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
             self.helpers.add("_folded")
             shown = f"({dims[0]},)" if len(dims) == 1 else str(dims)
             text = f"{code.at(ATOM)}.to(wide)" if FOLDS[fold].rounds and self.lets[arg].kind == "real" else code.text
-            return Code(f"_folded({step(fold, self.helpers)}, {text}, {shown}, {start(fold)})", ATOM, True)
+            return Code(f"_folded({step(fold, self.helpers)}, {text}, {shown}, {start(fold, self.helpers)})", ATOM, True)
         if full:
             return Code(f"{code.at(ATOM)}.{REDUCTIONS[fold]}({dim})", ATOM, True)
         self.helpers.add(f"_{REDUCTIONS[fold]}")

@@ -23,13 +23,3 @@ def is_far(let: Let, lets: Mapping[str, Let], kernel: Kernel) -> bool:
             stack += op.args if isinstance(op, Map) else (op.then,) if isinstance(op, Select) else ()
         seen.add(name)
     return False
-
-
-HELPERS = {
-    "_normal": '''
-def _normal(x):
-    """An exponent of two, in place; -inf where the power is no normal number: arithmetic on such takes many times as long."""
-    least = math.log2(torch.finfo(x.dtype).tiny)
-    return torch.threshold_(x, least, -math.inf) if x.device.type == "cpu" else x
-''',
-}

@@ -75,7 +75,7 @@ class Multiplier(Reader):
             out = f", out={memory}[: {self._volume(let.axes)}].view({shape})"
         text = f"torch.matmul({first.text}, {second.text}{out})"
         if passed:
-            self.helpers |= {"_into", "_shares"} if stream in over else {"_into", "_columns", "_has_tiles", "_twice"}
+            self.helpers |= {"_shares" if stream in over else "_columns"}
             text = f"{'_columns' if stream in columns else '_shares'}({self.near}, {first.text}, {second.text}{out})"
         for axes, at in ((columns, -1), (rows, -1 - len(columns))):
             if len(axes) > 1:

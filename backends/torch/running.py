@@ -37,6 +37,6 @@ class Runner(Reader):
             helper = "_from" if op.back else "_upto"
             self.helpers.add(helper)
             extent = sized(self.sets[op.axis].extent)
-            text = f"{helper}({text}, {dim}, {sized(op.shift)}, {extent}, {start(op.fold)})"
+            text = f"{helper}({text}, {dim}, {sized(op.shift)}, {extent}, {start(op.fold, self.helpers)})"
         placed = tuple(op.axis if a == op.over else a for a in axes)
         return self._permuted(Code(text, ATOM, True), placed, let.axes)

@@ -9,7 +9,7 @@ from einc.backends.writer import Writer, identifier, sized
 from einc.ir.plan import Axis, Kernel, Load, Module, Store
 
 
-def results(module: Module, kernel: Kernel, body: Writer) -> None:
+def results(module: Module, kernel: Kernel, body: Writer, helpers: set[str]) -> None:
     """Memory for what a kernel stores; what is merged begins at the neutral element, in the type in which it grows."""
     for store in kernel.stores:
         buffer = module.buffers[store.buffer]
@@ -17,7 +17,7 @@ def results(module: Module, kernel: Kernel, body: Writer) -> None:
         shape = f"({shape}{',' * (len(buffer.sets) == 1)})"
         kind = "wide" if store.merge and element(buffer) == "dtype" else element(buffer)
         made = "torch.zeros" if store.merge == "sum" else "torch.full" if store.merge else "torch.empty"
-        first = f", {start(store.merge)}" if made == "torch.full" else ""
+        first = f", {start(store.merge, helpers)}" if made == "torch.full" else ""
         body(f"{identifier(store.buffer)} = {made}({shape}{first}, dtype={kind}, device=device)")
 
 

@@ -116,7 +116,7 @@ def _prepare(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> No
     for name in dict.fromkeys(b for b in loaded if module.buffers[b].kind == "real"):
         scribe.casts[name] = scribe.names.fresh(f"{name}_wide")
         body(f"{scribe.casts[name]} = {identifier(name)}.to(wide)")
-    results(module, kernel, body)
+    results(module, kernel, body, scribe.helpers)
 
 
 def _tile_lengths(module: Module, kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scribe) -> str:
@@ -194,7 +194,8 @@ def _start(let: Let, body: Writer, scribe: Scribe) -> None:
     shape = ", ".join(scribe.extent(a) for a in let.axes)
     shape = f"({shape}{',' * (len(let.axes) == 1)})"
     kind = {"exact": "torch.float64", "integer": "torch.int64"}.get(let.kind, "wide")
-    made = f"torch.zeros({shape}" if let.carry.fold == "sum" else f"torch.full({shape}, {start(let.carry.fold)}"
+    fold, helpers = let.carry.fold, scribe.helpers
+    made = f"torch.zeros({shape}" if fold == "sum" else f"torch.full({shape}, {start(fold, helpers)}"
     body(f"{variable} = {made}, dtype={kind}, device=device)")
 
 
@@ -234,6 +235,7 @@ def _reference(let: Let, variable: str, text: Code, body: Writer, scribe: Scribe
         body(f"{scale} = {before}.sub_({variable}).{power}_()")
         return
     shift = scribe.names.fresh(f"{variable}_finite")
+    scribe.helpers.add("math")
     body(f"{shift} = {variable}.masked_fill({variable} == -math.inf, 0)  # rows without a point so far")
     body(f"{scale} = {before}.sub_({shift}).{power}_()")
     scribe.variables[let.name] = shift

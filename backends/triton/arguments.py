@@ -32,6 +32,7 @@ class Arguments:
     static: dict[str, str] = field(default_factory=dict)  # sizes that the compiled text is made for
     numbers: dict[tuple[str, str], str] = field(default_factory=dict)  # what the host computes, its type -> parameter
     whole: dict[str, str] = field(default_factory=dict)  # parameter of a whole number -> what the host computes
+    calls: dict[str, frozenset[str]] = field(default_factory=dict)  # what the host computes -> helpers in it
     blocks: dict[str, str] = field(default_factory=dict)  # dimension -> parameter
     prepared: dict[str, str] = field(default_factory=dict)  # parameter of a running list -> what the host computes
     laid: Mapping[str, int] = field(default_factory=dict)  # buffer of which positions may lie in pages -> the slot of these
@@ -118,6 +119,7 @@ class Arguments:
             return Code(text, ATOM if text[0] != "-" else UNARY, sign=made.sign, finite=made.finite)
         if isinstance(let.op, Scalar) and isinstance(let.op.term, Size):
             return Code(self.size(let.op.term.extent), made.level, sign=made.sign, finite=True)
+        self.calls[made.text] = made.calls
         if self.is_whole(name) or let.kind == "truth":
             parameter = next((p for p, text in self.whole.items() if text == made.text), None) or self.names.fresh("n")
             self.whole[parameter] = made.text

@@ -17,7 +17,7 @@ from einc.ir.terms import Fold, Position, Read, Term
 
 _RUNNING = {True: ("rising", "{0}.cummax(-1).values"), False: ("falling", "{0}.flip(-1).cummin(-1).values.flip(-1)")}
 _SPELLED = {"floor": "_floordiv({}, {})", "ceil": "(-_floordiv(-({}), {}))", "mod": "_mod({}, {})", "abs": "tl.abs({})"}
-_HELPERS = {"floor": {"_floordiv"}, "ceil": {"_floordiv"}, "mod": {"_mod", "_floordiv"}}
+_HELPERS = {"floor": {"_floordiv"}, "ceil": {"_floordiv"}, "mod": {"_mod"}}
 _FARTHEST = {"min": "2**62", "max": "-(2**62)"}
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from einc.backends.host import folding
 from einc.backends.host.contractions import speaks_wide
 from einc.backends.host.gradient import write_gradient
 from einc.backends.host.legal import legal
 from einc.backends.host.loops import Page
 from einc.backends.host.module import write
-from einc.backends.triton.helpers import HELPERS
+from einc.backends.host.source import Source
 from einc.backends.triton.launch import launch
 from einc.backends.triton.layout import follows
 from einc.backends.triton.spelling import definitions, has
@@ -29,7 +27,11 @@ class _Triton:
 
     needs = "torch and triton"
     imports: tuple[str, ...] = ("import torch", "import triton", "import triton.language as tl")
-    helpers: Mapping[str, str] = {**HELPERS, **folding.HELPERS, **folding.definitions(), **definitions()}
+    runtime = (
+        *(Source(f"einc.backends.triton.runtime.{name}") for name in ("device", "launch", "tiles")),
+        *folding.RUNTIME,
+        *definitions(),
+    )
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -60,7 +60,7 @@ def launch(kernel: Kernel, page: Page) -> list[str]:
         body.open(f"if {programs}:")
     lines = _definition(name, kernel.texts, made)
     if made.joined is None:
-        _start(name, programs, _values(made, blocks, paging), page)
+        _start(name, programs, _values(made, blocks, paging, page), page)
     else:
         lines += _shared(kernel, made, blocks, paging, name, programs, page)
     if programs != "1":
@@ -145,10 +145,10 @@ def _shared(kernel: Kernel, made: Written, blocks: dict[str, str], paging: Pagin
     numel = f"{programs} * {parts} * ({_hosted(made.states, blocks)})"
     body.lines += folded(f"{'    ' * body.depth}{states} = torch.empty({numel} if {parts} > 1 else 0, "
                          "dtype=wide, device=device)")
-    _start(name, f"{programs} * {parts}", _values(made, blocks, paging, states, parts), page)
+    _start(name, f"{programs} * {parts}", _values(made, blocks, paging, page, states, parts), page)
     second = page.names.fresh(f"{name.removesuffix('_kernel')}_join")
     body.open(f"if {parts} > 1:")
-    _start(second, programs, _values(made.joined, blocks, paging, states, parts), page)
+    _start(second, programs, _values(made.joined, blocks, paging, page, states, parts), page)
     body.close()
     return _definition(second, (f"What the programs of {name} left for one tile, joined.", *kernel.texts[-1:]), made.joined)
 
@@ -160,9 +160,13 @@ def _hosted(text: str, blocks: dict[str, str]) -> str:
     return text
 
 
-def _values(made: Written, blocks: dict[str, str], paging: Paging, states: str = "", parts: str = "") -> list[str]:
-    """What the kernel is called with, in the order of its parameters."""
+def _values(
+    made: Written, blocks: dict[str, str], paging: Paging, page: Page, states: str = "", parts: str = ""
+) -> list[str]:
+    """What the kernel is called with, in the order of its parameters; the page has the helpers that this calls."""
     given = _read(made)
+    for text in (*given.whole.values(), *(text for text, _ in given.numbers)):
+        page.helpers |= given.calls[text]
     tensors, pages = list(given.pointers.values()), [paging.pages] if given.paging[0] else []
     strides = [f"*{pointer}.stride()" for key, pointer in given.pointers.items() if (key, 0) in given.strides]
     sizes = [s for s in given.sizes if s not in given.static]

@@ -9,11 +9,13 @@ from einc.backends.host.code import ATOM, INFIX, LOOSE, UNARY, Code, Form, infix
 from einc.backends.host.folding import statements
 from einc.backends.host.legal import straight
 from einc.backends.host.scalars import SCALARS, number_text
+from einc.backends.host.source import Generated
 from einc.backends.host.spelled import FOLDED
 from einc.backends.host.spelled import spelled as known
 from einc.ir.backend import Writable
 from einc.ir.folds import FOLDS
 from einc.ir.plan import Kind, Let, Map, Scalar, Select
+from einc.ir.primitives import HASHES
 from einc.ir.terms import Const
 
 _PLAIN = ("exp", "exp2", "log", "sqrt", "sin", "cos", "erf", "abs", "floor", "ceil")
@@ -23,9 +25,7 @@ FORMS: Mapping[str, Form] = {
     "neg": Form("-{}", (UNARY,), UNARY),
     "not": Form("~{}", (ATOM,), UNARY),
 }
-# Functions that stand in the file, each with the others that it needs.
-HELPED = {"tanh": ("_tanh",), "floordiv": ("_floordiv",), "mod": ("_mod", "_floordiv"), "pow": ("_power",)}
-HASHES = {"hash": ("_mixed", "_short", "_hash"), "chance": ("_mixed", "_short", "_chance")}  # the last is the function itself
+HELPED = {"tanh": "_tanh", "floordiv": "_floordiv", "mod": "_mod", "pow": "_power"}  # functions that stand in the file
 PAIRED = {"max": "_larger", "min": "_smaller"}  # of any number of operands, in pairs; what is no number stays none
 
 STEPS = {"sum": "", "prod": "_times", **PAIRED}  # helpers that merge two values; of a sum: +
@@ -47,8 +47,8 @@ def has(op: str) -> bool:
 def spelled(op: str, codes: list[Code], helpers: set[str]) -> Code:
     """A spelled primitive of real numbers, or of whole ones; adds the helpers that it needs to `helpers`."""
     if op in HELPED:
-        helpers |= {*HELPED[op]}
-        return Code(f"{HELPED[op][0]}({', '.join(c.text for c in codes)})")
+        helpers.add(HELPED[op])
+        return Code(f"{HELPED[op]}({', '.join(c.text for c in codes)})")
     if op in PAIRED:
         text = codes[0].text
         helpers.add(PAIRED[op])
@@ -65,11 +65,10 @@ def start(fold: str) -> str:
 
 
 def step(fold: str, helpers: set[str]) -> str:
-    """The device function that merges two values of a fold; the helpers that it needs are added. A sum has none."""
+    """The device function that merges two values of a fold, which is added to the helpers. A sum has none."""
     if fold in STEPS:
         helpers |= {STEPS[fold]} - {""}
         return STEPS[fold]
-    _definition(fold, helpers)
     helpers.add(f"_{fold}_pair")
     return f"_{fold}_pair"
 
@@ -93,13 +92,13 @@ def running(fold: str, text: str, axis: int, turned: str, helpers: set[str]) -> 
     return f"tl.associative_scan({text}, {axis}, {step(fold, helpers)}{turned})"
 
 
-def definitions() -> Mapping[str, str]:
+def definitions() -> tuple[Generated, ...]:
     """The helpers that merge two values of the folds that have no other."""
     folds = [row.name for row in FOLDS.values() if not row.ordered and row.name not in STEPS]
-    return {f"_{fold}_pair": _definition(fold, set()) for fold in folds}
+    return tuple(Generated(f"_{fold}_pair", _definition(fold)) for fold in folds)
 
 
-def _definition(fold: str, helpers: set[str]) -> str:
+def _definition(fold: str) -> str:
     def written(let: Let) -> str:
         match let.op:
             case Scalar(Const(value)):
@@ -107,9 +106,9 @@ def _definition(fold: str, helpers: set[str]) -> str:
             case Select(condition, then, otherwise):
                 return f"tl.where({condition}, {then}, {float(otherwise)})"
             case Map(op, args):
-                return spelled(op, [Code(a) for a in args], helpers).text
+                return spelled(op, [Code(a) for a in args], set()).text
         raise AssertionError(let)
 
     lines = statements(straight(FOLDS[fold].step, ("a", "b"), has), written)
-    head = ["", "@triton.jit", f"def _{fold}_pair(a, b):", f'    """Two values of the fold {fold}, merged."""']
-    return "\n".join([*head, *lines, ""])
+    head = ["@triton.jit", f"def _{fold}_pair(a, b):", f'    """Two values of the fold {fold}, merged."""']
+    return "\n".join([*head, *lines])

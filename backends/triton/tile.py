@@ -8,9 +8,10 @@ from einc.backends.host.code import ATOM, COMPARE, INFIX, LOOSE, POSITIVE, SUM, 
 from einc.backends.host.scalars import number_text
 from einc.backends.triton.loads import Reader, Shape
 from einc.backends.triton.padding import Outside
-from einc.backends.triton.spelling import FORMS, HASHES, HELPED, spelled
+from einc.backends.triton.spelling import FORMS, HELPED, spelled
 from einc.ir.indices import MODEL
 from einc.ir.plan import Before, Dot, Let, Load, Map, Place, Reduce, Scalar, Scan, Select, Tally
+from einc.ir.primitives import HASHES
 from einc.ir.terms import Const
 
 _TURNED = {"le": ">=", "lt": ">", "eq": "==", "ne": "!="}
@@ -100,7 +101,7 @@ class Scribe(Reader):
         if let.kind == "truth":
             return self._truth(op, shape)
         if op.op in HASHES:
-            self.helpers |= set(HASHES[op.op])
+            self.helpers.add(f"_{op.op}")
             operands = ", ".join(self.aligned(a, shape).text for a in op.args)
             return Code(f"_{op.op}({operands}{', WIDE' if op.op == 'chance' else ''})")
         if let.kind in ("real", "exact"):
@@ -202,10 +203,10 @@ class Scribe(Reader):
                 return infix("mul", [code, code])
             self.helpers.add("_square")
             return Code(f"_square({code.text})")
-        self.helpers |= {*HELPED["pow"]}
+        self.helpers.add(HELPED["pow"])
         parts = [f"tl.full((), {self.aligned(a, shape, kind).text}, {TYPES[kind]})" if self._known(a) else
                  self.aligned(a, shape, kind).text for a in (base, exponent)]
-        return Code(f"{HELPED['pow'][0]}({', '.join(parts)})")
+        return Code(f"{HELPED['pow']}({', '.join(parts)})")
 
     def _spelled(self, op: str, codes: list[Code]) -> Code:
         return spelled(op, codes, self.helpers)

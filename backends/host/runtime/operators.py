@@ -1,8 +1,17 @@
-"""Helpers of a file whose functions are operators of torch, as text."""
+"""How an emitted file with gradients makes operators of torch of its functions."""
 
-HELPERS = {
-    "_cast": '''
-def _cast(*tensors):
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:  # an emitted file makes it after its functions
+    _library = torch.library.Library("einc", "FRAGMENT")
+
+
+def _cast(*tensors: Any) -> tuple[Any, ...]:
     """Real tensors, but for float64, in the type of torch.autocast where that is on."""
     device = next((x.device.type for x in tensors if isinstance(x, torch.Tensor)), "cpu")
     if device == "meta" or not torch.is_autocast_enabled(device):
@@ -10,14 +19,14 @@ def _cast(*tensors):
     dtype = torch.get_autocast_dtype(device)
     real = [isinstance(x, torch.Tensor) and x.is_floating_point() and x.dtype != torch.float64 for x in tensors]
     return tuple(x.to(dtype) if cast else x for x, cast in zip(tensors, real))
-''',
-    "_asked": '''
-def _asked(*tensors):
+
+
+def _asked(*tensors: torch.Tensor) -> bool:
     """Whether a gradient may be asked of what these go into."""
     return torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
-''',
-    "_own": '''
-def _own(given, made):
+
+
+def _own(given: Sequence[torch.Tensor], made: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """Results of an operator in memory of their own, in the order of their axes: no view of an input or of each other."""
     taken, out = {x.untyped_storage().data_ptr() for x in given}, []
     for x in made:
@@ -27,20 +36,29 @@ def _own(given, made):
         taken.add(x.untyped_storage().data_ptr())
         out.append(x)
     return tuple(out)
-''',
-    "_wanted": '''
-def _wanted(ctx, *gradients):
+
+
+def _wanted(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     """Those that are asked for."""
     return tuple(x if needed else None for x, needed in zip(gradients, ctx.needs_input_grad))
-''',
-    "_filled": '''
-def _filled(cotangent, like):
+
+
+def _filled(
+    cotangent: torch.Tensor | None, like: tuple[torch.Size, torch.dtype, torch.device]
+) -> torch.Tensor:
     """The cotangent of a result; of one that nothing was computed from it is zero."""
     shape, dtype, device = like
     return torch.zeros(shape, dtype=dtype, device=device) if cotangent is None else cotangent
-''',
-    "_operator": '''
-def _operator(name, schema, function, shapes, save=None, derive=None):
+
+
+def _operator(
+    name: str,
+    schema: str,
+    function: Callable[..., Any],
+    shapes: Callable[..., Any],
+    save: Callable[..., None] | None = None,
+    derive: Callable[..., Any] | None = None,
+) -> Any:
     """An operator of torch: `function` on tensors, `shapes` where they have no elements, its gradient if it has one."""
     _library.define(name + schema)
     _library.impl(name, function, "CompositeExplicitAutograd")
@@ -50,31 +68,31 @@ def _operator(name, schema, function, shapes, save=None, derive=None):
     for device in ("cpu", "cuda"):
         _library.impl(name, _uncast(device, operator), f"Autocast{device.upper()}")
     return operator
-''',
-    "_uncast": '''
-def _uncast(device, operator):
+
+
+def _uncast(device: str, operator: Callable[..., Any]) -> Any:
     """The operator where torch.autocast is on: it has no effect inside."""
-    def apart(*values):
+    def apart(*values: Any) -> Any:
         with torch.autocast(device, enabled=False):
             return operator(*values)
     return apart
-''',
-    "_once": '''
-def _once(ctx, *cotangents):
+
+
+def _once(ctx: Any, *cotangents: torch.Tensor) -> None:
     raise RuntimeError("gradients of gradients are not derived")
-''',
-    "_constant": '''
-def _constant(ctx, inputs, output):
+
+
+def _constant(
+    ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor | tuple[torch.Tensor, ...]
+) -> None:
     """Results that do not depend on what a gradient is asked of."""
     ctx.mark_non_differentiable(*((output,) if isinstance(output, torch.Tensor) else output))
-''',
-    "_free": '''
-def _free(name, ending=""):
+
+
+def _free(name: str, ending: str = "") -> str:
     """The name, with a number where this text has been loaded before: then there is an operator of that name and ending."""
     found, n = name, 1
     while hasattr(torch.ops.einc, found + ending):
         n += 1
         found = f"{name}_{n}"
     return found
-''',
-}  # fmt: skip

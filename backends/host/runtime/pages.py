@@ -1,90 +1,20 @@
-"""A pool of pages that caches share, as the text that stands in a file that generates."""
+"""Memory in pages: what a pool holds of each kept tensor, which pages are whose, and rows that lie in pages."""
 
 from __future__ import annotations
 
-POOL = '''
-class Exhausted(RuntimeError):
-    """A pool has fewer free pages than are needed; nothing has changed."""
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+import torch
 
-class Pool:
-    """Memory for `pages` pages of `page` positions each, which caches share; neighbouring pages lie side by side.
+from einc.backends.host.runtime.exhausted import Exhausted
+from einc.backends.host.runtime.laid import _Laid
 
-    `counts` says how many caches hold each page, `caches` are those that may hold some, by their numbers. What lies in a page
-    that nobody holds, or in one after the last position, is never read.
-    """
-
-    def __init__(self, pages: int, page: int = 16) -> None:
-        if pages < 1 or page < 1:
-            raise ValueError(f"a pool of {pages} pages of {page} positions has no room")
-        self.page, self.counts, self.held = page, [0] * pages, bytearray(pages)
-        self.stores, self.caches, self.joined = {}, {}, 0
-
-    @property
-    def free(self) -> int:
-        return self.held.count(0)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(store.rows.nbytes for store in self.stores.values())
-
-    def join(self, cache: Cache) -> int:
-        self.joined += 1
-        self.caches[self.joined] = cache
-        return self.joined
-
-    def store(self, name: str, like: torch.Tensor, axis: int, order: tuple[int, ...]) -> "_Store":
-        """The memory of one kept tensor, made when its first rows come."""
-        if name not in self.stores:
-            shape = [*like.shape[:axis], len(self.counts) * self.page, *like.shape[axis + 1 :]]
-            self.stores[name] = _Store(like.new_empty([shape[n] for n in order]), axis, order, self.page)
-        return self.stores[name]
-
-    def hold(self, pages: list[int], more: int = 1) -> None:
-        """One cache more, or fewer, holds these pages."""
-        for page in pages:
-            self.counts[page] += more
-            self.held[page] = self.counts[page] > 0
-
-    def take(self, count: int, after: int, wished: list[int]) -> list[int]:
-        """Free pages: those wished for, else the one after the last, else the middle of the largest hole, so that all can grow."""
-        taken = []
-        for n in range(count):
-            at = wished[n] if n < len(wished) and not self.held[wished[n]] else after + 1
-            if not 0 <= at < len(self.held) or self.held[at]:
-                size = max(map(len, bytes(self.held).split(b"\\x01")))
-                first = self.held.find(bytes(size))
-                at = first if first == 0 or size <= count - n else min(first + size // 2, first + size - count + n)
-            self.hold([at])
-            taken.append(at)
-            after = at
-        return taken
-
-    def save(self, path: str) -> None:
-        """What caches hold, written whole or not at all: whoever is stopped goes on from the last save."""
-        held = [page for page, count in enumerate(self.counts) if count]
-        stores = {name: (list(s.memory.shape), s.axis, s.order, s.pages[:, held]) for name, s in self.stores.items()}
-        caches = {n: (c.length, c.dropped, c.most, c.chunk, c.table.pages, c.table.given) for n, c in self.caches.items()}
-        with open(f"{path}.part", "wb") as file:
-            torch.save((len(self.counts), self.page, self.joined, held, stores, caches), file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(f"{path}.part", path)
-
-    @staticmethod
-    def load(path: str) -> "Pool":
-        """A saved pool with its caches."""
-        pages, page, joined, held, stores, caches = torch.load(path, weights_only=True)
-        pool, found = Pool(pages, page), {}
-        for name, (shape, axis, order, rows) in stores.items():
-            pool.stores[name] = _Store(rows.new_empty(shape), axis, order, page)
-            pool.stores[name].pages[:, held] = rows
-        for number, (length, dropped, most, chunk, mine, given) in caches.items():
-            found[number] = cache = Cache(chunk, pool)
-            cache.length, cache.dropped, cache.most, cache.number, cache.table.given = length, dropped, most, number, given
-            cache.table.share(mine)
-        pool.caches, pool.joined = found, joined
-        return pool
+if TYPE_CHECKING:
+    from einc.backends.host.runtime.cache import Cache
+    from einc.backends.host.runtime.pool import Pool
 
 
 class _Store:
@@ -108,8 +38,13 @@ class _Store:
 class _Table:
     """The pages of one cache; `runs` are the entries that do not follow the one before, `given` those that its user named."""
 
-    def __init__(self, pool: Pool, given, length: int) -> None:
-        self.pool, self.pages, self.runs, self.told = pool, [], [], None
+    pages: list[int]
+    runs: list[int]
+    told: torch.Tensor  # None where the pages have changed since they were asked for
+    given: list[int]
+
+    def __init__(self, pool: Pool, given: Iterable[int] | torch.Tensor | None, length: int) -> None:
+        self.pool, self.pages, self.runs, self.told = pool, [], [], None  # type: ignore[assignment]
         self.given = [] if given is None else given.tolist() if hasattr(given, "tolist") else list(given)
         count = -(-length // pool.page)
         if count > len(self.given):
@@ -131,7 +66,7 @@ class _Table:
 
     def lay(self, first: int, pages: list[int]) -> None:
         """Other pages from an entry on."""
-        self.pages[first:], self.told = pages, None
+        self.pages[first:], self.told = pages, None  # type: ignore[assignment]
         del self.runs[bisect_left(self.runs, first) :]
         self.runs += [n for n in range(first, len(self.pages)) if n == 0 or self.pages[n] != self.pages[n - 1] + 1]
 
@@ -192,13 +127,18 @@ class _Table:
 class _Paged(_Laid):
     """Rows in pages: views where pages lie side by side, copies elsewhere, those of tiles in memory that is used again."""
 
+    table: _Table
+    memory: torch.Tensor  # None before it is asked for, as are `copy` and `all`
+    copy: torch.Tensor
+    all: torch.Tensor
+
     def __init__(self, store: _Store, table: _Table, upto: int) -> None:
         super().__init__(store.rows, store.axis)
-        self.store, self.table, self.upto, self.memory = store, table, upto, None
-        self.at, self.copy, self.all = (0, 0), None, None
+        self.store, self.table, self.upto, self.memory = store, table, upto, None  # type: ignore[assignment]
+        self.at, self.copy, self.all = (0, 0), None, None  # type: ignore[assignment]
 
     @property
-    def single(self) -> bool:
+    def single(self) -> bool:  # type: ignore[override]
         return self.upto == 0 or self.upto <= self.table.run(0)[1]
 
     def put(self, new: torch.Tensor, past: int) -> None:
@@ -248,6 +188,8 @@ def _reserve(caches: list[Cache], counts: list[int]) -> None:
     """Room for so many more positions of each cache: for all of them, or for none."""
     asked = [(cache, cache.length - cache.dropped, count) for cache, count in zip(caches, counts, strict=True)]
     paged = [(cache, past, count) for cache, past, count in asked if cache.pool is not None and not cache.table.ready(past, count)]
+    needed: dict[Pool, int]
+    held: dict[Pool, dict[int, int]]
     needed, held = {}, {}
     for cache, past, count in paged:
         more = cache.table.need(past, count, held.setdefault(cache.pool, {}))
@@ -263,4 +205,3 @@ def _reserve(caches: list[Cache], counts: list[int]) -> None:
         if cache.pool is None:
             for rows in cache.kept.values():
                 rows.room(past, past + count)
-'''

@@ -1,0 +1,165 @@
+"""What is kept of the past between the steps of an emitted file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from einc.backends.host.runtime.laid import _Laid
+from einc.backends.host.runtime.pages import _Paged, _reserve, _Table
+
+if TYPE_CHECKING:
+    from einc.backends.host.runtime.pool import Pool
+
+
+class Cache:
+    """What is kept of the `length` positions so far, but for the first ones, which are `dropped` once nothing reads them.
+
+    Room grows in chunks, so that a step copies nothing of the past; with a pool page by page. A `table` names the pages in
+    which the first `length` positions lie, and after them those to be taken next.
+    """
+
+    pool: Pool  # None where rows do not lie in pages
+    table: _Table  # None without a pool
+    kept: dict[str, _Rows]
+
+    __iter__ = None  # it is no list of caches
+
+    def __init__(
+        self, chunk: int = 256, pool: "Pool | None" = None, table: Sequence[int] | torch.Tensor | None = None,
+        length: int = 0,
+    ) -> None:
+        if chunk < 1 or length < 0:
+            raise ValueError(f"chunk = {chunk} and length = {length}, whole numbers from 1 and from 0 are expected")
+        if pool is None and (length or table is not None):
+            raise ValueError("a table needs the pool whose pages it names")
+        self.length, self.dropped, self.most, self.chunk, self.kept = length, 0, 0, chunk, {}
+        self.pool, self.table = pool, None if pool is None else _Table(pool, table, length)  # type: ignore[assignment]
+        self.number = 0 if pool is None else pool.join(self)
+
+    def __getitem__(self, name: str) -> "_Rows":
+        return self.kept.setdefault(name, _Rows(self, name))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that are held, room for positions to come among them; of a pool those of the pages."""
+        if self.pool is not None:
+            return len(self.table.pages) * self.pool.nbytes // len(self.pool.counts)
+        return sum(rows.nbytes for rows in self.kept.values())
+
+    def reserve(self, count: int) -> None:
+        """Room for so many more positions, before anything is computed."""
+        _reserve([self], [count])
+
+    def forget(self, most: int) -> None:
+        """Only so many of the past are read from now on. Pages in front go back to the pool; without one, the rows move to the
+        front once there are twice as many, and a chunk."""
+        self.most, past = max(most, 0), self.length - self.dropped
+        if self.pool is not None:
+            self.dropped += self.table.drop(max(past - self.most, 0) // self.pool.page)
+        elif past >= 2 * self.most + self.chunk:
+            for rows in self.kept.values():
+                rows.move(past, self.most)
+            self.dropped = self.length - self.most
+
+    def fork(self, length: int | None = None) -> "Cache":
+        """Another cache with the first `length` positions, or all: in the same pages, until one of the two writes there."""
+        upto = self.length if length is None else length
+        if not 0 <= upto <= self.length or (self.dropped and upto - self.dropped < self.most):
+            raise ValueError(f"{upto} positions cannot be forked: the cache has {self.length}, of which it dropped {self.dropped}")
+        other = Cache(self.chunk, self.pool)
+        other.length, other.dropped, other.most = upto, self.dropped, self.most
+        if self.pool is None:
+            other.kept = {name: rows.copied(other, upto - self.dropped) for name, rows in self.kept.items()}
+        else:
+            other.table.share(self.table.pages[: -(-(upto - self.dropped) // self.pool.page)])
+        return other
+
+    def free(self) -> None:
+        """Gives all room back; the cache is empty, and may be used again."""
+        if self.pool is not None:
+            self.table.drop(len(self.table.pages))
+            self.table.given = []
+            self.pool.caches.pop(self.number, None)
+        self.length, self.dropped, self.most, self.kept = 0, 0, 0, {}
+
+
+class _Rows:
+    """The rows of one kept tensor; those of each of the rounds by its number."""
+
+    rounds: dict[int, _Rows]
+    store: torch.Tensor  # None before the first rows
+    order: tuple[int, ...]
+    passes: dict[str, tuple[int, int, tuple[torch.Tensor, ...]]]
+
+    def __init__(self, cache: Cache, name: str) -> None:
+        self.cache, self.name, self.rounds, self.store, self.axis, self.order = cache, name, {}, None, 0, ()  # type: ignore[assignment]
+        self.passes = {}  # what a pass over these rows had come to, and after how many positions
+
+    def __getitem__(self, at: int) -> "_Rows":
+        return self.rounds.setdefault(at, _Rows(self.cache, f"{self.name}.{at}"))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(r.nbytes for r in self.rounds.values()) + (0 if self.store is None else self.store.nbytes)
+
+    def append(self, new: torch.Tensor, axis: int, order: tuple[int, ...]) -> "_Laid":
+        """All rows, the new ones laid after the past; `order` is that of the axes in memory."""
+        laid: _Laid
+        past, pool = self.cache.length - self.cache.dropped, self.cache.pool
+        upto = past + new.shape[axis]
+        if pool is not None:
+            if not self.cache.table.ready(past, new.shape[axis]):
+                self.cache.reserve(new.shape[axis])
+            laid = _Paged(pool.store(self.name, new, axis, order), self.cache.table, upto)
+        else:
+            if self.store is None:
+                self.axis, self.order = axis, order
+                self.move_to(new, upto, 0, 0)
+            self.room(past, upto)
+            laid = _Laid(self.store.narrow(axis, 0, upto), axis)
+        laid.write(new, past)
+        return laid
+
+    def resumed(self, name: str) -> tuple[Any, ...] | None:
+        """How far a pass had gone and what it carried at the end of the past, for one's own use; None where that is not known."""
+        length, at, carried = self.passes.get(name, (-1, 0, ()))
+        return (at, *(x.clone() for x in carried)) if length == self.cache.length else None
+
+    def leave(self, name: str, new: int, at: int, *carried: torch.Tensor) -> None:
+        """The same with the new positions, for the next step."""
+        self.passes[name] = self.cache.length + new, at, carried
+
+    def room(self, past: int, upto: int) -> None:
+        """Room for positions to come."""
+        for rows in self.rounds.values():
+            rows.room(past, upto)
+        if self.store is not None and self.store.shape[self.axis] < upto:
+            self.move_to(self.store, max(upto, past + past // 2), 0, past)
+
+    def copied(self, cache: Cache, count: int) -> "_Rows":
+        """The first rows, in a room of their own."""
+        other = _Rows(cache, self.name)
+        other.passes = {name: found for name, found in self.passes.items() if found[0] == cache.length}
+        other.rounds = {at: rows.copied(cache, count) for at, rows in self.rounds.items()}
+        if self.store is not None:
+            other.store, other.axis, other.order = self.store, self.axis, self.order
+            other.move_to(self.store, count, 0, count)
+        return other
+
+    def move(self, past: int, most: int) -> None:
+        """The last of the past moved to the front of a room of their own."""
+        for rows in self.rounds.values():
+            rows.move(past, most)
+        if self.store is not None:
+            self.move_to(self.store, 2 * most + self.cache.chunk, past - most, most)
+
+    def move_to(self, like: torch.Tensor, room: int, first: int, count: int) -> None:
+        shape = [*like.shape[: self.axis], room + -room % self.cache.chunk, *like.shape[self.axis + 1 :]]
+        memory = like.new_empty([shape[n] for n in self.order])
+        store = memory.permute([self.order.index(n) for n in range(like.ndim)])
+        if count:
+            store.narrow(self.axis, 0, count).copy_(self.store.narrow(self.axis, first, count))
+        self.store = store

@@ -1,0 +1,50 @@
+"""Checks of the inputs of an emitted function: each raises where an input is not what the function was compiled for."""
+
+from __future__ import annotations
+
+import torch
+
+
+def _shape(name: str, x: object, axes: int) -> torch.Size:
+    """The shape of an input; its rank is checked."""
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"{name} is a {type(x).__name__}, a tensor is expected")
+    if x.ndim != axes:
+        raise ValueError(f"{name} has shape {tuple(x.shape)}, {axes} axes are expected")
+    return x.shape
+
+
+def _expect(
+    name: str, x: object, shape: tuple[int, ...], axes: str, dtype: torch.dtype | None, device: torch.device
+) -> None:
+    """Equal extents, one element type (integers where dtype is None), one device; nothing is stretched or converted."""
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"{name} is a {type(x).__name__}, a tensor is expected")
+    if tuple(x.shape) != shape:
+        raise ValueError(f"{name} has shape {tuple(x.shape)}, {axes} = {shape} is expected")
+    if dtype is None and (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool):
+        raise TypeError(f"{name} holds {x.dtype}, whole numbers are expected")
+    if dtype is not None and (x.dtype != dtype or not dtype.is_floating_point):
+        raise TypeError(f"{name} holds {x.dtype}, {f'{dtype} is' if dtype.is_floating_point else 'real numbers are'} expected")
+    if x.device != device:
+        raise ValueError(f"{name} is on {x.device}, the others are on {device}")
+
+
+def _whole(name: str, value: object, least: int) -> None:
+    """A size that no tensor fixes."""
+    if isinstance(value, bool) or not isinstance(value, (int, torch.SymInt)) or value < least:
+        raise ValueError(f"{name} = {value!r}, a whole number from {least} is expected")
+
+
+def _within(name: str, x: torch.Tensor, low: int, high: int) -> None:
+    """Elements that stand as positions must be positions."""
+    if x.numel() and not (low <= int(x.min()) and int(x.max()) <= high):
+        raise IndexError(f"{name} holds values from {int(x.min())} to {int(x.max())}, {low} to {high} are expected")
+
+
+def _add_up(name: str, lengths: torch.Tensor, total: int) -> None:
+    """The lengths of the pieces of an axis."""
+    if lengths.numel() and int(lengths.min()) < 0:
+        raise ValueError(f"{name} holds {int(lengths.min())}, lengths from 0 are expected")
+    if int(lengths.sum()) != total:
+        raise ValueError(f"{name} adds up to {int(lengths.sum())}, but the axes that it divides have {total} elements")

@@ -1,0 +1,66 @@
+"""Which of the new positions are whose, for the step of an emitted file that generates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from einc.backends.host.runtime.cache import Cache
+from einc.backends.host.runtime.laid import _Laid
+from einc.backends.host.runtime.pages import _reserve
+
+
+def _only(cache: object) -> Cache:
+    """The one cache of a step that is given something for all positions of it."""
+    if not isinstance(cache, Cache):
+        raise ValueError("what is given for all positions is of one text: give its cache alone")
+    return cache
+
+
+def _requests(
+    cache: Cache | list[Cache] | tuple[Cache, ...], lengths: Sequence[int] | None, total: int
+) -> list[tuple[Cache, int, int]]:
+    """For each cache the first of the new positions that are its own, and the first that is not any more."""
+    caches = list(cache) if isinstance(cache, (list, tuple)) else [cache]
+    if not all(isinstance(one, Cache) for one in caches):
+        raise TypeError("a cache is expected that this very file has made, by `prefill` or `Cache`, or a list of such caches")
+    if not total:
+        raise ValueError("there is no new position: a step is of one at least")
+    counts = [total] if lengths is None and len(caches) == 1 else None if lengths is None else [int(n) for n in lengths]
+    if counts is None or len(counts) != len(caches):
+        raise ValueError(f"{len(caches)} caches, and lengths = {counts}: one is expected for each")
+    if sum(counts) != total or min(counts, default=0) < 0 or (lengths is not None and counts != list(lengths)):
+        raise ValueError(f"lengths = {counts}, whole numbers that add up to the {total} new positions are expected")
+    if len({id(one) for one in caches}) != len(caches):
+        raise ValueError("one cache stands twice among those of a step")
+    _reserve(caches, counts)
+    ends = [sum(counts[: n + 1]) for n in range(len(counts))]
+    return [(one, end - count, end) for one, count, end in zip(caches, counts, ends) if count]
+
+
+def _joined(parts: list[torch.Tensor], axis: int) -> torch.Tensor:
+    """What was made for each request, side by side."""
+    if len({(*x.shape[:axis], *x.shape[axis + 1 :]) for x in parts}) > 1:
+        raise ValueError("a result has something for all positions of a text, so a step is of one text: give one cache")
+    return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
+
+
+class _Turned:
+    """What is kept, with its axes in another order."""
+
+    def __init__(self, laid: _Laid, order: tuple[int, ...]) -> None:
+        self.laid, self.order, self.single, self.upto, self.tiles = laid, order, laid.single, laid.upto, laid.tiles
+        self.rows, self.table = laid.rows.permute(order), laid.table
+
+    def tile(self, first: int, last: int) -> torch.Tensor:
+        return self.laid.tile(first, last).permute(self.order)
+
+    def whole(self) -> torch.Tensor:
+        return self.laid.whole().permute(self.order)
+
+
+def _cuts(*kept: _Laid | _Turned) -> Iterator[tuple[int, int]]:
+    """Pieces of what is kept: those of what does not lie side by side."""
+    laid = next(one for one in kept if not one.single)
+    return laid.tiles(((0, laid.upto),), laid.upto)

@@ -1,0 +1,102 @@
+"""Which tile a program has, and how many programs share a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+
+from einc.backends.triton.runtime.launch import _padded
+
+Tile = tuple[int, int, int, int]  # rows, columns, warps, stages
+Tuned = dict[tuple[str, int, int], Tile]
+Registers = Callable[[int, int, int], float]  # of rows, columns and warps: numbers that a program holds
+Shared = Callable[[int, int, int], float]  # of rows, columns and stages: bytes of shared memory
+
+
+# Tiles in the order in which they are tried: rows, columns, warps, stages.
+_PRODUCTS = (
+    (128, 128, 8, 2), (128, 64, 8, 3), (128, 64, 8, 2), (64, 64, 4, 3), (64, 64, 4, 2), (128, 32, 8, 3), (128, 32, 8, 2),
+    (64, 32, 4, 2), (64, 32, 8, 2), (32, 64, 4, 2), (32, 32, 4, 2), (32, 32, 8, 2), (16, 64, 4, 3), (16, 64, 4, 2), (16, 32, 4, 2),
+    (16, 16, 4, 2), (16, 16, 8, 1),
+)
+
+
+# Tiles of kernels without products of matrices: rows, columns, warps, stages.
+_SUMS = (
+    (32, 64, 4, 2), (16, 128, 4, 2), (8, 256, 4, 2), (4, 512, 4, 2), (1, 2048, 8, 2), (1, 1024, 4, 2), (1, 256, 4, 2),
+    (1, 64, 4, 1), (1, 16, 4, 1),
+)
+
+
+# Tiles of kernels that compute point by point: elements, 1, warps, stages.
+_POINTS = ((1024, 1, 4, 1), (256, 1, 4, 1), (64, 1, 4, 1), (16, 1, 4, 1), (1, 1, 4, 1))
+
+
+TILES: Tuned = {}  # (kernel, rows, columns: powers of two) -> rows, columns, warps, stages of a tile: what tuning found
+
+
+def _fitting(
+    shapes: Sequence[Tile], rows: int, columns: int, device: torch.device, registers: Registers, shared: Shared
+) -> Iterator[Tile]:
+    """The tiles that are not much larger than the data and fit the registers and the shared memory of the device."""
+    room, least = _room(device), shapes[-1]
+    for r, c, warps, stages in shapes:
+        c = min(c, _padded(columns, least[1]))
+        numbers = _numbers(device) - (c // 4 if c > 32 else 0)  # longer columns have more addresses and masks
+        if r <= _padded(rows, least[0]) and registers(r, c, warps) <= warps * 32 * numbers and shared(r, c, stages) <= room:
+            yield r, c, warps, stages
+
+
+def _tile(
+    name: str,
+    shapes: Sequence[Tile],
+    rows: int,
+    columns: int,
+    device: torch.device,
+    registers: Registers,
+    shared: Shared,
+) -> Tile:
+    """Rows and columns of a program's tile, its warps and the stages of its pipeline."""
+    tuned = TILES.get((name, _padded(rows), _padded(columns)))
+    if tuned or (tuned := next(_fitting(shapes, rows, columns, device, registers, shared), None)):
+        return tuned
+    for least in reversed(shapes):  # slow, for some registers find no place
+        if shared(least[0], least[1], least[3]) <= _room(device) and registers(*least[:3]) < 2**20:
+            return least
+    r, c, warps, stages = shapes[-1]
+    raise ValueError(
+        f"no tile of {name} fits: {r} x {c} holds {registers(r, c, warps):.0f} numbers and {shared(r, c, stages):.0f} bytes of "
+        f"shared memory; a program may hold {2**20} and {_room(device)}. An axis that a tile holds whole is too long: compile for "
+        f"the torch back end, or cut the axis")
+
+
+def _numbers(device: torch.device) -> int:
+    """What a thread's 255 registers hold beside addresses and masks, as compiled kernels show. Before Hopper the operands of
+    a product stand in registers, too."""
+    before = device.type == "cuda" and not torch.version.hip and torch.cuda.get_device_capability(device)[0] < 9
+    return 120 if before else 178
+
+
+def _room(device: torch.device) -> int:
+    """Bytes of shared memory that a program may have."""
+    if device.type != "cuda":
+        return 2**40  # Triton's interpreter has no bound
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin  # type: ignore[attr-defined,no-any-return]
+
+
+def _parts(programs: int, tiles: int, device: torch.device, uneven: bool = False) -> int:
+    """How many programs share the pass of one tile over so many tiles: the fewest of those that are done first.
+
+    Processors take programs in rounds. A program takes the time of its share of the tiles, and of 2 to begin and to end; joining
+    shares takes that of 4, and of half a tile for each. Rounds of uneven programs run into each other.
+    """
+    if device.type != "cuda":
+        return 1
+    processors = torch.cuda.get_device_properties(device).multi_processor_count
+
+    def time(n: int) -> float:
+        rounds = max(1, programs * n / processors) if uneven else -(-programs * n // processors)
+        return rounds * (-(-tiles // n) + 2) + (4 + n / 2 if n > 1 else 0)
+
+    return min(range(1, max(1, min(tiles, 64, 8 * processors // programs)) + 1), key=time)
