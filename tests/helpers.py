@@ -64,7 +64,7 @@ def each_in_turn(cases: Sequence[Case], name: str, ways: Mapping[str, Any], alwa
 
 
 def pairs_in_turn(names: str, first: Iterable[str], second: Iterable[str], every: int) -> pytest.MarkDecorator:
-    """A test for each pair, the arguments `names`. Without `--whole` each value of both is in one of `every` so many pairs."""
+    """A test for each pair, the arguments `names`. Without `--whole` each value is in one of `every` so many of its pairs."""
     found = [(n + m, a, b) for n, a in enumerate(first) for m, b in enumerate(second)]
     return pytest.mark.parametrize(names, [pytest.param(a, b, marks=[pytest.mark.whole] * (at % every > 0)) for at, a, b in found])
 

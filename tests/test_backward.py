@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from helpers import Arrays, arrays, assert_close, called, each, meaning, tensors, typed, typed_of
+from helpers import Arrays, arrays, assert_close, called, each, meaning, tensors, turn, typed, typed_of
 from programs import CASES, Case
 from test_gradients import BROKEN, WITHOUT_ROUNDS, derived_of
 from test_triton import SMALL, UNEVEN, choice
@@ -27,15 +27,22 @@ def plan_of(case: Case) -> Module:
     return front.gradient(typed_of(case)).backward
 
 
-def given(case: Case, sizes: dict[str, int], seed: int = 0) -> Arrays:
-    """Inputs, what the forward program saves for them, and cotangents."""
-    derived = derived_of(case)
-    inputs = arrays(derived.forward, sizes, case.ranges, seed)
+@cache
+def given(case: Case, trial: int = 0) -> Arrays:
+    """Inputs at the sizes of one of the trials, what the forward program saves for them, and cotangents."""
+    derived, sizes = derived_of(case), case.trials()[trial]
+    inputs = arrays(derived.forward, sizes, case.ranges)
     values, names = meaning(derived.forward, inputs, sizes), {key: name for name, key in derived.forward.outputs}
-    random = np.random.default_rng(seed + 1)
+    random = np.random.default_rng(1)
     inputs |= {key: values[names[there]] for there, key in derived.saved}
     inputs |= {d: random.standard_normal(values[names[key]].shape) for key, d in derived.cotangents}
     return {t.key: inputs[t.key] for t in derived.backward.inputs()}
+
+
+@cache
+def wanted_backward(case: Case, trial: int = 0) -> Arrays:
+    """What the interpreter says of the derived program at one of the trials."""
+    return meaning(derived_of(case).backward, given(case, trial), case.trials()[trial])
 
 
 class Poison:
@@ -54,15 +61,26 @@ def poisoned(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@each(WITHOUT_ROUNDS, BROKEN)
-def test_the_gradient_is_what_the_interpreter_says(case: Case) -> None:
-    derived = derived_of(case)
+def modules_agree(case: Case, every: bool) -> None:
+    """The module of a gradient against the interpreter, at the case's own sizes and one of its other trials, or at `every` one."""
+    derived, trials = derived_of(case), case.trials()
     if not derived.gradients:
         pytest.skip("nothing moves an output")
     module = poisoned(front.load(front.emit(plan_of(case)), derived.backward.name))
-    for sizes in case.trials():
-        x = given(case, sizes)
-        assert_close(called(module, derived.backward, tensors(x), sizes), meaning(derived.backward, x, sizes), 1e-9, 1.0)
+    for n in range(len(trials)) if every else {0, turn(case, len(trials))}:
+        found = called(module, derived.backward, tensors(given(case, n)), trials[n])
+        assert_close(found, wanted_backward(case, n), 1e-9, 1.0)
+
+
+@each(WITHOUT_ROUNDS, BROKEN)
+def test_the_gradient_is_what_the_interpreter_says(case: Case) -> None:
+    modules_agree(case, every=False)
+
+
+@pytest.mark.whole
+@each(WITHOUT_ROUNDS, BROKEN)
+def test_the_gradient_is_it_at_all_sizes(case: Case) -> None:
+    modules_agree(case, every=True)
 
 
 @each(WITHOUT_ROUNDS, {})
@@ -71,8 +89,7 @@ def test_a_derived_program_passes_the_checker(case: Case) -> None:
     if not derived.gradients:
         pytest.skip("nothing moves an output")
     again = typed(show(derived.backward))
-    x = given(case, dict(case.sizes))
-    assert_close(meaning(again, x, case.sizes), meaning(derived.backward, x, case.sizes), 1e-9, 1.0)
+    assert_close(meaning(again, given(case), case.sizes), wanted_backward(case), 1e-9, 1.0)
 
 
 # Slow in the interpreter: with `--whole`, as are more sizes and more tiles of all.
@@ -90,8 +107,8 @@ def interpreter() -> Iterator[None]:
         yield
 
 
-def kernels_agree(case: Case, tilings: Sequence[Mapping[str, Tiling] | None], trials: Sequence[dict[str, int]]) -> None:
-    """The kernels of a gradient against the interpreter, in each of the tiles and at each of the sizes."""
+def kernels_agree(case: Case, tilings: Sequence[Mapping[str, Tiling] | None], trials: Iterable[int]) -> None:
+    """The kernels of a gradient against the interpreter, in each of the tiles and at the sizes of each of the trials."""
     backward = derived_of(case).backward
     if not derived_of(case).gradients:
         pytest.skip("nothing moves an output")
@@ -99,22 +116,22 @@ def kernels_agree(case: Case, tilings: Sequence[Mapping[str, Tiling] | None], tr
     source = front.emit(plan, "triton")
     for tiles in tilings:
         kernels = tiled(source, plan.name, choice(tiles))
-        for sizes in trials:
-            x = given(case, sizes)
-            assert_close(called(kernels, backward, tensors(x), sizes), meaning(backward, x, sizes), 1e-9, 1.0)
+        for n in trials:
+            found = called(kernels, backward, tensors(given(case, n)), case.trials()[n])
+            assert_close(found, wanted_backward(case, n), 1e-9, 1.0)
 
 
 @pytest.mark.usefixtures("interpreter")
-@each(WITHOUT_ROUNDS, BROKEN, every=2, slow=SLOW)
+@each(WITHOUT_ROUNDS, BROKEN, every=3, slow=SLOW)
 def test_kernels_of_the_gradient(case: Case) -> None:
-    kernels_agree(case, [FEW], [dict(case.sizes)])
+    kernels_agree(case, [FEW], [0])
 
 
 @pytest.mark.whole
 @pytest.mark.usefixtures("interpreter")
 @each(WITHOUT_ROUNDS, BROKEN)
 def test_kernels_of_the_gradient_at_every_size(case: Case) -> None:
-    kernels_agree(case, [SMALL, UNEVEN, None], case.trials())
+    kernels_agree(case, [SMALL, UNEVEN, None], range(len(case.trials())))
 
 
 def test_products_of_pairs_meet_their_positions_first() -> None:

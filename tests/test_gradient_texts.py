@@ -112,7 +112,7 @@ def test_a_letter_of_a_pair_is_no_name_of_a_tensor() -> None:
     input y^x, p
     output z^h = p y^{(1 h)}
     """
-    x = given(Case("some", text, {"H": 3}), {"H": 3})
+    x = given(Case("some", text, {"H": 3}))
     derived = gradient_of(text)
     assert_close(meaning(typed(show(derived.backward)), x, {"H": 3}), meaning(derived.backward, x, {"H": 3}))
 

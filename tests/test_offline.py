@@ -66,8 +66,14 @@ def test_what_is_wide_compiles_beside_half_precision() -> None:
     assert elements == {torch.bfloat16, torch.float32} and all(one.binary.spills == 0 for one in made)
 
 
+# One of each kind: bounds of every form, scans, sums, losses, choices, shared heads. The others run with `--whole`.
+QUICK = """sdpa alibi gqa sliding_window documents softcap mla_rope cross_attention t5_bias retention linear_cross_entropy moe
+sigmoid linear top_keys entropy_penalty two_domains variance prefix decode layer_norm sinks_window dilated"""
+
+
 def specs() -> list[pytest.param]:
-    return [pytest.param(one, id=one.name) for one in FILES if one.name not in MODELS]
+    return [pytest.param(one, id=one.name, marks=[pytest.mark.whole] * (one.name not in QUICK.split()))
+            for one in FILES if one.name not in MODELS]
 
 
 def suits(launch: Launch, made: Binary) -> None:
