@@ -23,6 +23,8 @@ PREDICATES = ["s ≤ t", "s < t", "s > t - W", "t - W < s, s ≤ t", "s ≤ t or
               "not (s = t or s = 1)", "s ≥ t", "floor((s - 1) / W) = floor((t - 1) / W)", "s ≤ min(t, W)", "t > 2", "doc_s ≤ t",
               "s < doc_t and doc_t > 1", "h ≤ s", "s + 1 ≤ t", "2 s ≤ t", "s ≤ t, s > t - W or s ≤ 1"]
 
+EARLIER = {"s < t", "s + 1 ≤ t", "2 s ≤ t"}  # what says that s is before t, wherever it holds
+
 
 def indexed(name: str, letters: Iterable[str]) -> str:
     return f"{name}_{{{' '.join(letters)}}}" if letters else name
@@ -62,6 +64,8 @@ class Writer:
 
     def domain(self) -> str:
         first, more = self.one(*(p for p in PREDICATES if "s" in p)), self.one("", "", *PREDICATES)
+        if "s ≥ t" in (first, more) and EARLIER & {first, more}:
+            return str(first)  # together they hold nowhere, which is E0504
         return f"{first}, {more}" if more and more != first else str(first)
 
     def define(self, right: str) -> str:

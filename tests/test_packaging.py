@@ -131,7 +131,8 @@ def test_compile_loads_no_framework(tmp_path: Path) -> None:
 
 def test_the_front_door_is_functions_whatever_is_imported(tmp_path: Path) -> None:
     """A function may have the name that a module had: importing that module is an error, and the function stays."""
-    code = "import einc\ntry: import einc.interpret\nexcept ModuleNotFoundError as error: assert 'einc.meaning.interpret' in str(error)\n"
+    code = "import einc\ntry: import einc.interpret\n"
+    code += "except ModuleNotFoundError as error: assert 'einc.meaning.interpret' in str(error)\n"
     code += "import einc.meaning.interpret, einc.front\n"
     code += "print(*(callable(getattr(einc, name)) for name in einc.__all__ if name != '__version__'))"
     assert set(python("-W", "ignore", "-c", code, cwd=tmp_path).split()) == {"True"}
