@@ -25,6 +25,7 @@ NORMAL = {
 }
 SHOWN_TYPED: dict[str, str] = {}
 SHOWN_NORMAL = {
+    **NORMAL,
     **UNFOLDED,
     "shift_restricted": "E0601: see NORMAL",
 }
