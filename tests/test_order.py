@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
+import opt_einsum
 import pytest
 import torch
 from helpers import arrays, assert_close, called, meaning, plan_of, tensors, typed, typed_of
@@ -18,11 +19,12 @@ from programs import CASES, FILES, Case
 from einc.backends.torch.load import load
 from einc.driver import front, pipeline
 from einc.driver.reports.table import table
-from einc.ir.indices import number, size
+from einc.ir.indices import Index, IndexSet, number, size
 from einc.ir.plan import Choose, Contract, Kernel, Module
 from einc.ir.terms import NormalProgram
 from einc.planning.contractions.associate import Search, associate, samples
 from einc.planning.contractions.choose import leading, price, taken
+from einc.planning.contractions.order import FEW, path
 from einc.planning.contractions.virtual import peeled
 from einc.planning.planner import plan, written
 from einc.syntax.printing.show import show
@@ -360,3 +362,20 @@ def test_large_logits_do_not_overflow_on_any_way(name: str, weights: str) -> Non
     for module in ways(planned(text)):
         got = called(emitted(module), program, tensors(inputs, torch.float32), sizes)
         assert_close({key: x.double() for key, x in got.items()}, want, 1e-4)
+
+
+LETTERS = "abcdefg"
+
+
+@given(st.lists(st.lists(st.sampled_from(LETTERS), max_size=4, unique=True), min_size=2, max_size=FEW + 1),
+       st.lists(st.sampled_from(LETTERS), unique=True), st.lists(st.sampled_from([1, 2, 3, 64, 4096]), min_size=7, max_size=7))
+@settings(max_examples=300, deadline=None)
+def test_few_factors_are_ordered_as_opt_einsum_does(factors: list[list[str]], out: list[str], lengths: list[int]) -> None:
+    """Of two orders that cost the same, too, the one that the library finds first."""
+    known = dict(zip(LETTERS, lengths, strict=True))
+    index = {letter: Index(letter, IndexSet("feature", number(n))) for letter, n in known.items()}
+    text = ",".join(map("".join, factors)) + "->" + "".join(x for x in out if any(x in factor for factor in factors))
+    way = "optimal" if len(factors) < FEW else "auto"
+    wanted, _ = opt_einsum.contract_path(text, *[tuple(known[x] for x in factor) for factor in factors], shapes=True, optimize=way)
+    found = path(tuple(tuple(index[x] for x in factor) for factor in factors), tuple(index[x] for x in out), {})
+    assert found == tuple(map(tuple, wanted))
