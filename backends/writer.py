@@ -42,14 +42,17 @@ class Writer:
         self(f"    {parts[-1]})")
 
     def open(self, line: str) -> None:
+        """Writes a line and indents what follows, until `close`."""
         self(line)
         self.depth += 1
 
     def close(self) -> None:
+        """Ends the block that `open` began."""
         self.depth -= 1
 
     @property
     def text(self) -> str:
+        """All lines as one text that ends in one line break."""
         return "\n".join(self.lines).rstrip() + "\n"
 
 
@@ -60,6 +63,9 @@ class Names:
     taken: set[str]
 
     def fresh(self, wanted: str) -> str:
+        """A free name for what is wanted, which is taken from now on: its identifier, with a number after it where that
+        is taken.
+        """
         stem = identifier(wanted)
         name, n = stem, 2
         while name in self.taken or keyword.iskeyword(name):
@@ -84,11 +90,11 @@ def lettered(axes: Iterable[str]) -> dict[str, str]:
 
 
 def sized(extent: Extent, tight: bool = False) -> str:
-    """An extent as an expression of Python ints; `tight` where it stands inside a product."""
+    """An extent as an expression of whole numbers, with no operator but + - * //; `tight` where it stands inside a product."""
     denominator = 1
     for _, coefficient in extent.terms:
         denominator = denominator * coefficient.denominator // _gcd(denominator, coefficient.denominator)
-    below = [f"{n}" + (f"**{-p}" if p < -1 else "") for m, _ in extent.terms for n, p in m if p < 0]
+    below = [n if p == -1 else f"({' * '.join([n] * -p)})" for m, _ in extent.terms for n, p in m if p < 0]
     terms = [(tuple((n, p) for n, p in m if p > 0), c * denominator) for m, c in extent.terms]
     text = _sum(terms)
     if denominator == 1 and not below:
@@ -100,7 +106,7 @@ def sized(extent: Extent, tight: bool = False) -> str:
 def _sum(terms: list[tuple[tuple[tuple[str, int], ...], Fraction]]) -> str:
     out = ""
     for mono, coefficient in reversed(terms):
-        factors = [f"{n}**{p}" if p > 1 else n for n, p in mono]
+        factors = [n for n, p in mono for _ in range(int(p))]
         size = abs(int(coefficient))
         if size != 1 or not factors:
             factors.insert(0, str(size))

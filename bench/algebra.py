@@ -18,7 +18,7 @@ import sympy
 from einc.ir.domains import proves
 from einc.ir.indices import Extent, Index, IndexSet, number, size
 from einc.ir.terms import Apply, Position, Read, Term, both, const
-from einc.meaning.forming import form
+from einc.meaning.polynomial_form import form
 from einc.transforms.laws import ALL
 from einc.transforms.laws.simplify import simplify
 

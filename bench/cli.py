@@ -21,9 +21,13 @@ from bench import (
     cases,
     decode,
     footprint,
+    fuzz,
     gradients,
+    house,
     mutants,
     paged,
+    paired,
+    programs,
     report,
     rivals,
     same,
@@ -114,6 +118,26 @@ def algebra_command(rounds: int) -> None:
     for row in algebra.run(rounds=rounds):
         shown.add_row(row.case.name, row.case.place, *(report.duration(x) for x in (row.ours, row.theirs)), f"{row.ratio:.0f}×")
     wide_console().print(shown)
+
+
+@main.command("fuzz", context_settings=HELP)
+@click.option("--seed", default=0, show_default=True, help="Which programs.")
+@click.option("--from", "begin", type=click.IntRange(min=0),
+              help="The first program's number; without it a run goes on where the record of the seed ends.")
+@click.option("--count", default=20_000, show_default=True, type=click.IntRange(min=1), help="The number before which a run ends.")
+@click.option("--workers", default=os.cpu_count() or 1, show_default=True, type=click.IntRange(min=1), help="Processes.")
+@click.option("--only", type=click.IntRange(min=0), help="Do this one again, and print it.")
+@click.option("--texts", is_flag=True, help="Texts that are no specs in place of programs: `python -m bench.fuzz`.")
+@OUT
+def fuzz_command(seed: int, begin: int | None, count: int, workers: int, only: int | None, texts: bool, out: Path) -> None:
+    """Random programs by the emitted files and by the interpreter; status 1 where a number differs or something falls."""
+    console = wide_console()
+    if texts:
+        fuzz.main.callback(inputs=count, seed=seed, papers=False, workers=workers, minutes=float("inf"), only=only, out=out)
+        return
+    file = out / "programs.jsonl"
+    fine = programs.run(seed, begin, count, workers, file, console) if only is None else programs.again(seed, only, console)
+    raise SystemExit(0 if fine else 1)
 
 
 @main.command("parse", context_settings=HELP)
@@ -470,6 +494,54 @@ def same_command(old: Path, new: Path, *, wanted: tuple[str, ...], texts: tuple[
     console.print(f"{len(cases)} specs, {len(cases) * len(texts or same.COMMANDS)} texts: {len(different)} differ")
     if different:
         raise SystemExit(1)
+
+
+@main.command("house", context_settings=HELP)
+@click.argument("old", type=click.Path(path_type=Path, exists=True, file_okay=False), required=False)
+def house_command(old: Path | None) -> None:
+    """How large the compiler is and how it hangs together, beside another checkout OLD where one is given.
+
+    An entry is a folder or a file of compiler/; an arrow says that one entry imports another; floors are the entries of the
+    longest chain of arrows; a circle is a set of modules that import each other. Statements are those of compiler/ and
+    backends/ without docstrings. The runtime modules of back ends count among the lines and files alone.
+    """
+    try:
+        tables = [dict(house.measure(place).rows()) for place in ((old, house.ROOT) if old else (house.ROOT,))]
+    except (ValueError, SyntaxError) as why:
+        raise click.ClickException(str(why)) from None
+    shown = Table("", *(("OLD", "this checkout") if old else ("this checkout",)), box=None, pad_edge=False)
+    for name in tables[0]:
+        shown.add_row(name, *(table[name] for table in tables))
+    wide_console().print(shown)
+
+
+@main.command("paired", context_settings=HELP)
+@click.argument("old", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--runs", type=click.IntRange(min=1), default=11, show_default=True,
+              help="Pairs that are timed, after one that is not.")
+@click.argument("words", metavar="COMMAND...", nargs=-1, required=True)
+def paired_command(old: Path, *, runs: int, words: tuple[str, ...]) -> None:
+    """How many times as long `einc COMMAND...` takes with this code as with that of the checkout OLD: process time.
+
+    Both run in this folder, in turn: `python -m bench paired ../old -- check specs/attention.ein`. Both must end well; where
+    they print different texts, that is said, since then they may not do the same work.
+    """
+    console = wide_console()
+    try:
+        with progress(console, 2 * (runs + 1)) as (tell, step):
+            def told(text: str) -> None:
+                tell(text)
+                step()
+
+            found = paired.run(old, house.ROOT, words, runs, Path(), told)
+    except paired.FailedError as why:
+        raise click.ClickException(str(why)) from None
+    low, middle, high = found.quartiles()
+    console.print(f"new over old: {middle:.3f} times the process time, quartiles {low:.3f} and {high:.3f}; {runs} pairs")
+    console.print(f"old: {report.duration(min(found.old))} at best, new: {report.duration(min(found.new))}")
+    console.print("both print the same" if found.same_text else "they print DIFFERENT texts, maybe of different work")
+    loads = ["unknown" if load is None else f"{load:.2f}" for load in found.loads]
+    console.print(f"load of the machine: {loads[0]} before, {loads[1]} after")
 
 
 def _sizes(given: str) -> dict[str, int]:

@@ -36,7 +36,7 @@ def sizes(names: frozenset[str], width: int) -> dict[str, int]:
     return {name: width if name in WIDTHS else SIZES.get(name, 16) for name in names}
 
 
-KINDS = {"integer": torch.int64, "wide": torch.float32, "exact": torch.float64}  # of buffers; others are in bfloat16
+KINDS = {"int64": torch.int64, "wide": torch.float32, "float64": torch.float64}  # of buffers; others are in bfloat16
 
 
 def starts(name: str, width: int, target: Gpu, what: str = "", page: int = 0) -> list[Launch]:
@@ -62,7 +62,7 @@ def given(plan: Any, asked: Mapping[str, int]) -> dict[str, torch.Tensor]:
     """What the caller gives, at these sizes and without data."""
     return {
         tensor.key: torch.empty([int(s.set.extent.at(asked)) for s in tensor.slots], device="meta",
-                                dtype=KINDS.get(plan.buffers[tensor.key].kind, torch.bfloat16))
+                                dtype=KINDS.get(plan.buffers[tensor.key].element.storage, torch.bfloat16))
         for tensor in plan.given
     }
 

@@ -67,8 +67,6 @@ def caches(sizes: Sizes) -> dict[str, Any]:
     pool = compiled().pool(3 * pages + 8, sizes.page)
     made["grown"] = make(pool=pool)
     fill(sizes, made["grown"], (make(pool=pool), make(pool=pool)))
-    for other in [each for each in pool.caches.values() if each is not made["grown"]]:
-        other.free()
     table = [*range(0, 2 * pages, 2)]
     random.Random(0).shuffle(table)
     made["scattered"] = make(pool=compiled().pool(2 * pages, sizes.page), table=table)

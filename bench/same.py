@@ -1,23 +1,23 @@
 """Whether two checkouts of the compiler write the same texts: every spec by every command that prints what the compiler made.
 
-A restructuring must not change one byte of an emitted file. Each checkout runs in a process of its own, with the package laid
-out in a temporary folder by its import names, and writes one text per spec and command; the texts are compared afterwards.
+A restructuring must not change one byte of an emitted file. Each checkout runs in processes of its own and writes one text per
+spec and command; the texts are compared afterwards.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
-import os
 import runpy
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from click.testing import CliRunner
+
+from bench.checkouts import environment
 
 # The commands, by the name under which their text is kept. None of them reads anything but the spec.
 COMMANDS = {
@@ -45,7 +45,6 @@ COMMANDS = {
     "fmt": ("fmt",),
     "prove": ("prove",),
 }
-ROOMS = ("backends", "grammar", "specs")
 
 
 @dataclass(frozen=True)
@@ -69,14 +68,10 @@ def write(checkout: Path, cases: Mapping[str, Iterable[str]], folder: Path, work
     checkout cannot be run.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as room:
-        view = Path(room, "einc")
-        view.mkdir()
-        for entry in (*(checkout / "compiler").iterdir(), *(checkout / name for name in ROOMS)):
-            (view / entry.name).symlink_to(entry.resolve())
+    with environment(checkout) as variables:
         todo = list(cases)
         shares = [{spec: list(cases[spec]) for spec in todo[worker::workers]} for worker in range(workers)]
-        started = [_start(checkout, share, folder, Path(room)) for share in shares if share]
+        started = [_start(checkout, share, folder, variables) for share in shares if share]
         for process in started:
             for line in process.stdout or ():
                 tell(line.strip())
@@ -86,11 +81,10 @@ def write(checkout: Path, cases: Mapping[str, Iterable[str]], folder: Path, work
                 raise RuntimeError(wrong)
 
 
-def _start(checkout: Path, cases: Mapping[str, list[str]], folder: Path, view: Path) -> subprocess.Popen[str]:
+def _start(checkout: Path, cases: Mapping[str, list[str]], folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[str]:
     """A process that writes some texts of one checkout."""
     asked = json.dumps({"folder": str(folder.resolve()), "cases": cases})
-    environment = os.environ | {"PYTHONPATH": str(view), "PYTHONHASHSEED": "0", "COLUMNS": "160"}
-    return subprocess.Popen([sys.executable, "-P", __file__, asked], cwd=checkout, env=environment, text=True,
+    return subprocess.Popen([sys.executable, "-P", "-m", "bench.same", asked], cwd=checkout, env=variables, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 

@@ -57,11 +57,12 @@ def _must(holds: bool, said: str) -> None:
 
 @dataclass
 class Soak:
-    """A pool, and what it should hold: the rows of each request by the number of its cache."""
+    """A pool, its caches, and what they should hold: the rows of each request by the number of its cache."""
 
     kind: str
     pool: Any
     rows: dict[int, Rows] = field(default_factory=dict)
+    caches: dict[int, Any] = field(default_factory=dict)
 
     @staticmethod
     def begin(kind: str, pages: int, page: int) -> Soak:
@@ -71,13 +72,13 @@ class Soak:
 
     def join(self, table: list[int] | None = None) -> int:
         made = emitted(self.kind)["Cache"](pool=self.pool, table=table)
-        self.rows[made.number] = []
+        self.rows[made.number], self.caches[made.number] = [], made
         return int(made.number)
 
     def append(self, counts: Mapping[int, int], random_: random.Random) -> bool:
         """One step with so many positions of some requests; whether there was room. What each may see is what its rows say."""
         self.poison()
-        made = [self.pool.caches[number] for number in counts]
+        made = [self.caches[number] for number in counts]
         _must(all(one.length == len(self.rows[number]) for number, one in zip(counts, made, strict=True)), "lengths differ")
         q, k, v = ([[random_.gauss(0, 1) for _ in range(WIDTH)] for _ in range(sum(counts.values()))] for _ in "qkv")
         before = self.told()
@@ -106,14 +107,14 @@ class Soak:
         """Room for several at once, or for none."""
         before = self.told()
         try:
-            emitted(self.kind)["_reserve"]([self.pool.caches[number] for number in counts], list(counts.values()))
+            emitted(self.kind)["_reserve"]([self.caches[number] for number in counts], list(counts.values()))
         except emitted(self.kind)["Exhausted"]:
             _must(self.told() == before, "an exhausted pool has changed")
             return False
         return True
 
     def fork(self, number: int, length: int) -> int | None:
-        made = self.pool.caches[number]
+        made = self.caches[number]
         lost = made.dropped and length - made.dropped < REACH - 1
         try:
             other = made.fork(length)
@@ -121,25 +122,32 @@ class Soak:
             _must(lost, "a fork was refused")
             return None
         _must(not lost, "a fork has not what it reads")
-        self.rows[other.number] = self.rows[number][:length]
+        self.rows[other.number], self.caches[other.number] = self.rows[number][:length], other
         return int(other.number)
 
     def free(self, number: int) -> None:
-        made = self.pool.caches[number]
+        made = self.caches.pop(number)
         made.free()
         made.free()
         del self.rows[number]
 
+    def drop(self, number: int) -> None:
+        """Nobody has the cache any more."""
+        del self.caches[number], self.rows[number]
+
     def reload(self, path: Path) -> None:
+        """Goes on from a file, with the caches that come with it."""
         self.pool.save(str(path))
         self.pool = emitted(self.kind)["Pool"].load(str(path))
+        self.caches = {**self.pool.loaded}
+        self.pool.loaded.clear()
 
     # what must hold
 
     def told(self) -> object:
         """All that the pool says of itself."""
         caches = {n: (c.length, c.dropped, list(c.table.pages), list(c.table.given)) for n, c in self.pool.caches.items()}
-        return list(self.pool.counts), bytes(self.pool.held), caches
+        return self.pool.free, list(self.pool.counts), bytes(self.pool.held), caches
 
     def places(self) -> Iterator[tuple[int, int, int]]:
         """Request, position and slot of all that is kept."""
@@ -156,6 +164,7 @@ class Soak:
 
     def check(self) -> None:
         """Every row where it should be, every page counted, none lost."""
+        self.pool.sweep()
         tables = [page for made in self.pool.caches.values() for page in made.table.pages]
         counts = [tables.count(page) for page in range(len(self.pool.counts))]
         _must(counts == self.pool.counts, "pages are counted wrong")
@@ -176,7 +185,7 @@ def _mixed(q: list[float], rows: Rows) -> list[float]:
 def operation(soak: Soak, random_: random.Random, longest: int, path: Path) -> str:
     """One operation drawn at random; its name."""
     numbers = sorted(soak.rows)
-    drawn = random_.choices(("join", "append", "fork", "free", "reserve", "reload"), (8, 60, 10, 14, 4, 1))[0]
+    drawn = random_.choices(("join", "append", "fork", "free", "drop", "reserve", "reload"), (8, 60, 10, 9, 5, 4, 1))[0]
     if not numbers or (drawn == "join" and len(numbers) < 12):
         pages = list(range(len(soak.pool.counts)))
         random_.shuffle(pages)
@@ -188,6 +197,8 @@ def operation(soak: Soak, random_: random.Random, longest: int, path: Path) -> s
             soak.fork(number, random_.randint(0, len(soak.rows[number])))
         case "free":
             soak.free(number)
+        case "drop":
+            soak.drop(number)
         case "reserve":
             soak.reserve({n: random_.randint(0, 9) for n in random_.sample(numbers, random_.randint(1, len(numbers)))})
         case "reload":
@@ -230,12 +241,13 @@ def saved(folder: Path, kind: str) -> tuple[Soak, int]:
     why = LostError("no model was saved")
     for number in reversed(numbers):
         found = json.loads((folder / f"{number}.json").read_text(encoding="utf-8"))
-        soak = Soak(kind, pool, {int(n): [(k, v) for k, v in rows] for n, rows in found.items()})
+        soak = Soak(kind, pool, {int(n): [(k, v) for k, v in rows] for n, rows in found.items()}, {**pool.loaded})
         try:
             soak.check()
         except LostError as error:
             why = error
         else:
+            pool.loaded.clear()
             return soak, number
     raise why
 

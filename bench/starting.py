@@ -5,8 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +17,7 @@ import torch
 import einc
 from bench import cases, measure, rivals
 from bench.case import make
+from bench.checkouts import ended
 
 ROOT = Path(__file__).parent.parent
 BUDGETS = {"check": 0.5, "compile": 1.5}
@@ -31,13 +30,10 @@ Tell = Callable[[str], None]
 
 def process_seconds(words: Sequence[str]) -> float:
     """User and system time of a command, start of the interpreter included."""
-    child = subprocess.Popen([sys.executable, "-m", "einc", *words], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    _, status, used = os.wait4(child.pid, 0)
-    told = child.stderr.read().decode(errors="replace") if child.stderr else ""
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise RuntimeError(f"einc {' '.join(words)}: {told.strip()[:200]}")
-    return used.ru_utime + used.ru_stime
+    found = ended(words, ROOT)
+    if found.status:
+        raise RuntimeError(f"einc {' '.join(words)}: {found.stderr.strip()[:200]}")
+    return found.seconds
 
 
 def commands(rounds: int, tell: Tell, spec: str = "specs/attention.ein") -> list[Row]:

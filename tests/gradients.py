@@ -8,8 +8,8 @@ from functools import cache
 from helpers import typed
 
 from einc.driver import front, pipeline
-from einc.ir.plan import Chain, Gradient, Module
-from einc.ir.terms import NormalProgram
+from einc.ir.plan import Gradient, Module, SegmentedModule
+from einc.ir.programs import NormalProgram
 from einc.planning import chained, plan
 
 _HEADS = """index h    : head(H)
@@ -96,7 +96,7 @@ _BACK = {
 
 
 @cache
-def layers() -> Chain:
+def layers() -> SegmentedModule:
     """A program with rounds, of which each takes a weight of its own, its number, and a tensor that all rounds share."""
 
     def derive(piece: NormalProgram) -> Gradient:

@@ -21,7 +21,7 @@ from einc.driver.commands.sizes import names
 from einc.errors.report import Report, Source, render
 from einc.ir.indices import Extent
 from einc.ir.plan import Module
-from einc.ir.terms import NormalProgram, Program, TypedProgram
+from einc.ir.programs import NormalProgram, Program, TypedProgram
 from einc.meaning.interpret import interpret
 
 Array = np.ndarray[Any, Any]

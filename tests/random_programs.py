@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
 from programs import Case
+from random_shapes import shaped
 
 SETS = {"t": "time(T)", "s": "time(T)", "h": "head(H)", "d": "feature(D)", "e": "feature(E)", "f": "feature(D)", "n": "batch(B)"}
 HEADER = """index t, s, u : time(T)
@@ -109,16 +111,38 @@ class Writer:
             self.define(self.value(False, 2))
 
 
+@dataclass
+class Dealt(Writer):
+    """A writer whose choices a seeded generator makes."""
+
+    random: Random = field(default_factory=Random)
+
+    def one(self, *options: Any) -> Any:
+        return self.random.choice(options)
+
+
 @st.composite
 def cascades(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Case:
+    """A cascade that hypothesis draws."""
+    return cascade(Writer(draw))
+
+
+def cascade(writer: Writer) -> Case:
     """Equations over t and h, each of them folds over s of those before it; the last few are outputs."""
-    writer = Writer(draw)
     for _ in range(writer.one(1, 2, 2, 3)):
         writer.step()
     outputs = writer.known[-writer.one(1, 1, 2) :]
     text = HEADER + "\n".join([*writer.lines, *(f"output {indexed(*one)} : all" for one in outputs)])
     sizes = {"T": writer.one(5, 1, 2, 9, 13, 0), "H": writer.one(2, 1, 3), "D": writer.one(2, 1), "W": writer.one(2, 1, 3, 20)}
     return Case("cascade", text, sizes, {"doc": ("1", "3")})
+
+
+def numbered(seed: int, number: int) -> Case:
+    """The program of a number: a cascade, or one about shapes."""
+    random = Random(f"{seed}:{number}")
+    if random.random() < 0.5:
+        return cascade(Dealt(lambda strategy: None, random=random))
+    return shaped(lambda *options: random.choice(options))
 
 
 @st.composite

@@ -18,22 +18,8 @@ import sympy
 from sympy import Expr
 
 from einc.ir.indices import Extent, Index, IndexSet
-from einc.ir.terms import (
-    Apply,
-    Const,
-    Equation,
-    Fold,
-    Join,
-    Pack,
-    Part,
-    Position,
-    Program,
-    Read,
-    Size,
-    Term,
-    Truth,
-    Where,
-)
+from einc.ir.programs import Equation, Program
+from einc.ir.terms import Apply, Const, Fold, Join, Pack, Part, Position, Read, Size, Term, Truth, Where
 
 DIGITS = 50
 Element = Callable[[str, tuple[int, ...]], Any]

@@ -13,7 +13,8 @@ from triton_modes import tiled
 from einc.backends.torch.load import load
 from einc.driver import front
 from einc.ir.primitives import PRIMITIVES, Primitive
-from einc.ir.terms import Apply, Const, Read, Term, TypedProgram, Where
+from einc.ir.programs import TypedProgram
+from einc.ir.terms import Apply, Const, Read, Term, Where
 from einc.meaning.functions import function
 
 TILES = {"_PRODUCTS": (16, 16, 4, 1), "_SUMS": (4, 4, 4, 1), "_POINTS": (32, 1, 4, 1)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import random
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from programs import FILES
 
 from einc.backends import BACK_ENDS
 from einc.backends.host.code import POSITIVE, Code
-from einc.backends.host.legal import Unspelled
+from einc.backends.host.legal import Unspelled, legal
 from einc.backends.host.loops import Dialect, Page
 from einc.backends.host.mixed import Mixed, writes
 from einc.backends.host.module import write
@@ -28,9 +29,10 @@ from einc.backends.torch.emit import Torch
 from einc.driver import back_ends, front
 from einc.errors.report import EincError
 from einc.ir import backend as records
-from einc.ir.backend import Writable
+from einc.ir.backend import Spells, Writable
+from einc.ir.elements import Kind
 from einc.ir.folds import FOLDS, FoldRow
-from einc.ir.plan import Dot, Kernel, Kind, Let, Map, Module, Op, Reduce, Step, leaves
+from einc.ir.plan import Dot, Kernel, Let, Map, Module, Op, Reduce, Step, leaves
 from einc.ir.primitives import PRIMITIVES, Primitive
 
 ROOT = Path(__file__).parent.parent
@@ -105,10 +107,11 @@ def of_primitive(row: Primitive, kind: Kind) -> Module:
     last = kernel.lets[-1]
     args = ("_0", "_1")[: row.arity or 2]
     if row.kind == "value":
-        return with_lets(module, [replace(last, kind=kind, op=Map(row.name, args))])
-    compared = [Let(name, last.axes, "truth", Map(op, ("_0", "_1"))) for name, op in (("p", "le"), ("q", "lt"))]
-    truth = Let("r", last.axes, "truth", Map(row.name, args if row.kind == "relation" else ("p", "q")[: row.arity or 2]))
-    return with_lets(module, [*compared, truth, replace(last, kind="real", op=Map("real", ("r",)))])
+        return with_lets(module, [replace(last, kind=kind, op=Map(row.name), args=args)])
+    compared = [Let(name, last.axes, "truth", Map(op), ("_0", "_1")) for name, op in (("p", "le"), ("q", "lt"))]
+    args = args if row.kind == "relation" else ("p", "q")[: row.arity or 2]
+    truth = Let("r", last.axes, "truth", Map(row.name), args)
+    return with_lets(module, [*compared, truth, replace(last, kind="real", op=Map("real"), args=("r",))])
 
 
 def of_fold(row: FoldRow) -> Module:
@@ -116,7 +119,7 @@ def of_fold(row: FoldRow) -> Module:
     assert isinstance(kernel, Kernel)
     last, over = kernel.lets[-1], ("i",)
     assert isinstance(last.op, Reduce)
-    op = Dot((last.op.arg,), over) if row.name == "sum" else replace(last.op, fold=row.name)
+    op = Dot(over) if row.name == "sum" else replace(last.op, fold=row.name)
     return with_lets(planned(OVER), [replace(last, op=op)])
 
 
@@ -212,6 +215,34 @@ def test_a_kernel_that_cannot_be_written_is_written_by_the_other(told: str, toy:
     assert text.count("# written by the toy") == toy
     assert "import torch\n" in text and "import toy\n" in text and "_toy" not in text
     assert text.replace("    # written by the toy\n", "").split("@torch")[1] == back_ends.emit(plan).split("@torch")[1]
+
+
+def without(names: frozenset[str]) -> Spells:
+    """A back end that spells what torch does, apart from some primitives."""
+    torch = back_ends.record("torch").spells
+    return lambda what, kind: torch(what, kind) and not (isinstance(what, Primitive) and what.name in names)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_kernel_is_written_where_its_expansion_can_be(seed: int) -> None:
+    """What is asked is what would be written: the kernel after expansion, of primitives drawn at random."""
+    draw = random.Random(seed)
+    called = sorted(row.name for row in PRIMITIVES.values() if row.arity == 1 and "callable" in row.traits and not row.whole)
+    told = "a_i"
+    for name in draw.sample(called, 3):
+        told = f"{name}({told})"
+    (kernel,) = planned(f"index i : feature(n)\ninput a_i\noutput y_i = {told} + log1p(b_i)\ninput b_i\n").steps
+    assert isinstance(kernel, Kernel)
+    for _ in range(20):
+        spells = without(frozenset(draw.sample(sorted(PRIMITIVES), draw.randint(0, 6))))
+        try:
+            made = [PRIMITIVES[let.op.op] for let in legal(kernel, spells).lets
+                    if isinstance(let.op, Map) and let.op.op in PRIMITIVES]
+        except Unspelled:
+            made = None
+        assert writes(kernel, spells) == (made is not None)
+        assert all(spells(row, "truth" if row.kind == "logic" else "real") for row in made or ())
+    assert writes(kernel, without(frozenset({"log1p", "erfc", "expm1", "abs", "ceil"}))), "each of them has an expansion"
 
 
 def test_two_helpers_of_one_name_are_refused() -> None:

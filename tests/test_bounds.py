@@ -14,7 +14,7 @@ from einc.backends.torch.bounds import Numbers as TorchNumbers
 from einc.backends.triton.bounds import Numbers as TritonNumbers
 from einc.backends.writer import Writer
 from einc.ir.indices import Index, IndexSet, number, size
-from einc.ir.plan import Axis, Span, end
+from einc.ir.plan import Axis, Interval, end
 from einc.ir.terms import TRUE, Apply, Const, Fold, Position, Read, Size, Term
 
 SET = IndexSet("time", size("T"), 1)
@@ -86,7 +86,7 @@ def test_a_span_ends_in_storage_positions(name: str) -> None:
     """From t - 2 up to t + 1 of a tile of t that has the storage positions 10 to 19; sets are counted from 1."""
     low = Apply("sub", (end(T, "first"), Const(number(2).constant)))
     high = Apply("add", (end(T, "last"), Const(number(1).constant)))
-    lows, highs = limits(Axis("s", SET, "stream"), Span((low,), (high,)), SPELLINGS[name]())
+    lows, highs = limits(Axis("s", SET, "stream"), Interval((low,), (high,)), SPELLINGS[name]())
     assert [eval(x, {**TRITON, "t0": 10, "t1": 20}) for x in (*lows, *highs)] == [8, 21]
 
 

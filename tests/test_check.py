@@ -14,7 +14,8 @@ from einc.checking.declarations.names import Name
 from einc.driver import pipeline
 from einc.errors.report import Report, Source
 from einc.ir.indices import Index, IndexSet, number, size
-from einc.ir.terms import Apply, Fold, Read, TypedProgram, free_indices, reads, walk
+from einc.ir.programs import TypedProgram
+from einc.ir.terms import Apply, Fold, Read, free_indices, reads, walk
 from einc.syntax.printing.show import equation_text, show
 
 SPECS = [x for x in sorted((Path(__file__).parent.parent / "specs").rglob("*.ein")) if is_module(x.read_text(encoding="utf-8"))]

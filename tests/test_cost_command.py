@@ -35,12 +35,12 @@ index d, k : feature(d_h)
 input Q_t^d, K_s^d, V_s^d
 output S_{t s} = Q_t^k K_{s k}
 output A_{t s} = softmax_{s ≤ L}(S_{t s}) : all
-output Y_t^d = Σ_s A_{t s} V_s^d
+output Y_t^d = Σ_s A_{t s} V_s^d : all
 """
 ONE_PASS = """index t, s : time(L)
 index d, k : feature(d_h)
 input Q_t^d, K_s^d, V_s^d
-output Y_t^d = Σ_s softmax_{s ≤ L}(Q_t^k K_{s k}) V_s^d
+output Y_t^d = Σ_s softmax_{s ≤ L}(Q_t^k K_{s k}) V_s^d : all
 """
 PROJECTION = """index b : batch(B)
 index l : time(L)

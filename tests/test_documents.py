@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from einc.documents.account import Account, Entry
+from einc.documents.coverage import Account, Entry
 from einc.documents.sections import Paper
 from einc.driver import pipeline
 from einc.driver.cli import main
-from einc.driver.reports.accounting import account
+from einc.driver.reports.coverage import account
 from einc.errors.report import Report, Source, render
-from einc.ir.terms import TypedProgram
+from einc.ir.programs import TypedProgram
 from einc.meaning.interpret import interpret
 
 ROOT = Path(__file__).parent.parent
@@ -402,3 +404,50 @@ def test_doc_tells_of_one_section(files: tuple[Path, Path]) -> None:
     assert {e["section"] for e in found["equations"]} == {"The second"}
     assert "there is no section" in run("doc", str(files[0]), "--section", "none").output
     assert "is a paper" in run("doc", str(files[0]), "--with", str(files[0])).output
+
+
+# formulas without an end
+
+AROUND = ("# A layer\n\nFor $t \\in \\{{1..T\\}}$ (time) it is\n\n$$ y_t = 2 x_t $$\n\n{}\n\n"
+          "and then $z_t = 3 x_t$ and\n\n$$ w_t = 4 y_t $$\n")
+ENDLESS = {
+    "an align with an empty line": ("\\begin{align}\na_t &= x_t \\\\\n\nb_t &= 2 x_t\n\\end{align}", "p.md"),
+    "an align with an empty line, in TeX": ("\\begin{align}\na_t &= x_t \\\\\n\nb_t &= 2 x_t\n\\end{align}", "p.tex"),
+    "an align that has no end": ("\\begin{align}\na_t &= x_t", "p.md"),
+    "dollars that have no end": ("$$\na_t = x_t", "p.md"),
+    "brackets that have no end": ("\\[ a_t = x_t", "p.tex"),
+    "in plain text": ("\\begin{equation} a_t = x_t", "p.txt"),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_formula_without_an_end_is_skipped_and_the_rest_read(name: str, tmp_path: Path) -> None:
+    formula, file = ENDLESS[name]
+    path = tmp_path / file
+    path.write_text(AROUND.format(formula), encoding="utf-8")
+    done = CliRunner().invoke(main, ["doc", str(path), "--format", "json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)["equations"]
+    assert [x["status"] for x in found if x["display"]] == ["compiled", "skipped", "compiled"]
+    (endless,) = (x for x in found if x["status"] == "skipped")
+    assert "is not closed" in endless["reason"]
+    assert CliRunner().invoke(main, ["doc", str(path), "--strict"]).exit_code == 1
+    page = tmp_path / "p.html"
+    assert CliRunner().invoke(main, ["doc", str(path), "-o", str(page)]).exit_code == 0
+    assert "is not closed" in page.read_text(encoding="utf-8")
+
+
+def test_formulas_that_are_cut_anywhere_leave_an_account(tmp_path: Path) -> None:
+    """The end or the beginning of some formula of a document taken away, wherever: every other display has an entry."""
+    whole = AROUND.format("\\begin{align}\na_t &= x_t \\\\\nb_t &= 2 x_t\n\\end{align}")
+    draw = Random(7)
+    marks = [m.start() for m in re.finditer(r"\\end\{align\}|\$\$\n|\\begin\{align\}", whole)]
+    for _ in range(12):
+        at = draw.choice(marks)
+        mark = re.match(r"\\(?:end|begin)\{align\}|\$\$", whole[at:])
+        assert mark is not None
+        path = tmp_path / draw.choice(["p.md", "p.tex", "p.txt"])
+        path.write_text(whole[:at] + whole[at + len(mark[0]) :], encoding="utf-8")
+        done = CliRunner().invoke(main, ["doc", str(path), "--format", "json"])
+        assert done.exit_code == 0, (whole[:at], done.output)
+        assert len([x for x in json.loads(done.stdout)["equations"] if x["display"]]) >= 2

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import sys
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from helpers import arrays
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 from test_generate_command import GROUPS, HEADS, lists, llama, once, room, rows, said, theirs
@@ -20,7 +24,7 @@ from test_serving import named
 import einc
 from einc.driver.decoding.engine import Engine, Text
 from einc.driver.decoding.generate import grown
-from einc.driver.decoding.taking import Taking
+from einc.driver.decoding.sampling import Sampler
 from einc.driver.decoding.vocabulary import Spoken
 from einc.driver.front import Compiled
 
@@ -59,7 +63,7 @@ def compiled(name: str) -> tuple[Compiled, dict[str, torch.Tensor]]:
 def alone(name: str, prompt: tuple[int, ...], count: int, way: int, row: int) -> list[int]:
     """What a text becomes that has a cache for itself and stands beside none."""
     made, weights = compiled(name)
-    return [int(n) for n in grown(Spoken(made, weights), torch.tensor(prompt), count, Taking(**WAYS[way]), rows=[row])]
+    return [int(n) for n in grown(Spoken(made, weights), torch.tensor(prompt), count, Sampler(**WAYS[way]), rows=[row])]
 
 
 @pytest.fixture(autouse=True)
@@ -143,7 +147,7 @@ def test_layers_of_another_kind(name: str) -> None:
     weights = {key: torch.as_tensor(x) for key, x in data.items() if key != "w"}
     weights |= {size: sizes[size] for size in ("W",) if name == "sliding_window"}
     prompts = [(5,), BEGINNING, (*BEGINNING[:15], 0, 0), (1, 2, 3, 4, 5)]
-    want = [[int(n) for n in grown(Spoken(made, weights), torch.tensor(p), 9, Taking(1.0))] for p in prompts]
+    want = [[int(n) for n in grown(Spoken(made, weights), torch.tensor(p), 9, Sampler(1.0))] for p in prompts]
     for pool in (None, (26, 1), (5, 7)):
         engine = einc.Engine(made, weights, budget=13, pool=None if pool is None else made.pool(*pool))
         texts = [engine.add(prompt, 9, temperature=1.0) for prompt in prompts]
@@ -226,18 +230,99 @@ def test_the_fault_of_one_text_is_its_own() -> None:
     assert engine.pool.free == 20
 
 
+NO_NUMBERS: dict[str, Callable[[torch.Tensor, int], None]] = {
+    "none is a number": lambda x, n: x.fill_(torch.nan),
+    "one is no number": lambda x, n: x[n].fill_(torch.nan),
+    "one is endless": lambda x, n: x[n].fill_(torch.inf),
+    "all are endless": lambda x, n: x.fill_(torch.inf),
+    "all are forbidden": lambda x, n: x.fill_(-torch.inf),
+    "two of a kind": lambda x, n: x[:: max(n, 1)].fill_(torch.inf),
+}
+
+
+@settings(max_examples=40, deadline=None)
+@given(pool=st.sampled_from(POOLS), budget=st.sampled_from([1, 7, 512]), data=st.data())
+def test_a_row_without_a_greatest_ends_its_own_text(pool: tuple[int, int] | None, budget: int, data: st.DataObject) -> None:
+    """Whichever texts have one, in whichever step, however tokens are taken: the others have the tokens that they have alone."""
+    engine, how, spoils = engine_of("batch", pool, budget), list[tuple[Any, ...]](), dict[int, tuple[int, str, int]]()
+    for number in range(data.draw(st.integers(1, 5))):
+        how.append((data.draw(PROMPTS), data.draw(st.integers(1, 12)), data.draw(st.integers(0, 3)), data.draw(st.integers(0, 2))))
+        if data.draw(st.booleans()):
+            step = data.draw(st.integers(0, how[-1][1] - 1))
+            spoils[number] = step, data.draw(st.sampled_from(sorted(NO_NUMBERS))), data.draw(st.integers(0, VOCABULARY - 1))
+    texts = [engine.add(prompt, count, **WAYS[way], row=row) for prompt, count, way, row in how]
+    plain = engine.model.step
+
+    def spoiled(caches: Any, new: Any, counts: Any) -> torch.Tensor:
+        logits: torch.Tensor = plain(caches, new, counts)
+        for row, kept in enumerate(caches):
+            text = next(text for text in texts if text.cache is kept)
+            step, kind, at = spoils.get(text.number, (-1, "", 0))
+            if kind and kept.length == len(text.prompt) + step:
+                NO_NUMBERS[kind](logits[row], at)
+        return logits
+
+    engine.model.step = spoiled  # type: ignore[method-assign]
+    through(engine)
+    for text, wanted in zip(texts, how, strict=True):
+        step = spoils[text.number][0] if text.number in spoils else None
+        assert text.over and text.cache is None and text.made == alone("batch", *wanted)[:step]
+        assert (text.error is None) == (step is None)
+        assert step is None or f"after {len(text.prompt) + step} tokens none is a finite greatest" in str(text.error)
+    assert engine.pool is None or pool is None or engine.pool.free == pool[0], "every page has been given back"
+
+
 @pytest.mark.parametrize("pool", [None, (30, 4)])
 def test_a_step_that_is_broken_off_loses_nothing(monkeypatch: pytest.MonkeyPatch, pool: tuple[int, int] | None) -> None:
     engine = engine_of("batch", pool)
     texts = [engine.add(prompt, 6, **WAYS[1]) for prompt in ((1, 2), BEGINNING)]
-    for place in (Taking, Spoken):
+    for place in (Sampler, Spoken):
         engine.step()
         with monkeypatch.context() as patch:
-            patch.setattr(place, "taken" if place is Taking else "step", interrupted)
+            patch.setattr(place, "taken" if place is Sampler else "step", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 engine.step()
     through(engine)
     assert [t.made for t in texts] == [alone("batch", t.prompt, 6, 1, 0) for t in texts]
+
+
+@pytest.mark.parametrize("pool", [None, (10, 4)])
+def test_threads_that_step_one_engine(pool: tuple[int, int] | None) -> None:
+    """Texts that several threads add, step and close have the tokens that they have alone, and each token is made once."""
+    engine, made, raised = engine_of("batch", pool, 7), dict[Text, list[int]](), list[BaseException]()
+    wanted, closed = dict[Text, tuple[Any, ...]](), set[Text]()
+
+    def run(turn: int) -> None:
+        try:
+            for n in range(3):
+                how = (BEGINNING[: 5 * turn + n + 1], 12, (turn + n) % 4, n)
+                text = engine.add(how[0], how[1], **WAYS[how[2]], row=n)
+                wanted[text] = how
+                if n == 2:
+                    engine.close(text)
+                    closed.add(text)
+                while engine.busy:
+                    for text, token in engine.step():
+                        made.setdefault(text, []).append(token)
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [Thread(target=run, args=(turn,)) for turn in range(3)]
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(usual)
+    assert not raised and len(wanted) == 9
+    for text, (prompt, count, way, row) in wanted.items():
+        want = alone("batch", prompt, count, way, row)
+        assert text.error is None and text.over and text.made == (want[: len(text.made)] if text in closed else want)
+        assert sorted(made.get(text, [])) == sorted(text.made)
+    assert pool is None or engine.pool.free == pool[0]
 
 
 def interrupted(*_: Any) -> None:
@@ -282,6 +367,60 @@ def test_what_does_not_fit_is_refused(args: Any, options: Any, said: str) -> Non
     with pytest.raises(ValueError, match=said):
         engine.add(*args, **options)
     assert not engine.busy
+
+
+NO_WHOLE = st.one_of(st.floats(), st.text(max_size=2), st.booleans(), st.builds(object), st.just([1]), st.just(None),
+                     st.fractions().filter(lambda x: x.denominator > 1), st.complex_numbers())
+
+
+@settings(max_examples=60, deadline=None)
+@given(name=st.sampled_from(["count", "top_k", "seed", "row", "budget", "steps", "pages", "page", "stop"]), wrong=NO_WHOLE)
+def test_what_is_no_whole_number_is_refused_where_it_is_given(name: str, wrong: Any) -> None:
+    """The error names the argument and what it was given; nothing joins that would stop a step."""
+    assume(wrong is not None or name not in ("top_k", "stop"))
+    assume(name != "stop" or wrong not in ("", [1]))
+    assume(name != "page" or wrong)  # the page that the text says
+    (made, weights), engine = compiled("batch"), engine_of("batch", None)
+    ids = torch.tensor([1, 2])
+    with pytest.raises(ValueError, match=re.escape(f"{name} = {wrong!r}, ") + ".* expected"):
+        match name:
+            case "budget":
+                einc.Engine(made, weights, budget=wrong)
+            case "pages" | "page":
+                made.pool(**{"pages": 4, name: wrong})
+            case "steps":
+                einc.generate(made, ids, wrong, given=weights)
+            case _:
+                engine.add(ids, **{"count": 3, "temperature": 1.0, name: wrong})
+    assert not engine.busy
+    if name in ("top_k", "seed", "stop"):
+        for given_ in (ids, [ids, ids[:1]]):
+            with pytest.raises(ValueError, match=f"{name} = "):
+                einc.generate(made, given_, 3, given=weights, **{"temperature": 1.0, name: wrong})
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    ({"stop": 10**30}, "stop = 1000000000000000000000000000000, a token or several"), ({"stop": [3, -1]}, r"stop = \[3, -1\]"),
+    ({"temperature": float("inf")}, "temperature = inf, a finite number"), ({"temperature": "1"}, "temperature = '1'"),
+    ({"top_p": "0.5"}, "top_p = '0.5'"), ({"top_p": 1j}, "top_p = 1j"), ({"top_p": float("nan")}, "top_p = nan"),
+])
+def test_numbers_that_say_nothing_are_refused(options: dict[str, Any], said: str) -> None:
+    (made, weights), options = compiled("batch"), {"temperature": 1.0, **options}
+    for call in (lambda: engine_of("batch", None).add([1], 3, **options),
+                 lambda: einc.generate(made, torch.tensor([1]), 3, given=weights, **options)):
+        with pytest.raises(ValueError, match=said):
+            call()
+
+
+def test_whole_numbers_of_any_kind_are_taken() -> None:
+    """Those of numpy and torch are the plain ones that they stand for."""
+    engine, kinds = engine_of("batch", None), (int, np.int64, np.uint8, torch.tensor)
+    texts = [engine.add((1, 2), kind(9), temperature=np.float32(1.0), top_k=kind(12), seed=kind(3), row=kind(1), stop=kind(200))
+             for kind in kinds]
+    ended = engine.add((1, 2), 9, stop=torch.tensor([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]))
+    through(engine)
+    assert len({tuple(text.made) for text in texts}) == 1 and len({text.taking for text in texts}) == 1
+    assert all(type(x) is int for text in texts for x in (text.count, text.row, *text.stop)) and len(ended.made) == 1
 
 
 def test_what_no_engine_takes() -> None:

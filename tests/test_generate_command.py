@@ -27,7 +27,7 @@ from einc.driver.commands.prompts import Reader, coder
 from einc.driver.decoding.vocabulary import Spoken
 from einc.driver.front import written_map
 from einc.errors.report import EincError
-from einc.ir.terms import TypedProgram
+from einc.ir.programs import TypedProgram
 
 __all__ = ["zoo"]
 VOCABULARY, HEADS, GROUPS = 300, 4, 2

@@ -23,12 +23,12 @@ import einc
 from einc.backends.triton import record, tune
 from einc.driver import front
 from einc.driver.cli import main
-from einc.ir.plan import Chain, Gradient
+from einc.ir.plan import Gradient, SegmentedModule
 
 Tensors = dict[str, torch.Tensor]
 
 
-def loaded(gradient: Gradient | Chain, backend: str = "torch") -> Callable[..., Any]:
+def loaded(gradient: Gradient | SegmentedModule, backend: str = "torch") -> Callable[..., Any]:
     return front.load(front.emit(gradient, backend), gradient.name, backend)
 
 

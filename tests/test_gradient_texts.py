@@ -110,7 +110,7 @@ def test_a_letter_of_a_pair_is_no_name_of_a_tensor() -> None:
     index h : head(H)
     index x : feature(2 H) = (c h)
     input y^x, p
-    output z^h = p y^{(1 h)}
+    output z^h = p y^{(1, h)}
     """
     x = given(Case("some", text, {"H": 3}))
     derived = gradient_of(text)

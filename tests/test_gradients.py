@@ -9,7 +9,7 @@ import pytest
 from helpers import Array, Arrays, arrays, each, meaning, typed, typed_of
 from programs import CASES, Case
 
-from einc.ir.terms import Program
+from einc.ir.programs import Program
 from einc.transforms.gradients.backward import Derived, derive
 
 # Values that jump, or have a corner, where the random data put a point.

@@ -21,27 +21,24 @@ from programs import CASES
 from einc.driver import pipeline
 from einc.errors.problems import NotYet, WrongData, WrongType
 from einc.errors.report import Problem, Report, Source
+from einc.ir.elements import INTEGER, REAL
 from einc.ir.indices import Extent, Index, IndexSet, number, size
+from einc.ir.programs import Equation, Program, Slot, Tensor, TypedProgram
 from einc.ir.terms import (
     ONE,
     TRUE,
     ZERO,
     Apply,
     Const,
-    Equation,
     Fold,
     Join,
     Pack,
     Part,
     Position,
-    Program,
     Read,
     Size,
-    Slot,
-    Tensor,
     Term,
     Truth,
-    TypedProgram,
     Where,
     both,
     const,
@@ -88,7 +85,7 @@ def total(over: Index, body: Term, domain: Term = TRUE, fold: str = "sum") -> Fo
 
 
 def tensor(key: str, *axes: Index, integer: bool = False, role: Any = "input") -> Tensor:
-    return Tensor(key, key, tuple(Slot(x.set, "lower", x.name) for x in axes), role, integer)
+    return Tensor(key, key, tuple(Slot(x.set, "lower", x.name) for x in axes), role, INTEGER if integer else REAL)
 
 
 def defines(key: str, axes: tuple[Index, ...], body: Term, domain: Term = TRUE) -> tuple[Tensor, Equation]:
@@ -439,7 +436,7 @@ def test_a_condition_reads_only_where_the_cheaper_ones_hold() -> None:
 def test_integer_tensors_stay_integers() -> None:
     big = 2**60 + 1
     ids = tensor("w", t, integer=True)
-    local = replace(tensor("y", t, role="local"), integer=True)
+    local = tensor("y", t, role="local", integer=True)
     got = run([ids], (local, Equation("y", (Position(t),), TRUE, op("add", read("w", t), 1))), w=[big, 2])
     assert got.tolist() == [big + 1, 3]
     assert got.dtype == np.int64

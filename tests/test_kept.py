@@ -10,7 +10,7 @@ import torch
 from helpers import typed
 
 import einc
-from einc.ir.plan import Chain, Gradient
+from einc.ir.plan import Gradient, SegmentedModule
 from einc.ir.terms import Fold, reads, walk
 from einc.transforms.gradients.backward import derive
 
@@ -47,7 +47,7 @@ index d : feature(D)
 index c : feature(3)
 index x : feature(3 D) = (c d)
 input y_t^x
-output z_t^d = y_t^{(1 d)} y_t^{(3 d)} + tanh(y_t^{(2 d)})
+output z_t^d = y_t^{(1, d)} y_t^{(3, d)} + tanh(y_t^{(2, d)})
 """
 
 
@@ -67,7 +67,7 @@ def test_what_a_product_reads_is_kept_and_slopes_share_their_factors() -> None:
 
 def _plans(text: str) -> list[Gradient]:
     plan = einc.compile(text, grad=True).plan
-    if isinstance(plan, Chain):
+    if isinstance(plan, SegmentedModule):
         return [p.body if hasattr(p, "body") else p for p in plan.pieces]
     assert isinstance(plan, Gradient)
     return [plan]

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from texts import codes, problems
+from texts import codes, problems, typed
 
 from einc.driver import pipeline
 from einc.errors.report import Report, Source
 from einc.ir.domains import empty
 from einc.ir.indices import Index, IndexSet, size
 from einc.ir.terms import Apply, Position, Term, both, const
+from einc.meaning.interpret import interpret
 
 SHIPPED = [x for x in sorted((Path(__file__).parent.parent / "specs").rglob("*.ein")) if "\nsection " not in x.read_text("utf-8")]
 
@@ -101,7 +104,7 @@ def test_what_is_declared_and_not_used(line: str, under: str) -> None:
 
 @pytest.mark.parametrize("text", [
     "input x_t\noutput y_t = x_t",
-    "input x_t, z_t\nu_t = z_t\noutput y_t = x_t",
+    "input x_t, z_t\nu_t = z_t\noutput y_t = x_t u_t",
     "input x_s\ninput doc_t : int\nmask A_{t s} : s ≤ t, doc_t = doc_s\nA_{t s} = x_t x_s\noutput y_t = Σ_s A_{t s}",
     "dim N\ninput x_s\noutput y_t = Σ_{s ∈ (t - N, t]} x_s",
     "dim N\nindex i : feature(2 N)\ninput x^i\noutput y = Σ_i x^i",
@@ -142,3 +145,122 @@ def test_strict_refuses_a_slip() -> None:
     report = Report()
     source = Source("a.ein", "index t : time(T)\ninput x_t, z_t\noutput y_t = x_t\n")
     assert pipeline.check(source, report, strict=True) is None
+
+
+# slips that are seen in equations
+
+RULES = ("W0906", "W0907", "W0908", "W0909")
+
+
+def told(text: str, indices: str = "") -> list[str]:
+    return [p.code for p in problems(text, indices) if p.code in RULES]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_equation_that_nothing_reads(seed: int) -> None:
+    """A chain of equations, of which one at random is left out of the next: it is told, with the weights behind it."""
+    random = Random(seed)
+    count = random.randint(2, 5)
+    left = random.randrange(count)
+    lines = ["index t : time(T)", "index f : feature(D)", "input x_t^f"]
+    last = "x_t^f"
+    for n in range(count):
+        lines.append(f"weight W_{{{n} f}}\ny_{{{n} t}}^f = W_{n}^{{(f)}} {last}")
+        last = last if n == left else f"y_{{{n} t}}^f"
+    found = [p for p in problems("\n".join([*lines, f"output z_t^f = 2 {last}"]), "") if p.code == "W0906"]
+    assert [p.code for p in found] == ["W0906"]
+    assert found[0].span is not None and found[0].span.text.startswith(f"y_{{{left} t}}")
+    assert any(f"{left}" in note and "W" in note for note in found[0].notes)
+    whole = "\n".join([*lines, f"output z_t^f = {last} + y_{{{left} t}}^f"])
+    assert told(whole) == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_weights_summed_along_another_index(seed: int) -> None:
+    """Random forms of attention: with the softmax over the summed index nothing is told, over another one it is."""
+    random = Random(seed)
+    first, second = random.sample(["t", "s", "u"], 2)
+    named = random.random() < 0.5
+    scale = random.choice(["", "2 ", "1/√D "])
+    values = random.choice([f"V_{second}^d", f"(V_{second}^d + 1)", f"V_{second}^d exp(-{second})"])
+    for over, wanted in ((second, []), (first, ["W0907"])):
+        share = f"softmax_{over}({scale}L_{{{first} {second}}})"
+        lines = [f"index {first}, {second} : time(T)", "index d : feature(D)", f"input L_{{{first} {second}}}, V_{second}^d",
+                 f"mask L_{{{first} {second}}} : all"]
+        if named:
+            lines.append(f"A_{{{first} {second}}} = {share}")
+        lines.append(f"output Y_{first}^d = Σ_{second} {f'A_{{{first} {second}}}' if named else share} {values}")
+        assert told("\n".join(lines)) == wanted, "\n".join(lines)
+
+
+@pytest.mark.parametrize("text", [
+    "index t : time(T)\nindex e : expert(E)\ninput L_t^e\noutput p^e = 1/T Σ_t softmax_e(L_t^e)",
+    "index t : time(T)\nindex f : feature(D)\ninput x_t^f, a_t\noutput y^f = Σ_t a_t RMSNorm(x_t^f)",
+    "index t : time(T)\nindex e : expert(E)\nindex f : feature(D)\ninput L_t^e, F_t^{(e) f}\n"
+    "output y_t^f = Σ_e softmax_e(L_t^e) F_t^{(e) f}",
+])
+def test_shares_that_are_averaged_are_no_slip(text: str) -> None:
+    assert told(text) == []
+
+
+@pytest.mark.parametrize(("right", "wrong", "codes_"), [
+    ("V_{s, π(h)}^d", "V_{s h}^d", ["W0908"]), ("V_{s, π(h)}^d", "X_s^f W_{V h f}^d", ["W0906"]),
+    ("K_hat_{s, π(h)}_k", "K_hat_{s h k}", ["W0908"]),
+])
+def test_a_tensor_of_the_spec_that_is_used(right: str, wrong: str, codes_: list[str]) -> None:
+    text = (Path(__file__).parent.parent / "specs" / "gqa.ein").read_text(encoding="utf-8")
+    assert told(text) == []
+    assert told(text.replace(right, wrong)) == codes_
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_size_that_is_anothers_extent(seed: int) -> None:
+    """Extents of used specs at random, and names that are none of theirs."""
+    random = Random(seed)
+    name, mask, sizes = random.choice([("sdpa", "L_{n h t s}", ["B", "H", "T", "d_k"]),
+                                       ("attention", "L_{t s}^{(h)}", ["H", "T", "d_k", "d_model"])])
+    size = random.choice([*sizes, "W", "q"])
+    text = f'use "{name}"\ndim {size}\nmask {mask} : s > t - {size}'
+    found = [p for p in problems(text, "") if p.code in RULES]
+    assert [p.code for p in found] == ["W0909"] * (size in sizes), text
+    assert all(p.labels and p.labels[0].span.source.name.endswith(".ein") for p in found)
+    assert told(text.replace(f"dim {size}", f"dim {size} = 4")) == [], "a size that is fixed is no other one"
+
+
+# indices that only a mask has
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_index_that_a_mask_alone_has(seed: int) -> None:
+    """Random logits under random restrictions: no term has s, so it is E0302; with a term that has it the text is sound."""
+    random = Random(seed)
+    restriction = random.choice(["s ≤ t", "s < t", "s ∈ (t - 3, t]", "s ≤ t and s ≥ 1", "t - s ≤ 4, s ≤ t"])
+    masked = random.random() < 0.5
+    terms = [random.choice(["Q_t^d K_{t d}", "exp(x_t)", "x_t", "2 x_t x_t"]) for _ in range(random.randint(1, 3))]
+    for more, wanted in (([], ["E0302"]), ([random.choice(["x_s", "Q_t^d K_{s d}", "1[s = s] x_t", "(t - s) x_t"])], [])):
+        body = " + ".join([*terms, *more])
+        lines = ["input Q_t^d, K_t^d, x_t", f"mask L_{{t s}} : {restriction}" * masked,
+                 f"L_{{t s}} = {body}" + f", {restriction}" * (not masked), "output Y_t = Σ_s softmax_s(L_{t s}) x_s"]
+        assert codes("\n".join(filter(None, lines))) == wanted, lines
+
+
+# a number beside an index
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_number_beside_an_index_in_parentheses(seed: int) -> None:
+    """Pairs and products in slots of composites: side by side they are refused, and both ways to say which are compiled."""
+    random = Random(seed)
+    number, label = random.randint(1, 2), random.choice(["", "2 ", "1 "])
+    text = ("index t : time(T)\nindex y : head(2)\nindex l : head(J)\nindex h : head(2 J) = (y l)\ninput A_t^h\n"
+            f"output B_{{{label}t}}^l = A_t^{{{{0}}}}")
+    (problem,) = problems(text.replace("{0}", f"({number} l)"), "")
+    assert problem.code == "E0203"
+    ways = {help_.new for help_ in problem.helps}
+    assert ways == {f"({number}, l)", f"{number}·l"}
+    given = np.arange(1.0, 13.0).reshape(2, 6)
+    pair, product = given[:, 3 * number - 3:3 * number], given[:, number - 1:3 * number:number]
+    for way, wanted in ((f"({number}, l)", pair), (f"{number}·l", product)):
+        program = typed(text.replace("{0}", way), "")
+        (found,) = interpret(program, {"A": given}).values()
+        assert np.array_equal(found, wanted), way

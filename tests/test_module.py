@@ -18,7 +18,7 @@ from torch import nn
 from triton_modes import interpreted
 
 import einc
-from einc.backends.host.shell import TAKEN
+from einc.backends.host.module_class import TAKEN
 from einc.driver import front
 from einc.driver.cli import main
 

@@ -16,6 +16,7 @@ from triton_modes import interpreted, tiled
 
 from einc.backends.triton.offline import TARGETS, Binary, Launch, built, compiled, kernels, launches
 from einc.driver import front
+from einc.ir.elements import WIDE
 
 TARGET = TARGETS["sm_90"]
 SIZES = {"T": 2048, "T_sum": 2048, "S": 2048, "U": 2048, "N": 2048, "V": 4096, "W": 256, "P": 512, "H": 8, "G": 2, "B": 2,
@@ -58,9 +59,9 @@ def binary(launch: Launch) -> Binary:
 def test_what_is_wide_compiles_beside_half_precision() -> None:
     """A statistic that the caller gives, and one that the program makes, in float32 beside data in bfloat16."""
     program = typed_of(case("attention_backward"))
-    tensors_ = {key: replace(tensor, wide=key == "lse") for key, tensor in program.tensors.items()}
+    tensors_ = {key: replace(tensor, element=WIDE if key == "lse" else tensor.element) for key, tensor in program.tensors.items()}
     plan = front.plan(replace(program, tensors=tensors_))
-    assert [b.kind for b in plan.buffers.values() if b.name in ("lse", "Delta")] == ["wide", "wide"]
+    assert [b.element for b in plan.buffers.values() if b.name in ("lse", "Delta")] == [WIDE, WIDE]
     made = kernels(plan, front.emit(plan, "triton"), {"T": 256, "H": 2, "d_k": 64}, "bfloat16", TARGET.name)
     elements = {value.dtype for one in made for value in one.launch.arguments if isinstance(value, torch.Tensor)}
     assert elements == {torch.bfloat16, torch.float32} and all(one.binary.spills == 0 for one in made)

@@ -17,7 +17,7 @@ from einc.driver import front
 from einc.ir.plan import Contract, Kernel, leaves
 
 QUICK = "sdpa alibi documents mla_rope retention linear_cross_entropy moe linear"  # the others run with `--whole`
-KINDS = {"integer": torch.int64, "wide": torch.float32, "exact": torch.float64}
+KINDS = {"int64": torch.int64, "wide": torch.float32, "float64": torch.float64}
 SPILLS = "registers found no place: what a tile carries is as wide as the model, or a state for each of two results"
 LOADS = "what the pass reads is not copied ahead of it: its loads stand where a tile is asked whether it is cut"
 BROKEN = dict.fromkeys(["gated", "mtp", "prefix", "retention", "shared_logits"], SPILLS)
@@ -31,7 +31,7 @@ def started(one: Case, width: int) -> list[Launch]:
     sizes = {name: width if name in WIDTHS else SIZES[name] for name in one.sizes}
     inputs = {
         tensor.key: torch.empty([extent(slot.set.extent, sizes) for slot in tensor.slots], device="meta",
-                                dtype=KINDS.get(plan.buffers[tensor.key].kind, torch.bfloat16))
+                                dtype=KINDS.get(plan.buffers[tensor.key].element.storage, torch.bfloat16))
         for tensor in plan.inputs
     }
     return launches(front.emit(plan, "triton"), plan.name, inputs, sizes, TARGET)

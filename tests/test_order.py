@@ -21,11 +21,11 @@ from einc.driver import front, pipeline
 from einc.driver.reports.table import table
 from einc.ir.indices import Index, IndexSet, number, size
 from einc.ir.plan import Choose, Contract, Kernel, Module
-from einc.ir.terms import NormalProgram
+from einc.ir.programs import NormalProgram
 from einc.planning.contractions.associate import Search, associate, samples
 from einc.planning.contractions.choose import leading, price, taken
+from einc.planning.contractions.materialise import peeled
 from einc.planning.contractions.order import FEW, path
-from einc.planning.contractions.virtual import peeled
 from einc.planning.planner import plan, written
 from einc.syntax.printing.show import show
 

@@ -15,7 +15,7 @@ from browser import BINARY, DRIVER, Browser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from einc.documents.account import Account, Entry, Made
+from einc.documents.coverage import Account, Entry, Made
 from einc.documents.document import Macro
 from einc.documents.mathml import mathml
 from einc.documents.page import page

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import os
 import random
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from functools import cache
 from inspect import unwrap
 from pathlib import Path
@@ -45,7 +48,7 @@ def scattered(made: front.Compiled, pages: int, page: int) -> Any:
     """A pool in which every third page is taken, by a cache that is not there for anything else."""
     pool = classes(made)["Pool"](pages + pages // 2 + 3, page)
     taken = list(range(1, len(pool.counts), 3))
-    classes(made)["Cache"](pool=pool, table=taken, length=len(taken) * page)
+    pool.other = classes(made)["Cache"](pool=pool, table=taken, length=len(taken) * page)
     return pool
 
 
@@ -156,6 +159,7 @@ def test_a_table_says_where_positions_go() -> None:
     ([0, 9], 5, "entry 1 of the table is 9, the pages of the pool are 0 to 5"), ([-1], 1, "entry 0 of the table is -1"),
     ([0], 5, "5 positions lie in 2 pages, the table names 1"), (None, 5, "5 positions lie in 2 pages, the table names 0"),
     ([0.5], 1, "entry 0 of the table is 0.5"),
+    ([3, 1, 3], 9, "the table names a page twice among the 3 in which 9 positions lie"),
 ])
 def test_a_used_entry_is_a_page(table: list[int] | None, length: int, said: str) -> None:
     pool = tiny()["Pool"](6, 4)
@@ -167,8 +171,21 @@ def test_a_used_entry_is_a_page(table: list[int] | None, length: int, said: str)
 def test_a_table_without_a_pool() -> None:
     with pytest.raises(ValueError, match="a table needs the pool whose pages it names"):
         tiny()["Cache"](table=[0])
-    with pytest.raises(ValueError, match="a pool of 0 pages of 4 positions has no room"):
-        tiny()["Pool"](0, 4)
+    for pages, page, said in ((0, 4, "pages = 0"), (2.0, 4, "pages = 2.0"), (2, 1.5, "page = 1.5"), (2, True, "page = True")):
+        with pytest.raises(ValueError, match=f"{said}, a whole number from 1 is expected"):
+            tiny()["Pool"](pages, page)
+
+
+def test_counts_of_positions_are_whole_numbers() -> None:
+    file = tiny()
+    made = file["prefill"](**rows(4), pool=file["Pool"](4, 4))[1]
+    for call, said in ((file["Cache"], "chunk"), (lambda x: file["prefill"](**rows(2), chunk=x), "chunk"),
+                       (lambda x: file["Cache"](pool=made.pool, length=x), "length"), (made.fork, "length"),
+                       (made.reserve, "count")):
+        for wrong in (1.5, float("inf"), float("nan"), "a", -1):
+            with pytest.raises(ValueError, match=f"{said} = {wrong!r}, a whole number from [01] is expected"):
+                call(wrong)
+    assert (made.length, made.pool.free, len(made.pool.caches)) == (4, 3, 1)
 
 
 # no room
@@ -258,6 +275,154 @@ def test_a_fork_has_what_it_reads() -> None:
     assert made.fork(40).length == 40
 
 
+# caches that nobody has any more
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_pages_of_a_cache_that_is_dropped_come_back(data: st.DataObject) -> None:
+    """At once, but for those that others hold; and what is left goes on as if it had been freed."""
+    file, page = tiny(), data.draw(st.integers(1, 5))
+    pool, x = file["Pool"](60, page), rows(24)
+    made = [file["prefill"](**part(x, 0, data.draw(st.integers(1, 12))), pool=pool)[1]]
+    for _ in range(data.draw(st.integers(0, 3))):
+        at = data.draw(st.integers(0, len(made) - 1))
+        made.append(made[at].fork(data.draw(st.integers(0, made[at].length))))
+        file["step"](made[-1], **part(x, made[-1].length, made[-1].length + data.draw(st.integers(1, 3))))
+    while made:
+        made.pop(data.draw(st.integers(0, len(made) - 1)))
+        held = {n for one in made for n in one.table.pages}
+        assert pool.free == 60 - len(held) and sorted(pool.caches) == sorted(one.number for one in made)
+        assert [n for n, count in enumerate(pool.counts) if count] == sorted(held)
+        for at in range(len(made)):
+            upto = made[at].length + 1
+            y = file["step"](made[at], **part(x, upto - 1, upto))
+            torch.testing.assert_close(y, file["prefill"](**part(x, 0, upto))[0][-1:])
+
+
+def test_room_that_is_dropped_is_used_by_the_next_step() -> None:
+    x, file = rows(12), tiny()
+    pool = file["Pool"](3, 4)
+    made = file["prefill"](**part(x, 0, 12), pool=pool)[1]
+    del made
+    assert file["prefill"](**x, pool=pool)[1].length == 12
+    with pytest.raises(ValueError, match="the cache keeps"):  # A step that fails at its first row leaves a cache to nobody.
+        file["prefill"](**{name: one.float() for name, one in x.items()}, pool=pool)
+    assert pool.free == 3
+
+
+@pytest.mark.parametrize("paged", [False, True])
+def test_a_copy_is_a_fork(paged: bool) -> None:
+    x, file = rows(12), tiny()
+    made = file["prefill"](**part(x, 0, 6), pool=file["Pool"](9, 4) if paged else None)[1]
+    for copied in (copy.copy(made), copy.deepcopy(made), copy.deepcopy([made, made])[1]):
+        file["step"](copied, **{name: -one[6:8] for name, one in x.items()})
+        assert (copied.length, made.length) == (8, 6)
+    torch.testing.assert_close(file["step"](made, **part(x, 6, 12)), file["prefill"](**x)[0][6:])
+
+
+# files
+
+
+def test_a_save_that_fails_leaves_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one that did not fail is there; and whoever saves at the same time has another file."""
+    x, file = rows(12), tiny()
+    pool = file["Pool"](9, 4)
+    made, names = file["prefill"](**part(x, 0, 6), pool=pool)[1], list[str]()
+    pool.save(str(folder / "pool"))
+    for place, name in ((torch, "save"), (os, "fsync"), (os, "replace")):
+        file["step"](made, **part(x, made.length, made.length + 1))
+        plain = getattr(place, name)
+
+        def failing(*args: Any, plain: Any = plain) -> None:
+            names.extend(one.name for one in folder.iterdir() if one.name != "pool")
+            if plain is torch.save:
+                plain(*args)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(place, name, failing)
+            pool.save(str(folder / "pool"))
+        assert [one.name for one in folder.iterdir()] == ["pool"]
+    assert len(set(names)) == 3
+    assert file["Pool"].load(str(folder / "pool")).loaded[made.number].length == 6
+
+
+TAMPERED: dict[str, Callable[[Any], None]] = {
+    "has page -1, the pages of the pool are 0 to 8": lambda x: x[5][1][4].__setitem__(0, -1),
+    "has page 9, the pages": lambda x: x[5][1][4].__setitem__(1, 9),
+    "has page 0.5, the pages": lambda x: x[5][1][4].__setitem__(1, 0.5),
+    "cache 1 has a page twice": lambda x: x[5][1][4].__setitem__(1, x[5][1][4][0]),
+    "caches have others": lambda x: x[5][2][4].__setitem__(0, 7),
+    "what is kept has a page twice": lambda x: x[3].append(x[3][0]),
+    "what is kept has page 77": lambda x: x[3].append(77),
+    "length = -1": lambda x: x[5].__setitem__(1, (-1, *x[5][1][1:])),
+    "has 40 positions": lambda x: x[5].__setitem__(1, (40, *x[5][1][1:])),
+    "it dropped 8": lambda x: x[5].__setitem__(1, (6, 8, *x[5][1][2:])),
+    "it dropped 3": lambda x: x[5].__setitem__(1, (6, 3, *x[5][1][2:])),
+    "chunk = 0": lambda x: x[5].__setitem__(1, (*x[5][1][:3], 0, *x[5][1][4:])),
+    "cache 9 of 2": lambda x: x[5].__setitem__(9, x[5][1]),
+    "cache 1 of 0": lambda x: x.__setitem__(2, 0),
+    "pages = -3": lambda x: x.__setitem__(0, -3),
+    "page = 1.5": lambda x: x.__setitem__(1, 1.5),
+    "k has shape": lambda x: x.__setitem__(1, 2),
+    "k has rows of shape": lambda x: x[4].__setitem__("k", (*x[4]["k"][:3], x[4]["k"][3][:, 1:])),
+    "is no saved pool": lambda x: x.pop(),
+    "not iterable": lambda x: x[5].__setitem__(1, (*x[5][1][:4], 5, [])),
+}
+
+
+@pytest.mark.parametrize("said", TAMPERED)
+def test_a_file_that_was_tampered_with_is_refused(folder: Path, said: str) -> None:
+    file, path = tiny(), str(folder / "pool")
+    pool = file["Pool"](9, 4)
+    made = file["prefill"](**rows(10), pool=pool)[1]
+    other = file["prefill"](**rows(3), pool=pool)[1]
+    pool.save(path)
+    assert sorted(file["Pool"].load(path).loaded) == [made.number, other.number] == [1, 2]
+    found = list(torch.load(path, weights_only=True))
+    TAMPERED[said](found)
+    torch.save(tuple(found), path)
+    with pytest.raises(ValueError, match=f"{re.escape(path)} is no saved pool: ") as told:
+        file["Pool"].load(path)
+    assert said in str(told.value)
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_whatever_a_file_says_is_refused_or_consistent(data: st.DataObject) -> None:
+    """One thing in a saved pool is another: it is refused, or the pool that is loaded counts its pages as its caches do."""
+    file, absurd = tiny(), st.sampled_from([-1, 0, 1, 2, 7, 9, 10**20, 0.5, "a", None, True])
+    pool = file["Pool"](9, 4)
+    kept = [file["prefill"](**rows(10), pool=pool)[1], file["prefill"](**rows(3), pool=pool)[1]]
+    kept.append(kept[0].fork(7))
+    with TemporaryDirectory() as folder:
+        path = f"{folder}/pool"
+        pool.save(path)
+        spoiled = mutated(list(torch.load(path, weights_only=True)), data, absurd)
+        torch.save(spoiled, path)
+        try:
+            found = file["Pool"].load(path)
+        except ValueError as error:
+            assert "is no saved pool" in str(error)
+            return
+    tables = [page for one in found.loaded.values() for page in one.table.pages]
+    assert [tables.count(n) for n in range(len(found.counts))] == found.counts
+    assert all(0 <= page < 9 for page in tables)
+    assert all(one.length <= one.dropped + 4 * len(one.table.pages) for one in found.loaded.values())
+
+
+def mutated(x: Any, data: st.DataObject, absurd: st.SearchStrategy[Any]) -> Any:
+    """The same with one thing in it that is another."""
+    if isinstance(x, dict) and x:
+        key = data.draw(st.sampled_from(list(x)))
+        return {**x, key: mutated(x[key], data, absurd)}
+    if isinstance(x, list | tuple) and x:
+        at = data.draw(st.integers(0, len(x) - 1))
+        return type(x)([*x[:at], mutated(x[at], data, absurd), *x[at + 1 :]])
+    return data.draw(absurd)
+
+
 # where pages lie
 
 
@@ -341,6 +506,11 @@ class Requests(RuleBasedStateMachine):
     @rule(data=st.data())
     def free(self, data: st.DataObject) -> None:
         self.soak.free(self.one(data))
+
+    @precondition(lambda self: self.soak.rows)
+    @rule(data=st.data())
+    def drop(self, data: st.DataObject) -> None:
+        self.soak.drop(self.one(data))
 
     @rule()
     def reload(self) -> None:

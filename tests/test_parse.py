@@ -91,7 +91,7 @@ SAME = [
     (r"q_t{}^{z} = x_t{}^{\kappa} \oplus w_t{}^{\rho}", "q_t^z = x_t^κ ⊕ w_t^ρ", "q_t^z = x_t^kappa (+) w_t^rho"),
     (r"\widetilde H''_t = \mathcal L_t + \bar{x}_t", "H̃″_t = ℒ_t + x̄_t", "H''_tilde_t = ℒ_t + x_bar_t"),
     (r"y_t = -\infty + e^{-x_t} \times \exp(x_t)", "y_t = -∞ + e^{-x_t} × exp(x_t)", "y_t = -inf + exp(-x_t) * exp(x_t)"),
-    (r"y_t = \sum_{j=1}^{n} w_{\min(t+j, T)}", "y_t = Σ_{j=1}^n w_{min(t+j, T)}", "y_t = sum_{1 <= j <= n} w_{min(t+j,T)}"),
+    (r"y_t = \sum_{j=1}^{n} w_{\max(t-j, 1)}", "y_t = Σ_{j=1}^n w_{max(t-j, 1)}", "y_t = sum_{1 <= j <= n} w_{max(t-j,1)}"),
 ]
 DECLARED = INDICES.replace("index e : feature(E)", "index e : feature(D)") + r"""
 index κ : latent(C)

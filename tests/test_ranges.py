@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,9 @@ from einc.backends.torch.load import load
 from einc.driver import front, pipeline
 from einc.errors.report import Report, Source
 from einc.ir.indices import Index, IndexSet, size
-from einc.ir.plan import Bound, Span
-from einc.ir.terms import Apply, Const, Fold, Position, Read, Size, Term, Truth, TypedProgram, const
+from einc.ir.plan import Bound, Interval
+from einc.ir.programs import TypedProgram
+from einc.ir.terms import Apply, Const, Fold, Position, Read, Size, Term, Truth, const
 from einc.planning.analysis import ends, ranges
 from einc.planning.analysis.ends import Tile
 from einc.planning.analysis.ranges import cut as cut_by
@@ -115,7 +117,7 @@ def points(condition: Term, world: World) -> Array:
     return np.stack([held.any(0), held.all(0)])
 
 
-def meets(span: Span, at: Mapping[str, Any], world: World) -> bool:
+def meets(span: Interval, at: Mapping[str, Any], world: World) -> bool:
     return (
         all(value(b, at, world) <= at["last s"] for b in span.low)
         and all(value(b, at, world) >= at["first s"] for b in span.high)
@@ -123,7 +125,7 @@ def meets(span: Span, at: Mapping[str, Any], world: World) -> bool:
     )
 
 
-def reaches(span: Span, at: Mapping[str, Any], world: World) -> bool:
+def reaches(span: Interval, at: Mapping[str, Any], world: World) -> bool:
     """Whether the loop over the span comes to the tile: a span that ends before it begins has none."""
     bounds = [(value(low, at, world), value(high, at, world)) for low in span.low for high in span.high]
     return meets(span, at, world) and all(low <= high for low, high in bounds)
@@ -138,7 +140,7 @@ class Count:
 
 
 @cache
-def called_by(condition: Term) -> tuple[Bound | None, tuple[Span, ...] | None]:
+def called_by(condition: Term) -> tuple[Bound | None, tuple[Interval, ...] | None]:
     return reach([condition], Tile(s, t, STORED), False), cut_by(condition, Tile(s, t, STORED))
 
 
@@ -496,5 +498,5 @@ def test_empty_tiles_are_not_visited_and_full_ones_have_no_mask(predicate: str) 
     with Counting() as counting:
         called(function, program, tensors(inputs), SIZES)
     visited, masked = VISITED[predicate]
-    assert (counting.ran["bmm"], len(function.__wrapped__.__globals__["cuts"])) == (2 * visited, masked)
+    assert (counting.ran["bmm"], len(inspect.unwrap(function).__globals__["cuts"])) == (2 * visited, masked)
     assert not re.search(r"^ {12}(?! )(?!if ).*(arange|masked_fill_\(~)", source, re.MULTILINE), "a mask beside its condition"

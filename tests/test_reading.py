@@ -33,9 +33,9 @@ def seed(name: str) -> Source:
 
 
 def shown(document: Document) -> list[tuple[str, str, bool]]:
-    """Each formula without its holes, its section and whether it is a display."""
+    """Each formula that has an end, without its holes, its section and whether it is a display."""
     return [(kept(f.span.source.text, f.span.start, f.span.end, f.holes).strip(), document.title(f.section), f.display)
-            for f in document.formulas]
+            for f in document.formulas if f.problem is None]
 
 
 def kept(text: str, start: int, end: int, holes: tuple[tuple[int, int], ...]) -> str:
@@ -169,7 +169,7 @@ def test_markdown() -> None:
     assert [f.span.text for f in document.fences] == ["index t : time(T)\n$not$"]
     assert [f.skip for f in document.formulas if f.skip] == ["a figure"]
     assert {name: (m.arguments, m.body) for name, m in document.macros.items()} == {"R": (2, "R_{#1}{}^{#2}")}
-    assert [p.message for p in document.problems] == ["`$$` is not closed"]
+    assert [f.problem.message for f in document.formulas if f.problem] == ["`$$` is not closed"]
 
 
 def test_holes_are_what_markdown_put_at_the_beginning_of_a_line() -> None:
@@ -246,7 +246,7 @@ def test_latex() -> None:
     assert [kept(LATEX, f.span.start, f.span.end, f.holes).strip() for f in document.fences] == [
         "index t, s : time(T)\n index h : head(H)   # heads", "input X_t^f"]
     assert [(f.span.text.strip(), f.skip) for f in document.formulas if f.skip] == [("o = p", "a proof")]
-    assert [(p.message, p.span.text if p.span else "") for p in document.problems] == [
+    assert [(f.problem.message, f.span.text) for f in document.formulas if f.problem] == [
         ("`$` is not closed", "$"), ("`\\[` is not closed", "\\[")]
 
 

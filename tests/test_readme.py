@@ -145,7 +145,7 @@ def test_a_command_is_one_that_there_is(page: str, text: str) -> None:
     if words == ["einc"]:
         return
     command, given = command_of(words)
-    context = click.Context(command, info_name=words[-1])
+    context = click.Context(command, info_name=words[-1], **command.context_settings)
     parsed, _, _ = command.make_parser(context).parse_args([word for word in given if word not in ("--help",)])
     for option in command.params:
         if isinstance(option.type, click.Choice) and (value := parsed.get(option.name or "")) is not None:

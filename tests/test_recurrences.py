@@ -24,12 +24,13 @@ from einc.driver.cli import main
 from einc.driver.reports.recurrence import Recurrence, as_text, recurrences
 from einc.driver.reports.written import written
 from einc.errors.report import Problem, Report, Source, render
+from einc.ir.programs import Equation, NormalProgram, Program, TypedProgram
 from einc.ir.rounds import Cut
-from einc.ir.terms import Apply, Equation, NormalProgram, Program, Read, Term, TypedProgram, canonical, const, reads
-from einc.meaning.forming import equal
+from einc.ir.terms import Apply, Read, Term, canonical, const, reads
 from einc.meaning.interpret import interpret
+from einc.meaning.polynomial_form import equal
 from einc.meaning.proof import unproved
-from einc.planning.contractions.virtual import peeled
+from einc.planning.contractions.materialise import peeled
 from einc.syntax.printing.show import show
 
 SPECS = {case.name: case for case in FILES}
@@ -506,3 +507,35 @@ def test_no_change_of_the_paper_gives_a_traceback(changes: list[tuple[int, str]]
             case _:
                 lines[at] = f"{lines[at]} {change}"
     assert all(isinstance(p, Problem) for p in einc.check("\n".join(lines)))
+
+
+# rounds that are no fold of their blocks
+
+DECAYS = ["0.9 S^c + 0.1 x_s^c", "a_s S^c + x_s^c", "S^c - a_s S^c x_s^c + x_s^c", "(1 - a_s) S^c + a_s x_s^c"]
+
+
+@pytest.mark.parametrize("update", DECAYS)
+def test_what_is_not_proved_is_told_with_all_that_a_round_reads(update: str, tmp_path: Path) -> None:
+    """A start that makes terms vanish takes none of them from what is told."""
+    file = tmp_path / "rounds.ein"
+    file.write_text("index t, s : time(T)\nindex c : feature(C)\ninput x_t^c, a_t\nfor t:\n    S^c = 0\n    for s in 1..t:\n"
+                    f"        S^c ← {update}\n    output y_t^c = S^c\n", encoding="utf-8")
+    done = CliRunner().invoke(main, ["derive", str(file)])
+    assert done.exit_code == 1
+    (found,) = [line for line in done.output.splitlines() if line.startswith("#     found")]
+    right = found.split("←")[1]
+    assert all(name in right for name in ("S_{t}", "x_{s}", "a_{s}") if name[0] in update)
+    assert "nothing is folded" not in done.output
+
+
+@pytest.mark.parametrize(("body", "folds"), [
+    ("Σ_{s ≤ t} exp(x_s y_t) exp(-Σ_{u ∈ (s, t]} x_u y_t^2)", True),
+    ("Σ_{s ≤ t} tanh(x_s + y_t) x_s", True),
+    ("Σ_{s ≤ t} Σ_{u ≤ t} tanh(x_s y_u + y_t) x_s", True),
+    ("x_t + exp(y_t)", False),
+])
+def test_nothing_is_folded_is_said_of_plans_without_folds(body: str, folds: bool, tmp_path: Path) -> None:
+    file = tmp_path / "a.ein"
+    file.write_text(f"index t, s, u : time(T)\ninput x_t, y_t\noutput z_t = {body}\n", encoding="utf-8")
+    said = CliRunner().invoke(main, ["derive", str(file)]).output
+    assert ("nothing is folded" in said) is not folds, said

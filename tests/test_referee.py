@@ -22,24 +22,11 @@ from einc.driver.reports.recurrence import _BLOCK, Line, Recurrence, recurrences
 from einc.ir.claimed import Claim
 from einc.ir.indices import Index
 from einc.ir.plan import Contract, leaves
-from einc.ir.terms import (
-    TRUE,
-    Apply,
-    Equation,
-    Fold,
-    NormalProgram,
-    Position,
-    Program,
-    Slot,
-    Tensor,
-    Term,
-    TypedProgram,
-    free_indices,
-    slot_of,
-)
-from einc.meaning.forming import equal as same_form
+from einc.ir.programs import Equation, NormalProgram, Program, Slot, Tensor, TypedProgram, slot_of
+from einc.ir.terms import TRUE, Apply, Fold, Position, Term, free_indices
+from einc.meaning.polynomial_form import equal as same_form
 from einc.meaning.prove import Proved, Refuted
-from einc.planning.contractions.virtual import peeled
+from einc.planning.contractions.materialise import peeled
 from einc.transforms.laws import ALL, RULES, exponentials
 from einc.transforms.laws.rule import TENSORS, I, J, K, Rule, a, mul, u, v, w
 

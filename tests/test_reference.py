@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import einc
 from einc.driver import pipeline
 from einc.driver.cli import main
-from einc.driver.reports.accounting import account
+from einc.driver.reports.coverage import account
 from einc.errors.report import Problem, Report, Source, render
 from einc.ir.folds import FOLDS
 from einc.ir.indices import CLASSES

@@ -15,8 +15,8 @@ from test_serving import GROWING, LATER, SLOW, grows, named
 
 from einc.driver import front
 from einc.ir.indices import IndexSet
-from einc.ir.terms import Tensor
-from einc.transforms.serving.kept import growing, settled
+from einc.ir.programs import Tensor
+from einc.transforms.serving.cached import growing, settled
 
 PLAN = [[3, 5, 1], [1, 1, 4], [2, 0, 1], [1, 1, 1]]  # so many new positions of each text in each step
 

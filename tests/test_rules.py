@@ -17,21 +17,17 @@ from hypothesis import strategies as st
 from programs import FILES, Case
 
 from einc.ir.indices import Index, size
+from einc.ir.programs import Equation, NormalProgram, Program, Slot, Tensor
 from einc.ir.terms import (
     FALSE,
     ONE,
     TRUE,
     ZERO,
     Apply,
-    Equation,
     Fold,
-    NormalProgram,
     Position,
-    Program,
     Read,
     Size,
-    Slot,
-    Tensor,
     Term,
     Where,
     both,

@@ -247,7 +247,7 @@ def test_the_merge_of_the_paper_is_a_warning() -> None:
     assert pipeline.check(Source("seed.ein", ATTENTION), Report(), strict=True) is None
 
 
-@pytest.mark.parametrize(("name", "told"), [("blocks", []), ("tokens", ["E0601"])])
+@pytest.mark.parametrize(("name", "told"), [("blocks", []), ("tokens", ["E0601", "E0501"])])
 def test_a_block_checks(name: str, told: list[str]) -> None:
     """The recurrence of the paper is legal as printed; the loss reads tokens past the end, which the paper leaves open."""
     report = Report()

@@ -17,8 +17,8 @@ from einc.driver import front
 from einc.errors.report import EincError
 from einc.ir.indices import IndexSet
 from einc.ir.plan import Module
-from einc.ir.terms import Slot, TypedProgram
-from einc.transforms.serving.kept import Refused, growing, settled
+from einc.ir.programs import Slot, TypedProgram
+from einc.transforms.serving.cached import Refused, growing, settled
 
 # What reads later positions, or is a sum over all of them.
 LATER = """

@@ -153,7 +153,7 @@ def test_what_both_axes_need_is_formed_once() -> None:
         steps = front.plan(typed_of(one), Choices(ordered=ordered)).steps
         tiled = [s for s in leaves(steps) if isinstance(s, Kernel) and s.stream is not None]
         assert len(tiled) == kernels
-        assert sum(isinstance(let.op, Dot) and len(let.op.args) > 1 for k in tiled for let in k.lets) == products
+        assert sum(isinstance(let.op, Dot) and len(let.args) > 1 for k in tiled for let in k.lets) == products
 
 
 # the same as GPU kernels

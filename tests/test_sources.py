@@ -11,7 +11,7 @@ import pytest
 from einc.driver import pipeline
 from einc.driver.sources import DISK, Sources, is_spec
 from einc.errors.report import Problem, Report, Source
-from einc.ir.terms import TypedProgram
+from einc.ir.programs import TypedProgram
 
 BASE = "index t : time(T)\ninput x_t\noutput y_t = 2 x_t\n"
 BROKEN = "index t : time(T)\ninput x_t\noutput y_t = 2 q_t\n"

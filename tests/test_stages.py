@@ -12,7 +12,8 @@ from programs import CASES, FILES, SPEC_SIZES, Case
 
 from einc.ir.indices import Extent, Index, IndexSet, number, size
 from einc.ir.plan import Contract, Kernel, Leaf, Let, Map, Module, leaves
-from einc.ir.terms import ONE, TRUE, Apply, Equation, Fold, Position, Program, Read, walk
+from einc.ir.programs import Equation, Program
+from einc.ir.terms import ONE, TRUE, Apply, Fold, Position, Read, walk
 from einc.planning.contractions.choose import taken
 from einc.syntax.printing.show import show
 from einc.transforms.normal.normalise import is_normal
@@ -120,7 +121,7 @@ def operations(module: Module, *ops: str) -> list[list[IndexSet]]:
     """For each operation that the plan does at every point what it runs over; a product of three is two."""
     done = taken(module, dict.fromkeys(module.sizes, 64))
     return [[kernel.axis(a).set for a in let.axes] for kernel, let in lets(done)
-            if isinstance(let.op, Map) and let.op.op in ops for _ in let.op.args[1:] or (None,)]
+            if isinstance(let.op, Map) and let.op.op in ops for _ in let.args[1:] or (None,)]
 
 
 def times(*names: str) -> Extent:

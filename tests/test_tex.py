@@ -16,7 +16,7 @@ from test_fmt import CORPUS, meant, written
 from einc.driver import pipeline
 from einc.driver.cli import main
 from einc.errors.report import Report, Source
-from einc.ir.terms import TypedProgram
+from einc.ir.programs import TypedProgram
 from einc.syntax.printing.page import PREAMBLE, document, escaped, page
 from einc.syntax.printing.show import show
 from einc.syntax.tree import SyntaxTree

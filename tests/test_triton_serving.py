@@ -24,7 +24,7 @@ from triton_modes import interpreted, space, tiled
 from einc.backends.triton.runtime.tiles import _parts
 from einc.driver import front
 from einc.driver.front import Compiled
-from einc.ir.terms import TypedProgram
+from einc.ir.programs import TypedProgram
 
 NEAR = 1e-9
 SMALL = {"_PRODUCTS": (16, 16, 4, 1), "_SUMS": (4, 4, 4, 1), "_POINTS": (32, 1, 4, 1)}

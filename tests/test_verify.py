@@ -13,7 +13,8 @@ import einc
 from einc.driver import compiling
 from einc.driver.checking import typed
 from einc.driver.options import Options
-from einc.ir.plan import Along, Call, Carry, Choose, Contract, Dot, Kernel, Load, Loop, Module, Step, Store
+from einc.errors.report import EincError
+from einc.ir.plan import AxisRef, Call, Carry, Choose, Contract, Dot, Kernel, Load, Loop, Module, Step, Store
 from einc.ir.verify import verify
 
 S = TypeVar("S")
@@ -96,7 +97,7 @@ def a_store_of_nothing(module: Module) -> Module:
 def a_load_of_too_few_slots(module: Module) -> Module:
     old = kernel(module)
     load = next(let for let in old.lets if isinstance(let.op, Load))
-    wrong = replace(load, op=Load(load.op.buffer, (Along(load.axes[0]),)))  # type: ignore[union-attr]
+    wrong = replace(load, op=Load(load.op.buffer, (AxisRef(load.axes[0]),)))  # type: ignore[union-attr]
     return put(module, old, replace(old, lets=tuple(wrong if let is load else let for let in old.lets)))
 
 
@@ -147,14 +148,14 @@ FAULTS = [
 def test_a_fault_is_found(name: str, fault: Callable[[Module], Module]) -> None:
     verify(plan(name))
     broken = fault(plan(name))
-    with pytest.raises(AssertionError):
+    with pytest.raises(EincError):
         verify(broken)
 
 
 def test_a_call_has_its_operands() -> None:
     module = plan("pass", own=False)
     verify(module)
-    with pytest.raises(AssertionError, match="other places"):
+    with pytest.raises(EincError, match="other places"):
         verify(a_call_without_an_operand(module))
 
 

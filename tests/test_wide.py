@@ -18,8 +18,9 @@ from triton_modes import interpreted, tiled
 from einc.backends.torch.load import load
 from einc.driver import front, pipeline
 from einc.errors.report import Report, Source
+from einc.ir.elements import WIDE
 from einc.ir.plan import Loop, Module
-from einc.ir.terms import TypedProgram
+from einc.ir.programs import TypedProgram
 
 HEAD = """
 index t, s : time(T)
@@ -113,7 +114,7 @@ BACKWARD = (SPECS / "attention_backward.ein").read_text(encoding="utf-8")
 
 
 def with_wide(program: TypedProgram, *keys: str) -> TypedProgram:
-    return replace(program, tensors={k: replace(t, wide=True) if k in keys else t for k, t in program.tensors.items()})
+    return replace(program, tensors={k: replace(t, element=WIDE) if k in keys else t for k, t in program.tensors.items()})
 
 
 @pytest.mark.parametrize("backend", ["torch", "triton"])
@@ -157,6 +158,6 @@ def test_what_is_wide_is_one_number_for_each_row() -> None:
     for name, text in DIGITS.items():
         plan = front.plan(typed(HEAD + text))
         bodies = [plan, *(s.body for s in plan.steps if isinstance(s, Loop))]
-        wide = [b for body in bodies for b in body.buffers.values() if b.kind == "wide"]
+        wide = [b for body in bodies for b in body.buffers.values() if b.element == WIDE]
         assert wide or name.startswith("a mean")
         assert all(sum(s.cls == "time" for s in b.sets) < 2 and not any(s.cls == "feature" for s in b.sets) for b in wide)

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 from einc.ir.domains import linear
 from einc.ir.indices import Extent, Index, number, size
-from einc.ir.plan import Axis, Span
+from einc.ir.plan import Axis, Interval
 from einc.ir.terms import Apply, Fold, Position, Read, Term
 
 Arithmetic = Literal["min", "max", "abs", "mod", "mul", "floor", "ceil"]  # floor and ceil: a quotient, rounded
@@ -71,6 +71,9 @@ def text(term: Term, spelling: Spelling, shift: int = 0, inline: bool = False) -
 
 
 def _atom(atom: Term, spelling: Spelling, inline: bool) -> Extent:
+    """A part of a linear form as a name, or as a small expression in the back end's spelling. Raises AssertionError for
+    a term that stands in no closed form.
+    """
     match atom:
         case Position(index) if " " in index.name:
             which, axis = index.name.split(" ")
@@ -111,7 +114,7 @@ def search(fold: Fold) -> Search | None:
     return None
 
 
-def limits(axis: Axis, span: Span, spelling: Spelling, inline: bool = False) -> tuple[list[str], list[str]]:
+def limits(axis: Axis, span: Interval, spelling: Spelling, inline: bool = False) -> tuple[list[str], list[str]]:
     """The storage positions from which a span may begin, of which the greatest holds, and before which it has to end, of which
     the least holds.
     """

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import assert_never
 
-from einc.backends.writer import identifier
+from einc.backends.writer import identifier, sized
 from einc.errors.report import EincError, Help, Problem
-from einc.ir.plan import (
-    Along,
-    Computed,
-    Let,
-    Load,
-    Packed,
-    Subscript,
-    Within,
-    arguments,
-)
+from einc.ir.indices import IndexSet
+from einc.ir.plan import Gather, Subscript
 
 UNKNOWN, NONNEGATIVE, POSITIVE = 0, 1, 2
 ATOM, UNARY, POWER, PRODUCT, SUM, SHIFT, COMPARE, LOOSE = 9, 8, 8, 7, 6, 5, 4, 1
@@ -58,6 +49,7 @@ class Code:
     calls: frozenset[str] = frozenset()
 
     def at(self, level: int) -> str:
+        """The text for a place that asks for this level of binding: in brackets where it binds less tightly."""
         return self.text if self.level >= level else f"({self.text})"
 
 
@@ -80,23 +72,6 @@ class Form:
         return Code(text, self.level, fresh, calls=self.calls)
 
 
-def axes_of(sub: Subscript) -> tuple[str, ...]:
-    match sub:
-        case Along(axis):
-            return (axis,)
-        case Packed(parts):
-            return tuple(a for p in parts for a in axes_of(p))
-        case Within(item):
-            return axes_of(item)
-        case Computed():
-            return ()
-    assert_never(sub)
-
-
-def all_axes(load: Load, lets: Mapping[str, Let]) -> list[str]:
-    return [a for s in load.subs for a in axes_of(s)] + [a for v in arguments(load) for a in lets[v].axes]
-
-
 def letters_of(axes: list[str]) -> dict[str, str]:
     """One ASCII letter for each axis, its own where it has one."""
     out: dict[str, str] = {}
@@ -110,6 +85,17 @@ def letters_of(axes: list[str]) -> dict[str, str]:
 def tight(text: str) -> str:
     """A text as an operand of anything: in brackets, unless it is a name or a number."""
     return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+
+def some(base: str, subs: Sequence[Subscript], sets: Sequence[IndexSet]) -> str:
+    """A tensor that may be empty along what is read at places which need not be in it: there another one with an element."""
+    loose = [isinstance(sub, Gather) and not sub.safe for sub in subs]
+    if not any(loose):
+        return base
+    extents = [sized(s.extent) for s in sets]
+    full = " and ".join(tight(n) for n, free in zip(extents, loose, strict=True) if free)
+    shape = ", ".join("1" if free else n for n, free in zip(extents, loose, strict=True))
+    return f"({base} if {full} else {base}.new_zeros(({shape}{',' * (len(extents) == 1)})))"
 
 
 def infix(op: str, codes: list[Code]) -> Code:

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 from einc.backends.host.pointwise import Axes, aligned, summed, within
 from einc.backends.writer import Names, Writer, lettered, sized
-from einc.ir.plan import Buffer, Contract, Module, Packed, SegmentSum, Subscript, Within, leaves
+from einc.ir.elements import WIDE
+from einc.ir.plan import Buffer, Contract, Flatten, Module, SegmentSum, Slice, Subscript, leaves
 
-_ELEMENTS = {"integer": "torch.int64", "exact": "torch.float64", "wide": "wide"}
+PROMOTED = "torch.promote_types(dtype, torch.float32)"  # the wide type, where nothing has it under the name `wide`
 
 
-def element(buffer: Buffer) -> str:
-    """The element type of a buffer, as text of the host."""
-    return _ELEMENTS.get(buffer.kind, "dtype")
+def element(buffer: Buffer, wide: str = "wide") -> str:
+    """The element type of a buffer, as an expression of torch; `wide` is the expression of the wide type."""
+    return {"data": "dtype", "wide": wide}.get(buffer.element.storage, f"torch.{buffer.element.storage}")
 
 
 def speaks_wide(module: Module) -> bool:
@@ -23,12 +24,12 @@ def speaks_wide(module: Module) -> bool:
         return True
     if any(len(p) > 1 for s in steps if isinstance(s, Contract) for p, _ in _steps(s)):
         return True
-    return any(b.kind == "wide" for b in module.buffers.values()) or any(t.wide for t in module.inputs)
+    return any(b.element == WIDE for b in module.buffers.values()) or any(t.element == WIDE for t in module.inputs)
 
 
 def stored(module: Module, name: str, out: str) -> str:
     """A buffer in the type of what is made of it; whole numbers as they are."""
-    mine, wanted = element(module.buffers[name]), "wide" if module.buffers[out].kind == "wide" else "dtype"
+    mine, wanted = element(module.buffers[name]), "wide" if module.buffers[out].element == WIDE else "dtype"
     return name if mine in (wanted, "torch.int64") else f"{name}.to({wanted})"
 
 
@@ -36,10 +37,10 @@ def contract(module: Module, step: Contract, body: Writer, names: Names) -> None
     """Pairs in the planned order; einsum hands those of two matrices to a matrix product. What is wide makes its pair wide."""
     body(f"# {step.text}")
     letters = lettered(a for _, o in step.operands for a in o)
-    mixed = module.buffers[step.out].kind != "wide"
+    mixed = module.buffers[step.out].element != WIDE
     operands: list[tuple[str, tuple[str, ...], bool]] = []
     for (name, axes), view in zip(step.operands, step.views, strict=True):
-        wide = mixed and module.buffers[name].kind == "wide"
+        wide = mixed and module.buffers[name].element == WIDE
         operands.append((_viewed(name if wide else stored(module, name, step.out), view), axes, wide))
     for n, (pair, out) in enumerate(_steps(step)):
         chosen = [operands[p] for p in pair]
@@ -139,7 +140,7 @@ def _viewed(text: str, view: tuple[Subscript, ...]) -> str:
     cuts = [":" for _ in view]
     splits: list[str] = []
     for at, sub in reversed(list(enumerate(view))):
-        if isinstance(sub, Within):
+        if isinstance(sub, Slice):
             low, high = sized(sub.before), sized(sub.before + sub.extent)
             cuts[at] = f"{low if sub.before.terms else ''}:{high}"
             sub = sub.item
@@ -152,9 +153,9 @@ def _viewed(text: str, view: tuple[Subscript, ...]) -> str:
 def _splits(sub: Subscript, at: int) -> list[str]:
     """A split of a slot in what it is a pair of, and cuts and splits of these."""
     match sub:
-        case Packed(parts, sets):
+        case Flatten(parts, sets):
             found = [f".unflatten({at}, ({', '.join(sized(s.extent) for s in sets)}))"]
             return found + [x for n, part in reversed(list(enumerate(parts))) for x in _splits(part, at + n)]
-        case Within(item, before, extent):
+        case Slice(item, before, extent):
             return [f".narrow({at}, {sized(before)}, {sized(extent)})", *_splits(item, at)]
     return []

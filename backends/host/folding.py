@@ -9,7 +9,8 @@ from einc.backends.host.code import INFIX, UNARY, Code, infix
 from einc.backends.host.legal import straight
 from einc.backends.host.scalars import number_text, scalar
 from einc.backends.host.source import Generated, Part, Source
-from einc.backends.host.spelling import FUNCTIONS, spells
+from einc.backends.host.spelled import spells
+from einc.backends.host.spelling import FUNCTIONS
 from einc.ir.folds import FOLDS
 from einc.ir.plan import Let, Map, Scalar, Select
 from einc.ir.terms import Const
@@ -50,17 +51,20 @@ def statements(lets: tuple[Let, ...], written: Callable[[Let], str]) -> list[str
 
 
 def _written(let: Let) -> str:
-    match let.op:
-        case Scalar():
-            return scalar(let.op.term).text
-        case Select(condition, then, otherwise):
+    match let:
+        case Let(op=Scalar(term)):
+            return scalar(term).text
+        case Let(op=Select(otherwise), args=(condition, then)):
             return f"torch.where({condition}, {then}, {number_text(otherwise)})"
-        case Map(op, args):
+        case Let(op=Map(op), args=args):
             return _mapped(op, args)
     raise AssertionError(let)
 
 
 def _mapped(op: str, args: tuple[str, ...]) -> str:
+    """A primitive in the step of a fold as text for torch, on operands that are names. Raises AssertionError for one
+    that has no spelling here.
+    """
     if op in FUNCTIONS:
         return f"torch.{FUNCTIONS[op]}({args[0]})"
     if op in INFIX:

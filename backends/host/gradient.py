@@ -9,15 +9,15 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
-from einc.backends.host.chained import Links
 from einc.backends.host.inputs import check_shapes
 from einc.backends.host.loops import Dialect
 from einc.backends.host.module import below, head, library, result, signature
+from einc.backends.host.module_class import write_shell
 from einc.backends.host.naming import Named, named
 from einc.backends.host.pair import Pair
-from einc.backends.host.shell import write_shell
+from einc.backends.host.segmented import SegmentWriter
 from einc.backends.writer import Writer, folded, identifier
-from einc.ir.plan import Chain, Gradient, Shell
+from einc.ir.plan import Gradient, ModuleClass, SegmentedModule
 
 _NOTES = (
     "",
@@ -26,10 +26,10 @@ _NOTES = (
 )
 
 
-def write_gradient(plan: Gradient | Chain, dialect: Dialect, shell: Shell | None = None) -> str:
+def write_gradient(plan: Gradient | SegmentedModule, dialect: Dialect, shell: ModuleClass | None = None) -> str:
     """The whole file; with a shell, a class around the function too."""
     helpers, body, statements = {"_expect"}, Writer(depth=1), Writer(depth=1)
-    pairs, shown = _chain(plan, dialect, helpers, statements) if isinstance(plan, Chain) else _single(
+    pairs, shown = _chain(plan, dialect, helpers, statements) if isinstance(plan, SegmentedModule) else _single(
         plan, dialect, helpers, statements)
     asked = _entry(shown, body, helpers)
     body.lines += ["", *statements.lines]
@@ -74,10 +74,10 @@ def _single(plan: Gradient, dialect: Dialect, helpers: set[str], body: Writer) -
     return [pair], shown
 
 
-def _chain(plan: Chain, dialect: Dialect, helpers: set[str], body: Writer) -> tuple[list[Pair], Named]:
+def _chain(plan: SegmentedModule, dialect: Dialect, helpers: set[str], body: Writer) -> tuple[list[Pair], Named]:
     """The pairs of all pieces, and the module as the caller sees it; writes the calls."""
     naming = named(plan.whole)
-    links = Links(plan, naming, dialect, helpers, body)
+    links = SegmentWriter(plan, naming, dialect, helpers, body)
     links.write()
     body()
     body(f"return {result(naming.module)}")

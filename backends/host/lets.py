@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from einc.ir.plan import Kernel, Let, Select, arguments
+from einc.ir.plan import Kernel, Let, Select
 
 
 def uses(kernel: Kernel) -> dict[str, int]:
     """How often each let is read, by lets and by stores."""
     out: dict[str, int] = {}
-    for name in [*(a for let in kernel.lets for a in arguments(let.op)), *(store.value for store in kernel.stores)]:
+    for name in [*(a for let in kernel.lets for a in let.reads), *(store.value for store in kernel.stores)]:
         out[name] = out.get(name, 0) + 1
     return out
 
@@ -24,7 +24,7 @@ def masks_only(kernel: Kernel) -> set[str]:
         return set()
     users: dict[str, list[Let]] = {}
     for let in kernel.lets:
-        for arg in arguments(let.op):
+        for arg in let.reads:
             users.setdefault(arg, []).append(let)
     out: set[str] = set()
     for let in reversed(kernel.lets):
@@ -35,4 +35,4 @@ def masks_only(kernel: Kernel) -> set[str]:
 
 
 def _masked_by(let: Let, name: str) -> bool:
-    return isinstance(let.op, Select) and let.op.cut is not None and let.op.condition == name != let.op.then
+    return isinstance(let.op, Select) and let.op.cut is not None and let.args[0] == name != let.args[1]

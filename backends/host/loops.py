@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
+from einc.backends.host.cache_views import Laid, reads
 from einc.backends.host.contractions import stored
-from einc.backends.host.laid import Laid
 from einc.backends.host.naming import named
 from einc.backends.host.source import Part
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.ir.indices import IndexSet, number
-from einc.ir.plan import Kernel, Loop, Module, PerRequest
+from einc.ir.plan import Contract, Kernel, Loop, Module, PerRequest, makes
 
 
 @dataclass
@@ -28,6 +30,13 @@ class Page:
     functions: list[str] = field(default_factory=list)
     laid: Laid | None = None
     wholes: dict[str, str] = field(default_factory=dict)  # what is read of the past as a whole, by the name of its object
+
+    @cached_property
+    def passed(self) -> frozenset[str]:
+        """Products of matrices that are made by one step and read by one."""
+        steps = self.module.steps
+        touched = Counter(name for step in steps for name in reads(step) | makes(step))
+        return frozenset(s.out for s in steps if isinstance(s, Contract) and len(s.operands) > 1 and touched[s.out] == 2)
 
 
 class Dialect(Protocol):

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from einc.backends.host.legal import Unspelled, legal
 from einc.backends.host.loops import Dialect, Page
 from einc.backends.host.source import Part, defines
 from einc.ir.backend import Spells, Writable
+from einc.ir.elements import Kind
 from einc.ir.folds import FOLDS
-from einc.ir.plan import Kernel, Kind, Let, Map, Module, Reduce, Scan
-from einc.ir.primitives import PRIMITIVES
+from einc.ir.plan import Kernel, Let, Module, Reduce, Scan
 
 
 def writes(kernel: Kernel, spells: Spells) -> bool:
-    """Whether a back end can write all that a kernel computes, folds and stores."""
-    kinds: dict[str, Kind] = {let.name: let.kind for let in kernel.lets}
-    lets = all(spells(what, kind) for let in kernel.lets for what, kind in _asked(let, kinds))
+    """Whether a back end can write all that a kernel computes, folds and stores, after what it does not spell is expanded."""
+    try:
+        kernel = legal(kernel, spells)
+    except Unspelled:
+        return False
+    kinds = {let.name: let.kind for let in kernel.lets}
+    lets = all(spells(what, kind) for let in kernel.lets for what, kind in _asked(let))
     return lets and all(spells(FOLDS[store.merge], kinds[store.value]) for store in kernel.merged)
 
 
-def _asked(let: Let, kinds: Mapping[str, Kind]) -> Iterator[tuple[Writable, Kind]]:
-    """The operation of a let, the primitive and the folds in it, each with its element type. What a plan has beside the
-    primitives (conversions, exact quotients of whole numbers) every back end has to write.
-    """
+def _asked(let: Let) -> Iterator[tuple[Writable, Kind]]:
+    """The operation of a let and the folds in it, each with its element type."""
     yield type(let.op), let.kind
-    if isinstance(let.op, Map) and (row := PRIMITIVES.get(let.op.op)) is not None:
-        compared = [kinds[arg] for arg in let.op.args if kinds[arg] != "scalar"]
-        yield row, (compared or [let.kind])[0] if row.kind == "relation" and let.kind != "scalar" else let.kind
     if isinstance(let.op, Reduce | Scan):
         yield FOLDS[let.op.fold], let.kind
     if let.carry is not None:
@@ -52,14 +52,17 @@ class Mixed:
 
     @property
     def needs(self) -> str:
+        """What the file imports, as the first dialect says it."""
         return self.first.needs
 
     @property
     def imports(self) -> tuple[str, ...]:
+        """The import lines of both dialects, each once, those of the first one before the others."""
         return tuple(dict.fromkeys((*self.first.imports, *self.other.imports)))
 
     @property
     def runtime(self) -> tuple[Part, ...]:
+        """Where the helpers of both dialects come from, each place once; those of `other` stand first in the file."""
         return tuple(dict.fromkeys((*self.other.runtime, *self.first.runtime)))
 
     def types(self, module: Module) -> list[str]:

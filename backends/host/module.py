@@ -8,16 +8,16 @@ from dataclasses import replace
 from typing import assert_never
 
 from einc.backends.host import serving
-from einc.backends.host.chosen import grouped, pick
+from einc.backends.host.cache_views import laid, view
 from einc.backends.host.contractions import contract, stored
 from einc.backends.host.inputs import read_sizes
-from einc.backends.host.laid import laid, view
 from einc.backends.host.loops import Dialect, Page, each, repeat
+from einc.backends.host.module_class import write_shell
 from einc.backends.host.naming import Named, entry_name, named, tuple_name, with_names
 from einc.backends.host.scalars import scalar
 from einc.backends.host.segments import segment
-from einc.backends.host.shell import write_shell
 from einc.backends.host.source import Import, Library, Source
+from einc.backends.host.topk import grouped, pick
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.ir.plan import (
     Append,
@@ -31,9 +31,9 @@ from einc.ir.plan import (
     Leaf,
     Loop,
     Module,
+    ModuleClass,
     PerRequest,
     SegmentSum,
-    Shell,
     Step,
     TopK,
     leaves,
@@ -48,14 +48,14 @@ _FIRST = (
     Source(f"{_RUNTIME}.requests"),
     Source(f"{_RUNTIME}.groups"),
 )
-_LAST = (Source(f"{_RUNTIME}.operators"),)
+_LAST = (Source(f"{_RUNTIME}.operators"), Source(f"{_RUNTIME}.underived"))
 _IMPORTS = (Import("math"), Import("bisect", "bisect_left"), Import("bisect", "bisect_right"))  # for statements
 
 
-def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
+def write(plan: Module, dialect: Dialect, shell: ModuleClass | None = None) -> str:
     """The whole file; with a shell, a class around the function too."""
     body = Writer(depth=1)
-    helpers: set[str] = {"_expect"}
+    helpers: set[str] = {"_expect", "_underived"}
     naming = named(plan, serving.NAMES if plan.past else ())
     module = naming.module
     page = Page(module, body, Names(set(naming.taken)), helpers)
@@ -88,6 +88,8 @@ def write(plan: Module, dialect: Dialect, shell: Shell | None = None) -> str:
         out.lines += write_shell(naming, shell, asked)
     out.lines += definitions
     out.lines += below(known.texts(needed - above))
+    entry = "step" if module.past else entry_name(module.name)
+    out.lines += ["", "", f"{entry} = _underived({entry})"]
     return out.text
 
 
@@ -162,6 +164,7 @@ def head(naming: Named, dialect: Dialect, out: Writer, imports: Sequence[str], n
 
 
 def result(module: Module) -> str:
+    """The expression that the function returns: its only output, or all outputs as a named tuple."""
     keys = [key for _, key in module.outputs]
     return keys[0] if len(keys) == 1 else f"{tuple_name(module.name)}({', '.join(keys)})"
 
@@ -234,6 +237,9 @@ def _choose(step: Choose, page: Page, dialect: Dialect) -> None:
 
 
 def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
+    """Writes the statements of a step that is no choice, no loop and no round of requests. A buffer that lies tile by
+    tile and is read as a whole is first put together under another name, which is added to the page.
+    """
     step = _whole(step, page)
     module, body = page.module, page.body
     match step:

@@ -55,6 +55,7 @@ def class_name(name: str) -> str:
 
 
 def tuple_name(name: str) -> str:
+    """The name of the class of results, for a function of this name with several outputs."""
     return "".join(word.capitalize() for word in name.split("_")) + "Output"
 
 

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from einc.backends.host.contractions import PROMOTED, element
 from einc.backends.host.inputs import check_shapes, given_sizes, read_values
 from einc.backends.host.loops import Dialect, Page
 from einc.backends.host.module import counts, steps
 from einc.backends.host.naming import Named
-from einc.backends.host.wanted import element, purposes, steps_for
+from einc.backends.host.wanted import purposes, steps_for
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.ir.plan import Kernel, Module, leaves
 
@@ -32,6 +33,7 @@ class Operator:
 
     @property
     def tensors(self) -> list[str]:
+        """The tensors among its parameters, in order."""
         return [t.key for t in self.naming.module.inputs]
 
     @property
@@ -41,10 +43,12 @@ class Operator:
 
     @property
     def parameters(self) -> list[str]:
+        """All of its parameters, in order: tensors, sizes, and `wanted` where results may be left out."""
         return [*self.tensors, *self.given, *["wanted"] * bool(self.chosen)]
 
     @property
     def fake(self) -> str:
+        """The name of the function that `shapes` writes."""
         return f"{self.name}_shapes"
 
     @property
@@ -70,7 +74,7 @@ class Operator:
             shape = f"({extents.removesuffix(', ') if len(buffer.sets) > 1 else extents.rstrip()})"
             if self.chosen and self.chosen[n] + 1 < 1 << len(self.results):
                 shape = f"{shape} if wanted & {self.chosen[n]} else (0,)"
-            made.append(f"{key} = torch.empty({shape}, dtype={element(buffer)}, device=device)")
+            made.append(f"{key} = torch.empty({shape}, dtype={element(buffer, PROMOTED)}, device=device)")
         counted = Writer()
         for step in module.steps:
             counts(step, counted, set())
@@ -111,6 +115,9 @@ def operator(
 
 
 def function(name: str, parameters: Sequence[str], text: str, lines: Iterable[str]) -> list[str]:
+    """The lines of a function, after two empty ones. The lines of its body are given without indentation; `text` is its
+    docstring, unless it is empty.
+    """
     out = ["", "", *folded(f"def {name}({', '.join(parameters)}):"), *([f'    """{text}"""'] if text else [])]
     return out + [f"    {line}" if line else "" for line in lines]
 
@@ -150,7 +157,7 @@ def _words(text: str) -> set[str]:
 
 def results(module: Module) -> list[str]:
     """The outputs in the order in which an operator returns them: torch's own checks begin with one that has a gradient."""
-    return sorted((key for _, key in module.outputs), key=lambda key: module.buffers[key].kind == "integer")
+    return sorted((key for _, key in module.outputs), key=lambda key: module.buffers[key].element.kind == "integer")
 
 
 def _fresh(module: Module) -> set[str]:

@@ -18,6 +18,7 @@ class Pair:
     """The two operators of a gradient. `stem` begins the names of both; without gradients there is no second one."""
 
     def __init__(self, gradient: Gradient, stem: str, dialect: Dialect, helpers: set[str], taken: set[str]) -> None:
+        """Writes both operators; adds the helpers that they call to `helpers`, and the names that they use to `taken`."""
         self.gradient, self.stem = gradient, stem
         forward, backward = named(gradient.forward, _OWN), named(gradient.backward, _OWN)
         made = [key for _, key in forward.module.outputs]
@@ -90,6 +91,9 @@ class Pair:
         return kept, {mine[key]: outputs[cotangents[key]] for key in mine if key in cotangents}
 
     def _save(self, backward: Operator) -> list[str]:
+        """The function that torch calls after the forward operator: it keeps in `ctx` what the backward operator reads,
+        and the shape, type and device of each result that has a cotangent.
+        """
         forward, (kept, cotangents) = self.forward, self._read(backward)
         inner = {name: key for key, name in forward.naming.declared.items()}
         sizes = [inner[backward.naming.declared[size]] for size in backward.given]
@@ -104,6 +108,9 @@ class Pair:
         return function(f"{self.stem}_save", ["ctx", "inputs", "output"], "What the gradients are computed from.", [*read, *lines])
 
     def _derive(self, backward: Operator) -> list[str]:
+        """The function that torch calls with the cotangents: it calls the backward operator and returns a gradient, or
+        None, for each argument of the forward one.
+        """
         kept, cotangents = self._read(backward)
         order = {name: n for n, name in enumerate(self.forward.results)}
         lines = [f"{name} = _filled(cotangents[{order[of]}], ctx.like[{n}])" for n, (name, of) in enumerate(cotangents.items())]

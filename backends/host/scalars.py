@@ -116,6 +116,9 @@ def _sign(op: str, codes: list[Code]) -> int:
 
 
 def _written(op: str, codes: list[Code]) -> Code:
+    """An operation on Python's numbers as text. A quotient or remainder of whole numbers is 0 where the divisor is 0;
+    what else Python refuses is not guarded here.
+    """
     match op:
         case "floordiv" | "ceildiv" | "mod" if codes[1].sign < POSITIVE:
             inner = _written(op, [codes[0], replace(codes[1], sign=POSITIVE)])

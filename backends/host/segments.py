@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from einc.backends.host.chosen import at_rows
 from einc.backends.host.contractions import element, stored
+from einc.backends.host.topk import at_rows
 from einc.backends.writer import Names, Writer, identifier, lettered, sized
 from einc.ir.indices import Extent, IndexSet, number
 from einc.ir.plan import Buffer, Module, SegmentSum
@@ -89,7 +89,7 @@ def _sum(step: SegmentSum, module: Module, numbered: str, count: Extent, body: W
 
 
 def _whole(buffer: Buffer) -> bool:
-    return buffer.kind in ("integer", "exact")
+    return buffer.element.kind in ("integer", "exact")
 
 
 def _products(step: SegmentSum, module: Module, every: str, numbered: str, count: Extent, body: Writer, names: Names) -> None:

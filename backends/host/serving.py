@@ -11,7 +11,8 @@ from einc.ir.indices import WIDTHS, number, size
 from einc.ir.plan import Buffer, Loop, Module, PerRequest, leaves, makes, takes
 
 # What such a file needs for itself.
-NAMES = ("cache", "chunk", "lengths", "latest", "requests", "pool", "Cache", "Pool", "Exhausted", "os", "prefill", "step")
+NAMES = ("cache", "chunk", "lengths", "latest", "requests", "pool", "Cache", "Pool", "Exhausted", "os", "weakref",
+         "prefill", "step")
 
 
 # The classes that its callers see; what they need stands with them, above the entries, whose annotations name them.

@@ -2,7 +2,8 @@
 
 The modules under `backends/*/runtime/` are ordinary typed modules. They are read here and never executed. What a
 definition needs is found from its text: the names it reads that are not its own. The annotations that only a type
-checker reads are cut, and so are declarations of variables, and comments for a type checker or a linter.
+checker reads are cut, and so are declarations of variables, comments for a type checker or a linter, and docstrings of
+helpers: those of what a caller of the file uses, whose name has no underscore in front, stay.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from importlib import resources
 
 _TYPING = ("typing", "collections.abc")  # an annotation that names something of these is cut: no emitted file has them
 _FOR_TOOLS = re.compile(rb" +# (?:type: ignore|noqa)\b.*")
+_AFTER_HEAD = re.compile(rb"(?m)^( *(?:class|def) [^\n]*:)\n\n+")  # the empty line that a docstring leaves
 
 Statement = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
 Edit = tuple[int, int, bytes]  # the first and the last place of a piece of text, and what stands there instead
@@ -161,9 +163,12 @@ def _cut(source: Source, name: str) -> str:
     text, node = _Text(module), module.statements[name]
     first, last = text.lines(node)
     made = module.text[:last]
-    for start, end, new in sorted((edit for inner in ast.walk(node) for edit in text.edits(inner)), reverse=True):
+    edits = [edit for inner in ast.walk(node) for edit in text.edits(inner)]
+    edits += [edit for inner in ast.walk(node) for edit in text.docstring(inner)] if name.startswith("_") else []
+    for start, end, new in sorted(edits, reverse=True):
         made = made[:start] + new + made[end:]
-    return re.sub(rb"\n{3,}", b"\n\n", _FOR_TOOLS.sub(b"", made[first:])).rstrip().decode()
+    short = _AFTER_HEAD.sub(rb"\1\n", _FOR_TOOLS.sub(b"", made[first:]))
+    return re.sub(rb"\n{3,}", b"\n\n", short).rstrip().decode()
 
 
 def _globals(table: symtable.SymbolTable) -> Iterator[str]:
@@ -216,6 +221,13 @@ class _Text:
                 yield self.end(target), self.start(value), b" = "
             case ast.AnnAssign():
                 yield self.starts[node.lineno - 1], self.starts[node.end_lineno or node.lineno], b""
+
+    def docstring(self, node: ast.AST) -> Iterator[Edit]:
+        """The removal of the docstring of a function or a class that has more in its body."""
+        match node:
+            case ast.FunctionDef(body=[ast.Expr(ast.Constant(str())) as first, _, *_]) | ast.ClassDef(
+                    body=[ast.Expr(ast.Constant(str())) as first, _, *_]):
+                yield self.starts[first.lineno - 1], self.starts[first.end_lineno or first.lineno], b""
 
     def signature(self, node: ast.FunctionDef) -> str:
         """The signature on one line, with the annotations that stay."""

@@ -6,18 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from einc.backends.host.laid import reads
+from einc.backends.host.cache_views import reads
+from einc.backends.host.contractions import PROMOTED, element
 from einc.backends.host.loops import Dialect, Page
 from einc.backends.host.module import counts, step
-from einc.ir.plan import Buffer, Module, makes
-
-_KINDS = {"exact": "torch.float64", "integer": "torch.int64", "truth": "torch.bool",
-          "wide": "torch.promote_types(dtype, torch.float32)"}
-
-
-def element(buffer: Buffer) -> str:
-    """The type of a stored tensor's elements."""
-    return _KINDS.get(buffer.kind, "dtype")
+from einc.ir.plan import Module, makes
 
 
 def purposes(module: Module, results: Sequence[str]) -> list[int]:
@@ -43,7 +36,7 @@ def steps_for(page: Page, dialect: Dialect, results: Sequence[str], bits: Sequen
     made = {key: b or every for one, b in zip(page.module.steps, bits, strict=True) for key in makes(one)}
     body()
     for key in (key for key in results if made.get(key, every) != every):
-        body(f"{key} = torch.empty(0, dtype={element(page.module.buffers[key])}, device=device)")
+        body(f"{key} = torch.empty(0, dtype={element(page.module.buffers[key], PROMOTED)}, device=device)")
     for some, found in groupby(zip(bits, page.module.steps, strict=True), key=lambda pair: pair[0]):
         steps = [one for _, one in found]
         for one in steps:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from einc.backends.torch.spelling import spells
+from einc.backends.host.spelled import spells
 from einc.ir.backend import BackEnd
 
 if TYPE_CHECKING:  # the modules named below are what the record says they are

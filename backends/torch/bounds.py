@@ -15,7 +15,7 @@ from einc.backends.host.code import tight
 from einc.backends.torch.loads import Reader
 from einc.backends.writer import Writer, identifier, sized
 from einc.ir.indices import Extent, Index, number, size
-from einc.ir.plan import Axis, Span
+from einc.ir.plan import Axis, Interval
 from einc.ir.terms import TRUE, Fold, Position, Read, Term, free_indices
 
 _LISTS = {
@@ -39,6 +39,7 @@ class Numbers:
     spare: dict[Index, str] = field(default_factory=dict)  # the letters of all generators
 
     def mark(self) -> None:
+        """Marks the end of the text so far as a place at which statements can be inserted later."""
         self.marks.append((len(self.body.lines), self.body.depth))
 
     def _put(self, level: int, wanted: str, key: object, text: str) -> str:
@@ -146,7 +147,7 @@ class Numbers:
 
     # spans
 
-    def ends(self, axis: Axis, span: Span) -> tuple[str, str]:
+    def ends(self, axis: Axis, span: Interval) -> tuple[str, str]:
         """The span within the axis, in storage positions, under names."""
         extent = sized(axis.set.extent)
         lows, highs = limits(axis, span, self, inline=True)
@@ -170,19 +171,20 @@ class Numbers:
         stem, taken = identifier(axis.name), self.reader.names.taken
         return self.reader.names.fresh(next(f"{stem}{n}" for n in count(least) if f"{stem}{n}" not in taken))
 
-    def meets(self, axis: Axis, spans: tuple[Span, ...]) -> str:
+    def meets(self, axis: Axis, spans: tuple[Interval, ...]) -> str:
         """Whether the tile of the axis meets one of the spans."""
         low, high = self.reader.ranges[axis.name]
         out: list[str] = []
         for span in spans:
             lows, highs = limits(axis, span, self)
             parts = [f"{high} > {x}" for x in lows] + [f"{low} < {x}" for x in highs]
+            parts += [f"{x} < {y}" for x in lows for y in highs]  # a span of both sides may be empty itself
             parts += [self._nonnegative(t) for t in span.when]
             both = " and ".join(parts)
             out.append(f"({both})" if len(parts) > 1 and len(spans) > 1 else both)
         return " or ".join(out)
 
-    def within(self, axis: Axis, span: Span) -> tuple[str, str]:
+    def within(self, axis: Axis, span: Interval) -> tuple[str, str]:
         """The places between which a span lies, the second one after its last; empty where it has no bound on that side."""
         lows, highs = limits(axis, span, self)
         return ", ".join(lows), ", ".join(highs)

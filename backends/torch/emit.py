@@ -9,19 +9,19 @@ from einc.backends.host.legal import legal
 from einc.backends.host.loops import Page
 from einc.backends.host.module import write
 from einc.backends.host.source import Source
-from einc.backends.host.spelling import spells
+from einc.backends.host.spelled import spells
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.loads import Reader
 from einc.backends.torch.ownership import spent
 from einc.backends.torch.passing import in_tiles
 from einc.backends.torch.tiles import write_kernel
 from einc.backends.writer import Names
-from einc.ir.plan import Call, Chain, Dot, Gradient, Kernel, Load, Module, Shell, leaves
+from einc.ir.plan import Call, Dot, Gradient, Kernel, Load, Module, ModuleClass, SegmentedModule, leaves
 
 
-def emit(plan: Module | Gradient | Chain, shell: Shell | None = None) -> str:
+def emit(plan: Module | Gradient | SegmentedModule, shell: ModuleClass | None = None) -> str:
     """The whole file."""
-    if isinstance(plan, Gradient | Chain):
+    if isinstance(plan, Gradient | SegmentedModule):
         return write_gradient(plan, Torch(), shell)
     return write(plan, Torch(), shell)
 
@@ -41,22 +41,22 @@ class Torch:
         kernels = [s for step in leaves(module.steps) for s in (step.steps if isinstance(step, Call) else (step,))
                    if isinstance(s, Kernel)]
         tiled = [k for k in kernels if k.grid is not None or k.stream is not None]
-        loose = any(isinstance(let.op, Dot) and let.op.loose for k in tiled for let in k.lets)
+        may_round = any(isinstance(let.op, Dot) and let.op.may_round for k in tiled for let in k.lets)
         wide = "wide = torch.float64 if dtype == torch.float64 else torch.float32"
         narrow = 'narrow = wide if dtype == torch.float16 and device.type == "cpu" else dtype  # of products that are only summed'
-        return [wide] * (bool(kernels) or speaks_wide(module)) + [narrow] * loose
+        return [wide] * (bool(kernels) or speaks_wide(module)) + [narrow] * may_round
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
         """The loops of a kernel, where it stands."""
         kernel = in_tiles(legal(kernel, spells))
         scribe = Scribe(page.module, kernel, page.names, page.helpers, write=page.body, places=page.places)
-        scribe.spent = spent(page.module, kernel)
+        scribe.spent = spent(page.module, kernel, page.passed)
         scribe.laid = frozenset(page.laid.axes) if page.laid is not None else frozenset()
         write_kernel(page.module, kernel, page.body, scribe)
 
     def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
         """Where every load of it follows the streamed axis there, and nothing of it is read to find the ends of tiles."""
-        loads = [let.op for let in kernel.lets if isinstance(let.op, Load) and let.op.buffer == buffer]
+        loads = [let for let in kernel.lets if isinstance(let.op, Load) and let.op.buffer == buffer]
         reader = Reader(module, kernel, Names(set()), set())
         return buffer not in kernel.searched and all(reader.follows(load, axis) for load in loads)
 

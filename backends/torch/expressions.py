@@ -12,27 +12,26 @@ from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.overwriting import Overwriter
 from einc.backends.torch.products import Multiplier
 from einc.backends.torch.running import Runner
+from einc.backends.torch.scatters import ScatterWriter
 from einc.backends.torch.spelling import EXTREMES, FORMS, REDUCTIONS
 from einc.backends.torch.stacked import Stacker
-from einc.backends.torch.tallies import Tallier
 from einc.backends.writer import Writer, sized
+from einc.ir.elements import Kind
 from einc.ir.folds import FOLDS
 from einc.ir.plan import (
     Axis,
-    Before,
     Dot,
-    Kind,
+    Interval,
+    Iota,
     Let,
     Load,
     Map,
-    Place,
+    PreviousCarry,
     Reduce,
     Scalar,
     Scan,
+    ScatterAdd,
     Select,
-    Span,
-    Tally,
-    arguments,
 )
 from einc.ir.primitives import HASHES
 from einc.ir.terms import Const, Size
@@ -44,7 +43,7 @@ _IN_PLACE = frozenset({"add", "sub", "mul", "div", "neg", *FUNCTIONS}) - {"floor
 
 
 @dataclass
-class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
+class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
     """Lets as expressions, by what is known while one kernel is written."""
 
     numbers: Numbers | None = None
@@ -55,7 +54,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
         """A let as an operand: its variable, or its expression where it is used once."""
         if name in self.variables:
             return Code(self.variables[name], ATOM, self.inside and self.owned.free(name, self.write.depth))
-        if isinstance(self.lets[name].op, Place):
+        if isinstance(self.lets[name].op, Iota):
             return self._placed(name)
         return self.expression(self.lets[name])
 
@@ -67,7 +66,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
     def _placed(self, name: str) -> Code:
         """The positions of an axis, under a name: one for the function where the axis is whole."""
         op = self.lets[name].op
-        assert isinstance(op, Place)
+        assert isinstance(op, Iota)
         key = (op.axis, self.sets[op.axis])
         if op.axis not in self.ranges and key in self.places:
             self.variables[name] = self.places[key]
@@ -93,7 +92,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
         made, read = {let.name}, dict[str, int]()
         stack = [let]
         while stack:
-            for name in arguments(stack.pop().op):
+            for name in stack.pop().reads:
                 if name in self.variables:
                     read[name] = read.get(name, 0) + 1
                 else:
@@ -102,29 +101,31 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
         self.owned.begin(made, read)
 
     def expression(self, let: Let) -> Code:
+        """The expression that computes a let; operands that have no variable stand inside it."""
         match let.op:
             case Scalar(term):
                 return self.noted(scalar(term))
-            case Place(axis):
+            case Iota(axis):
                 return self._place(axis)
             case Load():
                 return self._canonical(let)
-            case Map(op, args):
-                return self._map(let, op, args)
+            case Map(op):
+                return self._map(let, op, let.args)
             case Dot():
                 return self.dot(let, let.op)
-            case Reduce(fold, arg, over, full):
-                return self._reduce(fold, arg, over, full)
+            case Reduce(fold, over, full):
+                return self._reduce(fold, let.args[0], over, full)
             case Select():
                 return self._select(let, let.op)
-            case Before(of):
-                return Code(self.former.get(of, self.carried[of]))
+            case PreviousCarry():
+                return Code(self.former.get(let.args[0], self.carried[let.args[0]]))
             case Scan():
                 return self.running(let, let.op)
-            case Tally():
+            case ScatterAdd():
                 return self.tally(let, let.op)
 
     def extent(self, axis: str) -> str:
+        """The length of an axis as text, not in brackets: of its tile where it is cut in tiles, else of its set."""
         if axis in self.ranges:
             low, high = self.ranges[axis]
             return high if low == "0" else f"{high} - {low}"
@@ -159,6 +160,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
         return code
 
     def _map(self, let: Let, op: str, args: tuple[str, ...]) -> Code:
+        """A primitive on operands aligned with the let's axes, written over one of them where that memory is free."""
         if let.kind == "scalar":
             return self.noted(scalar_map(op, [self.value(a) for a in args]))
         if op == "spread":
@@ -174,6 +176,9 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
         if let.kind == "truth" and op in INFIX:
             codes = [self.aligned(a, let.axes) for a in args]
         scalars = [self.lets[a].kind == "scalar" for a in args]
+        if let.kind == "real" and any(scalars):  # beside a number of Python's, torch takes whole numbers for its default type
+            codes = [Code(f"{c.at(ATOM)}.to(wide)", ATOM, True) if self.lets[a].kind == "integer" else c
+                     for c, a in zip(codes, args, strict=True)]
         if op == "div" and scalars[1] and codes[1].sign < POSITIVE and not self._empty_at_zero(args[1], let.axes):
             return self.noted(quotient(codes))
         if (self.inside or self.spent) and op in _IN_PLACE and let.kind == "real" and (
@@ -210,14 +215,14 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
         if not isinstance(product.op, Map) or product.op.op != "mul":
             return None
         tile = {a.name for a in (self.kernel.grid, self.kernel.stream) if a is not None}
-        inner = max(product.op.args, key=lambda a: (len(tile & set(self.lets[a].axes)), len(self.lets[a].axes)))
-        outer = tuple(a for a in product.op.args if a != inner)
+        inner = max(product.args, key=lambda a: (len(tile & set(self.lets[a].axes)), len(self.lets[a].axes)))
+        outer = tuple(a for a in product.args if a != inner)
         axes = tuple(a for a in product.axes if any(a in self.lets[x].axes for x in outer))
-        if not axes or set(product.axes) in (set(axes), set(self.lets[inner].axes)) or len(outer) + 1 != len(product.op.args):
+        if not axes or set(product.axes) in (set(axes), set(self.lets[inner].axes)) or len(outer) + 1 != len(product.args):
             return None
         base = self._as_real(let, args[0], let.axes)
         kind: Kind = "exact" if any(self.lets[x].kind in ("exact", "integer") for x in outer) else "real"
-        left = self._map(Let("", axes, kind, Map("mul", outer)), "mul", outer) if len(outer) > 1 else self.value(outer[0])
+        left = self._map(Let("", axes, kind, Map("mul"), outer), "mul", outer) if len(outer) > 1 else self.value(outer[0])
         a = f"{left.at(ATOM)}{self.spread_marks(axes, let.axes)}{'.to(wide)' if kind == 'exact' else ''}"
         b = f"{self.aligned(inner, let.axes).at(ATOM)}{'' if self.lets[inner].kind == 'real' else '.to(wide)'}"
         sign = ", value=-1" if op == "sub" else ""
@@ -243,21 +248,21 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
         return Code(f"{self.aligned(arg, let.axes).at(ATOM)}.expand({shape})")
 
     def _select(self, let: Let, op: Select) -> Code:
-        then, axes = self.lets[op.then], let.axes
+        """A selection: an `if` of Python's for a condition on numbers, else `masked_fill` or `torch.where`."""
+        (guarding, chosen), axes = let.args, let.axes
+        then, condition = self.lets[chosen], self.lets[guarding]
         number = self.noted(scalar(Const(op.otherwise))).text
-        if not self.lets[op.condition].axes and self._is_number(op.condition):
-            kept, guard = self.value(op.then), self.value(op.condition)
+        if not condition.axes and self._is_number(guarding):
+            kept, guard = self.value(chosen), self.value(guarding)
             other = number if then.kind == "scalar" else f"torch.full_like({kept.text}, {number})"
             return Code(f"({kept.text} if {guard.text} else {other})")
-        condition = self.lets[op.condition]
         if then.axes == axes and then.kind in ("real", "exact"):
-            value = self.value(op.then)
-            opposite = self._opposite(op.condition, axes)
+            value = self.value(chosen)
+            opposite = self._opposite(guarding, axes)
             in_place = "_" if self.inside and value.fresh else ""
             return Code(f"{value.at(ATOM)}.masked_fill{in_place}({opposite}, {number})", ATOM, True)
-        del condition
-        value = self.aligned(op.then, axes)
-        return Code(f"torch.where({self.aligned(op.condition, axes).text}, {value.text}, {number})", ATOM, True)
+        value = self.aligned(chosen, axes)
+        return Code(f"torch.where({self.aligned(guarding, axes).text}, {value.text}, {number})", ATOM, True)
 
     def spread_marks(self, mine: tuple[str, ...], axes: tuple[str, ...]) -> str:
         """The subscript that aligns a value with more axes; empty where it is aligned."""
@@ -267,11 +272,12 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
     def masks(self, let: Let, op: Select, write: Writer) -> bool:
         """A mask only where the tile is cut by the domain: `if` the tile is not full."""
         stream = self.kernel.stream
-        then = self.lets[op.then]
+        guarding, chosen = let.args
+        then = self.lets[chosen]
         if op.cut is None or stream is None or self.numbers is None or then.axes != let.axes or then.kind not in ("real", "exact"):
             return False
         self._begin(let)
-        value = self.value(op.then)
+        value = self.value(chosen)
         kept = value.text.isidentifier() and not value.fresh  # somebody reads it unmasked later
         name = (
             value.text
@@ -282,12 +288,12 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
             write(f"{name} = {value.text}")
         whole = self.ranges[stream.name]
         narrow = all(span.low or span.high for span in op.cut)  # one that is as wide as the tile masks for all of them
-        parts = value.fresh and narrow and len(op.cut) < 4 and self._positional(op.condition)
+        parts = value.fresh and narrow and len(op.cut) < 4 and self._positional(guarding)
         for spans in [(span,) for span in op.cut] if parts else [op.cut] if op.cut else []:
             kept_names = dict(self.variables)
             write.open(f"if {self.numbers.meets(stream, spans)}:  # the domain cuts this tile")
             target = self._narrowed(name, let, stream, spans[0], write) if parts else name
-            failing = f"{self._opposite(op.condition, let.axes)}, {self.noted(scalar(Const(op.otherwise))).text}"
+            failing = f"{self._opposite(guarding, let.axes)}, {self.noted(scalar(Const(op.otherwise))).text}"
             write(f"{target}.masked_fill_({failing})" if value.fresh else f"{name} = {name}.masked_fill({failing})")
             write.close()
             if parts:
@@ -299,10 +305,10 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
 
     def _positional(self, name: str) -> bool:
         """Whether a condition is made of positions, numbers and elements alone: it can be asked of a part of the tile."""
-        op = self.lets[name].op
-        return isinstance(op, Place | Scalar | Load) or (isinstance(op, Map) and all(map(self._positional, op.args)))
+        let = self.lets[name]
+        return isinstance(let.op, Iota | Scalar | Load) or (isinstance(let.op, Map) and all(map(self._positional, let.args)))
 
-    def _narrowed(self, name: str, let: Let, stream: Axis, span: Span, write: Writer) -> str:
+    def _narrowed(self, name: str, let: Let, stream: Axis, span: Interval, write: Writer) -> str:
         """The columns of the tile that a span may reach; from here on they are the range of the axis."""
         assert self.numbers is not None
         low, high = self.ranges[stream.name]
@@ -330,14 +336,14 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
 
     def _is_number(self, name: str) -> bool:
         """Whether a let is a number or a truth value of Python's."""
-        op = self.lets[name].op
-        return isinstance(op, Scalar) or (isinstance(op, Map) and op.op not in HASHES and all(map(self._is_number, op.args)))
+        op, args = self.lets[name].op, self.lets[name].args
+        return isinstance(op, Scalar) or (isinstance(op, Map) and op.op not in HASHES and all(map(self._is_number, args)))
 
     def _opposite(self, name: str, axes: tuple[str, ...]) -> str:
         """Where the condition fails."""
         let = self.lets[name]
         if name not in self.variables and isinstance(let.op, Map) and let.op.op in _OPPOSITE:
-            a, b = (self.aligned(x, let.axes) for x in let.op.args)
+            a, b = (self.aligned(x, let.axes) for x in let.args)
             text = f"{a.at(SUM)} {_OPPOSITE[let.op.op]} {b.at(SUM)}"
             return (
                 text
@@ -348,7 +354,14 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
 
     # reductions
 
+    def _has_some(self, axis: str) -> bool:
+        """Whether an axis has an element here: of a tile, of a set as large as one that is cut in tiles, or of one never empty."""
+        extent = self.sets[axis].extent
+        cut = [a for a in (self.kernel.grid, self.kernel.stream) if a is not None and a.name in self.ranges]
+        return axis in self.ranges or any(a.set.extent == extent for a in cut) or (extent.constant or 0) > 0
+
     def _reduce(self, fold: str, arg: str, over: tuple[str, ...], full: bool) -> Code:
+        """The fold of a let over axes; by a helper where a row may be empty or torch has no function for it."""
         axes = self.lets[arg].axes
         dims = tuple(n for n, a in enumerate(axes) if a in over)
         code = self.value(arg)
@@ -363,7 +376,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, Tallier):
             shown = f"({dims[0]},)" if len(dims) == 1 else str(dims)
             text = f"{code.at(ATOM)}.to(wide)" if FOLDS[fold].rounds and self.lets[arg].kind == "real" else code.text
             return Code(f"_folded({step(fold, self.helpers)}, {text}, {shown}, {start(fold, self.helpers)})", ATOM, True)
-        if full:
+        if full and all(map(self._has_some, over)):
             return Code(f"{code.at(ATOM)}.{REDUCTIONS[fold]}({dim})", ATOM, True)
         self.helpers.add(f"_{REDUCTIONS[fold]}")
         return Code(f"_{REDUCTIONS[fold]}({code.text}, {dim})", ATOM, True)

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from einc.backends.host.code import (
-    ATOM,
-    SUM,
-    Code,
-    all_axes,
-    axes_of,
-    letters_of,
-)
+from einc.backends.host.code import ATOM, SUM, Code, letters_of, some
 from einc.backends.torch.ownership import Ownership
 from einc.backends.writer import Names, Writer, identifier, sized
+from einc.ir.elements import REAL
 from einc.ir.indices import IndexSet
 from einc.ir.plan import (
-    Along,
-    Computed,
+    AxisRef,
+    Flatten,
+    Gather,
+    Iota,
     Kernel,
     Let,
     Load,
     Map,
     Module,
-    Packed,
-    Place,
     Scalar,
+    Slice,
     Subscript,
-    Within,
-    computed,
+    axes_of,
 )
 from einc.ir.terms import Const
 
@@ -78,13 +73,13 @@ class Reader:
 
     def _canonical(self, let: Let) -> Code:
         assert isinstance(let.op, Load)
-        code, axes = self.raw(let.op)
-        whole = let.op.buffer in self.spent and let.op.subs == tuple(map(Along, let.axes))
+        code, axes = self.raw(let)
+        whole = let.op.buffer in self.spent and let.op.subs == tuple(map(AxisRef, let.axes))
         return replace(self._permuted(self._widened(code, let.op), axes, let.axes), fresh=code.fresh or whole)
 
     def _widened(self, code: Code, load: Load) -> Code:
         """Elements as the kernel computes with them; what was widened before the tiles stays as it is."""
-        if not self.widened or load.buffer in self.casts or self.module.buffers[load.buffer].kind != "real":
+        if not self.widened or load.buffer in self.casts or self.module.buffers[load.buffer].element != REAL:
             return code
         return Code(f"{code.at(ATOM)}.to(wide)", raw=code.at(ATOM))
 
@@ -95,12 +90,16 @@ class Reader:
             return Code(f"{code.at(ATOM)}.mT", ATOM, code.fresh)
         return Code(f"{code.at(ATOM)}.permute({', '.join(str(mine.index(a)) for a in wanted)})", ATOM, code.fresh)
 
-    def raw(self, load: Load) -> tuple[Code, tuple[str, ...]]:
+    def raw(self, let: Let) -> tuple[Code, tuple[str, ...]]:
         """A load with its axes in the order in which they lie in memory."""
+        load, args = let.op, let.args
+        assert isinstance(load, Load)
         base = self.casts.get(load.buffer, identifier(load.buffer))
+        if load.buffer not in self.laid:
+            base = some(base, load.subs, self.module.buffers[load.buffer].sets)
         flat = [a for s in load.subs for a in axes_of(s)]
-        if len(set(flat)) < len(flat) or not self._simple(load):
-            return self._selected(base, load) or self._gathered(base, load)
+        if len(set(flat)) < len(flat) or not self._simple(let):
+            return self._selected(base, load, args) or self._gathered(base, load, args)
         base, tile = self._tile(base, load)
         text, axes, dim = base, [], 0
         slices: list[str] = []
@@ -109,16 +108,16 @@ class Reader:
         for sub in load.subs:
             for piece in self._pieces(sub, dim, views):
                 match piece:
-                    case Along(axis):
+                    case AxisRef(axis):
                         low, high = self.ranges.get(axis, ("", "")) if axis != tile else ("", "")
                         slices.append(f"{low if low != '0' else ''}:{high}" if high else ":")
                         axes.append(axis)
-                    case Computed(value, set_, safe) if not self.lets[value].axes:
-                        slices.append(self._index(value, set_, safe))
-                    case Computed(value, set_, safe):
+                    case Gather(arg) if not self.lets[args[arg]].axes:
+                        slices.append(self._index(args[arg], piece))
+                    case Gather(arg):
                         at = len(axes)
-                        picks.append((at, f".flip({at})" if self._reversed(value) else self._index(value, set_, safe)))
-                        axes.append(self.lets[value].axes[0])
+                        picks.append((at, f".flip({at})" if self._reversed(args[arg]) else self._index(args[arg], piece)))
+                        axes.append(self.lets[args[arg]].axes[0])
                         slices.append(":")
                 dim += 1
         text = base + "".join(views)
@@ -137,88 +136,92 @@ class Reader:
             return base, ""
         return f"{base}.tile({', '.join(self.ranges[stream.name])})", stream.name
 
-    def follows(self, load: Load, dim: int) -> bool:
+    def follows(self, let: Let, dim: int) -> bool:
         """Whether a load reads a tile of the streamed axis along a slot, in an order that slices have."""
+        load = let.op
+        assert isinstance(load, Load)
         flat = [a for s in load.subs for a in axes_of(s)]
         stream = self.kernel.stream
-        along = stream is not None and load.subs[dim] == Along(stream.name)
-        return along and len(set(flat)) == len(flat) and self._simple(load)
+        along = stream is not None and load.subs[dim] == AxisRef(stream.name)
+        return along and len(set(flat)) == len(flat) and self._simple(let)
 
-    def _pieces(self, sub: Subscript, dim: int, views: list[str]) -> list[Along | Computed]:
+    def _pieces(self, sub: Subscript, dim: int, views: list[str]) -> list[AxisRef | Gather]:
         """The dimensions of a subscript once its view is taken."""
         match sub:
-            case Packed(parts, sets):
+            case Flatten(parts, sets):
                 views.append(f".unflatten({dim}, ({', '.join(sized(s.extent) for s in sets)}))")
-                out: list[Along | Computed] = []
+                out: list[AxisRef | Gather] = []
                 for n, part in enumerate(parts):
                     out += self._pieces(part, dim + n, views)
                 return out
-            case Within(item, before, extent):
+            case Slice(item, before, extent):
                 views.append(f".narrow({dim}, {sized(before)}, {sized(extent)})")
                 return self._pieces(item, dim, views)
-            case Along() | Computed():
+            case AxisRef() | Gather():
                 return [sub]
 
-    def _simple(self, load: Load) -> bool:
-        """Every computed subscript is a number, or varies along one axis of its own."""
-        values = [v for s in load.subs for v in computed(s)]
-        plain = {a for s in load.subs for a in axes_of(s) if not computed(s)}
-        mine = [self.lets[v].axes for v in values if not isinstance(self.lets[v].op, Scalar)]
+    def _simple(self, let: Let) -> bool:
+        """Every computed subscript of a load is a number, or varies along one axis of its own."""
+        assert isinstance(let.op, Load)
+        plain = {a for s in let.op.subs for a in axes_of(s)}
+        mine = [self.lets[v].axes for v in let.args if not isinstance(self.lets[v].op, Scalar)]
         return all(len(m) == 1 for m in mine) and len({m for m in mine}) == len(mine) and not any(m[0] in plain for m in mine)
 
     def _reversed(self, value: str) -> bool:
         """Whether the subscript runs through its whole axis backwards."""
-        match self.lets[value].op:
-            case Map("sub", (last, place)):
+        match self.lets[value]:
+            case Let(op=Map("sub"), args=(last, place)):
                 match self.lets[last].op, self.lets[place].op:
-                    case Scalar(Const(number)), Place(axis) if axis not in self.ranges:
+                    case Scalar(Const(number)), Iota(axis) if axis not in self.ranges:
                         set_ = self.sets[axis]
                         return set_.extent.constant == number - 2 * set_.start + 1
         return False
 
-    def _index(self, value: str, set_: object, safe: bool) -> str:
-        """Storage positions of a computed subscript."""
-        code = self.value(value)
-        start: int = getattr(set_, "start")  # noqa: B009
+    def _index(self, value: str, sub: Gather) -> str:
+        """Storage positions of a computed subscript whose number is the value."""
+        code, start, extent = self.value(value), sub.set.start, sized(sub.set.extent)
         text = str(int(code.text) - start) if code.text.isdigit() else f"{code.at(SUM)} - {start}" if start else code.text
-        if not safe and not self.lets[value].axes and isinstance(self.lets[value].op, Scalar):
-            text = f"min(max({text}, 0), {sized(getattr(set_, 'extent'))} - 1)"  # noqa: B009
-        elif not safe:
-            text = f"({text}).clamp(0, {sized(getattr(set_, 'extent'))} - 1)"  # noqa: B009
+        if not sub.safe and sub.told:
+            self.helpers.add("_reached")
+            return f"_reached({json.dumps(sub.told, ensure_ascii=False)}, {text}, {extent}{f', {start}' if start else ''})"
+        if not sub.safe and not self.lets[value].axes and isinstance(self.lets[value].op, Scalar):
+            text = f"min(max({text}, 0), {extent} - 1)"
+        elif not sub.safe:
+            text = f"({text}).clamp(0, max(0, {extent} - 1))"
         return text
 
-    def _selected(self, base: str, load: Load) -> tuple[Code, tuple[str, ...]] | None:
+    def _selected(self, base: str, load: Load, args: tuple[str, ...]) -> tuple[Code, tuple[str, ...]] | None:
         """One number of several axes names an element for all the others: a row of places, and its axes again."""
-        plain = [s.axis if isinstance(s, Along) else s for s in load.subs]
-        numbers = [s for s in plain if isinstance(s, Computed)]
+        plain = [s.axis if isinstance(s, AxisRef) else s for s in load.subs]
+        numbers = [s for s in plain if isinstance(s, Gather)]
         if len(numbers) != 1 or any(not isinstance(s, str) for s in plain if s not in numbers):
             return None
-        mine, at = self.lets[numbers[0].value].axes, plain.index(numbers[0])
+        mine, at = self.lets[args[numbers[0].arg]].axes, plain.index(numbers[0])
         if len(mine) < 2 or set(mine) & set(plain) or len(set(plain)) < len(plain):
             return None
         slices = [":".join(self.ranges[s]) if isinstance(s, str) and s in self.ranges else ":" for s in plain]
-        place = self._index(numbers[0].value, numbers[0].set, numbers[0].safe)
+        place = self._index(args[numbers[0].arg], numbers[0])
         index = self.names.fresh("at")
         self.write(f"{index} = {place}")
         text = base if all(s == ":" for s in slices) else f"{base}[{', '.join(slices)}]"
         text += f".index_select({at}, {index}.flatten()).unflatten({at}, {index}.shape)"
         return Code(text, ATOM, True), tuple(str(s) for s in (*plain[:at], *mine, *plain[at + 1:]))
 
-    def _gathered(self, base: str, load: Load) -> tuple[Code, tuple[str, ...]]:
+    def _gathered(self, base: str, load: Load, args: tuple[str, ...]) -> tuple[Code, tuple[str, ...]]:
         """The general read: an index for every dimension, all of them broadcast together."""
-        wanted = set(all_axes(load, self.lets))
+        wanted = {a for s in load.subs for a in axes_of(s)} | {a for v in args for a in self.lets[v].axes}
         order = tuple(a.name for a in self.kernel.axes if a.name in wanted)
         views: list[str] = []
         indices: list[str] = []
         dim = 0
         for sub in load.subs:
             for piece in self._pieces(sub, dim, views):
-                if isinstance(piece, Along):
+                if isinstance(piece, AxisRef):
                     low, high = self.ranges.get(piece.axis, ("0", sized(self.sets[piece.axis].extent)))
                     indices.append(self._expanded(f"torch.arange({low}, {high}, device=device)", (piece.axis,), order))
                 else:
-                    inner = self.lets[piece.value].axes
-                    text = self._index(piece.value, piece.set, piece.safe)
+                    inner = self.lets[args[piece.arg]].axes
+                    text = self._index(args[piece.arg], piece)
                     indices.append(self._expanded(f"({text})", inner, order) if inner else text)
                 dim += 1
         # Numbers alone, also as tensors without axes, index a view.

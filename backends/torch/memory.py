@@ -12,7 +12,7 @@ NEAR = 19  # log2 of the elements that stay near the processor while a product r
 def near(kernel: Kernel, stream: Axis, body: Writer, reader: Reader) -> None:
     """Memory in which parts of what is passed over are widened, where a product reads it."""
     lets = {let.name: let for let in kernel.lets}
-    operands = [lets[a] for let in kernel.lets if isinstance(let.op, Dot) and let.kind == "real" for a in let.op.args]
+    operands = [lets[a] for let in kernel.lets if isinstance(let.op, Dot) and let.kind == "real" for a in let.args]
     if any(isinstance(x.op, Load) and stream.name in x.axes for x in operands):
         reader.near = reader.names.fresh("near")
         body(f"{reader.near} = torch.empty(2**{NEAR} if dtype != wide else 0, dtype=wide, device=device)")
@@ -28,11 +28,11 @@ def allot(kernel: Kernel, grid: Axis, stream: Axis, rows: str, columns: str, bod
         count = _count(kernel, let, tile, rows, columns)
         if let.carry is None and tile <= set(let.axes):
             reader.memory[let.name] = reader.names.fresh(f"{let.name}_memory")
-            kind = "narrow" if let.op.loose else "wide"
+            kind = "narrow" if let.op.may_round else "wide"
             body(f"{reader.memory[let.name]} = torch.empty({count}, dtype={kind}, device=device)")
-            if let.op.loose:
+            if let.op.may_round:
                 _converted(let.name, count, "wide", body, reader)
-        for name in let.op.args if let.op.loose else ():
+        for name in let.args if let.op.may_round else ():
             big = tile <= set(lets[name].axes) and lets[name].kind == "real"
             if big and not isinstance(lets[name].op, Load):
                 _converted(name, _count(kernel, lets[name], tile, rows, columns), "narrow", body, reader)

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from einc.backends.host.laid import reads
-from einc.ir.plan import Contract, Kernel, Load, Module, arguments, makes
+from einc.ir.plan import Kernel, Load, Module
 
 
 @dataclass
@@ -25,12 +24,13 @@ class Ownership:
     def __post_init__(self) -> None:
         self.readers: dict[str, set[str]] = {}
         for let in self.kernel.lets:
-            for name in arguments(let.op):
+            for name in let.reads:
                 self.readers.setdefault(name, set()).add(let.name)
         for store in self.kernel.stores:
             self.readers.setdefault(store.value, set()).add(_store(store.buffer))
 
     def begin(self, made: set[str], read: dict[str, int]) -> None:
+        """A statement begins: `made` are the lets whose values it makes, `read` is how often it reads each variable."""
         self.making, self.here = made, read
 
     def end(self, name: str, depth: int, fresh: bool) -> None:
@@ -47,6 +47,7 @@ class Ownership:
         self.done |= self.making
 
     def stored(self, buffer: str) -> None:
+        """The store into a buffer is written, so it no longer counts as a reader that is still to come."""
         self.done.add(_store(buffer))
 
     def free(self, name: str, depth: int) -> bool:
@@ -55,15 +56,12 @@ class Ownership:
         return once and self.readers.get(name, set()) <= self.done | self.making
 
 
-def spent(module: Module, kernel: Kernel) -> frozenset[str]:
-    """Products of matrices that a kernel without tiles reads once, and no other step at all: it may write over them."""
+def spent(module: Module, kernel: Kernel, passed: frozenset[str]) -> frozenset[str]:
+    """What a kernel without tiles reads once, of what is `passed` to it alone: it may write over that."""
     if kernel.grid is not None or kernel.stream is not None or len(kernel.stores) != 1:
         return frozenset()
     loads = [let.op.buffer for let in kernel.lets if isinstance(let.op, Load)]
-    once = {b for b in loads if loads.count(b) == 1 and module.buffers[b].role == "local"}
-    touched = [reads(step) | makes(step) for step in module.steps]
-    made = {s.out for s in module.steps if isinstance(s, Contract) and len(s.operands) > 1}
-    return frozenset(b for b in once & made if sum(b in found for found in touched) == 2)
+    return frozenset(b for b in loads if b in passed and loads.count(b) == 1 and module.buffers[b].role == "local")
 
 
 def _store(buffer: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from einc.ir.indices import OPEN
-from einc.ir.plan import Axis, Kernel, Let, Load, Map, Place, Scalar, Select, computed
+from einc.ir.plan import Axis, Iota, Kernel, Let, Load, Map, Scalar, Select
 
 _STEPS = 4  # as many passes over memory are worth a loop
 
@@ -30,10 +30,10 @@ def _longest(axes: list[Axis]) -> Axis | None:
 def _by_points(let: Let) -> bool:
     """Whether a let is arithmetic of the data's numbers, or such a number where it stands."""
     match let.op:
-        case Place() | Scalar():
+        case Iota() | Scalar():
             return True
         case Map() | Select():
             return let.kind in ("real", "truth", "scalar")
-        case Load(_, subs):
-            return let.kind == "real" and not any(map(computed, subs))
+        case Load():
+            return let.kind == "real" and not let.args
     return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from einc.ir.plan import Kernel, Let, Map, Place, Select
+from einc.ir.plan import Iota, Kernel, Let, Map, Select
 
 
 def is_far(let: Let, lets: Mapping[str, Let], kernel: Kernel) -> bool:
@@ -12,14 +12,14 @@ def is_far(let: Let, lets: Mapping[str, Let], kernel: Kernel) -> bool:
     distance is, and grows with it.
     """
     row = kernel.stream.name if kernel.stream is not None else None
-    stack = list(let.op.args) if isinstance(let.op, Map) and let.op.op == "exp2" else []
+    stack = list(let.args) if let.op == Map("exp2") else []
     seen = set[str]()
     while stack:
         name = stack.pop()
-        op = lets[name].op
-        if op == Place(row or ""):
+        op, args = lets[name].op, lets[name].args
+        if op == Iota(row or ""):
             return True
         if name not in seen and row in lets[name].axes:
-            stack += op.args if isinstance(op, Map) else (op.then,) if isinstance(op, Select) else ()
+            stack += args if isinstance(op, Map) else args[1:] if isinstance(op, Select) else ()
         seen.add(name)
     return False

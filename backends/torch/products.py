@@ -19,8 +19,11 @@ class Multiplier(Reader):
         raise NotImplementedError(axis)
 
     def dot(self, let: Let, op: Dot) -> Code:
-        made = self._product(let, op.args, op.over)
-        if self.tiled and op.loose and let.carry is None:
+        """A contraction. In a tiled kernel one that may round its operands is converted to the wide type, unless it is
+        merged into a carry, which has that type.
+        """
+        made = self._product(let, let.args, op.over)
+        if self.tiled and op.may_round and let.carry is None:
             return self._into(let.name, made, "wide")
         return made
 
@@ -32,6 +35,9 @@ class Multiplier(Reader):
         return Code(f"_into({self.converted[name, kind]}, {code.text})", ATOM, kind == "wide")
 
     def _product(self, let: Let, args: tuple[str, ...], over: tuple[str, ...]) -> Code:
+        """The sum over some axes of the product of the named lets, in the order of the result's axes. The shapes decide
+        how: a sum, a sum of products point by point, `matmul`, or `einsum` for all others.
+        """
         operands = _paired([self._operand(a, let) for a in args], let.axes)
         if len(operands) == 1:
             text, axes = operands[0]
@@ -98,13 +104,13 @@ class Multiplier(Reader):
     def _operand(self, name: str, out: Let) -> tuple[Code, tuple[str, ...]]:
         """An operand of a contraction, with its axes in the order in which it lies."""
         let = self.lets[name]
-        loose = self.tiled and isinstance(out.op, Dot) and out.op.loose
+        may_round = self.tiled and isinstance(out.op, Dot) and out.op.may_round
         if isinstance(let.op, Load) and name not in self.variables:
-            code, axes = self.raw(let.op)
-            code = code if loose else self._widened(code, let.op)
+            code, axes = self.raw(let)
+            code = code if may_round else self._widened(code, let.op)
         else:
             code, axes = self.value(name), let.axes
-        if loose:
+        if may_round:
             return replace(self._into(name, code, "narrow"), raw=code.at(ATOM) if isinstance(let.op, Load) else ""), axes
         if out.kind == "real" and let.kind in ("exact", "integer"):
             code = Code(f"{code.at(ATOM)}.to({self.real})")

@@ -7,7 +7,7 @@ from zlib import crc32
 from einc.backends.host.bounds import limits
 from einc.backends.torch.expressions import Scribe
 from einc.backends.writer import Writer, identifier, sized
-from einc.ir.plan import Along, Append, Axis, Call, Kernel, Load, Module, Scalar, arguments, leaves
+from einc.ir.plan import Append, Axis, AxisRef, Call, Kernel, Load, Module, Scalar, leaves
 from einc.ir.terms import Size, walk
 
 
@@ -53,7 +53,7 @@ def left_over(kernel: Kernel) -> set[str]:
         name = stack.pop()
         if name not in needed:
             needed.add(name)
-            stack += arguments(by[name].op)
+            stack += by[name].reads
     return set(by) - needed
 
 
@@ -79,7 +79,7 @@ def lasting(module: Module, kernel: Kernel) -> str:
     while stack:
         let = by[stack.pop()]
         match let.op:
-            case Load(buffer, subs) if buffer in rows and Along(axis.name) in subs:
+            case Load(buffer, subs) if buffer in rows and AxisRef(axis.name) in subs:
                 found = rows[buffer]
             case Load(buffer) if buffer not in given or axis.name in let.axes:
                 return ""
@@ -87,7 +87,7 @@ def lasting(module: Module, kernel: Kernel) -> str:
                 return ""
         if kernel.grid is not None and kernel.grid.name in let.axes:
             return ""
-        new = {*arguments(let.op)} - seen
+        new = {*let.reads} - seen
         seen |= new
         stack += new
     return found

@@ -20,9 +20,9 @@ class Runner(Reader):
 
     def running(self, let: Let, op: Scan) -> Code:
         """One pass along the axis; where the results stand at other points than the elements they are moved there."""
-        arg = self.lets[op.arg]
-        plain = isinstance(arg.op, Load) and op.arg not in self.variables
-        code, axes = self.raw(arg.op) if plain and isinstance(arg.op, Load) else (self.value(op.arg), arg.axes)
+        arg = self.lets[let.args[0]]
+        plain = isinstance(arg.op, Load) and arg.name not in self.variables
+        code, axes = self.raw(arg) if plain else (self.value(arg.name), arg.axes)
         dim = axes.index(op.over)
         text = f"{code.at(ATOM)}.flip({dim})" if op.back else code.text
         rounds = FOLDS[op.fold].rounds

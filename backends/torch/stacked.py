@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from einc.backends.host.code import ATOM, Code
 from einc.backends.torch.loads import Reader
-from einc.ir.plan import Let, Map, Place, Scalar, Select
+from einc.ir.plan import Iota, Let, Map, Scalar, Select
 from einc.ir.terms import Const
 
 
@@ -23,27 +23,27 @@ class Stacker(Reader):
             return None
         (axis,) = axes
         set_, rest = self.sets[axis], tuple(a for a in let.axes if a != axis)
-        parts = {place - set_.start: op.then for (_, place), op in zip(sorted(places), self._selects(args, found), strict=True)}
+        parts = {place - set_.start: one for (_, place), one in zip(sorted(places), self._selected_terms(args, found), strict=True)}
         whole = axis not in self.ranges and set_.extent.constant == len(args) and parts.keys() == {*range(len(args))}
         if not whole or any(set(self.lets[p].axes) != set(rest) for p in parts.values()):
             return None
         texts = ", ".join(self._permuted(self.value(p), self.lets[p].axes, rest).text for p in parts.values())
         return Code(f"torch.stack(({texts}), {let.axes.index(axis)})", ATOM, True)
 
-    def _selects(self, args: tuple[str, ...], found: list[tuple[str, int] | None]) -> list[Select]:
-        """The terms in the order of their places."""
+    def _selected_terms(self, args: tuple[str, ...], found: list[tuple[str, int] | None]) -> list[str]:
+        """The values of the selections in the order of their places."""
         order = sorted(range(len(args)), key=lambda n: found[n] or ("", 0))
-        return [op for n in order if isinstance(op := self.lets[args[n]].op, Select)]
+        return [let.args[1] for n in order if isinstance((let := self.lets[args[n]]).op, Select)]
 
     def _placed_at(self, name: str) -> tuple[str, int] | None:
         """The axis and the place at which alone a let is not 0."""
-        op = self.lets[name].op
+        op, args = self.lets[name].op, self.lets[name].args
         if name in self.variables or not isinstance(op, Select) or op.otherwise != 0:
             return None
-        match self.lets[op.condition].op:
-            case Map("eq", (a, b)):
+        match self.lets[args[0]]:
+            case Let(op=Map("eq"), args=(a, b)):
                 for one, other in ((a, b), (b, a)):
                     match self.lets[one].op, self.lets[other].op:
-                        case Scalar(Const(number)), Place(axis) if number == int(number):
+                        case Scalar(Const(number)), Iota(axis) if number == int(number):
                             return axis, int(number)
         return None

@@ -6,6 +6,7 @@ from einc.backends.host.contractions import element
 from einc.backends.host.folding import start, step
 from einc.backends.torch.expressions import Scribe
 from einc.backends.writer import Writer, identifier, sized
+from einc.ir.elements import EXACT
 from einc.ir.plan import Axis, Kernel, Load, Module, Store
 
 
@@ -81,7 +82,7 @@ def write_store(module: Module, kernel: Kernel, store: Store, body: Writer, scri
     kind = element(buffer)
     if let.kind == "scalar":
         text = f"torch.as_tensor({code.text}, dtype={kind}, device=device)"
-    elif buffer.kind != "exact" or let.kind != "exact":
+    elif buffer.element != EXACT or let.kind != "exact":
         shared = buffer.role == "output" and not code.fresh and isinstance(let.op, Load)
         copied = ", copy=True" if shared else ""  # a result is never a caller's tensor
         text = f"{text if flat != let.axes or len(flat) != len(store.axes) else code.at(9)}.to({kind}{copied})"

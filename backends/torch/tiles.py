@@ -15,11 +15,15 @@ from einc.backends.torch.memory import allot, near
 from einc.backends.torch.resumed import begin, called, go_on, lasting, left_over, resume
 from einc.backends.torch.stores import along, merged, results, write_store
 from einc.backends.writer import Writer, identifier, sized
-from einc.ir.plan import Axis, Before, Dot, Kernel, Let, Load, Map, Module, Place, Scalar, Select, Tally, arguments
+from einc.ir.elements import REAL, WIDE
+from einc.ir.plan import Axis, Dot, Iota, Kernel, Let, Load, Map, Module, PreviousCarry, Scalar, ScatterAdd, Select
 from einc.ir.tiles import COLUMNS, ELEMENTS, FEW_ROWS, PASSED, ROWS, SHORT_ROWS, least_columns, multiplies, row, short
 
 
 def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> None:
+    """Writes the statements of a kernel and of its stores: loops over tiles where it has a grid or a stream axis, else
+    whole tensors. The variables that it makes are left in the scribe.
+    """
     grid = kernel.grid
     uses = reads(kernel)
     if grid is None and kernel.stream is None:
@@ -75,7 +79,7 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
 def _meets_wide(module: Module, kernel: Kernel) -> bool:
     """Whether a kernel reads or makes what is wide: then it computes in that type."""
     loaded = {let.op.buffer for let in kernel.lets if isinstance(let.op, Load)}
-    return any(module.buffers[name].kind == "wide" for name in loaded | {s.buffer for s in kernel.stores})
+    return any(module.buffers[name].element == WIDE for name in loaded | {s.buffer for s in kernel.stores})
 
 
 def _passed(kernel: Kernel, scribe: Scribe) -> list[str]:
@@ -113,7 +117,7 @@ def _prepare(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> No
     loads = [let for let in kernel.lets if isinstance(let.op, Load) and not moving & set(let.axes)]
     loads = [] if kernel.resumed is not None else loads
     loaded = [let.op.buffer for let in loads if isinstance(let.op, Load)]
-    for name in dict.fromkeys(b for b in loaded if module.buffers[b].kind == "real"):
+    for name in dict.fromkeys(b for b in loaded if module.buffers[b].element == REAL):
         scribe.casts[name] = scribe.names.fresh(f"{name}_wide")
         body(f"{scribe.casts[name]} = {identifier(name)}.to(wide)")
     results(module, kernel, body, scribe.helpers)
@@ -204,7 +208,8 @@ def _merge(let: Let, text: Code, body: Writer, scribe: Scribe) -> None:
     carry = let.carry
     assert carry is not None
     variable = scribe.carried[let.name]
-    kept = scribe.kernel.stream is not None and any(x.op == Before(let.name) for x in scribe.kernel.lets)
+    before = {name for x in scribe.kernel.lets if isinstance(x.op, PreviousCarry) for name in x.args}
+    kept = scribe.kernel.stream is not None and let.name in before
     scribe.variables[let.name] = variable
     if carry.reference is not None:
         scale = scribe.scales[carry.reference]
@@ -252,16 +257,17 @@ class Parts:
 
 
 def cut(kernel: Kernel) -> Parts:
+    """Sorts the lets of a kernel by what they depend on: the tile, the streamed axis, what is carried along it."""
     stream = kernel.stream.name if kernel.stream is not None else None
     carried = {let.name for let in kernel.lets if let.carry is not None}
     late: set[str] = set()  # what depends on something carried
     for let in kernel.lets:
-        if let.name in carried or isinstance(let.op, Before) or any(a in late for a in arguments(let.op)):
+        if let.name in carried or isinstance(let.op, PreviousCarry) or any(a in late for a in let.reads):
             late.add(let.name)
     inner = {let.name for let in kernel.lets if stream in let.axes} | carried
     for let in reversed(kernel.lets):
         if let.name in inner:
-            inner |= {a for a in arguments(let.op) if a in late}
+            inner |= {a for a in let.reads if a in late}
     before = _hoisted(kernel, kernel.grid)
     after = late - inner
     row = {let.name for let in kernel.lets} - before - inner - after
@@ -294,7 +300,7 @@ def _hoisted(kernel: Kernel, grid: Axis | None) -> set[str]:
     moving = {a.name for a in kernel.axes if a.bound is not None or a in (grid, kernel.stream)}
     out: set[str] = set()
     for let in kernel.lets:
-        known = all(a in out for a in arguments(let.op)) and not isinstance(let.op, Load | Scalar | Before)
+        known = all(a in out for a in let.reads) and not isinstance(let.op, Load | Scalar | PreviousCarry)
         if known and not moving & set(let.axes):
             out.add(let.name)
     return out | {let.name for let in kernel.lets if isinstance(let.op, Scalar)}
@@ -313,9 +319,9 @@ def _lets(
     stored, merging = {s.value for s in kernel.stores}, {s.value for s in kernel.merged}
     masking = masks_only(kernel)
     for let in kernel.lets:
-        if let.name not in chosen or isinstance(let.op, Scalar | Place | Before) or let.name in scribe.variables:
+        if let.name not in chosen or isinstance(let.op, Scalar | Iota | PreviousCarry) or let.name in scribe.variables:
             continue
-        if let.carry is not None and isinstance(let.op, Tally):
+        if let.carry is not None and isinstance(let.op, ScatterAdd):
             body(scribe.tally(let, let.op, scribe.carried[let.name]).text)
             scribe.variables[let.name] = scribe.carried[let.name]
             continue
@@ -324,12 +330,12 @@ def _lets(
             continue
         if let.name in masking:
             continue
-        if isinstance(let.op, Load) and not arguments(let.op) and not let.text and not (scribe.inside and _twice(let, kernel)):
+        if isinstance(let.op, Load) and not let.args and not let.text and not (scribe.inside and _twice(let, kernel)):
             continue
         if isinstance(let.op, Select) and let.op.cut is not None and scribe.inside and scribe.masks(let, let.op, body):
             continue
         named = bool(let.text) and (let.name not in stored or uses[let.name] > 1 or scribe.inside)
-        moved = any(let.name in arguments(x.op) for x in kernel.lets if x.name in keep)
+        moved = any(let.name in x.reads for x in kernel.lets if x.name in keep)
         if not named and not moved and uses.get(let.name, 0) < 2 and not (let.text and let.name in stored):
             continue
         if uses.get(let.name) == 1 and let.name in (merging if scribe.inside and not _at_once(let, kernel) else stored):
@@ -345,12 +351,12 @@ def _lets(
 
 def _at_once(let: Let, kernel: Kernel) -> bool:
     """Whether the last step of making a value may write it to where it is stored."""
-    return kernel.stream is None and isinstance(let.op, Map) and let.kind == "real" and len(let.op.args) > 1
+    return kernel.stream is None and isinstance(let.op, Map) and let.kind == "real" and len(let.args) > 1
 
 
 def _twice(let: Let, kernel: Kernel) -> bool:
     """Whether several statements would widen the same elements."""
-    wide = [x for x in kernel.lets if let.name in arguments(x.op) and not (isinstance(x.op, Dot) and x.op.loose)]
+    wide = [x for x in kernel.lets if let.name in x.reads and not (isinstance(x.op, Dot) and x.op.may_round)]
     return isinstance(let.op, Load) and let.kind == "real" and len(wide) > 1
 
 

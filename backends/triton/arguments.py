@@ -87,20 +87,22 @@ class Arguments:
         return sized(extent)
 
     def block(self, name: str) -> str:
+        """The parameter for the length of a tile along a dimension; the first call takes a fresh name for it."""
         return self.blocks.setdefault(name, self.names.fresh(f"BLOCK_{name}"))
 
     def is_number(self, name: str) -> bool:
         """Whether the host knows a let."""
-        op = self.lets[name].op
-        if self.lets[name].axes or (isinstance(op, Map) and (op.op in {"spread", *HASHES} or not op.args)):
+        op, args = self.lets[name].op, self.lets[name].args
+        if self.lets[name].axes or (isinstance(op, Map) and (op.op in {"spread", *HASHES} or not args)):
             return False
-        return isinstance(op, Scalar) or (isinstance(op, Map) and all(map(self.is_number, op.args)))
+        return isinstance(op, Scalar) or (isinstance(op, Map) and all(map(self.is_number, args)))
 
     def is_whole(self, name: str) -> bool:
-        op = self.lets[name].op
+        """Whether a let of the host's is surely a whole number, by its operations alone."""
+        op, args = self.lets[name].op, self.lets[name].args
         if isinstance(op, Scalar):
             return _integral(op.term)
-        return isinstance(op, Map) and op.op in _WHOLE and all(map(self.is_whole, op.args))
+        return isinstance(op, Map) and op.op in _WHOLE and all(map(self.is_whole, args))
 
     def host(self, name: str) -> Code:
         """The let as the host computes it."""
@@ -108,7 +110,7 @@ class Arguments:
         if isinstance(op, Scalar):
             return scalar(op.term)
         assert isinstance(op, Map)
-        return scalar_map(op.op, [self.host(a) for a in op.args])
+        return scalar_map(op.op, [self.host(a) for a in self.lets[name].args])
 
     def number(self, name: str, exact: bool = False) -> Code:
         """The let in the kernel: a literal, a size, or a parameter; with what is known of its sign."""

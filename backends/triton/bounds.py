@@ -12,8 +12,8 @@ from einc.backends.host.bounds import Arithmetic, Search, limits, search, text
 from einc.backends.triton.folds import Folder
 from einc.backends.writer import identifier, sized
 from einc.ir.indices import Extent, Index, number, size
-from einc.ir.plan import Axis, Select, Span
-from einc.ir.terms import Fold, Position, Read, Term
+from einc.ir.plan import Axis, Interval, Select
+from einc.ir.terms import Apply, Fold, Position, Read, Term, free_indices
 
 _RUNNING = {True: ("rising", "{0}.cummax(-1).values"), False: ("falling", "{0}.flip(-1).cummin(-1).values.flip(-1)")}
 _SPELLED = {"floor": "_floordiv({}, {})", "ceil": "(-_floordiv(-({}), {}))", "mod": "_mod({}, {})", "abs": "tl.abs({})"}
@@ -127,7 +127,7 @@ class Numbers:
 
     # spans
 
-    def reach(self, axis: Axis, span: Span) -> tuple[str, str]:
+    def reach(self, axis: Axis, span: Interval) -> tuple[str, str]:
         """Where a span begins and ends within the axis, in storage positions."""
         extent = self.scribe.arguments.size(axis.set.extent)
         lows, highs = limits(axis, span, self)
@@ -145,8 +145,9 @@ class Numbers:
             if not isinstance(let.op, Select) or let.op.cut is None or axis.name not in let.axes:
                 continue
             for span in let.op.cut:
-                if not span.low and not span.high:
-                    return None
+                here = free_indices(Apply("and", (*span.low, *span.high, *span.when)))
+                if not (span.low or span.high) or any(i.name.split(" ")[-1] == axis.name for i in here):
+                    return None  # what a tile of the axis itself decides is not known before its tiles
                 below = bool(span.low)  # the span begins at the greatest of its lower bounds
                 side, shift = (ends, -start) if below else (begins, 1 - start)
                 edge = self.arithmetic("max" if below else "min", [text(t, self, shift) for t in span.low or span.high])

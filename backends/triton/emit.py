@@ -11,13 +11,13 @@ from einc.backends.host.module import write
 from einc.backends.host.source import Source
 from einc.backends.triton.launch import launch
 from einc.backends.triton.layout import follows
-from einc.backends.triton.spelling import definitions, has
-from einc.ir.plan import BroadcastView, Call, Chain, Gradient, Kernel, Module, Shell, leaves
+from einc.backends.triton.spelling import definitions, spells
+from einc.ir.plan import BroadcastView, Call, Gradient, Kernel, Module, ModuleClass, SegmentedModule, leaves
 
 
-def emit(plan: Module | Gradient | Chain, shell: Shell | None = None) -> str:
+def emit(plan: Module | Gradient | SegmentedModule, shell: ModuleClass | None = None) -> str:
     """The whole file."""
-    if isinstance(plan, Gradient | Chain):
+    if isinstance(plan, Gradient | SegmentedModule):
         return write_gradient(plan, _Triton(), shell)
     return write(plan, _Triton(), shell)
 
@@ -44,7 +44,7 @@ class _Triton:
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
         """A call; the function itself stands after the entry."""
-        self.lines += launch(legal(kernel, has), page)
+        self.lines += launch(legal(kernel, spells), page)
 
     def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
         """Where every load of it follows the passed axis there, and nothing of it is read to find the ends of tiles."""

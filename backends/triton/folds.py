@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from einc.backends.host.code import ATOM, PRODUCT, Code, infix
 from einc.backends.host.lets import referred
 from einc.backends.triton import spelling
-from einc.backends.triton.layout import Dim, over
+from einc.backends.triton.layout import Dim
 from einc.backends.triton.loads import Shape
 from einc.backends.triton.tile import TYPES, Scribe
+from einc.ir.elements import REAL
 from einc.ir.folds import FOLDS
-from einc.ir.plan import Along, Dot, Let, Load, Map, Reduce, Scan, Subscript, Tally, arguments
+from einc.ir.plan import AxisRef, Dot, Let, Load, Map, Reduce, Scan, ScatterAdd, Subscript
 
 
 @dataclass
@@ -22,12 +23,13 @@ class Folder(Scribe):
     scaled: dict[str, tuple[str, str]] = field(default_factory=dict)  # let -> the variable and the number ≥ 0 that it is times
 
     def folded(self, let: Let) -> Shape:
-        return self.layout.shape(over(let))
+        """The dimensions of the tile that a let folds over."""
+        return self.layout.shape(let.over)
 
     def masked(self, let: Let) -> dict[str, Shape]:
         """Arguments that must be made neutral first, and outside which dimensions; those of a pass first."""
-        assert isinstance(let.op, Dot | Reduce | Tally)
-        args = let.op.args if isinstance(let.op, Dot) else (let.op.arg,)
+        assert isinstance(let.op, Dot | Reduce | ScatterAdd)
+        args = let.args if isinstance(let.op, Dot) else let.args[:1]
         fold = let.op.fold if isinstance(let.op, Reduce) else "sum"
         out: dict[str, Shape] = {}
         for dim in self.folded(let):
@@ -65,24 +67,25 @@ class Folder(Scribe):
         neutral = self._neutral(let)
         op = let.op
         if isinstance(op, Reduce):
-            shape = self.shape(op.arg)
-            if op.arg in self.scaled and op.arg not in neutral and FOLDS[op.fold].scales:
-                raw, factor = self.scaled[op.arg]
+            arg = let.args[0]
+            shape = self.shape(arg)
+            if arg in self.scaled and arg not in neutral and FOLDS[op.fold].scales:
+                raw, factor = self.scaled[arg]
                 return Code(f"{self._reduced(Code(raw), op.fold, shape, self.folded(let)).text} * {factor}", PRODUCT), False
-            code = self._operand(op.arg, neutral, let.kind, shape)
+            code = self._operand(arg, neutral, let.kind, shape)
             quick = referred(self.kernel, let.name)  # what is no number then shows in what is relative to it
             return self._reduced(code, op.fold, shape, self.folded(let), quick), False
         assert isinstance(op, Dot)
         if let.kind == "real" and (made := self._product(let, op, neutral, merged)) is not None:
             return made, bool(merged) and made.text.startswith("tl.dot(") and f", {merged}, " in made.text
-        shape = self.layout.shape(tuple(a for x in op.args for a in self.lets[x].axes))
+        shape = self.layout.shape(tuple(a for x in let.args for a in self.lets[x].axes))
         kind = "exact" if let.kind == "exact" else "real"
-        codes = [self._operand(a, neutral, kind, shape) for a in op.args]
+        codes = [self._operand(a, neutral, kind, shape) for a in let.args]
         return self._reduced(infix("mul", codes) if len(codes) > 1 else codes[0], "sum", shape, self.folded(let)), False
 
     def _neutral(self, let: Let) -> dict[str, Code]:
         """The masked arguments: under a name, with the mask where it is needed."""
-        assert isinstance(let.op, Dot | Reduce | Tally)
+        assert isinstance(let.op, Dot | Reduce | ScatterAdd)
         fold = let.op.fold if isinstance(let.op, Reduce) else "sum"
         out: dict[str, Code] = {}
         for name, dims in self.masked(let).items():
@@ -115,16 +118,19 @@ class Folder(Scribe):
     # products of matrices
 
     def _product(self, let: Let, op: Dot, neutral: dict[str, Code], merged: str) -> Code | None:
+        """A product of matrices by `tl.dot`, or None where the operands do not have that shape. The variable `merged`
+        becomes its accumulator, unless the result has yet to be scaled.
+        """
         folded, result = self.folded(let), self.shape(let.name)
         if len(folded) != 1 or len(result) != 2 or len(op.over) != 1:
             return None
         (depth,) = folded
         rows, columns = result
-        groups = self._groups(op.args, rows, columns, depth)
+        groups = self._groups(let.args, rows, columns, depth)
         if groups is None:
             return None
         left, right, beside = groups
-        loose = op.loose
+        may_round = op.may_round
         raw = all(len(g) == 1 and self.stored(g[0]) is not None and g[0] not in neutral for g in (left, right))
         if raw and not beside and self._may_be_deep(depth, result) and not merged:
             return self._deep(let, left[0], right[0], depth)
@@ -137,7 +143,7 @@ class Folder(Scribe):
                 factors += self._factors(group[0])
                 operands.append(self._oriented(self.value(name), wanted))
             else:
-                operands.append(self._oriented(self._multiplied(group, neutral, loose), wanted))
+                operands.append(self._oriented(self._multiplied(group, neutral, may_round), wanted))
         if beside or factors:
             merged = ""
         inner = f"{merged}, " if merged else ""
@@ -160,7 +166,7 @@ class Folder(Scribe):
             return False
         for let in self.kernel.lets:
             if depth in self.shape(let.name):
-                users = [x for x in self.kernel.lets if let.name in arguments(x.op)]
+                users = [x for x in self.kernel.lets if let.name in x.reads]
                 stored = self.stored(let.name) is not None or let.name in self.variables
                 plain = not isinstance(let.op, Load) or any(self._along_depth(sub, depth) for sub in let.op.subs)
                 ends = all((isinstance(x.op, Dot) and self.folded(x) == (depth,)) or self._scales(x) for x in users)
@@ -169,7 +175,7 @@ class Folder(Scribe):
         return True
 
     def _scales(self, let: Let) -> bool:
-        return isinstance(let.op, Map) and let.op.op == "mul" and sum(not self.arguments.is_number(a) for a in let.op.args) == 1
+        return isinstance(let.op, Map) and let.op.op == "mul" and sum(not self.arguments.is_number(a) for a in let.args) == 1
 
     def _deep(self, let: Let, left: str, right: str, depth: Dim) -> Code:
         """A product whose depth the host may cut: whole where it is short, else in steps."""
@@ -185,7 +191,7 @@ class Folder(Scribe):
             slot = next(n for n, sub in enumerate(load.op.subs) if self._along_depth(sub, depth))
             step = self.arguments.strides[load.op.buffer, slot]
             others = tuple(d for d in shape if d != depth)
-            given += [self._pointer(load.op.buffer, load.op.subs, shape), step, self.mask(others, shape)]
+            given += [self._pointer(load.op.buffer, load.op.subs, shape, args=load.args), step, self.mask(others, shape)]
         a, b = (self.value(self.stored(x) or x).text for x in (left, right))
         self.body(f"if {block} < {extent}:  # too long for one tile")
         self.body(f"    {name} = _deep({', '.join(given)}, {extent}, {block}, PRECISION, WIDE)")
@@ -194,7 +200,7 @@ class Folder(Scribe):
         return self._times(Code(name), [f for x in (left, right) for f in self._factors(x)])
 
     def _along_depth(self, sub: Subscript, depth: Dim) -> bool:
-        return isinstance(sub, Along) and self.layout.dim(sub.axis) == depth
+        return isinstance(sub, AxisRef) and self.layout.dim(sub.axis) == depth
 
     def _groups(self, args: tuple[str, ...], rows: Dim, columns: Dim, depth: Dim) -> tuple[list[str], list[str], list[str]] | None:
         """Operands left and right of the product, and those that scale its result."""
@@ -215,32 +221,32 @@ class Folder(Scribe):
     def stored(self, name: str) -> str | None:
         """The load that an operand is, up to numbers that can scale the result as well."""
         let = self.lets[name]
-        if isinstance(let.op, Load) and self.module.buffers[let.op.buffer].kind == "real":
+        if isinstance(let.op, Load) and self.module.buffers[let.op.buffer].element == REAL:
             return name
         if isinstance(let.op, Map) and let.op.op == "mul" and name not in self.variables:
-            loads = [a for a in let.op.args if not self.arguments.is_number(a)]
-            if len(loads) == 1 and len(let.op.args) > 1 and self.lets[loads[0]].axes == let.axes:
+            loads = [a for a in let.args if not self.arguments.is_number(a)]
+            if len(loads) == 1 and len(let.args) > 1 and self.lets[loads[0]].axes == let.axes:
                 return self.stored(loads[0])
         return None
 
     def _factors(self, name: str) -> list[Code]:
-        op = self.lets[name].op
-        if not isinstance(op, Map):
+        let = self.lets[name]
+        if not isinstance(let.op, Map):
             return []
-        numbers = [a for a in op.args if self.arguments.is_number(a)]
-        rest = next(a for a in op.args if a not in numbers)
+        numbers = [a for a in let.args if self.arguments.is_number(a)]
+        rest = next(a for a in let.args if a not in numbers)
         return [*self._factors(rest), *(self.arguments.number(a) for a in numbers)]
 
-    def _multiplied(self, group: list[str], neutral: dict[str, Code], loose: bool) -> Code:
+    def _multiplied(self, group: list[str], neutral: dict[str, Code], may_round: bool) -> Code:
         """The operands of one side as one value: rounded to the type of the data where that does no harm."""
         shape = self.layout.shape(tuple(a for x in group for a in self.lets[x].axes))
         only = self.lets[group[0]]
         loaded = self.stored(only.name) == only.name and only.name not in neutral
-        if loose and len(group) == 1 and loaded:
+        if may_round and len(group) == 1 and loaded:
             return self.value(only.name)
         codes = [self._operand(a, neutral, "real", shape) for a in group]
         made = infix("mul", codes) if len(codes) > 1 else codes[0]
-        return Code(f"{made.at(ATOM)}.to(DTYPE)") if loose else made
+        return Code(f"{made.at(ATOM)}.to(DTYPE)") if may_round else made
 
     def _oriented(self, code: Code, wanted: Shape) -> Code:
         """A value with these two dimensions, in this order."""
@@ -251,7 +257,8 @@ class Folder(Scribe):
 
     def scan(self, let: Let, op: Scan, carried: str) -> None:
         """A running fold within the tile, and what came before it; the carry goes on to the next tile."""
-        shape = self.shape(op.arg)
+        (arg,) = let.args
+        shape = self.shape(arg)
         dim = next(d for d in shape if d.role == "passed")
         axis = shape.index(dim)
         kind = "exact" if FOLDS[op.fold].rounds else "real"
@@ -259,7 +266,7 @@ class Folder(Scribe):
         inside = f"{self.inside[op.over]}{self.marks((dim,), shape)}"
         names = self.arguments.names
         x = names.fresh("x")
-        self.body(f"{x} = tl.where({inside}, {self.wide(op.arg, kind).text}, {spelling.start(op.fold)}).to({target})")
+        self.body(f"{x} = tl.where({inside}, {self.wide(arg, kind).text}, {spelling.start(op.fold)}).to({target})")
         turned = ", reverse=True" if op.back else ""
         run = spelling.running(op.fold, x, axis, turned, self.helpers)
         rest = tuple(d for d in shape if d != dim)

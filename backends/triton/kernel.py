@@ -13,12 +13,12 @@ from einc.backends.triton.arguments import Arguments
 from einc.backends.triton.bounds import Numbers
 from einc.backends.triton.layout import Layout, layout
 from einc.backends.triton.loads import SPLIT, extent_text
+from einc.backends.triton.loops import Passer
 from einc.backends.triton.merging import shared
-from einc.backends.triton.passes import Passer
-from einc.backends.triton.stages import Stages, stages
-from einc.backends.triton.tallies import Tallier
+from einc.backends.triton.phases import Stages, stages
+from einc.backends.triton.scatters import ScatterWriter
 from einc.backends.writer import Writer, identifier
-from einc.ir.plan import Before, Dot, Kernel, Let, Load, Module, Place, Reduce, Scan, Select, Tally, arguments
+from einc.ir.plan import Dot, Iota, Kernel, Let, Load, Module, PreviousCarry, Reduce, Scan, ScatterAdd, Select
 
 
 @dataclass
@@ -49,10 +49,13 @@ def write_kernel(module: Module, kernel: Kernel, laid: Mapping[str, int]) -> Wri
 
 
 def _written(module: Module, kernel: Kernel, parts: bool, join: bool, laid: Mapping[str, int]) -> Written:
+    """The text of one kernel: with `join` the one that joins the parts of a shared pass, else the kernel itself;
+    `parts` says whether several programs may share its pass.
+    """
     made = layout(kernel)
     given = Arguments(module, kernel, laid=laid)
     body = Writer(depth=1)
-    scribe = Tallier(module, kernel, made, given, set(), body)
+    scribe = ScatterWriter(module, kernel, made, given, set(), body)
     order = stages(kernel, made)
     writer = _Kernel(scribe, order, Numbers(scribe), parts)
     writer.join_parts() if join else writer.write()
@@ -146,8 +149,8 @@ class _Kernel(Passer):
         self.body(f"{first} = {edge if on else f'tl.minimum({edge}, {low})'}")
         self.body(f"{last} = {f'tl.maximum({edge}, {high})' if on else edge}")
         for let in self.kernel.lets:
-            if isinstance(let.op, Before):
-                self.before(let, let.op)
+            if isinstance(let.op, PreviousCarry):
+                self.before(let)
         self.ends = (first, last)
         self._tile()
         self.body(f"{edge} = tl.cast({last if on else first}, OFFSET)  # of one type in all rounds")
@@ -160,7 +163,7 @@ class _Kernel(Passer):
         names = {let.name for let in lets}
         masking = masks_only(self.kernel) if self.scribe.when == SPLIT or self.scribe.asked else set()
         for let in lets:
-            if let.name in self.scribe.variables or self.given.is_number(let.name) or isinstance(let.op, Place | Before):
+            if let.name in self.scribe.variables or self.given.is_number(let.name) or isinstance(let.op, Iota | PreviousCarry):
                 continue
             if let.name in ends or let.carry is not None:
                 self.merge(let)
@@ -170,7 +173,7 @@ class _Kernel(Passer):
                 continue
             elif isinstance(let.op, Load):
                 self.scribe.variables[let.name] = self.scribe.load(let)
-            elif isinstance(let.op, Tally):
+            elif isinstance(let.op, ScatterAdd):
                 self.start(let)
                 self.merge(let)
             elif isinstance(let.op, Dot | Reduce):
@@ -186,14 +189,14 @@ class _Kernel(Passer):
         """Whether a selection is one that whole tiles do without; what is asked of a tile as it runs keeps its dimensions."""
         if op.cut is None or not self._passes(let):
             return False
-        return self.scribe.when == SPLIT or (self.scribe.asked and self.scribe.shape(op.then) == self.scribe.shape(let.name))
+        return self.scribe.when == SPLIT or (self.scribe.asked and self.scribe.shape(let.args[1]) == self.scribe.shape(let.name))
 
     def _passes(self, let: Let) -> bool:
         return any(d.role == "passed" for d in self.scribe.shape(let.name))
 
     def _inline(self, let: Let, names: set[str]) -> bool:
         """Whether a let stands where it is used: once, nearby, and short."""
-        users = [x.name for x in self.kernel.lets if let.name in arguments(x.op)]
+        users = [x.name for x in self.kernel.lets if let.name in x.reads]
         if len(users) == 1 and self.scribe.stored(let.name) is not None:
             return True
         if self.uses.get(let.name, 0) != 1 or not users or users[0] not in names or (let.text and not self._passes(let)):
@@ -214,19 +217,19 @@ class _Kernel(Passer):
 
     def _masked(self, let: Let, op: Select) -> None:
         """A selection that whole tiles do without."""
-        scribe, shape = self.scribe, self.scribe.shape(let.name)
-        then, factor = scribe.chosen(let, op), ""
-        if op.then in scribe.scaled and (op.otherwise == 0 or math.isinf(op.otherwise)) and scribe.shape(op.then) == shape:
-            raw, factor = scribe.scaled[op.then]  # 0 and infinity are what they are times the number, too
+        scribe, shape, chosen = self.scribe, self.scribe.shape(let.name), let.args[1]
+        then, factor = scribe.chosen(let), ""
+        if chosen in scribe.scaled and (op.otherwise == 0 or math.isinf(op.otherwise)) and scribe.shape(chosen) == shape:
+            raw, factor = scribe.scaled[chosen]  # 0 and infinity are what they are times the number, too
             then = Code(raw)
-        again = any(x.name != let.name and op.then in arguments(x.op) for x in self.kernel.lets)
+        again = any(x.name != let.name and chosen in x.reads for x in self.kernel.lets)
         name = then.text
-        if again or op.then not in scribe.variables or not name.isidentifier():
+        if again or chosen not in scribe.variables or not name.isidentifier():
             name = self.fresh("x" if let.name.startswith("_") else let.name.removesuffix("_masked"))
             self.body(f"{name} = {then.text}")
         kept, loaded = dict(scribe.variables), dict(scribe.loaded)
         self.body.open(f"if {scribe.when}:  # the domain cuts this tile")
-        self.body(f"{name} = tl.where({scribe.condition(op, shape).text}, {name}, {scribe.otherwise(let, op)})")
+        self.body(f"{name} = tl.where({scribe.condition(let, shape).text}, {name}, {scribe.otherwise(let, op)})")
         self.body.close()
         scribe.variables, scribe.loaded = kept, loaded
         if factor:

@@ -15,8 +15,8 @@ from einc.backends.host.naming import with_names
 from einc.backends.triton.arguments import Arguments
 from einc.backends.triton.kernel import Written, write_kernel
 from einc.backends.triton.loads import extent_text
-from einc.backends.triton.room import room
-from einc.backends.triton.room import text as polynomial
+from einc.backends.triton.resources import room
+from einc.backends.triton.resources import text as polynomial
 from einc.backends.writer import Writer, folded, identifier, sized
 from einc.ir.folds import FOLDS
 from einc.ir.plan import Kernel, Store, takes

@@ -14,7 +14,7 @@ from typing import Literal
 
 from einc.backends.writer import identifier
 from einc.ir.indices import PLACES
-from einc.ir.plan import Along, Dot, Kernel, Let, Load, Reduce, Scan, Select, Store, Tally, arguments
+from einc.ir.plan import AxisRef, Dot, Kernel, Let, Load, Reduce, Scan, ScatterAdd, Select, Store
 
 Role = Literal["rows", "passed", "whole", "columns"]
 
@@ -37,6 +37,7 @@ class Layout:
     same: Mapping[str, str]
 
     def dim(self, axis: str) -> Dim | None:
+        """The dimension that holds an axis, or None where the axis has no dimension of the tile."""
         axis = self.same.get(axis, axis)
         return next((d for d in self.dims if axis in d.axes), None)
 
@@ -46,13 +47,14 @@ class Layout:
         return tuple(d for d in self.dims if any(a in mine for a in d.axes))
 
     def role(self, role: Role) -> Dim | None:
+        """The first dimension of this role, or None."""
         return next((d for d in self.dims if d.role == role), None)
 
 
 def layout(kernel: Kernel) -> Layout:
     """Programs and dimensions from what is stored, what is folded, and who shares which operand."""
-    folds = [let for let in kernel.lets if isinstance(let.op, Dot | Reduce | Scan | Tally) and not _shares(kernel, let)]
-    folded = {a for let in folds for a in over(let)}
+    folds = [let for let in kernel.lets if isinstance(let.op, Dot | Reduce | Scan | ScatterAdd) and not _shares(kernel, let)]
+    folded = {a for let in folds for a in let.over}
     passed = _passed(kernel, folds, folded)
     stored = [{a for axes in store.axes for a in axes} | ({kernel.grid.name} if store.merge and kernel.grid else set())
               for store in kernel.stores]
@@ -61,7 +63,7 @@ def layout(kernel: Kernel) -> Layout:
     if kernel.resumed is not None and grid in free:
         free.remove(grid)  # its tiles follow one another inside a program
     same = _same(kernel, passed)
-    named = {let.op.axis for let in kernel.lets if isinstance(let.op, Tally)}  # a tile has a share of each of its elements
+    named = {let.op.axis for let in kernel.lets if isinstance(let.op, ScatterAdd)}  # a tile has a share of each of its elements
     free = [a for a in free if a not in {*same, *same.values(), *named}]
     heavy = [let for let in folds if product(kernel, let)] or folds
     common = [a for a in free if all(a in let.axes for let in heavy)]
@@ -85,23 +87,14 @@ def _products(kernel: Kernel) -> list[Let]:
 
 def _shares(kernel: Kernel, let: Let) -> bool:
     """Whether a let folds what is cut in tiles: each has its share."""
-    return bool(kernel.merged) and kernel.grid is not None and kernel.grid.name in over(let)
+    return bool(kernel.merged) and kernel.grid is not None and kernel.grid.name in let.over
 
 
 def _operands(kernel: Kernel, let: Let) -> list[set[str]]:
     """The axes of the operands of a product."""
     by = {x.name: set(x.axes) for x in kernel.lets}
-    return [by[a] for a in let.op.args] if isinstance(let.op, Dot) else []
+    return [by[a] for a in let.args] if isinstance(let.op, Dot) else []
 
-
-def over(let: Let) -> tuple[str, ...]:
-    """The axes that a let folds away."""
-    match let.op:
-        case Dot(_, axes) | Reduce(_, _, axes) | Tally(_, _, _, axes):
-            return axes
-        case Scan(_, _, axis):
-            return (axis,)
-    return ()
 
 
 def _name(kernel: Kernel, axes: tuple[str, ...], pack: str) -> str:
@@ -122,14 +115,14 @@ def _passed(kernel: Kernel, folds: list[Let], folded: set[str]) -> tuple[str, ..
         if isinstance(let.op, Scan):
             return (let.op.axis, let.op.over)
     bounded = [a.name for a in kernel.axes if a.name in folded and a.bound is not None]
-    loose = [a.name for a in kernel.axes if a.name in folded and any(a.name in over(x) and not _deep(kernel, x) for x in folds)]
+    loose = [a.name for a in kernel.axes if a.name in folded and any(a.name in x.over and not _deep(kernel, x) for x in folds)]
     return tuple(sorted([*bounded, *loose], key=lambda name: kernel.axis(name).set.cls not in PLACES)[:1])
 
 
 def _deep(kernel: Kernel, let: Let) -> bool:
     """Whether a let is a product of matrices that are stored, or hold no more than that scaled: a tile may cut its depth."""
     by = {x.name: x for x in kernel.lets}
-    made = [by[a] for a in let.op.args if set(over(let)) & set(by[a].axes)] if isinstance(let.op, Dot) else []
+    made = [by[a] for a in let.args if set(let.over) & set(by[a].axes)] if isinstance(let.op, Dot) else []
     return product(kernel, let) and not any(isinstance(x.op, Select) for x in made)
 
 
@@ -137,9 +130,9 @@ def product(kernel: Kernel, let: Let) -> bool:
     """Whether a let may be a product of matrices: two groups of operands, each with an axis that the other lacks, and none
     with a value for each point of a tile that stays in the result."""
     by = {x.name: x for x in kernel.lets}
-    if not isinstance(let.op, Dot) or len(let.op.args) < 2 or len(let.op.over) != 1:
+    if not isinstance(let.op, Dot) or len(let.args) < 2 or len(let.op.over) != 1:
         return False
-    sets = [set(by[a].axes) for a in let.op.args if set(let.op.over) & set(by[a].axes)]
+    sets = [set(by[a].axes) for a in let.args if set(let.op.over) & set(by[a].axes)]
     tile = {a.name for a in (kernel.grid, kernel.stream) if a is not None}
     if len(tile) == 2 and any(tile <= s & set(let.axes) for s in sets):
         return False
@@ -168,13 +161,13 @@ def follows(kernel: Kernel, buffer: str, slot: int) -> bool:
     if passed is None or any(isinstance(let.op, Scan) for let in kernel.lets):
         return False
     loads = [let.op for let in kernel.lets if isinstance(let.op, Load) and let.op.buffer == buffer]
-    return bool(loads) and all(load.subs[slot] == Along(passed.axes[0]) for load in loads)
+    return bool(loads) and all(load.subs[slot] == AxisRef(passed.axes[0]) for load in loads)
 
 
 def _same(kernel: Kernel, tiled: tuple[str, ...]) -> dict[str, str]:
     """Axes along which the same elements are loaded a second time, where no value has both."""
     loads = [let.op for let in kernel.lets if isinstance(let.op, Load)]
-    together = [set(let.axes) | {a for x in kernel.lets if x.name in arguments(let.op) for a in x.axes} for let in kernel.lets]
+    together = [set(let.axes) | {a for x in kernel.lets if x.name in let.reads for a in x.axes} for let in kernel.lets]
     moving = {*tiled, *([kernel.grid.name] if kernel.grid is not None else [])}
     out: dict[str, str] = {}
     for first, second in combinations(loads, 2):
@@ -182,7 +175,7 @@ def _same(kernel: Kernel, tiled: tuple[str, ...]) -> dict[str, str]:
             continue
         pairs = [(a, b) for a, b in zip(first.subs, second.subs, strict=True) if a != b]
         match pairs:
-            case [(Along(kept), Along(other))] if not {kept, other} & moving and kept not in out:
+            case [(AxisRef(kept), AxisRef(other))] if not {kept, other} & moving and kept not in out:
                 if kernel.axis(kept).set == kernel.axis(other).set and not any({kept, other} <= t for t in together):
                     out.setdefault(other, kept)
     return out

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from einc.backends.host.code import ATOM, SUM, Code, tight
+from einc.backends.host.code import ATOM, SUM, Code, some, tight
 from einc.backends.triton.arguments import Arguments
 from einc.backends.triton.layout import Dim, Layout
 from einc.backends.writer import Writer, identifier, sized
-from einc.ir.plan import Along, Computed, Kernel, Let, Load, Module, Packed, Store, Subscript, Within
+from einc.ir.plan import AxisRef, Flatten, Gather, Kernel, Let, Load, Module, Slice, Store, Subscript
 
 Shape = tuple[Dim, ...]
 SPLIT = "phase != 1"  # which tiles of a pass are masked, where the text of each kind stands apart
-_ELEMENTS = {"integer": "tl.int64", "exact": "tl.float64", "wide": "WIDE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +54,7 @@ class Reader:
         self.loaded: dict[str, Code] = {}
 
     def shape(self, name: str) -> Shape:
+        """The dimensions of a let in the tile."""
         return self.layout.shape(self.lets[name].axes)
 
     def value(self, name: str) -> Code:
@@ -73,7 +73,7 @@ class Reader:
         """The tile of a load in the type of its tensor, under a name."""
         assert isinstance(let.op, Load)
         shape = self.layout.shape(let.axes)
-        pointer = self._pointer(let.op.buffer, let.op.subs, shape)
+        pointer = self._pointer(let.op.buffer, let.op.subs, shape, args=let.args)
         if pointer in self.loaded:
             return self.loaded[pointer]
         name = self.arguments.names.fresh(f"{identifier(let.op.buffer)}_tile")
@@ -88,6 +88,9 @@ class Reader:
         return self.loaded[pointer]
 
     def _read(self, pointer: str, shape: Shape) -> str:
+        """The text that loads a tile, with 0 outside. In a pass, where a mask may be left out, it calls the helper
+        `_read` with the condition on which each mask is needed, and adds it to the helpers.
+        """
         moving = any(d.role == "passed" for d in shape)
         near = [d for d in shape if d.role in ("rows", "passed")]
         known = [d for d in shape if d.role in ("whole", "columns")]
@@ -111,17 +114,19 @@ class Reader:
         return text if len(dim.axes) == 1 else f"({text})"
 
     def mask(self, dims: Shape, shape: Shape) -> str:
+        """The mask of these dimensions as text, aligned with the shape; empty for none."""
         return " & ".join(f"{self.inside[d.name]}{self.marks((d,), shape)}" for d in dims)
 
-    def _pointer(self, buffer: str, subs: tuple[Subscript, ...], shape: Shape, tile: str = "") -> str:
+    def _pointer(self, buffer: str, subs: tuple[Subscript, ...], shape: Shape, tile: str = "", args: tuple[str, ...] = ()) -> str:
         """Base, what moves in a pass, and the offsets of the tile; the first and the last stand before the loops."""
-        pointer = self.arguments.pointer(buffer)
+        key = buffer if tile else self._some(buffer, subs)
+        pointer = self.arguments.pointer(key)
         parts: dict[tuple[bool, bool], list[str]] = {}
         if tile:
             parts[False, False] = [f"{tile} * {self.arguments.strides[buffer, 0]}"]
         for slot, sub in enumerate(subs, bool(tile)):
-            for step in [*self.steps(sub), *self._moved(buffer, slot)]:
-                factors = [step.text + self.marks(step.shape, shape), step.times, self.arguments.strides[buffer, slot]]
+            for step in [*self.steps(sub, args), *self._moved(buffer, slot)]:
+                factors = [step.text + self.marks(step.shape, shape), step.times, self.arguments.strides[key, slot]]
                 parts.setdefault((bool(step.shape), step.moves), []).append(" * ".join(f for f in factors if f))
         base = " + ".join([pointer, *parts.get((False, False), [])])
         offsets = " + ".join(parts.get((True, False), []))
@@ -131,6 +136,14 @@ class Reader:
             offsets, many = (self.hoist(offsets, f"{pointer}_offsets"), False) if offsets else ("", False)
         moving = [*parts.get((False, True), []), *parts.get((True, True), [])]
         return " + ".join([base, *moving, *([f"({offsets})" if many else offsets] if offsets else [])])
+
+    def _some(self, buffer: str, subs: tuple[Subscript, ...]) -> str:
+        """The key of a buffer, or of what the host gives in its place where it may be empty and is read all the same."""
+        base = identifier(buffer)
+        made = some(base, subs, self.module.buffers[buffer].sets) if buffer not in self.arguments.laid else base
+        if made != base:
+            self.arguments.running(made, buffer, f"{base}_some", made[1:-1])
+        return buffer if made == base else made
 
     def _moved(self, buffer: str, slot: int) -> list[Step]:
         passed = self.layout.role("passed")
@@ -146,26 +159,26 @@ class Reader:
             self.mark = (line + 1, depth)
         return self.hoisted[text]
 
-    def steps(self, sub: Subscript) -> list[Step]:
-        """The storage position of a subscript as a sum."""
+    def steps(self, sub: Subscript, args: tuple[str, ...] = ()) -> list[Step]:
+        """The storage position of a subscript as a sum; `args` are the arguments of the load that it stands in."""
         match sub:
-            case Along(axis):
+            case AxisRef(axis):
                 return self._along(axis)
-            case Within(item, before, _):
-                return [*self.steps(item), Step(tight(self.arguments.size(before)))]
-            case Packed(parts, sets):
+            case Slice(item, before, _):
+                return [*self.steps(item, args), Step(tight(self.arguments.size(before)))]
+            case Flatten(parts, sets):
                 out = []
                 for n, part in enumerate(parts):
                     later = " * ".join(tight(self.arguments.size(s.extent)) for s in sets[n + 1 :])
-                    made = self.steps(part)
+                    made = self.steps(part, args)
                     out += [replace(s, times=" * ".join(x for x in (s.times, later) if x)) for s in made]
                 return out
-            case Computed(value, set_, safe):
-                code = self.value(value)
+            case Gather(arg, set_, safe):
+                code = self.value(args[arg])
                 text = f"{code.at(SUM)} - {set_.start}" if set_.start else code.text
                 if not safe:
-                    text = f"tl.minimum(tl.maximum({text}, 0), {self.arguments.size(set_.extent)} - 1)"
-                return [Step(f"tl.cast({text}, OFFSET)", self.shape(value), moves=self.mark is not None)]
+                    text = f"tl.maximum(tl.minimum({text}, {self.arguments.size(set_.extent)} - 1), 0)"
+                return [Step(f"tl.cast({text}, OFFSET)", self.shape(args[arg]), moves=self.mark is not None)]
 
     def _along(self, axis: str) -> list[Step]:
         dim = self.layout.dim(axis)
@@ -183,14 +196,14 @@ class Reader:
         let = self.lets[store.value]
         flat = tuple(a for axes in store.axes for a in axes)
         shape = self.layout.shape(flat)
-        subs = tuple(Along(axes[0]) if len(axes) == 1 else Packed(tuple(map(Along, axes)), tuple(self.sets[a] for a in axes))
+        subs = tuple(AxisRef(axes[0]) if len(axes) == 1 else Flatten(tuple(map(AxisRef, axes)), tuple(self.sets[a] for a in axes))
                      for axes in store.axes)
         if store.merge:
             pointer = self._pointer(self.arguments.share(store.buffer), subs, shape, self.tile)
         else:
             pointer = self._pointer(store.buffer, subs, shape)
-        code, usual = self.value(store.value), "WIDE" if store.merge else "DTYPE"
-        kind = _ELEMENTS.get(self.module.buffers[store.buffer].kind, usual)
+        code, storage = self.value(store.value), self.module.buffers[store.buffer].element.storage
+        kind = {"data": "WIDE" if store.merge else "DTYPE", "wide": "WIDE"}.get(storage, f"tl.{storage}")
         marks = self.marks(self.shape(store.value), shape)
         # A literal becomes a number of 32 bits when it is cast, one of its own type when a tensor is filled with it.
         single = "full((), " if self.arguments.is_number(store.value) else "cast("

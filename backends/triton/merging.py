@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from einc.backends.host.code import PRODUCT, SUM, Code
 from einc.backends.host.lets import referred
 from einc.backends.triton import spelling
-from einc.backends.triton.frame import Frame
+from einc.backends.triton.prologue import Frame
 from einc.backends.triton.tile import TYPES
 from einc.ir.folds import FOLDS
-from einc.ir.plan import Before, Dot, Kernel, Let, Reduce, Scan, Tally
+from einc.ir.plan import Dot, Kernel, Let, PreviousCarry, Reduce, Scan, ScatterAdd
 
 
 def shared(kernel: Kernel) -> bool:
     """Whether the passed axis of a tile can be shared among programs: all that is carried are folds, merged by their own law."""
     carried = [let for let in kernel.lets if let.carry is not None]
-    if kernel.stream is None or not carried or any(isinstance(let.op, Before) for let in kernel.lets):
+    if kernel.stream is None or not carried or any(isinstance(let.op, PreviousCarry) for let in kernel.lets):
         return False
-    return all(isinstance(let.op, Dot | Reduce | Tally) and let.kind == "real" for let in carried)
+    return all(isinstance(let.op, Dot | Reduce | ScatterAdd) and let.kind == "real" for let in carried)
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Merger(Frame):
         op = let.op
         fold = let.carry.fold if let.carry is not None else op.fold if isinstance(op, Reduce | Scan) else "sum"
         if isinstance(op, Scan):
-            shape = tuple(d for d in self.scribe.shape(op.arg) if d.role != "passed")
+            shape = tuple(d for d in self.scribe.shape(let.args[0]) if d.role != "passed")
             kind = "tl.float64" if FOLDS[fold].rounds else "WIDE"
         else:
             shape, kind = self.scribe.shape(let.name), TYPES[let.kind]
@@ -42,16 +42,17 @@ class Merger(Frame):
         self.body(f"{name} = tl.full(({blocks}{',' * (len(shape) == 1)}), {spelling.start(fold)}, {kind})")
         self.states[let.name] = name
 
-    def before(self, let: Let, op: Before) -> None:
-        """What is merged so far, under a name that stays."""
-        name = self.fresh(f"{self.states[op.of]}_before")
-        self.body(f"{name} = {self.states[op.of]}")
+    def before(self, let: Let) -> None:
+        """What is merged so far of the let's argument, under a name that stays."""
+        state = self.states[let.args[0]]
+        name = self.fresh(f"{state}_before")
+        self.body(f"{name} = {state}")
         self.scribe.variables[let.name] = Code(name)
 
     def merge(self, let: Let) -> None:
         """One tile's share, merged into what the tiles before gave; a reference that grows rescales what refers to it."""
         name, carry, scribe = self.states[let.name], let.carry, self.scribe
-        if isinstance(let.op, Tally):
+        if isinstance(let.op, ScatterAdd):
             self.body(f"{name} = {scribe.tally(let, let.op, name)}")
             scribe.variables[let.name] = Code(name)
             return

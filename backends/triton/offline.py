@@ -216,10 +216,12 @@ class Made:
 
     @property
     def kernel(self) -> str:
+        """The name of the kernel that was compiled."""
         return self.binary.kernel
 
     @property
     def code(self) -> Mapping[str, str | bytes]:
+        """The text or bytes of each stage of the compiler, by Triton's name for it."""
         return self.binary.asm
 
     def described(self) -> dict[str, Any]:
@@ -240,10 +242,10 @@ def kernels(plan: Module, source: str, sizes: Mapping[str, int], dtype: str, tar
     """Every kernel that a call at these sizes starts, compiled for the target. Raises what the entry or the compiler raises."""
     gpu = TARGETS[target]
     real = getattr(torch, dtype)
-    kinds = {"integer": torch.int64, "wide": torch.promote_types(real, torch.float32)}
+    types = {"data": real, "wide": torch.promote_types(real, torch.float32)}
     inputs = {
         tensor.key: torch.empty([int(slot.set.extent.at(sizes)) for slot in tensor.slots], device="meta",
-                                dtype=kinds.get(plan.buffers[tensor.key].kind, real))
+                                dtype=types.get(storage := plan.buffers[tensor.key].element.storage) or getattr(torch, storage))
         for tensor in plan.inputs
     }
     asked = inspect.signature(inspect.unwrap(load(source, plan.name))).parameters.keys() - inputs.keys()

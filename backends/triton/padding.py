@@ -26,25 +26,29 @@ class Outside:
     selects: bool
 
     def has(self, name: str) -> bool:
+        """Whether a let runs along the dimension, by one of its axes."""
         return any(a in self.lets[name].axes for a in self.dim.axes)
 
     def value(self, name: str) -> float | None:
         """The number, or None where it is unknown."""
         let = self.lets[name]
-        match let.op:
-            case Load():
+        match let:
+            case Let(op=Load()):
                 return 0.0 if let.kind in ("real", "exact") else None
-            case Select(condition, then, otherwise):
+            case Let(op=Select(otherwise), args=(condition, then)):
                 # A condition is made to fail by the mask only where the selection itself runs along the axis.
                 return otherwise if self.selects and (self.has(condition) or self.has(then)) else None
-            case Map(op, args):
-                return self._map(op, args)
-            case Dot(args):
-                mine = [self.value(a) for a in args if self.has(a)]
+            case Let(op=Map(op)):
+                return self._map(op, let.args)
+            case Let(op=Dot()):
+                mine = [self.value(a) for a in let.args if self.has(a)]
                 return 0.0 if 0.0 in mine and all(v is not None and math.isfinite(v) for v in mine) else None
         return None
 
     def _map(self, op: str, args: tuple[str, ...]) -> float | None:
+        """The number that a primitive gives outside, or None where it is unknown. Operands without the dimension count
+        as ordinary numbers.
+        """
         known = [self.value(a) for a in args if self.has(a)]
         if not known or any(v is None for v in known):
             return None

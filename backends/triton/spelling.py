@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from einc.backends.host.code import ATOM, INFIX, LOOSE, UNARY, Code, Form, infix
 from einc.backends.host.folding import statements
 from einc.backends.host.legal import straight
-from einc.backends.host.scalars import SCALARS, number_text
+from einc.backends.host.scalars import number_text
 from einc.backends.host.source import Generated
-from einc.backends.host.spelled import FOLDED
 from einc.backends.host.spelled import spelled as known
 from einc.ir.backend import Writable
+from einc.ir.elements import Kind
 from einc.ir.folds import FOLDS
-from einc.ir.plan import Kind, Let, Map, Scalar, Select
+from einc.ir.plan import Let, Map, Scalar, Select
 from einc.ir.primitives import HASHES
 from einc.ir.terms import Const
 
@@ -27,6 +27,7 @@ FORMS: Mapping[str, Form] = {
 }
 HELPED = {"tanh": "_tanh", "floordiv": "_floordiv", "mod": "_mod", "pow": "_power"}  # functions that stand in the file
 PAIRED = {"max": "_larger", "min": "_smaller"}  # of any number of operands, in pairs; what is no number stays none
+_TENSORS = frozenset({*FORMS, *HELPED, *HASHES, *PAIRED, *INFIX, "exact"})  # primitives, on tensors
 
 STEPS = {"sum": "", "prod": "_times", **PAIRED}  # helpers that merge two values; of a sum: +
 _REDUCE = {"max": "tl.max({0}, {1})", "min": "tl.min({0}, {1})", "sum": "tl.sum({0}, {1})"}
@@ -36,12 +37,7 @@ _RUNNING = {"sum": "tl.cumsum", "prod": "tl.cumprod"}
 
 def spells(what: Writable, element: Kind) -> bool:
     """Whether the Triton back end writes a primitive, a fold, an operation or a step for an element type."""
-    return known(what, element, {*FORMS, *HELPED, *HASHES, *PAIRED, *INFIX, "exact"}, SCALARS, FOLDED)
-
-
-def has(op: str) -> bool:
-    """Whether a primitive has a spelling here; any other is expanded."""
-    return op in FORMS or op in HELPED or op in INFIX or op in HASHES or op in PAIRED or op == "exact"
+    return known(what, element, _TENSORS)
 
 
 def spelled(op: str, codes: list[Code], helpers: set[str]) -> Code:
@@ -99,16 +95,18 @@ def definitions() -> tuple[Generated, ...]:
 
 
 def _definition(fold: str) -> str:
+    """The text of the device function that merges two values of a fold, written from the fold's step."""
+
     def written(let: Let) -> str:
-        match let.op:
-            case Scalar(Const(value)):
+        match let:
+            case Let(op=Scalar(Const(value))):
                 return number_text(value)
-            case Select(condition, then, otherwise):
+            case Let(op=Select(otherwise), args=(condition, then)):
                 return f"tl.where({condition}, {then}, {float(otherwise)})"
-            case Map(op, args):
+            case Let(op=Map(op), args=args):
                 return spelled(op, [Code(a) for a in args], set()).text
         raise AssertionError(let)
 
-    lines = statements(straight(FOLDS[fold].step, ("a", "b"), has), written)
+    lines = statements(straight(FOLDS[fold].step, ("a", "b"), spells), written)
     head = ["@triton.jit", f"def _{fold}_pair(a, b):", f'    """Two values of the fold {fold}, merged."""']
     return "\n".join([*head, *lines])

@@ -24,6 +24,7 @@ class Gpu:
 
     @property
     def name(self) -> str:
+        """The name of its target, such as `sm_90`."""
         return self.target.name
 
 

@@ -10,7 +10,7 @@ from einc.backends.triton.loads import Reader, Shape
 from einc.backends.triton.padding import Outside
 from einc.backends.triton.spelling import FORMS, HELPED, spelled
 from einc.ir.indices import MODEL
-from einc.ir.plan import Before, Dot, Let, Load, Map, Place, Reduce, Scalar, Scan, Select, Tally
+from einc.ir.plan import Dot, Iota, Let, Load, Map, PreviousCarry, Reduce, Scalar, Scan, ScatterAdd, Select
 from einc.ir.primitives import HASHES
 from einc.ir.terms import Const
 
@@ -40,7 +40,7 @@ class Scribe(Reader):
         if self.arguments.is_number(name):
             return self.arguments.number(name, exact=kind == "exact")
         target = TYPES[kind]
-        if kind == "real" and let.kind == "exact" and isinstance(let.op, Map) and let.op.op == "mul" and name not in self.variables:
+        if kind == "real" and let.kind == "exact" and let.op == Map("mul") and name not in self.variables:
             return self._rounded(let)
         code = self.value(name)
         as_it_is = isinstance(let.op, Load) and let.kind == "real"  # a load is in the type of its tensor
@@ -50,9 +50,8 @@ class Scribe(Reader):
 
     def _rounded(self, let: Let) -> Code:
         """An exact product that is only used as a real one: what does not move in the pass is exact, the rest is rounded."""
-        assert isinstance(let.op, Map)
-        still = [a for a in let.op.args if not any(d.role == "passed" for d in self.shape(a))]
-        moving = [a for a in let.op.args if a not in still]
+        still = [a for a in let.args if not any(d.role == "passed" for d in self.shape(a))]
+        moving = [a for a in let.args if a not in still]
         if not moving or not still:
             return Code(f"{self.expression(let).at(ATOM)}.to(WIDE)")
         tensors = [a for a in still if not self.arguments.is_number(a)]
@@ -71,18 +70,21 @@ class Scribe(Reader):
         return code
 
     def expression(self, let: Let) -> Code:
+        """The expression that computes a let. Raises AssertionError for what has a statement of its own: products,
+        folds, scans and what was carried before.
+        """
         match let.op:
             case Scalar():
                 return self.arguments.number(let.name)
-            case Place(axis):
+            case Iota(axis):
                 return self._place(axis)
             case Load():
                 return self.load(let)
-            case Map():
-                return self._map(let, let.op)
+            case Map(op):
+                return self._map(let, op)
             case Select():
                 return self.select(let, let.op)
-            case Dot() | Reduce() | Scan() | Tally() | Before():
+            case Dot() | Reduce() | Scan() | ScatterAdd() | PreviousCarry():
                 raise AssertionError(f"{let.name} has a statement of its own")
 
     def _place(self, axis: str, start: bool = True) -> Code:
@@ -92,18 +94,19 @@ class Scribe(Reader):
 
     # points
 
-    def _map(self, let: Let, op: Map) -> Code:
-        if op.op == "spread":
-            return self._spread(let, op.args[0])
-        if op.op in ("real", "exact"):
-            return self._converted(op.args[0], TYPES[op.op])
+    def _map(self, let: Let, op: str) -> Code:
+        """A primitive on operands aligned with the let's dimensions, in the arithmetic of its kind."""
+        if op == "spread":
+            return self._spread(let, let.args[0])
+        if op in ("real", "exact"):
+            return self._converted(let.args[0], TYPES[op])
         shape = self.layout.shape(let.axes)
         if let.kind == "truth":
-            return self._truth(op, shape)
-        if op.op in HASHES:
-            self.helpers.add(f"_{op.op}")
-            operands = ", ".join(self.aligned(a, shape).text for a in op.args)
-            return Code(f"_{op.op}({operands}{', WIDE' if op.op == 'chance' else ''})")
+            return self._truth(op, let.args, shape)
+        if op in HASHES:
+            self.helpers.add(f"_{op}")
+            operands = ", ".join(self.aligned(a, shape).text for a in let.args)
+            return Code(f"_{op}({operands}{', WIDE' if op == 'chance' else ''})")
         if let.kind in ("real", "exact"):
             return self._real(let, op, shape)
         return self._integer(let, op, shape)
@@ -123,23 +126,26 @@ class Scribe(Reader):
             return Code(f"tl.broadcast_to({self.aligned(arg, self.layout.shape(let.axes), kind).text}, ({blocks}))")
         return Code(f"tl.full(({blocks}), {self.wide(arg, kind).text}, {TYPES[kind]})")
 
-    def _truth(self, op: Map, shape: Shape) -> Code:
-        if op.op == "not":
-            code = self.aligned(op.args[0], shape)
-            return Code(f"(not {code.at(ATOM)})") if self._known(op.args[0]) else FORMS["not"].of([code])
-        if op.op in ("and", "or"):
-            return infix(op.op, [self._condition(a, shape) for a in op.args])
-        if op.op not in INFIX:
+    def _truth(self, op: str, args: tuple[str, ...], shape: Shape) -> Code:
+        """A comparison, or a connective of conditions. Positions that are counted from the same start are compared in
+        storage positions, and a number that the host knows stands on the right.
+        """
+        if op == "not":
+            code = self.aligned(args[0], shape)
+            return Code(f"(not {code.at(ATOM)})") if self._known(args[0]) else FORMS["not"].of([code])
+        if op in ("and", "or"):
+            return infix(op, [self._condition(a, shape) for a in args])
+        if op not in INFIX:
             raise AssertionError(op)
-        left, right = op.args
-        starts = [self.sets[p.axis].start for p in (self.lets[a].op for a in op.args) if isinstance(p, Place)]
+        left, right = args
+        starts = [self.sets[p.axis].start for p in (self.lets[a].op for a in args) if isinstance(p, Iota)]
         if len(starts) == 2 and starts[0] == starts[1]:
-            a, b = (self._bare_place(x, shape) for x in op.args)
-            return infix(op.op, [a, b])
+            a, b = (self._bare_place(x, shape) for x in args)
+            return infix(op, [a, b])
         a, b = (self._compared(x, shape) for x in (left, right))
         if self._known(left):
-            return Code(f"{b.at(SUM)} {_TURNED[op.op]} {a.at(SUM)}", COMPARE)
-        return infix(op.op, [a, b])
+            return Code(f"{b.at(SUM)} {_TURNED[op]} {a.at(SUM)}", COMPARE)
+        return infix(op, [a, b])
 
     def _compared(self, name: str, shape: Shape) -> Code:
         kind = self.lets[name].kind
@@ -147,7 +153,7 @@ class Scribe(Reader):
 
     def _bare_place(self, name: str, shape: Shape) -> Code:
         op = self.lets[name].op
-        assert isinstance(op, Place)
+        assert isinstance(op, Iota)
         return Code(f"{self._place(op.axis, False).text}{self.marks(self.shape(name), shape)}")
 
     def _known(self, name: str) -> bool:
@@ -157,21 +163,24 @@ class Scribe(Reader):
         code = self.aligned(name, shape)
         return Code(f"({code.text} != 0)") if self._known(name) else code
 
-    def _integer(self, let: Let, op: Map, shape: Shape) -> Code:
-        codes = [self.aligned(a, shape) for a in op.args]
-        if op.op == "sub" and all(isinstance(self.lets[a].op, Place) for a in op.args):
-            starts = {self.sets[self.lets[a].op.axis].start for a in op.args}  # type: ignore[union-attr]
+    def _integer(self, let: Let, op: str, shape: Shape) -> Code:
+        """A primitive whose result is whole numbers. A product has 64 bits, unless its axes are never long or a factor
+        is a small constant.
+        """
+        codes = [self.aligned(a, shape) for a in let.args]
+        if op == "sub" and all(isinstance(self.lets[a].op, Iota) for a in let.args):
+            starts = {self.sets[self.lets[a].op.axis].start for a in let.args}  # type: ignore[union-attr]
             if len(starts) == 1:
-                codes = [self._bare_place(a, shape) for a in op.args]
-        if op.op in ("floor", "ceil"):
-            inner = self.lets[op.args[0]]
-            return codes[0] if inner.kind == "integer" else Code(f"tl.{op.op}({codes[0].text}).to(tl.int64)")
-        if op.op == "ceildiv":
+                codes = [self._bare_place(a, shape) for a in let.args]
+        if op in ("floor", "ceil"):
+            inner = self.lets[let.args[0]]
+            return codes[0] if inner.kind == "integer" else Code(f"tl.{op}({codes[0].text}).to(tl.int64)")
+        if op == "ceildiv":
             self.helpers |= {"_floordiv"}
             return Code(f"-_floordiv(-{codes[0].at(UNARY)}, {codes[1].text})", UNARY)
-        if op.op == "mul" and not all(self._few(x) for x in let.axes) and not any(self._small(a) for a in op.args):
+        if op == "mul" and not all(self._few(x) for x in let.axes) and not any(self._small(a) for a in let.args):
             codes[0] = Code(f"tl.cast({codes[0].text}, tl.int64)")
-        return self._spelled(op.op, codes)
+        return self._spelled(op, codes)
 
     def _few(self, axis: str) -> bool:
         """Whether an axis is of those that are never long: heads and features, not positions."""
@@ -182,20 +191,24 @@ class Scribe(Reader):
         op = self.lets[name].op
         return isinstance(op, Scalar) and isinstance(op.term, Const) and abs(float(op.term.value)) <= _SMALL
 
-    def _real(self, let: Let, op: Map, shape: Shape) -> Code:
+    def _real(self, let: Let, op: str, shape: Shape) -> Code:
+        """A primitive on real or exact numbers. Where the divisor is a number of the host's that may be 0, a quotient
+        with 0 above is 0.
+        """
         kind = "exact" if let.kind == "exact" else "real"
-        if op.op == "pow":
-            return self._power(op, shape, kind)
-        codes = [self.aligned(a, shape, kind) for a in op.args]
-        if op.op == "mod":  # of whole numbers it is another
+        if op == "pow":
+            return self._power(let.args, shape, kind)
+        codes = [self.aligned(a, shape, kind) for a in let.args]
+        if op == "mod":  # of whole numbers it is another
             self.helpers.add("_beyond")
             return Code(f"_beyond({codes[0].text}, {codes[1].text})")
-        if op.op == "div" and self._known(op.args[1]) and codes[1].sign < POSITIVE:
+        if op == "div" and self._known(let.args[1]) and codes[1].sign < POSITIVE:
             return Code(f"tl.where({codes[0].text} == 0, 0.0, {infix('div', codes).text})")
-        return self._spelled(op.op, codes)
+        return self._spelled(op, codes)
 
-    def _power(self, op: Map, shape: Shape, kind: str) -> Code:
-        base, exponent = op.args
+    def _power(self, args: tuple[str, ...], shape: Shape, kind: str) -> Code:
+        """A power: for the constant exponent 2 a product, else a call of the helper, which is added to `helpers`."""
+        base, exponent = args
         constant = self.lets[exponent].op
         code = self.aligned(base, shape, kind)
         if isinstance(constant, Scalar) and isinstance(constant.term, Const) and constant.term.value == 2:
@@ -215,30 +228,33 @@ class Scribe(Reader):
 
     def select(self, let: Let, op: Select) -> Code:
         """`then` where the condition holds and, in a pass, where the tile lies inside."""
-        condition = self.condition(op, self.layout.shape(let.axes))
-        return Code(f"tl.where({condition.text}, {self.chosen(let, op).text}, {self.otherwise(let, op)})")
+        condition = self.condition(let, self.layout.shape(let.axes))
+        return Code(f"tl.where({condition.text}, {self.chosen(let).text}, {self.otherwise(let, op)})")
 
-    def condition(self, op: Select, shape: Shape) -> Code:
-        code = self._condition(op.condition, shape)
+    def condition(self, let: Let, shape: Shape) -> Code:
+        """The condition of a selection and, in a pass, that the place lies inside."""
+        code = self._condition(let.args[0], shape)
         dim = next((d for d in shape if d.role == "passed"), None)
         if not self.when or dim is None:
             return code
         return Code(f"{code.at(ATOM)} & {self.inside[dim.name]}{self.marks((dim,), shape)}", LOOSE)
 
-    def chosen(self, let: Let, op: Select) -> Code:
+    def chosen(self, let: Let) -> Code:
         """The value where the condition holds."""
         kind = let.kind if let.kind in ("real", "exact") else ""
-        then = self.aligned(op.then, self.layout.shape(let.axes), kind)
-        return Code(f"tl.full((), {then.text}, {TYPES[let.kind]})") if self._known(op.then) else then
+        then = self.aligned(let.args[1], self.layout.shape(let.axes), kind)
+        return Code(f"tl.full((), {then.text}, {TYPES[let.kind]})") if self._known(let.args[1]) else then
 
     @staticmethod
     def otherwise(let: Let, op: Select) -> str:
+        """What a selection gives where its condition fails, as a number of the kernel's text."""
         number = number_text(op.otherwise)
         if "inf" in number:
             return f'float("{number.replace("math.", "")}")'
         return number if let.kind == "integer" else f"{float(op.otherwise)}"
 
     def outside(self, dim_name: str) -> Outside:
+        """What is known of lets outside a dimension of the layout, which is given by its name."""
         dim = next(d for d in self.layout.dims if d.name == dim_name)
         return Outside(self.lets, replace(dim, axes=self._all(dim.axes)), dim.role == "passed")
 

@@ -19,7 +19,7 @@ from triton.testing import do_bench
 from einc.backends.host import cache
 from einc.backends.triton.progress import Show, bar
 from einc.backends.triton.record import Emitted, Key, Refused, Tile, Trial, emitted, reason, survey, text_of
-from einc.errors.report import EincError, Help, Problem
+from einc.errors.report import failure
 
 BUDGET = 60.0  # seconds for all kernels of a call
 BETTER = 0.98  # A tile is chosen over the default where its time is below this share of the default's: less is noise.
@@ -59,7 +59,7 @@ class Tuning:
 def device() -> torch.device:
     """The GPU that kernels are timed on. EincError where there is none."""
     if not torch.cuda.is_available():
-        raise _failure("tuning times kernels on a GPU, and there is none here",
+        raise failure("tuning times kernels on a GPU, and there is none here",
                        "tune on the machine that will run the file; without tuning it has tiles that are good for most sizes")
     return torch.device("cuda", torch.cuda.current_device())
 
@@ -68,7 +68,7 @@ def _timeable(trials: Mapping[Key, Trial]) -> None:
     device()
     elsewhere = next((trial.device for trial in trials.values() if trial.device.type != "cuda"), None)
     if elsewhere is not None:
-        raise _failure(f"the tensors are on {elsewhere}, and kernels are timed on the GPU", "give tensors that are on the GPU")
+        raise failure(f"the tensors are on {elsewhere}, and kernels are timed on the GPU", "give tensors that are on the GPU")
 
 
 def placed(tensors: Tensors) -> dict[str, Any]:
@@ -235,7 +235,7 @@ class _Search:
                 self.refused.add((error.key, error.tile))
                 left = [tile for tile in plain[error.key].candidates if (error.key, tile) not in self.refused]
                 if not left:
-                    raise _failure(f"the kernel `{error.key[0]}` runs with no tile on this device: {error.reason}") from error
+                    raise failure(f"the kernel `{error.key[0]}` runs with no tile on this device: {error.reason}") from error
                 self.standing[error.key] = left[0]
 
     def _timed(self, trial: Trial) -> float:
@@ -326,10 +326,6 @@ def _seconds() -> float:
     except ValueError:
         value = -1.0
     if not value >= 0:
-        raise _failure(f"EINC_AUTOTUNE_BUDGET_SECONDS is `{text}`, which is no number of seconds",
+        raise failure(f"EINC_AUTOTUNE_BUDGET_SECONDS is `{text}`, which is no number of seconds",
                        "give one such as 120, or unset it")
     return value
-
-
-def _failure(message: str, *helps: str) -> EincError:
-    return EincError([Problem(message, helps=tuple(map(Help, helps)))])

@@ -16,7 +16,8 @@ from bench.mutations.mutators import Mutant, mutants
 from bench.mutations.referee import EXPECTED, judged
 from einc.driver import pipeline
 from einc.errors.report import Help, Problem, Report, Source, Span
-from einc.ir.terms import Equation, Program, TypedProgram, canonical
+from einc.ir.programs import Equation, Program, TypedProgram
+from einc.ir.terms import canonical
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Does not: simplify, order or choose anything. What the program says, it says in 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from einc.checking.declarations.declare import declare
@@ -23,10 +23,11 @@ from einc.checking.programs.elaborate import Work
 from einc.checking.programs.layers import layers
 from einc.checking.programs.lints import lints
 from einc.checking.programs.packing import packed
+from einc.checking.programs.readings import Place, Reading, meanings
 from einc.checking.programs.recurs import recurrences
 from einc.errors.problems import CannotUse, TooDeep
 from einc.errors.report import Help, Report, Silent, Source, Span
-from einc.ir.terms import TypedProgram
+from einc.ir.programs import TypedProgram
 from einc.syntax import tree as s
 
 Find = Callable[[Source, str, Report], Source | None]
@@ -64,7 +65,17 @@ def checked(tree: s.SyntaxTree, specs: Specs, report: Report, linted: bool = Fal
         return None
 
 
-def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...], linted: bool = False) -> Called | None:
+def meant(tree: s.SyntaxTree, specs: Specs) -> Mapping[Place, Reading]:
+    """What each equation of a text means that has a meaning by itself, whatever else is wrong with the text."""
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
+    try:
+        return meanings(_worked(tree, specs, Report(), (tree.source.name,))[0])
+    except RecursionError:
+        return {}
+
+
+def _worked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...]) -> tuple[Work, list[s.Statement]]:
+    """Every equation of a text read, as far as it can be, and the lines of the text with those that it uses."""
     scope = Scope(report, library=_Library(specs, report, chain), infers=tree.own is not None, unknown=tree.unknown)
     # Definitions come first, since a name means an application or a product by them.
     declare(scope, specs.prelude.statements)
@@ -79,6 +90,12 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
     declare_sets(scope, work.collected, lines)
     declare_masks(scope, lines)
     work.everything(tree.own)
+    return work, statements
+
+
+def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...], linted: bool = False) -> Called | None:
+    """Runs every pass of the checker on a tree. Problems go into the report; errors among them give None."""
+    work, statements = _worked(tree, specs, report, chain)
     recurs = recurrences(work)
     repeated = layers(work)
     stated = claims(work, statements)
@@ -91,7 +108,7 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
         audit(*made, report)
     claimed = [] if report.errors else [built(work, x, recurs, repeated) for x in stated]
     if linted and not report.errors:
-        lints(work, tree, recurs)
+        lints(work, tree, recurs, chosen)
     if report.errors or made is None:
         return None
     return Called(packed(made[0], made[1].ragged), made[1].folds, tuple(x for x in claimed if x is not None),
@@ -116,6 +133,9 @@ class _Library:
     known: dict[str, Called | None] = field(default_factory=dict)
 
     def __call__(self, name: str, span: Span) -> Called:
+        """The spec of this name, called at the span. Raises CannotUse where there is none or it calls itself, and Silent where
+        its own errors are in the report already.
+        """
         told = len(self.report.errors)
         found = self.specs.find(span.source, name, self.report)
         if len(self.report.errors) > told:

@@ -44,9 +44,15 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str]) 
 
 
 def _formula(document: Document, formula: Formula, functions: frozenset[str], indices: frozenset[str]) -> Iterator[Said]:
+    """The equations of one formula. One that is skipped or cannot be read gives an entry that says so; inline ones
+    without a relation give none.
+    """
     span = formula.span
     if formula.skip:
         yield Said(formula, _trimmed(span), skip=formula.skip)
+        return
+    if formula.problem is not None:
+        yield Said(formula, span, problem=formula.problem)
         return
     if not formula.display and not _SAYS.search(span.text):
         return

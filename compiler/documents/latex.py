@@ -51,6 +51,7 @@ class _Reader:
     absent: dict[str, tuple[int, int]] = field(default_factory=dict)  # where the end of a formula was looked for in vain
 
     def mark(self, found: re.Match[str]) -> int:
+        """Puts what begins at a mark into the draft, and returns the place from which to read on."""
         match found.lastgroup:
             case "said":
                 return self._said(found.start())
@@ -95,6 +96,9 @@ class _Reader:
         return block.end()
 
     def _quoted(self, found: re.Match[str]) -> int:
+        """An environment whose text is taken as it is: `ein` holds declarations, others are passed over. One that is
+        not closed is kept with its problem.
+        """
         name = found["quoted"]
         closer = rf"\end{{{name}}}"
         known = self.absent.get(closer, (0, 0))

@@ -169,6 +169,7 @@ def _prefixes(source: str, lines: Lines, start: int, end: int) -> Holes:
 
 
 def _fence(draft: Draft, token: Token, lines: Lines) -> None:
+    """Puts a fenced block into the draft: `math` is a display formula, `ein` are declarations; others are left out."""
     words = token.info.split()
     inside = lines[1 : 1 + token.content.count("\n")]
     if not words or words[0] not in ("ein", "math") or not inside:

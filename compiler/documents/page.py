@@ -12,7 +12,7 @@ from html import escape
 from importlib.resources import files
 from itertools import pairwise
 
-from einc.documents.account import Account, Entry, Made
+from einc.documents.coverage import Account, Entry, Made
 from einc.documents.mathml import mathml
 from einc.documents.pieces import without
 from einc.documents.prose import body, slugs
@@ -61,6 +61,7 @@ class _Page:
         return out
 
     def html(self) -> str:
+        """The whole page as HTML text: the overview, the paper with the status of its equations, and what is wrong."""
         document = self.account.document
         name = escape(document.title(0) if document.headings else document.source.name)
         style = files("einc.documents").joinpath("page.css").read_text(encoding="utf-8")

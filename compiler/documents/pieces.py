@@ -12,7 +12,7 @@ from pylatexenc.latex2text import LatexNodes2Text
 
 from einc.documents.document import Document, Fence, Formula, Heading, Holes, Macro
 from einc.errors.problems import Unclosed
-from einc.errors.report import Help, Problem, Source, Span
+from einc.errors.report import Help, Source, Span
 
 ENVIRONMENTS = "equation|align|alignat|flalign|gather|multline|eqnarray|displaymath|dmath|math"
 MAX_TITLE = 1_000
@@ -45,10 +45,10 @@ class Draft:
     formulas: list[Formula] = field(default_factory=list)
     fences: list[Fence] = field(default_factory=list)
     macros: dict[str, Macro] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
     waiting: str = ""  # why the next formula is not to be read
 
     def heading(self, title: str, level: int, start: int, end: int) -> None:
+        """Adds a heading; blanks and line breaks in its title become single spaces."""
         self.headings.append(Heading(" ".join(title.split()), level, self._span(start, end)))
 
     def formula(self, start: int, end: int, display: bool, holes: Holes = ()) -> None:
@@ -64,17 +64,21 @@ class Draft:
         self.waiting = ""
 
     def fence(self, start: int, end: int, holes: Holes = ()) -> None:
+        """Adds a block of declarations under the last heading; `holes` are places in it that are not read."""
         self.fences.append(Fence(self._span(start, end), len(self.headings) - 1, holes))
 
     def unclosed(self, opener: str, start: int, closer: str) -> None:
+        """A formula without an end is one that cannot be read; the rest of the document can."""
         where = self._span(start, start + len(opener))
-        self.problems.append(Unclosed(f"`{opener}` is not closed", where, "opened here",
-                                      notes=("a formula ends before the next empty line",),
-                                      helps=(Help(f"close the formula with `{closer}`"),)))
+        problem = Unclosed(f"`{opener}` is not closed", where, "opened here", notes=("a formula ends before the next empty line",),
+                           helps=(Help(f"close it with `{closer}` before the next empty line; a formula has no empty line in it"),))
+        display = opener not in ("$", "\\(", "\\begin{math}")
+        self.formulas.append(Formula(where, display, len(self.headings) - 1, (), self.waiting, problem))
+        self.waiting = ""
 
     def done(self) -> Document:
-        return Document(self.source, tuple(self.headings), tuple(self.formulas), tuple(self.fences), self.macros,
-                        tuple(self.problems))
+        """The document made of all that was added."""
+        return Document(self.source, tuple(self.headings), tuple(self.formulas), tuple(self.fences), self.macros)
 
     def _span(self, start: int, end: int) -> Span:
         return Span(self.source, start, end)

@@ -178,6 +178,7 @@ def latex(document: Document) -> str:
 
 
 def _paragraphs(document: Document, text: str, latex: bool = False) -> str:
+    """Text with marks as HTML, paragraph by paragraph: headings and fences from the document, the rest as words."""
     out = []
     for paragraph in re.split(r"\n\s*\n", text):
         words = paragraph.strip()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, get_args
 
-from einc.documents.account import Account, Entry, Made, Status
+from einc.documents.coverage import Account, Entry, Made, Status
 from einc.errors import report as errors
 from einc.errors.report import Problem, Span, render, width
 
@@ -50,6 +50,7 @@ def _told(account: Account) -> set[Span | None]:
 
 
 def counts(entries: tuple[Entry, ...] | list[Entry]) -> dict[Status, int]:
+    """How many entries there are of each status, 0 included."""
     found = Counter(entry.status for entry in entries)
     return {status: found[status] for status in STATUSES}
 

@@ -53,6 +53,7 @@ class _Scanner:
     ticks: dict[int, list[int]] | None = None
 
     def pieces(self) -> Iterator[Piece]:
+        """The pieces from left to right. It changes `absent` and `ticks`, so one scanner serves for one pass."""
         at, marks = 0, _MARKS if self.markup else _PLAIN
         while found := marks.search(self.text, at):
             mark, start = found[0], found.start()

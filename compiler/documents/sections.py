@@ -79,11 +79,8 @@ class Paper:
         """The equations of a section."""
         return (x for x in self.said if x.statement is not None and not x.indices and x.formula.section == section)
 
-    def tree(self, section: int, without: Container[Span] = (), asked: tuple[s.Statement, ...] = ()) -> s.SyntaxTree:
-        """What holds in a section, `without` the equations that stand in some places.
-
-        `asked` are outputs in place of the section's, which leave out what they do not need.
-        """
+    def tree(self, section: int, without: Container[Span] = ()) -> s.SyntaxTree:
+        """What holds in a section, `without` the equations that stand in some places."""
         home = [_as(line, SIDE_OWN) for line in self.homes.get(section, ())]
         own = [_ranked(x, section) for x in self.own(section) if x.span not in without]
         named = {written(x) for x in own}
@@ -99,9 +96,9 @@ class Paper:
         outputs = [line for line in outputs if line in home] or outputs
         rest = [line for line in lines if line.keyword not in ("for", "output")]
         blocks = placed([line for line in lines if line.keyword == "for"], own)
-        statements = (*rest, *(asked or outputs), *blocks, *others)
+        statements = (*rest, *outputs, *blocks, *others)
         ranks = (OWN_DISPLAY if any(x.rank == OWN_DISPLAY for x in own) else OWN_INLINE,)
-        return s.SyntaxTree(self.document.source, statements, self.lost, () if asked else ranks, self.name(section),
+        return s.SyntaxTree(self.document.source, statements, self.lost, ranks, self.name(section),
                             frozenset(map(_unread, unread)) - {""})
 
     def _others(self, section: int, without: Container[Span], named: set[str]) -> list[s.Statement]:

@@ -7,9 +7,9 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
-from einc.errors.report import EincError, Help, Problem
+from einc.errors.report import EincError, failure
 from einc.ir.backend import BackEnd, Builder, Emitter, Function, Loader, Target, Tuner
-from einc.ir.plan import Chain, Gradient, Module, Shell
+from einc.ir.plan import Gradient, Module, ModuleClass, SegmentedModule
 from einc.syntax.spelling import nearest
 
 
@@ -24,7 +24,7 @@ def names() -> tuple[str, ...]:
 def record(name: str) -> BackEnd:
     """The record of a back end. EincError where there is none of the name."""
     if name not in names():
-        raise _failure(f"`{name}` is no back end", f"the back ends are {', '.join(names())}")
+        raise failure(f"`{name}` is no back end", f"the back ends are {', '.join(names())}")
     found: BackEnd = import_module(f"einc.backends.{name}").BACKEND
     return found
 
@@ -52,14 +52,14 @@ def targeted(name: str, backend: str | None = None) -> tuple[str, Target]:
     if name not in targets():
         near = nearest(name, targets())
         said = f"`{name}` is no target" + (f"; did you mean `{near}`?" if near else "")
-        raise _failure(said, f"the targets are {', '.join(targets())}")
+        raise failure(said, f"the targets are {', '.join(targets())}")
     owner, row = targets()[name]
     if backend is not None and backend != owner:
-        raise _failure(f"`{name}` is a target of the back end `{owner}`", f"give --backend {owner}, or leave --backend out")
+        raise failure(f"`{name}` is a target of the back end `{owner}`", f"give --backend {owner}, or leave --backend out")
     return owner, row
 
 
-def emit(module: Module | Gradient | Chain, backend: str = "torch", shell: Shell | None = None) -> str:
+def emit(module: Module | Gradient | SegmentedModule, backend: str = "torch", shell: ModuleClass | None = None) -> str:
     """The text of the Python file that computes the plan; with a shell it has a class that holds the weights."""
     emitter: Emitter = _imported(backend, record(backend).emit)
     return emitter.emit(module, shell)
@@ -100,13 +100,9 @@ def _imported(backend: str, module: str) -> Any:
         if name == "einc":
             raise
         said = f"{name} is not installed, which the back end `{backend}` needs"
-        raise _failure(said, f"`pip install {name}`" + (
+        raise failure(said, f"`pip install {name}`" + (
             ", or compile for the torch back end, which runs anywhere" if backend != "torch" else "")) from None
 
 
 def _lacking(backend: str, lack: str, able: tuple[str, ...] | list[str]) -> EincError:
-    return _failure(f"the back end `{backend}` {lack}", f"give {' or '.join(f'--backend {name}' for name in able)}")
-
-
-def _failure(message: str, *helps: str) -> EincError:
-    return EincError([Problem(message, helps=tuple(map(Help, helps)))])
+    return failure(f"the back end `{backend}` {lack}", f"give {' or '.join(f'--backend {name}' for name in able)}")

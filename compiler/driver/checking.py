@@ -7,7 +7,7 @@ from pathlib import Path
 from einc.driver import pipeline
 from einc.driver.options import DEFAULTS, Options
 from einc.errors.report import EincError, Problem, Report
-from einc.ir.terms import TypedProgram
+from einc.ir.programs import TypedProgram
 
 
 def check(path_or_text: str | Path, *, strict: bool = False) -> list[Problem]:

@@ -48,6 +48,7 @@ class _LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Runs the subcommand. A known error is printed to stderr, with exit status 1; a broken pipe is raised."""
         try:
             return super().invoke(ctx)
         except EincError as error:

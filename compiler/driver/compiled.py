@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import update_wrapper
 from inspect import unwrap
+from pickle import PicklingError
 from typing import Any
 
-from einc.ir.plan import Chain, Gradient, Module
-from einc.ir.terms import TypedProgram
+from einc.ir.plan import Gradient, Module, SegmentedModule
+from einc.ir.programs import TypedProgram
 
 
 @dataclass(eq=False, repr=False)
@@ -20,7 +22,7 @@ class Compiled:
     """
 
     program: TypedProgram
-    plan: Module | Gradient | Chain
+    plan: Module | Gradient | SegmentedModule
     source: str
     function: Callable[..., Any]
     module: type[Any] | None = None  # the class that holds the weights, where it was asked for
@@ -31,6 +33,16 @@ class Compiled:
 
     def __repr__(self) -> str:
         return f"<einc.Compiled {self.program.name}: {', '.join(t.key for t in self.program.inputs())}>"
+
+    def __copy__(self) -> Compiled:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Compiled:
+        """Itself: it holds nothing that changes."""
+        return self
+
+    def __reduce_ex__(self, protocol: object) -> str:
+        raise unpicklable(self.function.__name__)
 
     def __call__(self, *cache: Any, **tensors: Any) -> Any:
         return self.function(*cache, **tensors)
@@ -51,3 +63,23 @@ class Compiled:
         if self.prefill is None:
             raise TypeError(f'{self!r} keeps nothing from one call to the next: compile it with plan="serve"')
         return unwrap(self.function).__globals__[name]
+
+
+class Loaded(type):
+    """The class of a class that stands in no file: its modules are copied as any are, and pickled by no one."""
+
+
+def _pickled(made: Loaded) -> str:
+    """What pickle writes of a class: the name by which it is imported, which those of users have that extend one of einc's."""
+    if made.__module__.startswith("einc.emitted."):
+        raise unpicklable(made.__name__)
+    return made.__qualname__
+
+
+copyreg.pickle(Loaded, _pickled)
+
+
+def unpicklable(name: str) -> PicklingError:
+    """What is said of something that only an execution of emitted text could bring back: reading a pickle executes none."""
+    return PicklingError(f"`{name}` was made by einc.compile and stands in no file that a pickle could name: write it to one with "
+                         "einc compile -o, and import that, or save a module's state_dict()")

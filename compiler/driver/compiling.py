@@ -11,13 +11,13 @@ from einc import planning
 from einc.checking.plans import chosen
 from einc.driver import back_ends, pipeline
 from einc.driver.checking import typed
-from einc.driver.compiled import Compiled
+from einc.driver.compiled import Compiled, Loaded
 from einc.driver.library import library
 from einc.driver.options import DEFAULTS, Options
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.choices import PLAIN, Choices
-from einc.ir.plan import Chain, Gradient, Module, Shell
-from einc.ir.terms import Program, Tensor, TypedProgram
+from einc.ir.plan import Gradient, Module, ModuleClass, SegmentedModule
+from einc.ir.programs import Program, Tensor, TypedProgram
 
 SERVING = "einc.driver.serving"  # loaded where a plan serves: other files need nothing of it
 GRADIENTS = "einc.driver.gradients"  # the same where a gradient is asked for
@@ -38,9 +38,9 @@ def plan(program: Program, choices: Choices = PLAIN, asked: tuple[Tensor, ...] |
     return planning.plan(pipeline.normal(program), program.inputs() if asked is None else asked, choices)
 
 
-def gradient(program: TypedProgram, choices: Choices = PLAIN) -> Gradient | Chain:
+def gradient(program: TypedProgram, choices: Choices = PLAIN) -> Gradient | SegmentedModule:
     """The plans of a program and of its gradient; see `gradients.gradient`."""
-    made: Gradient | Chain = import_module(GRADIENTS).gradient(program, choices)
+    made: Gradient | SegmentedModule = import_module(GRADIENTS).gradient(program, choices)
     return made
 
 
@@ -51,17 +51,17 @@ def generation(program: TypedProgram, choices: Choices = PLAIN, keep: Iterable[s
     return made
 
 
-def shell(program: Program) -> Shell:
+def shell(program: Program) -> ModuleClass:
     """What a class around the function needs to know, so that it holds the weights."""
     return planning.shell(program)
 
 
-def cut(program: TypedProgram, choices: Choices = PLAIN, grad: bool = False) -> Module | Gradient | Chain:
+def cut(program: TypedProgram, choices: Choices = PLAIN, grad: bool = False) -> Module | Gradient | SegmentedModule:
     """What a file is written from; with `grad` it has the gradient, too."""
     return gradient(program, choices) if grad else plan(program, choices)
 
 
-def planned(program: TypedProgram, options: Options) -> Module | Gradient | Chain:
+def planned(program: TypedProgram, options: Options) -> Module | Gradient | SegmentedModule:
     """What the options ask for of a program: a step, the program, or the program with its gradient. EincError where
     the text has no plan of a name that is chosen, or where the chosen ones contradict each other.
     """
@@ -115,4 +115,5 @@ def built(program: TypedProgram, options: Options = DEFAULTS) -> Compiled:
         function = back_ends.tuner(options.backend).tuning(function)
     if made is not None:
         unwrap(made.forward).__globals__[function.__name__] = function  # So the class calls what is tuned, and told.
+        made = Loaded(made.__name__, (made,), {"__module__": made.__module__, "__doc__": made.__doc__})
     return Compiled(program, made_of, source, function, made)

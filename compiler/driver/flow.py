@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
 
-from einc.checking.checker import Specs, checked
+from einc.checking.checker import Specs, checked, meant
 from einc.checking.declarations.scope import Account
-from einc.checking.mending import mend
+from einc.checking.fixits import Checks, mend
+from einc.checking.programs.readings import Place, Reading
 from einc.driver.sources import DISK, Sources
 from einc.errors.problems import NotText
 from einc.errors.report import Help, Problem, Report, Source, Span
 from einc.ir.claimed import Claim
-from einc.ir.terms import NormalProgram, Program, TypedProgram
+from einc.ir.programs import NormalProgram, Program, TypedProgram
 from einc.meaning.proof import unproved
 from einc.syntax.parse import parse
 from einc.syntax.printing.layout import printed
@@ -164,10 +165,16 @@ def _specs(sources: Sources) -> Specs:
     return Specs(_prelude(), partial(find, sources=sources), syntax, _prove)
 
 
+def meanings(source: Source, sources: Sources = DISK) -> Mapping[Place, Reading]:
+    """What each equation of a text means that has a meaning by itself, whatever else is wrong with the text."""
+    return meant(syntax(source, Report()), _specs(sources))
+
+
 def advise(source: Source, report: Report, sources: Sources = DISK) -> None:
     """Gives the errors of a text the edits that mend them, tried one by one."""
     if report.errors:
-        mend(source, report, lambda text, found: check_spec(text, found, proved=False, sources=sources), functions())
+        checks = Checks(lambda text, found: check_spec(text, found, sources=sources), partial(meanings, sources=sources))
+        mend(source, report, checks, functions())
 
 
 def _prove(program: TypedProgram, report: Report) -> None:

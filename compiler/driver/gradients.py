@@ -11,13 +11,13 @@ from einc.driver import pipeline
 from einc.driver.library import made_row, plain_row, program, written
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.choices import PLAIN, Choices, Row
-from einc.ir.plan import Chain, Gradient
-from einc.ir.terms import Program, TypedProgram
+from einc.ir.plan import Gradient, SegmentedModule
+from einc.ir.programs import Program, TypedProgram
 from einc.planning import halves, plan
 from einc.transforms.gradients.backward import Derived
 
 
-def gradient(of: TypedProgram, choices: Choices = PLAIN) -> Gradient | Chain:
+def gradient(of: TypedProgram, choices: Choices = PLAIN) -> Gradient | SegmentedModule:
     """The plans of a program and of its gradient with respect to every input of real numbers. EincError where it has
     none.
     """

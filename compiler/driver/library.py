@@ -11,7 +11,7 @@ from typing import Any
 from einc.driver import pipeline
 from einc.driver.checking import typed
 from einc.ir.choices import Row
-from einc.ir.terms import Program, TypedProgram
+from einc.ir.programs import Program, TypedProgram
 from einc.planning import row
 
 

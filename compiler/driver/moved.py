@@ -5,10 +5,13 @@ Where a function of the package has the former name of a module, an import of th
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 import einc
 
@@ -43,7 +46,7 @@ MOVED = {
     "unpacking": "syntax.printing.unpacking",
     "declarations": "syntax.printing.declarations",
     "checker": "checking.checker",
-    "mending": "checking.mending",
+    "mending": "checking.fixits",
     "checking.names": "checking.declarations.names",
     "checking.scripts": "checking.declarations.scripts",
     "checking.scope": "checking.declarations.scope",
@@ -78,41 +81,41 @@ MOVED = {
     "rewrites.rule": "transforms.laws.rule",
     "rewrites.algebra": "transforms.laws.algebra",
     "rewrites.exponentials": "transforms.laws.exponentials",
-    "rewrites.gates": "transforms.laws.gates",
+    "rewrites.gates": "transforms.laws.deltas",
     "rewrites.linear": "transforms.laws.linear",
     "rewrites": "transforms.laws",
     "simplify": "transforms.laws.simplify",
-    "finishing": "transforms.laws.finishing",
+    "finishing": "transforms.laws.empty_folds",
     "normalise": "transforms.normal.normalise",
-    "chosen": "transforms.normal.chosen",
-    "gating": "transforms.normal.gating",
+    "chosen": "transforms.normal.topk_pushdown",
+    "gating": "transforms.normal.delta_elimination",
     "operands": "transforms.normal.operands",
     "repeats": "transforms.slicing.repeats",
     "requests": "transforms.slicing.requests",
     "gradients": "transforms.gradients",
     "gradients.backward": "transforms.gradients.backward",
-    "gradients.degrees": "transforms.gradients.degrees",
+    "gradients.degrees": "transforms.gradients.homogeneity",
     "gradients.gathering": "transforms.gradients.gathering",
-    "gradients.keeping": "transforms.gradients.keeping",
-    "gradients.means": "transforms.gradients.means",
+    "gradients.keeping": "transforms.gradients.rematerialise",
+    "gradients.means": "transforms.gradients.centred_sums",
     "gradients.pieces": "transforms.gradients.pieces",
-    "gradients.places": "transforms.gradients.places",
+    "gradients.places": "transforms.gradients.indexing",
     "gradients.scales": "transforms.gradients.scales",
     "gradients.slopes": "transforms.gradients.slopes",
-    "gradients.sweep": "transforms.gradients.sweep",
+    "gradients.sweep": "transforms.gradients.reverse_pass",
     "serving": "transforms.serving",
-    "serving.facts": "transforms.serving.facts",
-    "serving.kept": "transforms.serving.kept",
-    "serving.middle": "transforms.serving.middle",
+    "serving.facts": "transforms.serving.interface",
+    "serving.kept": "transforms.serving.cached",
+    "serving.middle": "transforms.serving.core",
     "serving.parts": "transforms.serving.parts",
-    "serving.reach": "transforms.serving.reach",
-    "serving.settled": "transforms.serving.settled",
+    "serving.reach": "transforms.serving.lookback",
+    "serving.settled": "transforms.serving.append_stable",
     "serving.step": "transforms.serving.step",
     "blocks": "meaning.blocks",
     "interpret": "meaning.interpret",
     "sizes": "meaning.sizes",
-    "forms": "meaning.forms",
-    "forming": "meaning.forming",
+    "forms": "meaning.polynomials",
+    "forming": "meaning.polynomial_form",
     "conditions": "meaning.conditions",
     "labels": "meaning.labels",
     "leftover": "meaning.leftover",
@@ -128,7 +131,7 @@ MOVED = {
     "planning.ranges": "planning.analysis.ranges",
     "planning.cost": "planning.analysis.cost",
     "planning.prefix": "planning.analysis.prefix",
-    "planning.tallies": "planning.analysis.tallies",
+    "planning.tallies": "planning.analysis.scatters",
     "planning.indicators": "planning.analysis.indicators",
     "planning.storage": "planning.analysis.storage",
     "planning.networks": "planning.contractions.networks",
@@ -139,38 +142,38 @@ MOVED = {
     "planning.grouped": "planning.contractions.grouped",
     "planning.segments": "planning.contractions.segments",
     "planning.choose": "planning.contractions.choose",
-    "planning.virtual": "planning.contractions.virtual",
+    "planning.virtual": "planning.contractions.materialise",
     "planning.nested": "planning.contractions.nested",
     "planning.passes": "planning.streaming.passes",
     "planning.separate": "planning.streaming.separate",
-    "planning.basis": "planning.streaming.basis",
+    "planning.basis": "planning.streaming.carried_folds",
     "planning.moments": "planning.streaming.moments",
     "planning.stream": "planning.streaming.stream",
     "planning.chunks": "planning.streaming.chunks",
-    "planning.shares": "planning.streaming.shares",
-    "planning.base_two": "planning.streaming.base_two",
+    "planning.shares": "planning.streaming.partials",
+    "planning.base_two": "planning.streaming.exp2",
     "planning.fuse": "planning.fusing.fuse",
     "planning.split": "planning.fusing.split",
     "planning.rows": "planning.fusing.rows",
     "planning.onepass": "planning.fusing.onepass",
-    "planning.runs": "planning.fusing.runs",
+    "planning.runs": "planning.fusing.grouped_axes",
     "planning.lower": "planning.fusing.lower",
     "planning.scans": "planning.fusing.scans",
-    "planning.renaming": "planning.fusing.renaming",
-    "planning.loose": "planning.fusing.loose",
+    "planning.renaming": "ir.plan",
+    "planning.loose": "planning.fusing.reduced_precision",
     "planning.library": "planning.fusing.library",
     "front": "driver.front",
     "pipeline": "driver.pipeline",
     "hook": "driver.hook",
     "cli": "driver.cli",
-    "accounts": "driver.reports.accounting",
+    "accounts": "driver.reports.coverage",
     "planning.screen": "driver.reports.screen",
     "planning.table": "driver.reports.table",
     "planning.recurrence": "driver.reports.recurrence",
     "planning.written": "driver.reports.written",
     "generate": "driver.decoding.generate",
     "engine": "driver.decoding.engine",
-    "taking": "driver.decoding.taking",
+    "taking": "driver.decoding.sampling",
     "vocabulary": "driver.decoding.vocabulary",
     "weights": "driver.decoding.weights",
     "commands": "driver.commands",
@@ -199,6 +202,35 @@ MOVED = {
     "commands.tune": "driver.commands.tune",
     "integrations": "driver.integrations",
     "integrations.transformers": "driver.integrations.transformers",
+    "planning.apart": "planning.per_request",
+    "planning.shell": "planning.module_class",
+    "documents.account": "documents.coverage",
+    "backends.host.chosen": "backends.host.topk",
+    "backends.host.laid": "backends.host.cache_views",
+    "backends.host.shell": "backends.host.module_class",
+    "backends.host.chained": "backends.host.segmented",
+    "backends.triton.room": "backends.triton.resources",
+    "backends.triton.frame": "backends.triton.prologue",
+    "backends.triton.passes": "backends.triton.loops",
+    "backends.triton.stages": "backends.triton.phases",
+    "backends.triton.tallies": "backends.triton.scatters",
+    "backends.torch.tallies": "backends.torch.scatters",
+}
+
+# Classes that such modules had, by the present name of the module, and where each stands now.
+CLASSES = {
+    "ir.plan": {
+        "Along": "ir.plan.AxisRef", "Packed": "ir.plan.Flatten", "Within": "ir.plan.Slice", "Computed": "ir.plan.Gather",
+        "Place": "ir.plan.Iota", "Span": "ir.plan.Interval", "Tally": "ir.plan.ScatterAdd", "Before": "ir.plan.PreviousCarry",
+        "Shell": "ir.plan.ModuleClass", "Turns": "ir.plan.GradientLoop", "Chain": "ir.plan.SegmentedModule",
+        "Runs": "ir.plan.BroadcastView", "Pick": "ir.plan.TopK", "Grouped": "ir.plan.GroupedMatmul",
+        "Segment": "ir.plan.SegmentSum", "Repeat": "ir.plan.Loop", "Each": "ir.plan.PerRequest",
+    },
+    "ir.terms": {
+        **{name: f"ir.programs.{name}" for name in ("Slot", "Tensor", "Equation", "Program", "TypedProgram", "NormalProgram")},
+        "slot_of": "ir.programs.slot_of", "Recur": "ir.programs.BlockLoop", "Repeat": "ir.programs.IndexLoop",
+    },
+    "driver.decoding.sampling": {"Taking": "driver.decoding.sampling.Sampler"},
 }
 
 
@@ -213,6 +245,19 @@ class _Alias(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec
+        former = CLASSES.get(module.__name__.removeprefix("einc."))
+        if former is not None:
+            module.__dict__.setdefault("__getattr__", partial(_class, module.__name__, former))
+
+
+def _class(module: str, former: Mapping[str, str], name: str) -> Any:
+    """The class that had this name in a module. Warns with the new name; raises AttributeError where none had it."""
+    now = former.get(name)
+    if now is None:
+        raise AttributeError(f"module `{module}` has no attribute `{name}`")
+    warnings.warn(f"`{name}` of `{module}` is now `einc.{now}`", DeprecationWarning, stacklevel=2)
+    place, _, new = now.rpartition(".")
+    return getattr(import_module(f"einc.{place}"), new)
 
 
 def find(name: str) -> ModuleSpec | None:

@@ -12,7 +12,7 @@ from einc.driver.flow import check_tree, functions, syntax
 from einc.driver.sources import DISK, Sources
 from einc.errors.problems import Damaged, NoSuchSection
 from einc.errors.report import Help, Report, Source
-from einc.ir.terms import TypedProgram
+from einc.ir.programs import TypedProgram
 from einc.syntax.parse import parse_part
 
 

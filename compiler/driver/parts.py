@@ -12,9 +12,9 @@ from einc.errors.report import EincError, Help, Problem
 from einc.meaning.interpret import interpret
 from einc.meaning.sizes import solve_sizes
 from einc.planning import usual
-from einc.transforms.serving.facts import Facts, facts
-from einc.transforms.serving.kept import Refused
-from einc.transforms.serving.middle import Middle, middle
+from einc.transforms.serving.cached import Refused
+from einc.transforms.serving.core import Middle, middle
+from einc.transforms.serving.interface import Facts, facts
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from einc.driver.flow import (
 )
 from einc.driver.sources import DISK, Sources, is_spec
 from einc.errors.report import Report, Source
-from einc.ir.terms import TypedProgram
+from einc.ir.programs import TypedProgram
 
 if TYPE_CHECKING:
     from einc.documents.sections import Paper

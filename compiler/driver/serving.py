@@ -8,9 +8,9 @@ from einc.checking.plans import chosen
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.choices import PLAIN, Choices
 from einc.ir.plan import Module
-from einc.ir.terms import TypedProgram
+from einc.ir.programs import TypedProgram
 from einc.planning import generation as steps
-from einc.transforms.serving.kept import Refused
+from einc.transforms.serving.cached import Refused
 
 
 def generation(program: TypedProgram, choices: Choices = PLAIN, keep: Iterable[str] = (),

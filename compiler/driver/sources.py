@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path, PurePath
 
+from einc.driver import files as files_of
 from einc.errors.problems import NotText
 from einc.errors.report import Help, Problem, Report, Source
-from einc.syntax.texts import plain, read_bytes
+from einc.syntax.spelling import nearest
+from einc.syntax.texts import MAX_BYTES, plain, read_bytes, too_large
 
 ENDING = ".ein"  # of a spec
 
@@ -29,7 +31,9 @@ class Sources:
             return Source(str(path), plain(text))
         try:
             report = Report()
-            source = read_bytes(str(path), Path(path).read_bytes(), report)
+            if (found := files_of.size(path)) > MAX_BYTES:
+                return too_large(f"{path} has {found:,} bytes", None)
+            source = read_bytes(str(path), files_of.contents(path, MAX_BYTES), report)
             return report.problems[0] if report.problems else source
         except OSError as error:
             return _unread(f"cannot read {path}: {(error.strerror or str(error)).lower()}")
@@ -38,9 +42,14 @@ class Sources:
 
     def named(self, path: str | Path) -> Source | Problem:
         """The same, where the path may also be the name of a spec that comes with einc."""
-        if not PurePath(path).suffix and not self.has(path) and (found := shipped(str(path))) is not None:
+        if PurePath(path).suffix or self.has(path):
+            return self.read(path)
+        if (found := shipped(str(path))) is not None:
             return found
-        return self.read(path)
+        read, near = self.read(path), _similar(str(path))
+        if isinstance(read, Problem) and near:
+            read.helps = (Help(f"there is a spec with a similar name: `{near}`"), *read.helps)
+        return read
 
     def used(self, by: Source, name: str) -> Source | Problem | None:
         """The spec that a text uses by its name: beside the file of the text, else one of einc's. None where there is
@@ -78,6 +87,14 @@ def shipped(name: str) -> Source | None:
         return None
     found = files("einc.specs").joinpath(f"{name}{ENDING}")
     return Source(f"specs/{name}{ENDING}", found.read_text(encoding="utf-8")) if found.is_file() else None
+
+
+def _similar(name: str) -> str | None:
+    """The spec that comes with einc and has a similar name, with the folder that it stands in or without."""
+    found = files("einc.specs")
+    names = {PurePath(x).relative_to(str(found)).with_suffix("").as_posix() for x in Path(str(found)).rglob(f"*{ENDING}")}
+    near = nearest(name, sorted(names)) or nearest(name, sorted({PurePath(full).name for full in names}))
+    return next((full for full in sorted(names, key=len) if near in (full, PurePath(full).name)), None) if near else None
 
 
 def _unread(message: str) -> NotText:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -34,12 +35,10 @@ class Source:
         return line, offset - self._starts[line - 1] + 1
 
     def line(self, number: int) -> str:
+        """Returns the text of a line without its line end; lines are counted from 1."""
         start = self._starts[number - 1]
         end = self._starts[number] - 1 if number < len(self._starts) else len(self.text)
         return self.text[start:end].rstrip("\r")
-
-
-NOWHERE = Source("", "")
 
 
 @dataclass(frozen=True)
@@ -52,15 +51,23 @@ class Span:
 
     @property
     def text(self) -> str:
+        """The text of this piece."""
         return self.source.text[self.start : self.end]
 
     def to(self, other: Span) -> Span:
+        """Returns the smallest span that holds this one and the other."""
         return Span(self.source, min(self.start, other.start), max(self.end, other.end))
 
+    def meets(self, other: Span) -> bool:
+        """Whether the two have a place in common, or touch."""
+        return self.source == other.source and self.start <= other.end and other.start <= self.end
+
     def before(self) -> Span:
+        """Returns the empty span at the start of this one."""
         return Span(self.source, self.start, self.start)
 
     def after(self) -> Span:
+        """Returns the empty span at the end of this one."""
         return Span(self.source, self.end, self.end)
 
 
@@ -70,6 +77,11 @@ class Label:
 
     span: Span
     text: str = ""
+
+    @property
+    def caret(self) -> bool:
+        """Whether what is wrong stands here, and not what it is held against."""
+        return not self.text.startswith("declared")
 
 
 @dataclass(frozen=True)
@@ -136,22 +148,26 @@ class Report:
         wrong = {_line(p.span): p for p in reversed(self.sorted()) if p.span is not None and p.severity == "error"}
         kept: set[int] = set()
         for problem in self.sorted():
-            known = problem.once is not None and problem.once in told
+            same = (problem.code, problem.message, problem.span)
+            known = problem.once in told or same in told
             blamed = [wrong.get(_line(span), problem) for span in problem.against]
             if not known and all(p is problem or p.against for p in blamed):
                 kept.add(id(problem))
-                told.add(problem.once)
+                told.update({problem.once, same} - {None})
         self.problems = [p for p in self.problems if id(p) in kept]
 
     @property
     def errors(self) -> list[Problem]:
+        """The problems that are errors."""
         return [p for p in self.problems if p.severity == "error"]
 
     @property
     def warnings(self) -> list[Problem]:
+        """The problems that are warnings."""
         return [p for p in self.problems if p.severity == "warning"]
 
     def sorted(self) -> list[Problem]:
+        """Returns the problems by source and place; those without a place come first."""
         return sorted(self.problems, key=lambda p: (p.span.source.name, p.span.start) if p.span else ("", -1))
 
 
@@ -165,6 +181,16 @@ class EincError(Exception):
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = problems
         super().__init__("\n" + "\n".join(render(p) for p in problems))
+
+
+def failure(message: str, *helps: str) -> EincError:
+    """One line on what went wrong, and ways out, to be raised."""
+    return EincError([Problem(message, helps=tuple(map(Help, helps)))])
+
+
+def listed(names: Iterable[str]) -> str:
+    """`a`, `b`; none."""
+    return ", ".join(f"`{name}`" for name in names) or "none"
 
 
 def width(text: str) -> int:
@@ -235,7 +261,7 @@ def render(problem: Problem) -> str:
         gutter = max(len(str(s.source.position(s.start)[0])) for s in spans)
         out.append(f"{'':>{gutter}}--> {source.name}:{line}:{column}")
         marks = [(problem.span, "^", problem.label)]
-        marks += [(label.span, "^" if not label.text.startswith("declared") else "-", label.text)
+        marks += [(label.span, "^" if label.caret else "-", label.text)
                   for label in problem.labels if label.span.source == source]
         out += [f"{'':>{gutter}} |", *_marked(source, marks, gutter)]
         for label in problem.labels:

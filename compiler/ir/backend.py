@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from einc.ir.elements import Kind
 from einc.ir.folds import FoldRow
-from einc.ir.plan import Chain, Gradient, Kind, Module, Op, Shell, Step
+from einc.ir.plan import Gradient, Module, ModuleClass, Op, SegmentedModule, Step
 from einc.ir.primitives import Primitive
 
 Writable = Primitive | FoldRow | type[Op] | type[Step]
@@ -63,7 +64,7 @@ class BackEnd:
 class Emitter(Protocol):
     """A module that writes files."""
 
-    def emit(self, plan: Module | Gradient | Chain, shell: Shell | None = None) -> str:
+    def emit(self, plan: Module | Gradient | SegmentedModule, shell: ModuleClass | None = None) -> str:
         """The text of a Python file that computes the plan; with a shell it has a class that holds the weights."""
         ...
 
@@ -88,32 +89,63 @@ class Timed(Protocol):
     """The tile that was found for one kernel; `key` is the kernel with the rows and columns of its data."""
 
     @property
-    def key(self) -> tuple[str, int, int]: ...
+    def key(self) -> tuple[str, int, int]:
+        """The kernel's name with the number of rows and columns of its data."""
+        ...
+
     @property
-    def tile(self) -> tuple[int, int, int, int]: ...
+    def tile(self) -> tuple[int, int, int, int]:
+        """The fastest tile that was found."""
+        ...
+
     @property
-    def default(self) -> tuple[int, int, int, int]: ...
+    def default(self) -> tuple[int, int, int, int]:
+        """The tile that the kernel has without tuning."""
+        ...
+
     @property
-    def ratio(self) -> float: ...
+    def ratio(self) -> float:
+        """The default tile's time over the found tile's."""
+        ...
+
     @property
-    def timed(self) -> int: ...
+    def timed(self) -> int:
+        """How many tiles were timed."""
+        ...
+
     @property
-    def cached(self) -> bool: ...
+    def cached(self) -> bool:
+        """Whether the tile was read from the cache on disk."""
+        ...
 
 
 class Timings(Protocol):
     """What tuning found: `missing` are kernels of which nothing is known, `lost` says why nothing could be written to disk."""
 
     @property
-    def found(self) -> Sequence[Timed]: ...
+    def found(self) -> Sequence[Timed]:
+        """The tiles that are known, one for each kernel."""
+        ...
+
     @property
-    def missing(self) -> Sequence[str]: ...
+    def missing(self) -> Sequence[str]:
+        """The kernels of which nothing is known."""
+        ...
+
     @property
-    def notes(self) -> Sequence[str]: ...
+    def notes(self) -> Sequence[str]:
+        """What a person should know of the run, such as tiles that were left out."""
+        ...
+
     @property
-    def lost(self) -> str: ...
+    def lost(self) -> str:
+        """Why nothing could be written to disk; empty where nothing is lost."""
+        ...
+
     @property
-    def tiles(self) -> Mapping[tuple[str, int, int], tuple[int, int, int, int]]: ...
+    def tiles(self) -> Mapping[tuple[str, int, int], tuple[int, int, int, int]]:
+        """The table of tiles, by kernel, rows and columns."""
+        ...
 
 
 class Tuner(Protocol):
@@ -152,9 +184,14 @@ class Compiled(Protocol):
     """One kernel of a call, compiled: its name, and its code by the names of the forms."""
 
     @property
-    def kernel(self) -> str: ...
+    def kernel(self) -> str:
+        """The kernel's name."""
+        ...
+
     @property
-    def code(self) -> Mapping[str, str | bytes]: ...
+    def code(self) -> Mapping[str, str | bytes]:
+        """The code by the name of its form."""
+        ...
 
     def described(self) -> dict[str, Any]:
         """What a loader must know to start the kernel, as plain data."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from einc.ir.terms import Equation
+from einc.ir.elements import Element
+from einc.ir.programs import Equation
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Row:
     beside: tuple[Equation, ...]
     inputs: tuple[tuple[str, str], ...]
     results: tuple[str, ...]
-    kinds: Mapping[str, str]
+    elements: Mapping[str, Element]
     pieces: bool = False
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from einc.errors.report import Span
-from einc.ir.terms import TypedProgram
+from einc.ir.programs import TypedProgram
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,18 +9,35 @@ algebra`), knows no floor, mod or minimum, and would have to be imported by `ein
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice, product
 from types import MappingProxyType
 
-from einc.ir.indices import Extent, number
-from einc.ir.terms import Apply, Const, Pack, Part, Position, Size, Term, Truth, both, conjuncts
+from einc.ir.indices import Extent, Index, number
+from einc.ir.terms import (
+    TRUE,
+    Apply,
+    Const,
+    Pack,
+    Part,
+    Position,
+    Size,
+    Term,
+    Truth,
+    both,
+    conjuncts,
+    free_indices,
+    substitute,
+    walk,
+)
 
 _DEPTH = 7
-_STEPS = 4_000
+_STEPS = 1_000
 _FEW = 30  # conditions that exclude each other do so in few steps
 _CASES = 3
+_WITNESSES = 4  # points that are tried before a fold is taken to have none
 _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 
@@ -35,6 +52,7 @@ class Linear:
         return dict(self.atoms).get(atom, number(0))
 
     def plus(self, other: Linear, times: Extent | None = None) -> Linear:
+        """Returns this form plus `times` (1 by default) the other; atoms that cancel are left out."""
         times = number(1) if times is None else times
         total = dict(self.atoms)
         for atom, c in other.atoms:
@@ -79,6 +97,7 @@ def linear(term: Term) -> Linear | None:
 
 
 def _packed(parts: tuple[Term, ...], extents: tuple[Extent, ...], starts: tuple[int, ...], start: int) -> Linear | None:
+    """Returns the linear form of a composite index, row by row; None where a part has no linear form."""
     total = Linear((), number(start))
     for at, part in enumerate(parts):
         inner = linear(part)
@@ -102,6 +121,7 @@ def _sum(args: Iterable[Term]) -> Linear | None:
 
 
 def _product(args: tuple[Term, ...]) -> Linear | None:
+    """Returns a product as a linear form, one opaque atom if two factors vary; None if a factor has no form."""
     total = Linear((), number(1))
     for arg in args:
         inner = linear(arg)
@@ -138,20 +158,28 @@ def _some(form: Linear | None) -> list[Linear]:
 
 
 class _Search:
-    """Whether forms are ≥ 0 (or > 0), from the facts and from what their atoms are; gives up after so many steps."""
+    """Whether forms are ≥ 0 (or > 0), from the facts and from what their atoms are; gives up after so many steps.
 
-    def __init__(self, given: list[Linear], sizes: Mapping[str, int], steps: int = _STEPS) -> None:
-        self.given, self.sizes, self.steps = given, sizes, steps
+    `some` are the sizes that are at least 1, of which any other may be 0; None for all.
+    """
+
+    def __init__(self, given: list[Linear], sizes: Mapping[str, int], steps: int = _STEPS, some: Set[str] | None = None) -> None:
+        self.given, self.sizes, self.steps, self.some = given, sizes, steps, some
+        self.failed: dict[tuple[frozenset[tuple[Term, Extent]], Extent, bool], int] = {}  # goals, and how deep each was looked for
 
     def nonnegative(self, goal: Linear, strict: bool = False, depth: int = _DEPTH) -> bool:
         """Whether `goal ≥ 0` (strict: `> 0`) follows."""
         if not goal.atoms:
-            return _positive(goal.constant.fixed(self.sizes), strict)
+            return _positive(goal.constant.fixed(self.sizes), strict, self.some)
+        known = frozenset(goal.atoms), goal.constant, strict
+        if depth == 0 or self.failed.get(known, 0) >= depth:
+            return False
+        self.failed[known] = depth
         self.steps -= 1
-        if depth == 0 or self.steps <= 0:
+        if self.steps <= 0:
             return False
         for atom, coefficient in goal.atoms:
-            sign = _sign(coefficient.fixed(self.sizes))
+            sign = direction(coefficient.fixed(self.sizes))
             if sign == 0:
                 continue
             rest = goal.without(atom)
@@ -201,19 +229,21 @@ class _Search:
                     yield Linear((), number(0)).plus(inner, number(-1)), False
 
 
-def _sign(extent: Extent) -> int:
+def direction(extent: Extent) -> int:
+    """1 or −1 where the sign is the same for all sizes, else 0."""
     signs = {1 if c > 0 else -1 for _, c in extent.terms}
     return signs.pop() if len(signs) == 1 else 0
 
 
-def _positive(extent: Extent, strict: bool) -> bool:
-    """Whether the extent is ≥ 0 (> 0) for all sizes ≥ 1."""
-    negative = [c for m, c in extent.terms if c < 0]
+def _positive(extent: Extent, strict: bool, some: Set[str] | None = None) -> bool:
+    """Whether the extent is ≥ 0 (> 0) for all sizes ≥ 0, those of `some` (None: all) and all divisors ≥ 1."""
+    least = [(m, c) for m, c in extent.terms if c < 0 or some is None or all(n in some or p < 0 for n, p in m)]
+    negative = [c for m, c in least if c < 0]
     if not negative:
-        return bool(extent.terms) or not strict
-    if any(c < 0 and m for m, c in extent.terms) or any(p < 0 for m, _ in extent.terms for _, p in m):
+        return bool(least) or not strict
+    if any(c < 0 and m for m, c in least) or any(p < 0 for m, _ in least for _, p in m):
         return False
-    total = sum((c for _, c in extent.terms), Fraction(0))
+    total = sum((c for _, c in least), Fraction(0))
     return total > 0 or (total == 0 and not strict)
 
 
@@ -236,15 +266,37 @@ def _alternatives(atom: Term, sign: int) -> list[Linear] | None:
     return None
 
 
-def proves(given: Term, goal: Term, sizes: Mapping[str, int] = _NO_SIZES, cases: int = _CASES) -> bool:
-    """Whether the goal holds wherever `given` does, for sizes of which some may be known. Sound, not complete."""
+def proves(given: Term, goal: Term, sizes: Mapping[str, int] = _NO_SIZES, cases: int = _CASES,
+           some: Set[str] | None = None) -> bool:
+    """Whether the goal holds wherever `given` does, for sizes of which some may be known. Sound, not complete.
+
+    A size is at least 1; where `some` is said, those alone are, and others may be 0.
+    """
     known = conjuncts(given)
     either = next((a for a in known if isinstance(a, Apply) and a.op == "or"), None) if cases else None
     if either is not None:
         rest = tuple(a for a in known if a is not either)
-        return all(proves(Apply("and", (*rest, *conjuncts(option))), goal, sizes, cases - 1) for option in either.args)
-    search = _Search(facts(given), sizes)
+        return all(proves(Apply("and", (*rest, *conjuncts(option))), goal, sizes, cases - 1, some) for option in either.args)
+    search = _Search(facts(given), sizes, some=some)
     return all(_proves_atom(search, set(known), atom, sizes) for atom in conjuncts(goal))
+
+
+def roundings(term: Term) -> tuple[Term, ...]:
+    """What the rounded quotients in a term say of what is rounded: b ⌊a/b⌋ ≤ a < b ⌊a/b⌋ + b, b ⌈a/b⌉ - b < a ≤ b ⌈a/b⌉."""
+    out: dict[Term, None] = {}
+    for rounded in walk(term):
+        match rounded:
+            case Apply("floor" | "ceil" as op, (Apply("div", (a, b)),)) if _positive_number(b):
+                whole = Apply("mul", (b, rounded))
+                low, high = (whole, Apply("add", (whole, b))) if op == "floor" else (Apply("sub", (whole, b)), whole)
+                signs = ("le", "lt") if op == "floor" else ("lt", "le")
+                out |= dict.fromkeys((Apply(signs[0], (low, a)), Apply(signs[1], (a, high))))
+    return tuple(out)
+
+
+def _positive_number(term: Term) -> bool:
+    """Whether a divisor is a size, or a number above 0."""
+    return isinstance(term, Size) or (isinstance(term, Const) and term.value > 0)
 
 
 def empty(domain: Term, sizes: Mapping[str, int] = _NO_SIZES, cases: int = _CASES) -> bool:
@@ -273,6 +325,7 @@ def empty(domain: Term, sizes: Mapping[str, int] = _NO_SIZES, cases: int = _CASE
 
 
 def _proves_atom(search: _Search, known: set[Term], goal: Term, sizes: Mapping[str, int]) -> bool:
+    """Returns whether a proof of the goal is found in the known conditions and by the search; never True wrongly."""
     if goal == Truth(True) or goal in known or Truth(False) in known:
         return True
     match goal:
@@ -289,8 +342,32 @@ def _proves_atom(search: _Search, known: set[Term], goal: Term, sizes: Mapping[s
             return a == b or Apply("eq", (b, a)) in known or all(
                 _proves_atom(search, known, Apply("le", pair), sizes) for pair in ((a, b), (b, a)))
         case Apply("or", args):
-            return any(proves(both(*known), arg, sizes, 0) for arg in args)
+            return any(proves(both(*known), arg, sizes, 0, search.some) for arg in args)
     return False
+
+
+def witnessed(domain: Term, bound: Iterable[Index], rows: Iterable[Index], given: Term = TRUE) -> bool:
+    """Whether a fold surely has a point wherever `given` holds: one where each bound index stands where one of the `rows` of its
+    set does, counted from the last where its set is the longer one. Sound, not complete.
+    """
+    options: list[list[tuple[Index, Term]]] = []
+    rows = sorted(rows, key=lambda row: row.name)
+    for index in bound:
+        found = [(index, point) for row in rows if (point := _beside(index, row)) is not None]
+        if not found and ((index.set.extent.constant or 0) < 1 or index in free_indices(domain)):
+            return False
+        options += [found] if found else []
+    return any(proves(given, substitute(domain, dict(points))) for points in islice(product(*options), _WITNESSES))
+
+
+def _beside(bound: Index, row: Index) -> Term | None:
+    """An element of the one's set as far from the last as the other is in its own."""
+    if bound.set == row.set:
+        return Position(row)
+    more = bound.set.extent - row.set.extent
+    alike = (bound.set.cls, bound.set.start, bound.set.by) == (row.set.cls, row.set.start, row.set.by)
+    longer = alike and not bound.set.by and all(c > 0 and all(p > 0 for _, p in mono) for mono, c in more.terms)
+    return Apply("add", (Position(row), Size(more))) if longer else None
 
 
 def negation(condition: Term) -> Term:

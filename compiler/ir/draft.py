@@ -6,8 +6,10 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from einc.ir.elements import REAL, Element
 from einc.ir.indices import Index
-from einc.ir.terms import TRUE, Equation, Position, Program, Read, Slot, Tensor, Term, slot_of, transform
+from einc.ir.programs import Equation, Program, Slot, Tensor, slot_of
+from einc.ir.terms import TRUE, Position, Read, Term, transform
 
 P = TypeVar("P", bound=Program)
 
@@ -34,17 +36,17 @@ class Draft:
         """Adds an equation of a tensor that is known."""
         self.equations.append(equation)
 
-    def tensor(self, stem: str, slots: Iterable[Slot], integer: bool = False) -> str:
+    def tensor(self, stem: str, slots: Iterable[Slot], element: Element = REAL) -> str:
         """Makes a local tensor with these slots; returns its name, which begins with the stem."""
         key = unused(stem, self.tensors)
-        self.tensors[key] = Tensor(key, key, tuple(slots), "local", integer)
+        self.tensors[key] = Tensor(key, key, tuple(slots), "local", element)
         return key
 
-    def value(self, stem: str, indices: Iterable[Index], body: Term, domain: Term = TRUE, integer: bool = False) -> Read:
+    def value(self, stem: str, indices: Iterable[Index], body: Term, domain: Term = TRUE, element: Element = REAL) -> Read:
         """Makes a local tensor with these indices and adds its equation; returns a read of it at the indices."""
         letters = tuple(indices)
         axes = tuple(map(Position, letters))
-        key = self.tensor(stem, map(slot_of, letters), integer)
+        key = self.tensor(stem, map(slot_of, letters), element)
         self.equations.append(Equation(key, axes, domain, body))
         return Read(key, axes)
 
@@ -55,11 +57,13 @@ class Draft:
         return program.but(equations=self.equations, tensors=self.tensors)
 
 
+def renamed(term: Term, names: Mapping[str, str]) -> Term:
+    """The term with other names for some of the tensors that it reads."""
+    return transform(term, lambda t: Read(names.get(t.tensor, t.tensor), t.subs) if isinstance(t, Read) else t)
+
+
 def with_other_names(program: P, names: Mapping[str, str]) -> P:
     """The program with other names for some of its tensors."""
-    def change(term: Term) -> Term:
-        return Read(names.get(term.tensor, term.tensor), term.subs) if isinstance(term, Read) else term
-
-    equations = (replace(e.map(lambda t: transform(t, change)), target=names.get(e.target, e.target)) for e in program.equations)
+    equations = (replace(e.map(lambda t: renamed(t, names)), target=names.get(e.target, e.target)) for e in program.equations)
     tensors = {names.get(k, k): replace(t, key=names.get(k, k), text=names.get(k, t.text)) for k, t in program.tensors.items()}
     return program.but(equations=equations, tensors=tensors)

@@ -44,6 +44,7 @@ class FoldRow:
 
     @property
     def empty(self) -> float:
+        """The value over no points, which is `start`."""
         return self.start
 
     def merged(self, *values: Term) -> Term:

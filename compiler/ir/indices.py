@@ -9,7 +9,7 @@ long for a product and a sum of them (`python -m bench algebra`), and importing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -95,12 +95,14 @@ class Extent(Node):
 
     @property
     def constant(self) -> Fraction | None:
+        """The number that the extent is; None where it depends on a size."""
         if not self.terms:
             return Fraction(0)
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
     @property
     def sizes(self) -> frozenset[str]:
+        """The names of the sizes in it."""
         return frozenset(name for mono, _ in self.terms for name, _ in mono)
 
     def fixed(self, sizes: Mapping[str, int]) -> Extent:
@@ -155,14 +157,17 @@ def _collect(terms: list[tuple[Monomial, Fraction]]) -> Extent:
 
 
 def number(value: int | Fraction) -> Extent:
+    """Returns the extent that is a constant."""
     return _collect([((), Fraction(value))])
 
 
 def size(name: str) -> Extent:
+    """Returns the extent that is one named size."""
     return Extent(((((name, 1),), Fraction(1)),))
 
 
 def _show(extent: Extent) -> str:
+    """Writes an extent as a sum of products with `/` for negative powers; the empty sum is 0."""
     parts = []
     for mono, coefficient in reversed(extent.terms):
         above = [n for n, p in mono for _ in range(p)]
@@ -213,6 +218,7 @@ class IndexSet(Node):
 
     @property
     def summed(self) -> bool:
+        """Whether an index of this set is summed where it stands once above and once below in a product."""
         return self.cls in SUMMED
 
 
@@ -227,9 +233,17 @@ class Index(Node):
         return self.name
 
 
-def primed(index: Index, taken: frozenset[str]) -> Index:
-    """The index with as many primes as make it new."""
-    name = index.name + "'"
+def primed(name: str, taken: Container[str]) -> str:
+    """The name, with as many primes as make it new."""
     while name in taken:
         name += "'"
-    return Index(name, index.set)
+    return name
+
+
+def distinct(indices: Iterable[Index], taken: Iterable[str]) -> tuple[Index, ...]:
+    """Indices over the same sets whose names are not taken and differ from each other, primed where that needs it."""
+    names, out = set(taken), list[Index]()
+    for index in indices:
+        out.append(Index(primed(index.name, names), index.set))
+        names.add(out[-1].name)
+    return tuple(out)

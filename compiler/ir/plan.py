@@ -1,10 +1,10 @@
 """Plan: how a program is cut. Data only; narrower than terms: assigned once, axes by name, folds have become steps.
 
 Module  inputs, outputs, buffers, steps
-Shell   what a class around the module's function holds: how its weights begin, which scalars speak of chance
+ModuleClass  what a class around the module's function holds: how its weights begin, which scalars speak of chance
 Step    Kernel, or an Operation: what it reads, what it writes, its equations, its cost, and steps within it
 Kernel  axes, lets, stores: a tile of every grid axis at a time, the other axes whole
-Let     one value: its axes, its kind, and the one operation that makes it
+Let     one value: its axes, its kind, the one operation that makes it, and the values that this reads
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never, cast
 
+from einc.ir.elements import Element, Kind
 from einc.ir.indices import Extent, Index, IndexSet, number
-from einc.ir.terms import Position, Tensor, Term, reads
+from einc.ir.programs import Tensor
+from einc.ir.terms import Position, Term, reads
 
 Role = Literal["grid", "stream", "whole"]
-Kind = Literal["real", "exact", "integer", "truth", "scalar"]
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A stored tensor; `axes` are its slots' letters. `exact` ones, of sizes alone or running sums, are kept in float64, `wide`
-    ones in float32 at least."""
+    """A stored tensor; `axes` are its slots' letters."""
 
     name: str
     axes: tuple[str, ...]
     sets: tuple[IndexSet, ...]
-    kind: Kind | Literal["wide"]
+    element: Element
     role: Literal["input", "weight", "cache", "place", "local", "output", "derived"]
 
 
@@ -36,18 +36,18 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Along:
+class AxisRef:
     axis: str
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class Flatten:
     parts: tuple[Subscript, ...]
     sets: tuple[IndexSet, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class Slice:
     """A part of a direct sum: `extent` elements after `before`."""
 
     item: Subscript
@@ -56,28 +56,49 @@ class Within:
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
-    """A whole-number value, in the values of the slot's set; `safe` where it provably stays in range."""
+class Gather:
+    """The argument of the load at place `arg`, a whole number of the slot's set; `safe` where it provably stays in range.
 
-    value: str
+    With `told`, which is the read as the language writes it, a value out of range is an error; else it stands at a place
+    that nobody reads.
+    """
+
+    arg: int
     set: IndexSet
     safe: bool
+    told: str = ""
 
 
-Subscript = Along | Packed | Within | Computed
+Subscript = AxisRef | Flatten | Slice | Gather
 
 
-# Operations of a let. Arguments are names of lets.
+def axes_of(sub: Subscript) -> tuple[str, ...]:
+    """The axes along which a subscript goes, in their order; those of a computed number are not among them."""
+    match sub:
+        case AxisRef(axis):
+            return (axis,)
+        case Flatten(parts):
+            return tuple(a for p in parts for a in axes_of(p))
+        case Slice(item):
+            return axes_of(item)
+        case Gather():
+            return ()
+    assert_never(sub)
+
+
+# Operations of a let. None names a value: the arguments are the let's, in the order that the docstring says.
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
+    """Elements of a buffer; the arguments are the whole numbers that its subscripts speak of by their places."""
+
     buffer: str
     subs: tuple[Subscript, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Iota:
     """The numbers at which an axis stands."""
 
     axis: str
@@ -92,19 +113,17 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """A primitive, point by point; `floordiv` and `ceildiv` are the exact quotients of whole numbers."""
+    """A primitive of the arguments, point by point; `floordiv` and `ceildiv` are the exact quotients of whole numbers."""
 
     op: str
-    args: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
     """The product of the arguments summed over axes. `loose`: rounding it to the type of the data does no harm."""
 
-    args: tuple[str, ...]
     over: tuple[str, ...]
-    loose: bool = False
+    may_round: bool = False
 
 
 def end(index: Index, which: Literal["first", "last"]) -> Position:
@@ -113,7 +132,7 @@ def end(index: Index, which: Literal["first", "last"]) -> Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Interval:
     """Positions of an axis, for one tile: low ≤ position ≤ high for every bound, where each of `when` is ≥ 0.
 
     The terms are whole numbers made of the tile's ends; a fold in them runs over rows of the tile, over an axis that
@@ -127,30 +146,29 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """`full`: every row surely has a point."""
+    """The fold of the argument over axes. `full`: every row surely has a point."""
 
     fold: str
-    arg: str
     over: tuple[str, ...]
     full: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """`then` where the condition holds, else a number."""
+    """Of a condition and a value the value where the condition holds, else a number."""
 
-    condition: str
-    then: str
     otherwise: float
-    cut: tuple[Span, ...] | None = None  # a tile that meets none of these is in the condition as a whole; None if that is unknown
+    cut: tuple[Interval, ...] | None = None  # a tile that meets none of these is in the condition as a whole; None if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """For each element n of `axis` the fold of the elements of `over` up to n + shift, counted from 0; `back`: from it on."""
+    """For each element n of `axis` the fold of the argument's elements along `over` up to n + shift, counted from 0.
+
+    `back`: from that element on.
+    """
 
     fold: str
-    arg: str
     over: str
     axis: str
     shift: Extent
@@ -158,26 +176,22 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """For each element of `axis` the sum of the argument at the points of `over` whose number, counted from 0, names it.
+class ScatterAdd:
+    """Of a value and a number: for each element of `axis` the sum of the value at the points of `over` whose number names it.
 
-    A number that names none counts for nothing.
+    Numbers count from 0; one that names no element counts for nothing.
     """
 
-    arg: str
-    number: str
     axis: str
     over: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
-    """What a carried let was when this tile began."""
-
-    of: str
+class PreviousCarry:
+    """What the argument, a carried let that may stand later, was when this tile began."""
 
 
-Op = Load | Place | Scalar | Map | Dot | Reduce | Select | Scan | Tally | Before
+Op = Load | Iota | Scalar | Map | Dot | Reduce | Select | Scan | ScatterAdd | PreviousCarry
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,44 +210,34 @@ class Carry:
 
 @dataclass(frozen=True, slots=True)
 class Let:
+    """One value of a tile. `text` is the equation that it completes, as the language writes it."""
+
     name: str
     axes: tuple[str, ...]
     kind: Kind
     op: Op
-    text: str = ""  # the equation it completes, as the language writes it
+    args: tuple[str, ...] = ()
+    text: str = ""
     carry: Carry | None = None
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The lets of the same tile that it reads: its arguments, but for one that the tile before made."""
+        return () if isinstance(self.op, PreviousCarry) else self.args
 
-def arguments(op: Op) -> tuple[str, ...]:
-    """The lets of the same tile that an operation reads."""
-    match op:
-        case Load(_, subs):
-            return tuple(v for s in subs for v in computed(s))
-        case Place() | Scalar() | Before():
-            return ()
-        case Map(_, args) | Dot(args):
-            return args
-        case Reduce(_, arg) | Scan(_, arg):
-            return (arg,)
-        case Select(condition, then):
-            return (condition, then)
-        case Tally(arg, number):
-            return (arg, number)
-    assert_never(op)
+    @property
+    def over(self) -> tuple[str, ...]:
+        """The axes that it folds away."""
+        match self.op:
+            case Dot(axes) | Reduce(_, axes) | ScatterAdd(_, axes):
+                return axes
+            case Scan(_, axis):
+                return (axis,)
+        return ()
 
-
-def computed(sub: Subscript) -> tuple[str, ...]:
-    """The lets that a subscript reads."""
-    match sub:
-        case Along():
-            return ()
-        case Packed(parts):
-            return tuple(v for p in parts for v in computed(p))
-        case Within(item):
-            return computed(item)
-        case Computed(value):
-            return (value,)
-    assert_never(sub)
+    def with_args(self, names: Callable[[str], str]) -> Let:
+        """The let with other names for its arguments."""
+        return replace(self, args=tuple(map(names, self.args)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,8 +248,8 @@ class Bound:
     `resumes`: it goes on where the reach of the tile before ended, `back` where the tiles go from the last to the first.
     """
 
-    spans: tuple[Span, ...]
-    within: tuple[Span, ...] | None = None
+    spans: tuple[Interval, ...]
+    within: tuple[Interval, ...] | None = None
     resumes: Literal["", "on", "back"] = ""
 
 
@@ -340,14 +344,17 @@ class Kernel:
         return frozenset(r.tensor for s in spans for term in (*s.low, *s.high, *s.when) for r in reads(term))
 
     def axis(self, name: str) -> Axis:
+        """Returns the axis of this name; raises StopIteration where there is none."""
         return next(a for a in self.axes if a.name == name)
 
     @property
     def stream(self) -> Axis | None:
+        """The axis that the kernel streams over in a loop; None where it has none."""
         return next((a for a in self.axes if a.role == "stream"), None)
 
     @property
     def grid(self) -> Axis | None:
+        """The axis whose tiles are the programs of the grid; None where it has none."""
         return next((a for a in self.axes if a.role == "grid"), None)
 
     @property
@@ -433,6 +440,7 @@ class BroadcastView(Operation):
 
     @property
     def operand(self) -> str:
+        """The buffer that is copied."""
         return self.reads[0]
 
     @property
@@ -498,6 +506,7 @@ class TopK(Operation):
 
     @property
     def operand(self) -> str:
+        """The buffer whose largest elements are found."""
         return self.reads[0]
 
 
@@ -785,7 +794,7 @@ class Weight:
 
 
 @dataclass(frozen=True, slots=True)
-class Shell:
+class ModuleClass:
     """A class around the function. `rates` are scalars that chance is compared with, `seeds` those that it is made of."""
 
     weights: tuple[Weight, ...]
@@ -812,6 +821,7 @@ class Gradient:
 
     @property
     def name(self) -> str:
+        """The name of the forward module."""
         return self.forward.name
 
     @property
@@ -823,7 +833,7 @@ class Gradient:
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class GradientLoop:
     """Rounds in order where one round has a gradient: `Loop` but for its body. Inputs of `body.forward` are given, and those
     outputs of it that are not merely saved are the next values of the states.
     """
@@ -837,14 +847,15 @@ class Turns:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class SegmentedModule:
     """A program with rounds, in pieces that have gradients. `whole` has what the caller gives and gets, and no steps: the pieces
     read inputs and buffers of it by their keys, and what one of them gives that is not merely saved is a buffer of it.
     """
 
     whole: Module
-    pieces: tuple[Gradient | Turns, ...]
+    pieces: tuple[Gradient | GradientLoop, ...]
 
     @property
     def name(self) -> str:
+        """The name of the whole module."""
         return self.whole.name

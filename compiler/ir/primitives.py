@@ -63,14 +63,17 @@ class Primitive:
 
     @property
     def exact(self) -> bool:
+        """Whether it gives integers for integers and may stand in an index expression."""
         return "exact" in self.traits
 
     @property
     def callable(self) -> bool:
+        """Whether a spec may apply it by name."""
         return "callable" in self.traits
 
     @property
     def whole(self) -> bool:
+        """Whether it takes whole numbers alone."""
         return "whole" in self.traits
 
     @property

@@ -15,19 +15,16 @@ from typing import Any
 from einc.ir.domains import negation
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index, IndexSet
+from einc.ir.programs import BlockLoop, Equation, IndexLoop, Program
 from einc.ir.terms import (
     ONE,
     TRUE,
     ZERO,
     Apply,
     Const,
-    Equation,
     Fold,
     Position,
-    Program,
     Read,
-    Recur,
-    Repeat,
     Term,
     Where,
     both,
@@ -41,12 +38,12 @@ from einc.ir.terms import (
 _BLOCK = "·"
 
 
-def member(recur: Recur, element: Term) -> Term:
+def member(recur: BlockLoop, element: Term) -> Term:
     """The condition that an element is in the block."""
     return Apply("eq", (Read(recur.member, (element,)), ONE))
 
 
-def one_round(recur: Recur) -> tuple[Equation, ...]:
+def one_round(recur: BlockLoop) -> tuple[Equation, ...]:
     """Every target's equation where the block is the whole domain and the states are what they start with."""
     starts = {e.target: e for e in recur.starts}
 
@@ -74,7 +71,7 @@ def opened(read: Read, by: dict[str, Equation]) -> Term:
     return equation.at(read.subs)
 
 
-def resolved(recur: Recur, old: Callable[[Read], Term], inside: Callable[[Term], Term]) -> tuple[Equation, ...]:
+def resolved(recur: BlockLoop, old: Callable[[Read], Term], inside: Callable[[Term], Term]) -> tuple[Equation, ...]:
     """The equations of a round: `old` for what a state was before it, `inside` for being an element of the block."""
     states = {e.target for e in recur.updates}
 
@@ -92,7 +89,7 @@ def resolved(recur: Recur, old: Callable[[Read], Term], inside: Callable[[Term],
                  for e in (*recur.inside, *recur.updates))
 
 
-def lifted(recur: Recur) -> Recur:
+def lifted(recur: BlockLoop) -> BlockLoop:
     """The round for a block of any size, whose instance for one element is the round as it is written.
 
     What an update adds to its state becomes the fold over the block; so does what is added in a value that is the next
@@ -126,7 +123,7 @@ def _is_next(update: Equation, following: dict[str, str]) -> bool:
     return isinstance(update.body, Read) and following.get(update.body.tensor) == update.target
 
 
-def _over_block(recur: Recur, state: str, body: Term) -> Term:
+def _over_block(recur: BlockLoop, state: str, body: Term) -> Term:
     """p x + q_j -> p x + Σ_{j ∈ B} q_j for the state x, and so for the step of every fold, in a function too."""
     for row in FOLDS.values():
         parts = _parts(body, row.step)
@@ -140,7 +137,7 @@ def _over_block(recur: Recur, state: str, body: Term) -> Term:
     return body if recur.index not in free_indices(body) else _fold(recur, "sum", body)
 
 
-def _fold(recur: Recur, op: str, body: Term) -> Fold:
+def _fold(recur: BlockLoop, op: str, body: Term) -> Fold:
     return Fold(op, (recur.index,), both(member(recur, Position(recur.index)), recur.domain), body)
 
 
@@ -153,7 +150,7 @@ def _parts(term: Term, step: str) -> tuple[Term, ...]:
     return (term,)
 
 
-def order(recur: Recur) -> Recur:
+def order(recur: BlockLoop) -> BlockLoop:
     """Each value of a round after what it reads."""
     by = {e.target: e for e in recur.inside}
     done: dict[str, Equation] = {}
@@ -170,7 +167,7 @@ def order(recur: Recur) -> Recur:
     return replace(recur, inside=tuple(done.values()))
 
 
-def stepped(recur: Recur, element: Term | None = None) -> Recur:
+def stepped(recur: BlockLoop, element: Term | None = None) -> BlockLoop:
     """The round as it changes the states: a state stays where no element of the block is in the domain.
 
     `element` is the one of this round, where that is how rounds are written.
@@ -208,7 +205,7 @@ def thirds(extent: int) -> Sequence[Sequence[int]]:
 class Turns:
     """Rounds in order, with what is made in each."""
 
-    repeat: Repeat
+    repeat: IndexLoop
     body: tuple[Equation, ...]
 
     def run(self, values: Values, solve: Callable[[Equation], Any], extent: Callable[[IndexSet], int]) -> None:
@@ -224,10 +221,10 @@ class Turns:
             del values[key]
 
 
-def steps(program: Program) -> dict[str, Equation | Recur | Turns]:
+def steps(program: Program) -> dict[str, Equation | BlockLoop | Turns]:
     """What gives each tensor its value: its equation, or the rounds that it is a state of."""
     inner = {key for repeat in program.repeats for key in repeat.inside}
-    out: dict[str, Equation | Recur | Turns] = {e.target: e for e in program.equations if e.target not in inner}
+    out: dict[str, Equation | BlockLoop | Turns] = {e.target: e for e in program.equations if e.target not in inner}
     out |= {key: recur for recur in program.recurs for key in recur.targets}
     for repeat in program.repeats:
         turns = Turns(repeat, tuple(e for e in program.equations if e.target in repeat.inside))
@@ -235,7 +232,7 @@ def steps(program: Program) -> dict[str, Equation | Recur | Turns]:
     return out
 
 
-def needs(step: Equation | Recur | Turns) -> Set[str]:
+def needs(step: Equation | BlockLoop | Turns) -> Set[str]:
     """The tensors that must be there before."""
     if isinstance(step, Turns):
         made = {*step.repeat.inside, *(state for state, _, _ in step.repeat.states)}
@@ -243,10 +240,10 @@ def needs(step: Equation | Recur | Turns) -> Set[str]:
     if isinstance(step, Equation):
         return step.reads
     found = {r.tensor for r in reads(step.domain)}
-    return found.union(*(needs(e) for e in (*step.starts, *step.inside, *step.updates))) - step.targets - {step.member}
+    return found.union(*(needs(e) for e in step.equations)) - step.targets - {step.member}
 
 
-def run(recur: Recur, values: Values, solve: Callable[[Equation], Any], blocks: Sequence[Sequence[int]],
+def run(recur: BlockLoop, values: Values, solve: Callable[[Equation], Any], blocks: Sequence[Sequence[int]],
         mark: Callable[[Sequence[int]], Any]) -> None:
     """The states after the last round, the updates of each taking effect together; what a round makes is gone.
 

@@ -39,7 +39,7 @@ def row(kernel: Kernel, grid: Axis, without: tuple[str, ...] = ()) -> Extent:
 def multiplies(kernel: Kernel) -> bool:
     """Whether some product of the kernel is one of matrices."""
     axes = {let.name: let.axes for let in kernel.lets}
-    return any(matrices([axes[a] for a in let.op.args]) for let in kernel.lets if isinstance(let.op, Dot))
+    return any(matrices([axes[a] for a in let.args]) for let in kernel.lets if isinstance(let.op, Dot))
 
 
 def short(stream: Axis, few: bool) -> bool:

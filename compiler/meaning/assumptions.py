@@ -8,8 +8,21 @@ from fractions import Fraction
 
 from einc.ir.indices import Index
 from einc.ir.terms import TRUE, Position, Read, Term, both, free_indices
-from einc.meaning.forming import folded, opened, put, remade, renamed
-from einc.meaning.forms import Atom, Form, Monomial, Unformed, added, atom, exponential, free, multiplied, number, raised, times
+from einc.meaning.polynomial_form import folded, opened, put, remade, renamed
+from einc.meaning.polynomials import (
+    Atom,
+    Form,
+    Monomial,
+    Unformed,
+    added,
+    atom,
+    exponential,
+    free,
+    multiplied,
+    number,
+    raised,
+    times,
+)
 
 _ROUNDS = 20
 
@@ -77,6 +90,7 @@ def _rewritten(found: Monomial, coefficient: Fraction, rules: tuple[Rule, ...]) 
 
 
 def _atom(found: Atom, rules: tuple[Rule, ...]) -> Form:
+    """An atom with the rules applied inside it and, where it is a sum, to the product that is summed."""
     if not found.forms:
         return atom(found)
     if not found.op.startswith("fold "):

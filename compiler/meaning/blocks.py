@@ -12,14 +12,19 @@ import numpy.typing as npt
 from einc.ir.indices import Index
 
 Array = npt.NDArray[Any]
+Pair = tuple[Array, Array]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """A value at every point: `array` has one axis for each of `indices`, in order."""
+    """A value at every point: `array` has one axis for each of `indices`, in order.
+
+    `wide`: v and m, where the value is v · e^m and no float64 may hold it: see `meaning.wide`.
+    """
 
     indices: tuple[Index, ...]
     array: Array
+    wide: Pair | None = None
 
     def over(self, indices: Sequence[Index]) -> Array:
         """The array with its axes in the order of `indices`, of extent 1 where the value does not vary."""
@@ -27,6 +32,7 @@ class Block:
         return self.array.transpose(order)[tuple(slice(None) if i in self.indices else None for i in indices)]
 
     def reduced(self, by: Callable[..., Array], gone: Iterable[Index]) -> Block:
+        """The value with the indices `gone` folded away by a function of numpy that takes `axis`."""
         axes = tuple(self.indices.index(i) for i in gone if i in self.indices)
         return Block(tuple(i for i in self.indices if i not in gone), by(self.array, axis=axes)) if axes else self
 
@@ -37,6 +43,7 @@ class Block:
 
 
 def union(blocks: Iterable[Block]) -> tuple[Index, ...]:
+    """The indices that some of the blocks vary over, each once, in the order in which they are met."""
     return tuple(dict.fromkeys(i for block in blocks for i in block.indices))
 
 

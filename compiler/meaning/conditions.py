@@ -10,7 +10,7 @@ from math import floor, gcd, lcm
 from einc.ir.domains import Linear, difference, is_whole, linear, negation, proves
 from einc.ir.indices import Extent, number
 from einc.ir.terms import FALSE, TRUE, Apply, Const, Pack, Part, Position, Read, Size, Term, both, conjuncts, rebuild
-from einc.meaning.forms import MINUS, NOTHING, ONE, Atom, Form, added, atom, multiplied, spelled, times
+from einc.meaning.polynomials import MINUS, NOTHING, ONE, Atom, Form, added, atom, multiplied, spelled, times
 
 ZERO = Size(number(0))
 _EITHER = 4
@@ -64,6 +64,7 @@ def oriented(condition: Term) -> Term:
 
 
 def _compared(op: str, form: Linear) -> Term:
+    """A comparison of 0 with a form (`le` is 0 <= form), scaled to coprime whole factors; TRUE or FALSE if decided."""
     if op == "lt" and is_whole(form):
         op, form = "le", form.plus(Linear((), number(-1)))
     if (constant := form.constant.constant) is not None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
 from einc.errors.report import Problem
 from einc.ir.claimed import Claim
+from einc.ir.dependence import behind
 from einc.ir.indices import Extent, IndexSet
-from einc.ir.terms import Apply, Fold, Join, Pack, Part, Position, Program, Read, Size, Tensor, Term, reads, walk
+from einc.ir.programs import Program, Tensor, sets_of
+from einc.ir.terms import Apply, Position, Read, Size, Term, reads
 from einc.meaning.blocks import Array
 from einc.meaning.interpret import interpret
 
@@ -100,25 +102,12 @@ def _sets(program: Program) -> list[IndexSet]:
     """The sets that inputs, results and equations run over."""
     used = [slot.set for t in program.inputs() for slot in t.slots]
     used += [slot.set for e in program.equations for slot in program.tensors[e.target].slots]
-    for term in _terms(program):
-        match term:
-            case Position(index) | Join(index):
-                used.append(index.set)
-            case Fold(_, bound):
-                used += [i.set for i in bound]
-            case Pack(_, sets, into):
-                used += [*sets, into]
-            case Part(_, of, _, into):
-                used += [of, into]
+    used += [found for term in program.terms for found in sets_of(term)]
     return list(dict.fromkeys([*used, *(repeat.index.set for repeat in program.repeats)]))
 
 
-def _terms(program: Program) -> Iterator[Term]:
-    return (t for e in program.equations for root in (*e.axes, e.domain, e.body) for t in walk(root))
-
-
 def _extents(program: Program) -> Iterator[Extent]:
-    return (t.extent for t in _terms(program) if isinstance(t, Size))
+    return (t.extent for t in program.terms if isinstance(t, Size))
 
 
 def _agreed(program: Program, sizes: dict[str, int]) -> None:
@@ -157,7 +146,7 @@ def _inputs(program: Program, sizes: dict[str, int], random: np.random.Generator
 def _range(program: Program, tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, int]:
     """The values that an integer tensor may have: those of a slot that it stands in, or of a position it is compared with."""
     places: list[IndexSet] = []
-    for term in _terms(program):
+    for term in program.terms:
         match term:
             case Read(outer, subs):
                 slots = program.tensors[outer].slots
@@ -210,12 +199,6 @@ def _honouring(claim: Claim, arrays: Arrays, sizes: dict[str, int]) -> Arrays | 
 
 def _part(program: Program, keys: Iterable[str]) -> Program:
     """The program of a few of its tensors."""
-    by = program.by_target
-    needed, stack = set[str](), list(keys)
-    outputs = tuple((key, key) for key in stack)
-    while stack:
-        key = stack.pop()
-        if key in by and key not in needed:
-            needed.add(key)
-            stack += [r.tensor for t in (by[key].domain, by[key].body) for r in reads(t)]
-    return replace(program, equations=tuple(e for e in program.equations if e.target in needed), outputs=outputs)
+    outputs = [(key, key) for key in keys]
+    inside = behind(program.by_target, (key for key, _ in outputs))
+    return program.but(equations=(e for e in program.equations if e.target in inside), outputs=outputs)

@@ -43,7 +43,7 @@ def folded(op: str, x: Array, axes: tuple[int, ...]) -> Array:
     if row.meaning:
         return np.asarray(getattr(np, row.meaning)(x, axis=axes, initial=row.start))
     step, kept = function(row.step), [n for n in range(x.ndim) if n not in axes]
-    values = x.transpose([*kept, *axes]).reshape([*(x.shape[n] for n in kept), -1])
+    values = x.transpose([*kept, *axes]).reshape([*(x.shape[n] for n in kept), math.prod(x.shape[n] for n in axes)])
     if not values.shape[-1]:
         return np.full(values.shape[:-1], row.start)
     while (count := values.shape[-1]) > 1:  # in pairs: the errors of a step grow with the logarithm of their number

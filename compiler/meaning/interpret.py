@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
 from graphlib import TopologicalSorter
@@ -25,22 +25,18 @@ from einc.ir.domains import linear
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index, IndexSet
 from einc.ir.primitives import HASHES, PRIMITIVES
+from einc.ir.programs import BlockLoop, Equation, Program, Slot, Tensor
 from einc.ir.rounds import Cut, Turns, needs, run, steps, thirds
 from einc.ir.terms import (
     Apply,
     Const,
-    Equation,
     Fold,
     Join,
     Pack,
     Part,
     Position,
-    Program,
     Read,
-    Recur,
     Size,
-    Slot,
-    Tensor,
     Term,
     Truth,
     Where,
@@ -49,24 +45,27 @@ from einc.ir.terms import (
     reads,
     walk,
 )
-from einc.meaning.blocks import Array, Block, picked, union
+from einc.meaning.blocks import Array, Block, Pair, picked, union
 from einc.meaning.functions import folded, function
 from einc.meaning.sizes import at, packed, solve_sizes
+from einc.meaning.wide import Rounding, applied, total
 
 _MOST_BYTES = 8 * 2**30
 _MOST_EXACT = 2**62
+_SAFE = 1e-150  # a sum of which any addend that no float64 holds is no part
 
 
 def interpret(program: Program, arrays: Mapping[str, Array], sizes: Mapping[str, int] | None = None,
-              cut: Cut = thirds) -> dict[str, Array]:
+              cut: Cut = thirds, rounded: Rounding = np.asarray) -> dict[str, Array]:
     """The outputs by Python name, one axis per slot, float64 or (declared `: int`) int64. `cut`: into which blocks rounds go.
 
+    `rounded` is applied to the result of each operation on real numbers: what the program gives in a narrower type, step by step.
     WrongData where the arrays do not fit each other or a read leaves its range; WrongType for a wrong element type.
     """
     given = {key: np.asarray(array) for key, array in arrays.items()}
     sums, derived = packed(program, given)
     solved = solve_sizes(program, {key: array.shape for key, array in given.items()}, {**(sizes or {}), **sums})
-    machine = _Machine(program, solved, {t.key: _typed(t, given[t.key]) for t in program.inputs()})
+    machine = _Machine(program, solved, {t.key: _typed(t, given[t.key]) for t in program.inputs()}, rounded)
     machine.values.update({key: np.array(found, dtype=np.int64) for key, found in derived.items()})
     by_target = steps(program)
     read = {key: needs(step) for key, step in by_target.items()}
@@ -78,7 +77,7 @@ def interpret(program: Program, arrays: Mapping[str, Array], sizes: Mapping[str,
             match by_target[target]:
                 case Equation() as equation:
                     machine.values[target] = machine.solve(equation)
-                case Recur() as recur if target not in machine.values:
+                case BlockLoop() as recur if target not in machine.values:
                     _rounds(machine, recur, cut)
                 case Turns() as turns if target not in machine.values:
                     turns.run(machine.values, machine.solve, machine.extent)
@@ -87,7 +86,7 @@ def interpret(program: Program, arrays: Mapping[str, Array], sizes: Mapping[str,
     return {name: machine.values[tensor].copy() for name, tensor in program.outputs}
 
 
-def _rounds(machine: _Machine, recur: Recur, cut: Cut) -> None:
+def _rounds(machine: _Machine, recur: BlockLoop, cut: Cut) -> None:
     extent = machine.extent(recur.index.set)
 
     def mark(block: Sequence[int]) -> Array:
@@ -122,6 +121,8 @@ class _Machine:
     program: Program
     sizes: Mapping[str, int]
     values: dict[str, Array]
+    rounded: Rounding = np.asarray
+    wide: dict[str, Pair] = field(default_factory=dict)  # of values that no float64 may hold
 
     def extent(self, over: IndexSet) -> int:
         return int(over.extent.at(self.sizes))
@@ -138,14 +139,21 @@ class _Machine:
         """A function of numpy arrays, point by point."""
         indices = union(blocks)
         self.shape(indices, item)
-        return Block(indices, np.asarray(function(*(block.over(indices) for block in blocks))))
+        made = np.asarray(function(*(block.over(indices) for block in blocks)))
+        return Block(indices, self.rounded(made) if made.dtype.kind == "f" else made)
 
     def every(self, conditions: Iterable[Block]) -> Block:
         return reduce(lambda a, b: self.map(np.logical_and, a, b, item=1), conditions, Block((), np.asarray(True)))
 
     def where(self, conditions: Live, block: Block, otherwise: float = 0) -> Block:
+        if not conditions:
+            return block
         select = self.every(conditions)
-        return self.map(lambda c, x: np.where(c, x, otherwise), select, block) if conditions else block
+        made = self.map(lambda c, x: np.where(c, x, otherwise), select, block)
+        if block.wide is None or otherwise:
+            return made
+        v, m = (self.map(lambda c, x: np.where(c, x, 0), select, Block(block.indices, x)).array for x in block.wide)
+        return Block(made.indices, made.array, (v, m))
 
     def found(self, wrong: Block, live: Live, shown: Block) -> str:
         """What is shown at a live point that is wrong; empty where there is none."""
@@ -165,10 +173,16 @@ class _Machine:
             body = self.whole(equation.body, live, f"`{tensor.key}`, declared to hold integers,")
         else:
             body = self.value(equation.body, live)
-        body = self.where(live, body)
-        full = np.broadcast_to(body.over(indices), self.shape(indices))
-        array = np.array(full, dtype=np.int64 if tensor.integer else np.float64, order="C")
-        return array.reshape([self.extent(slot.set) for slot in tensor.slots])
+        body, shape = self.where(live, body), [self.extent(slot.set) for slot in tensor.slots]
+
+        def laid(array: Array) -> Array:
+            full = np.broadcast_to(Block(body.indices, array).over(indices), self.shape(indices))
+            return np.array(full, dtype=np.int64 if tensor.integer else np.float64, order="C").reshape(shape)
+
+        self.wide.pop(equation.target, None)
+        if body.wide is not None and not tensor.integer:
+            self.wide[equation.target] = laid(body.wide[0]), laid(body.wide[1])
+        return laid(body.array)
 
     def value(self, term: Term, live: Live) -> Block:
         """The term at every point: int64 for integers, bool for predicates, else float64."""
@@ -204,6 +218,7 @@ class _Machine:
         assert_never(term)
 
     def apply(self, term: Apply, live: Live) -> Block:
+        """The value of a function of terms; `live` are the conditions under which it is read."""
         match term:
             case Apply("and"):
                 return self.every(self.conditions(term, live))
@@ -223,8 +238,8 @@ class _Machine:
         meaning, item = function(term.op), 8 if PRIMITIVES[term.op].kind == "value" else 1
         blocks = [self.whole(arg, live) if term.op in HASHES else self.value(arg, live) for arg in term.args]
         if len(blocks) == 1:
-            return self.map(meaning, blocks[0], item=item)
-        return reduce(lambda x, y: self.map(meaning, x, y, item=item), blocks)
+            return applied(term.op, blocks, self.rounded) or self.map(meaning, blocks[0], item=item)
+        return reduce(lambda x, y: applied(term.op, (x, y), self.rounded) or self.map(meaning, x, y, item=item), blocks)
 
     def conditions(self, term: Term, live: Live) -> Live:
         """The conjuncts, each over its own indices."""
@@ -276,7 +291,7 @@ class _Machine:
 
     def read(self, term: Read, live: Live) -> Block:
         """The stored array, relabelled where a slot is read along its own set, gathered where not."""
-        tensor, array = self.program.tensors[term.tensor], self.values[term.tensor]
+        tensor, array, pair = self.program.tensors[term.tensor], self.values[term.tensor], self.wide.get(term.tensor)
         uses = Counter(i for sub in term.subs for i in free_indices(sub))
         plain: dict[int, Index] = {}
         chosen: dict[int, Block] = {}
@@ -287,13 +302,17 @@ class _Machine:
                 case _:
                     chosen[axis] = self.storage(tensor, slot, sub, live)
         if not chosen:
-            return Block(tuple(plain.values()), array)
+            return Block(tuple(plain.values()), array, pair)
         indices = union(chosen.values())
         shape = self.shape((*indices, *plain.values()))
         if any(array.shape[axis] == 0 for axis in chosen):
             return Block((*indices, *plain.values()), np.zeros(shape, array.dtype))
         places = tuple(block.over(indices) for block in chosen.values())
-        return Block((*indices, *plain.values()), np.asarray(array.transpose([*chosen, *plain])[places]))
+
+        def taken(array: Array) -> Array:
+            return np.asarray(array.transpose([*chosen, *plain])[places])
+
+        return Block((*indices, *plain.values()), taken(array), None if pair is None else (taken(pair[0]), taken(pair[1])))
 
     def storage(self, tensor: Tensor, slot: Slot, sub: Term, live: Live) -> Block:
         """Where a subscript is stored; clamped where it is not live, WrongData where it is and leaves its range."""
@@ -323,12 +342,16 @@ class _Machine:
         if term.op == "sum":
             factors = self.selected(here, self.factors(term.body, (*live, *here)))
             if all(np.isfinite(f.array).all() for f in factors):
-                return self.contract(factors, term.bound)
+                found = self.contract(factors, term.bound)
+                if all(f.wide is None for f in factors) or (np.abs(found.array) > _SAFE).all():
+                    return found
         row = FOLDS[term.op]
         body = self.where(here, self.value(term.body, (*live, *here)), row.empty)
         indices = tuple(dict.fromkeys((*body.indices, *term.bound)))
+        if body.wide is not None and term.op == "sum":
+            return total(body, term.bound, self.shape(indices), self.rounded)
         full = Block(indices, np.broadcast_to(body.over(indices), self.shape(indices)).astype(np.float64, copy=False))
-        return full.reduced(lambda x, axis: folded(term.op, x, axis), term.bound)
+        return full.reduced(lambda x, axis: self.rounded(folded(term.op, x, axis)), term.bound)
 
     def factors(self, term: Term, live: Live) -> list[Block]:
         """Factors whose product is the term at live points, if they are finite: 0 · ∞ is to be laid out instead."""
@@ -339,7 +362,7 @@ class _Machine:
                 return [*self.factors(a, live), _scalar(Fraction(-1))]
             case Apply("div", (a, b)):
                 below = self.value(b, live)
-                if not self.found(self.map(lambda x: x == 0, below, item=1), live, below):
+                if below.wide is None and not self.found(self.map(lambda x: x == 0, below, item=1), live, below):
                     return [*self.factors(a, live), self.map(lambda x: np.where(x == 0, 0.0, 1 / x), below)]
             case Where(condition, then):
                 here = self.conditions(condition, live)
@@ -364,4 +387,4 @@ class _Machine:
         for f in factors:
             operands += [f.array.astype(np.float64, copy=False), [indices.index(i) for i in f.indices]]
         array = np.einsum(*operands, [indices.index(i) for i in free], optimize=("greedy", _MOST_BYTES // 8))
-        return Block(free, np.asarray(array))
+        return Block(free, self.rounded(np.asarray(array)))

@@ -35,6 +35,7 @@ class _Search:
         self.leaves = 0
 
     def refined(self, colours: dict[Index, int]) -> dict[Index, int]:
+        """The colours split by where indices stand in the items, until all differ or no more can be told apart."""
         while len(set(colours.values())) < len(self.bound):
             tokens = {i: Index(f"%{c}", i.set) for i, c in colours.items()}
             seen = {i: (colours[i], sorted(self.text(x, {**tokens, i: Index("%!", i.set)}) for x in self.around[i]))
@@ -47,6 +48,7 @@ class _Search:
         return colours
 
     def look(self, colours: dict[Index, int]) -> None:
+        """Tries the orders that the colours leave open; `best` keeps the one whose items, as text, sort first."""
         tied = sorted(c for c in set(colours.values()) if sum(1 for x in colours.values() if x == c) > 1)
         if not tied:
             order = tuple(sorted(self.bound, key=lambda i: colours[i]))

@@ -8,7 +8,7 @@ from einc.checking.expressions.rules import show_domain
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index
 from einc.ir.terms import Position, Term, free_indices, substitute
-from einc.meaning.forms import INFINITY, Atom, Form, Monomial
+from einc.meaning.polynomials import INFINITY, Atom, Form, Monomial
 
 _TERMS, _LETTERS = 3, "ijklmn"
 
@@ -39,6 +39,7 @@ def _power(found: Atom, power: int) -> str:
 
 
 def _atom(found: Atom) -> str:
+    """An atom as text: a size by its name, a condition as an indicator, a fold with its bound indices and domain."""
     if found == INFINITY or found.op.startswith("|"):
         return found.op.strip("|")
     if found.op in ("term", "if"):

@@ -12,17 +12,18 @@ from dataclasses import dataclass, replace
 from einc.errors.problems import CutDependent
 from einc.errors.report import Help
 from einc.ir.folds import FOLDS
+from einc.ir.programs import BlockLoop, Equation
 from einc.ir.rounds import lifted, member, opened, resolved
-from einc.ir.terms import ONE, Apply, Const, Equation, Fold, Read, Recur, Term, conjuncts, const, reads, substitute, transform
-from einc.meaning.forming import equal
-from einc.transforms.laws.finishing import over_nothing
+from einc.ir.terms import ONE, Apply, Const, Fold, Read, Term, conjuncts, const, reads, substitute, transform
+from einc.meaning.polynomial_form import equal
+from einc.transforms.laws.empty_folds import over_nothing
 
 
 @dataclass(frozen=True)
 class Open:
     """A state whose next value is not proved to be that of the blocks taken together."""
 
-    recur: Recur
+    recur: BlockLoop
     update: Equation
     start: bool  # it is the start that does not fit: a round over nothing changes it
 
@@ -42,16 +43,16 @@ class Open:
         ), helps=(scaled, beside) if others else (beside,))
 
 
-def unproved(recur: Recur) -> tuple[Open, ...]:
+def unproved(recur: BlockLoop) -> tuple[Open, ...]:
     """The states for which the proof fails of itself, not because a state that they read has failed; none where all is proved."""
     whole = lifted(recur)
-    bodies = _bodies(whole)
+    updates = bodies(whole)
     starts = {e.target: e for e in recur.starts}
     fresh = _Blocks(whole)
-    first = {t: fresh.over(body, starts, fresh.one(1)) for t, body in bodies.items()}
-    made = {t: replace(starts[t], axes=update.axes, body=first[t].body) for t, update in bodies.items()}
+    first = {t: fresh.over(body, starts, fresh.one(1)) for t, body in updates.items()}
+    made = {t: replace(starts[t], axes=update.axes, body=first[t].body) for t, update in updates.items()}
     failed: dict[str, Open] = {}
-    for target, body in bodies.items():
+    for target, body in updates.items():
         update = next(e for e in recur.updates if e.target == target)
         then = fresh.over(body, made, fresh.one(2))
         together = fresh.over(body, starts, fresh.both)
@@ -59,12 +60,12 @@ def unproved(recur: Recur) -> tuple[Open, ...]:
             failed[target] = Open(recur, update, False)
         elif not _same_start(fresh.over(body, starts, fresh.none), starts[target]):
             failed[target] = Open(recur, update, True)
-    needs = {t: {r.tensor for r in reads(body.body)} - {t} for t, body in bodies.items()}
+    needs = {t: {r.tensor for r in reads(body.body)} - {t} for t, body in updates.items()}
     roots = tuple(x for t, x in failed.items() if not needs[t] & failed.keys())
     return roots or tuple(failed.values())
 
 
-def _bodies(recur: Recur) -> dict[str, Equation]:
+def bodies(recur: BlockLoop) -> dict[str, Equation]:
     """Each state's next value, with everything that a round makes put in place."""
     by: dict[str, Equation] = {}
 
@@ -87,7 +88,7 @@ def _same_start(nothing: Equation, start: Equation) -> bool:
 class _Blocks:
     """A round's folds over one block, over two that have nothing in common, and over none."""
 
-    recur: Recur
+    recur: BlockLoop
 
     def over(self, update: Equation, states: Mapping[str, Equation], split: Callable[[Fold], Term]) -> Equation:
         """The update with the states' values in place, and each fold over the block split."""
@@ -114,6 +115,7 @@ class _Blocks:
         return any(r.tensor == self.recur.member for r in reads(term))
 
     def one(self, number: int) -> Callable[[Fold], Term]:
+        """A function that puts block `number` in place of the block in the domain of a fold."""
         def split(fold: Fold) -> Term:
             def change(term: Term) -> Term:
                 match term:

@@ -11,16 +11,19 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from einc.ir.claimed import Claim
+from einc.ir.dependence import behind
 from einc.ir.domains import empty
 from einc.ir.draft import unused
+from einc.ir.elements import REAL
 from einc.ir.indices import Index
-from einc.ir.terms import TRUE, Equation, Position, Read, Term, TypedProgram, both, reads, substitute
+from einc.ir.programs import Equation, TypedProgram
+from einc.ir.terms import TRUE, Position, Read, Term, both, substitute
 from einc.meaning.assumptions import Rule, rewritten, rule
 from einc.meaning.conditions import indicator, needed
 from einc.meaning.counterexamples import Counterexample, search
-from einc.meaning.forming import complemented, form, put, solved
-from einc.meaning.forms import MINUS, NOTHING, Atom, Form, Monomial, Unformed, added, atom, times, without_quotients
 from einc.meaning.leftover import told
+from einc.meaning.polynomial_form import complemented, form, put, solved
+from einc.meaning.polynomials import MINUS, NOTHING, Atom, Form, Monomial, Unformed, added, atom, times, without_quotients
 from einc.meaning.unfolding import TooLong, Unfolding
 
 
@@ -67,7 +70,7 @@ def compared(program: TypedProgram, a: str, b: str) -> Claim | None:
     left, right = unused("left", program.tensors), unused("right", program.tensors)
     tensors = dict(program.tensors)
     for key in (left, right):
-        tensors[key] = replace(tensors[a], key=key, text=key, role="local", integer=False)
+        tensors[key] = replace(tensors[a], key=key, text=key, role="local", element=REAL)
     sides = tuple(Equation(key, axes, domain, Read(of, axes)) for key, of in ((left, a), (right, b)))
     return Claim(replace(program, tensors=tensors, equations=(*program.equations, *sides), outputs=((left, left), (right, right))),
                  left, right)
@@ -88,19 +91,14 @@ def prove(claim: Claim, seed: int = 0) -> Verdict:
     here = next((e.domain for e in claim.program.equations if e.target == claim.left), TRUE)
     if empty(here):
         return Open("there is no point at which both sides exist", 0)
-    how, why = _by_form(claim)
+    how, why = by_form(claim)
     if how:
         return Proved(how)
     more = search(claim, seed + 1, enough=6)
     return Open(why, first.trials + more.trials) if more.found is None else Refuted(more.found)
 
 
-def by_form(claim: Claim) -> bool:
-    """Whether the normal forms alone prove it."""
-    return bool(_by_form(claim)[0])
-
-
-def _by_form(claim: Claim) -> tuple[str, str]:
+def by_form(claim: Claim) -> tuple[str, str]:
     """How the claim is proved, or why it is not."""
     why = ""
     for equations, how in _levels(claim):
@@ -121,24 +119,13 @@ def _levels(claim: Claim) -> Iterator[tuple[dict[str, Equation], str]]:
     """The equations that are put in place: none but the sides, those of names that one side alone comes to, all."""
     by = {e.target: e for e in claim.program.equations}
     ends = {key: by[key] for pair in ((claim.left, claim.right), *claim.given) for key in pair}
-    alone = _below(by, claim.left) ^ _below(by, claim.right)
+    alone = behind(by, [claim.left]) ^ behind(by, [claim.right])
     known = "with what the names stand for"
     tried: list[dict[str, Equation]] = []
     for equations, how in ((ends, "as it stands"), ({k: e for k, e in by.items() if k in alone | ends.keys()}, known), (by, known)):
         if equations not in tried:
             tried.append(equations)
             yield equations, how
-
-
-def _below(by: Mapping[str, Equation], key: str) -> set[str]:
-    """The names that a tensor is made of."""
-    found, stack = set[str](), [key]
-    while stack:
-        here = stack.pop()
-        if here in by and here not in found:
-            found.add(here)
-            stack += [r.tensor for t in (by[here].domain, by[here].body) for r in reads(t)]
-    return found
 
 
 def _cases(claim: Claim, equations: Mapping[str, Equation], pair: tuple[str, str]) -> Iterator[tuple[Form, Form, Form]]:
@@ -177,6 +164,7 @@ def _settled(found: Form) -> Form:
 
 
 def _one(found: Monomial, done: tuple[Term, ...]) -> Form:
+    """One monomial settled, 0 if its conditions contradict each other; those in `done` are put in place already."""
     conditions = [x.terms[0] for x, _ in found.powers if x.op == "if"]
     for condition in conditions:
         known = tuple(sorted(found.free, key=lambda i: i.name, reverse=True))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import reduce
 from typing import Any, SupportsIndex
 
 from einc.errors.problems import NotYet, WrongData
+from einc.errors.report import listed
 from einc.ir.indices import Extent, IndexSet, number, size
-from einc.ir.terms import Join, Pack, Part, Position, Program, Size, Slot, Tensor, Term, bound_indices, walk
+from einc.ir.programs import Program, Slot, Tensor, sets_of
+from einc.ir.terms import Join, Pack, Part, Size
 
 
 def solve_sizes(program: Program, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]) -> dict[str, int]:
@@ -22,7 +24,7 @@ def solve_sizes(program: Program, shapes: Mapping[str, tuple[int, ...]], sizes: 
         if name in program.idle:
             raise WrongData(f"the size `{name}` is declared, but nothing that is returned depends on it: leave it out")
         if name not in names:
-            raise WrongData(f"`{name}` is no size of the program: its sizes are {_listed(sorted(names))}")
+            raise WrongData(f"`{name}` is no size of the program: its sizes are {listed(sorted(names))}")
         if isinstance(value, bool) or not isinstance(value, SupportsIndex) or value < 0:
             raise WrongData(f"the size `{name}` is given as {value}: a size is a whole number, 0 or more")
         if known.setdefault(name, int(value)) != value:
@@ -44,18 +46,14 @@ def _axes(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> list[tuple
     """The axes of the inputs with their extents; WrongData for a name too few or too many and for a wrong rank."""
     inputs = program.inputs()
     if missing := [t for t in inputs if t.key not in shapes]:
-        raise WrongData(f"no array is given for {_listed(t.key for t in missing)}", missing[0].span)
+        raise WrongData(f"no array is given for {listed(t.key for t in missing)}", missing[0].span)
     if extra := sorted(shapes.keys() - {t.key for t in inputs}):
-        raise WrongData(f"{_listed(extra)} is no input of the program: its inputs are {_listed(t.key for t in inputs)}")
+        raise WrongData(f"{listed(extra)} is no input of the program: its inputs are {listed(t.key for t in inputs)}")
     for tensor in inputs:
         if (rank := len(shapes[tensor.key])) != len(tensor.slots):
             axes = ", ".join(slot.name for slot in tensor.slots)
             raise WrongData(f"`{tensor.key}` has the axes ({axes}), but the array given for it has rank {rank}", tensor.span)
     return [(t, slot, n) for t in inputs for slot, n in zip(t.slots, shapes[t.key], strict=True)]
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names) or "none"
 
 
 def packed(program: Program, arrays: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, list[int]]]:
@@ -89,32 +87,20 @@ def _sets(program: Program) -> Iterator[IndexSet]:
     used = {t.key for t in program.inputs()} | {e.target for e in program.equations}
     yield from (slot.set for key in sorted(used) for slot in program.tensors[key].slots)
     yield from (repeat.index.set for repeat in program.repeats)
-    for term in _terms(program):
-        yield from (index.set for index in bound_indices(term))
-        match term:
-            case Position(index) | Join(index):
-                yield index.set
-            case Pack(_, sets, into):
-                yield from (*sets, into)
-            case Part(_, of, _, into):
-                yield from (of, into)
-
-
-def _terms(program: Program) -> Iterator[Term]:
-    return (t for e in program.equations for root in (*e.axes, e.domain, e.body) for t in walk(root))
+    yield from (found for term in program.terms for found in sets_of(term))
 
 
 def _extents(program: Program) -> Iterator[Extent]:
     yield from (s.extent for s in _sets(program))
-    yield from (t.extent if isinstance(t, Size) else t.before for t in _terms(program) if isinstance(t, Size | Part))
+    yield from (t.extent if isinstance(t, Size) else t.before for t in program.terms if isinstance(t, Size | Part))
 
 
 def _identities(program: Program) -> Iterator[tuple[Extent, Extent]]:
     """The extents of composites and direct sums, and what their parts make."""
-    packs = [(t.into, t.sets) for t in _terms(program) if isinstance(t, Pack)]
+    packs = [(t.into, t.sets) for t in program.terms if isinstance(t, Pack)]
     for into, sets in dict.fromkeys([*program.splits.items(), *packs]):
         yield into.extent, reduce(Extent.__mul__, (s.extent for s in sets), number(1))
-    for term in _terms(program):
+    for term in program.terms:
         if isinstance(term, Join):
             yield term.index.set.extent, reduce(Extent.__add__, (i.set.extent for i, _ in term.parts), number(0))
 
@@ -131,6 +117,9 @@ def _solved(fact: Extent, known: Mapping[str, int]) -> list[tuple[str, Fraction]
 
 
 def _check(program: Program, axes: list[tuple[Tensor, Slot, int]], known: Mapping[str, int], origin: Mapping[str, str]) -> None:
+    """Raises WrongData where a size is unknown, an array does not have its extents, an extent is no whole number, or
+    parts do not make their whole; NotYet for a ragged set. `origin` says in the message where each size comes from.
+    """
     def why(extent: Extent) -> str:
         return "".join(f"; `{name}` = {known[name]} is {origin[name]}" for name in sorted(extent.sizes))
 
@@ -152,6 +141,7 @@ def _check(program: Program, axes: list[tuple[Tensor, Slot, int]], known: Mappin
 
 
 def at(extent: Extent, sizes: Mapping[str, int]) -> Fraction | float:
+    """The value of an extent at the sizes; infinity where it divides by a size that is 0."""
     try:
         return extent.at(sizes)
     except ZeroDivisionError:

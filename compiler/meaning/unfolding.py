@@ -14,22 +14,8 @@ from itertools import count, product
 from einc.checking.declarations.slots import standing
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Extent, Index, IndexSet, number
-from einc.ir.terms import (
-    Equation,
-    Fold,
-    Join,
-    Pack,
-    Part,
-    Position,
-    Program,
-    Read,
-    Term,
-    Where,
-    children,
-    const,
-    rebuild,
-    substitute,
-)
+from einc.ir.programs import Equation, Program
+from einc.ir.terms import Fold, Join, Pack, Part, Position, Read, Term, Where, children, const, rebuild, substitute
 
 _FEW = 4  # values of an index that are taken one by one
 _MOST = 14_000  # nodes of both sides
@@ -54,6 +40,7 @@ class Unfolding:
             yield dict(zip(indices, options, strict=True))
 
     def _options(self, index: Index) -> Iterator[Term]:
+        """What may stand for an index: packs of its parts, parts of each summand, known values, or the index itself."""
         match self._kind(index.set):
             case "parts":
                 sets = self.program.splits[index.set]

@@ -10,12 +10,12 @@ from dataclasses import replace
 from einc.ir.choices import PLAIN, Choices
 from einc.ir.indices import IndexSet
 from einc.ir.plan import Generation, Module
-from einc.ir.terms import TypedProgram
+from einc.ir.programs import TypedProgram
 from einc.planning.contractions.associate import usual
 from einc.planning.contractions.choose import reckoned
 from einc.planning.planner import plan
 from einc.transforms.normal.normalise import normalise
-from einc.transforms.serving.kept import asked, dropping, growing, numbered, settled, ways
+from einc.transforms.serving.cached import asked, dropping, growing, numbered, settled, ways
 from einc.transforms.serving.step import Step
 
 GAIN = 2  # how much cheaper a step must be that makes more of the past again

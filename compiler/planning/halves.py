@@ -7,8 +7,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from einc.ir.choices import Choices
-from einc.ir.plan import Call, Chain, Gradient, Module, leaves
-from einc.ir.terms import Program
+from einc.ir.elements import WIDE
+from einc.ir.plan import Call, Gradient, Module, SegmentedModule, leaves
+from einc.ir.programs import Program
+from einc.ir.terms import Read
+from einc.planning.analysis.fills import surely_finite
 from einc.planning.analysis.signs import least
 from einc.planning.analysis.storage import kept_wide
 from einc.planning.planner import plan
@@ -17,7 +20,7 @@ from einc.transforms.gradients.backward import Derived, derive
 from einc.transforms.normal.normalise import normalise
 
 
-def gradient(program: Program, choices: Choices, inner: Choices) -> Gradient | Chain:
+def gradient(program: Program, choices: Choices, inner: Choices) -> Gradient | SegmentedModule:
     """The plans of a program and of its gradient; of one with rounds those of each stretch and of each round.
 
     `inner` are the choices of the two halves, which may call kernels of a library that the program alone may not.
@@ -36,10 +39,13 @@ def derived(program: Program) -> tuple[Derived, Program]:
 
 def second(found: Derived, forward: Module) -> Program:
     """The second program as it is planned: what the plan of the first saves in a wider type comes in that type."""
-    signs = least(normalise(found.forward), [made for made, _ in found.saved])
+    first = normalise(found.forward)
+    signs = least(first, [made for made, _ in found.saved])
     tensors = dict(found.backward.tensors)
-    tensors |= {key: replace(tensors[key], wide=forward.buffers[made].kind == "wide", least=signs[made])
-                for made, key in found.saved}
+    for made, key in found.saved:
+        kept = forward.buffers[made].element
+        tensors[key] = replace(tensors[key], element=kept if kept == WIDE else tensors[key].element, least=signs[made],
+                               infinite=not surely_finite(Read(made, ()), first.by_target))
     return replace(found.backward, tensors=tensors)
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from einc.ir.choices import PLAIN, Choices
 from einc.ir.draft import unused, with_other_names
+from einc.ir.elements import WIDE
 from einc.ir.indices import OPEN, OUTER, PLACES, Index, IndexSet, number
 from einc.ir.plan import (
     Append,
     Axis,
-    Before,
     Bound,
     BroadcastView,
     Buffer,
@@ -23,52 +23,38 @@ from einc.ir.plan import (
     Module,
     Role,
     Store,
-    arguments,
     makes,
 )
-from einc.ir.terms import (
-    Apply,
-    Equation,
-    Fold,
-    Join,
-    NormalProgram,
-    Position,
-    Read,
-    Tensor,
-    Term,
-    both,
-    conjuncts,
-    slot_of,
-    transform,
-)
+from einc.ir.programs import Equation, NormalProgram, Tensor, slot_of
+from einc.ir.terms import Apply, Fold, Join, Position, Read, Term, both, conjuncts, transform, walk
 from einc.ir.verify import verify
 from einc.planning.analysis.cost import lets_cost, nominal, points, size_of
 from einc.planning.analysis.ends import Tile
 from einc.planning.analysis.held import held
 from einc.planning.analysis.prefix import alone
 from einc.planning.analysis.ranges import reach
+from einc.planning.analysis.scatters import scattered
 from einc.planning.analysis.signs import told
 from einc.planning.analysis.storage import buffers_of, indices_of, lengths_of, sets_of, sizes_of, with_parts, without_copies
-from einc.planning.analysis.tallies import tallied
-from einc.planning.apart import apart
 from einc.planning.contractions.associate import Candidate, as_written, associate, samples
 from einc.planning.contractions.choose import Cut, chosen
 from einc.planning.contractions.contract import contraction
 from einc.planning.contractions.grouped import grouped, pick, with_matrices
+from einc.planning.contractions.materialise import peeled
 from einc.planning.contractions.nested import with_rows
 from einc.planning.contractions.segments import segment, with_segments
-from einc.planning.contractions.virtual import peeled
 from einc.planning.fusing.fuse import Group, groups
+from einc.planning.fusing.grouped_axes import Run, paired, shared
 from einc.planning.fusing.library import called, gathered
-from einc.planning.fusing.loose import loosened
 from einc.planning.fusing.onepass import one_pass, tiled
-from einc.planning.fusing.runs import Run, paired, shared
+from einc.planning.fusing.reduced_precision import mark_roundable
 from einc.planning.fusing.scans import Scanning, exactly
+from einc.planning.per_request import apart
 from einc.planning.repeated import repeated
-from einc.planning.streaming.base_two import in_base_two
+from einc.planning.streaming.exp2 import in_base_two
+from einc.planning.streaming.partials import early, nested
 from einc.planning.streaming.passes import Streamed
-from einc.planning.streaming.shares import early, nested
-from einc.syntax.printing.show import equation_text
+from einc.syntax.printing.show import equation_text, text
 from einc.transforms.laws.simplify import picked
 from einc.transforms.slicing.requests import marked
 
@@ -76,7 +62,7 @@ from einc.transforms.slicing.requests import marked
 def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None, choices: Choices = PLAIN) -> Module:
     """How the program is cut: what is fused, what is stored, in which order, in which tiles.
 
-    `inputs` are those that a caller gives, by default those that are still read. AssertionError where the plan breaks a rule of
+    `inputs` are those that a caller gives, by default those that are still read. EincError where the plan breaks a rule of
     `ir.verify`, which is a fault of planning.
     """
     made = _module(program, inputs, choices, associate)
@@ -95,6 +81,8 @@ def _module(
     choices: Choices,
     candidates: Callable[[NormalProgram], list[Candidate]],
 ) -> Module:
+    """The plan of a program, not yet verified: loops and packed requests are planned piece by piece through this
+    function. Of the orders of its products that `candidates` lists, the plan with the lowest price is taken."""
     asked = program.inputs() if inputs is None else inputs
     if program.own:
         program = marked(program)
@@ -207,9 +195,10 @@ def _along_runs(buffer: Buffer, run: Run) -> Buffer:
 
 
 def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
+    """The kernel of a group, which stores the values in `kept`; `whole.keys` grows by the index tensors it reads."""
     program, buffers, runs = whole.program, whole.buffers, whole.runs
     cut = tiled(group)
-    passed, texts = _passed(whole, group, kept)
+    passed, texts, said = _passed(whole, group, kept)
     made = frozenset([*(e.target for e in passed.equations), *passed.before]) - {e.target for e in group.equations}
     prefixes, chunks = alone(group.equations) if not cut else {}, passed.chunks
     group = replace(group, equations=passed.equations if chunks else early(passed.equations))
@@ -221,7 +210,7 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
     streamed = passed.index if passed.carries else None
     # What is picked comes in the order of ranks, in which a search for positions finds nothing.
     unsorted = {e.target for e in (*group.equations, *(x for x in program.equations if picked(x)))}
-    stored = {k: b.sets for k, b in buffers.items() if b.kind == "integer" and k not in unsorted}
+    stored = {k: b.sets for k, b in buffers.items() if b.element.kind == "integer" and k not in unsorted}
     work = Scanning(
         inner,
         buffers,
@@ -238,10 +227,11 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
         before=passed.before,
         late=chunks is not None and chunks.late,
         tiled=grid is not None,
+        said=said,
     )
     work.sets.update((i.name, i.set) for i in indices)
     # A result is written whole: where another one has no points along an axis of it, it has its own.
-    whole_axes = {i for e in group.equations if e.target in kept and grid in e.indices for i in e.indices}
+    whole_axes = {i for e in group.equations if e.target in kept and (grid is None or grid in e.indices) for i in e.indices}
     bounds = {i.name: _bound(group, Tile(i, grid, stored), i != streamed) for i in folded if cut and i not in (grid, *whole_axes)}
     bounds = {i.name: chunks.bound(i) for i in folded} if chunks else bounds
     for equation in group.equations:
@@ -255,8 +245,8 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
     lengths = {chunks.found.along.name: chunks.length} if chunks else {}
     axes = tuple(Axis(a, work.sets[a], role.get(a, "whole"), bounds.get(a), lengths.get(a)) for a in order if a in work.sets)
     work.stores = [replace(s, merge=_merged(group, s, grid)) for s in work.stores if s.buffer in kept]
-    wide = {k for k, b in buffers.items() if b.kind == "wide"}
-    lets = loosened(_live(work), work.stores, wide, whole.choices.narrow)
+    wide = {k for k, b in buffers.items() if b.element == WIDE}
+    lets = mark_roundable(_live(work), work.stores, wide, whole.choices.narrow)
     largest = _largest(lets, work) if cut else ()
     visited = {(i.name, grid.name): points(_common(group, i), i, grid) for i in folded if grid is not None and i != grid}
     visited = chunks.visited() if chunks else visited
@@ -279,16 +269,16 @@ def _kept(program: NormalProgram, group: Group, made: list[Group]) -> frozenset[
     return frozenset(outside | {key for _, key in program.outputs}) - group.virtual
 
 
-def _passed(whole: _Whole, group: Group, kept: frozenset[str]) -> tuple[Streamed, dict[str, str]]:
-    """The equations of the pass that the group makes, and their texts."""
+def _passed(whole: _Whole, group: Group, kept: frozenset[str]) -> tuple[Streamed, dict[str, str], dict[Read, str]]:
+    """The equations of the pass that the group makes, their texts, and those of reads at what is computed."""
     program, runs = whole.program, whole.runs
     passed = one_pass(program, group, kept, whole.choices.ordered)
     passed = replace(passed, equations=tuple(map(_told, passed.equations)))
-    texts = _texts(program, passed)
+    texts, said = _texts(program, passed)
     passed = exactly(passed) if passed.chunks else in_base_two(passed, group.virtual, kept)
     new = frozenset([*(e.target for e in passed.equations), *passed.before])
     mine = [r for run in runs.values() if (r := run.within(passed.equations)) is not None]
-    return replace(passed, equations=paired(passed.equations, mine, (group.virtual | new) - kept)), texts
+    return replace(passed, equations=paired(passed.equations, mine, (group.virtual | new) - kept)), texts, said
 
 
 def _told(equation: Equation) -> Equation:
@@ -297,8 +287,8 @@ def _told(equation: Equation) -> Equation:
         equation.body, lambda t: t.args[0] if isinstance(t, Apply) and t.op == "nonpositive" else t))
 
 
-def _texts(program: NormalProgram, passed: Streamed) -> dict[str, str]:
-    """Each equation of a pass as the language writes it."""
+def _texts(program: NormalProgram, passed: Streamed) -> tuple[dict[str, str], dict[Read, str]]:
+    """Each equation of a pass as the language writes it, and each read at what is computed of data."""
     tensors = dict(program.tensors)
     for equation in passed.equations:
         slots = tuple(slot_of(i) for i in equation.indices)
@@ -307,7 +297,8 @@ def _texts(program: NormalProgram, passed: Streamed) -> dict[str, str]:
     for name, target in passed.before.items():
         tensors[name] = replace(tensors[target], key=name, text=name)
     shown = program.but(equations=passed.equations, tensors=tensors, outputs=())
-    return {e.target: equation_text(shown, e) for e in passed.equations}
+    found = {r for e in passed.equations for r in e.elements if any(isinstance(x, Read) for s in r.subs for x in walk(s))}
+    return {e.target: equation_text(shown, e) for e in passed.equations}, {r: text(shown, r) for r in found}
 
 
 def _grid(group: Group, indices: list[Index], stored: frozenset[str]) -> Index | None:
@@ -347,7 +338,7 @@ def _domains(group: Group, index: Index | None, buffers: Mapping[str, Buffer]) -
     """Where the folds that meet the points of a tile have theirs."""
     folds = [(e, e.body) for e in group.equations
              if isinstance(e.body, Fold) and (index is None or index in (*e.body.bound, *e.indices))]
-    found = [(tallied(e, fold, lambda key: buffers[key].kind == "integer"), fold) for e, fold in folds if _placed(fold)]
+    found = [(scattered(e, fold, lambda key: buffers[key].element.kind == "integer"), fold) for e, fold in folds if _placed(fold)]
     return {fold.domain if named is None else named.rest for named, fold in found}
 
 
@@ -370,8 +361,7 @@ def _live(work: Scanning) -> tuple[Let, ...]:
         if name in wanted:
             continue
         wanted.add(name)
-        op = work.lets[name].op
-        stack += [op.of] if isinstance(op, Before) else arguments(op)
+        stack += work.lets[name].args
     return tuple(let for name, let in work.lets.items() if name in wanted)
 
 

@@ -7,28 +7,29 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import TypeVar
 
+from einc.ir.elements import WIDE
 from einc.ir.indices import IndexSet
 from einc.ir.plan import (
     Buffer,
-    Chain,
-    Computed,
+    Flatten,
+    Gather,
     Gradient,
+    GradientLoop,
     Kernel,
     Let,
     Load,
     Loop,
     Module,
-    Packed,
+    SegmentedModule,
+    Slice,
     Step,
     Subscript,
-    Turns,
-    Within,
     replaced,
     summed,
 )
-from einc.ir.terms import NormalProgram, Program, Tensor
-from einc.ir.terms import Repeat as Rounds
-from einc.planning.analysis.storage import given_kind, is_statistic, sets_of, sizes_of
+from einc.ir.programs import IndexLoop as Rounds
+from einc.ir.programs import NormalProgram, Program, Tensor
+from einc.planning.analysis.storage import is_statistic, sets_of, sizes_of
 from einc.transforms.slicing.repeats import round_of, stretches
 
 Plan = Callable[[NormalProgram, tuple[Tensor, ...]], Module]
@@ -60,6 +61,8 @@ def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> M
 def whole(
     program: Program, asked: tuple[Tensor, ...], buffers: dict[str, Buffer], steps: tuple[Step, ...], keys: Keys
 ) -> Module:
+    """The module of a program in pieces, from their buffers, steps and `keys` (index tensors to check against a set).
+    Its sizes are all that the inputs, equations and loops name, less those that the program fixes."""
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
     sizes |= {n for e in program.equations for n in sizes_of(e)}
     sizes |= {n for repeat in program.repeats for n in repeat.index.set.extent.sizes}
@@ -76,15 +79,15 @@ def with_wide(program: P) -> P:
     states = [{*state} for repeat in program.repeats for state in repeat.states]
     shown = outputs.union(*(s for s in states if s & outputs))
     tensors = {
-        key: replace(t, wide=True) if t.role == "local" and key not in shown and is_statistic(t) else t
+        key: replace(t, element=WIDE) if t.role == "local" and key not in shown and is_statistic(t) else t
         for key, t in program.tensors.items()
     }
     return replace(program, tensors=tensors)
 
 
-def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> Chain:
+def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> SegmentedModule:
     """The same in pieces that have gradients: `derive` makes one of a stretch, or of what one round makes."""
-    program, pieces = with_wide(program), list[Gradient | Turns]()
+    program, pieces = with_wide(program), list[Gradient | GradientLoop]()
     buffers = {t.key: _buffer(t) for t in asked}
     for stretch, repeat in zip_longest(stretches(program), program.repeats):
         if stretch.equations:
@@ -98,9 +101,9 @@ def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> Chai
             given = tuple((key, key, one.taken.get(key)) for key in inputs if key != one.counter)
             sizes = tuple((name, name) for name in sorted(body.forward.sizes.union(body.plain.sizes if body.plain else ())))
             states = tuple((state, first, key) for state, first, key in repeat.states)
-            pieces.append(Turns(repeat.index, body, given, one.counter if one.counter in inputs else "", states, sizes))
+            pieces.append(GradientLoop(repeat.index, body, given, one.counter if one.counter in inputs else "", states, sizes))
             buffers |= {state: _buffer(program.tensors[state]) for state, _, _ in states}
-    return Chain(whole(program, asked, buffers, (), ()), tuple(pieces))
+    return SegmentedModule(whole(program, asked, buffers, (), ()), tuple(pieces))
 
 
 def _joined(piece: Gradient, asked: tuple[Tensor, ...]) -> Gradient:
@@ -120,6 +123,8 @@ def _unchecked(module: Module, checked: Set[str]) -> Module:
 
 
 def _round(program: NormalProgram, repeat: Rounds, plan: Plan, checked: Set[str]) -> Loop:
+    """The `Loop` step of one repeat: its body is planned once with `plan`, and its cost is that of a round times the
+    rounds. Index tensors that are not in `checked` were made by the program itself and are clamped."""
     one = round_of(program, repeat)
     body = plan(one.program, one.program.inputs())
     made = {key for key, _ in body.keys} - checked
@@ -135,7 +140,7 @@ def _round(program: NormalProgram, repeat: Rounds, plan: Plan, checked: Set[str]
 
 def _buffer(tensor: Tensor) -> Buffer:
     axes, sets = tuple(s.name for s in tensor.slots), tuple(s.set for s in tensor.slots)
-    return Buffer(tensor.key, axes, sets, given_kind(tensor), tensor.role)
+    return Buffer(tensor.key, axes, sets, tensor.element, tensor.role)
 
 
 def trusting(module: Module, made: Set[str]) -> Module:
@@ -155,13 +160,16 @@ def _kernel(kernel: Kernel, made: Set[str]) -> Kernel:
 
 
 def _within_reach(let: Let, doubtful: Set[str]) -> Let:
+    """The let with every gather of a load marked unsafe whose index stands in `doubtful`; a place out of range is then
+    clamped. Other lets stay as they are."""
+
     def changed(sub: Subscript) -> Subscript:
         match sub:
-            case Computed(value) if value in doubtful:
+            case Gather(arg) if let.args[arg] in doubtful:
                 return replace(sub, safe=False)
-            case Packed(parts):
+            case Flatten(parts):
                 return replace(sub, parts=tuple(map(changed, parts)))
-            case Within(item):
+            case Slice(item):
                 return replace(sub, item=changed(item))
         return sub
 

@@ -57,7 +57,7 @@ def lines(source: Source, report: Report, functions: frozenset[str] = frozenset(
     out = []
     for start, piece in _split(source, found, report):
         here = bisect_left(bad, piece[0].start)
-        touched = here < len(bad) and bad[here] < piece[-1].end
+        touched = here < len(bad) and bad[here] <= piece[-1].end
         out.append(Line(tuple(piece), column(source, start), touched, not _balanced(source, piece, report)))
     return out
 
@@ -78,16 +78,26 @@ def _spaced(source: Source, found: list[Word]) -> list[Word]:
     """A wide space between two equations is a comma, where none stands."""
     out: list[Word] = []
     depth, equals = 0, False
+    equated = _equated(found)
     for n, word in enumerate(found):
         before = out[-1] if out else None
         ended = before is not None and before.type not in _CONTINUES | {"COMMA", "STOP"}
-        if before is not None and ended and depth == 0 and equals and word.type in _NAMES:
-            rest = next((w for w in found[n:] if w.type in ("COMMA", "STOP", "LINEEND") or _equates(w)), None)
-            if _QUAD.search(source.text, before.end, word.start) and rest is not None and _equates(rest):
-                out.append(Word("COMMA", ",", before.end, before.end))
+        if before is not None and ended and depth == 0 and equals and word.type in _NAMES and equated[n] \
+                and _QUAD.search(source.text, before.end, word.start):
+            out.append(Word("COMMA", ",", before.end, before.end))
         depth += (word.type in _OPENERS) - (word.type in _CLOSERS)
         equals = (equals and word.type != "LINEEND") or (depth == 0 and _equates(word))
         out.append(word)
+    return out
+
+
+def _equated(found: list[Word]) -> list[bool]:
+    """Of each word whether an equals sign comes before the next comma, point or line end."""
+    out, ahead = [False] * len(found), False
+    for n in reversed(range(len(found))):
+        if found[n].type in ("COMMA", "STOP", "LINEEND") or _equates(found[n]):
+            ahead = _equates(found[n])
+        out[n] = ahead
     return out
 
 

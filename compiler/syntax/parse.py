@@ -267,6 +267,7 @@ _HUMAN = {
 
 
 def _unexpected(source: Source, words: tuple[Word, ...], error: UnexpectedInput) -> Unexpected:
+    """Builds the problem of lark's parse error: where it stands, and what could stand there if that is short to say."""
     token = getattr(error, "token", None)
     if token is None or token.type == "$END":
         last = words[-1]

@@ -74,6 +74,9 @@ FOREIGN = {
     "odot": "a product without indices: write both factors with theirs",
     "otimes": "a product without indices: write both factors with theirs", "vdots": "a matrix written out",
     "ddots": "a matrix written out",
+    **dict.fromkeys(("lceil", "rceil"), "half of a bracket that rounds up: write `ceil(…)`"),
+    **dict.fromkeys(("lfloor", "rfloor"), "half of a bracket that rounds down: write `floor(…)`"),
+    **dict.fromkeys(("lvert", "rvert", "vert"), "half of a bracket for a size: write `abs(…)`"),
     "mathbb": "a set such as ℝ: shapes stand in declarations", "hline": "a table",
 }
 

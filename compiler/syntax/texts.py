@@ -6,17 +6,19 @@ from einc.errors.problems import NotText
 from einc.errors.report import Help, Report, Source, Span
 
 MAX_CHARACTERS = 2_000_000
+MAX_BYTES = 4 * MAX_CHARACTERS  # of a file of so many characters
 
 
 def too_large(what: str, span: Span | None) -> NotText:
+    """Builds the problem of a text with too many characters; `what` names it with its length."""
     return NotText(f"{what}, more than the {MAX_CHARACTERS:,} characters that are read", span,
                    helps=(Help("split it, and `use` the parts"),))
 
 
 def read_bytes(name: str, data: bytes, report: Report) -> Source:
     """The text of a file; what is too large or not UTF-8 is a problem, not a crash."""
-    if len(data) > 4 * MAX_CHARACTERS:
-        report.add(too_large(f"{name} has {len(data):,} bytes", None))
+    if len(data) > MAX_BYTES:
+        report.add(too_large(f"{name} has more than {MAX_BYTES:,} bytes", None))
         return Source(name, "")
     try:
         return Source(name, plain(data.decode("utf-8-sig")))

@@ -16,6 +16,7 @@ from einc.errors.problems import BadNumber, BadScript, UnknownMacro, UnreadableC
 from einc.errors.report import Help, Report, Source, Span
 from einc.syntax import spelling
 from einc.syntax.macros import Macros, argument
+from einc.syntax.primes import two_primes
 from einc.syntax.spelling import CANONICAL, FOREIGN, GREEK, KEYWORDS, MACROS, MARKS, NOISE, NUMBERED, OPERATORS, RELATIONS, SPACING
 from einc.syntax.texts import column
 
@@ -314,6 +315,7 @@ class _Lexer:
             self._unknown(symbol, start, end, None)
 
     def _number(self, text: str, start: int, end: int) -> None:
+        """Puts a number; one directly after a name, or out of range, is reported, the latter then read as 1."""
         before = self.out[-1] if self.out else None
         if before is not None and before.end == start and before.type in _NAMES:
             name = before.value
@@ -336,6 +338,7 @@ class _Lexer:
             self.put("LABEL_LOW" if kind == "low" else "LABEL_UP", text, start, end)
 
     def _letters(self, text: str, start: int, end: int) -> None:
+        """Puts a run of letters as a keyword, a Greek letter, ∞ or a word; `ln` becomes `log`."""
         before = self.out[-1].type if self.out else ""
         if text == "all" and before == "FOR":
             self.put("ALL", text, start, end)
@@ -354,12 +357,7 @@ class _Lexer:
         if not bare:
             self.put("PRIME", marks, start, end)
             return
-        script = self.source.text[self.out[-2].start:self.out[-1].end]
-        name = self.out[-3].value if len(self.out) > 2 and self.out[-3].type in _NAMES else "x"
-        self.report.add(BadScript(f"a prime after `{script}` could belong to the name or to the script",
-                                  Span(self.source, start, end),
-                                  helps=(Help(f"write `{name}{marks}{script}` if the name has the prime"),
-                                         Help(f"write `{name}{script[0]}{{{script[1:].strip()}{marks}}}` if the index has it"))))
+        self.report.add(two_primes(self.source, self.out, marks, Span(self.source, start, end)))
 
     def _mark(self, accent: str, start: int, end: int) -> None:
         """A combining mark belongs to the last letter: K̂ is \\widehat K."""

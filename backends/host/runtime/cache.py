@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from einc.backends.host.runtime.checks import _whole
 from einc.backends.host.runtime.laid import _Laid
 from einc.backends.host.runtime.pages import _Paged, _reserve, _Table
 
@@ -18,12 +20,14 @@ class Cache:
     """What is kept of the `length` positions so far, but for the first ones, which are `dropped` once nothing reads them.
 
     Room grows in chunks, so that a step copies nothing of the past; with a pool page by page. A `table` names the pages in
-    which the first `length` positions lie, and after them those to be taken next.
+    which the first `length` positions lie, and after them those to be taken next. A cache that nobody has any more gives its
+    pages back as `free` does, and a copy of one is a fork.
     """
 
     pool: Pool  # None where rows do not lie in pages
     table: _Table  # None without a pool
     kept: dict[str, _Rows]
+    own: Cache  # itself, for its rows: they do not keep it alive
 
     __iter__ = None  # it is no list of caches
 
@@ -31,16 +35,25 @@ class Cache:
         self, chunk: int = 256, pool: "Pool | None" = None, table: Sequence[int] | torch.Tensor | None = None,
         length: int = 0,
     ) -> None:
-        if chunk < 1 or length < 0:
-            raise ValueError(f"chunk = {chunk} and length = {length}, whole numbers from 1 and from 0 are expected")
+        _whole("chunk", chunk, 1)
+        _whole("length", length, 0)
         if pool is None and (length or table is not None):
             raise ValueError("a table needs the pool whose pages it names")
         self.length, self.dropped, self.most, self.chunk, self.kept = length, 0, 0, chunk, {}
         self.pool, self.table = pool, None if pool is None else _Table(pool, table, length)  # type: ignore[assignment]
-        self.number = 0 if pool is None else pool.join(self)
+        self.own, self.number = weakref.proxy(self), 0
+        if pool is not None:
+            weakref.finalize(self, pool.left.append, self.table.pages).atexit = False
+            self.number = pool.join(self)
 
     def __getitem__(self, name: str) -> "_Rows":
-        return self.kept.setdefault(name, _Rows(self, name))
+        return self.kept.setdefault(name, _Rows(self.own, name))
+
+    def __copy__(self) -> "Cache":
+        return self.fork()
+
+    def __deepcopy__(self, memo: object) -> "Cache":
+        return self.fork()
 
     @property
     def nbytes(self) -> int:
@@ -51,6 +64,7 @@ class Cache:
 
     def reserve(self, count: int) -> None:
         """Room for so many more positions, before anything is computed."""
+        _whole("count", count, 0)
         _reserve([self], [count])
 
     def forget(self, most: int) -> None:
@@ -67,12 +81,13 @@ class Cache:
     def fork(self, length: int | None = None) -> "Cache":
         """Another cache with the first `length` positions, or all: in the same pages, until one of the two writes there."""
         upto = self.length if length is None else length
+        _whole("length", upto, 0)
         if not 0 <= upto <= self.length or (self.dropped and upto - self.dropped < self.most):
             raise ValueError(f"{upto} positions cannot be forked: the cache has {self.length}, of which it dropped {self.dropped}")
         other = Cache(self.chunk, self.pool)
         other.length, other.dropped, other.most = upto, self.dropped, self.most
         if self.pool is None:
-            other.kept = {name: rows.copied(other, upto - self.dropped) for name, rows in self.kept.items()}
+            other.kept = {name: rows.copied(other.own, upto - self.dropped) for name, rows in self.kept.items()}
         else:
             other.table.share(self.table.pages[: -(-(upto - self.dropped) // self.pool.page)])
         return other
@@ -83,6 +98,7 @@ class Cache:
             self.table.drop(len(self.table.pages))
             self.table.given = []
             self.pool.caches.pop(self.number, None)
+            self.pool.loaded.pop(self.number, None)
         self.length, self.dropped, self.most, self.kept = 0, 0, 0, {}
 
 

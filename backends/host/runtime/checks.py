@@ -42,6 +42,21 @@ def _within(name: str, x: torch.Tensor, low: int, high: int) -> None:
         raise IndexError(f"{name} holds values from {int(x.min())} to {int(x.max())}, {low} to {high} are expected")
 
 
+def _reached(told: str, at: torch.Tensor, extent: int, start: int = 0) -> torch.Tensor:
+    """Places in memory that were computed of data. Where one is none it is an error: at once on a CPU, on another device and
+    in a compiled graph once that is waited for. `told` is the read as the spec writes it."""
+    outside = (at < 0) | (at >= extent)
+    if at.device.type == "cpu" and not torch.compiler.is_compiling():
+        if outside.any():
+            found = int(at[outside][0])
+            value = "what is no whole number of 64 bits" if found <= -(2**63) + start else found + start
+            raise IndexError(f"{told} is read at {value}, {start} to {extent - 1 + start} are expected")
+        return at
+    if at.device.type != "meta":
+        torch._assert_async(~outside.any(), f"{told} is read out of range: {start} to {extent - 1 + start} are expected")
+    return at.clamp(0, extent - 1)
+
+
 def _add_up(name: str, lengths: torch.Tensor, total: int) -> None:
     """The lengths of the pieces of an axis."""
     if lengths.numel() and int(lengths.min()) < 0:

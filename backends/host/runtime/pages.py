@@ -50,6 +50,8 @@ class _Table:
         if count > len(self.given):
             raise ValueError(f"{length} positions lie in {count} pages, the table names {len(self.given)}")
         self.check(count)
+        if len(set(self.given[:count])) < count:
+            raise ValueError(f"the table names a page twice among the {count} in which {length} positions lie")
         self.share(self.given[:count])
         del self.given[:count]
 
@@ -186,6 +188,8 @@ class _Paged(_Laid):
 
 def _reserve(caches: list[Cache], counts: list[int]) -> None:
     """Room for so many more positions of each cache: for all of them, or for none."""
+    for pool in {cache.pool for cache in caches if cache.pool is not None}:
+        pool.sweep()
     asked = [(cache, cache.length - cache.dropped, count) for cache, count in zip(caches, counts, strict=True)]
     paged = [(cache, past, count) for cache, past, count in asked if cache.pool is not None and not cache.table.ready(past, count)]
     needed: dict[Pool, int]

@@ -28,6 +28,8 @@ def declare(scope: Scope, statements: Iterable[s.Statement]) -> None:
             case "dim":
                 with scope.telling(statement):
                     _dim(scope, statement)
+            case "def" if statement.broken:
+                scope.lost.update(_left_words(statement))
             case "def":
                 with scope.telling(statement, _left_words(statement)):
                     _def(scope, statement)
@@ -38,7 +40,9 @@ def declare(scope: Scope, statements: Iterable[s.Statement]) -> None:
                         Help("give this file beside the document: `einc doc paper.md --with side.ein`"),))
     structures(scope, late)
     for statement in ordered:
-        if statement.keyword == "map":
+        if statement.keyword == "map" and statement.broken:
+            scope.lost.update(_left_words(statement))
+        elif statement.keyword == "map":
             with scope.telling(statement, _left_words(statement)):
                 _map(scope, statement)
 
@@ -108,6 +112,7 @@ def _same_sum(scope: Scope, index: Index, structure: s.DirectSum) -> bool:
 
 
 def _dim(scope: Scope, statement: s.Statement) -> None:
+    """Adds the sizes of a `dim` line to the scope; raises where a value is no whole number or a size is fixed twice."""
     for clause in statement.clauses:
         body, value = clause.body, None
         if isinstance(body, s.Relation) and body.operators == ("=",):
@@ -130,6 +135,7 @@ def _dim(scope: Scope, statement: s.Statement) -> None:
 
 
 def _map(scope: Scope, statement: s.Statement) -> None:
+    """Adds the map of a `map` line to the scope; raises BadMap for a wrong form and DefinedTwice for a second map."""
     match statement.clauses:
         case (s.Clause(s.Relation((s.Product((left, s.Group("(", ")", params)), _), body), ("=" | ":=",))),):
             pass
@@ -152,6 +158,7 @@ def _map(scope: Scope, statement: s.Statement) -> None:
 
 
 def _def(scope: Scope, statement: s.Statement) -> None:
+    """Adds the function of a `def` line to the scope; raises BadDeclaration for its form, Reserved for its name."""
     match statement.clauses[0].body:
         case s.Relation((s.Product((left, s.Group("(", ")", params)), _), body), ("=" | ":=",)):
             pass
@@ -189,6 +196,7 @@ def _letters(script: s.Script) -> tuple[str, ...]:
 
 
 def _parameter(node: s.Expression) -> Parameter:
+    """Reads a parameter of a definition, with the level of each of its letters; BadDeclaration for what has no name."""
     found = head(node)
     if found is None:
         raise BadDeclaration(f"`{node.span.text}` is no parameter", node.span,

@@ -29,10 +29,12 @@ class Name:
 
     @property
     def labels(self) -> frozenset[str]:
+        """The lower and the upper labels."""
         return frozenset({*self.lower, *self.upper})
 
     @property
     def python(self) -> str:
+        """The name as a Python identifier: base, accents, primes and labels, joined with underscores."""
         primes = () if self.primes == 0 else ("prime",) if self.primes == 1 else (f"prime{self.primes}",)
         text = "_".join((self.base, *self.accents, *primes, *self.lower, *self.upper))
         made = "".join(_LATIN.get(c, "_") if not (c.isascii() and c.isalnum()) else c for c in text)

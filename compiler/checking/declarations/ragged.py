@@ -8,23 +8,10 @@ from dataclasses import dataclass
 from einc.checking.declarations.scope import Scope, Signature
 from einc.errors.problems import NoRequest, NotYet, WrongType
 from einc.errors.report import Help, Report, Silent, Span
+from einc.ir.elements import INTEGER
 from einc.ir.indices import Index, IndexSet
-from einc.ir.terms import (
-    Apply,
-    Equation,
-    Fold,
-    Position,
-    Read,
-    Recur,
-    Repeat,
-    Slot,
-    Term,
-    both,
-    bound_indices,
-    children,
-    free_indices,
-    walk,
-)
+from einc.ir.programs import BlockLoop, Equation, IndexLoop, Slot
+from einc.ir.terms import Apply, Fold, Position, Read, Term, both, bound_indices, children, free_indices, walk
 
 
 def place_of(slots: tuple[Slot, ...], at: int) -> int | None:
@@ -38,7 +25,7 @@ def counted(scope: Scope) -> None:
         found = scope.find(lengths.name, (lengths.of.set,))
         if found is None:
             slot = Slot(lengths.of.set, "lower", lengths.of.name)
-            scope.add(Signature(lengths.name, (slot,), "input", lengths.span, integer=True))
+            scope.add(Signature(lengths.name, (slot,), "input", lengths.span, element=INTEGER))
         elif not found.integer:
             scope.report.add(WrongType(f"`{found.text}` counts positions, so it holds whole numbers", found.span,
                                        helps=(Help(f"declare it `input {found.text} : int`, or leave that out"),)))
@@ -167,7 +154,8 @@ class Ragged:
     lengths: Mapping[IndexSet, str]
     owners: Mapping[str, Mapping[Index, Index]]
 
-    def refused(self, outputs: Iterable[Signature], recurs: Iterable[Recur], repeats: Iterable[Repeat], report: Report) -> None:
+    def refused(self, outputs: Iterable[Signature], recurs: Iterable[BlockLoop], repeats: Iterable[IndexLoop],
+                report: Report) -> None:
         """What is given back has one axis for a request and its position, as what is given."""
         if self.lengths and any(True for _ in repeats):
             report.add(NotYet("layers over the positions of requests are read, but this release does not compile them", None,
@@ -177,7 +165,7 @@ class Ragged:
                 if slot.set.by and (problem := one_axis(signature, at)) is not None:
                     report.add(problem)
         for recur in recurs:
-            indices = [*recur.fixed, recur.index, *(i for e in (*recur.starts, *recur.inside, *recur.updates) for i in e.indices)]
+            indices = [*recur.fixed, recur.index, *(i for e in recur.equations for i in e.indices)]
             if any(i.set.by for i in indices):
                 report.add(NotYet("rounds over the positions of requests are read, but this release does not compile them",
                                   next((span for _, span in recur.places.values()), None),

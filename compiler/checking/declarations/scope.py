@@ -10,10 +10,12 @@ from typing import Literal, Protocol
 from einc.checking.declarations.names import Name
 from einc.errors.report import Problem, Report, Span
 from einc.ir.claimed import Claim
+from einc.ir.elements import REAL, Element
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Extent, Index, IndexSet
 from einc.ir.primitives import PRIMITIVES
-from einc.ir.terms import TRUE, Slot, Term, TypedProgram
+from einc.ir.programs import Slot, TypedProgram
+from einc.ir.terms import TRUE, Term
 from einc.syntax import tree as s
 
 UNIFORM = "uniform"  # what it means depends on the indices of its argument, so no row and no definition says it
@@ -29,10 +31,11 @@ class Signature:
     role: Literal["input", "weight", "local"]
     span: Span
     key: str = ""
-    integer: bool = False
+    element: Element = REAL
     alias: str | None = None
     total: bool = False  # declared `: all`
     stated: frozenset[int] = frozenset()  # slots about whose domain something was said
+    whole_lines: frozenset[int] = frozenset()  # slots of which it was said that all positions are meant
     masks: list[Mask] = field(default_factory=list)
     domain: Term | None = None
     letters: tuple[Index, ...] = ()
@@ -42,6 +45,11 @@ class Signature:
     members: Members | None = None  # of a set
     inferred: bool = False  # an input that nothing declares
 
+    @property
+    def integer(self) -> bool:
+        """Whether it holds whole numbers."""
+        return self.element.kind == "integer"
+
     def named(self, key: str) -> None:
         """Gives the tensor its key, and its slots a letter each."""
         self.key = key
@@ -50,6 +58,7 @@ class Signature:
 
     @property
     def text(self) -> str:
+        """The name with the letters of its slots, as in a text."""
         lower = " ".join(x.name for x in self.slots if x.level == "lower")
         upper = " ".join(f"({x.name})" if x.level == "label" else x.name for x in self.slots if x.level != "lower")
         return self.name.text + (f"_{{{lower}}}" if lower else "") + (f"^{{{upper}}}" if upper else "")
@@ -217,6 +226,7 @@ class Scope:
     unknown: frozenset[str] = frozenset()  # what a paper defines in a way that cannot be read, as written
 
     def add(self, signature: Signature) -> None:
+        """Adds a signature to the scope, and to its tables by name and by stem with the labels of the stem."""
         stem = signature.name.stem
         self.signatures.append(signature)
         self.by_name.setdefault(signature.name, []).append(signature)
@@ -233,20 +243,25 @@ class Scope:
         return self.by_name.get(name, [])
 
     def labels(self, stem: Name) -> frozenset[str]:
+        """Returns the labels that some signature with this stem has."""
         return self.stem_labels.get(stem.stem, frozenset())
 
     def find(self, name: Name, sets: tuple[IndexSet, ...]) -> Signature | None:
+        """Returns the signature of this name over exactly these sets, in this order; None if there is none."""
         return next((x for x in self.exactly(name) if tuple(y.set for y in x.slots) == sets), None)
 
     @property
     def applied(self) -> frozenset[str]:
+        """The names that may be applied: maps, definitions and callable primitives."""
         return frozenset(self.maps) | frozenset(self.functions) | CALLABLE
 
     @property
     def reserved(self) -> frozenset[str]:
+        """The names that a program may not give to its own functions."""
         return self.prelude | CALLABLE | frozenset(FOLDS)
 
     def extent_names(self, extent: Extent, span: Span) -> None:
+        """Adds every size in an extent to the known sizes, with this span as its first place."""
         for name in extent.sizes:
             self.sizes.setdefault(name, span)
 

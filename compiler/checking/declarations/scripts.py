@@ -14,7 +14,7 @@ from einc.checking.declarations.names import Name, index_name
 from einc.errors.problems import AmbiguousScript
 from einc.errors.report import Help, Span
 from einc.ir.indices import Index
-from einc.ir.terms import slot_of
+from einc.ir.programs import slot_of
 from einc.syntax import tree as s
 from einc.syntax.spelling import GREEK
 
@@ -118,6 +118,7 @@ def _multiple(node: s.Product, level: Level, words: Vocabulary) -> list[Reading]
 
 
 def _one(node: s.Expression, level: Level, words: Vocabulary) -> list[Reading]:
+    """Returns every reading of one entry of a script; an entry that is no index, label or pack is one expression."""
     match node:
         case s.Word(text, span, True):
             return [(Item("label", text, level, span),)]
@@ -135,9 +136,20 @@ def _one(node: s.Expression, level: Level, words: Vocabulary) -> list[Reading]:
         case s.Group("(", ")", (inner,), span):
             return _parenthesis(inner, level, span, words)
         case s.Group("(", ")", items, span) if items:
-            found = _each((_one(item, level, words) for item in items), span)
+            found = _each((_one(item, level, unlabelled(words)) for item in items), span)
             return [(Item("pack", _packed(reading), level, span, parts=reading),) for reading in found]
     return [(Item("expression", node.span.text, level, node.span, expression=node),)]
+
+
+def _multiplies(node: s.Product) -> bool:
+    """Whether factors side by side could be a number of times something, and not numbers alone."""
+    numbers = [isinstance(x, s.Number) for x in node.factors]
+    return not any(node.operators) and numbers[0] and not all(numbers)
+
+
+def unlabelled(words: Vocabulary) -> Vocabulary:
+    """What may stand in parentheses: all but the labels that are known."""
+    return words if words.labels is None else replace(words, labels=frozenset())
 
 
 def _is_label(text: str, words: Vocabulary) -> bool:
@@ -147,9 +159,14 @@ def _is_label(text: str, words: Vocabulary) -> bool:
 
 
 def _parenthesis(inner: s.Expression, level: Level, span: Span, words: Vocabulary) -> list[Reading]:
-    """`(h)` is a label slot, `(i a)` the parts of a composite."""
+    """`(h)` is a label slot, `(i a)` the parts of a composite; `(2 l)` is these or a product. No label stands in parentheses."""
     out: list[Reading] = []
-    for reading in _entry(inner, level, words):
+    found = _entry(inner, level, unlabelled(words) if isinstance(inner, s.Product) else words)
+    if isinstance(inner, s.Product) and _multiplies(inner) and words.labels is not None:
+        text = "·".join(x.span.text for x in inner.factors)
+        out.append((Item("expression", text, level, span, expression=inner),))
+        found = [r for r in found if len(r) > 1]
+    for reading in found:
         if len(reading) == 1 and reading[0].kind == "index":
             only = reading[0]
             out.append((Item("index", only.text, "label", span, only.index),))

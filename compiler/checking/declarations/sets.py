@@ -39,11 +39,11 @@ def index_set(scope: Scope, node: s.Expression, structure: s.Expression | None) 
         case s.Product((s.Word(cls), s.Group("(", ")", (inner,))), ("", "")):
             pass
         case s.Word(cls) if isinstance(structure, s.DirectSum):
-            return IndexSet(_class(cls, node.span), number(0))
+            return IndexSet(_class(scope, cls, node.span), number(0))
         case _:
             raise BadDeclaration(f"`{node.span.text}` is no index set", node.span,
                                  helps=(Help("write a class and an extent: `time(T)`"),))
-    _class(cls, node.span)
+    cls = _class(scope, cls, node.span)
     if cls == "time" and (found := _ragged(scope, inner)) is not None:
         return found
     if isinstance(inner, s.Range):
@@ -86,18 +86,28 @@ def _counted(found: Extent, span: Span) -> Extent:
     return found
 
 
-def _class(name: str, span: Span) -> str:
+def _class(scope: Scope, name: str, span: Span) -> str:
+    """The class of a name; one that is spelled much the same is told, and read as meant, so that nothing follows from the slip."""
     if name in CLASSES:
         return name
     near = nearest(name, CLASSES)
     helps = (Help(f"there is a class with a similar name: `{near}`"),) if near else ()
-    raise BadDeclaration(f"`{name}` is not an index class", span, notes=(f"the classes are {', '.join(CLASSES)}",), helps=helps)
+    problem = BadDeclaration(f"`{name}` is not an index class", span, notes=(f"the classes are {', '.join(CLASSES)}",), helps=helps,
+                             once=("class", span))
+    if near is None:
+        raise problem
+    scope.report.add(problem)
+    return near
 
 
 def extent(scope: Scope, node: s.Expression) -> Extent:
     """An extent expression; every name in it becomes a size."""
     found = extent_of(node)
     for name in sorted(found.sizes):
+        if name in scope.reserved and node.span.text != name:
+            raise BadDeclaration(f"`{node.span.text}` is no extent, for `{name}` is a function", node.span, notes=(
+                "an extent is made of names, whole numbers, + - * /",), helps=(
+                Help("give the number a name of its own, which the caller gives, as `J` of `index j : head(J)`"),))
         free_name(scope, name, node.span)
         if any(name == str(of.extent) for of in scope.lengths):
             raise BadDeclaration(f"`{name}` are lengths, one for each request: an extent is made of single numbers", node.span,
@@ -107,6 +117,7 @@ def extent(scope: Scope, node: s.Expression) -> Extent:
 
 
 def extent_of(node: s.Expression) -> Extent:
+    """Returns the extent that an expression of sizes, whole numbers and + - * / means; else BadDeclaration."""
     name = size_name(node)
     if name is not None:
         return size(name)
@@ -228,6 +239,11 @@ def _letters_of(node: s.Expression) -> Iterator[str]:
             yield char
 
 
+def undeclared(letter: str) -> Help:
+    """What is said of an index that nothing declares: only the writer knows its class."""
+    return Help(f"declare it with its class and its extent: `index {letter} : …(…)`")
+
+
 def declared(scope: Scope, node: s.Expression) -> Index:
     """The declared index that a node names."""
     name = index_name(node)
@@ -236,7 +252,7 @@ def declared(scope: Scope, node: s.Expression) -> Index:
         if name in scope.lost:
             raise Silent("told with the index")
         raise UnknownIndex(f"`{node.span.text}` is no declared index", node.span,
-                           helps=(Help(f"declare it: `index {node.span.text} : …`"),))
+                           helps=(undeclared(node.span.text),))
     return found
 
 

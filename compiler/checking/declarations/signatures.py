@@ -19,8 +19,9 @@ from einc.errors.problems import (
     UnreadableScript,
 )
 from einc.errors.report import Help, Label, Silent, Span
+from einc.ir.elements import DECLARED
 from einc.ir.indices import Index, IndexSet
-from einc.ir.terms import Slot
+from einc.ir.programs import Slot
 from einc.syntax import tree as s
 
 Role = Literal["input", "weight", "local"]
@@ -42,6 +43,7 @@ class Left:
 
 
 def stem_of(node: s.Expression) -> tuple[str, ...]:
+    """Returns the base and the Python name that a left side starts with; nothing where it has no name."""
     found = head(node.operands[0] if isinstance(node, s.Relation) else node)
     return () if found is None else (found[0].base, found[0].stem.python)
 
@@ -98,6 +100,7 @@ def _carried(items: Reading, written: Reading) -> frozenset[Index]:
 
 
 def _existing(scope: Scope, stem: Name, reading: Reading, loop: Loop, span: Span) -> Left | None:
+    """Returns the known signature that a left side fits with a distinct index in each slot; None without one."""
     name, written = labelled(stem, reading)
     items = carrying(written, loop.fixed, span)
     for signature in scope.exactly(name):
@@ -115,6 +118,7 @@ def _existing(scope: Scope, stem: Name, reading: Reading, loop: Loop, span: Span
 
 def _declaring(scope: Scope, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression,
                indices: dict[str, Index]) -> tuple[Name, tuple[Item, ...]]:
+    """Returns the name and slots that a new left side declares; its scripts must have exactly one reading."""
     found = readings(scripts, Vocabulary(indices, None, frozenset(scope.maps)))
     plain = [r for r in found if all(i.kind != "expression" for i in r)]
     if not plain:
@@ -184,6 +188,10 @@ def _axis(item: Item) -> tuple[Index, ...]:
 
 def declared(scope: Scope, statement: s.Statement, clause: s.Clause, role: Literal["input", "weight"],
               loop: Loop) -> None:
+    """Adds an `input` or `weight` line to the scope, with its alias, its element type and whether `: all` was said.
+
+    It raises BadDeclaration for an equation or an unknown word after the colon, and DefinedTwice for a second line.
+    """
     if isinstance(clause.body, s.Relation):
         raise BadDeclaration(f"{article(role)} is given by the caller, so it has no equation", clause.span,
                              helps=(Help(f"leave out `{role}`, or what follows the name"),))
@@ -198,15 +206,16 @@ def declared(scope: Scope, statement: s.Statement, clause: s.Clause, role: Liter
     signature.alias = clause.alias or signature.alias
     for tail in statement.tail:
         match tail.body:
-            case s.Word("int"):
-                signature.integer = True
+            case s.Word(word) if word in DECLARED:
+                signature.element = DECLARED[word]
                 scope.scalars.update([signature.name.base] if not signature.slots else [])
             case s.Word("all"):
                 signature.total = True
             case _:
                 raise BadDeclaration(f"`{tail.span.text}` says nothing about a tensor", tail.span,
-                                     notes=("after the colon stands `int` or `all`",))
+                                     notes=(f"after the colon stands {', '.join(f'`{word}`' for word in DECLARED)} or `all`",))
 
 
 def article(role: str) -> str:
+    """Returns the role with its article, for messages."""
     return f"an {role}" if role == "input" else f"a {role}"

@@ -8,7 +8,8 @@ from functools import reduce
 from einc.checking.declarations.scope import Scope
 from einc.checking.declarations.scripts import Item
 from einc.ir.indices import Extent, Index, IndexSet, number
-from einc.ir.terms import Apply, Pack, Size, Slot, Term, const
+from einc.ir.programs import Slot
+from einc.ir.terms import Apply, Pack, Size, Term, const
 from einc.syntax import tree as s
 
 
@@ -78,6 +79,7 @@ def _parts(sub: Term, over: IndexSet, sets: tuple[IndexSet, ...]) -> list[Term]:
 
 
 def called_map(item: Item) -> str | None:
+    """Returns the name that an item applies, as in `π(h)`, which need not be that of a map; None for other items."""
     match item.expression:
         case s.Product((s.Word(name), s.Group("(", ")")), _):
             return name

@@ -50,6 +50,7 @@ def call(context: Context, name: Name, scripts: tuple[s.Script, ...], group: s.G
 
 
 def _primitive(context: Context, name: str, group: s.Group, span: Span) -> Value:
+    """Returns a primitive's value at the group's items; raises WrongArguments for a wrong number of them."""
     if name == UNIFORM:
         return uniform(context, group, span)
     row = PRIMITIVES[name]
@@ -76,6 +77,7 @@ class _Call:
     own: dict[str, Index] = field(default_factory=dict)
     restriction: Term = TRUE
     said: frozenset[Index] = frozenset()
+    whole: frozenset[Index] = frozenset()
 
     def value(self, scripts: tuple[s.Script, ...]) -> Value:
         """The body with the parameters bound to the arguments."""
@@ -105,6 +107,7 @@ class _Call:
         self.own = dict(zip(function.letters, found.bound, strict=True))
         self.restriction = found.domain
         self.said = frozenset(found.bound) if found.said else frozenset()
+        self.whole = found.whole
 
     def _composite(self, named: tuple[Index, ...]) -> tuple[Help, ...]:
         """The index to name where the script names the parts of a composite."""
@@ -118,7 +121,7 @@ class _Call:
         """The argument's value; where the call has no script, its one upper index is the definition's own."""
         missing = [x for x, _ in letters if x not in self.own]
         if not missing:
-            return once(self.context.value(node))
+            return once(self._within(letters).value(node))
         lone = missing[0] if len(missing) == 1 else None
         try:
             value = once(self.context.value(node))
@@ -139,6 +142,11 @@ class _Call:
         raise WrongArguments(f"`{self.function.name}` needs to know its index: the argument {what}", node.span,
                              helps=(Help(f"write it: `{self.function.name}_{{…}}(…)`"),))
 
+    def _within(self, letters: tuple[tuple[str, str], ...]) -> Context:
+        """Where an argument is read: what the script binds for it may stand there twice, and is free outside."""
+        own, left = [self.own[x] for x, _ in letters], self.context.left
+        return self.context if left is None else replace(self.context.holding(*own), left=left.union(own))
+
     def _restricted(self, letters: tuple[tuple[str, str], ...], value: Value, node: s.Expression) -> Value:
         """An argument with a line: the line must be there, and over time its domain must be said."""
         line = [self.own[x] for x, _ in letters if x in self.own]
@@ -157,7 +165,8 @@ class _Call:
                                node.span,
                                helps=(Help(f"write `{self.function.name}_{{{index} ≤ …}}(…)`, a `mask`, or `mask … : all`"),))
         _refuse_indicator(value.term, frozenset(line), node.span)
-        return replace(value, domain=both(value.domain, self.restriction, trailing), stated=said)
+        return replace(value, domain=both(value.domain, self.restriction, trailing), stated=said,
+                       whole_lines=value.whole_lines | self.whole)
 
     def _letters(self, values: list[Value]) -> dict[str, Index]:
         """The definition's letters, and for its primed ones indices that nothing at the call has."""
@@ -166,11 +175,12 @@ class _Call:
         for letter, index in self.own.items():
             last = index
             for marks in ("'", "''", "'''"):
-                last = primed(last, taken | frozenset(i.name for i in letters.values()))
+                last = Index(primed(f"{last.name}'", taken | {i.name for i in letters.values()}), last.set)
                 letters[letter + marks] = last
         return letters
 
     def _body(self, letters: dict[str, Index], params: tuple[Parameter, ...]) -> Value:
+        """Returns the value of the definition's body with its parameters bound, after what stands in its `with`."""
         context, function = self.context, self.function
         own = frozenset(letters[x] for x in {y for p in function.params for y, _ in p.letters})
         inner = replace(context, left=own, held=frozenset(), restrictions=(), params=params, letters=letters,
@@ -203,7 +213,8 @@ class _Call:
                 if index in self.own.values() and index in free:
                     lines[index] = parameter.value.domain
         stated = frozenset().union(*(v.stated for v in values)) | result.stated
-        return replace(result, free=free, lines=lines, stated=stated, bound=frozenset(), summed=frozenset())
+        whole = frozenset().union(*(v.whole_lines for v in values)) | result.whole_lines
+        return replace(result, free=free, lines=lines, stated=stated, bound=frozenset(), summed=frozenset(), whole_lines=whole)
 
 
 def _refuse_indicator(term: Term, line: frozenset[Index], span: Span) -> None:

@@ -135,6 +135,10 @@ def _equations(scope: Scope, clauses: list[s.Clause], loop: Loop, broken: bool) 
 
 def _entry(scope: Scope, clause: s.Clause, relation: s.Relation, restrictions: list[s.Clause], withs: list[s.Relation],
            loop: Loop, broken: bool) -> Entry:
+    """Makes the entry of one equation or update, and declares its left side where that is new.
+
+    It raises for an update outside of rounds, for a second equals sign, and for a comparison in place of an equation.
+    """
     update = relation.operators[0] == "<-"
     if update and loop.rounds is None:
         raise UpdateOutside("an update `←` stands where no rounds are", relation.span, helps=(
@@ -171,6 +175,11 @@ def _is_equation(scope: Scope, clause: s.Clause, body: s.Relation, first: bool) 
 
 
 def _define(scope: Scope, found: Collected, entry: Entry, override: bool) -> None:
+    """Adds an entry to the program's equations or updates; with `override` it may replace an input of a used spec.
+
+    It raises DefinedTwice for a second equation without `override`, and OverridesNothing for `override` without a
+    first.
+    """
     signature = entry.left.signature
     if signature.role != "local":
         _replaced(scope, entry, override)

@@ -11,7 +11,7 @@ from einc.checking.expressions.ordering import place
 from einc.checking.expressions.predicates import binder, is_condition, predicate
 from einc.checking.expressions.rules import closed, idle
 from einc.checking.expressions.spec_calls import is_spec_call, spec_call, spec_name
-from einc.checking.expressions.tensors import map_value, read
+from einc.checking.expressions.tensors import map_value, read, same
 from einc.checking.expressions.values import Context, Occurrence, Value, literal, merged, multiplied, once
 from einc.errors.problems import (
     AmbiguousQuotient,
@@ -84,6 +84,7 @@ def value(context: Context, node: s.Expression) -> Value:
 
 
 def _added(context: Context, terms: tuple[s.Expression, ...], signs: tuple[str, ...], span: Span) -> Value:
+    """Returns the value of a sum; its terms must exist on one domain, and too many of them raise TooDeep."""
     if len(terms) > MAX_TERMS:
         raise TooDeep(f"a sum of {len(terms)} terms", span, helps=(Help("name its parts in equations of their own"),))
     values = [once(value(context, term)) for term in terms]
@@ -191,6 +192,7 @@ def _big(factor: s.Expression) -> str | None:
 
 def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.Expression, ...],
             operators: tuple[str, ...]) -> Value:
+    """Returns the value of a big operator such as `Σ`, which binds its indices in all factors of `rest`."""
     found = head(operator)
     assert found is not None
     if not found[1]:
@@ -198,6 +200,7 @@ def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.E
                       helps=(Help("write the index and its domain below it: `sum_{s ≤ t}`"),))
     if not rest or operators[0] == "/":
         raise Unbound(f"`{operator.span.text}` has nothing to run over", operator.span,
+                      notes=("a sign begins a new term: what is summed with its sign stands in parentheses",),
                       helps=(Help("write what it runs over after it"),))
     if len(context.held) > MAX_BINDERS:
         raise TooDeep(f"more than {MAX_BINDERS} big operators inside each other", operator.span,
@@ -219,11 +222,10 @@ def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.E
     idle(context, bound, inner, operator.span, rest[0].span.to(rest[-1].span))
     term = Fold(fold, under.bound, full, inner.term)
     context.made.places.setdefault(term, context.site or operator.span)
-    if all(not free_indices(full) & {i} for i in bound) and (under.said or inner.stated & bound):
-        context.made.meant.add(term)
+    context.made.runs_over(term, under.whole | inner.whole_lines)
     free = {i: o for i, o in inner.free.items() if i not in bound}
     return Value(term, TRUE, free, inner.stated - bound, {i: d for i, d in inner.lines.items() if i not in bound},
-                 inner.bound.union(bound), inner.summed)
+                 inner.bound.union(bound), inner.summed, whole_lines=inner.whole_lines - bound)
 
 
 def _not_cut(inner: Value, bound: frozenset[Index], domain: Term, said: bool, span: Span) -> None:
@@ -292,7 +294,8 @@ def _is_one(factor: s.Expression) -> bool:
 def _indicator(context: Context, group: s.Group, span: Span) -> Value:
     condition = both(*(predicate(context, item) for item in group.items))
     free = {i: (Occurrence("label", span),) for i in free_indices(condition)}
-    return Value(Where(condition, ONE), TRUE, free, integer=True)
+    asked = both(*(c for c in conjuncts(condition) if not same(c)))  # `1[s = s]` is 1 and has the index s
+    return Value(ONE if asked == TRUE else Where(asked, ONE), TRUE, free, integer=True)
 
 
 def _spec(context: Context, factor: s.Expression, group: s.Group, span: Span) -> Value | None:
@@ -324,6 +327,7 @@ def _arguments(node: s.Expression | None) -> tuple[s.Group | None, tuple[s.Scrip
 
 
 def _factor(context: Context, node: s.Expression) -> Value:
+    """Returns the value of one factor: a number, a group, a fraction, a root, a power or a name."""
     match node:
         case s.Number(text):
             return Value(const(Fraction(text)), integer=Fraction(text).denominator == 1)

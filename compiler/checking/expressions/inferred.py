@@ -7,12 +7,13 @@ import re
 from einc.checking.declarations.names import Name
 from einc.checking.declarations.scope import Signature
 from einc.checking.declarations.scripts import Item, Vocabulary, labelled, readings
+from einc.checking.declarations.sets import undeclared
 from einc.checking.declarations.slots import called_map, item_set
 from einc.checking.expressions.misses import unmatched
 from einc.checking.expressions.values import Context
 from einc.errors.problems import Undeclared, UnknownIndex
 from einc.errors.report import Help
-from einc.ir.terms import Slot
+from einc.ir.programs import Slot
 from einc.syntax import tree as s
 
 # What follows a name that is applied rather than multiplied: nobody can say what an undeclared function is.
@@ -43,7 +44,7 @@ def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: 
     loose = next((i for i in found[0] if i.kind == "label" and _lower(i)), None)
     if loose is not None:
         raise UnknownIndex(f"`{loose.text}` is no declared index", loose.span, notes=("a label is a capital, a word or a number",),
-                           helps=(Help(f"declare it: `index {loose.text} : feature(D)`, or write `\\text{{{loose.text}}}`"),))
+                           helps=(undeclared(loose.text), Help(f"if it is a label, write `\\text{{{loose.text}}}`")))
     name, items = labelled(stem, found[0])
     sets = [item_set(context.scope, item) for item in items]
     letters = [_letter(context, item) for item in items]

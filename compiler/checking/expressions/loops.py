@@ -11,7 +11,7 @@ from einc.checking.declarations.declare import defined_in
 from einc.checking.declarations.names import index_name, size_name
 from einc.checking.declarations.scope import OPEN, Loop, Rounds, Scope
 from einc.checking.declarations.scripts import Vocabulary
-from einc.checking.declarations.sets import extent_of
+from einc.checking.declarations.sets import extent_of, undeclared
 from einc.errors.problems import BadLoop, UnknownIndex
 from einc.errors.report import Help
 from einc.ir.indices import LAYER, Index, IndexSet, number
@@ -55,6 +55,10 @@ def _allowed(line: s.Statement, loop: Loop) -> None:
 
 
 def _loop(scope: Scope, statement: s.Statement, around: Loop) -> Loop:
+    """Reads the head of a `for` block inside of `around`: fixed indices, blocks of a set, layers, or rounds.
+
+    It raises BadLoop or UnknownIndex where the head is none of these, or where rounds stand inside of rounds.
+    """
     clauses = [c.body for c in statement.clauses]
     fixed = [_index(scope, x) for x in clauses]
     if all(i is not None for i in fixed):
@@ -81,7 +85,7 @@ def _loop(scope: Scope, statement: s.Statement, around: Loop) -> Loop:
         if isinstance(clause, s.Relation) and clause.operators[0] == "in" and _unknown(scope, clause.operands[0]):
             place = clause.operands[0].span
             raise UnknownIndex(f"`{place.text}` is no declared index", place,
-                               helps=(Help(f"declare it: `index {place.text} : time(T)`"),))
+                               helps=(undeclared(place.text),))
         if index is None and not isinstance(clause, s.Relation | s.Logic):
             raise BadLoop(f"`{clause.span.text}` is no index and no condition", clause.span, helps=_SPELLINGS)
         if isinstance(clause, s.Relation) and "subset" in clause.operators:

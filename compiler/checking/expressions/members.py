@@ -58,6 +58,10 @@ def _set(scope: Scope, found: Collected, statement: s.Statement, loop: Loop) -> 
 
 
 def _mask(scope: Scope, statement: s.Statement, loop: Loop) -> None:
+    """Adds a `mask` line to the signatures that it names; `override` replaces their earlier masks.
+
+    It raises BadDeclaration for a mask without a condition, and OverridesNothing where nothing defines the tensor.
+    """
     if not statement.tail:
         raise BadDeclaration("a mask says where a tensor exists", statement.span,
                              helps=(Help("write `mask L_{t s} : s ≤ t`, or `: all`"),))

@@ -9,7 +9,7 @@ from einc.checking.declarations.signatures import bare_label, reads_as_indices
 from einc.checking.declarations.slots import fits
 from einc.checking.expressions.values import Context
 from einc.errors.problems import NeedsArguments, NoSuchLabel, NoSuchSignature, Transposed, Undeclared, UnreadableScript, WrongSet
-from einc.errors.report import Help, Label, Problem, Silent
+from einc.errors.report import Help, Label, Problem, Silent, Span, listed
 from einc.syntax import tree as s
 from einc.syntax.spelling import nearest
 
@@ -47,7 +47,7 @@ def unmatched(context: Context, stem: Name, scripts: tuple[s.Script, ...], node:
     if signatures and not any(x.name in names for x in signatures) and context.scope.labels(stem):
         return NoSuchLabel(f"`{node.span.text}` is none of the tensors named `{stem.base}`", node.span, "", *shown,
                            once=("label", stem, frozenset(names)), against=places,
-                           notes=(*notes, f"its labels are {_listed(context.scope.labels(stem))}"))
+                           notes=(*notes, f"its labels are {listed(sorted(context.scope.labels(stem)))}"))
     if not _powered(scripts):
         return NoSuchSignature(f"no `{stem.text}` has these slots", node.span, "", *shown, notes=notes, once=used, against=places)
     base = stem.text + "".join(x.span.text for x in scripts[:-1])
@@ -71,12 +71,9 @@ def _powered(scripts: tuple[s.Script, ...]) -> bool:
     return len(items) == 1 and isinstance(items[0], s.Sum | s.Product | s.Fraction) and index_name(items[0]) is None
 
 
-def _listed(names: frozenset[str]) -> str:
-    return ", ".join(f"`{x}`" for x in sorted(names))
-
-
 def _wrong_set(context: Context, signature: Signature, stem: Name, found: list[Reading], node: s.Expression,
                notes: tuple[str, ...]) -> Problem:
+    """Builds the WrongSet problem, at the first index that runs over another set than its slot."""
     for reading in found:
         name, items = labelled(stem, reading)
         if name == signature.name and len(items) == len(signature.slots):
@@ -91,6 +88,7 @@ def _wrong_set(context: Context, signature: Signature, stem: Name, found: list[R
 
 def _unreadable(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression, known: frozenset[str],
                 notes: tuple[str, ...], shown: tuple[Label, ...]) -> Problem:
+    """Builds the problem of scripts without a reading, at the first script that has none even on its own."""
     for script in scripts:
         if readings((script,), context.vocabulary(known)):
             continue
@@ -102,7 +100,7 @@ def _unreadable(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
             (label,) = new.values()
             return NoSuchLabel(f"`{label.text}` is no label of `{stem.base}` and no index", label.span, "", *shown,
                                once=label.text, against=tuple(x.span for x in shown),
-                               notes=(f"its labels are {_listed(known)}",))
+                               notes=(f"its labels are {listed(sorted(known))}",))
         return UnreadableScript(f"`{script.span.text}` has no reading", script.span, "", *shown,
                                 once=next(iter(new)) if len(new) == 1 else None,
                                 notes=(*notes, f"the indices are {', '.join(f'`{i}`' for i in context.indices) or 'none'}"))
@@ -110,6 +108,7 @@ def _unreadable(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
 
 
 def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> Problem:
+    """Builds the problem of a name that nothing declares, with a similar name, a product or a declaration as help."""
     text = node.span.text
     if stem.python in context.scope.applied and scripts and not stem.labels:
         return NeedsArguments(f"`{stem.base}` is a function, and its argument stands in parentheses", node.span,
@@ -128,7 +127,11 @@ def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
     helps: tuple[Help, ...] = (Help(f"there is a name that is similar: `{near}`", word if plain else None, near if plain else None,
                                     False),) if near else ()
     if context.letters is None:
-        helps += (Help(f"declare it: `input {text}`"),)
+        if _powered(scripts) and isinstance(node, s.Scripted):
+            power = f"({text[: scripts[-1].span.start - node.span.start]}){scripts[-1].span.text}"
+            helps += (Help(f"for a power write `{power}`", node.span, power, False),)
+        end = len(node.span.source.text)
+        helps += (Help(f"declare it: `input {text}`", Span(node.span.source, end, end), f"\ninput {text}\n", False),)
     notes = () if helps else ("a definition sees its parameters and other definitions, nothing else",)
     return Undeclared(f"nothing declares or defines `{text}`", node.span, notes=notes, helps=helps,
                       once=(stem, "tensor") if scripts else stem.base)

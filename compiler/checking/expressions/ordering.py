@@ -13,8 +13,10 @@ from einc.checking.expressions.values import Context, Value, once
 from einc.errors.problems import BadDeclaration, BoundTwice, ChosenLater, WrongArguments, WrongType
 from einc.errors.report import Help, Span
 from einc.ir.domains import proves
+from einc.ir.elements import INTEGER
 from einc.ir.indices import INDEX_CLASSES, Index, IndexSet
-from einc.ir.terms import ONE, TRUE, Apply, Equation, Fold, Position, Read, Tensor, Term, Where, both, free_indices, slot_of
+from einc.ir.programs import Equation, Tensor, slot_of
+from einc.ir.terms import ONE, TRUE, Apply, Fold, Position, Read, Term, Where, both, free_indices
 from einc.syntax import tree as s
 
 
@@ -44,16 +46,17 @@ def _ordered(context: Context, scripts: tuple[s.Script, ...], node: s.Expression
     inside = context.holding(index)
     inner = once(closed(inside, inside.value(node), node.span))
     domain = both(under.domain, context.restricted(under.bound), inner.domain)
-    _in_time(context, index, domain, index in inner.stated and index not in free_indices(domain), span)
+    _in_time(context, index, domain, index in inner.whole_lines and index not in free_indices(domain), span)
     term = Fold("topk", under.bound, domain, inner.term)
     context.made.places.setdefault(term, span)
-    if index in inner.stated | (frozenset(under.bound) if under.said else frozenset()) and index not in free_indices(domain):
-        context.made.meant.add(term)
+    context.made.runs_over(term, under.whole | inner.whole_lines)
     free = {i: o for i, o in inner.free.items() if i != index}
-    return Value(term, TRUE, free, inner.stated - {index}, bound=inner.bound.union(under.bound), summed=inner.summed)
+    return Value(term, TRUE, free, inner.stated - {index}, bound=inner.bound.union(under.bound), summed=inner.summed,
+                 whole_lines=inner.whole_lines - {index})
 
 
 def _in_time(context: Context, index: Index, domain: Term, meant: bool, span: Span) -> None:
+    """Raises ChosenLater unless the domain provably has no later candidates or other requests, or all are `meant`."""
     rule = INDEX_CLASSES[index.set.cls].before or None
     owners = [i for i in context.left or () if i.set == index.set]
     if rule is None or not owners or meant:
@@ -98,7 +101,7 @@ def _stored(context: Context, signature: Signature, members: Members, ordered: F
     place, here = Position(rank), Position(element)
     same = Fold("sum", (rank,), TRUE, Where(Apply("eq", (Read(chosen, (*axes, place)), here)), ONE))
     source = " ".join(members.span.text.split())
-    context.made.tensors.append(Tensor(chosen, chosen, (*slots, slot_of(rank)), "local", True))
+    context.made.tensors.append(Tensor(chosen, chosen, (*slots, slot_of(rank)), "local", INTEGER))
     context.made.tensors.append(Tensor(has, has, (*slots, slot_of(element)), "local"))
     context.made.equations.append(Equation(chosen, (*axes, place), TRUE, Apply("pick", (ordered, place)), source))
     context.made.equations.append(Equation(has, (*axes, here), TRUE, same, source))

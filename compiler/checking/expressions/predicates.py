@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import head, index_name
 from einc.checking.declarations.scripts import readings
+from einc.checking.declarations.sets import undeclared
 from einc.checking.expressions.tensors import member
 from einc.checking.expressions.values import Context
 from einc.errors.problems import (
@@ -20,7 +21,7 @@ from einc.errors.problems import (
     UnknownIndex,
 )
 from einc.errors.report import Help, Silent, Span
-from einc.ir.domains import negation, proves
+from einc.ir.domains import Linear, difference, negation, proves
 from einc.ir.indices import WITHOUT_NUMBERS, Index, number
 from einc.ir.terms import ONE, TRUE, Apply, Position, Read, Size, Term, both, conjuncts, const, free_indices, substitute
 from einc.syntax import tree as s
@@ -57,6 +58,7 @@ def predicate(context: Context, node: s.Expression) -> Term:
 
 
 def _related(context: Context, left: s.Expression, operator: str, right: s.Expression) -> Term:
+    """Returns the condition of one comparison or membership; raises RelationAsValue for any other operator."""
     if operator == "in":
         found = member(context, item := context.value(left), left.span, right)
         return _member(context, item.term, right) if found is None else both(item.domain, found)
@@ -110,11 +112,12 @@ def _member(context: Context, item: Term, node: s.Expression) -> Term:
 
 @dataclass(frozen=True, slots=True)
 class Binder:
-    """The indices that a script names, their domain, and whether anything was said about it."""
+    """The indices that a script names, their domain, whether anything was said about it, and of which all was named."""
 
     bound: tuple[Index, ...]
     domain: Term
     said: bool
+    whole: frozenset[Index] = frozenset()
 
 
 def binder(context: Context, scripts: tuple[s.Script, ...], span: Span, own: bool = False) -> Binder:
@@ -150,7 +153,23 @@ def binder(context: Context, scripts: tuple[s.Script, ...], span: Span, own: boo
                          helps=(Help("write a primed index for the inner one"),))
     _in_scope(context, bound, conditions, lower[0].span, own)
     said = both(*conditions)
-    return Binder(tuple(bound), both(*(c for c in conjuncts(said) if not proves(TRUE, c))), bool(conditions))
+    whole = frozenset(i for i in bound if _end_to_end(i, said))
+    return Binder(tuple(bound), both(*(c for c in conjuncts(said) if not proves(TRUE, c))), bool(conditions), whole)
+
+
+def _end_to_end(index: Index, said: Term) -> bool:
+    """Whether a script names the first and the last element of the index and asks for no more: `s ∈ 1..T`."""
+    here, over = Position(index), index.set
+    first, last = const(over.start), Size(over.extent + number(over.start - 1))
+    about = [c for c in conjuncts(said) if index in free_indices(c)]
+    ends = [Apply("le", (first, here)), Apply("le", (here, last))]
+    return len(about) == len(ends) and all(any(_alike(c, end) for c in about) for end in ends)
+
+
+def _alike(a: Term, b: Apply) -> bool:
+    """Whether two comparisons say the same of the same."""
+    zero = Linear((), number(0))
+    return isinstance(a, Apply) and a.op == b.op and all(difference(x, y) == zero for x, y in zip(a.args, b.args, strict=True))
 
 
 def _alone(context: Context, node: s.Expression) -> list[Index]:
@@ -170,7 +189,7 @@ def _from_to(context: Context, items: tuple[s.Expression, ...], upper: s.Script)
             found = context.vocabulary(frozenset()).index(index)
             if found is None:
                 raise UnknownIndex(f"`{index}` is no declared index", left.span, once=index,
-                                   helps=(Help(f"declare it: `index {index} : head(n)`"),))
+                                   helps=(undeclared(index),))
             here = Position(found)
             least, high = context.value(low).term, context.value(upper.content).term
             _within(found, least, high, low.span.to(upper.span))
@@ -191,11 +210,12 @@ def _within(index: Index, low: Term, high: Term, span: Span) -> None:
 
 
 def _in_scope(context: Context, bound: list[Index], conditions: list[Term], span: Span, own: bool) -> None:
+    """Raises BoundAndFree for a bound index that stands on the left, and ForeignIndex for one that is not in scope."""
     if context.left is None:
         return
     scope = context.held.union(context.left)
     for index in bound:
-        if index in context.left and not own:
+        if index in context.left and index not in context.held and not own:
             raise BoundAndFree(f"index `{index}` is bound here, but stands on the left", span,
                                helps=(Help(f"write `{index}'` for the bound one"),))
     for index in (i for condition in conditions for i in _in_order(condition)):
@@ -227,7 +247,7 @@ def _names(context: Context, node: s.Expression) -> list[Index] | None:
         if any(c in context.scope.lost for c in (*node.span.text, node.span.text)):
             raise Silent("told with the index")
         raise UnknownIndex(f"`{node.span.text}` is no declared index", node.span, once=node.span.text,
-                           helps=(Help(f"declare it: `index {node.span.text} : time(T)`"),) if isinstance(node, s.Word) else (),
+                           helps=(undeclared(node.span.text),) if isinstance(node, s.Word) else (),
                            notes=(f"the indices are {', '.join(f'`{i}`' for i in context.indices) or 'none'}",))
     return [i.index for i in plain[0] if i.index is not None]
 

@@ -19,9 +19,10 @@ def closed(context: Context, value: Value, span: Span) -> Value:
     contracted: list[Index] = []
     free: dict[Index, tuple[Occurrence, ...]] = {}
     for index, found in value.free.items():
-        if index in context.held:
-            continue
-        if context.left is not None and index in context.left:
+        here = context.left is not None and index in context.left
+        if index in context.held:  # and on the left: what a function's script binds around its argument
+            free.update({index: found[:1]} if here else {})
+        elif here:
             _two_readings(index, found)
             free[index] = found[:1]
         elif _pairs(context, index, found, value):
@@ -107,6 +108,14 @@ def idle(context: Context, bound: frozenset[Index], inner: Value, operator: Span
 _SIGNS = {"le": "≤", "lt": "<", "eq": "=", "ne": "≠", "and": "and", "or": "or", "add": "+", "sub": "-", "mul": "", "div": "/"}
 
 
+def _signed(terms: list[str]) -> str:
+    """A sum, in which a term that begins with a minus is taken away: `i - s - 1`."""
+    said = [text.removeprefix("-1 ") if text.startswith("-1 ") else text.removeprefix("-") for text in terms]
+    minus = [text.startswith("-") for text in terms]
+    first = terms[0] if terms[0] != f"-1 {said[0]}" else f"-{said[0]}"
+    return first + "".join(f" {'-' if less else '+'} {text}" for text, less in zip(said[1:], minus[1:], strict=True))
+
+
 def show_domain(term: Term) -> str:
     """A predicate as the language writes it, for messages."""
     match term:
@@ -120,6 +129,8 @@ def show_domain(term: Term) -> str:
             return ", ".join(map(show_domain, args))
         case Apply("not" | "neg" as op, (inner,)):
             return f"not ({show_domain(inner)})" if op == "not" else f"-{show_domain(inner)}"
+        case Apply("add", args):
+            return _signed([show_domain(x) for x in args])
         case Apply(op, args) if op in _SIGNS:
             return f" {_SIGNS[op]} ".replace("  ", " ").join(map(show_domain, args))
         case Apply(op, args):

@@ -16,7 +16,8 @@ from einc.checking.expressions.values import Context, Occurrence, Value, once
 from einc.errors.problems import CannotCall, DefinedTwice, NotYet, PartialOutput, WrongArguments, WrongSet, WrongType
 from einc.errors.report import Help, Span
 from einc.ir.indices import Extent, Index, IndexSet, number, size
-from einc.ir.terms import TRUE, Position, Read, Size, Slot, Tensor, Term, free_indices, substitute, walk
+from einc.ir.programs import Slot, Tensor
+from einc.ir.terms import TRUE, Position, Read, Size, Term, free_indices, substitute, walk
 from einc.syntax import tree as s
 from einc.syntax.spelling import nearest
 
@@ -96,6 +97,7 @@ class _Call:
     # what is given
 
     def _argument(self, item: s.Expression) -> None:
+        """Reads one `name = value` of the call as an input or an extent; raises for an unknown or repeated name."""
         if not isinstance(item, s.Relation) or item.operators[0] not in ("=", ":=") or len(item.operands) != 2:
             raise WrongArguments(f"`{item.span.text}` is given without a name", item.span,
                                  helps=(Help(f"a spec is called by names: `{self.name}({self._example()} = …)`"),))
@@ -132,6 +134,7 @@ class _Call:
         return dict.fromkeys(n for extent in extents for n in sorted(extent.sizes))
 
     def _tensor(self, tensor: Tensor, node: s.Expression) -> None:
+        """Reads the value of an input into `self.values`; it must exist everywhere and be integer if the input is."""
         value = self._placed(once(self.context.value(node)), node)
         if any(index.set.by for index in value.free):
             raise NotYet(f"`{self.name}` is called on positions of requests, which this release does not compile", node.span,
@@ -185,6 +188,7 @@ class _Call:
             self.tied.setdefault((slot.name, slot.set), []).append(index)
 
     def _unify(self, slot: Slot, index: Index, node: s.Expression) -> None:
+        """Adds the extents that the index determines to `self.sizes`; raises WrongSet if the two sets differ."""
         mine, theirs = slot.set.extent, index.set.extent
         open_ = [n for n in mine.sizes if n not in self.sizes]
         if len(open_) == 1 and mine.put(self.sizes) != theirs:

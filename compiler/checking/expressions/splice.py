@@ -13,28 +13,8 @@ from einc.checking.declarations.scope import Called, Scope
 from einc.checking.expressions.values import Made
 from einc.errors.report import Span
 from einc.ir.indices import Extent, Index, IndexSet
-from einc.ir.terms import (
-    Apply,
-    Equation,
-    Fold,
-    Join,
-    Pack,
-    Part,
-    Position,
-    Read,
-    Repeat,
-    Size,
-    Slot,
-    Tensor,
-    Term,
-    TypedProgram,
-    children,
-    const,
-    rebuild,
-    slot_of,
-    substitute,
-    walk,
-)
+from einc.ir.programs import Equation, IndexLoop, Slot, Tensor, TypedProgram, slot_of
+from einc.ir.terms import Apply, Fold, Join, Pack, Part, Position, Read, Size, Term, children, const, rebuild, substitute, walk
 from einc.syntax.spelling import GREEK
 
 _LETTERS = (*"abcdfghijklmnopqrstuvwxyz", *dict.fromkeys(GREEK.values()))
@@ -68,6 +48,7 @@ class Copy:
 
     @property
     def program(self) -> TypedProgram:
+        """The called program."""
         return self.called.program
 
     def spliced(self) -> None:
@@ -90,17 +71,20 @@ class Copy:
         self.made.equations += [self._equation(e) for e in program.equations]
         for repeat in program.repeats:
             states_ = tuple((self.keys[a], self.keys[b], self.keys[c]) for a, b, c in repeat.states)
-            self.made.repeats.append(Repeat(self.index(repeat.index), states_, tuple(self.keys[k] for k in repeat.inside)))
-        self.made.meant.update(self.term(fold) for fold in self.called.meant)
+            self.made.repeats.append(IndexLoop(self.index(repeat.index), states_, tuple(self.keys[k] for k in repeat.inside)))
+        for fold in map(self.term, self.called.meant):
+            self.made.meant.setdefault(fold, True)
         for into, parts in program.splits.items():
             self.scope.splits.setdefault(self.over(into), tuple(map(self.over, parts)))
         for into, letters in program.sums.items():
             self.scope.sums.setdefault(self.over(into), tuple(map(self.index, letters)))
 
     def over(self, old: IndexSet) -> IndexSet:
+        """Returns an index set of the called program with its extent in the caller's sizes."""
         return replace(old, extent=old.extent.put(self.sizes))
 
     def index(self, old: Index) -> Index:
+        """Returns an index of the called program under the caller's letter and over the caller's set."""
         base = old.name.rstrip("'")
         return Index(self.letters.get(base, base) + old.name[len(base):], self.over(old.set))
 
@@ -158,7 +142,7 @@ class Copy:
         slots = (*map(slot_of, self.extra[tensor.key]), *map(self._slot, tensor.slots))
         known = {x.name.text for x in self.scope.signatures}
         text = tensor.text if key == tensor.key and tensor.text not in known else key
-        return Tensor(key, text, slots, "local", tensor.integer, self.span)
+        return Tensor(key, text, slots, "local", tensor.element, self.span)
 
     def _equation(self, equation: Equation) -> Equation:
         self.here = self.extra[equation.target]

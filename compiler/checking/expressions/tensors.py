@@ -15,6 +15,7 @@ from einc.checking.expressions.values import Context, Occurrence, Parameter, Val
 from einc.errors.problems import AmbiguousScript, IdleDelta, NotApplicable, UnreadableScript, WrongArguments, WrongSet, WrongType
 from einc.errors.report import Help, Problem, Silent, Span
 from einc.ir.indices import Index, IndexSet, number
+from einc.ir.programs import Slot, slot_of
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -23,14 +24,12 @@ from einc.ir.terms import (
     Part,
     Position,
     Read,
-    Slot,
     Term,
     Where,
     both,
     conjuncts,
     const,
     free_indices,
-    slot_of,
     substitute,
 )
 from einc.syntax import tree as s
@@ -80,6 +79,10 @@ def _power(scripts: tuple[s.Script, ...]) -> Fraction | None:
 
 
 def _matches(context: Context, stem: Name, scripts: tuple[s.Script, ...], span: Span) -> list[_Match]:
+    """Finds the parameters or signatures that a name with scripts fits, each with its items in the order of its slots.
+
+    Parameters come first; signatures are searched only where no parameter fits and no definition is being expanded.
+    """
     out: list[_Match] = []
     for param in context.params:
         if param.name.stem == stem.stem:
@@ -125,10 +128,18 @@ def _carried(context: Context, signature: Signature, items: tuple[Item, ...], sp
 
 
 def _ambiguous(context: Context, node: s.Expression, matches: list[_Match], powered: list[_Match]) -> Problem:
+    """Builds the problem of a name whose scripts have several readings, with a spelling that settles each."""
     span = node.span
     if powered:
         return AmbiguousScript(f"the upper number of `{span.text}` can be read as a power or as the value of a slot", span,
                                helps=(Help("write a power in parentheses: `(x_t)^2`"),))
+    product = next((i for _, items in matches for i in items if i.kind == "expression" and "·" in i.text), None)
+    if product is not None and len({id(target) for target, _ in matches}) == 1:
+        parts = product.text.replace("·", ", ")
+        return AmbiguousScript(f"`{product.span.text}` in the scripts of `{span.text}` has two readings", product.span,
+                               f"the pair `({parts})`, or the product `{product.text}`",
+                               helps=(Help(f"write `({parts})` for the parts of a composite", product.span, f"({parts})", False),
+                                      Help(f"write `{product.text}` for the product", product.span, product.text, False)))
     texts = sorted({" ".join(i.text for i in items) for _, items in matches})
     if len(texts) == 1:
         return AmbiguousScript(f"`{span.text}` fits {len(matches)} tensors", span,
@@ -151,6 +162,7 @@ def _settled(context: Context, node: s.Expression, name: Name, items: tuple[Item
 
 
 def _parameter(context: Context, param: Parameter, items: tuple[Item, ...]) -> Value:
+    """Returns a parameter's value with its slots replaced by the given items."""
     by: dict[Index, Term] = {}
     values: list[Value] = []
     for (slot, _), item in zip(param.slots, items, strict=True):
@@ -164,7 +176,8 @@ def _parameter(context: Context, param: Parameter, items: tuple[Item, ...]) -> V
     lines = {i.index: substitute(d, by) for x, d in inner.lines.items() if isinstance(i := by.get(x, Position(x)), Position)}
     out = merged(values, substitute(inner.term, by), domain)
     stated = frozenset(i for x in inner.stated for i in free_indices(by.get(x, Position(x))))
-    return replace(out, stated=stated, lines=lines, integer=inner.integer)
+    whole = frozenset(i for x in inner.whole_lines for i in free_indices(by.get(x, Position(x))))
+    return replace(out, stated=stated, lines=lines, integer=inner.integer, whole_lines=whole)
 
 
 def member(context: Context, item: Value, of: Span, node: s.Expression) -> Term | None:
@@ -188,10 +201,16 @@ def member(context: Context, item: Value, of: Span, node: s.Expression) -> Term 
                        notes=(f"the elements of `{node.span.text}` are of {members.index.set}",))
     subs = tuple(subscript(context, slot, x).term for slot, x in zip(signature.slots, items, strict=True))
     by = {**dict(zip(signature.letters, subs, strict=True)), members.index: item.term}
-    return both(Apply("eq", (ONE, Read(members.key, (*subs, item.term)))), substitute(members.domain, by))
+    chosen = Read(members.key, (*subs, item.term))
+    context.made.places.setdefault(chosen, of)
+    return both(Apply("eq", (ONE, chosen)), substitute(members.domain, by))
 
 
 def _tensor(context: Context, signature: Signature, items: tuple[Item, ...], span: Span) -> Value:
+    """Reads a tensor at the given items, with the tensor's domain at that place.
+
+    It has the tensor's own equation read first, notes the place of the read, and raises NotApplicable for a set.
+    """
     if signature.members is not None:
         raise NotApplicable(f"`{span.text}` is a set, not a number", span,
                             helps=(Help(f"a set stands after `∈`: `Σ_{{s ∈ {span.text}}}`"),))
@@ -207,11 +226,13 @@ def _tensor(context: Context, signature: Signature, items: tuple[Item, ...], spa
     stated = free_indices(domain).union(*(free_indices(subs[n]) for n in slots))
     lines = {sub.index: substitute(signature.lines[n], by) for n,
              sub in enumerate(subs) if n in signature.lines and isinstance(sub, Position)}
-    out = merged(values, term, both(*(c for c in conjuncts(domain) if not _same(c))))
-    return replace(out, stated=frozenset(stated), lines=lines, integer=signature.integer)
+    out = merged(values, term, both(*(c for c in conjuncts(domain) if not same(c))))
+    meant = range(len(subs)) if any(mask.predicate is None for mask in signature.masks) else signature.whole_lines
+    whole = frozenset().union(*(free_indices(subs[n]) for n in meant))
+    return replace(out, stated=frozenset(stated), lines=lines, integer=signature.integer, whole_lines=whole)
 
 
-def _same(condition: Term) -> bool:
+def same(condition: Term) -> bool:
     """Whether it says that an index is itself, as of `r = r'` is left where both are read at r."""
     return isinstance(condition, Apply) and condition.op == "eq" and condition.args[0] == condition.args[1]
 
@@ -232,6 +253,9 @@ def subscript(context: Context, slot: Slot, item: Item) -> Value:
     if not value.integer:
         raise WrongType(f"`{item.text}` stands in a slot, but is no whole number", item.span,
                         helps=(Help("declare the tensor `: int`, or round with `floor` or `ceil`"),))
+    if isinstance(value.term, Position) and value.term.index.set != slot.set:
+        # `1·l` in a slot of another set is the number of l: an index alone in a slot runs over all of it.
+        return replace(value, term=Apply("floor", (value.term,)))
     return value
 
 

@@ -13,27 +13,10 @@ from einc.checking.declarations.scripts import Level, Vocabulary
 from einc.errors.report import Report, Span
 from einc.ir.domains import negation, proves
 from einc.ir.draft import unused
+from einc.ir.elements import INTEGER, REAL
 from einc.ir.indices import INDEX_CLASSES, Index, IndexSet
-from einc.ir.terms import (
-    ONE,
-    TRUE,
-    Apply,
-    Const,
-    Equation,
-    Fold,
-    Position,
-    Read,
-    Repeat,
-    Size,
-    Slot,
-    Tensor,
-    Term,
-    Where,
-    both,
-    conjuncts,
-    free_indices,
-    walk,
-)
+from einc.ir.programs import Equation, IndexLoop, Slot, Tensor
+from einc.ir.terms import ONE, TRUE, Apply, Const, Fold, Position, Read, Size, Term, Where, both, conjuncts, free_indices, walk
 from einc.syntax import tree as s
 
 
@@ -54,8 +37,9 @@ Occurrences = Mapping[Index, tuple[Occurrence, ...]]
 class Value:
     """A term, where it exists, the free indices that the rules must place, and what is known of its lines.
 
-    `stated` are the indices about whose domain something was said; `lines` gives, for an index, the domain over which
-    the value was normalised along it; `bound` are the indices of binders inside, `summed` those of pairs inside.
+    `stated` are the indices about whose domain something was said, `whole_lines` those of which it was said that all of the
+    set is meant; `lines` gives, for an index, the domain over which the value was normalised along it; `bound` are the
+    indices of binders inside, `summed` those of pairs inside.
     """
 
     term: Term
@@ -66,6 +50,7 @@ class Value:
     bound: frozenset[Index] = frozenset()
     summed: frozenset[Index] = frozenset()
     integer: bool = False
+    whole_lines: frozenset[Index] = frozenset()
 
     @property
     def whole(self) -> bool:
@@ -89,7 +74,7 @@ class Made:
     tensors: list[Tensor] = field(default_factory=list)
     equations: list[Equation] = field(default_factory=list)
     places: dict[Term, Span] = field(default_factory=dict)
-    meant: set[Term] = field(default_factory=set)  # folds over a whole line, said on purpose
+    meant: dict[Term, bool] = field(default_factory=dict)  # folds over a whole line; whether every text of one says so on purpose
     taken: set[str] = field(default_factory=set)
     keys: list[str] = field(default_factory=list)
     bound: set[Index] = field(default_factory=set)  # what some binder or definition of the equation runs over
@@ -97,14 +82,12 @@ class Made:
     calls: list[None] = field(default_factory=list)  # one for each application of a definition
     ranks: dict[str, IndexSet] = field(default_factory=dict)  # the letters of places in sets
     asked: dict[str, tuple[str, Span]] = field(default_factory=dict)  # what calls of specs ask for: its Python name, and the call
-    repeats: list[Repeat] = field(default_factory=list)  # those of called specs
+    repeats: list[IndexLoop] = field(default_factory=list)  # those of called specs
 
     def fresh(self, stem: str) -> str:
         """A key that nothing has yet."""
-        key = unused(stem, self.taken)
-        self.taken.add(key)
-        self.keys.append(key)
-        return key
+        self.keys.append(self.reserved(stem))
+        return self.keys[-1]
 
     def reserved(self, stem: str) -> str:
         """A key for what stays when an equation is read again."""
@@ -118,10 +101,20 @@ class Made:
                     ranks=self.ranks)
 
     def take(self, other: Made) -> None:
+        """Adds the tensors, equations, calls and loops that `other` made to these."""
         self.tensors += other.tensors
         self.equations += other.equations
         self.asked |= other.asked
         self.repeats += other.repeats
+
+    def runs_over(self, fold: Fold, said: frozenset[Index]) -> None:
+        """Notes whether a fold was said to run over whole lines: every index in it that has an order runs freely, and was said to.
+
+        What is said in one place and not in another, in the same words, is not said.
+        """
+        ordered = [i for i in fold.bound if INDEX_CLASSES[i.set.cls].before]
+        free = all(i in said and i not in free_indices(fold.domain) for i in ordered)
+        self.meant[fold] = bool(ordered) and free and self.meant.get(fold, True)
 
     def opened(self, term: Term) -> Term:
         """What a read means that is the only one of an equation made here, which then is dropped: it needs no second name."""
@@ -136,6 +129,7 @@ class Made:
         return term
 
     def drop(self) -> None:
+        """Frees the keys that were made with `fresh`, so that another reading can use them again."""
         self.taken.difference_update(self.keys)
 
 
@@ -168,11 +162,13 @@ class Context:
 
     @property
     def indices(self) -> Mapping[str, Index]:
+        """The indices by name: those of the definition that is expanded, else those of the program and its loop."""
         if self.letters is not None:
             return self.letters
         return {**self.scope.indices, **{i.name: i for i in self.loop.layer}} if self.loop.layer else self.scope.indices
 
     def vocabulary(self, labels: frozenset[str] | None) -> Vocabulary:
+        """Returns the words that scripts are made of here; `labels` are the known labels, None where any may stand."""
         scalars: Set[str]
         if self.letters is not None:
             scalars = {p.name.base for p in self.params if not p.slots and p.value.integer}
@@ -181,6 +177,7 @@ class Context:
         return Vocabulary(self.indices, labels, self.scope.applied, scalars)
 
     def holding(self, *indices: Index) -> Context:
+        """Returns the context inside a binder of these indices."""
         return replace(self, held=self.held.union(indices))
 
     def restricted(self, indices: Iterable[Index]) -> Term:
@@ -200,7 +197,7 @@ class Context:
         indices = owners.arranged(indices)
         key = self.made.fresh(f"{self.owner}_of_{stem}" if stem in self.indices else f"{self.owner}_{stem}")  # no letter as a label
         slots = tuple(Slot(i.set, "lower", i.name) for i in indices)
-        self.made.tensors.append(Tensor(key, key, slots, "local", value.whole))
+        self.made.tensors.append(Tensor(key, key, slots, "local", INTEGER if value.whole else REAL))
         axes = tuple(Position(i) for i in indices)
         domain = both(*(c for c in conjuncts(value.domain) if free_indices(c) <= set(indices)))
         self.made.equations.append(Equation(key, axes, domain, value.term, source))
@@ -238,7 +235,7 @@ def merged(values: Iterable[Value], term: Term, domain: Term, whole: bool = Fals
         lines.update(value.lines)
     return Value(term, domain, gather(values), frozenset().union(*(v.stated for v in values)), lines,
                  frozenset().union(*(v.bound for v in values)), frozenset().union(*(v.summed for v in values)),
-                 whole and all(v.integer for v in values))
+                 whole and all(v.integer for v in values), frozenset().union(*(v.whole_lines for v in values)))
 
 
 def multiplied(above: list[Value], below: list[Value]) -> Value:

@@ -12,25 +12,11 @@ from einc.checking.declarations.scope import Account, Signature
 from einc.checking.programs.elaborate import Work
 from einc.errors.problems import AskedTwice, OnePythonName, Undeclared
 from einc.errors.report import Help, Label, Source, Span
+from einc.ir.dependence import in_order, reached
+from einc.ir.draft import renamed, unused
 from einc.ir.indices import IndexSet
-from einc.ir.terms import (
-    Equation,
-    Fold,
-    Join,
-    Pack,
-    Part,
-    Position,
-    Read,
-    Recur,
-    Repeat,
-    Size,
-    Tensor,
-    Term,
-    TypedProgram,
-    reads,
-    transform,
-    walk,
-)
+from einc.ir.programs import BlockLoop, Equation, IndexLoop, Tensor, TypedProgram
+from einc.ir.terms import Fold, Join, Pack, Part, Position, Read, Size, Term, reads, walk
 
 
 def stem(source: Source) -> str:
@@ -41,7 +27,7 @@ def stem(source: Source) -> str:
     return made + "_" * keyword.iskeyword(made)
 
 
-def outputs(work: Work, recurs: list[Recur], repeats: list[Repeat], ranks: tuple[int, ...] | None = None) -> list[Signature]:
+def outputs(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop], ranks: tuple[int, ...] | None = None) -> list[Signature]:
     """The declared outputs, else what is defined and never read; what a round makes anew is none."""
     chosen = work.collected.outputs
     if not chosen:
@@ -62,7 +48,7 @@ def outputs(work: Work, recurs: list[Recur], repeats: list[Repeat], ranks: tuple
     return chosen
 
 
-def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[Recur], repeats: list[Repeat],
+def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[BlockLoop], repeats: list[IndexLoop],
              name: str = "") -> tuple[TypedProgram, Text] | None:
     """The program, and what the audit needs to know of its text; None where two tensors want one name."""
     everything = {e.target: work.closed.get(e.target, e) for e in [*work.made.equations, *work.equations.values()]}
@@ -84,7 +70,7 @@ def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[R
         {into: parts for into, parts in work.scope.splits.items() if {into, *parts} <= used},
         {into: parts for into, parts in work.scope.sums.items() if into in used}, source.name,
         (*(_living(recur, live, names) for recur in recurs if any(e.target in live for e in recur.updates)),
-         *(_named(key, names) for key in order if isinstance(key, Repeat))),
+         *(_named(key, names) for key in order if isinstance(key, IndexLoop))),
         frozenset(work.scope.dims - work.scope.fixed.keys() - speaks))
     text = Text(work, names, chosen)
     text.ragged.refused([x for x in chosen if x.role == "local"], program.recurs, program.repeats, work.report)
@@ -94,13 +80,17 @@ def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[R
 def _tensors(work: Work, live: dict[str, None], names: dict[str, str]) -> Iterator[Tensor]:
     for x in work.scope.signatures:
         if x.key in live:
-            yield Tensor(names[x.key], x.name.written(work.scope.indices), x.slots, x.role, x.integer, x.span)
+            yield Tensor(names[x.key], x.name.written(work.scope.indices), x.slots, x.role, x.element, x.span)
     for made in work.made.tensors:
         if made.key in live:
             yield replace(made, key=names[made.key], text=names[made.key] if made.text == made.key else made.text)
 
 
 def _python_names(work: Work, live: dict[str, None], chosen: list[Signature]) -> dict[str, str] | None:
+    """Maps the key of every live tensor to its Python name; where two clash, one gets its key or `_out` at its end.
+
+    Two of the same standing (both local, or both declared) are reported as OnePythonName, and the result is None.
+    """
     signatures = {x.key: x for x in work.scope.signatures}
     names = _asked(work, live)
     if names is None:
@@ -125,11 +115,8 @@ def _python_names(work: Work, live: dict[str, None], chosen: list[Signature]) ->
     for key in live:
         if key not in names:
             python = _identifier(signatures[key].name.python if key in signatures else key)
-            python = key if python in used else python
-            while python in used:
-                python += "_"
-            used.add(python)
-            names[key] = python
+            names[key] = unused(key if python in used else python, used)
+            used.add(names[key])
     return names
 
 
@@ -171,81 +158,64 @@ def _sets(tensors: dict[str, Tensor], equations: tuple[Equation, ...]) -> Iterat
                     yield from (of, into)
 
 
-def _living(recur: Recur, live: dict[str, None], names: dict[str, str]) -> Recur:
+def _living(recur: BlockLoop, live: dict[str, None], names: dict[str, str]) -> BlockLoop:
     """The part of a recurrence that the outputs need."""
     def kept(equations: tuple[Equation, ...]) -> tuple[Equation, ...]:
         return tuple(_renamed(e, names) for e in equations if e.target in live)
 
     return replace(recur, starts=kept(recur.starts), inside=kept(recur.inside), updates=kept(recur.updates),
-                   domain=_rename_term(recur.domain, names),
+                   domain=renamed(recur.domain, names),
                    places={names[key]: place for key, place in recur.places.items() if key in names},
                    member=names.get(recur.member, recur.member))
 
 
-def _needed(repeat: Repeat, live: dict[str, None]) -> Repeat | None:
+def _needed(repeat: IndexLoop, live: dict[str, None]) -> IndexLoop | None:
     """The part of the rounds that the outputs need."""
     states = tuple(state for state in repeat.states if state[0] in live)
     return replace(repeat, states=states, inside=tuple(k for k in repeat.inside if k in live)) if states else None
 
 
-def _named(repeat: Repeat, names: dict[str, str]) -> Repeat:
+def _named(repeat: IndexLoop, names: dict[str, str]) -> IndexLoop:
     states = tuple((names[a], names[b], names[c]) for a, b, c in repeat.states)
     return replace(repeat, states=states, inside=tuple(names[key] for key in repeat.inside))
 
 
-def _live(equations: dict[str, Equation], recurs: list[Recur], repeats: list[Repeat], wanted: list[str]) -> dict[str, None]:
+def _live(equations: dict[str, Equation], recurs: list[BlockLoop], repeats: list[IndexLoop], wanted: list[str]) -> dict[str, None]:
     """The keys that the outputs need; of a recurrence also what only a round reads."""
     rounds: dict[str, list[Read]] = {}
     for recur in recurs:
-        for e in (*recur.starts, *recur.inside, *recur.updates):
+        for e in recur.equations:
             inner = [*reads(e.body), *reads(e.domain), *reads(recur.domain)]
             rounds.setdefault(e.target, []).extend(inner + ([Read(recur.member, ())] if recur.member else []))
     for repeat in repeats:
         rounds.update({state: [Read(first, ()), Read(following, ())] for state, first, following in repeat.states})
-    seen: dict[str, None] = {}
-    stack = list(reversed(wanted))
-    while stack:
-        key = stack.pop()
-        if key not in seen:
-            seen[key] = None
-            stack += [r.tensor for r in rounds.get(key, ())]
-            if key in equations:
-                stack += [r.tensor for t in (equations[key].body, equations[key].domain) for r in reads(t)]
-    return seen
+
+    def after(key: str) -> list[str]:
+        inner = (equations[key].body, equations[key].domain) if key in equations else ()
+        return [r.tensor for r in (*rounds.get(key, ()), *(r for term in inner for r in reads(term)))]
+
+    return dict.fromkeys(reached(reversed(wanted), after))
 
 
-def _sorted(equations: dict[str, Equation], live: set[str], repeats: list[Repeat]) -> Iterator[str | Repeat]:
+def _sorted(equations: dict[str, Equation], live: set[str], repeats: list[IndexLoop]) -> Iterator[str | IndexLoop]:
     """The live equations and rounds, each after what it reads, otherwise in the order they were made."""
     owners = {state: repeat for repeat in repeats for state, _, _ in repeat.states}
     within = {key: repeat for repeat in repeats for key in repeat.inside}
 
-    def before(here: str | Repeat) -> list[str | Repeat]:
-        if isinstance(here, Repeat):
+    def before(here: str | IndexLoop) -> list[str | IndexLoop]:
+        if isinstance(here, IndexLoop):
             return [*here.inside, *(first for _, first, _ in here.states)]
-        inner = [r.tensor for t in (equations[here].domain, equations[here].body) for r in reads(t)]
+        inner = [r.tensor for r in equations[here].elements] if here in equations else []
         mine = within.get(here)
         first = {state: first for state, first, _ in mine.states} if mine is not None else {}
         return [first[k] if k in first else owners.get(k, k) for k in inner]
 
-    done: set[str | Repeat] = set()
-    for key in [*equations, *repeats]:
-        stack = [(key, False)] if isinstance(key, Repeat) or key in live else []
-        while stack:
-            here, ready = stack.pop()
-            if ready:
-                yield here
-            elif here not in done and (isinstance(here, Repeat) or here in equations):
-                done.add(here)
-                stack.append((here, True))
-                stack.extend((k, False) for k in reversed(before(here)))
-
-
-def _rename_term(term: Term, names: dict[str, str]) -> Term:
-    return transform(term, lambda t: Read(names.get(t.tensor, t.tensor), t.subs) if isinstance(t, Read) else t)
+    start = [key for key in [*equations, *repeats] if isinstance(key, IndexLoop) or key in live]
+    return (key for key in in_order(start, before) if isinstance(key, IndexLoop) or key in equations)
 
 
 def _renamed(equation: Equation, names: dict[str, str]) -> Equation:
-    return Equation(names[equation.target], equation.axes, _rename_term(equation.domain, names), _rename_term(equation.body, names),
+    return Equation(names[equation.target], equation.axes, renamed(equation.domain, names), renamed(equation.body, names),
                     equation.source)
 
 
@@ -283,11 +253,12 @@ class Text:
     @cached_property
     def folds(self) -> frozenset[Term]:
         """Folds over a line whose whole range was meant."""
-        return frozenset(_rename_term(t, self.names) for t in self.work.made.meant)
+        return frozenset(renamed(t, self.names) for t, said in self.work.made.meant.items() if said)
 
     @cached_property
     def places(self) -> dict[Term, Span]:
-        return {_rename_term(t, self.names): x for t, x in self.work.made.places.items()}
+        """Where each term stands in the text, the terms under their Python names."""
+        return {renamed(t, self.names): x for t, x in self.work.made.places.items()}
 
     @cached_property
     def spans(self) -> dict[str, Span]:
@@ -297,5 +268,6 @@ class Text:
 
     @cached_property
     def masks(self) -> dict[str, Span]:
+        """The span of the last mask of each tensor that has a mask with a condition."""
         return {self.names[x.key]: x.masks[-1].span for x in self.work.scope.signatures
                 if x.key in self.names and any(m.predicate is not None for m in x.masks)}

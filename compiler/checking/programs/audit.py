@@ -5,34 +5,30 @@ Each proof is sound and may fail to see what is true; where it fails the text is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Protocol
 
 from einc.checking.declarations.ragged import Ragged
+from einc.checking.programs.causality import Owed, Told, owed
 from einc.checking.programs.emptiness import emptiness
+from einc.checking.programs.reading import Seen, everything
 from einc.errors.problems import CrossesRequests, CutDomain, NoRequest, OnePythonName, OutOfRange, PartialOutput, ReadsFuture
 from einc.errors.report import Help, Label, Report, Span
+from einc.ir.dependence import reached
 from einc.ir.domains import proves
-from einc.ir.indices import INDEX_CLASSES, Index, IndexSet, number
+from einc.ir.indices import Index, IndexSet, number
+from einc.ir.programs import Equation, Program, TypedProgram
 from einc.ir.terms import (
     TRUE,
     Apply,
     Const,
-    Equation,
-    Fold,
     Pack,
     Part,
     Position,
-    Program,
     Read,
     Size,
     Term,
-    TypedProgram,
-    Where,
-    both,
-    children,
-    conjuncts,
+    canonical,
     const,
     free_indices,
     reads,
@@ -44,24 +40,41 @@ class Text(Protocol):
     """What is known of the text behind a program."""
 
     @property
-    def meant(self) -> frozenset[str]: ...
+    def meant(self) -> frozenset[str]:
+        """The outputs that are declared `: all`."""
+        ...
+
     @property
-    def folds(self) -> frozenset[Term]: ...
+    def folds(self) -> frozenset[Term]:
+        """The folds over a whole line of which the text says that the whole line is meant."""
+        ...
+
     @property
-    def ragged(self) -> Ragged: ...
+    def ragged(self) -> Ragged:
+        """The lengths of ragged sets, and the request of each position."""
+        ...
+
     @property
-    def places(self) -> dict[Term, Span]: ...
+    def places(self) -> dict[Term, Span]:
+        """Where each term stands in the text."""
+        ...
+
     @property
-    def spans(self) -> dict[str, Span]: ...
+    def spans(self) -> dict[str, Span]:
+        """Where each tensor stands in the text."""
+        ...
+
     @property
-    def masks(self) -> dict[str, Span]: ...
+    def masks(self) -> dict[str, Span]:
+        """Where the mask of each masked tensor stands in the text."""
+        ...
 
 
 def audit(program: TypedProgram, text: Text, report: Report) -> None:
     """Every problem that needs the whole program."""
     places, spans = text.places, text.spans
     ranges(program, text, report)
-    _flows(program, text, places, spans, report)
+    _flows(program, text, report)
     _masks(program, text, report)
     _keywords(program, text, report)
     emptiness(program.equations, program.sizes, places, spans, text.masks, report)
@@ -72,44 +85,6 @@ def audit(program: TypedProgram, text: Text, report: Report) -> None:
                                      helps=(Help("reduce over the restricted index, or multiply by an indicator `1[…]`"),)))
 
 
-@dataclass(frozen=True)
-class Seen:
-    """A read, the condition under which it happens, and the folds around it."""
-
-    read: Read
-    given: Term
-    folds: tuple[Fold, ...]
-
-
-def seen(term: Term, given: Term, folds: tuple[Fold, ...] = ()) -> Iterator[Seen]:
-    """Every read in a term with the conditions on its way."""
-    match term:
-        case Read():
-            yield Seen(term, given, folds)
-        case Fold(_, _, domain, body):
-            yield from seen(domain, both(given, _unread(domain)), (*folds, term))
-            yield from seen(body, both(given, domain), (*folds, term))
-            return
-        case Where(condition, then):
-            yield from seen(condition, both(given, _unread(condition)), folds)
-            yield from seen(then, both(given, condition), folds)
-            return
-        case Apply("and"):
-            given = both(given, _unread(term))
-    for kid in children(term):
-        yield from seen(kid, given, folds)
-
-
-def _all(equation: Equation) -> Iterator[Seen]:
-    yield from seen(equation.body, equation.domain)
-    yield from seen(equation.domain, _unread(equation.domain))
-
-
-def _unread(condition: Term) -> Term:
-    """The part of a condition that reads nothing: it is asked first, and what reads is asked only where it holds."""
-    return both(*(c for c in conjuncts(condition) if not any(True for _ in reads(c))))
-
-
 def ranges(program: TypedProgram, text: Text, report: Report) -> None:
     """Every read that may leave the range of a slot."""
     ragged, places, spans = text.ragged, text.places, text.spans
@@ -117,7 +92,7 @@ def ranges(program: TypedProgram, text: Text, report: Report) -> None:
         if (stray := ragged.stray(equation)) is not None:
             report.add(NoRequest(f"`{stray}` is a position of a request that is no index here", spans.get(equation.target),
                                  helps=(Help(f"bind the request with it or around it: `Σ_{{{stray.set.by} {stray}}}`"),)))
-        for at in _all(equation):
+        for at in everything(equation):
             slots = program.tensors[at.read.tensor].slots
             for n, (slot, sub) in enumerate(zip(slots, at.read.subs, strict=True)):
                 around = (*equation.indices, *(i for f in at.folds for i in f.bound))
@@ -127,12 +102,23 @@ def ranges(program: TypedProgram, text: Text, report: Report) -> None:
                 else:  # what leaves one request would be in the next, where no back end could tell
                     bad = "" if isinstance(sub, Position) else _beyond(sub, slot.set, *own, program.sizes)
                 if bad:
-                    span = places.get(at.read) or spans.get(equation.target)
-                    report.add(OutOfRange(f"the index expression in slot `{slot.name}` may {bad}", span, helps=(
+                    span = _written(at.read, places) or spans.get(equation.target)
+                    report.add(OutOfRange(f"the index expression in slot `{slot.name}` may {bad}", span, once=(span, bad), helps=(
                         Help("restrict the equation with `, … ≤ …`: what is outside does not exist"),
                         Help("multiply by `1[… ≤ …]`: what is outside is 0"),
                         Help("clamp it: `min(…, …)`, `max(…, …)`"))))
                     break
+
+
+def _written(read: Read, places: Mapping[Term, Span]) -> Span | None:
+    """Where a read is written; one that a mask brought along may have other letters there."""
+    def plain(term: Term) -> Term:
+        return canonical(term, tuple(dict.fromkeys(x.index for x in walk(term) if isinstance(x, Position))))
+
+    if read in places:
+        return places[read]
+    same = (term for term in places if isinstance(term, Read) and term.tensor == read.tensor)
+    return next((places[term] for term in same if plain(term) == plain(read)), None)
 
 
 def _outside(sub: Term, into: IndexSet, given: Term, sizes: Mapping[str, int]) -> str:
@@ -160,41 +146,14 @@ def _beyond(sub: Term, into: IndexSet, last: Term, given: Term, sizes: Mapping[s
     return "" if proves(given, Apply("le", (sub, last)), sizes) else f"pass {into.extent}"
 
 
-@dataclass(frozen=True)
-class _Leak:
-    span: Span | None
-    what: str
-    where: str  # the tensor in whose equation it is
-
-
-_Leaks = dict[str, dict[IndexSet, _Leak]]
-
-
-def _flows(program: TypedProgram, text: Text, places: Mapping[Term, Span], spans: Mapping[str, Span], report: Report) -> None:
-    """A tensor leaks, in a time set, if it depends on positions beyond those of its own indices; likewise for requests."""
-    leaks = _leaks(program, text.folds, places, spans)
+def _flows(program: TypedProgram, text: Text, report: Report) -> None:
+    """Every output that is not proved to read up to its own positions alone, and what belongs to its own requests alone."""
+    debts = owed(program, Told(text.folds, text.places, text.spans))
     for _, key in program.outputs:
         carried = {i.set: i for i in (_made_by(program, key) or Equation("", (), TRUE, Const(0.0))).indices}
-        for into, leak in leaks.get(key, {}).items():
+        for into, found in debts.get(key, {}).items():
             if into in carried and key not in text.meant:
-                report.add(_leaking(key, carried[into], leak, _masked(program, leak.where, text.masks)))
-
-
-def _leaks(program: Program, folds: frozenset[Term], places: Mapping[Term, Span], spans: Mapping[str, Span]) -> _Leaks:
-    leaks: _Leaks = {}
-    rounds, known = [x for repeat in program.repeats for x in repeat.states], -1
-    # What a round leaks into a state leaks into the next round.
-    while known < (known := sum(map(len, leaks.values()))):
-        for state, first, following in rounds:
-            leaks[state] = {**leaks.get(first, {}), **leaks.get(following, {})}
-        _flow(program, folds, places, spans, leaks)
-    return leaks
-
-
-def leaking(program: Program) -> dict[str, dict[IndexSet, str]]:
-    """For each tensor the sets in which it depends on more than its own positions, and the tensor in whose equation it does."""
-    found = _leaks(program, frozenset(), {}, {})
-    return {key: {into: leak.where for into, leak in leaks.items()} for key, leaks in found.items() if leaks}
+                report.add(_leaking(key, carried[into], found[0], _masked(program, found[0].where, text.masks)))
 
 
 def _made_by(program: Program, key: str) -> Equation | None:
@@ -202,52 +161,23 @@ def _made_by(program: Program, key: str) -> Equation | None:
     return program.equation(next((c for repeat in program.repeats for a, _, c in repeat.states if a == key), key))
 
 
-def _flow(program: Program, folds: frozenset[Term], places: Mapping[Term, Span], spans: Mapping[str, Span],
-          leaks: _Leaks) -> None:
-    """What each equation leaks, from what it reads leaks, and from where it reads."""
-    for equation in program.equations:
-        mine: dict[IndexSet, _Leak] = {}
-        for at in _all(equation):
-            for into, leak in leaks.get(at.read.tensor, {}).items():
-                mine.setdefault(into, leak)
-            for slot, sub in zip(program.tensors[at.read.tensor].slots, at.read.subs, strict=True):
-                rule = INDEX_CLASSES[slot.set.cls].before or None
-                if rule is None or slot.set in mine or _within(equation, slot.set, sub, at.given, rule):
-                    continue
-                if any(f in folds and free_indices(sub) & set(f.bound) for f in at.folds):
-                    continue
-                place = next((places[f] for f in reversed(at.folds) if f in places),
-                             places.get(at.read) or spans.get(equation.target))
-                mine[slot.set] = _Leak(place, at.read.tensor, equation.target)
-        if mine:
-            leaks[equation.target] = mine
-
-
-def _within(equation: Equation, into: IndexSet, sub: Term, given: Term, rule: str) -> bool:
-    own = [i for i in equation.indices if i.set == into]
-    return any(Position(i) == sub or proves(given, Apply(rule, (sub, Position(i)))) for i in own)
-
-
 def _masked(program: TypedProgram, key: str, masks: Mapping[str, Span]) -> list[Span]:
     """The masks that an equation has from itself and from what it reads, the nearest on each way."""
-    found: dict[str, Span] = {}
-    done: set[str] = set()
-    stack = [key]
-    while stack:
-        here = stack.pop()
-        if here in masks:
-            found[here] = masks[here]
-        elif here not in done and (equation := _made_by(program, here)) is not None:
-            stack += [x.tensor for x in (*reads(equation.domain), *reads(equation.body))]
-        done.add(here)
-    return list(found.values())
+    def after(here: str) -> list[str]:
+        equation = None if here in masks else _made_by(program, here)
+        return [] if equation is None else [read.tensor for read in equation.elements]
+
+    return [masks[here] for here in reached([key], after) if here in masks]
 
 
-def _leaking(key: str, index: Index, leak: _Leak, masks: list[Span]) -> ReadsFuture | CrossesRequests:
+def _leaking(key: str, index: Index, leak: Owed, masks: list[Span]) -> ReadsFuture | CrossesRequests:
+    """Builds the problem of an output that depends on later positions, or on other requests, without saying so."""
     shown = tuple(Label(span, "its domain") for span in masks)
     if index.set.cls == "time":
-        return ReadsFuture(f"`{key}` at `{index}` reads positions after `{index}`", leak.span,
-                           f"`{leak.what}` is read here without `≤ {index}`", *shown, once=(leak.span, index.set),
+        how = f"`{leak.what}` is read here without `≤ {index}`"
+        notes = (f"`{leak.what}` is read at a position that is made of data, of which nothing is known",) if leak.computed else ()
+        return ReadsFuture(f"`{key}` at `{index}` reads positions after `{index}`", leak.span, how, *shown,
+                           notes=notes, once=(leak.span, index.set),
                            helps=(Help("restrict it, `s ≤ t` for instance"),
                                   Help("say that the future is meant: `mask … : all`, `output … : all`")))
     return CrossesRequests(f"`{key}` of request `{index}` reads other requests", leak.span, f"`{leak.what}` is read here",
@@ -258,7 +188,7 @@ def _masks(program: TypedProgram, text: Text, report: Report) -> None:
     """A mask does something only where a reduction runs over its domain."""
     readers: dict[str, list[tuple[str, Seen]]] = {}
     for equation in program.equations if text.masks else ():
-        for at in _all(equation):
+        for at in everything(equation):
             readers.setdefault(at.read.tensor, []).append((equation.target, at))
     for key, span in text.masks.items():
         if key in program.tensors and not _reduced(readers, key):
@@ -267,18 +197,9 @@ def _masks(program: TypedProgram, text: Text, report: Report) -> None:
 
 def _reduced(readers: Mapping[str, list[tuple[str, Seen]]], key: str) -> bool:
     """Whether a reduction runs over the domain of the tensor, or of one that has it from the tensor."""
-    done: set[str] = set()
-    stack = [key]
-    while stack:
-        here = stack.pop()
-        if here in done:
-            continue
-        done.add(here)
-        for target, at in readers.get(here, ()):
-            if any(free_indices(f.domain) & set(f.bound) for f in at.folds):
-                return True
-            stack += [target] if not at.folds else []
-    return False
+    found = reached([key], lambda here: [target for target, at in readers.get(here, ()) if not at.folds])
+    folds = (fold for here in found for _, at in readers.get(here, ()) for fold in at.folds)
+    return any(free_indices(fold.domain) & set(fold.bound) for fold in folds)
 
 
 def _keywords(program: TypedProgram, text: Text, report: Report) -> None:

@@ -25,7 +25,8 @@ from einc.errors.problems import BadDeclaration, ForeignIndex, UnknownIndex
 from einc.errors.report import Help, Report
 from einc.ir.claimed import Claim
 from einc.ir.indices import Index
-from einc.ir.terms import TRUE, Equation, Position, Read, Recur, Repeat, Tensor, Term, both, conjuncts, free_indices, slot_of
+from einc.ir.programs import BlockLoop, Equation, IndexLoop, Tensor, slot_of
+from einc.ir.terms import TRUE, Position, Read, Term, both, conjuncts, free_indices
 from einc.syntax import tree as s
 
 
@@ -49,7 +50,7 @@ def claims(work: Work, statements: Iterable[s.Statement]) -> list[Stated]:
     return out
 
 
-def built(work: Work, stated: Stated, recurs: list[Recur], repeats: list[Repeat]) -> Claim | None:
+def built(work: Work, stated: Stated, recurs: list[BlockLoop], repeats: list[IndexLoop]) -> Claim | None:
     """The claim with the program that it speaks of; None where that has errors, which are in the report."""
     made = replace(work.made, tensors=[*work.made.tensors, *stated.made.tensors],
                    equations=[*work.made.equations, *stated.made.equations], owners=stated.made.owners)
@@ -70,6 +71,10 @@ def built(work: Work, stated: Stated, recurs: list[Recur], repeats: list[Repeat]
 
 
 def _claim(work: Work, statement: s.Statement) -> Stated:
+    """Reads a claim and its assumptions, each as a pair of tensors over the same indices, under its restrictions.
+
+    It raises ForeignIndex where a restricted index stands on neither side.
+    """
     first, *rest = statement.clauses
     relation, negated = _relation(first)
     made = work.made.apart()

@@ -31,21 +31,10 @@ from einc.errors.problems import (
 )
 from einc.errors.report import Help, Label, Problem, Report, Silent, Span
 from einc.ir.domains import proves
+from einc.ir.elements import INTEGER, REAL
 from einc.ir.indices import Index, IndexSet, size
-from einc.ir.terms import (
-    TRUE,
-    Equation,
-    Join,
-    Pack,
-    Position,
-    Read,
-    Term,
-    both,
-    conjuncts,
-    free_indices,
-    reads,
-    substitute,
-)
+from einc.ir.programs import Equation
+from einc.ir.terms import TRUE, Join, Pack, Position, Read, Term, both, conjuncts, free_indices, reads, substitute
 from einc.syntax import tree as s
 
 _MAX_CHAIN = 30
@@ -207,19 +196,21 @@ class Work:
         signature.domain = None if domain == TRUE else domain
 
     def _equation(self, entry: Entry, made: Made, report: Report) -> None:
+        """Reads one equation into `self.equations`, and sets its domain, lines and element type on its signature."""
         signature, letters = entry.left.signature, entry.left.letters
         result, domain = self._evaluated(entry, made, report)
-        plain = both(*(c for c in conjuncts(domain) if free_indices(c) <= {i for axis in entry.left.axes for i in axis}))
-        signature.letters, signature.axes = letters, entry.left.axes
-        signature.domain = None if plain == TRUE else plain
-        signature.stated = frozenset(n for n, axis in enumerate(entry.left.axes) if result.stated.intersection(axis))
+        axes = entry.left.axes
+        plain = both(*(c for c in conjuncts(domain) if free_indices(c) <= {i for axis in axes for i in axis}))
+        signature.letters, signature.axes, signature.domain = letters, axes, None if plain == TRUE else plain
+        signature.stated, signature.whole_lines = (frozenset(n for n, axis in enumerate(axes) if said.intersection(axis))
+                                                   for said in (result.stated, result.whole_lines))
         signature.lines = {n: result.lines[x] for n, x in enumerate(letters) if x in result.lines}
         # A state starts with a whole number more often than it stays one.
-        signature.integer = result.whole and not any(x.left.signature is signature for x in self.collected.updates)
+        whole = result.whole and not any(x.left.signature is signature for x in self.collected.updates)
+        signature.element = INTEGER if whole else REAL
         if signature.integer and not letters:
             self.scope.scalars.add(signature.name.base)
-        terms = tuple(_axis(axis, self.scope) for axis in entry.left.axes)
-        body = made.opened(result.term)
+        terms, body = tuple(_axis(axis, self.scope) for axis in axes), made.opened(result.term)
         self.equations[id(signature)] = Equation(signature.key, terms, domain, body, " ".join(entry.span.text.split()))
 
     def _evaluated(self, entry: Entry, made: Made, report: Report) -> tuple[Value, Term]:
@@ -321,6 +312,7 @@ def _started(entry: Entry, start: Entry | None) -> None:
 
 
 def _masks(signature: Signature, terms: tuple[Term, ...], context: Context) -> Term:
+    """Returns all masks of a tensor, read at `terms`, as one condition; raises UnreadableScript for a foreign index."""
     found: list[Term] = []
     for mask in signature.masks:
         if mask.predicate is not None:
@@ -351,7 +343,7 @@ def _joined(context: Context, entry: Entry, left: frozenset[Index]) -> Value:
     for index, node in zip(parts, entry.body.parts, strict=True):
         inside = left - {whole[0]} | {index}
         found = replace(context, left=inside).value(node)
-        if index not in free_indices(found.term):
+        if index not in free_indices(found.term) | found.free.keys():
             raise BadPart(f"this part has no index `{index}`", node.span, notes=note)
         _on_left(found, inside)
         made.append((index, found.term))
@@ -367,8 +359,8 @@ def _balanced(result: Value, left: frozenset[Index], entry: Entry, domain: Term 
               owners: Mapping[Index, Index] = _NONE) -> None:
     """Every free index stands on both sides; a number alone needs none, and a position stands for its request, too."""
     _on_left(result, left)
-    present = free_indices(result.term) | free_indices(result.domain) | free_indices(domain)
-    present |= {owners[i] for i in present if i in owners}
+    present = free_indices(result.term) | free_indices(result.domain) | result.free.keys()
+    present |= {owners[i] for i in present | free_indices(domain) if i in owners}
     if present or any(True for _ in reads(result.term)):
         given = entry.left.carried if entry.loop.rounds is None else {*entry.left.carried, entry.loop.rounds.index}
         for index in sorted(left - present - given, key=lambda i: i.name):

@@ -11,7 +11,8 @@ from einc.checking.expressions.rules import show_domain
 from einc.errors.problems import EmptyDomain
 from einc.errors.report import Help, Label, Report, Span
 from einc.ir.domains import empty
-from einc.ir.terms import TRUE, Equation, Fold, Term, both, children, conjuncts, free_indices, reads
+from einc.ir.programs import Equation
+from einc.ir.terms import TRUE, Fold, Term, both, children, conjuncts, free_indices, reads
 
 
 def emptiness(equations: tuple[Equation, ...], sizes: Mapping[str, int], places: Mapping[Term, Span], spans: Mapping[str, Span],

@@ -1,4 +1,4 @@
-"""`for ℓ in 1..N:` -> a `Repeat`: what a round makes, what its states start with, and what it makes their next values."""
+"""`for ℓ in 1..N:` -> an `IndexLoop`: what a round makes, what its states start with, and what it makes their next values."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from einc.checking.declarations.scope import Rounds, Signature
 from einc.checking.programs.elaborate import Work
 from einc.errors.problems import BadLoop, Circular, RoundValue
 from einc.errors.report import Help, Label
-from einc.ir.terms import TRUE, Equation, Position, Read, Repeat, Tensor
+from einc.ir.dependence import reached
+from einc.ir.programs import Equation, IndexLoop, Tensor
+from einc.ir.terms import TRUE, Position, Read
 
 
-def layers(work: Work) -> list[Repeat]:
+def layers(work: Work) -> list[IndexLoop]:
     """Every block of rounds in order, of the text and of the specs that it calls."""
     own = [(rounds, found) for rounds in work.collected.rounds if rounds.layers and (found := _repeat(work, rounds)) is not None]
     out = [*work.made.repeats, *(repeat for _, repeat in own)]
@@ -23,7 +25,11 @@ def layers(work: Work) -> list[Repeat]:
     return out
 
 
-def _repeat(work: Work, rounds: Rounds) -> Repeat | None:
+def _repeat(work: Work, rounds: Rounds) -> IndexLoop | None:
+    """Makes the loop over layers of one block; None where a problem was found, which is then in the report.
+
+    It removes the equations that start the states from `work.equations` and names start and next value of each state.
+    """
     assert rounds.index is not None
     with work.scope.telling():
         if not any(x.loop.rounds is rounds for x in work.collected.updates) and not work.report.errors:
@@ -43,7 +49,7 @@ def _repeat(work: Work, rounds: Rounds) -> Repeat | None:
                 first = _named(work, f"{start.target}_start", start, signature, False)
             del work.equations[identity]
             states.append((start.target, first, following))
-        return Repeat(rounds.index, tuple(states), tuple(inside))
+        return IndexLoop(rounds.index, tuple(states), tuple(inside))
     return None
 
 
@@ -61,7 +67,7 @@ def _copied(work: Work, equation: Equation, signature: Signature, among: Iterabl
 def _named(work: Work, stem: str, equation: Equation, signature: Signature, updated: bool) -> str:
     key = work.made.fresh(stem)
     spans = (x.span for x in work.collected.updates if x.left.signature is signature and updated)
-    work.made.tensors.append(Tensor(key, key, signature.slots, "local", signature.integer, next(spans, signature.span)))
+    work.made.tensors.append(Tensor(key, key, signature.slots, "local", signature.element, next(spans, signature.span)))
     work.made.equations.append(replace(equation, target=key))
     return key
 
@@ -70,7 +76,7 @@ def _signature(work: Work, key: str) -> Signature | None:
     return next((x for x in work.scope.signatures if x.key == key), None)
 
 
-def _outside(work: Work, repeat: Repeat, by: dict[str, Equation]) -> None:
+def _outside(work: Work, repeat: IndexLoop, by: dict[str, Equation]) -> None:
     """What is made anew in each round is read in the rounds alone."""
     inside = set(repeat.inside)
     readers: Iterable[tuple[str, frozenset[str]]] = [
@@ -87,25 +93,20 @@ def _outside(work: Work, repeat: Repeat, by: dict[str, Equation]) -> None:
                                        helps=(Help("make it a state: start it above the block and update it with `←`"),)))
 
 
-def _acyclic(work: Work, repeat: Repeat, repeats: list[Repeat], by: dict[str, Equation]) -> None:
+def _acyclic(work: Work, repeat: IndexLoop, repeats: list[IndexLoop], by: dict[str, Equation]) -> None:
     """What a round reads is there before the first one: no equation on the way reads what the rounds give."""
     mine, states = set(repeat.inside), {state for state, _, _ in repeat.states}
     owners = {state: r for r in repeats for state, _, _ in r.states}
-    stack = [first for _, first, _ in repeat.states] + [r for k in repeat.inside for r in sorted(by[k].reads - mine - states)]
-    seen: set[str] = set()
-    while stack:
-        key = stack.pop()
-        if key in states:
-            made = _signature(work, key)
-            name, span = (key, None) if made is None else (made.name.text, made.span)
-            work.report.add(Circular(f"the rounds read what is made of `{name}` after the last one", span,
-                                     helps=(Help("write in the block what a round reads of a state"),)))
-            return
-        if key in seen:
-            continue
-        seen.add(key)
-        other = owners.get(key)
-        equations = [by[key]] if key in by else [by[k] for k in other.inside] if other is not None else []
-        stack += [first for _, first, _ in other.states] if other is not None else []
-        own = {state for state, _, _ in other.states} if other is not None else set[str]()
-        stack += sorted(frozenset[str]().union(*(e.reads for e in equations)) - own)
+    start = [first for _, first, _ in repeat.states] + [r for k in repeat.inside for r in sorted(by[k].reads - mine - states)]
+
+    def after(key: str) -> list[str]:
+        inside, others = owners[key].inside if key in owners else (), owners[key].states if key in owners else ()
+        found = frozenset[str]().union(*(by[k].reads for k in ([key] if key in by else inside)))
+        return [*(first for _, first, _ in others), *sorted(found - {state for state, _, _ in others})]
+
+    key = next((key for key in reached(start, after) if key in states), None)
+    if key is not None:
+        made = _signature(work, key)
+        name, span = (key, None) if made is None else (made.name.text, made.span)
+        work.report.add(Circular(f"the rounds read what is made of `{name}` after the last one", span,
+                                 helps=(Help("write in the block what a round reads of a state"),)))

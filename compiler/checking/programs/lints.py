@@ -6,15 +6,18 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
 from einc.checking.declarations.names import head, size_name
+from einc.checking.declarations.scope import Signature
 from einc.checking.programs.elaborate import Work
-from einc.errors.problems import Unused
-from einc.errors.report import Help, Span
-from einc.ir.terms import Recur, reads
+from einc.checking.programs.slips import instead, other_lines
+from einc.errors.problems import CapturedExtent, Unread, Unused
+from einc.errors.report import Help, Label, Span
+from einc.ir.programs import BlockLoop
+from einc.ir.terms import reads
 from einc.syntax import tree as s
 
 
-def lints(work: Work, tree: s.SyntaxTree, recurs: list[Recur]) -> None:
-    """Tells what the text declares and never uses. Indices are letters, and letters cost nothing."""
+def lints(work: Work, tree: s.SyntaxTree, recurs: list[BlockLoop], chosen: list[Signature]) -> None:
+    """Tells what the text declares or defines and never uses, and other slips. Indices are letters, and letters cost nothing."""
     lines = list(_flat(tree.statements))
     read = _read(work, recurs)
     spoken = {word for line in lines if line.keyword in ("claim", "override") for word in _words(line)}
@@ -29,19 +32,57 @@ def lints(work: Work, tree: s.SyntaxTree, recurs: list[Recur]) -> None:
             for name, span in _declared(line):
                 if name not in others:
                     _tell(work, f"the {_KINDS[line.keyword]} `{span.text}`", span)
+                elif line.keyword == "dim" and name not in work.scope.fixed:
+                    _captured(work, name, span)
+    if chosen and tree.own is None:
+        _unread(work, tree, read | {x.key for x in chosen}, spoken)
+        other_lines(work, tree)
 
 
 _KINDS = {"dim": "size", "map": "map", "def": "definition"}
+
+
+def _captured(work: Work, name: str, span: Span) -> None:
+    """Tells of a size that a `dim` asks for and that is the extent of an index of another text, which the data then fix."""
+    for letter, index in work.scope.indices.items():
+        there = work.scope.index_spans.get(letter)
+        if there is not None and there.source != span.source and name in index.set.extent.sizes:
+            work.report.add(CapturedExtent(
+                f"`dim {name}` is the extent of `{letter} : {index.set}` of {there.source.name}, so the caller is not asked for it",
+                span, "declared here", Label(there, "an extent here"),
+                helps=(Help(f"choose another name if another number is meant; else leave `dim {name}` out"),)))
+            return
+
+
+def _unread(work: Work, tree: s.SyntaxTree, read: set[str], spoken: set[str]) -> None:
+    """Tells of equations of the text that nothing reads, and what nothing else needs."""
+    states = {key for repeat in work.made.repeats for key, _, _ in repeat.states}
+    states |= {x.left.signature.key for x in work.collected.updates}
+    lost = [x for x in work.scope.signatures if x.key not in read | states and x.members is None and x.name.base not in spoken
+            and (entry := work.collected.entries.get(id(x))) is not None and entry.span.source == tree.source]
+    told = {id(x) for x in instead(work, tree, lost)}
+    readers: dict[str, set[str]] = {}
+    for equation in (*work.made.equations, *work.equations.values()):
+        for key in equation.reads:
+            readers.setdefault(key, set()).add(equation.target)
+    for signature in (x for x in lost if id(x) not in told):
+        dead, before = {signature.key}, 0
+        while before < (before := len(dead)):
+            dead |= {key for key, by in readers.items() if by <= dead}
+        behind = ", ".join(f"`{x.text}`" for x in work.scope.signatures if x.role != "local" and x.key in dead)
+        span = work.collected.entries[id(signature)].span
+        work.report.add(Unread(f"nothing reads `{signature.text}`", span, notes=(f"so nothing needs {behind}",) if behind else (),
+                               helps=(Help("read it, make it an `output`, or leave the equation out"),)))
 
 
 def _tell(work: Work, what: str, span: Span) -> None:
     work.report.add(Unused(f"{what} is never used", span, helps=(Help("use it, or leave the declaration out"),)))
 
 
-def _read(work: Work, recurs: list[Recur]) -> set[str]:
+def _read(work: Work, recurs: list[BlockLoop]) -> set[str]:
     """The tensors that some equation reads, or some rounds do."""
     everything = [*work.equations.values(), *work.made.equations]
-    everything += [e for recur in recurs for e in (*recur.starts, *recur.inside, *recur.updates)]
+    everything += [e for recur in recurs for e in recur.equations]
     found = {r.tensor for e in everything for term in (*e.axes, e.domain, e.body) for r in reads(term)}
     found |= {r.tensor for recur in recurs for r in reads(recur.domain)}
     found |= {x for repeat in work.made.repeats for x in repeat.inside}

@@ -15,27 +15,24 @@ from einc.checking.declarations.ragged import Owners, Ragged, mentioned, place_o
 from einc.checking.expressions.values import by_class
 from einc.ir.domains import Linear, linear, proves
 from einc.ir.draft import unused
+from einc.ir.elements import INTEGER
 from einc.ir.indices import Extent, Index, IndexSet, Packed, size
+from einc.ir.programs import Equation, Slot, Tensor, TypedProgram, local
 from einc.ir.terms import (
     ONE,
     TRUE,
     ZERO,
     Apply,
-    Equation,
     Fold,
     Position,
     Read,
     Size,
-    Slot,
-    Tensor,
     Term,
-    TypedProgram,
     both,
     children,
     conjuncts,
     const,
     free_indices,
-    local,
     reads,
     rebuild,
     substitute,
@@ -65,10 +62,8 @@ def _packed_set(program: TypedProgram, over: IndexSet, lengths: str) -> IndexSet
     taken = {*program.tensors, *program.sizes, *(n for t in program.tensors.values() for s in t.slots for n in s.set.extent.sizes)}
 
     def fresh(name: str) -> str:
-        while name in taken:
-            name += "_"
-        taken.add(name)
-        return name
+        taken.add(key := unused(name, taken))
+        return key
 
     requests = program.tensors[lengths].slots[0].set
     what = Packed(lengths, requests, over.by, *(fresh(f"{lengths}_{part}") for part in ("request", "offset", "start")))
@@ -79,7 +74,7 @@ def _known(over: IndexSet) -> Iterable[Tensor]:
     """What follows from the lengths."""
     assert over.packed is not None
     for key, along in ((over.packed.request, over), (over.packed.offset, over), (over.packed.start, over.packed.requests)):
-        yield Tensor(key, key, (Slot(along, "lower", over.packed.letter),), "derived", True)
+        yield Tensor(key, key, (Slot(along, "lower", over.packed.letter),), "derived", INTEGER)
 
 
 def _slots(slots: tuple[Slot, ...], sets: Mapping[IndexSet, IndexSet]) -> tuple[Slot, ...]:
@@ -145,6 +140,7 @@ class _Packing:
         return [*self.apart, made]
 
     def equation(self, equation: Equation) -> Equation:
+        """Rewrites an equation so that a request and its position on the left become one element of a packed axis."""
         slots = self.tensors[equation.target].slots
         gone = {place_of(slots, at) for at, slot in enumerate(slots) if slot.set in self.sets}
         axes = tuple(Position(self._at(a.index)) if isinstance(a, Position) and a.index.set in self.sets else a
@@ -212,6 +208,7 @@ class _Packing:
         return self._shorter(rebuild(term, tuple(self.term(kid, scope) for kid in children(term))))
 
     def _read(self, read: Read, scope: _Scope) -> Term:
+        """Rewrites a read: a position becomes an element of the packed axis, and its request's subscript is dropped."""
         slots = self.tensors[read.tensor].slots
         gone = {place_of(slots, at) for at, slot in enumerate(slots) if slot.set in self.sets}
         subs = []
@@ -251,6 +248,7 @@ class _Packing:
         return work.term(Read(key, axes), scope)
 
     def _fold(self, fold: Fold, scope: _Scope) -> Term:
+        """Rewrites a fold over positions as one over packed elements, with conditions that fix the request of each."""
         kept = frozenset(fold.bound)
         outer = [i for i in mentioned(fold.domain) if i not in kept]
         inner = scope.equal(fold.domain, (*outer, *fold.bound))

@@ -8,15 +8,17 @@ from einc.checking.declarations.scope import Rounds
 from einc.checking.programs.elaborate import Work
 from einc.errors.problems import BadLoop, Circular, RoundValue
 from einc.errors.report import Help, Label, Span
+from einc.ir.dependence import reached
 from einc.ir.indices import Index
+from einc.ir.programs import BlockLoop, Slot, Tensor
 from einc.ir.rounds import one_round, order
-from einc.ir.terms import Recur, Slot, Tensor, free_indices
+from einc.ir.terms import free_indices
 
 
-def recurrences(work: Work) -> list[Recur]:
+def recurrences(work: Work) -> list[BlockLoop]:
     """Every recurrence of the program; its targets are `closed` by one round over the whole domain."""
-    out: list[Recur] = []
-    owners: dict[str, Recur] = {}
+    out: list[BlockLoop] = []
+    owners: dict[str, BlockLoop] = {}
     for rounds, fixed in work.collected.rounds.items():
         if rounds.layers:
             continue
@@ -31,7 +33,12 @@ def recurrences(work: Work) -> list[Recur]:
     return out
 
 
-def _recurrence(work: Work, rounds: Rounds, fixed: tuple[Index, ...]) -> Recur | None:
+def _recurrence(work: Work, rounds: Rounds, fixed: tuple[Index, ...]) -> BlockLoop | None:
+    """Makes the recurrence of one `for` block; None where it has no index, no updates or a state without a start.
+
+    For a block of elements it adds the block's tensor of members to `work.made`. It raises BadLoop where nothing is
+    updated.
+    """
     updates, mine = work.updates.get(rounds, []), work.inner.get(rounds, [])
     if rounds.index is None or not updates:
         if rounds.block and rounds.index is not None and not any(x.loop.rounds is rounds for x in work.collected.updates):
@@ -51,7 +58,7 @@ def _recurrence(work: Work, rounds: Rounds, fixed: tuple[Index, ...]) -> Recur |
         grown = len(anew) > before
     inside = tuple(e for e in mine if e.target in anew and e.target not in states)
     places = {x.left.signature.key: (x.left.signature.name.text, x.span) for x in work.collected.updates if x.loop.rounds is rounds}
-    return order(Recur(rounds.block, fixed, rounds.index, rounds.domain, rounds.key,
+    return order(BlockLoop(rounds.block, fixed, rounds.index, rounds.domain, rounds.key,
                        tuple(by[t] for t in by if t in states), inside, tuple(updates), places))
 
 
@@ -59,7 +66,7 @@ def _spans(work: Work) -> dict[str, Span]:
     return {x.key: x.span for x in work.scope.signatures}
 
 
-def _outside(work: Work, owners: dict[str, Recur]) -> None:
+def _outside(work: Work, owners: dict[str, BlockLoop]) -> None:
     """What is made anew in each round is read in the rounds alone."""
     spans = _spans(work)
     anew = {e.target for recur in owners.values() for e in recur.inside}
@@ -75,25 +82,23 @@ def _outside(work: Work, owners: dict[str, Recur]) -> None:
                                        helps=(Help("make it a state: start it above the block and update it with `←`"),)))
 
 
-def _acyclic(work: Work, recurs: list[Recur]) -> None:
+def _acyclic(work: Work, recurs: list[BlockLoop]) -> None:
     """What a round reads is there before the first one: no equation on the way reads what the rounds give."""
     by = {e.target: e for e in [*work.made.equations, *work.equations.values()]}
+
+    def inner(key: str) -> frozenset[str]:
+        """What a value reads; one that rounds give, all that they read."""
+        other = next((x for x in recurs if key in x.targets), None)
+        equations = () if key not in by else (by[key],) if other is None else other.equations
+        return frozenset[str]().union(*(e.reads for e in equations))
+
     for recur in recurs:
         mine = recur.targets
-        stack = [r for e in (*recur.starts, *recur.inside, *recur.updates) for r in sorted(e.reads - mine)]
-        seen: set[str] = set()
-        while stack:
-            key = stack.pop()
-            if key in seen or key not in by:
-                continue
-            seen.add(key)
-            other = next((x for x in recurs if key in x.targets), None)
-            equations = (by[key],) if other is None else (*other.starts, *other.inside, *other.updates)
-            found = {r for e in equations for r in e.reads}
-            if found & {e.target for e in recur.updates}:
-                state = sorted(found & mine)[0]
+        start = [r for e in recur.equations for r in sorted(e.reads - mine)]
+        for key in reached(start, lambda key: sorted(inner(key) - mine)):  # noqa: B023
+            if inner(key) & {e.target for e in recur.updates}:
+                state = sorted(inner(key) & mine)[0]
                 name = next(x.name.text for x in work.scope.signatures if x.key == state)
                 work.report.add(Circular(f"the rounds read what is made of `{name}` after the last one", _spans(work).get(key),
                                          helps=(Help("write in the block what a round reads of a state"),)))
                 break
-            stack += sorted(found - mine)

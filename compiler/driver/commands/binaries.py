@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from einc.driver import back_ends
-from einc.driver.commands.common import counted, failure
+from einc.driver.commands.common import counted
+from einc.errors.report import failure
 from einc.ir.backend import Compiled, Target
 from einc.ir.plan import Module
 

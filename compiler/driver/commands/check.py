@@ -9,8 +9,8 @@ import click
 
 from einc.checking.edits import apply, certain
 from einc.driver.commands.common import FILE, STRICT, Chosen, checked, counted, tally, tell, tell_json
-from einc.errors.report import Help, Report, Source
-from einc.ir.terms import TypedProgram
+from einc.errors.report import Help, Report, Source, failure
+from einc.ir.programs import TypedProgram
 
 
 @click.command("check")
@@ -24,6 +24,8 @@ def command(ctx: click.Context, *, file: Chosen, strict: bool, style: str, fix: 
     report = Report()
     if file.whole:
         ctx.exit(import_module("einc.driver.commands.papers").checked(file, report, style, fix))
+    if fix and file.path == "-":
+        raise failure("--fix rewrites a file, and standard input is none", "give the file by its name")
     program = checked(file, report, strict)
     fixed: list[str] = []
     if fix and (edits := certain(report.problems, str(Path(file.path)))):

@@ -13,17 +13,14 @@ from typing import Any, TypeVar, cast
 import click
 
 from einc.driver import back_ends, pipeline
-from einc.errors.report import EincError, Help, Problem, Report, Source, as_json, render
+from einc.driver.files import given
+from einc.errors.report import Report, Source, as_json, failure, render
+from einc.ir.programs import TypedProgram
 from einc.ir.requested import Wanted
-from einc.ir.terms import TypedProgram
+from einc.syntax.texts import MAX_BYTES, read_bytes
 
 F = TypeVar("F", bound=Callable[..., Any])
 DTYPES = ("float32", "float64", "bfloat16", "float16")
-
-
-def failure(message: str, *helps: str) -> EincError:
-    """One line on what went wrong, to be raised; the command ends with status 1."""
-    return EincError([Problem(message, helps=tuple(map(Help, helps)))])
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,9 @@ class Chosen:
 
 
 def read(path: str, report: Report) -> Source:
-    """A file, or the name of a spec that comes with einc -> its text; what is no text is in the report."""
+    """A file, the name of a spec that comes with einc, or `-` for standard input -> its text; what is no text is in the report."""
+    if path == "-":
+        return read_bytes("<stdin>", given(MAX_BYTES), report)
     return pipeline.read_source(Path(path), report)
 
 
@@ -162,6 +161,7 @@ OWN = click.option("--own", is_flag=True, help="Use the plan's own kernels only,
 
 
 def tell_json(report: Report, fixed: list[str] | None) -> None:
+    """Prints the problems of a report as JSON, and `fixed`, what was mended, where it is given."""
     page: dict[str, object] = {"problems": [as_json(p) for p in report.sorted()],
                                "errors": len(report.errors), "warnings": len(report.warnings)}
     if fixed is not None:

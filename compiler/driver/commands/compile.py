@@ -26,13 +26,14 @@ from einc.driver.commands.common import (
     SIZES,
     STRICT,
     Chosen,
-    failure,
     known_sizes,
     noted,
     typed,
 )
 from einc.driver.commands.sizes import default, names
+from einc.driver.files import same
 from einc.driver.options import Options, names_of
+from einc.errors.report import failure
 from einc.ir.plan import Module
 
 TUNED = "einc.driver.commands.tuned"  # loaded with --tuned: other files need no tensors
@@ -60,7 +61,7 @@ def command(*, file: Chosen, output: str | None, backend: str, strict: bool, nar
             module: bool, plan: str, keep: str | None, tuned: bool, target: str | None, kind: str | None,
             sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int) -> None:
     """Write the Python file that computes the spec FILE; it needs no einc to run."""
-    if output is not None and Path(output).resolve() == Path(file.path).resolve():
+    if output is not None and same(output, file.path):
         raise failure(f"{output} is the spec itself; it is not overwritten")
     for option, value in {"--sizes": sizes, "--dtype": dtype, "--data": data_file}.items():
         if value and not tuned and not (target and option != "--data"):

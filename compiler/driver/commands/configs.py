@@ -13,14 +13,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from einc.driver.commands.common import failure
+from einc.driver.files import contents
+from einc.errors.report import failure
+from einc.syntax.texts import MAX_BYTES
 
 
 def beside(path: str) -> dict[str, Any]:
     """The words of the file and what they say, those of its tables too; nothing where there is none."""
     file = (Path(path) if Path(path).is_dir() else Path(path).parent) / "config.json"
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = json.loads(contents(file, MAX_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(found, dict):

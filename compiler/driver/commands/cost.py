@@ -8,13 +8,14 @@ from dataclasses import replace
 import click
 
 from einc.driver import compiling
-from einc.driver.commands.common import BACKEND, FILE, GRAD, PLAN, SIZES, Chosen, failure, known_sizes, typed
+from einc.driver.commands.common import BACKEND, FILE, GRAD, PLAN, SIZES, Chosen, known_sizes, typed
 from einc.driver.commands.sizes import names
 from einc.driver.options import Options
 from einc.driver.reports.costing import BYTES, Account, account, modules
 from einc.driver.reports.priced import Told
+from einc.errors.report import failure
 from einc.ir.plan import Module
-from einc.ir.terms import TypedProgram
+from einc.ir.programs import TypedProgram
 
 
 @click.command("cost")

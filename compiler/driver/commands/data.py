@@ -16,23 +16,27 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from einc import planning
-from einc.driver.commands.common import failure
 from einc.driver.commands.sizes import extent, sets
-from einc.errors.report import EincError, Problem
+from einc.driver.files import size
+from einc.errors.report import EincError, Problem, failure
 from einc.ir.indices import WIDTHS, Extent
-from einc.ir.terms import Apply, Position, Program, Read, Tensor, Term, walk
+from einc.ir.programs import Program, Tensor
+from einc.ir.terms import Apply, Position, Read, Term, walk
 
 SUFFIXES = (".npz", ".safetensors")
 FEW = 4
+UNPACKED, RATIO = 2**30, 20  # bytes that any archive may unpack to, and how many times its own size a larger one
 
 Array = Any  # a tensor of the framework
 
 
 def framework() -> Any:
+    """The module torch, imported when it is first needed."""
     return importlib.import_module("torch")
 
 
 def dtype_of(tensor: Array) -> str:
+    """The element type of a tensor by its name, such as `float32`."""
     return str(tensor.dtype).removeprefix("torch.")
 
 
@@ -48,7 +52,7 @@ def exact(tensor: Array) -> np.ndarray[Any, Any]:
 def randoms(program: Program, sizes: Mapping[str, int], dtype: str, seed: int) -> dict[str, Array]:
     """A random tensor for each input, normal; weights so that what they make has a spread near 1."""
     generator = np.random.default_rng(seed)
-    torch, rates = framework(), planning.shell(program).rates
+    torch, some = framework(), rates(program)
     out = {}
     for tensor in program.inputs():
         shape = tuple(extent(slot.set.extent, sizes) for slot in tensor.slots)
@@ -59,13 +63,18 @@ def randoms(program: Program, sizes: Mapping[str, int], dtype: str, seed: int) -
             low, high = _range(program, tensor, sizes)
             out[tensor.key] = torch.from_numpy(np.asarray(generator.integers(low, max(low, high) + 1, shape)))
         else:
-            fades, rate = _fades(program, tensor), tensor.key in rates
-            values = generator.uniform(0.5, 1, shape) if fades else _normal(generator, tensor, shape, rate)
+            fading, rate = fades(program, tensor), tensor.key in some
+            values = generator.uniform(0.5, 1, shape) if fading else _normal(generator, tensor, shape, rate)
             out[tensor.key] = torch.from_numpy(np.asarray(values)).to(getattr(torch, dtype))
     return out
 
 
-def _fades(program: Program, tensor: Tensor) -> bool:
+def rates(program: Program) -> frozenset[str]:
+    """The inputs that are a part of 1, as a probability is."""
+    return frozenset(planning.shell(program).rates)
+
+
+def fades(program: Program, tensor: Tensor) -> bool:
     """Whether the tensor is raised to a power that grows along an axis: beyond 1 nothing could hold it."""
     for equation in program.equations:
         for term in walk(equation.body):
@@ -146,10 +155,9 @@ def everything(path: str) -> dict[str, Array]:
 
 
 def _load_npz(path: str) -> dict[str, Array]:
+    """The arrays of an .npz file as tensors. EincError where it cannot be read, or torch has no such element type."""
     torch = framework()
-    with open(path, "rb") as file:
-        if not zipfile.is_zipfile(file):
-            raise failure(f"{path} is no .npz archive")
+    _check_unpacked(path)
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -164,9 +172,24 @@ def _load_npz(path: str) -> dict[str, Array]:
     return out
 
 
+def _check_unpacked(path: str) -> None:
+    """Refuses what is no archive, and an archive that unpacks to much more than it holds, before anything is unpacked."""
+    held = size(path)
+    most = max(UNPACKED, RATIO * held)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            total = sum(member.file_size for member in archive.infolist())
+    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        raise failure(f"{path} is no .npz archive") from error
+    if total > most:
+        raise failure(f"{path} unpacks to {total:,} bytes, more than the {most:,} that are unpacked from a file of {held:,}",
+                      "save it uncompressed, with `numpy.savez`, or as .safetensors")
+
+
 def _load_safetensors(path: str) -> dict[str, Array]:
+    size(path)  # A file that is not there is told as for every other file.
     with open(path, "rb"):
-        pass  # A file that is not there or not readable is told as for every other file.
+        pass
     try:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -175,6 +198,7 @@ def _load_safetensors(path: str) -> dict[str, Array]:
 
 
 def _misfits(path: str, program: Program, found: Mapping[str, Array]) -> Iterator[Problem]:
+    """What does not fit in a file: tensors that are missing or not asked for, wrong ranks, wrong kinds of elements."""
     wanted = {tensor.key: tensor for tensor in program.inputs()}
     for key, tensor in wanted.items():
         if key not in found:

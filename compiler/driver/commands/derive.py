@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import click
 
-from einc.driver import pipeline
+from einc.driver import compiling, pipeline
 from einc.driver.commands.common import FILE, Chosen, typed
 from einc.driver.gradients import constant
 from einc.driver.reports.recurrence import as_tex, as_text, recurrences
+from einc.driver.reports.screen import passing
 from einc.driver.reports.written import as_text as told
 from einc.driver.reports.written import written
 from einc.errors.report import Report, Source
-from einc.ir.terms import TypedProgram
+from einc.ir.plan import Kernel, Module, leaves
+from einc.ir.programs import TypedProgram
 from einc.syntax.printing.page import page
 from einc.transforms.gradients.pieces import Piece, pieces
 
@@ -33,16 +35,26 @@ def command(ctx: click.Context, *, file: Chosen, grad: bool, latex: bool) -> Non
         click.echo("\n".join(_paged(piece) if latex else piece.text for piece in _gradient(typed(file))), nl=False)
         return
     program = typed(file, proved=False)
-    found = recurrences(pipeline.normal(program))
-    if not found:
-        click.echo("# nothing is folded that could be carried: every step is a contraction or pointwise")
+    beside, sign = written(program), "%" if latex else "#"
+    normal = pipeline.normal(program)
+    found = recurrences(normal)
+    if not found and all(recur.proved for recur in beside):
+        click.echo("\n".join(f"{sign} {line}" for line in _folded(compiling.plan(normal))))
     for item in found:
         click.echo(as_tex(item) if latex else as_text(item))
-    beside = written(program)
     for recur in beside:
-        click.echo(told(recur, program.source, "%" if latex else "#"))
+        click.echo(told(recur, program.source, sign))
     if not all(recur.proved for recur in beside):
         ctx.exit(1)
+
+
+def _folded(module: Module) -> list[str]:
+    """What the plan folds in tiles, where no recurrence is told: each kernel with its loops."""
+    kernels = [step for step in leaves(module.steps) if isinstance(step, Kernel) and passing(step)]
+    if not kernels:
+        return ["nothing is folded that could be carried: every step is a contraction or pointwise"]
+    return ["no value is rescaled from one block to the next; in tiles the plan folds",
+            *(f"    {', '.join(kernel.writes)}: {passing(kernel)}" for kernel in kernels)]
 
 
 def _gradient(program: TypedProgram) -> list[Piece]:

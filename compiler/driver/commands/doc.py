@@ -15,9 +15,10 @@ from einc.documents.reading import endings, reads
 from einc.documents.report import as_json, as_text
 from einc.documents.sections import Paper
 from einc.driver import pipeline
-from einc.driver.commands.common import BACKEND, FILE, Chosen, failure, read, tell
-from einc.driver.reports.accounting import account
-from einc.errors.report import Report
+from einc.driver.commands.common import BACKEND, FILE, Chosen, read, tell
+from einc.driver.files import same
+from einc.driver.reports.coverage import account
+from einc.errors.report import Report, failure
 
 
 @click.command("doc", help=f"Account for every equation of the paper FILE ({endings()}): compiled, restating another, "
@@ -32,7 +33,7 @@ from einc.errors.report import Report
 def command(ctx: click.Context, *, file: Chosen, style: str | None, output: str | None, backend: str,
             strict: bool) -> None:
     """The table, data or page of a paper's account."""
-    if output is not None and Path(output).resolve() == Path(file.path).resolve():
+    if output is not None and same(output, file.path):
         raise failure(f"{output} is the paper itself; it is not overwritten")
     report = Report()
     source = read(file.path, report)

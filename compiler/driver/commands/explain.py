@@ -7,10 +7,9 @@ from difflib import get_close_matches
 
 import click
 
-from einc.driver.commands.common import failure
 from einc.driver.commands.error_index import index, rule
 from einc.driver.commands.kinds import told
-from einc.errors.report import Problem, render
+from einc.errors.report import Problem, failure, render
 
 REGISTRY = Problem.registry
 

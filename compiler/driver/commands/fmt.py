@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from einc.driver import pipeline
-from einc.driver.commands.common import FILE, Chosen, failure, read_spec, tally, tell
-from einc.errors.report import Report
+from einc.driver.commands.common import FILE, Chosen, read_spec, tally, tell
+from einc.errors.report import Report, failure
 from einc.syntax.printing.writer import Spelling
 
 

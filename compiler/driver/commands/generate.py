@@ -19,33 +19,20 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from einc.checking.plans import chosen
 from einc.driver import back_ends, compiling
 from einc.driver.commands import data
-from einc.driver.commands.common import (
-    BACKEND,
-    DTYPE,
-    FILE,
-    NARROW,
-    OWN,
-    SIZES,
-    Chosen,
-    counted,
-    failure,
-    known_sizes,
-    noted,
-    typed,
-)
+from einc.driver.commands.common import BACKEND, DTYPE, FILE, NARROW, OWN, SIZES, Chosen, counted, known_sizes, noted, typed
 from einc.driver.commands.configs import agreed, beside
 from einc.driver.commands.prompts import Coder, Reader, coder, numbers
 from einc.driver.commands.sizes import asked, extent, names
 from einc.driver.compiled import Compiled
 from einc.driver.decoding.engine import Engine, Text
 from einc.driver.decoding.maps import written_map
-from einc.driver.decoding.taking import Taking
+from einc.driver.decoding.sampling import Sampler
 from einc.driver.decoding.vocabulary import Roles, roles
 from einc.driver.decoding.weights import entries, mapped
 from einc.driver.options import Options, names_of
-from einc.errors.report import EincError
+from einc.errors.report import EincError, failure
 from einc.ir.plan import Module
-from einc.ir.terms import Program
+from einc.ir.programs import Program
 from einc.meaning.sizes import solve_sizes
 
 Sizes = Mapping[str, int]
@@ -97,7 +84,7 @@ def command(*, file: Chosen, path: str, map_name: str | None, prefix: str, sizes
         raise failure("--samples makes several texts of each prompt, and at temperature 0 they are all the same",
                       "draw them: --temperature 1")
     try:
-        taking = Taking(temperature, top_k, top_p, seed)
+        taking = Sampler(temperature, top_k, top_p, seed)
     except ValueError as error:
         raise failure(str(error).replace("top_", "--top-")) from None
     program = typed(file)
@@ -266,6 +253,7 @@ class Pace:
         self.making += took * made / max(read + made, 1)
 
     def lines(self) -> list[str]:
+        """A line each for the tokens that were read and made, with tokens per second; none where there were none."""
         told = [("prefill", self.read, self.reading), ("steps", self.made, self.making)]
         return [f"{name:8} {counted(n, 'token')}, {n / max(took, 1e-9):,.4g} tokens/s" for name, n, took in told if n]
 

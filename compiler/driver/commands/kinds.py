@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from einc.driver import pipeline
-from einc.driver.reports.accounting import account
+from einc.driver.reports.coverage import account
 from einc.errors.report import Problem, Report, Source
 
 

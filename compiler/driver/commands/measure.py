@@ -59,6 +59,7 @@ def _mega(count: int) -> str:
 
 
 def seconds(work: Callable[[], Any]) -> float:
+    """How many seconds the work takes, run once."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
@@ -80,6 +81,7 @@ class Distance:
 
     @property
     def good(self) -> bool:
+        """Whether the relative distance is within the bound."""
         return self.relative <= self.bound
 
 

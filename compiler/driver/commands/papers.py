@@ -7,9 +7,9 @@ import click
 from einc.documents.report import counts
 from einc.documents.report import problems as report_of
 from einc.driver import pipeline
-from einc.driver.commands.common import Chosen, counted, failure, read, tally, tell, tell_json
-from einc.driver.reports.accounting import account
-from einc.errors.report import Report
+from einc.driver.commands.common import Chosen, counted, read, tally, tell, tell_json
+from einc.driver.reports.coverage import account
+from einc.errors.report import Report, failure
 
 
 def checked(file: Chosen, report: Report, style: str, fix: bool) -> int:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from einc.driver.commands.common import failure
+from einc.driver.files import size
+from einc.errors.report import failure
 
 BYTES = 256
 BROKEN = "\ufffd"  # a character of which some bytes are still to come,
@@ -62,6 +63,8 @@ def _from_bytes(ids: list[int]) -> str:
 
 
 def _from_file(path: str) -> Coder:
+    """The coder of a tokenizer file. EincError where the file cannot be read, or tokenizers is not installed."""
+    size(path)
     with open(path, "rb"):
         pass  # A file that is not there or not readable is told as for every other file.
     try:
@@ -86,6 +89,7 @@ class Reader:
         self.start, self.told = 0, len(self.ids)
 
     def add(self, token: int) -> str:
+        """The text that a token adds, which is empty while a character in several parts still waits."""
         self.ids.append(token)
         return self._new(waits=True)
 

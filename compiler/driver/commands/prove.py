@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from einc.driver import pipeline
-from einc.driver.commands.common import FILE, STRICT, Chosen, counted, failure, read_spec, tally, tell
-from einc.errors.report import Report
+from einc.driver.commands.common import FILE, STRICT, Chosen, counted, read_spec, tally, tell
+from einc.errors.report import Report, failure
 from einc.ir.claimed import Claim
 from einc.meaning.counterexamples import Counterexample
 from einc.meaning.prove import Open, Proved, Refuted, Verdict, prove
@@ -53,6 +53,7 @@ def holds(claim: Claim, verdict: Verdict) -> bool:
 
 
 def _told(claim: Claim, verdict: Verdict) -> list[str]:
+    """The verdict on a claim as lines of text, with its place in the file."""
     place = "" if claim.span is None else f"{claim.span.source.name}:{claim.span.source.position(claim.span.start)[0]}: "
     text = claim.text.removeprefix("claim").strip()
     match verdict:
@@ -68,8 +69,8 @@ def _told(claim: Claim, verdict: Verdict) -> list[str]:
 
 def _table(found: Counterexample) -> list[str]:
     sizes = ", ".join(f"{name} = {n}" for name, n in sorted(found.sizes.items()))
-    more = f" of {found.total}" if found.total > len(found.points) else ""
-    head = [f"    {'at ' + sizes + ', ' if sizes else ''}{counted(len(found.points), 'point')}{more} where the sides differ"]
+    more = f", and here are {len(found.points)} of them" if found.total > len(found.points) else ""
+    head = [f"    {'at ' + sizes + ', ' if sizes else ''}{counted(found.total, 'point')} where the sides differ{more}"]
     rows = [[*map(str, at), *(f"{round(x, 12) + 0:.6g}" for x in sides)] for at, *sides in found.points]
     names = [*found.letters, "left", "right"]
     widths = [max(len(x) for x in column) for column in zip(names, *rows, strict=True)]
@@ -77,6 +78,7 @@ def _table(found: Counterexample) -> list[str]:
 
 
 def _data(claim: Claim, verdict: Verdict) -> dict[str, Any]:
+    """The verdict on a claim as plain data for JSON."""
     page: dict[str, Any] = {"claim": claim.text, "negated": claim.negated, "holds": holds(claim, verdict)}
     if claim.span is not None:
         page |= {"file": claim.span.source.name, "line": claim.span.source.position(claim.span.start)[0]}

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from einc.driver import back_ends, compiling
 from einc.driver.commands import data, measure
+from einc.driver.commands import hard as magnitudes
 from einc.driver.commands.common import (
     BACKEND,
     DATA,
@@ -23,7 +24,6 @@ from einc.driver.commands.common import (
     SEED,
     SIZES,
     Chosen,
-    failure,
     known_sizes,
     typed,
 )
@@ -31,8 +31,8 @@ from einc.driver.commands.sizes import asked, default, names
 from einc.driver.decoding.maps import written_map
 from einc.driver.decoding.weights import entries, learn, mapped
 from einc.driver.options import Options
-from einc.errors.report import EincError, Help, Problem
-from einc.ir.terms import Program
+from einc.errors.report import EincError, Help, Problem, failure
+from einc.ir.programs import Program
 from einc.meaning.interpret import interpret
 from einc.meaning.sizes import solve_sizes
 
@@ -42,6 +42,10 @@ MAP = click.option("--map", "map_name", metavar="NAME",
                    help="Read weights from --data by a map of names: one that comes with einc, or a .toml file.")
 PREFIX = click.option("--prefix", default="", metavar="TEXT", help="What stands before every name of the map, such as h.0.")
 VERIFY = click.option("--verify", is_flag=True, help="Compare with the float64 interpreter; status 1 beyond the bound.")
+HARD = click.option(
+    "--hard", is_flag=True,
+    help="Verify on inputs of many magnitudes, from 0 to 1e4 and ∞, too: an error may be 16 times that of an eager "
+    "evaluation in the same type, and NaN and ∞ have to stand where float64 has them. Sizes not given are at most 16 there.")
 OUTPUT = click.option("-o", "--output", type=click.Path(), metavar="FILE", help="Save what comes out, as .npz or .safetensors.")
 REPEAT = click.option("--repeat", default=3, show_default=True, type=click.IntRange(min=1), help="Timed runs after a first one.")
 
@@ -55,6 +59,7 @@ REPEAT = click.option("--repeat", default=3, show_default=True, type=click.IntRa
 @DTYPE
 @SEED
 @VERIFY
+@HARD
 @OUTPUT
 @BACKEND
 @REPEAT
@@ -62,9 +67,9 @@ REPEAT = click.option("--repeat", default=3, show_default=True, type=click.IntRa
 @OWN
 @click.pass_context
 def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], data_file: str | None, map_name: str | None,
-            prefix: str, dtype: str | None, seed: int, verify: bool, output: str | None, backend: str, repeat: int, narrow: bool,
-            own: bool) -> None:
-    """Run the spec FILE; show shapes, time and memory, and with --verify the error."""
+            prefix: str, dtype: str | None, seed: int, verify: bool, hard: bool, output: str | None, backend: str, repeat: int,
+            narrow: bool, own: bool) -> None:
+    """Run the spec FILE; show shapes, time and memory, and with --verify or --hard the error."""
     if output is not None:
         data.check_output(output)
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
@@ -90,13 +95,35 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], data_fil
     if output is not None:
         data.save(output, outputs)
         console.print(f"wrote {output}")
-    if verify:
+    if verify or hard:
         with _progress(console) as progress:
             progress.add_task("interpreting", total=None)
             reference = interpret(program, {key: data.exact(tensor) for key, tensor in inputs.items()}, numbers)
         good, lines = compare(outputs, reference)
+        if hard:
+            fine, more = _hard(program, sizes, (data_file, dtype, seed, map_name, prefix), module, place, console)
+            good, lines = good and fine, [*lines, *more]
         console.print("\n".join(lines))
         ctx.exit(0 if good else 1)
+
+
+def _hard(program: Program, sizes: Mapping[str, int], chosen: tuple[str | None, str | None, int, str | None, str],
+          module: Callable[..., Any], place: Any, console: Console) -> tuple[bool, list[str]]:
+    """Whether every output passes on inputs of many magnitudes, and a line on each."""
+    data_file, dtype, seed, *_ = chosen
+    few = sizes if data_file else magnitudes.small(default(program, sizes), sizes)
+    base, numbers = gather(program, few, *chosen)
+    kind = next((data.dtype_of(x) for x in base.values() if x.is_floating_point()), dtype or "float32")
+
+    def call(inputs: Tensors) -> Tensors:
+        value = module(**{key: x.to(place) for key, x in inputs.items()}, **numbers)
+        values = value if isinstance(value, tuple) else (value,)
+        return {name: each for (name, _), each in zip(program.outputs, values, strict=True)}
+
+    with _progress(console) as progress:
+        task = progress.add_task("drawing", total=magnitudes.count(program))
+        found = magnitudes.tried(program, base, numbers, kind, seed, call, lambda: progress.advance(task))
+    return all(worst.good for worst in found.values()), list(magnitudes.lines(found, kind))
 
 
 def by_map(program: Program, sizes: Mapping[str, int], data_file: str, dtype: str | None, seed: int, name: str,

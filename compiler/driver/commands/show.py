@@ -5,28 +5,15 @@ from __future__ import annotations
 import click
 
 from einc.driver import back_ends, compiling, pipeline
-from einc.driver.commands.common import (
-    BACKEND,
-    FILE,
-    NARROW,
-    OWN,
-    PLAN,
-    SIZES,
-    Chosen,
-    failure,
-    known_sizes,
-    read_spec,
-    tell,
-    typed,
-)
+from einc.driver.commands.common import BACKEND, FILE, NARROW, OWN, PLAN, SIZES, Chosen, known_sizes, read_spec, tell, typed
 from einc.driver.commands.sizes import names
 from einc.driver.gradients import constant
 from einc.driver.options import Options
 from einc.driver.reports.screen import screen
 from einc.driver.reports.table import table
-from einc.errors.report import Report
-from einc.ir.plan import Chain, Module, Turns
-from einc.ir.terms import TypedProgram
+from einc.errors.report import Report, failure
+from einc.ir.plan import GradientLoop, Module, SegmentedModule
+from einc.ir.programs import TypedProgram
 from einc.syntax.printing.show import show
 
 STAGES = ("syntax", "typed", "normal", "plan", "source")
@@ -96,7 +83,8 @@ def _module(program: TypedProgram, options: Options) -> Module:
 def _backward(program: TypedProgram, options: Options) -> list[Module]:
     """The plans of the gradient in the order in which they run: with rounds that of one, and of what stands around them."""
     made = compiling.gradient(program, compiling.choices(options))
-    pieces = [piece.body if isinstance(piece, Turns) else piece for piece in (made.pieces if isinstance(made, Chain) else (made,))]
+    parts = made.pieces if isinstance(made, SegmentedModule) else (made,)
+    pieces = [piece.body if isinstance(piece, GradientLoop) else piece for piece in parts]
     plans = [piece.backward for piece in reversed(pieces) if piece.gradients]
     if not plans:
         raise constant(program)

@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from einc.driver.commands.common import failure
+from einc.errors.report import failure
 from einc.ir.indices import Extent, IndexSet
-from einc.ir.terms import Fold, Pack, Part, Position, Program, Size, Term, walk
+from einc.ir.programs import Program, sets_of
+from einc.ir.terms import Size
 
 DEFAULTS = {"time": 256, "batch": 2, "request": 3, "head": 8, "latent": 32, "expert": 4, "vocab": 512, "feature": 64, "layer": 2}
 SECOND_HEAD = 2
 OTHER = 16
 
 
-def _terms(program: Program) -> Iterator[Term]:
-    return (t for e in program.equations for root in (*e.axes, e.domain, e.body) for t in walk(root))
-
-
-def _term_sets(program: Program) -> Iterator[IndexSet]:
-    """The sets that the equations run over."""
-    for term in _terms(program):
-        match term:
-            case Position(index):
-                yield index.set
-            case Fold(_, bound):
-                yield from (i.set for i in bound)
-            case Pack(_, parts, into):
-                yield from (*parts, into)
-            case Part(_, of, _, into):
-                yield from (of, into)
-
-
 def sets(program: Program) -> list[IndexSet]:
     """Every set that is read or run over, once; those of what the caller gives first, in the order declared."""
     given = [slot.set for tensor in program.inputs() for slot in tensor.slots]
-    return list(dict.fromkeys([*given, *(repeat.index.set for repeat in program.repeats), *_term_sets(program)]))
+    inside = (found for term in program.terms for found in sets_of(term))
+    return list(dict.fromkeys([*given, *(repeat.index.set for repeat in program.repeats), *inside]))
 
 
 def names(program: Program) -> list[str]:
     """The sizes that the spec leaves open."""
-    extents = [*(s.extent for s in sets(program)), *(t.extent for t in _terms(program) if isinstance(t, Size))]
+    extents = [*(s.extent for s in sets(program)), *(t.extent for t in program.terms if isinstance(t, Size))]
     found = dict.fromkeys(name for extent in extents for name in sorted(extent.sizes))
     return [name for name in found if name not in program.sizes]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from einc.driver import pipeline
-from einc.driver.commands.common import FILE, Chosen, failure, read_spec, tally, tell, typed
-from einc.errors.report import Report, Source
+from einc.driver.commands.common import FILE, Chosen, read_spec, tally, tell, typed
+from einc.errors.report import Report, Source, failure
 from einc.syntax.printing.page import document, page
 from einc.syntax.printing.show import show
 

@@ -11,24 +11,12 @@ from rich.table import Table
 
 from einc.driver import back_ends, compiling
 from einc.driver.commands.cache import wide_console
-from einc.driver.commands.common import (
-    DATA,
-    DTYPE,
-    FILE,
-    GRAD,
-    NARROW,
-    OWN,
-    SEED,
-    SIZES,
-    Chosen,
-    failure,
-    known_sizes,
-    typed,
-)
+from einc.driver.commands.common import DATA, DTYPE, FILE, GRAD, NARROW, OWN, SEED, SIZES, Chosen, known_sizes, typed
 from einc.driver.commands.run import gather
 from einc.driver.commands.sizes import names
 from einc.driver.options import Options
-from einc.ir.terms import TypedProgram
+from einc.errors.report import failure
+from einc.ir.programs import TypedProgram
 
 NOTES = 8  # printed at most
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from einc.driver import back_ends
-from einc.driver.commands.common import failure
 from einc.driver.commands.tune import ready
-from einc.ir.terms import TypedProgram
+from einc.errors.report import failure
+from einc.ir.programs import TypedProgram
 
 
 def with_tiles(file: str, program: TypedProgram, text: str, backend: str, sizes: Mapping[str, int],

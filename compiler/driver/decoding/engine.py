@@ -10,9 +10,10 @@ from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
+from threading import RLock
 from typing import Any
 
-from einc.driver.decoding.taking import Stop, Taking, endings
+from einc.driver.decoding.sampling import Sampler, Stop, endings, whole
 from einc.driver.decoding.vocabulary import Spoken
 
 Array = Any  # a tensor of torch, by its methods
@@ -27,7 +28,7 @@ class Text:
 
     prompt: tuple[int, ...] = field(repr=False)
     count: int
-    taking: Taking
+    taking: Sampler
     stop: frozenset[int]
     row: int
     number: int
@@ -60,6 +61,8 @@ class Engine:
     (`model.pool(pages, page=16)`) the texts share its pages. One joins when there is room; where pages run out the youngest is
     put back until others are over, and then made again from its tokens. A text that begins like one that is there takes over
     what is kept of that. One that fails, or that alone is too long for the pool, is over and has its `error`; the others go on.
+    Any thread may add, close and step: one does at a time, and the others wait. A cache or a pool is of one thread at a time,
+    so an engine's pool is left to it.
 
         engine = einc.Engine(model, weights, pool=model.pool(4096))
         text = engine.add(ids, 100, temperature=0.8, seed=1)
@@ -70,15 +73,14 @@ class Engine:
     def __init__(self, model: Any, given: Mapping[str, Any], *, budget: int = 512, pool: Any = None) -> None:
         if getattr(model, "prefill", None) is None:
             raise TypeError('an engine takes a compiled spec that keeps what is settled: compile it with plan="serve"')
-        if budget < 1:
-            raise ValueError(f"budget = {budget}, a whole number from 1 is expected: so many tokens are read in a step")
-        self.model, self.budget, self.pool = Spoken(model, given), budget, pool
+        self.model, self.budget, self.pool = Spoken(model, given), whole("budget", budget, 1), pool
         self.room = 0 if pool is None else pool.free
         self.running: list[Text] = []  # both in the order in which texts were added
         self.waiting: list[Text] = []
         self.added = 0
         self.read = self.grown = self.shared = 0  # tokens: of prompts, of texts that are being made, taken over from others
         self.back = self.held = 0  # texts that were put back; pages in use at most
+        self.turn = RLock()  # of the thread that adds, closes or steps
 
     @property
     def busy(self) -> bool:
@@ -97,34 +99,37 @@ class Engine:
             raise ValueError("ids are the tokens of one text, whole numbers (T,)") from None
         if not tokens:
             raise ValueError("a text begins with at least one token")
-        if count < 1:
-            raise ValueError(f"count = {count}, a whole number from 1 is expected")
-        taking = Taking(temperature, top_k, top_p, seed)
-        text = Text(tuple(tokens), count, taking, frozenset(endings(stop)), row, self.added, tokens)
-        self.added += 1
-        self.waiting.append(text)
+        taking = Sampler(temperature, top_k, top_p, seed)
+        count, row = whole("count", count, 1), whole("row", row)
+        stops = frozenset(endings(stop))
+        with self.turn:
+            text = Text(tuple(tokens), count, taking, stops, row, self.added, tokens)
+            self.added += 1
+            self.waiting.append(text)
         return text
 
     def close(self, text: Text) -> None:
         """Ends a text; its room is free for others."""
-        self._forget(text)
-        text.over = True
-        for texts in (self.running, self.waiting):
-            if text in texts:
-                texts.remove(text)
+        with self.turn:
+            self._forget(text)
+            text.over = True
+            for texts in (self.running, self.waiting):
+                if text in texts:
+                    texts.remove(text)
 
     def step(self) -> list[tuple[Text, int]]:
         """One step: the tokens that it made, each with its text. It makes none while it only reads, or when a text fails."""
-        rows = self._fitting(self._planned())
-        out: list[tuple[Text, int]] = []
-        for mine in [rows] if self.model.beside else [[row] for row in rows]:
-            for texts, last in self._ahead(mine):
-                out += self._taken(texts, last)
-        for text, token in out:
-            text.tokens.append(token)
-            if token in text.stop or len(text.tokens) > text.most:
-                self.close(text)
-        return out
+        with self.turn:
+            rows = self._fitting(self._planned())
+            out: list[tuple[Text, int]] = []
+            for mine in [rows] if self.model.beside else [[row] for row in rows]:
+                for texts, last in self._ahead(mine):
+                    out += self._taken(texts, last)
+            for text, token in out:
+                text.tokens.append(token)
+                if token in text.stop or len(text.tokens) > text.most:
+                    self.close(text)
+            return out
 
     # what a step reads
 
@@ -245,18 +250,16 @@ class Engine:
 
     def _taken(self, texts: list[Text], last: Array) -> Iterator[tuple[Text, int]]:
         """The next token of each text; those that are taken in one way are taken at once."""
-        ways = dict[Taking, list[int]]()
-        for n, text in enumerate(texts):
-            ways.setdefault(text.taking.way, []).append(n)
+        ways = dict[Sampler, list[int]]()
+        for n, (text, fine) in enumerate(zip(texts, last.amax(-1).isfinite().tolist(), strict=True)):
+            if fine:
+                ways.setdefault(text.taking.way, []).append(n)
+            else:  # It has no part in what is drawn, where one such row would be the fault of all.
+                self._fail(text, ValueError(f"among the logits after {len(text.tokens)} tokens none is a finite greatest"))
         for way, places in ways.items():
-            mine, rows = [texts[n] for n in places], last[places]
-            finite = rows.amax(-1).isfinite().tolist()
-            tokens = way.taken(rows, [text.taking.draw(text.row, len(text.tokens)) for text in mine]).tolist()
-            for text, fine, token in zip(mine, finite, tokens, strict=True):
-                if fine:
-                    yield text, token
-                else:
-                    self._fail(text, ValueError(f"among the logits after {len(text.tokens)} tokens none is a finite greatest"))
+            mine = [texts[n] for n in places]
+            tokens = way.taken(last[places], [text.taking.draw(text.row, len(text.tokens)) for text in mine])
+            yield from zip(mine, tokens.tolist(), strict=True)
 
     def _fail(self, text: Text, error: Exception) -> None:
         text.error = error

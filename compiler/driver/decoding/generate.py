@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from einc.driver.decoding.engine import Engine
-from einc.driver.decoding.taking import Stop, Taking, endings
+from einc.driver.decoding.sampling import Sampler, Stop, endings, whole
 from einc.driver.decoding.vocabulary import Spoken
 
 Array = Any  # a tensor of torch, by its methods
@@ -56,9 +56,8 @@ def stream(logits: Callable[..., Any], ids: Array | Sequence[Array], steps: int,
     ids = texts if several else texts[0]
     if not all(map(_is_text, texts)) or (several and any(text.ndim > 1 for text in texts)):
         raise ValueError("ids is a tensor of whole numbers, (T,) or (B, T), with at least one token in each row, or a list of (T,)")
-    if steps < 0:
-        raise ValueError(f"steps = {steps}, a whole number from 0 is expected")
-    ends, taking = endings(stop), Taking(temperature, top_k, top_p, seed)
+    steps = whole("steps", steps, 0)
+    ends, taking = endings(stop), Sampler(temperature, top_k, top_p, seed)
     model = Spoken(logits, given or {}) if given is not None or hasattr(logits, "program") else logits
     if not several:
         return grown(model, ids, steps, taking, ends)
@@ -76,7 +75,7 @@ def _is_text(ids: Any) -> bool:
     return hasattr(ids, "is_floating_point") and ids.ndim in (1, 2) and not ids.is_floating_point() and bool(ids.shape[-1])
 
 
-def _beside(engine: Engine, texts: Sequence[Array], steps: int, taking: Taking, stop: Collection[int]) -> Iterator[Any]:
+def _beside(engine: Engine, texts: Sequence[Array], steps: int, taking: Sampler, stop: Collection[int]) -> Iterator[Any]:
     """The tokens of texts that an engine makes, each with the number of its text."""
     how = {field.name: getattr(taking, field.name) for field in fields(taking)}
     handles = [engine.add(ids, steps, **how, stop=stop, row=row) for row, ids in enumerate(texts) if steps]
@@ -88,7 +87,7 @@ def _beside(engine: Engine, texts: Sequence[Array], steps: int, taking: Taking, 
                 raise text.error
 
 
-def grown(model: Callable[..., Any], ids: Array, steps: int, taking: Taking, stop: Collection[int] = (),
+def grown(model: Callable[..., Any], ids: Array, steps: int, taking: Sampler, stop: Collection[int] = (),
           rows: Sequence[int] | None = None) -> Iterator[Array]:
     """The same; `rows` are the numbers that the rows are drawn by."""
     going, single = _Growing(model, ids), ids.ndim == 1
@@ -119,6 +118,9 @@ class _Growing:
         self.text[..., -1] = new
 
     def ahead(self) -> Array:
+        """The logits (…, V) of the next token. Fills or uses the cache where the model has one; ValueError for logits
+        of a wrong shape, or where a row has no finite greatest.
+        """
         prefill, ids = getattr(self.model, "prefill", None), self.text
         if prefill is None:
             made = self.model(ids)

@@ -11,7 +11,9 @@ from typing import Any
 from einc.driver.checking import typed
 from einc.driver.compiled import Compiled
 from einc.driver.decoding.weights import entries, mapped
+from einc.driver.files import contents
 from einc.errors.report import EincError, Help, Problem
+from einc.syntax.texts import MAX_BYTES
 
 
 def written_map(name: str) -> tuple[str, dict[str, Any]]:
@@ -19,7 +21,7 @@ def written_map(name: str) -> tuple[str, dict[str, Any]]:
     shipped = files("einc.specs").joinpath("maps")
     path = Path(name)
     try:
-        text = path.read_text(encoding="utf-8") if path.suffix == ".toml" else shipped.joinpath(f"{name}.toml").read_text("utf-8")
+        text = contents(path, MAX_BYTES).decode() if path.suffix == ".toml" else shipped.joinpath(f"{name}.toml").read_text("utf-8")
         return (name if path.suffix == ".toml" else f"the map `{name}`"), tomllib.loads(text)
     except (OSError, ValueError) as error:
         known = ", ".join(sorted(x.name.removesuffix(".toml") for x in shipped.iterdir()))

@@ -11,7 +11,7 @@ from typing import Any
 
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.indices import IndexSet
-from einc.ir.terms import Program, Tensor
+from einc.ir.programs import Program, Tensor
 
 Array = Any  # a tensor of torch
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from einc.errors.problems import WrongData
-from einc.errors.report import Help
-from einc.ir.terms import Program, Tensor
+from einc.errors.report import Help, listed
+from einc.ir.programs import Program, Tensor
 
 Array = Any  # anything with the methods of torch's tensors
 Groups = tuple[tuple[str, ...], ...]  # letters and numbers of each axis
@@ -48,14 +48,15 @@ def entries(program: Program, written: Mapping[str, Any], where: str) -> list[En
     weights = {t.key: t for t in program.inputs() if t.role == "weight"}
     for key in written.keys() - weights.keys() - {"presumes", "sizes"}:
         raise WrongData(f"{where} speaks of `{key}`, and `{program.name}` has no such weight",
-                        helps=(Help(f"its weights are {_listed(weights)}"),))
+                        helps=(Help(f"its weights are {listed(weights)}"),))
     if missing := [key for key in weights if key not in written]:
-        raise WrongData(f"{where} does not say where {_listed(missing)} comes from",
+        raise WrongData(f"{where} does not say where {listed(missing)} comes from",
                         helps=(Help(f'add a line: `{missing[0]} = "…"`'),))
     return [_entry(tensor, written[key], where) for key, tensor in weights.items()]
 
 
 def _entry(tensor: Tensor, line: Any, where: str) -> Entry:
+    """One line of a map, read for a tensor. WrongData where it is malformed, or its axes do not fit the tensor's."""
     line = line if isinstance(line, dict) else {"from": line}
     names = line.get("from")
     names = [names] if isinstance(names, str) else names
@@ -87,10 +88,6 @@ def _letters(groups: Groups) -> list[str]:
     return [x for group in groups for x in group]
 
 
-def _listed(names: Sequence[str] | Mapping[str, Any]) -> str:
-    return ", ".join(f"`{name}`" for name in names) or "none"
-
-
 # what is done
 
 
@@ -109,8 +106,8 @@ def mapped(program: Program, lines: Sequence[Entry], state: Mapping[str, Array],
                 learn(tensors[line.key], tuple(out[line.key].shape), known)
         if not any(line.key in out for line in todo):
             open_ = sorted({n for line in todo for slot in tensors[line.key].slots for n in slot.set.extent.sizes} - known.keys())
-            raise WrongData(f"the axes of {_listed([line.key for line in todo])} can be cut in several ways",
-                            helps=(Help(f"give one of {_listed(open_)}"),))
+            raise WrongData(f"the axes of {listed([line.key for line in todo])} can be cut in several ways",
+                            helps=(Help(f"give one of {listed(open_)}"),))
     for key, array in out.items():
         _check(tensors[key], tuple(array.shape), known)
     return {key: out[key] for key in tensors if key in out}, known
@@ -145,8 +142,8 @@ def _get(name: str, state: Mapping[str, Array]) -> Array:
         return state[name]
     near = [key for key in state if key.endswith(name) or key.rsplit(".", 2)[-2:] == name.rsplit(".", 2)[-2:]][:3]
     raise WrongData(f"there is no `{name}` among the weights that are given", helps=(
-        Help(f"there are {_listed(near)}: give the prefix of one layer") if near else
-        Help(f"there are {_listed(list(state)[:3])} and {max(len(state) - 3, 0)} more"),))
+        Help(f"there are {listed(near)}: give the prefix of one layer") if near else
+        Help(f"there are {listed(list(state)[:3])} and {max(len(state) - 3, 0)} more"),))
 
 
 def _stack(arrays: list[Array], new: bool) -> Array:

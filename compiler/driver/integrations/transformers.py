@@ -20,7 +20,7 @@ from einc.driver.compiling import built
 from einc.driver.options import Options
 from einc.driver.parts import Part, part
 from einc.errors.report import EincError, Help, Problem
-from einc.ir.terms import Slot
+from einc.ir.programs import Slot
 
 Given = int | float | str
 AXES = {"batch": 0, "request": 0, "head": 1, "time": 2, "feature": 3, "latent": 3}  # of [batch, heads, positions, width]

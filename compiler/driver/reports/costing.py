@@ -13,22 +13,22 @@ from einc.ir.plan import (
     Append,
     BroadcastView,
     Call,
-    Chain,
     Choose,
     Concat,
     Contract,
     Cost,
     Gradient,
+    GradientLoop,
     GroupedMatmul,
     Kernel,
     Leaf,
     Loop,
     Module,
     PerRequest,
+    SegmentedModule,
     SegmentSum,
     Step,
     TopK,
-    Turns,
 )
 from einc.planning.analysis.memory import first_way, largest, standing, work
 from einc.planning.contractions.choose import price
@@ -65,18 +65,22 @@ class Way:
 
     @property
     def flops(self) -> Extent:
+        """The floating-point operations of all steps."""
         return sum((p.cost.flops for p in self.parts), number(0))
 
     @property
     def read(self) -> Extent:
+        """The bytes that all steps read."""
         return sum((p.cost.read for p in self.parts), number(0))
 
     @property
     def written(self) -> Extent:
+        """The bytes that all steps write."""
         return sum((p.cost.written for p in self.parts), number(0))
 
     @property
     def peak(self) -> tuple[Extent, ...]:
+        """The bytes in memory at the moments that may be the largest."""
         return largest(p.alive for p in self.parts)
 
 
@@ -90,7 +94,7 @@ class Account:
     known: Mapping[str, int]
 
 
-def modules(plan: Module | Gradient | Chain) -> Iterator[tuple[str, Module, Extent]]:
+def modules(plan: Module | Gradient | SegmentedModule) -> Iterator[tuple[str, Module, Extent]]:
     """The modules of a plan in the order in which they run, each with a title and how often it runs."""
     match plan:
         case Module():
@@ -98,8 +102,8 @@ def modules(plan: Module | Gradient | Chain) -> Iterator[tuple[str, Module, Exte
         case Gradient():
             yield "forward", plan.forward, number(1)
             yield from [("backward", plan.backward, number(1))] if plan.gradients else []
-        case Chain(_, pieces):
-            halves = [(p.body, p.index.set.extent) if isinstance(p, Turns) else (p, number(1)) for p in pieces]
+        case SegmentedModule(_, pieces):
+            halves = [(p.body, p.index.set.extent) if isinstance(p, GradientLoop) else (p, number(1)) for p in pieces]
             for n, (half, count) in enumerate(halves, 1):
                 yield f"forward of piece {n}", half.forward, count
             for n, (half, count) in reversed([*enumerate(halves, 1)]):
@@ -136,6 +140,7 @@ def _way(module: Module, pick: Mapping[int, int], count: Extent, known: Mapping[
 
 def _parts(module: Module, name: str, step: Step, count: Extent, alive: Extent, known: Mapping[str, int],
            real: int) -> Iterator[Part]:
+    """The parts of one step, which runs `count` times; those of rounds and of requests are the parts of their steps."""
     match step:
         case Choose():
             raise AssertionError("one way is taken")

@@ -168,6 +168,7 @@ class Formulas:
         return first + "".join(f" - {t[1:]}" if t.startswith("-") else f" + {t}" for t in rest)
 
     def _product(self, expr: Expr) -> tuple[str, int]:
+        """The text of a product, its numbers first and its divisors after `/`, and 1, which is how tightly it binds."""
         number, rest = expr.as_coeff_Mul()
         above, below = sympy.fraction(rest)
         divisor = []

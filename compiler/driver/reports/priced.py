@@ -52,6 +52,7 @@ class Told:
         return "\n".join(lines) + "\n"
 
     def _account(self, one: Account) -> Iterator[str]:
+        """The lines of one account: steps and totals of each way, where ways cost the same, when each is taken."""
         for way in one.ways:
             yield from [f"way {way.label}", ""] if way.label else []
             for part in way.parts:
@@ -130,6 +131,7 @@ class Told:
         return found if found is not None else self.formulas.size_of(self.formulas.readable(part.cost.held))
 
     def _intensity(self, way: Way, known: Mapping[str, int]) -> str:
+        """The flops per byte moved, with the limit as the dominant size grows; empty without flops or bytes."""
         moved = way.read + way.written
         if not moved.terms or not way.flops.terms:
             return ""

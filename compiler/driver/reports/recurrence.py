@@ -6,32 +6,26 @@ from dataclasses import dataclass, replace
 
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index
+from einc.ir.programs import BlockLoop, Equation, NormalProgram, Program, Slot, Tensor, slot_of
 from einc.ir.terms import (
     ONE,
     TRUE,
     Apply,
     Const,
-    Equation,
     Fold,
-    NormalProgram,
     Position,
-    Program,
     Read,
-    Recur,
     Size,
-    Slot,
-    Tensor,
     Term,
     Where,
     both,
     conjuncts,
     const,
     reads,
-    slot_of,
     transform,
     walk,
 )
-from einc.planning.contractions.virtual import peeled
+from einc.planning.contractions.materialise import peeled
 from einc.planning.fusing.fuse import groups
 from einc.planning.streaming.passes import Streamed
 from einc.planning.streaming.stream import stream
@@ -149,6 +143,7 @@ class _Telling:
         return any(self.passed.before.get(t) == target for t in inner)
 
     def recurrence(self) -> Recurrence:
+        """The recurrence of the pass. Sets `common`, the conditions all folds share; adds the block to `tensors`."""
         bodies = [self.by[t].body for t in {**self.carried, **dict.fromkeys(self.shares)}]
         domains = [b.domain for b in bodies if isinstance(b, Fold)]
         common = [c for c in conjuncts(domains[0]) if all(c in conjuncts(d) for d in domains)]
@@ -161,7 +156,7 @@ class _Telling:
             if e.target not in self.carried and e.target not in self.virtual and self._late(e)
         )
         finish += tuple(Line(self._own(self.by[t]), "=", self._state(t)) for t in self.carried if t in self.kept)
-        recur = Recur(_unused("BCDEFG", self.taken), self.fixed, self.index, self.common, _BLOCK, (), (), ())
+        recur = BlockLoop(_unused("BCDEFG", self.taken), self.fixed, self.index, self.common, _BLOCK, (), (), ())
         self.tensors[_BLOCK] = Tensor(_BLOCK, recur.name, (slot_of(self.index),), "local")
         shown = replace(self.program, tensors=self.tensors, equations=(), outputs=(), loops=(recur, *self.program.repeats))
         return Recurrence(shown, self.fixed, self.index, self.common, start, tuple(block), finish)
@@ -182,6 +177,7 @@ class _Telling:
         return lines
 
     def _updates(self) -> list[Line]:
+        """What a block does to the states: references and their scales first, the others, then new values are kept."""
         lines: list[Line] = []
         references = [t for t in self.carried if any(c.reference == t for c in self.carried.values())]
         for target in references:
@@ -241,6 +237,7 @@ class _Telling:
         used = [r.tensor for e in self.passed.equations for r in reads(e.body)]
 
         def change(inner: Term) -> Term:
+            """A read in the letters of the recurrence: a state, a share of one, or a virtual value put in place."""
             if not isinstance(inner, Read):
                 return inner
             if inner.tensor in self.passed.before:

@@ -121,6 +121,7 @@ def screen(module: Module, sizes: Mapping[str, int] | None = None) -> str:
 
 
 def _rows(module: Module, known: Mapping[str, int]) -> list[_Row]:
+    """The rows of all steps; of a choice every way, with the steps of the one taken, or of all if that is open."""
     rows: list[_Row] = []
     for n, step in enumerate(module.steps, 1):
         if isinstance(step, Loop):
@@ -162,6 +163,7 @@ def _all_rounds(step: Loop, known: Mapping[str, int]) -> Cost:
 
 
 def _row(name: str, step: Leaf) -> _Row:
+    """The row of one step: what it makes, from what, its cost, and what is said below it."""
     cost = step.cost
     match step:
         case Contract():
@@ -197,6 +199,12 @@ def _names(names: Iterable[str]) -> str:
 
 def _pass(kernel: Kernel) -> tuple[str, ...]:
     """The loops of a kernel in tiles, what passes from one tile to the next, and what is never stored."""
+    said = passing(kernel)
+    return (*([said] if said else []), *kernel.notes)
+
+
+def passing(kernel: Kernel) -> str:
+    """The loops of a kernel in tiles and what passes from one tile to the next; empty where it has neither."""
     said = [f"tiles of {kernel.grid.name}{' in order' * (kernel.resumed is not None)}"] if kernel.grid else []
     if kernel.stream is not None:
         said.append(f"one pass over {kernel.stream.name}")
@@ -207,7 +215,7 @@ def _pass(kernel: Kernel) -> tuple[str, ...]:
     said += [f"shares of {_names(s.buffer for s in kernel.merged)}"] if kernel.merged else []
     ranged = [a.name for a in kernel.axes if a.bound and not a.bound.resumes]
     said += [f"range of {', '.join(ranged)} per tile"] if ranged else []
-    return (*(["; ".join(said)] if said else []), *kernel.notes)
+    return "; ".join(said)
 
 
 def _sum(steps: Iterable[Leaf]) -> Cost:

@@ -168,6 +168,7 @@ def taken_way(step: Choose, known: Mapping[str, int]) -> int | None:
 
 
 def _title(step: Leaf) -> str:
+    """The heading of one step: its kind, what it makes and from what, and how it runs."""
     match step:
         case Contract():
             return f"contract {step.out} from {', '.join(step.reads)}"

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from einc.driver.reports.recurrence import Recurrence, guarded, line_text, recurrences
-from einc.ir.terms import TRUE, Equation, NormalProgram, Recur, TypedProgram, conjuncts, reads
-from einc.meaning.proof import unproved
+from einc.ir.programs import BlockLoop, Equation, NormalProgram, Tensor, TypedProgram, slot_of
+from einc.ir.rounds import lifted
+from einc.ir.terms import TRUE, Read, conjuncts, reads
+from einc.meaning.proof import bodies, unproved
 from einc.syntax.printing.show import equation_text, text
 from einc.transforms.normal.normalise import normalise
 
@@ -33,6 +35,7 @@ class Written:
 
     @property
     def proved(self) -> bool:
+        """Whether every state is proved."""
         return all(state.proved for state in self.states)
 
 
@@ -44,19 +47,29 @@ def written(program: TypedProgram) -> list[Written]:
     return [_written(normal, found, recur) for recur in program.recurs]
 
 
-def _written(normal: NormalProgram, found: list[Recurrence], recur: Recur) -> Written:
+def _written(normal: NormalProgram, found: list[Recurrence], recur: BlockLoop) -> Written:
+    """One written recurrence beside the found ones, with the proof of each of its states."""
     wrong = {x.update.target for x in unproved(recur)}
     states = []
     for update in recur.updates:
         meaning, lines = next(_told(found, update.target), ("", ()))
         closed = next(e for e in normal.equations if e.target == update.target)
-        states.append(State(_sources(recur, update), _line(recur, update), update.target not in wrong,
-                            meaning or equation_text(normal, closed), lines))
+        proved = update.target not in wrong
+        meaning = meaning or (equation_text(normal, closed) if proved else _round(normal, recur, update))
+        states.append(State(_sources(recur, update), _line(recur, update), proved, meaning, lines))
     said = ", ".join(text(normal, c) for c in conjuncts(recur.domain)) if recur.domain != TRUE else recur.index.name
     return Written(said, min(s.line for s in states), tuple(states))
 
 
-def _sources(recur: Recur, update: Equation) -> tuple[str, ...]:
+def _round(normal: NormalProgram, recur: BlockLoop, update: Equation) -> str:
+    """What one round over a block makes of a state: what is not proved to be one fold has no closed form that says as much."""
+    whole = lifted(recur)
+    block = Tensor(whole.member, recur.name or "B", (slot_of(recur.index),), "local")
+    shown = replace(normal, tensors={**normal.tensors, block.key: block}, loops=(whole, *normal.repeats))
+    return f"{text(shown, Read(update.target, update.axes))} ← {text(shown, bodies(whole)[update.target].body)}"
+
+
+def _sources(recur: BlockLoop, update: Equation) -> tuple[str, ...]:
     """The lines that the update depends on, as they are written, in their order, and the update itself."""
     needed = {r.tensor for r in reads(update.body)}
     lines: list[str] = []
@@ -67,7 +80,7 @@ def _sources(recur: Recur, update: Equation) -> tuple[str, ...]:
     return (*reversed(lines), update.source)
 
 
-def _line(recur: Recur, update: Equation) -> int:
+def _line(recur: BlockLoop, update: Equation) -> int:
     _, span = recur.places[update.target]
     return span.source.position(span.start)[0]
 

@@ -8,14 +8,30 @@ from itertools import product
 from typing import assert_never
 
 from einc.ir.domains import Linear, difference, linear
+from einc.ir.elements import REAL
 from einc.ir.indices import INDEX_CLASSES, Extent, Index, IndexSet, number
-from einc.ir.plan import Before, Buffer, Cost, Dot, Let, Load, Map, Place, Reduce, Scalar, Scan, Select, Span, Tally, end
+from einc.ir.plan import (
+    Buffer,
+    Cost,
+    Dot,
+    Interval,
+    Iota,
+    Let,
+    Load,
+    Map,
+    PreviousCarry,
+    Reduce,
+    Scalar,
+    Scan,
+    ScatterAdd,
+    Select,
+    end,
+)
 from einc.ir.terms import Apply, Position, Size, Term, const, substitute
 from einc.planning.analysis.ends import Tile, denominator
 from einc.planning.analysis.ranges import spans
 
 BALANCE = 10  # operations that a machine does in the time in which it moves a byte
-BYTES = {"real": 4, "wide": 4, "exact": 8, "integer": 8, "truth": 1, "scalar": 0}
 
 
 def nominal(set_: IndexSet) -> int:
@@ -25,16 +41,16 @@ def nominal(set_: IndexSet) -> int:
 
 
 def volume(sets: Iterable[IndexSet]) -> Extent:
+    """The number of elements of a tensor over these sets: the product of their extents."""
     total = number(1)
     for set_ in sets:
         total = total * set_.extent
     return total
 
 
-def size_of(buffer: Buffer, real: int = 4) -> Extent:
+def size_of(buffer: Buffer, real: int = REAL.bytes) -> Extent:
     """The bytes of a buffer, where an element of the data has `real` bytes; what is wide has four at least."""
-    each = {**BYTES, "real": real, "wide": max(real, BYTES["wide"])}[buffer.kind]
-    return volume(buffer.sets) * number(each)
+    return volume(buffer.sets) * number(buffer.element.size(real))
 
 
 def path_cost(
@@ -46,7 +62,7 @@ def path_cost(
     for taken, _ in (*before, last):
         flops = flops + volume(i.set for i in frozenset[Index]().union(*taken)) * number(2)
     for _, made in before:
-        between = volume(i.set for i in made) * number(BYTES["real"])
+        between = volume(i.set for i in made) * number(REAL.bytes)
         read, written = read + between, written + between
     for operand in operands:
         read = read + size_of(operand)
@@ -72,7 +88,7 @@ def points(domain: Term, axis: Index, grid: Index) -> Extent:
     return min((whole, total), key=lambda count: _degree(count, axis, grid))
 
 
-def _pieces(span: Span) -> Iterable[tuple[tuple[Term, ...], tuple[Term, ...]]]:
+def _pieces(span: Interval) -> Iterable[tuple[tuple[Term, ...], tuple[Term, ...]]]:
     """The lower and upper ends of spans that have its points between them: what ends at the later of two is two."""
     return product(product(*(_options("min", t) for t in span.low)), product(*(_options("max", t) for t in span.high)))
 
@@ -134,16 +150,16 @@ def lets_cost(
         match let.op:
             case Map() | Select() if let.kind != "scalar":
                 flops = flops + work(let.axes)
-            case Dot(args, over):
-                flops = flops + work({*let.axes, *over}) * number(2 if len(args) > 1 else 1)
-            case Reduce(_, _, over):
+            case Dot(over):
+                flops = flops + work({*let.axes, *over}) * number(2 if len(let.args) > 1 else 1)
+            case Reduce(_, over):
                 flops = flops + work({*let.axes, *over})
-            case Scan(_, arg) | Tally(arg):
-                flops = flops + work(axes[arg])
+            case Scan() | ScatterAdd():
+                flops = flops + work(axes[let.args[0]])
             case Load(buffer) if buffer not in loaded:
                 loaded.add(buffer)
                 read = read + size_of(buffers[buffer])
-            case Load() | Map() | Select() | Place() | Scalar() | Before():
+            case Load() | Map() | Select() | Iota() | Scalar() | PreviousCarry():
                 pass  # numbers of the host, and what is counted already
             case _:
                 assert_never(let.op)

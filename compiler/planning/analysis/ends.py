@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, lcm
 
-from einc.ir.domains import Linear, linear
+from einc.ir.domains import Linear, direction, linear
 from einc.ir.indices import Extent, Index, IndexSet, number, size
 from einc.ir.plan import end
 from einc.ir.terms import Apply, Const, Fold, Pack, Part, Position, Read, Size, Term, both, const, free_indices
@@ -31,6 +31,7 @@ class Tile:
     kept: frozenset[Index] = frozenset()
 
     def cuts(self, index: Index) -> bool:
+        """Whether the tile has only some positions of an index."""
         return index == self.grid or (self.inner and index == self.axis)
 
 
@@ -83,12 +84,6 @@ def _integral_term(mono: tuple[tuple[str, int], ...], coefficient: Fraction) -> 
     return coefficient.denominator == 1 and all(power > 0 for _, power in mono)
 
 
-def direction(extent: Extent) -> int:
-    """1 or −1 where the sign is the same for all sizes, else 0."""
-    signs = {1 if c > 0 else -1 for _, c in extent.terms}
-    return signs.pop() if len(signs) == 1 else 0
-
-
 def denominator(form: Linear) -> Extent:
     """What makes the form integral when it is multiplied by it."""
     terms = [t for e in (form.constant, *(c for _, c in form.atoms)) for t in e.terms]
@@ -103,18 +98,22 @@ def denominator(form: Linear) -> Extent:
 
 
 def times(form: Linear, factor: Extent) -> Linear:
+    """The form multiplied by an extent."""
     return NOTHING.plus(form, factor)
 
 
 def minus(form: Linear) -> Linear:
+    """The form with its sign changed."""
     return times(form, number(-1))
 
 
 def whole(value: int) -> Linear:
+    """The constant form of a whole number."""
     return Linear((), number(value))
 
 
 def alone(atom: Term) -> Linear:
+    """The form that is one atom with coefficient 1."""
     return Linear(((atom, number(1)),), number(0))
 
 
@@ -184,6 +183,7 @@ def closed(inner: Term, tile: Tile) -> bool:
 
 
 def _extreme(atom: Term, tile: Tile, sign: int) -> Linear | None:
+    """An upper bound of one atom over the tile for sign 1, a lower one for sign −1; None where none is known."""
     match atom:
         case Position() | Read() | Fold() if closed(atom, tile):
             return alone(atom)

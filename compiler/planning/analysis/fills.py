@@ -7,10 +7,12 @@ from collections.abc import Mapping
 
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Extent
+from einc.ir.plan import Dot, Iota, Let, Load, Map, Reduce, Scalar
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, UNKNOWN
-from einc.ir.terms import Apply, Const, Equation, Fold, Join, Pack, Part, Position, Read, Size, Term, Truth, Where, free_indices
+from einc.ir.programs import Equation
+from einc.ir.signs import sign
+from einc.ir.terms import TRUE, Apply, Const, Fold, Join, Pack, Part, Position, Read, Size, Term, Truth, Where, free_indices
 from einc.planning.analysis.ranges import nonempty
-from einc.planning.analysis.signs import sign
 from einc.transforms.laws.simplify import factors
 
 FINITE = "finite"
@@ -46,7 +48,28 @@ def fill_of(op: str, args: list[Fill]) -> Fill:
     return None
 
 
+def fill_of_let(value: str, domain: Term, lets: Mapping[str, Let], known: Mapping[tuple[str, Term], Fill]) -> Fill:
+    """What a let holds where a domain fails; `known` has what is told of lets and domains already."""
+    found = known.get((value, domain))
+    if found is not None:
+        return found
+    let = lets[value]
+    match let.op:
+        case Scalar(Const(number)):
+            return float(number)
+        case Scalar() | Iota() | Load():
+            return FINITE
+        case Reduce(fold) if math.isinf(FOLDS[fold].start):
+            return known.get((value, TRUE))
+        case Dot() | Map() | Reduce():
+            if isinstance(let.op, Dot) or not any(x.name in let.axes for x in free_indices(domain)):
+                return FINITE
+            return fill_of(let.op.op, [fill_of_let(a, domain, lets, known) for a in let.args]) if isinstance(let.op, Map) else None
+    return None
+
+
 def sign_known(fill: Fill) -> bool:
+    """Whether a fill is a number above 0, so that 0 divided by it is 0."""
     return isinstance(fill, float) and fill > 0
 
 
@@ -63,6 +86,7 @@ def surely_finite(term: Term, equations: Mapping[str, Equation]) -> bool:
 
 
 def _finite_at(term: Term, equations: Mapping[str, Equation], known: dict[str, bool]) -> bool:
+    """The recursion of `surely_finite`; `known` has the answer for each tensor met so far, and grows."""
     match term:
         case Const(value):
             return math.isfinite(value)
@@ -96,7 +120,7 @@ def _stays_finite(op: str, args: tuple[Term, ...], equations: Mapping[str, Equat
     """Whether an operation on finite numbers gives one."""
     match op, args:
         case "div" | "mod", (_, below):  # where an extent is 0 there is nothing that could be infinite
-            return all(isinstance(f, Size) or sign(f, equations) == POSITIVE for f in factors(below))
+            return all(_of_sizes(f) or sign(f, equations) == POSITIVE for f in factors(below))
         case "pow", (base, Const(power)):
             return sign(base, equations) == POSITIVE or (power >= 0 and power == int(power))
         case "pow", (base, _):
@@ -104,3 +128,15 @@ def _stays_finite(op: str, args: tuple[Term, ...], equations: Mapping[str, Equat
     least = PRIMITIVES[op].domain[0]
     wanted = UNKNOWN if least == -math.inf else NONNEGATIVE if least <= 0 else POSITIVE
     return all(sign(a, equations) >= wanted for a in args) if wanted else True
+
+
+def _of_sizes(term: Term) -> bool:
+    """Whether a number is 0 only where an extent is."""
+    match term:
+        case Size():
+            return True
+        case Const(value):
+            return value > 0
+        case Apply("mul" | "sqrt", args):
+            return all(map(_of_sizes, args))
+    return False

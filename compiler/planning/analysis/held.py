@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from einc.ir.elements import OF_KIND
 from einc.ir.indices import Extent, IndexSet, number, size
-from einc.ir.plan import Along, Axis, Before, Let, Load, Map, Scalar, Select, arguments
+from einc.ir.plan import Axis, AxisRef, Let, Load, Map, PreviousCarry, Scalar, Select
 from einc.ir.tiles import ROWS, tile_name
-from einc.planning.analysis.cost import BYTES, nominal
+from einc.planning.analysis.cost import nominal
 
 _NOTHING = number(0)
 
@@ -26,7 +27,7 @@ def held(lets: tuple[Let, ...], axes: Iterable[Axis], real: int = 4) -> Extent:
     alive = {let.name: tile.bytes_of(let) for let in lets if let.carry is not None}
     most, highest = _NOTHING, 0.0
     for at, let in enumerate(lets):
-        dying = [a for a in arguments(let.op) if last.get(a) == at and by[a].carry is None]
+        dying = [a for a in let.reads if last.get(a) == at and by[a].carry is None]
         made = tile.bytes_of(let)
         over = isinstance(let.op, Map | Select) and any(_alike(by[a], let) and alive[a].terms for a in dying)
         now = sum(alive.values(), _NOTHING) + (_NOTHING if over else made)
@@ -48,7 +49,7 @@ def _last_reads(lets: tuple[Let, ...], looped: frozenset[str]) -> dict[str, int]
     inside = [at for at, let in enumerate(lets) if let.carry is not None or looped & set(let.axes)]
     out: dict[str, int] = {}
     for at, let in enumerate(lets):
-        for name in arguments(let.op):
+        for name in let.reads:
             out[name] = at
     made = {let.name: at for at, let in enumerate(lets)}
     for name, at in out.items():
@@ -61,7 +62,7 @@ class _Tile:
     """The lengths of the axes of a kernel in one of its tiles, as formulas and at nominal extents."""
 
     def __init__(self, axes: tuple[Axis, ...], real: int) -> None:
-        self.bytes = {**BYTES, "real": real}
+        self.bytes = {kind: element.size(real) for kind, element in OF_KIND.items()}
         self.grid = next((a for a in axes if a.role == "grid"), None)
         self.looped = frozenset(a.name for a in axes if a.role == "stream")
         self.lengths = {a.name: self._length(a) for a in axes}
@@ -83,8 +84,8 @@ class _Tile:
             self.usual.setdefault(name, nominal(over))
 
     def bytes_of(self, let: Let) -> Extent:
-        viewed = isinstance(let.op, Load) and all(isinstance(s, Along) for s in let.op.subs)
-        if viewed or isinstance(let.op, Scalar | Before):
+        viewed = isinstance(let.op, Load) and all(isinstance(s, AxisRef) for s in let.op.subs)
+        if viewed or isinstance(let.op, Scalar | PreviousCarry):
             return _NOTHING
         total = number(self.bytes[let.kind])
         for axis in let.axes:

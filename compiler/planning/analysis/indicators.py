@@ -11,8 +11,8 @@ from einc.ir.terms import ONE
 def indicator(lets: Mapping[str, Let], args: Sequence[str]) -> tuple[str, str, str] | None:
     """An indicator among the factors of a sum, its condition, and another factor that has all its axes."""
     for arg in args:
-        match lets[arg].op:
-            case Select(guard, one, 0.0, None) if _is_one(lets, one):
+        match lets[arg]:
+            case Let(op=Select(0.0, None), args=(guard, one)) if _is_one(lets, one):
                 for other in args:
                     if other != arg and lets[other].kind == "real" and set(lets[arg].axes) <= set(lets[other].axes):
                         return arg, guard, other
@@ -20,5 +20,5 @@ def indicator(lets: Mapping[str, Let], args: Sequence[str]) -> tuple[str, str, s
 
 
 def _is_one(lets: Mapping[str, Let], value: str) -> bool:
-    op = lets[value].op
-    return isinstance(op, Map) and op.op == "spread" and lets[op.args[0]].op == Scalar(ONE)
+    let = lets[value]
+    return let.op == Map("spread") and lets[let.args[0]].op == Scalar(ONE)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from einc.ir.elements import REAL
 from einc.ir.indices import Extent, number
 from einc.ir.plan import (
     FREE,
@@ -28,7 +29,7 @@ from einc.ir.plan import (
     summed,
     takes,
 )
-from einc.planning.analysis.cost import BYTES, size_of
+from einc.planning.analysis.cost import size_of
 from einc.planning.analysis.held import held
 
 _NOTHING = number(0)
@@ -102,16 +103,16 @@ def work(step: Leaf, module: Module, real: int) -> Cost:
     read = _scaled(cost.read, takes(step), module.buffers, real)
     written = _scaled(cost.written, makes(step), module.buffers, real)
     tiled = isinstance(step, Kernel) and bool(cost.held.terms)
-    tile = held(step.lets, step.axes, max(real, BYTES["real"])) if tiled and isinstance(step, Kernel) else _NOTHING
+    tile = held(step.lets, step.axes, max(real, REAL.bytes)) if tiled and isinstance(step, Kernel) else _NOTHING
     return Cost(cost.flops, read, written, _counted(module, tile))
 
 
 def _scaled(moved: Extent, names: Iterable[str], buffers: Mapping[str, Buffer], real: int) -> Extent:
     """Bytes in which those of the data take another number each; those of whole numbers and of running sums stay."""
-    if real == BYTES["real"]:
+    if real == REAL.bytes:
         return moved
-    other = [buffers[name] for name in names if name in buffers and buffers[name].kind != "real"]
+    other = [buffers[name] for name in names if name in buffers and buffers[name].element != REAL]
     fixed = sum((size_of(b) for b in other), _NOTHING)
-    over = (moved - fixed).over(number(BYTES["real"]))
+    over = (moved - fixed).over(number(REAL.bytes))
     assert over is not None
     return over * number(real) + sum((size_of(b, real) for b in other), _NOTHING)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from einc.ir.domains import facts
 from einc.ir.indices import Extent, Index, number
-from einc.ir.terms import Equation, Fold, Position, Term, both, conjuncts, free_indices
+from einc.ir.programs import Equation
+from einc.ir.terms import Fold, Position, Term, both, conjuncts, free_indices
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ def prefix(fold: Fold, free: tuple[Index, ...]) -> Prefix | None:
 
 
 def _tied(atom: Term, bound: tuple[Index, ...], free: tuple[Index, ...]) -> Prefix | None:
+    """The prefix that one condition states, if it ties one bound index to one free index with coefficients ±1 and ∓1.
+    The condition itself stands in its `rest`, which the caller replaces."""
     forms = facts(atom)
     if len(forms) != 1 or len(forms[0].atoms) != 2:
         return None

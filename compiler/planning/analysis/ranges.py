@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
 
-from einc.ir.domains import Linear, difference, linear, negation, proves
-from einc.ir.indices import OPEN, Extent, Index, number
-from einc.ir.plan import Bound, Span, end
-from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Size, Term, Truth, const, free_indices, substitute, walk
+from einc.ir.domains import Linear, difference, direction, linear, negation, proves, witnessed
+from einc.ir.indices import Extent, Index, number
+from einc.ir.plan import Bound, Interval, end
+from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Term, Truth, const, free_indices, walk
 from einc.planning.analysis.ends import (
     NEAR,
     Tile,
@@ -22,7 +22,6 @@ from einc.planning.analysis.ends import (
     closed,
     comparable,
     denominator,
-    direction,
     extreme,
     minus,
     pick,
@@ -32,8 +31,8 @@ from einc.planning.analysis.ends import (
     whole,
 )
 
-Spans = tuple[Span, ...]
-EVERYWHERE: Spans = (Span(),)
+Spans = tuple[Interval, ...]
+EVERYWHERE: Spans = (Interval(),)
 _MANY = 6  # spans of one condition; more are covered by one
 
 
@@ -53,17 +52,17 @@ def _besides(within: Spans, found: Spans) -> Spans:
     if len(found) != 1:
         return within
     (outer,) = found
-    return tuple(Span(*(tuple(t for t in mine if t not in known) for mine, known in (
+    return tuple(Interval(*(tuple(t for t in mine if t not in known) for mine, known in (
         (s.low, outer.low), (s.high, outer.high), (s.when, outer.when)))) for s in within)
 
 
 def cut(domain: Term, tile: Tile) -> Spans | None:
     """What a tile of the axis must not meet so that all its points are in the domain; None if no tile is known to be full."""
     found = spans(negation(domain), replace(tile, inner=True))
-    return None if Span() in found else found
+    return None if Interval() in found else found
 
 
-def _looks(span: Span, tile: Tile) -> bool:
+def _looks(span: Interval, tile: Tile) -> bool:
     """Whether a span says something about a tile of the axis that its rows alone do not."""
     own = {end(tile.axis, which).index for which in ("first", "last")}
     return any(own & free_indices(t) for t in (*span.low, *span.high, *span.when))
@@ -132,7 +131,7 @@ def _when(form: Linear | None) -> Spans:
                 return reduce(_meet, (_when(_with(form, atom, coefficient, linear(a))) for a in args))
     constant = form.constant.constant
     if form.atoms or constant is None:
-        return (Span(when=(term(form),)),)
+        return (Interval(when=(term(form),)),)
     return EVERYWHERE if constant >= 0 else ()
 
 
@@ -147,7 +146,7 @@ def _isolated(atom: Term, coefficient: Extent, others: Linear, tile: Tile) -> Sp
     limit = rounded("ceil", times(minus(rest), part)) if way > 0 else rounded("floor", times(rest, part))
     match atom:
         case Position():
-            return (Span(low=(term(limit),)) if way > 0 else Span(high=(term(limit),)),)
+            return (Interval(low=(term(limit),)) if way > 0 else Interval(high=(term(limit),)),)
         case Apply("floor" | "ceil" as op, (inner,)):
             above = linear(inner)
             if above is None:
@@ -160,24 +159,24 @@ def _isolated(atom: Term, coefficient: Extent, others: Linear, tile: Tile) -> Sp
     return _when(extreme(others.plus(alone(atom), coefficient), tile))
 
 
-def _searched(read: Read, limit: Linear, way: int, kept: frozenset[Index], tile: Tile) -> Span:
+def _searched(read: Read, limit: Linear, way: int, kept: frozenset[Index], tile: Tile) -> Interval:
     """From the first position that reads so much, or up to the last that reads so little."""
     pair = (term(limit), read) if way > 0 else (read, term(limit))
     op = "min" if way > 0 else "max"
     found: Term = Fold(op, (tile.axis,), Apply("le", pair), Position(tile.axis))
     if kept:
         found = Fold(op, tuple(sorted(kept, key=lambda i: i.name)), TRUE, found)
-    return Span(low=(found,)) if way > 0 else Span(high=(found,))
+    return Interval(low=(found,)) if way > 0 else Interval(high=(found,))
 
 
 # unions of spans
 
 
 def _meet(left: Spans, right: Spans) -> Spans:
-    found: list[Span] = []
+    found: list[Interval] = []
     for a in left:
         for b in right:
-            span = Span(_tight("max", a.low + b.low), _tight("min", a.high + b.high), tuple(dict.fromkeys(a.when + b.when)))
+            span = Interval(_tight("max", a.low + b.low), _tight("min", a.high + b.high), tuple(dict.fromkeys(a.when + b.when)))
             if not _never(span):
                 found.append(span)
     return _merged(found)
@@ -204,23 +203,24 @@ def _form(inner: Term) -> Linear:
     return form
 
 
-def _never(span: Span) -> bool:
+def _never(span: Interval) -> bool:
     gaps = (_form(low).plus(_form(high), number(-1)) for low in span.low for high in span.high)
     return any(not gap.atoms and (gap.constant.constant or 0) > 0 for gap in gaps)
 
 
-def _merged(found: list[Span]) -> Spans:
+def _merged(found: list[Interval]) -> Spans:
     """Fewer spans with the same points."""
-    left: list[Span] = []
+    left: list[Interval] = []
     for span in found:
         while (other := next((o for o in left if _fit(span, o)), None)) is not None:
             left.remove(other)
-            span = Span(_outer("min", span.low, other.low), _outer("max", span.high, other.high), _common(span.when, other.when))
+            low, high = _outer("min", span.low, other.low), _outer("max", span.high, other.high)
+            span = Interval(low, high, _common(span.when, other.when))
         left.append(span)
     return tuple(left) if len(left) <= _MANY else _hull(tuple(left))
 
 
-def _fit(a: Span, b: Span) -> bool:
+def _fit(a: Interval, b: Interval) -> bool:
     """Whether one span holds just what the two do: one is in the other, or they share an end."""
     sides = [tuple(map(set, (x.low, x.high, x.when))) for x in (a, b)]
     within = any(all(p <= q for p, q in zip(x, y, strict=True)) for x, y in (sides, sides[::-1]))
@@ -243,21 +243,22 @@ def _outer(op: str, a: tuple[Term, ...], b: tuple[Term, ...]) -> tuple[Term, ...
 
 def _hull(found: Spans) -> Spans:
     """One span over all of them."""
-    return (reduce(lambda a, b: Span(_outer("min", a.low, b.low), _outer("max", a.high, b.high)), found),) if found else ()
+    return (reduce(lambda a, b: Interval(_outer("min", a.low, b.low), _outer("max", a.high, b.high)), found),) if found else ()
 
 
 def _bridged(found: Spans, tile: Tile) -> Spans:
     """Spans that surely overlap, or nearly, as one; and none for what surely lies in another, or nearly."""
-    left: list[Span] = []
+    left: list[Interval] = []
     for span in found:
         while (other := next((o for o in left if _bridge(o, span, tile)), None)) is not None:
             left.remove(other)
-            span = Span(_outer("min", span.low, other.low), _outer("max", span.high, other.high), _common(span.when, other.when))
+            low, high = _outer("min", span.low, other.low), _outer("max", span.high, other.high)
+            span = Interval(low, high, _common(span.when, other.when))
         left.append(span)
     return tuple(left)
 
 
-def _bridge(a: Span, b: Span, tile: Tile) -> bool:
+def _bridge(a: Interval, b: Interval, tile: Tile) -> bool:
     if a.when == b.when:
         return all(_near(y.low, x.high, tile) for x, y in ((a, b), (b, a)))
     inner, outer = (a, b) if set(b.when) < set(a.when) else (b, a)
@@ -272,22 +273,6 @@ def _near(lows: tuple[Term, ...], highs: tuple[Term, ...], tile: Tile) -> bool:
     return all(proves(rows, Apply("le", (low, Apply("add", (high, const(NEAR)))))) for low, high in pairs)
 
 
-def _beside(bound: Index, free: Index) -> Term | None:
-    """An element of the one's set as far from the last as the other is in its own."""
-    if bound.set == free.set:
-        return Position(free)
-    more = bound.set.extent - free.set.extent
-    alike = (bound.set.cls, bound.set.start, bound.set.by) == (free.set.cls, free.set.start, free.set.by)
-    longer = alike and not bound.set.by and all(c > 0 and all(p > 0 for _, p in mono) for mono, c in more.terms)
-    return Apply("add", (Position(free), Size(more))) if longer else None
-
-
 def nonempty(domain: Term, bound: tuple[Index, ...], free: tuple[Index, ...]) -> bool:
-    """Whether every row surely has a point: one where each bound index stands where a free one of its set does, counted from
-    the last where its set is the longer one.
-    """
-    by = {b: point for b in bound if (point := next((p for f in free if (p := _beside(b, f)) is not None), None)) is not None}
-    for index in bound:
-        if index not in by and (index.set.cls in OPEN or index in free_indices(domain)):
-            return False
-    return proves(TRUE, substitute(domain, by))
+    """Whether every row surely has a point."""
+    return witnessed(domain, bound, free)

@@ -4,30 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
-from typing import Literal
 
+from einc.ir.draft import unused
+from einc.ir.elements import EXACT, REAL, WIDE
 from einc.ir.indices import Index, IndexSet
-from einc.ir.plan import Along, Append, Buffer, Concat, Kernel, Kind, Leaf, Lengths, Load
-from einc.ir.terms import (
-    Equation,
-    Fold,
-    Join,
-    NormalProgram,
-    Position,
-    Program,
-    Read,
-    Slot,
-    Tensor,
-    Term,
-    reads,
-    transform,
-    walk,
-)
+from einc.ir.plan import Append, AxisRef, Buffer, Concat, Kernel, Leaf, Lengths, Load
+from einc.ir.programs import Equation, NormalProgram, Program, Slot, Tensor
+from einc.ir.terms import Fold, Join, Position, Read, Term, reads, transform, walk
 from einc.planning.analysis.prefix import running_sum
 from einc.syntax.printing.show import equation_text
 
 
 def sizes_of(equation: Equation) -> set[str]:
+    """The names of all sizes in an equation: in extents of its indices and folds, and in its terms."""
     out = {n for i in equation.indices for n in i.set.extent.sizes}
     for term in (equation.domain, equation.body, *equation.axes):
         for inner in walk(term):
@@ -64,25 +53,18 @@ def with_parts(program: NormalProgram) -> NormalProgram:
                 if isinstance(part, Read) and tensors[part.tensor].role == "cache":
                     parts.append((index, part))
                     continue
-                key = f"{equation.target}_part{n + 1}"
-                while key in tensors:
-                    key += "_"
+                key = unused(f"{equation.target}_part{n + 1}", tensors)
                 axes = tuple(Position(index) if a == Position(body.index) else a for a in equation.axes)
                 slots = tuple(
                     Slot(index.set, s.level, index.name) if a == Position(body.index) else s
                     for a, s in zip(equation.axes, tensors[equation.target].slots, strict=True)
                 )
-                tensors[key] = Tensor(key, key, slots, "local", tensors[equation.target].integer)
+                tensors[key] = Tensor(key, key, slots, "local", tensors[equation.target].element)
                 out.append(Equation(key, axes, equation.domain, part))
                 parts.append((index, Read(key, axes)))
             equation = Equation(equation.target, equation.axes, equation.domain, Join(body.index, tuple(parts)), equation.source)
         out.append(equation)
     return program.but(equations=out, tensors=tensors)
-
-
-def given_kind(tensor: Tensor) -> Kind | Literal["wide"]:
-    """What is kept of a tensor that a caller gives, or of one whose equation says nothing of it."""
-    return "integer" if tensor.integer else "wide" if tensor.wide else "real"
 
 
 def is_statistic(tensor: Tensor) -> bool:
@@ -94,34 +76,34 @@ def is_statistic(tensor: Tensor) -> bool:
 
 def kept_wide(program: Program, keys: Container[str]) -> Program:
     """The program with those of its results that have one number for each row kept in more digits than the data."""
-    found = {k: replace(t, wide=True) if k in keys and is_statistic(t) else t for k, t in program.tensors.items()}
+    found = {k: replace(t, element=WIDE) if k in keys and is_statistic(t) else t for k, t in program.tensors.items()}
     return replace(program, tensors=found)
 
 
 def buffers_of(program: Program) -> dict[str, Buffer]:
     """A buffer for each tensor; values made of sizes alone are exact, and what is one number for each row is wide."""
     outputs = {key for _, key in program.outputs}
-    kinds = {t.key: given_kind(t) for t in program.tensors.values() if t.role != "local"}
+    found = {t.key: t.element for t in program.tensors.values() if t.role != "local"}
     counted = {t.key for t in program.tensors.values() if t.role in ("place", "derived")}
     for equation in program.equations:
-        inner = {"exact" if r.tensor in counted else kinds[r.tensor] for r in reads(equation.body)}
+        inner = {EXACT if r.tensor in counted else found[r.tensor] for r in reads(equation.body)}
         tensor = program.tensors[equation.target]
-        kinds[equation.target] = given_kind(tensor)
+        found[equation.target] = tensor.element
         if not tensor.integer and equation.target not in outputs:
-            exact = inner <= {"exact"} or running_sum(equation)
-            copied = isinstance(equation.body, Read) and inner == {"real"}
-            wide = tensor.wide or (is_statistic(tensor) and not copied)
-            kinds[equation.target] = "exact" if exact else "wide" if wide else "real"
+            exact = inner <= {EXACT} or running_sum(equation)
+            copied = isinstance(equation.body, Read) and inner == {REAL}
+            wide = tensor.element == WIDE or (is_statistic(tensor) and not copied)
+            found[equation.target] = EXACT if exact else WIDE if wide else REAL
     return {
         t.key: Buffer(
             t.key,
             tuple(s.name for s in t.slots),
             tuple(s.set for s in t.slots),
-            kinds[t.key],
+            found[t.key],
             "output" if t.key in outputs and t.role == "local" else t.role,
         )
         for t in program.tensors.values()
-        if t.key in kinds
+        if t.key in found
     }
 
 
@@ -136,6 +118,7 @@ def lengths_of(sets: Iterable[IndexSet], buffers: Container[str]) -> tuple[Lengt
 
 
 def indices_of(equation: Equation) -> list[Index]:
+    """The indices of an equation, then those that a fold at its root binds."""
     out = list(equation.indices)
     if isinstance(equation.body, Fold):
         out += equation.body.bound
@@ -163,7 +146,7 @@ def _copy(kernel: Kernel, buffers: Mapping[str, Buffer]) -> list[tuple[str, str]
     if len(kernel.lets) != 1 or len(kernel.stores) != 1:
         return []
     op, (store,) = kernel.lets[0].op, kernel.stores
-    straight = isinstance(op, Load) and op.subs == tuple(Along(a) for axes in store.axes for a in axes)
-    if not straight or not isinstance(op, Load) or buffers[op.buffer].kind != "real" or len(op.subs) != len(store.axes):
+    straight = isinstance(op, Load) and op.subs == tuple(AxisRef(a) for axes in store.axes for a in axes)
+    if not straight or not isinstance(op, Load) or buffers[op.buffer].element != REAL or len(op.subs) != len(store.axes):
         return []
     return [(store.buffer, op.buffer)]

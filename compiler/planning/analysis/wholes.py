@@ -19,6 +19,8 @@ from einc.ir.terms import (
 
 
 def is_whole(term: Term) -> bool:
+    """Whether the constants and operations of a term give a whole number.
+    Reads, folds and gates count as whole: what they hold is for the caller to check."""
     match term:
         case Const(value):
             return isinstance(value, Fraction) and value.denominator == 1
@@ -43,6 +45,7 @@ def packed_number(parts: tuple[Term, ...], sets: tuple[IndexSet, ...], into: Ind
 
 
 def nonzero(term: Term) -> bool:
+    """Whether a term is a constant other than 0."""
     return isinstance(term, Const) and term.value != 0
 
 

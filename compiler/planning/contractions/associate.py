@@ -10,30 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 
+from einc.ir.dependence import needed
+from einc.ir.draft import renamed
 from einc.ir.indices import OPEN, Index, IndexSet, size
-from einc.ir.terms import (
-    Equation,
-    Fold,
-    NormalProgram,
-    Read,
-    Size,
-    Tensor,
-    Term,
-    bound_indices,
-    canonical,
-    free_indices,
-    local,
-    reads,
-    transform,
-    walk,
-)
+from einc.ir.programs import Equation, NormalProgram, Tensor, local
+from einc.ir.terms import Fold, Size, Term, bound_indices, canonical, free_indices, reads, walk
 from einc.planning.analysis.cost import BALANCE, nominal
+from einc.planning.contractions.materialise import unstored
 from einc.planning.contractions.networks import Network, definitions, networks, opened
 from einc.planning.contractions.order import pairs, path
 from einc.planning.contractions.orders import Order, orders
-from einc.planning.contractions.virtual import unstored
 from einc.transforms.laws.simplify import factors
-from einc.transforms.normal.normalise import needed
 
 Sizes = Mapping[str, int]
 _LENGTHS = (1, 128, 8192)  # of each open size: none to speak of, as long as a feature, long
@@ -202,12 +189,12 @@ class Search:
             *before, last = made.get(equation.target, (equation,))
             names: dict[str, str] = {}
             for one in before:
-                body = _named(one.body, names)
+                body = renamed(one.body, names)
                 names[one.target] = name = self._name(one, body, tensors)
                 if name not in tensors:
                     tensors[name] = local(name, one.indices)
                     equations[name] = Equation(name, one.axes, one.domain, body)
-            equations[last.target] = replace(last, body=_named(last.body, names))
+            equations[last.target] = replace(last, body=renamed(last.body, names))
         return replace(program, tensors=tensors, equations=tuple(needed(equations, [k for _, k in program.outputs])))
 
     def _name(self, equation: Equation, body: Term, tensors: Mapping[str, Tensor]) -> str:
@@ -278,10 +265,6 @@ class _Price:
         if index.set not in self.extents:
             self.extents[index.set] = max(1.0, float(index.set.extent.at(self.sizes)))
         return self.extents[index.set]
-
-
-def _named(term: Term, names: Mapping[str, str]) -> Term:
-    return transform(term, lambda t: Read(names.get(t.tensor, t.tensor), t.subs) if isinstance(t, Read) else t)
 
 
 def _meaning(equation: Equation, body: Term) -> tuple[Term, Term]:

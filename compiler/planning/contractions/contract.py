@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from einc.ir.indices import Index, IndexSet
-from einc.ir.plan import Along, Buffer, Contract, Packed, Subscript, Within
-from einc.ir.terms import ONE, TRUE, Equation, Fold, NormalProgram, Pack, Part, Position, Read, Term, free_indices
+from einc.ir.plan import AxisRef, Buffer, Contract, Flatten, Slice, Subscript
+from einc.ir.programs import Equation, NormalProgram
+from einc.ir.terms import ONE, TRUE, Fold, Pack, Part, Position, Read, Term, free_indices
 from einc.planning.analysis.cost import path_cost
 from einc.planning.contractions.order import pairs, path
 from einc.syntax.printing.show import equation_text
@@ -25,7 +26,7 @@ def contraction(
     views = [_view(p, buffers[p.tensor]) for p in parts]
     if len(parts) < len(factors(body.body)) or not all(views):
         return None
-    if not all(isinstance(a, Position) for a in equation.axes) or any(buffers[p.tensor].kind == "integer" for p in parts):
+    if not all(isinstance(a, Position) for a in equation.axes) or any(buffers[p.tensor].element.kind == "integer" for p in parts):
         return None
     covered = {i for p in parts for i in free_indices(p)}
     if not {*body.bound, *equation.indices} <= covered:
@@ -56,15 +57,16 @@ def _view(read: Read, buffer: Buffer) -> tuple[Subscript, ...] | None:
 
 
 def _slot(sub: Term, into: IndexSet) -> Subscript | None:
+    """A subscript as a view of a slot of the set `into`; None where it is computed."""
     match sub:
         case Position(index) if index.set == into:
-            return Along(index.name)
+            return AxisRef(index.name)
         case Pack(parts, sets):
             inner = [_slot(p, s) for p, s in zip(parts, sets, strict=True)]
-            return Packed(tuple(x for x in inner if x is not None), sets) if all(inner) else None
+            return Flatten(tuple(x for x in inner if x is not None), sets) if all(inner) else None
         case Part(item, of, before):
             part = _slot(item, of)
-            return Within(part, before, of.extent) if part is not None else None
+            return Slice(part, before, of.extent) if part is not None else None
     return None
 
 

@@ -12,19 +12,10 @@ from dataclasses import replace
 from einc.ir.draft import Draft
 from einc.ir.indices import Extent, Index, number
 from einc.ir.plan import Buffer, Cost, GroupedMatmul, TopK
-from einc.ir.terms import (
-    TRUE,
-    Equation,
-    Fold,
-    NormalProgram,
-    Position,
-    Read,
-    Term,
-    both,
-    conjuncts,
-    free_indices,
-)
+from einc.ir.programs import Equation, NormalProgram
+from einc.ir.terms import TRUE, Fold, Position, Read, Term, free_indices
 from einc.planning.analysis.cost import size_of, volume
+from einc.planning.contractions.nested import split_fold
 from einc.syntax.printing.show import equation_text
 from einc.transforms.laws.simplify import factors, picked, product
 
@@ -58,10 +49,7 @@ def _row_by_row(program: NormalProgram) -> NormalProgram:
         rows = _folded_rows(equation, body, by, program) if isinstance(body, Fold) and body.op == "sum" else ()
         if rows and isinstance(body, Fold):
             letters = (*(i for i in equation.indices if i in free_indices(body.body)), *rows)
-            rest = tuple(b for b in body.bound if b not in rows)
-            exists = both(*(c for c in (*conjuncts(equation.domain), *conjuncts(body.domain)) if free_indices(c) <= {*letters}))
-            each = draft.value(f"{equation.target}_each", letters, Fold("sum", rest, TRUE, body.body), exists)
-            equation = replace(equation, body=Fold("sum", rows, body.domain, each))
+            equation = split_fold(draft, equation, body, "each", rows, letters)
         draft.add(equation)
     return draft.done(program)
 
@@ -72,7 +60,7 @@ def _folded_rows(equation: Equation, fold: Fold, by: Mapping[str, Equation], pro
         inner = by.get(part.tensor) if isinstance(part, Read) else None
         if inner is None or not isinstance(part, Read) or not isinstance(inner.body, Read):
             continue
-        plain = all(isinstance(s, Position) for s in part.subs) and all(isinstance(a, Position) for a in equation.axes)
+        plain = all(isinstance(s, Position) for s in (*part.subs, *inner.axes, *equation.axes))
         found = _named(_put(inner, part), program) if plain else None
         rows = tuple(b for b in fold.bound if found is not None and b in free_indices(found))
         others, mine = {*fold.bound} - {*rows}, free_indices(part) - free_indices(found or part)
@@ -94,7 +82,7 @@ def _is_matrix(part: Term, by: Mapping[str, Equation], equation: Equation, progr
     if not isinstance(part, Read) or part.tensor not in by:
         return False
     inner = by[part.tensor]
-    if not isinstance(inner.body, Read) or not all(isinstance(s, Position) for s in part.subs):
+    if not isinstance(inner.body, Read) or not all(isinstance(s, Position) for s in (*part.subs, *inner.axes)):
         return False
     found = _named(_put(inner, part), program)
     if found is None:
@@ -127,7 +115,7 @@ def grouped(program: NormalProgram, equation: Equation, buffers: Mapping[str, Bu
         return None
     (matrix,) = matrices
     name = _named(matrix, program)
-    if name is None or any(buffers[p.tensor].kind == "integer" for p in parts):
+    if name is None or any(buffers[p.tensor].element.kind == "integer" for p in parts):
         return None
     rows = tuple(s.index for s in name.subs if isinstance(s, Position))
     at = matrix.subs.index(name)

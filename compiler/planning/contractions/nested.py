@@ -6,22 +6,13 @@ one number for each row. Non-goals: results that keep a position, and sums that 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from einc.ir.draft import Draft
 from einc.ir.indices import OUTER, PLACES, Index
-from einc.ir.terms import (
-    TRUE,
-    Apply,
-    Equation,
-    Fold,
-    NormalProgram,
-    Read,
-    Term,
-    both,
-    conjuncts,
-    free_indices,
-)
+from einc.ir.programs import Equation, NormalProgram
+from einc.ir.terms import TRUE, Apply, Fold, Read, Term, both, conjuncts, free_indices
 from einc.planning.contractions.networks import contraction_of
 from einc.transforms.laws.simplify import factors
 
@@ -36,13 +27,22 @@ def with_rows(program: NormalProgram, *, later: bool = False) -> NormalProgram:
             draft.add(equation)
             continue
         kept = [b for b in body.bound if b == row or b.set.cls in OUTER]
-        gone = tuple(b for b in body.bound if b not in kept)
-        outer = both(*(c for c in conjuncts(body.domain) if not free_indices(c) & {*gone}))
-        inner = both(*(c for c in conjuncts(body.domain) if free_indices(c) & {*gone}))
-        letters = [*equation.indices, *kept]
-        each = draft.value(f"{equation.target}_row", letters, Fold(body.op, gone, inner, body.body), both(equation.domain, outer))
-        draft.add(replace(equation, body=Fold(body.op, tuple(kept), outer, each)))
+        draft.add(split_fold(draft, equation, body, "row", kept, [*equation.indices, *kept]))
     return draft.done(program)
+
+
+def split_fold(draft: Draft, equation: Equation, fold: Fold, name: str, kept: Sequence[Index],
+               letters: Iterable[Index]) -> Equation:
+    """An equation that folds, over `kept` alone: the fold over its other indices is a value of its own, added to the draft.
+
+    The value has these letters, and exists where all is true that the equation and the fold ask of them.
+    """
+    gone, axes = tuple(b for b in fold.bound if b not in kept), tuple(letters)
+    inner = [c for c in conjuncts(fold.domain) if free_indices(c) & {*gone}]
+    outer = [c for c in conjuncts(fold.domain) if c not in inner]
+    exists = both(*(c for c in (*conjuncts(equation.domain), *outer) if free_indices(c) <= {*axes}))
+    each = draft.value(f"{equation.target}_{name}", axes, Fold(fold.op, gone, both(*inner), fold.body), exists)
+    return replace(equation, body=Fold(fold.op, tuple(b for b in fold.bound if b in kept), both(*outer), each))
 
 
 def _ordered(equation: Equation, program: NormalProgram) -> bool:

@@ -8,23 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from einc.ir.indices import Index, primed
-from einc.ir.terms import (
-    ONE,
-    TRUE,
-    Apply,
-    Equation,
-    Fold,
-    NormalProgram,
-    Position,
-    Read,
-    Term,
-    both,
-    conjuncts,
-    free_indices,
-    reads,
-    substitute,
-)
+from einc.ir.indices import Index, distinct
+from einc.ir.programs import Equation, NormalProgram
+from einc.ir.terms import ONE, TRUE, Apply, Fold, Position, Read, Term, both, conjuncts, free_indices, reads, substitute
+from einc.planning.contractions.materialise import plain_subs
 from einc.transforms.laws.simplify import factors
 
 Scale = tuple[str, Term]  # `mul` or `div`, and by what
@@ -69,7 +56,7 @@ def contraction_of(program: NormalProgram, equation: Equation) -> Network | None
         return None
     parts = tuple(f for f in factors(body.body) if isinstance(f, Read))
     letters = indices_of(parts)
-    plain = all(_plain(p) and not program.tensors[p.tensor].integer for p in parts)
+    plain = all(plain_subs(p) and not program.tensors[p.tensor].integer for p in parts)
     if not plain or not {*body.bound, *equation.indices} <= letters or len(parts) < len(factors(body.body)):
         return None
     return Network(equation, parts, body.bound, body.domain)
@@ -79,7 +66,7 @@ def _scaled(equation: Equation, found: Mapping[str, Network], virtual: frozenset
     """y = x g / z, where x is a network that is stored and has all the indices."""
     parts = list(_quotient(equation.body))
     for op, term in parts:
-        if op == "mul" and isinstance(term, Read) and term.tensor in found and term.tensor not in virtual and _plain(term):
+        if op == "mul" and isinstance(term, Read) and term.tensor in found and term.tensor not in virtual and plain_subs(term):
             scales = tuple(p for p in parts if p[1] is not term)
             if free_indices(term) == set(equation.indices) and equation.target not in virtual:
                 return Network(equation, (term,), (), TRUE, scales)
@@ -98,12 +85,8 @@ def _quotient(term: Term) -> Iterable[Scale]:
             yield "mul", term
 
 
-def _plain(read: Read) -> bool:
-    letters = [s.index for s in read.subs if isinstance(s, Position)]
-    return len(letters) == len(read.subs) == len(set(letters))
-
-
 def indices_of(terms: Iterable[Term]) -> frozenset[Index]:
+    """The free indices of all the terms."""
     return frozenset(i for t in terms for i in free_indices(t))
 
 
@@ -133,13 +116,9 @@ def opened(net: Network, inlined: Iterable[str], found: Mapping[str, Network]) -
         taken = frozenset(i.name for i in indices_of((*net.factors, net.domain, *(t for _, t in net.scales)))) | {
             i.name for i in (*net.bound, *net.root.indices, *inner.root.indices)
         }
+        fresh = distinct(inner.bound, taken)
         by: dict[Index, Term] = dict(zip(inner.root.indices, read.subs, strict=True))
-        fresh: list[Index] = []
-        for index in inner.bound:
-            new = primed(index, taken) if index.name in taken else index
-            taken |= {new.name}
-            by[index] = Position(new)
-            fresh.append(new)
+        by |= zip(inner.bound, map(Position, fresh), strict=True)
         parts = tuple(f for f in (substitute(f, by) for f in inner.factors) if isinstance(f, Read))
         net = replace(
             net,

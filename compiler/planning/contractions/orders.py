@@ -11,19 +11,28 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from einc.ir.indices import OPEN, Index
-from einc.ir.terms import TRUE, Apply, Equation, Fold, Position, Read, Term, conjuncts, free_indices
+from einc.ir.programs import Equation
+from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Term, conjuncts, free_indices
 from einc.planning.contractions.networks import Network, Scale, indices_of
-from einc.transforms.normal.gating import axis_order
+from einc.transforms.normal.delta_elimination import axis_order
 
 Order = tuple[Equation, ...]
 
 
 def orders(net: Network, virtual: frozenset[str]) -> tuple[Order, ...]:
     """Every order of the network; the last equation of each defines its root. None where it cannot be run at all."""
-    return tuple(_found(net, virtual)) or (((net.root,),) if net.written else ())
+    found = tuple(order for order in _found(net, virtual) if all(map(_scaled_in_time, order)))
+    return found or (((net.root,),) if net.written else ())
+
+
+def _scaled_in_time(equation: Equation) -> bool:
+    """Whether nothing scales a value by what moves along an index that is summed before."""
+    return free_indices(equation.body) <= set(equation.indices)
 
 
 def _found(net: Network, virtual: frozenset[str]) -> Iterator[Order]:
+    """The candidate orders of a network by its kind: as written, pointwise, into a virtual value, or over virtual
+    values."""
     inner = virtual & {f.tensor for f in net.factors}
     if (net.written and len(net.factors) < 3) or not (net.bound or net.opened):
         yield (net.root,)

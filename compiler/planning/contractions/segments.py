@@ -15,26 +15,24 @@ from dataclasses import dataclass, field, replace
 
 from einc.ir.domains import negation
 from einc.ir.draft import unused
+from einc.ir.elements import INTEGER, REAL, Element
 from einc.ir.indices import OPEN, PLACES, Index, number
 from einc.ir.plan import Buffer, Cost, SegmentSum
+from einc.ir.programs import Equation, NormalProgram, Tensor, local
 from einc.ir.terms import (
     ONE,
     TRUE,
     Apply,
-    Equation,
     Fold,
-    NormalProgram,
     Position,
     Read,
     Size,
-    Tensor,
     Term,
     Where,
     both,
     conjuncts,
     const,
     free_indices,
-    local,
     reads,
     substitute,
     walk,
@@ -182,6 +180,9 @@ class _Sums:
         return bool(bound) and is_whole(term) and all(given) and suits and room
 
     def _summed(self, equation: Equation, fold: Fold, names: Names) -> Equation | None:
+        """The sum over rows by the element that each names, of values that have names of their own; None where it
+        has no such form. New equations are added to `made` and `tensors`, also where None comes out: the caller
+        takes them back."""
         rows = {i for term, _ in names for i in free_indices(term)}
         others = tuple(b for b in fold.bound if b not in rows)
         within = {e: Apply("min", (Apply("max", (k, const(e.set.start))), _last(e))) for k, e in names}
@@ -210,7 +211,7 @@ class _Sums:
         none = const(element.set.start - 1)
         body = term if kept == TRUE else Apply("add", (Where(kept, term), Where(negation(kept), none)))
         letters = [i for i in _order(equation) if i in free_indices(term) | free_indices(kept)]
-        return self._value(f"{equation.target}_at", letters, body, integer=True)
+        return self._value(f"{equation.target}_at", letters, body, INTEGER)
 
     def _operands(
         self, equation: Equation, parts: tuple[Term, ...], rows: set[Index], others: tuple[Index, ...], inner: Term
@@ -249,13 +250,13 @@ class _Sums:
         letters = [i for i in _order(equation) if i in (free_indices(body) | free_indices(inner)) - {*others}]
         return self._value(f"{equation.target}_of", letters, Fold("sum", others, inner, body) if others else body)
 
-    def _value(self, stem: str, letters: list[Index], body: Term, integer: bool = False) -> Read:
+    def _value(self, stem: str, letters: list[Index], body: Term, element: Element = REAL) -> Read:
         known = next((e for e in (*self.made, *self.known) if e.body == body and e.indices == tuple(letters)), None)
         axes = tuple(map(Position, letters))
         if known is not None:
             return Read(known.target, axes)
         key = unused(stem, self.tensors)
-        self.tensors[key] = local(key, letters, integer)
+        self.tensors[key] = local(key, letters, element)
         self.made.append(Equation(key, axes, TRUE, body))
         return Read(key, axes)
 

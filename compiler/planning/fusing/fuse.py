@@ -5,23 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from einc.ir.indices import OPEN, Index
-from einc.ir.terms import (
-    Apply,
-    Const,
-    Equation,
-    Fold,
-    Join,
-    NormalProgram,
-    Position,
-    Read,
-    Size,
-    bound_indices,
-    free_indices,
-    reads,
-    walk,
-)
-from einc.planning.contractions.virtual import folded_away, open_of, plain_subs, unstored
+from einc.ir.dependence import behind, in_order, reached
+from einc.ir.indices import OPEN, Index, primed
+from einc.ir.programs import Equation, NormalProgram
+from einc.ir.terms import Apply, Const, Fold, Join, Position, Read, Size, bound_indices, free_indices, reads, walk
+from einc.planning.contractions.materialise import folded_away, open_of, plain_subs, unstored
 from einc.planning.fusing.rows import relettered, rows
 from einc.planning.fusing.split import needed, split
 from einc.planning.streaming.stream import stream
@@ -80,7 +68,7 @@ def _in_rows(program: NormalProgram, made: list[Group]) -> list[Group]:
     outputs = frozenset(key for _, key in program.outputs)
     for found in rows(program.equations, alone, outputs):
         mine = {e.target for e in found.equations}
-        read = outputs.union(*(_read(e) for e in program.equations if e.target not in mine))
+        read = outputs.union(*(e.reads for e in program.equations if e.target not in mine))
         virtual = frozenset(e.target for e in found.equations if found.along in e.indices and e.target not in read)
         out.append(Group(found.equations, virtual, found.along))
     shared = {e.target for g in out for e in g.equations}
@@ -91,13 +79,14 @@ def _apart(made: list[Group]) -> list[Group]:
     """The groups such that none waits for another that waits for it: what needs another group's results comes in one after it."""
     while True:
         owner = {e.target: n for n, g in enumerate(made) for e in g.equations if e.target not in g.virtual}
-        needs = [{owner[r] for e in g.equations for r in _read(e) if r in owner} - {n} for n, g in enumerate(made)]
-        for n, group in enumerate(made):
+        needs = [{owner[r] for e in g.equations for r in e.reads if r in owner} - {n} for n, g in enumerate(made)]
+        for n in _stuck(needs):
+            group = made[n]
             stored = [e.target for e in group.equations if e.target not in group.virtual]
-            behind = _behind(needs, n)
+            waiting = {*reached([n], lambda m: [k for k, wanted in enumerate(needs) if m in wanted])} - {n}  # noqa: B023
             late: set[str] = set()
             for equation in group.equations:
-                if any(r in late or owner.get(r) in behind for r in _read(equation)):
+                if any(r in late or owner.get(r) in waiting for r in equation.reads):
                     late.add(equation.target)
             if 0 < len(rest := [t for t in stored if t not in late]) < len(stored):
                 by, parts = {e.target: e for e in group.equations}, (set(rest), {t for t in stored if t in late})
@@ -108,16 +97,19 @@ def _apart(made: list[Group]) -> list[Group]:
             return made
 
 
-def _behind(needs: list[set[int]], n: int) -> set[int]:
-    """The groups that need the results of group n."""
-    found: set[int] = set()
-    while new := {m for m, wanted in enumerate(needs) if m != n and m not in found and wanted & {n, *found}}:
-        found |= new
-    return found
-
-
-def _read(equation: Equation) -> list[str]:
-    return [r.tensor for term in (equation.body, equation.domain) for r in reads(term)]
+def _stuck(needs: list[set[int]]) -> list[int]:
+    """The groups that wait for each other, and those that wait for them: all others can come one after another."""
+    wanted = [len(found) for found in needs]
+    readers: list[list[int]] = [[] for _ in needs]
+    for n, found in enumerate(needs):
+        for m in found:
+            readers[m].append(n)
+    ready = [n for n, count in enumerate(wanted) if not count]
+    for n in ready:
+        for reader in readers[n]:
+            wanted[reader] -= 1
+            ready += [] if wanted[reader] else [reader]
+    return [n for n, count in enumerate(wanted) if count]
 
 
 def _grouped(program: NormalProgram, virtual: frozenset[str], barred: Pairs) -> list[list[Equation]]:
@@ -211,32 +203,12 @@ def _finish(program: NormalProgram, virtual: frozenset[str], barred: Pairs, pare
         (owner,) = owners
         mine = [r for r in inner if root(r.tensor) == owner]
         if (
-            all(plain_subs(r) and r.tensor not in virtual and _has_letters(equations[r.tensor]) for r in mine)
+            all(plain_subs(r) and r.tensor not in virtual and equations[r.tensor].has_letters for r in mine)
             and all(open_of(free_indices(r)) == open_of(equation.indices) for r in mine)
-            and not any(_after(equations, r.tensor, owner, root) for r in inner if r not in mine)
+            and all(root(key) != owner for key in behind(equations, (r.tensor for r in inner if r not in mine)))
             and _unified([e for e in program.equations if root(e.target) == owner or e is equation], virtual, barred) is not None
         ):
             parent[equation.target] = owner
-
-
-def _has_letters(equation: Equation) -> bool:
-    """Whether every axis is a letter, so that a reader's letters are its own."""
-    return all(isinstance(a, Position) for a in equation.axes)
-
-
-def _after(equations: Mapping[str, Equation], key: str, owner: str, root: object) -> bool:
-    """Whether a value depends on the kernel."""
-    assert callable(root)
-    stack, seen = [key], set()
-    while stack:
-        here = stack.pop()
-        if here in seen or here not in equations:
-            continue
-        seen.add(here)
-        if root(here) == owner:
-            return True
-        stack += [r.tensor for r in reads(equations[here].body)]
-    return False
 
 
 def _unified(members: list[Equation], virtual: frozenset[str], barred: Pairs) -> list[Equation] | None:
@@ -255,7 +227,7 @@ def _unified(members: list[Equation], virtual: frozenset[str], barred: Pairs) ->
     for equation in members:
         for read in reads(equation.body):
             inner = inside.get(read.tensor)
-            if inner is not None and _has_letters(inner):
+            if inner is not None and inner.has_letters:
                 for axis, sub in zip(inner.indices, read.subs, strict=True):
                     if not isinstance(sub, Position):
                         return None
@@ -271,11 +243,8 @@ def _unified(members: list[Equation], virtual: frozenset[str], barred: Pairs) ->
         for index in _every(equation):
             node = root((equation.target, index))
             if node not in names:
-                name = index.name.rstrip("'")
-                while name in taken:
-                    name += "'"
-                taken.add(name)
-                names[node] = Index(name, index.set)
+                names[node] = Index(primed(index.name.rstrip("'"), taken), index.set)
+                taken.add(names[node].name)
             if names[node] in by.values():
                 return None
             by[index] = names[node]
@@ -290,16 +259,5 @@ def _every(equation: Equation) -> list[Index]:
 def _ordered(made: list[Group]) -> list[Group]:
     """Groups after those whose values they read."""
     owner = {e.target: n for n, g in enumerate(made) for e in g.equations if e.target not in g.virtual}
-    out: list[Group] = []
-    done: set[int] = set()
-    stack = [(n, False) for n in reversed(range(len(made)))]
-    while stack:
-        n, ready = stack.pop()
-        if ready:
-            out.append(made[n])
-        elif n not in done:
-            done.add(n)
-            stack.append((n, True))
-            inner = {owner[r.tensor] for e in made[n].equations for r in e.elements if r.tensor in owner}
-            stack += [(m, False) for m in sorted(inner - {n}, reverse=True)]
-    return out
+    inner = [{owner[key] for e in group.equations for key in e.reads if key in owner} for group in made]
+    return [made[n] for n in in_order(range(len(made)), lambda n: sorted(inner[n] - {n}))]

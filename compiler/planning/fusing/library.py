@@ -15,30 +15,28 @@ from itertools import permutations
 from einc.ir.choices import Choices, Row
 from einc.ir.indices import Extent, Index
 from einc.ir.plan import Buffer, Call, Contract, Kernel, Leaf, LibraryCall, makes, summed, takes
+from einc.ir.programs import Equation, NormalProgram
 from einc.ir.terms import (
     ONE,
     Apply,
-    Equation,
     Fold,
-    NormalProgram,
     Position,
     Read,
     Size,
     Term,
     Where,
     children,
-    free_indices,
     reads,
     rebuild,
     substitute,
     transform,
 )
 from einc.planning.analysis.storage import buffers_of, with_parts
-from einc.planning.contractions.virtual import peeled
+from einc.planning.contractions.materialise import peeled
 from einc.planning.fusing.fuse import Group, groups
+from einc.planning.fusing.grouped_axes import Run
 from einc.planning.fusing.onepass import one_pass
-from einc.planning.fusing.runs import Run
-from einc.transforms.laws.simplify import factors, product, simplify
+from einc.transforms.laws.simplify import factors, is_number, product, simplify
 
 _ORDERS = 3  # arguments of a sum or a product that are tried in every order
 
@@ -56,9 +54,9 @@ def row(name: str, program: NormalProgram, call: str, where: str, shared: str = 
     beside = tuple(e for e in program.equations if e.target not in {x.target for x in group.equations})
     buffers = buffers_of(program)
     inputs = tuple((t.key, (operands or {}).get(t.key, t.key)) for t in program.inputs())
-    kinds = {key: buffers[key].kind for key in (*made, *(key for key, _ in inputs))}
+    elements = {key: buffers[key].element for key in (*made, *(key for key, _ in inputs))}
     told = _told(inside, frozenset(made)), _told(beside)
-    return Row(name, call, where, shared, shares, flat, repeats, *told, inputs, made, kinds, pieces)
+    return Row(name, call, where, shared, shares, flat, repeats, *told, inputs, made, elements, pieces)
 
 
 def called(choices: Choices, kernel: Kernel, group: Group, kept: frozenset[str], program: NormalProgram,
@@ -146,20 +144,16 @@ def _numbers(term: Term) -> tuple[tuple[Term, ...], tuple[Term, ...], Term]:
             parts = [_numbers(a) for a in args]
             above, below = tuple(x for a, _, _ in parts for x in a), tuple(x for _, b, _ in parts for x in b)
             return above, below, product(tuple(x for _, _, core in parts for x in factors(core)))
-        case _ if _is_number(term):
+        case _ if is_number(term):
             return (() if term == ONE else (term,)), (), ONE
     return (), (), term
 
 
 def _in_front(body: Term) -> tuple[Term, Term]:
     """The number before a sum, and the sum."""
-    if isinstance(body, Apply) and body.op == "mul" and len(body.args) == 2 and _is_number(body.args[0]):
+    if isinstance(body, Apply) and body.op == "mul" and len(body.args) == 2 and is_number(body.args[0]):
         return body.args[0], body.args[1]
     return ONE, body
-
-
-def _is_number(term: Term) -> bool:
-    return not free_indices(term) and not any(True for _ in reads(term))
 
 
 # what is the same
@@ -203,6 +197,9 @@ class _Sides:
     their_others: Mapping[str, Equation]
 
     def term(self, a: Term, b: Term, names: _Names) -> Iterator[_Names]:
+        """Every extension of `names` under which term `a` of the row is term `b` of the program; none where they
+        differ. Factors and addends may stand in another order, up to a number of arguments, and bound indices in
+        any."""
         match a, b:
             case Position(i), Position(j):
                 yield from [n] if (n := names.index(i, j)) is not None else []
@@ -257,6 +254,7 @@ def _same(found: Row, theirs: Mapping[str, Equation], others: Mapping[str, Equat
     sides = _Sides(mine, theirs, {e.target: e for e in found.beside}, others)
 
     def every(pairs: list[tuple[str, str]], names: _Names) -> Iterator[_Names]:
+        """Every extension of `names` under which the results pair up as listed, up to scales in front of them."""
         if not pairs:
             yield names
             return
@@ -302,14 +300,14 @@ def _call(found: Row, names: _Names, kernel: Kernel, theirs: Mapping[str, Equati
     operands: list[tuple[str, str, tuple[int, ...]]] = []
     for key, word in found.inputs:
         buffer, places, rest = names.tensors[key]
-        if len(rest) != len(batch) or {*rest} != {*map(Position, batch)} or buffers[buffer].kind != found.kinds[key]:
+        if len(rest) != len(batch) or {*rest} != {*map(Position, batch)} or buffers[buffer].element != found.elements[key]:
             return None
         slots = [n for n in range(len(rest) + len(places)) if n not in places]
         operands.append((word, buffer, (*(slots[rest.index(Position(i))] for i in batch), *places)))
     results: list[tuple[str, tuple[int, ...]]] = []
     for key in found.results:
         buffer, places, more = names.results[key]
-        if {*more} != {*batch} or buffers[buffer].kind != found.kinds[key]:
+        if {*more} != {*batch} or buffers[buffer].element != found.elements[key]:
             return None
         indices = theirs[buffer].indices
         there = [*batch, *(indices[n] for n in places)]

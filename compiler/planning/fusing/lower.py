@@ -11,36 +11,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from einc.ir.domains import negation, proves
+from einc.ir.draft import unused
+from einc.ir.elements import Kind
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index, IndexSet, number
 from einc.ir.plan import (
-    Along,
+    AxisRef,
     Buffer,
-    Computed,
     Dot,
-    Kind,
+    Flatten,
+    Gather,
+    Iota,
     Let,
     Load,
     Map,
     Op,
-    Packed,
-    Place,
     Reduce,
     Scalar,
     Select,
-    Span,
+    Slice,
     Store,
     Subscript,
-    Within,
+    axes_of,
 )
 from einc.ir.plan import Carry as PlanCarry
 from einc.ir.primitives import HASHES, POSITIVE, PRIMITIVES
+from einc.ir.programs import Equation
+from einc.ir.signs import sign
 from einc.ir.terms import (
     ONE,
     TRUE,
     Apply,
     Const,
-    Equation,
     Fold,
     Pack,
     Part,
@@ -57,12 +59,11 @@ from einc.ir.terms import (
     walk,
 )
 from einc.planning.analysis.ends import Tile
-from einc.planning.analysis.fills import FINITE, Fill, fill_of, surely_finite
+from einc.planning.analysis.fills import FINITE, Fill, fill_of, fill_of_let, surely_finite
 from einc.planning.analysis.indicators import indicator
 from einc.planning.analysis.ranges import cut, nonempty
-from einc.planning.analysis.signs import sign
 from einc.planning.analysis.wholes import beyond_python, is_whole, nonzero, packed_number
-from einc.planning.fusing.renaming import renamed
+from einc.planning.fusing.reached import about, of_data
 from einc.planning.streaming.passes import Carry
 from einc.transforms.laws.simplify import factors
 
@@ -76,7 +77,7 @@ class Lowering:
     virtual: frozenset[str]
     order: tuple[str, ...]
     lets: dict[str, Let] = field(default_factory=dict)
-    known: dict[tuple[Op, tuple[str, ...]], str] = field(default_factory=dict)
+    known: dict[tuple[Op, tuple[str, ...], tuple[str, ...]], str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)  # equation -> let
     fills: dict[tuple[str, Term], Fill] = field(default_factory=dict)
     stores: list[Store] = field(default_factory=list)
@@ -90,6 +91,7 @@ class Lowering:
     base2: bool = False  # exponentials of the pass are powers of two
     tile: Tile | None = None  # of the streamed index
     tame: set[str] = field(default_factory=set)  # factors that are finite numbers also where a domain fails
+    said: Mapping[Read, str] = field(default_factory=dict)  # reads as the language writes them
 
     def equation(self, equation: Equation, text: str) -> None:
         """The lets of one equation, and its store if it is kept."""
@@ -114,19 +116,20 @@ class Lowering:
         carry = self.carries[equation.target]
         body = equation.body
         start = {b: const(b.set.start) for b in body.bound} if isinstance(body, Fold) else {}
-        # No reach leaves out a point, so it begins at the first.
-        full = isinstance(body, Fold) and proves(TRUE, substitute(body.domain, start))
+        # No reach leaves out a point, so it begins at the first, whose value is a number: that of another fold may be of nothing.
+        full = isinstance(body, Fold) and proves(TRUE, substitute(body.domain, start)) and surely_finite(body.body, self.equations)
         reference = self.values[carry.reference] if carry.reference else None
         let = self.lets[value]
         self.lets[value] = replace(let, carry=PlanCarry(carry.fold, reference, self.base2, full))
         self.known = {k: v for k, v in self.known.items() if v != value}
 
-    def let(self, op: Op, axes: frozenset[str] | tuple[str, ...], kind: Kind) -> str:
+    def let(self, op: Op, args: tuple[str, ...], axes: frozenset[str] | tuple[str, ...], kind: Kind) -> str:
+        """The name of the let of an operation; one that is not made yet is added to the lets."""
         ordered = tuple(a for a in self.order if a in axes)
-        key = (op, ordered)
+        key = (op, args, ordered)
         if key not in self.known:
             name = f"_{len(self.lets)}"
-            self.lets[name] = Let(name, ordered, kind, op)
+            self.lets[name] = Let(name, ordered, kind, op, args)
             self.known[key] = name
         return self.known[key]
 
@@ -135,18 +138,15 @@ class Lowering:
         let = self.lets[value]
         if not value.startswith("_"):
             return value
-        stem, n = name, 2
-        while name in self.lets:
-            name, n = f"{stem}{n}", n + 1
-        made = {}
+        name, made = unused(name, self.lets), {}
         for key, inner in self.lets.items():
             if key == value:
-                made[name] = Let(name, let.axes, let.kind, let.op, text, let.carry)
+                made[name] = replace(let, name=name, text=text)
             else:
                 carry = inner.carry
                 if carry is not None and carry.reference == value:
                     carry = replace(carry, reference=name)
-                made[key] = replace(inner, op=renamed(inner.op, value, name), carry=carry)
+                made[key] = replace(inner, args=tuple(name if a == value else a for a in inner.args), carry=carry)
         self.lets.clear()
         self.lets.update(made)
         self.known = {k: (name if v == value else v) for k, v in self.known.items()}
@@ -160,18 +160,18 @@ class Lowering:
         if not missing:
             return value
         kind = self.lets[value].kind
-        return self.let(Map("spread", (value,)), frozenset(axes), "exact" if kind == "scalar" else kind)
+        return self.let(Map("spread"), (value,), frozenset(axes), "exact" if kind == "scalar" else kind)
 
     # terms
 
     def term(self, term: Term, given: Term) -> str:
         """The let of a pointwise term, read where `given` holds."""
         if isinstance(term, Const | Size | Truth) or (not free_indices(term) and not beyond_python(term)):
-            return self.let(Scalar(term), (), "scalar")
+            return self.let(Scalar(term), (), (), "scalar")
         match term:
             case Position(index):
                 self.sets[index.name] = index.set
-                return self.let(Place(index.name), (index.name,), "integer")
+                return self.let(Iota(index.name), (), (index.name,), "integer")
             case Read():
                 return self._read(term, given)
             case Where(condition, then):
@@ -191,24 +191,28 @@ class Lowering:
         guard = self.term(condition, given)
         if self.lets[inner].kind == "scalar":
             inner = self._spread(inner, self.lets[guard].axes)
-        return self._map_op(Select(guard, inner, otherwise), (guard, inner), self.lets[inner].kind)
+        return self._map_op(Select(otherwise), (guard, inner), self.lets[inner].kind)
 
     def _apply(self, op: str, args: tuple[Term, ...], given: Term, term: Term) -> str:
+        """Adds the lets of a primitive applied to its arguments where `given` holds, and returns the name of its
+        result. A floor or ceiling of a whole quotient is one integer division; a quotient whose divisor may be 0
+        is 0 where its numerator is 0."""
         if op in ("floor", "ceil") and isinstance(args[0], Apply) and args[0].op == "div":
             above, below = (self.term(a, given) for a in args[0].args)
             if all(
                 self._kind(x) in ("integer", "scalar") and is_whole(y) for x, y in zip((above, below), args[0].args, strict=True)
             ):
                 return self._map(f"{op}div", (above, below), "integer")
-        names = tuple(self._whole(a, given) if op in HASHES else self.term(a, given) for a in args)
+        here = [both(given, *args[:n]) if op == "and" else given for n in range(len(args))]
+        names = tuple(self._whole(a, x) if op in HASHES else self.term(a, x) for a, x in zip(args, here, strict=True))
         if op == "div" and self._kind(names[1]) != "scalar" and not nonzero(args[0]) and sign(args[1], self.equations) != POSITIVE:
             quotient = self._map("div", names, self._joined(names, "div"))
-            zero = self._map("ne", (names[0], self.let(Scalar(const(0)), (), "scalar")), "truth")
-            return self._map_op(Select(zero, quotient, 0.0), (zero, quotient), self._kind(quotient))
+            zero = self._map("ne", (names[0], self.let(Scalar(const(0)), (), (), "scalar")), "truth")
+            return self._map_op(Select(0.0), (zero, quotient), self._kind(quotient))
         return self._map(op, names, self._joined(names, op))
 
     def _map(self, op: str, args: tuple[str, ...], kind: Kind) -> str:
-        made = self._map_op(Map(op, args), args, kind)
+        made = self._map_op(Map(op), args, kind)
         for domain in {d for a in args for (v, d) in self.fills if v == a}:
             fill = fill_of(op, [self._fill_of(a, domain) for a in args])
             if fill is not None:
@@ -216,30 +220,16 @@ class Lowering:
         return made
 
     def _map_op(self, op: Op, args: tuple[str, ...], kind: Kind) -> str:
-        return self.let(op, frozenset(a for x in args for a in self.lets[x].axes), kind)
+        return self.let(op, args, frozenset(a for x in args for a in self.lets[x].axes), kind)
 
     def _fill_of(self, value: str, domain: Term) -> Fill:
-        found = self.fills.get((value, domain))
-        if found is not None:
-            return found
-        let = self.lets[value]
-        match let.op:
-            case Scalar(Const(number_)):
-                return float(number_)
-            case Scalar() | Place() | Load():
-                return FINITE
-            case Reduce(fold) if math.isinf(FOLDS[fold].start):
-                return self.fills.get((value, TRUE))
-            case Dot() | Map() | Reduce():
-                if isinstance(let.op, Dot) or not any(x.name in let.axes for x in free_indices(domain)):
-                    return FINITE
-                return fill_of(let.op.op, [self._fill_of(a, domain) for a in let.op.args]) if isinstance(let.op, Map) else None
-        return None
+        return fill_of_let(value, domain, self.lets, self.fills)
 
     def _kind(self, value: str) -> Kind:
         return self.lets[value].kind
 
     def _joined(self, args: tuple[str, ...], op: str) -> Kind:
+        """The kind of the result of `op` on these lets: truth, scalar, real, integer or exact."""
         kinds = {self._kind(a) for a in args}
         if op in HASHES:
             return "integer" if PRIMITIVES[op].exact else "real"
@@ -264,48 +254,51 @@ class Lowering:
         if read.tensor in self.values and (read.tensor in self.virtual or self._same(read)):
             return self.values[read.tensor]
         buffer = self.buffers[read.tensor]
-        subs = tuple(self._sub(s, x, given) for s, x in zip(read.subs, buffer.sets, strict=True))
-        axes = frozenset(a for s in subs for a in self._sub_axes(s))
-        return self.let(Load(read.tensor, subs), axes, "real" if buffer.kind == "wide" else buffer.kind)
+        args: list[str] = []
+        told = self.said.get(read, read.tensor)
+        subs = tuple(self._sub(s, x, given, told, args) for s, x in zip(read.subs, buffer.sets, strict=True))
+        axes = frozenset(a for s in subs for a in axes_of(s)) | {a for x in args for a in self.lets[x].axes}
+        return self.let(Load(read.tensor, subs), tuple(args), axes, buffer.element.kind)
 
     def _same(self, read: Read) -> bool:
         """A result of this very kernel, read at its own indices."""
         equation = self.equations[read.tensor]
         return read.tensor in self.inside and read.subs == equation.axes
 
-    def _sub(self, sub: Term, into: IndexSet, given: Term) -> Subscript:
+    def _sub(self, sub: Term, into: IndexSet, given: Term, told: str, args: list[str]) -> Subscript:
+        """A subscript of a read written as `told`; the whole number of a computed one is appended to the arguments.
+
+        What is computed of data is held against its range, or stands at the first place.
+        """
         match sub:
             case Position(index) if index.set == into:
                 self.sets[index.name] = index.set
-                return Along(index.name)
+                return AxisRef(index.name)
             case Pack(parts, sets):
-                return Packed(tuple(self._sub(p, x, given) for p, x in zip(parts, sets, strict=True)), sets)
+                return Flatten(tuple(self._sub(p, x, given, told, args) for p, x in zip(parts, sets, strict=True)), sets)
             case Part(item, of, before, _):
-                return Within(self._sub(item, of, given), before, of.extent)
+                return Slice(self._sub(item, of, given, told, args), before, of.extent)
         value = self._whole(sub, given)
+        args.append(value)
         op = self.lets[value].op
         if isinstance(op, Load) and self.buffers[op.buffer].role in ("input", "weight", "place", "derived"):
             self.keys += [(op.buffer, into)] if self.buffers[op.buffer].role != "derived" else []
-            return Computed(value, into, True)
+            return Gather(len(args) - 1, into, True)
         low, high = const(into.start), Size(into.extent + number(into.start - 1))
-        safe = proves(TRUE, Apply("le", (low, sub))) and proves(TRUE, Apply("le", (sub, high)))
-        return Computed(value, into, safe)
+        inside = Apply("and", (Apply("le", (low, sub)), Apply("le", (sub, high))))
+        if proves(TRUE, inside):
+            return Gather(len(args) - 1, into, True)
+        if not of_data(sub, inside, given, self.equations):
+            return Gather(len(args) - 1, into, False)
+        if (here := about(given, sub)) != TRUE:
+            guard = self.term(here, TRUE)
+            args[-1] = self._map_op(Select(float(into.start)), (guard, value), "integer")
+        return Gather(len(args) - 1, into, False, told)
 
     def _whole(self, term: Term, given: Term) -> str:
         """The let of a term that is surely a whole number: where a logarithm stands in it, say, it becomes one."""
         value = self.term(term, given)
         return self._map("floor", (value,), "integer") if self._kind(value) in ("exact", "real") else value
-
-    def _sub_axes(self, sub: Subscript) -> tuple[str, ...]:
-        match sub:
-            case Along(axis):
-                return (axis,)
-            case Packed(parts):
-                return tuple(a for p in parts for a in self._sub_axes(p))
-            case Within(item):
-                return self._sub_axes(item)
-            case Computed(value):
-                return self.lets[value].axes
 
     # folds
 
@@ -314,9 +307,9 @@ class Lowering:
         args = self._operands(equation, fold)
         axes = frozenset(a for x in args for a in self.lets[x].axes) - set(over)
         if FOLDS[fold.op].linear:
-            return self.let(Dot(tuple(args), over), axes, self._joined(tuple(args), "dot"))
+            return self.let(Dot(over), tuple(args), axes, self._joined(tuple(args), "dot"))
         full = self.resumed not in fold.bound and nonempty(fold.domain, fold.bound, equation.indices)
-        made = self.let(Reduce(fold.op, args[0], over, full), axes, self._joined(tuple(args), fold.op))
+        made = self.let(Reduce(fold.op, over, full), tuple(args), axes, self._joined(tuple(args), fold.op))
         self.fills |= {(made, TRUE): FINITE} if full else {}
         return made
 
@@ -325,7 +318,9 @@ class Lowering:
         self.sets.update((i.name, i.set) for i in fold.bound)
         linear = FOLDS[fold.op].linear
         parts = factors(fold.body) if linear else (fold.body,)
-        numbers = tuple(f for f in parts if f != ONE and not free_indices(f) and not beyond_python(f)) if len(parts) > 1 else ()
+        numbers = tuple(f for f in parts if f != ONE and not free_indices(f) and not beyond_python(f))
+        if {*parts} <= {ONE, *numbers}:  # nothing but a number is one operand
+            parts, numbers = (fold.body,), ()
         parts = tuple(f for f in parts if (f != ONE or not linear) and f not in numbers)
         args = [self.term(f, both(equation.domain, fold.domain)) for f in parts]
         self.tame |= {a for f, a in zip(parts, args, strict=True) if surely_finite(f, self.equations)}
@@ -340,7 +335,7 @@ class Lowering:
 
     def _selecting(self, args: list[str], arg: str, guard: str, at: str, domain: Term) -> list[str]:
         """A factor that is 1 or 0 becomes a choice in another one."""
-        chosen = self._map_op(Select(guard, at, 0.0), (guard, at), self._kind(at))
+        chosen = self._map_op(Select(0.0), (guard, at), self._kind(at))
         self.fills |= {(chosen, domain): 0.0} if self._fill_of(at, domain) == 0.0 else {}
         self.tame |= {chosen} if at in self.tame else set()
         return [chosen if a == at else a for a in args if a != arg]
@@ -357,44 +352,42 @@ class Lowering:
     def _masked(self, args: list[str], fold: Fold, equation: Equation) -> list[str]:
         """The arguments with the fold's neutral element wherever its domain fails."""
         domain = fold.domain
-        over = {i.name for i in fold.bound}
-        if domain == TRUE:
-            covered = {a for x in args for a in self.lets[x].axes}
-            return args if over <= covered else [*args, self._ones(over - covered)]
+        mask = self.term(domain, equation.domain) if domain != TRUE else ""
+        over = frozenset(i.name for i in fold.bound)
+        uncounted = over.difference(*(self.lets[x].axes for x in (*args, mask) if x))
+        if uncounted:
+            args = [*args, self.let(Map("spread"), (self.let(Scalar(ONE), (), (), "scalar"),), uncounted, "exact")]
+            self.tame |= {args[-1]}
+        if not mask:
+            return args
         start = FOLDS[fold.op].start
-        mask = self.term(domain, equation.domain)
-        tile = cut(domain, self.tile) if self.tile is not None else None
         if any(self._fill_of(a, domain) == start for a in args) and over <= {a for x in args for a in self.lets[x].axes}:
-            return [a if self._fill_of(a, domain) == start else self._silenced(a, mask, domain, tile, fold.op) for a in args]
-        wanted = set(self.lets[mask].axes)
-        holder = next((a for a in args if wanted <= set(self.lets[a].axes)), None)
-        if holder is None and not FOLDS[fold.op].linear:
-            holder = args[0]
+            return [a if self._fill_of(a, domain) == start else self._silenced(a, mask, domain, fold.op) for a in args]
+        wanted, other = set(self.lets[mask].axes), None if FOLDS[fold.op].linear else args[0]
+        holder = next((a for a in args if wanted <= set(self.lets[a].axes)), other)
         if holder is None:
-            covered = {a for x in args for a in self.lets[x].axes} | wanted
-            extra = [self._ones(over - covered)] if over - covered else []
-            silenced = [self._silenced(a, mask, domain, tile, fold.op) for a in args]
+            silenced = [self._silenced(a, mask, domain, fold.op) for a in args]
             if silenced == args:  # else the mask is in a factor
-                extra.append(self.let(Map("real", (mask,)), self.lets[mask].axes, "real"))
-            return [*silenced, *extra]
-        masked = self._map_op(Select(mask, holder, start, tile), (mask, holder), self._kind(holder))
+                silenced.append(self._map_op(Map("real"), (mask,), "real"))
+            return silenced
+        masked = self._selected_at(mask, holder, start, domain)
         if not holder.startswith("_"):
             masked = self._entitle(masked, f"{holder}_masked", "")
         self.fills[masked, domain] = start
         if self.uniform:  # nobody looks where the domain fails, so the masked value serves every later reader
             self.values = {k: (masked if v == holder and k in self.virtual else v) for k, v in self.values.items()}
             self.known = {k: (masked if v == holder else v) for k, v in self.known.items()}
-        return [masked if a == holder else self._silenced(a, mask, domain, tile, fold.op) for a in args]
+        return [masked if a == holder else self._silenced(a, mask, domain, fold.op) for a in args]
 
-    def _silenced(self, arg: str, mask: str, domain: Term, tile: tuple[Span, ...] | None, op: str) -> str:
+    def _selected_at(self, mask: str, value: str, otherwise: float, domain: Term) -> str:
+        """The value where the mask of a domain holds; what varies along the streamed index tells which of its tiles it cuts."""
+        moves = self.tile is not None and self.tile.axis.name in self.lets[value].axes  # else a whole tile has one value to count
+        cuts = cut(domain, self.tile) if self.tile is not None and moves else None
+        return self._map_op(Select(otherwise, cuts), (mask, value), self._kind(value))
+
+    def _silenced(self, arg: str, mask: str, domain: Term, op: str) -> str:
         """A factor that may be no finite number where the domain fails: 0 there, for 0 times no number is no number."""
         fill = self._fill_of(arg, domain)
         covers = set(self.lets[mask].axes) <= set(self.lets[arg].axes)
         quiet = (isinstance(fill, float) and math.isfinite(fill)) or (arg in self.tame and (fill == FINITE or not covers))
-        if not FOLDS[op].linear or quiet:
-            return arg
-        return self._map_op(Select(mask, arg, 0.0, tile if covers else None), (mask, arg), self._kind(arg))
-
-    def _ones(self, axes: set[str]) -> str:
-        one = self.let(Scalar(ONE), (), "scalar")
-        return self.let(Map("spread", (one,)), frozenset(axes), "exact")
+        return arg if quiet or not FOLDS[op].linear else self._selected_at(mask, arg, 0.0, domain)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from einc.ir.indices import OPEN
-from einc.ir.terms import TRUE, Equation, Fold, NormalProgram, free_indices
-from einc.planning.analysis.fills import surely_finite
+from einc.ir.programs import Equation, NormalProgram
+from einc.ir.terms import TRUE, Fold, free_indices
 from einc.planning.analysis.prefix import alone
+from einc.planning.analysis.signs import told
 from einc.planning.fusing.fuse import Group
 from einc.planning.streaming.chunks import chunked
+from einc.planning.streaming.partials import shares
 from einc.planning.streaming.passes import Streamed
-from einc.planning.streaming.shares import shares
 from einc.planning.streaming.stream import stream
-from einc.transforms.laws.simplify import factors
 
 
 def one_pass(program: NormalProgram, group: Group, kept: frozenset[str], ordered: bool) -> Streamed:
@@ -20,24 +20,18 @@ def one_pass(program: NormalProgram, group: Group, kept: frozenset[str], ordered
         return Streamed(group.equations, None, ())
     taken = frozenset(program.tensors)
     shared = shares(group.equations, kept, program.tensors, ordered)
-    inside = None if shared or _infinite(program, group) else chunked(group.equations, group.virtual, taken)
+    known = {**told(program), **program.by_target}
+    inside = None if shared else chunked(group.equations, group.virtual, taken, known)
     made = shared.passed if shared else group.equations
     passed = inside or stream(made, group.virtual, kept | shared.rows if shared else kept, taken)
     return shared.joined(passed) if shared else passed
 
 
 def tiled(group: Group) -> bool:
+    """Whether the kernel of a group is cut into tiles: it has virtual values or an `along`, or one of its folds has
+    a mask. An equation that is a single running fold is not cut."""
     runs_on = alone(group.equations)
     return bool(group.virtual) or group.along is not None or any(_is_cut(e) for e in group.equations if e.target not in runs_on)
-
-
-def _infinite(program: NormalProgram, group: Group) -> bool:
-    """Whether a stored factor outside a sum may be infinite in a row without a point: it must not meet the sum's 0."""
-    mine = {e.target for e in group.equations}
-    others = {e.target: e for e in program.equations if e.target not in mine}
-    sums = [e.body for e in group.equations if isinstance(e.body, Fold) and e.body.op == "sum"]
-    outer = [f for fold in sums for f in factors(fold.body) if not free_indices(f) & set(fold.bound)]
-    return not all(surely_finite(f, others) for f in outer)
 
 
 def _is_cut(equation: Equation) -> bool:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from einc.ir.indices import OPEN, Index
-from einc.ir.terms import TRUE, Equation, Fold, Join, Position, Read, free_indices, reads, substitute
-from einc.planning.contractions.virtual import plain_subs
+from einc.ir.programs import Equation
+from einc.ir.terms import TRUE, Fold, Join, Position, Read, free_indices, reads, substitute
+from einc.planning.contractions.materialise import plain_subs
 
 Letters = dict[Index, Index]
 
@@ -124,7 +125,7 @@ class _Made:
         for key, letters in self.letters.items():
             for read in reads(self.by[key].body):
                 if read.tensor == equation.target and found is not None:
-                    if not plain_subs(read):
+                    if not (plain_subs(read) and _plain(equation)):
                         return None
                     places = zip(equation.indices, read.subs, strict=True)
                     pairs = {i: letters[s.index] for i, s in places if isinstance(s, Position)}
@@ -135,7 +136,7 @@ class _Made:
     def _placed(self, found: Letters, given: Iterable[tuple[Letters, Equation, Read]]) -> Letters | None:
         """Where the indices of a reader stand in the kernel; None where it reads at another place."""
         for letters, inner, read in given:
-            if not plain_subs(read):
+            if not (plain_subs(read) and _plain(inner)):
                 return None
             for axis, sub in zip(inner.indices, read.subs, strict=True):
                 assert isinstance(sub, Position)
@@ -149,9 +150,13 @@ class _Made:
         return not any(self.needs[key] & self.letters.keys() for key in outside)
 
 
+def _plain(equation: Equation) -> bool:
+    """Whether each axis is an index, so that a reader's subscripts stand for these one by one."""
+    return all(isinstance(a, Position) for a in equation.axes)
+
+
 def _pointwise_or(equation: Equation, folds: bool) -> bool:
-    plain = all(isinstance(a, Position) for a in equation.axes) and equation.domain == TRUE
-    return plain and (folds or not isinstance(equation.body, Fold | Join))
+    return _plain(equation) and equation.domain == TRUE and (folds or not isinstance(equation.body, Fold | Join))
 
 
 def relettered(equation: Equation, by: Mapping[Index, Index]) -> Equation:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from einc.ir.domains import linear
 from einc.ir.folds import FOLDS
 from einc.ir.indices import number
-from einc.ir.plan import Before, Dot, Map, Reduce, Scan, Tally
-from einc.ir.terms import Apply, Equation, Fold, Read, Term, both, const, free_indices, reads, transform
+from einc.ir.plan import Dot, Map, PreviousCarry, Reduce, Scan, ScatterAdd
+from einc.ir.programs import Equation
+from einc.ir.terms import Apply, Fold, Read, Term, both, const, free_indices, reads, transform
 from einc.planning.analysis.ends import term as of_form
 from einc.planning.analysis.prefix import Prefix
-from einc.planning.analysis.tallies import Tallied, tallied
+from einc.planning.analysis.scatters import Scattered, scattered
 from einc.planning.fusing.lower import Lowering
 from einc.planning.streaming.passes import Streamed
 
@@ -38,13 +39,13 @@ class Scanning(Lowering):
         target = self.before[read.tensor]
         known = self.lets.get(self.values.get(target, ""))  # what reads itself is not made yet: it is a mean, and no whole number
         axes = tuple(i for s in read.subs for i in (x.name for x in free_indices(s)))
-        return self.let(Before(target), axes, known.kind if known is not None else "real")
+        return self.let(PreviousCarry(), (target,), axes, known.kind if known is not None else "real")
 
     def resolved(self) -> None:
         """What was carried, by the names of the lets that carry it."""
         for name, let in self.lets.items():
-            if isinstance(let.op, Before):
-                self.lets[name] = replace(let, op=Before(self.values[let.op.of]))
+            if isinstance(let.op, PreviousCarry):
+                self.lets[name] = let.with_args(lambda name: self.values[name])
 
     def _apply(self, op: str, args: tuple[Term, ...], given: Term, term: Term) -> str:
         if op == "exact":
@@ -59,10 +60,10 @@ class Scanning(Lowering):
         found = self.prefixes.get(equation.target)
         if found is not None:
             return self._scan(equation, fold, found)
-        named = tallied(equation, fold, lambda key: self.buffers[key].kind == "integer") if self.tiled else None
+        named = scattered(equation, fold, lambda key: self.buffers[key].element.kind == "integer") if self.tiled else None
         return super()._fold(equation, fold) if named is None else self._tally(equation, fold, named)
 
-    def _tally(self, equation: Equation, fold: Fold, named: Tallied) -> str:
+    def _tally(self, equation: Equation, fold: Fold, named: Scattered) -> str:
         """What is summed as one value with all the axes of its number, and the number with all that are folded."""
         args = self._operands(equation, replace(fold, domain=named.rest))
         arg = args[0] if len(args) == 1 else self._map("mul", tuple(args), self._joined(tuple(args), "mul"))
@@ -74,7 +75,7 @@ class Scanning(Lowering):
         arg = arg if self._kind(arg) in ("real", "exact") else self._map("exact", (arg,), "exact")
         number_ = self._spread(number_, (*self.lets[number_].axes, *over))
         axes = frozenset(self.lets[arg].axes) - set(over) | {named.index.name}
-        return self.let(Tally(arg, number_, named.index.name, over), axes, self._kind(arg))
+        return self.let(ScatterAdd(named.index.name, over), (arg, number_), axes, self._kind(arg))
 
     def _scan(self, equation: Equation, fold: Fold, found: Prefix) -> str:
         """Indices that are folded whole go first; then one pass along the axis gives the results of all its points."""
@@ -84,15 +85,15 @@ class Scanning(Lowering):
         axes = frozenset(a for x in args for a in self.lets[x].axes) - set(others)
         kind = self._joined(tuple(args), "dot")
         if len(args) > 1 or (others and linear):
-            args = [self.let(Map("real", (a,)), self.lets[a].axes, "real") if self._kind(a) == "real" else a for a in args]
-            args = [self.let(Dot(tuple(args), others), axes, kind)]
+            args = [self._map_op(Map("real"), (a,), "real") if self._kind(a) == "real" else a for a in args]
+            args = [self.let(Dot(others), tuple(args), axes, kind)]
         elif others:
-            args = [self.let(Reduce(fold.op, args[0], others, False), axes, kind)]
+            args = [self.let(Reduce(fold.op, others, False), tuple(args), axes, kind)]
         # A sum that runs on is read as a difference of its values: it keeps more digits than what it sums.
         kind = "exact" if FOLDS[fold.op].rounds else self.lets[args[0]].kind
         start = number(found.along.set.start - found.over.set.start)
-        op = Scan(fold.op, args[0], found.over.name, found.along.name, found.shift + start, found.back)
-        return self.let(op, axes - {found.over.name} | {found.along.name}, kind)
+        op = Scan(fold.op, found.over.name, found.along.name, found.shift + start, found.back)
+        return self.let(op, tuple(args), axes - {found.over.name} | {found.along.name}, kind)
 
 
 def exactly(passed: Streamed) -> Streamed:

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from einc.ir.dependence import behind
 from einc.ir.indices import PLACES, Index
-from einc.ir.terms import Apply, Equation, Fold, NormalProgram, Read, Term, free_indices, reads
-from einc.planning.streaming.shares import shares
+from einc.ir.programs import Equation, NormalProgram
+from einc.ir.terms import Apply, Fold, Read, Term, reads
+from einc.planning.streaming.partials import shares
 from einc.planning.streaming.stream import stream
-from einc.transforms.laws.simplify import factors, product
+from einc.transforms.laws.simplify import factors, is_number, product
 
 Key = frozenset[Index]
 Equations = Mapping[str, Equation]
@@ -48,12 +50,7 @@ def split(program: NormalProgram, members: list[Equation], virtual: frozenset[st
 
 def needed(by: Equations, virtual: frozenset[str], wanted: set[str]) -> tuple[Equation, ...]:
     """Some of the stored values, with the virtual ones that they need."""
-    found, stack = set(wanted), list(wanted)
-    while stack:
-        here = by[stack.pop()]
-        new = [r.tensor for term in (here.body, here.domain) for r in reads(term) if r.tensor in virtual and r.tensor not in found]
-        found.update(new)
-        stack += new
+    found = behind({key: e for key, e in by.items() if key in virtual or key in wanted}, wanted)
     return tuple(e for e in by.values() if e.target in found)
 
 
@@ -118,15 +115,11 @@ def _scaled(program: NormalProgram, by: Equations, wanted: set[str]) -> Equation
 def _times(term: Term, read: Read, body: Term) -> Term | None:
     """The term with a body in place of what is read, where it is that times numbers."""
     match term:
-        case Apply("div", (above, below)) if _number(below):
+        case Apply("div", (above, below)) if is_number(below):
             inner = _times(above, read, body)
             return None if inner is None else product((Apply("div", (product(()), below)), *factors(inner)))
-        case Apply("mul", args) if sum(not _number(a) for a in args) == 1:
-            (only,) = (a for a in args if not _number(a))
+        case Apply("mul", args) if sum(not is_number(a) for a in args) == 1:
+            (only,) = (a for a in args if not is_number(a))
             inner = _times(only, read, body)
             return None if inner is None else product((*(a for a in args if a is not only), *factors(inner)))
     return body if term == read else None
-
-
-def _number(term: Term) -> bool:
-    return not free_indices(term) and not any(True for _ in reads(term))

@@ -18,15 +18,16 @@ from operator import and_
 from einc.ir.domains import linear
 from einc.ir.draft import unused
 from einc.ir.folds import FOLDS
-from einc.ir.indices import Extent, Index
+from einc.ir.indices import Extent, Index, distinct
 from einc.ir.primitives import POSITIVE
+from einc.ir.programs import Equation
+from einc.ir.signs import sign
 from einc.ir.terms import (
     ONE,
     TRUE,
     ZERO,
     Apply,
     Const,
-    Equation,
     Fold,
     Position,
     Read,
@@ -35,14 +36,13 @@ from einc.ir.terms import (
     Where,
     const,
     free_indices,
-    reads,
     substitute,
     transform,
     walk,
 )
 from einc.planning.analysis.cost import nominal
+from einc.planning.analysis.fills import surely_finite
 from einc.planning.analysis.prefix import Prefix, prefix
-from einc.planning.analysis.signs import sign
 from einc.planning.streaming.passes import Carry, Chunks, Streamed
 from einc.planning.streaming.separate import Entangled, Pair, separate
 from einc.planning.streaming.stream import exponent, spelled
@@ -57,14 +57,17 @@ _COPIES = 4  # the highest power that is multiplied out
 Product = tuple[tuple[Index, ...], tuple[Term, ...]]  # what it is summed over, and its factors
 
 
-def chunked(equations: tuple[Equation, ...], virtual: frozenset[str], taken: frozenset[str]) -> Streamed | None:
-    """The pass in tiles with a carried state; None where a fold does not come apart, or where that costs more."""
+def chunked(equations: tuple[Equation, ...], virtual: frozenset[str], taken: frozenset[str],
+            known: Mapping[str, Equation]) -> Streamed | None:
+    """The pass in tiles with a carried state; None where a fold does not come apart, or where that costs more. `known` are
+    the equations of the whole program.
+    """
     folds = [e for e in equations if isinstance(e.body, Fold) and e.target not in virtual]
     found = [prefix(e.body, e.indices) for e in folds if isinstance(e.body, Fold)]
     first = found[0] if found else None
     if first is None or any(f is None or (f.over, f.along, f.shift, f.back) != _ends(first) for f in found):
         return None
-    work = _Chunks(first, {e.target: e for e in equations}, virtual, taken)
+    work = _Chunks(first, {e.target: e for e in equations}, virtual, taken, known)
     try:
         for equation, own in zip(folds, found, strict=True):
             assert own is not None
@@ -87,6 +90,7 @@ class _Chunks:
     by: Mapping[str, Equation]
     virtual: frozenset[str]
     taken: frozenset[str]
+    known: Mapping[str, Equation]
     carried: dict[str, Equation] = field(default_factory=dict)
     carries: list[Carry] = field(default_factory=list)
     before: dict[str, str] = field(default_factory=dict)  # what is read of a carried value, and its name
@@ -146,26 +150,37 @@ class _Chunks:
         free = frozenset().union(*(free_indices(f) for f in pair[0]))
         shared = tuple(b for b in bound if b in free)
         own = (self.found.over, *(b for b in bound if b not in free))
-        reference, infinite = None, False
+        reference: str | None = None
+        exists: Term = TRUE
+        if any(map(self._infinite, outer)):
+            raise Entangled(product(outer))  # in a row without a point it must not meet the 0 of a sum
+        infinite = up is not None and self._infinite(up)
         if down is not None and self._moves(down):
             over = tuple(b for b in own if b in free_indices(down))
             reference = self._carry(f"{equation.target}_max", Fold("max", over, rest, down))
             inner = (Apply("exp", (Apply("sub", (down, self._read(reference))),)), *inner)
             known = self._before(reference)
-            infinite = up is not None and any(r.tensor in self.by and isinstance(self.by[r.tensor].body, Fold) for r in reads(up))
+            exists = Apply("lt", (Const(-math.inf), known)) if infinite else TRUE
             up = known if up is None else simplify(Apply("add", (up, known)), ALL)
         elif down is not None:
             inner = (Apply("exp", (down,)), *inner)
+        if reference is None and infinite and up is not None:
+            exists = Apply("lt", (up, Const(math.inf)))
         state = self._carry(f"{equation.target}_state", Fold("sum", own, rest, product(inner)), reference)
         self.far += _volume({*free, *self.carried[state].indices} - {self.found.along})
         factors = (*outer, *((Apply("exp", (up,)),) if up is not None else ()))
         inside = tuple(f for f in factors if free_indices(f) & set(shared))
         outside = tuple(f for f in factors if f not in inside)
-        # A result over nothing less one over nothing is no number.
-        exists = Apply("lt", (Const(-math.inf), self._before(reference))) if infinite and reference is not None else TRUE
+        # A result over nothing less one over nothing is no number, nor is the exponential of one times a sum of nothing.
         within = free_indices(exists) & set(shared)
         term = product((*outside, self._summed(equation, shared, (*inside, self._before(state)), exists if within else TRUE)))
         return term if within or exists == TRUE else Where(exists, term)
+
+    def _infinite(self, term: Term) -> bool:
+        """Whether a term may be infinite; powers of what is finite are not thought of."""
+        known = {**self.known, **self.by}
+        parts = (x for x in walk(term) if isinstance(x, Read) or (isinstance(x, Apply) and x.op != "pow"))
+        return not all(surely_finite(x, known) for x in parts if not any(_is_power(y) for y in walk(x)))
 
     def _summed(self, equation: Equation, shared: tuple[Index, ...], factors: tuple[Term, ...], domain: Term) -> Term:
         """The product of the factors, summed over the indices that are shared where the domain holds."""
@@ -198,6 +213,8 @@ class _Chunks:
     # carried values
 
     def _carry(self, stem: str, fold: Fold, reference: str | None = None) -> str:
+        """The name of the carried value of a fold, which is shared by all that carry an equal fold. A new one is
+        added to `carried` and `carries`, and to `before` under the name by which a tile reads its last value."""
         for target, known in self.carried.items():
             if known.body == fold:
                 return target
@@ -267,6 +284,8 @@ class _Chunks:
         """x^n = sgn(x)^n exp(n log|x|), for a whole n that comes apart between the two."""
 
         def change(inner: Term) -> Term:
+            """One power as an exponential, where its base is the point's own and its exponent splits; any other node
+            as it is."""
             match inner:
                 case Apply("pow", (base, count)) if not self._held(base) and not self._moves(base) and not isinstance(count, Const):
                     ends = self._split(count)
@@ -317,22 +336,18 @@ class _Chunks:
 
     def result(self, equations: tuple[Equation, ...]) -> Streamed:
         made = [x for e in equations for x in self.totals.get(e.target, [e])]
+        first = {key for e in self.carried.values() for key in e.reads}  # what is carried is made of these
+        for equation in reversed(made):
+            first |= equation.reads if equation.target in first else frozenset()
+        order = (*(e for e in made if e.target in first), *self.carried.values(), *(e for e in made if e.target not in first))
         chunks = Chunks(self.found, self.length())
-        return Streamed((*self.carried.values(), *made), None, tuple(self.carries), before=dict(self.before), chunks=chunks)
+        return Streamed(order, None, tuple(self.carries), before=dict(self.before), chunks=chunks)
 
 
 def _joined(p: Product, q: Product) -> Product:
     """The product of two products; what both are summed over gets another letter."""
-    by: dict[Index, Term] = {}
-    taken = {i.name for i in p[0]} | {i.name for f in p[1] for i in free_indices(f)}
-    bound = []
-    for index in q[0]:
-        name = index.name
-        while name in taken:
-            name += "'"
-        taken.add(name)
-        by[index] = Position(Index(name, index.set))
-        bound.append(Index(name, index.set))
+    bound = distinct(q[0], {i.name for i in p[0]} | {i.name for f in p[1] for i in free_indices(f)})
+    by: dict[Index, Term] = dict(zip(q[0], map(Position, bound), strict=True))
     return (*p[0], *bound), (*p[1], *(substitute(f, by) for f in q[1]))
 
 
@@ -350,6 +365,10 @@ def _multiplied(term: Term) -> tuple[Term, ...]:
 
 def _negative(factor: Term) -> bool:
     return (isinstance(factor, Const) and factor.value < 0) or (isinstance(factor, Apply) and factor.op == "neg")
+
+
+def _is_power(term: Term) -> bool:
+    return isinstance(term, Apply) and term.op == "pow"
 
 
 def _volume(indices: set[Index] | frozenset[Index]) -> int:

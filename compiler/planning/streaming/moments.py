@@ -13,13 +13,14 @@ from fractions import Fraction
 from math import comb
 
 from einc.ir.primitives import UNKNOWN
+from einc.ir.programs import Equation
+from einc.ir.signs import sign
 from einc.ir.terms import (
     ONE,
     TRUE,
     ZERO,
     Apply,
     Const,
-    Equation,
     Fold,
     Position,
     Read,
@@ -33,8 +34,7 @@ from einc.ir.terms import (
     transform,
 )
 from einc.planning.analysis.ranges import nonempty
-from einc.planning.analysis.signs import sign
-from einc.planning.streaming.basis import Basis, key_of
+from einc.planning.streaming.carried_folds import Basis, key_of
 from einc.planning.streaming.passes import Carry
 from einc.planning.streaming.separate import Entangled
 from einc.transforms.laws import ALL
@@ -141,6 +141,7 @@ def _alike(one: Term, other: Fold) -> bool:
 
 
 def raised(term: Term, power: int) -> Term:
+    """The term to a power, written as 1 or as the term itself for the powers 0 and 1."""
     return ONE if power == 0 else term if power == 1 else Apply("pow", (term, const(power)))
 
 

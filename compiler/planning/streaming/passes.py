@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from einc.ir.domains import proves
 from einc.ir.indices import Extent, Index, number
 from einc.ir.plan import Bound
-from einc.ir.terms import TRUE, Apply, Equation, Position, Size, Term, const, substitute
+from einc.ir.programs import Equation
+from einc.ir.terms import TRUE, Apply, Position, Size, Term, const, substitute
 from einc.planning.analysis.ends import Tile
 from einc.planning.analysis.prefix import Prefix
 from einc.planning.analysis.ranges import reach
@@ -32,6 +33,7 @@ class Chunks:
 
     @property
     def domain(self) -> Term:
+        """The condition `over ≤ along + shift`, or its reverse for a pass that goes back."""
         last = Apply("add", (Position(self.found.along), Size(self.found.shift)))
         here = Position(self.found.over)
         return Apply("le", (last, here) if self.found.back else (here, last))

@@ -15,28 +15,15 @@ from dataclasses import dataclass, replace
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index
 from einc.ir.primitives import UNKNOWN
-from einc.ir.terms import (
-    ZERO,
-    Apply,
-    Const,
-    Equation,
-    Fold,
-    Read,
-    Term,
-    Where,
-    const,
-    free_indices,
-    reads,
-    substitute,
-    transform,
-)
+from einc.ir.programs import Equation
+from einc.ir.signs import sign
+from einc.ir.terms import ZERO, Apply, Const, Fold, Read, Term, Where, const, free_indices, reads, substitute, transform
 from einc.planning.analysis.ranges import nonempty
-from einc.planning.analysis.signs import sign
 from einc.planning.streaming.moments import Moving, moment
 from einc.planning.streaming.passes import Carry, Streamed
 from einc.planning.streaming.separate import Entangled, separate
 from einc.transforms.laws import ALL, exponentials
-from einc.transforms.laws.finishing import over_nothing
+from einc.transforms.laws.empty_folds import over_nothing
 from einc.transforms.laws.simplify import factors, product, simplify
 
 
@@ -84,6 +71,8 @@ class _Pass(Moving):
     """The equations of a pass, taken one after the other."""
 
     def take(self, equation: Equation) -> None:
+        """Adds one equation to the pass, in the order of the program: as it is, as carried folds, or kept back to be
+        opened where it is read. Entangled where a fold over another index holds results of the pass."""
         body = self._open(equation.body)
         if isinstance(body, Fold) and self.index not in body.bound and not self._holds(body):
             self.out[equation.target] = replace(equation, body=body)
@@ -110,6 +99,8 @@ class _Pass(Moving):
         return transform(term, change)
 
     def _fold(self, equation: Equation, fold: Fold) -> None:
+        """Adds a fold over the streamed index as folds that hold no results of the pass, and an equation that joins
+        them. Entangled where its domain or body does not separate."""
         if self._holds(fold.domain):
             raise Entangled(fold.domain)
         body = simplify(spelled(fold.body), ALL)
@@ -196,6 +187,7 @@ class _Pass(Moving):
             self.out[target] = replace(equation, body=bodies[target])
 
     def _finish_order(self) -> list[str]:
+        """The targets of the final equations, each after those that it reads."""
         done: list[str] = []
 
         def visit(target: str) -> None:

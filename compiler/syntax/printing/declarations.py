@@ -6,7 +6,8 @@ import re
 from dataclasses import replace
 
 from einc.ir.indices import LAYER, Index, IndexSet
-from einc.ir.terms import Equation, Fold, Join, Position, Program, Size, Slot, Tensor, walk
+from einc.ir.programs import Equation, Program, Slot, Tensor
+from einc.ir.terms import Fold, Join, Position, Size, walk
 
 _LETTER = re.compile(r"[^\W\d_]+'*")
 _LETTERS = [*"defghijklmnopqrstuvwxyz", *(a + b for a in "defghijklm" for b in "defghijklm")]
@@ -20,7 +21,7 @@ def index_sets(program: Program) -> dict[str, IndexSet]:
         if is_letter(slot.name):
             found.setdefault(slot.name.rstrip("'"), slot.set)
     for recur in program.recurs:
-        equations = (*recur.starts, *recur.inside, *recur.updates)
+        equations = recur.equations
         for index in (*recur.fixed, recur.index, *(i for e in equations for i in _mentioned(e))):
             found.setdefault(index.name.rstrip("'"), index.set)
     for index in (i for e in program.equations for i in _mentioned(e)):
@@ -50,6 +51,7 @@ def lettered(program: Program, pairs: bool = False) -> dict[str, Tensor]:
     sets, by = index_sets(program), letters_by_set(program)
 
     def told(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+        """Names each slot that has no letter by the first letter of its set, with primes where that is taken."""
         out: list[Slot] = []
         for slot in slots:
             parts = tuple(sets.get(name.rstrip("'")) for name in _LETTER.findall(slot.name))
@@ -74,6 +76,7 @@ def free_sizes(program: Program, indices: dict[str, IndexSet]) -> list[str]:
 
 
 def _mentioned(equation: Equation) -> list[Index]:
+    """Returns every index that stands in an equation, bound ones too, once each in the order of the text."""
     out: list[Index] = []
     for term in (*equation.axes, equation.domain, equation.body):
         for inner in walk(term):

@@ -149,6 +149,7 @@ def said(statement: s.Statement, writer: Writer, pad: str | None = None) -> str:
 
 
 def _clauses(clauses: tuple[s.Clause, ...], writer: Writer, pad: str | None) -> str:
+    """Writes the clauses of a statement, with `with` or a comma between; `pad` starts a line that continues one."""
     out = ""
     before: s.Clause | None = None
     apart = replace(writer, pad=pad)

@@ -117,6 +117,7 @@ class _Page:
             self.statement(statement)
 
     def statement(self, statement: s.Statement) -> None:
+        """Adds a statement to the page, as prose, a sentence of declarations or rows of a display, with its remark."""
         match statement.keyword:
             case "use":
                 self.close()
@@ -156,6 +157,7 @@ class _Page:
     # sentences
 
     def declared(self, statement: s.Statement) -> None:
+        """Adds the names of a declaration to the open sentence; another kind of declaration begins a new one."""
         if self.rows or self.kind != statement.keyword:
             self.close()
         self.kind = statement.keyword
@@ -177,6 +179,7 @@ class _Page:
             yield self.set(letters, kinds[0])
 
     def set(self, letters: list[str], kind: s.Expression) -> str:
+        """Returns LaTeX that says over which set the letters run, with the parts of a composite set."""
         structure = ""
         match kind:
             case s.Relation((whole, parts), ("=",)):

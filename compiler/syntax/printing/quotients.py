@@ -32,6 +32,7 @@ def bare(node: s.Expression) -> s.Expression:
 
 
 def is_indicator(factor: s.Expression, following: tuple[s.Expression, ...]) -> bool:
+    """Returns whether the factor is the 1 of an indicator `1[…]` whose bracket holds a condition."""
     match factor, following:
         case s.Number("1"), (s.Group("[", "]", items), *_):
             return any(isinstance(x, s.Relation | s.Logic) for x in items)
@@ -86,6 +87,7 @@ def _touches(before: s.Expression, after: s.Expression) -> bool:
 
 
 def grouped(node: s.Expression) -> s.Expression:
+    """Returns the expression in parentheses."""
     return s.Group("(", ")", (node,), node.span)
 
 

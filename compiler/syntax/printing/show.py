@@ -6,23 +6,18 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from einc.ir.indices import LAYER, WITHOUT_NUMBERS, Index, IndexSet, number
+from einc.ir.programs import BlockLoop, Equation, IndexLoop, Program, Slot, Tensor
 from einc.ir.terms import (
     TRUE,
     Apply,
     Const,
-    Equation,
     Fold,
     Join,
     Pack,
     Part,
     Position,
-    Program,
     Read,
-    Recur,
-    Repeat,
     Size,
-    Slot,
-    Tensor,
     Term,
     Truth,
     Where,
@@ -69,6 +64,7 @@ def _plan(plan: Plan) -> list[str]:
 
 
 def _program(program: Program, inputs: tuple[Tensor, ...], explicit: bool) -> str:
+    """Writes a program: indices, sizes, inputs, equations, masks and outputs."""
     indices = index_sets(program)
     program = replace(program, tensors=lettered(program, pairs=True))
     writer = _Writer(program, frozenset(indices), explicit)
@@ -85,9 +81,9 @@ def _program(program: Program, inputs: tuple[Tensor, ...], explicit: bool) -> st
     return "\n".join(lines) + "\n"
 
 
-def _steps(program: Program) -> list[Equation | Recur | Repeat]:
+def _steps(program: Program) -> list[Equation | BlockLoop | IndexLoop]:
     """The equations as they are written: those that stand for rounds once, as rounds, where the first of them is."""
-    by: dict[str, Recur | Repeat] = {key: recur for recur in program.recurs for key in recur.targets}
+    by: dict[str, BlockLoop | IndexLoop] = {key: recur for recur in program.recurs for key in recur.targets}
     by |= {key: repeat for repeat in program.repeats for key in repeat.inside}
     return list(dict.fromkeys(by.get(e.target, e) for e in program.equations))
 
@@ -100,7 +96,7 @@ def _balanced(equation: Equation) -> Equation:
     if isinstance(body, Join):
         body = replace(body, parts=tuple((i, _along([i], part)) for i, part in body.parts))
     elif any(True for _ in reads(body)) or free_indices(body):
-        present = free_indices(body) | free_indices(equation.domain)
+        present = free_indices(body)
         body = _along([i for i in equation.indices if i not in present and i.name not in owners], body)
     return replace(equation, body=body)
 
@@ -189,13 +185,13 @@ class _Writer:
         return replace(self, labels=labels, within=within)._equation(tensor, equation, sign)
 
     def asked(self, tensor: Tensor) -> str:
-        return f"{tensor.role} {self.declared(tensor)}{' : int' if tensor.integer else ''}"
+        return f"{tensor.role} {self.declared(tensor)}{f' : {tensor.element.word}' if tensor.element.word else ''}"
 
-    def step(self, step: Equation | Recur | Repeat) -> list[str]:
+    def step(self, step: Equation | BlockLoop | IndexLoop) -> list[str]:
         """An equation, or rounds: what the states start with, and the block."""
         if isinstance(step, Equation):
             return [self.equation(step)]
-        if isinstance(step, Repeat):
+        if isinstance(step, IndexLoop):
             return self._repeat(step)
         lines = [self.equation(e) for e in step.starts]
         if step.fixed:
@@ -211,7 +207,7 @@ class _Writer:
         lines += [f"{pad}    {self.equation(e)}" for e in step.inside]
         return lines + [f"{pad}    {self.equation(e, '←')}" for e in step.updates]
 
-    def _repeat(self, repeat: Repeat) -> list[str]:
+    def _repeat(self, repeat: IndexLoop) -> list[str]:
         """Rounds in order, with the inputs of which each takes its own part."""
         tensors, over = self.program.tensors, repeat.index.set
 
@@ -246,6 +242,7 @@ class _Writer:
         return f"({shown})" if mine < level else shown
 
     def _text(self, term: Term) -> tuple[str, int]:
+        """Returns a term's text and its precedence, by which what is around it decides on parentheses."""
         match term:
             case Const(value):
                 return _number(value)
@@ -297,6 +294,7 @@ class _Writer:
         return f"{_FOLD_SIGNS.get(term.op, term.op)}_{{{script}}}"
 
     def _applied(self, op: str, args: tuple[Term, ...]) -> tuple[str, int]:
+        """Returns the text of an applied primitive and its precedence."""
         match op:
             case "add":
                 return " + ".join(self.text(a, _PRODUCT) for a in args), _SUM
@@ -355,6 +353,7 @@ def _row(parts: list[str]) -> str:
 
 
 def _number(value: Fraction | float) -> tuple[str, int]:
+    """Returns a number's text and its precedence: decimals where they are exact in under 40 places, else a quotient."""
     if isinstance(value, float):
         return ("∞", _ATOM) if value > 0 else ("-∞", _SUM)
     level = _SUM if value < 0 else _ATOM

@@ -5,24 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from einc.ir.indices import Extent
-from einc.ir.terms import (
-    TRUE,
-    Apply,
-    Const,
-    Fold,
-    Join,
-    Pack,
-    Part,
-    Position,
-    Program,
-    Read,
-    Size,
-    Tensor,
-    Term,
-    Truth,
-    Where,
-    conjuncts,
-)
+from einc.ir.programs import Program, Tensor
+from einc.ir.terms import TRUE, Apply, Const, Fold, Join, Pack, Part, Position, Read, Size, Term, Truth, Where, conjuncts
 from einc.syntax.spelling import GREEK, UPRIGHT, WRITTEN
 
 _MACROS = {symbol: f"\\{name}" for name, symbol in reversed(GREEK.items())}
@@ -71,6 +55,7 @@ def subscripted(program: Program, tensor: Tensor, subs: tuple[Term, ...]) -> str
 
 
 def _tex(program: Program, term: Term) -> tuple[str, int]:
+    """Returns a term's LaTeX and its precedence, by which what is around it decides on parentheses."""
     match term:
         case Const(value):
             return _number(value)
@@ -81,7 +66,8 @@ def _tex(program: Program, term: Term) -> tuple[str, int]:
         case Position(index):
             return letter(index.name), _ATOM
         case Pack(parts):
-            return f"({' '.join(tex(program, p) for p in parts)})", _ATOM
+            between = r"{,}\, " if isinstance(parts[0], Const) else " "
+            return f"({between.join(tex(program, p) for p in parts)})", _ATOM
         case Part(item):
             return tex(program, item), _ATOM
         case Read(tensor, subs):
@@ -111,10 +97,12 @@ def _folding(program: Program, fold: Fold) -> str:
 
 
 def conditions(program: Program, condition: Term) -> str:
+    """Returns the LaTeX of a condition, its conjuncts separated by commas."""
     return r",\, ".join(tex(program, c) for c in conjuncts(condition))
 
 
 def _applied(program: Program, op: str, args: tuple[Term, ...]) -> tuple[str, int]:
+    """Returns the LaTeX of an applied primitive and its precedence."""
     match op:
         case "add":
             return " + ".join(tex(program, a, _PRODUCT) for a in args), _SUM

@@ -10,26 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from einc.ir.indices import Extent, Index, IndexSet, Packed, size
-from einc.ir.terms import (
-    ZERO,
-    Apply,
-    Equation,
-    Fold,
-    Position,
-    Program,
-    Read,
-    Size,
-    Slot,
-    Tensor,
-    Term,
-    bound_indices,
-    children,
-    conjuncts,
-    const,
-    rebuild,
-    walk,
-)
+from einc.ir.indices import Extent, Index, IndexSet, Packed, primed, size
+from einc.ir.programs import Equation, Program, Slot, Tensor
+from einc.ir.terms import ZERO, Apply, Fold, Position, Read, Size, Term, bound_indices, children, conjuncts, const, rebuild, walk
 
 
 def unpacked(program: Program) -> Program:
@@ -46,6 +29,7 @@ class Unpacking:
 
     @cached_property
     def any(self) -> bool:
+        """Whether the program has a packed axis."""
         return bool(self._packed)
 
     @cached_property
@@ -66,6 +50,7 @@ class Unpacking:
         return {name: n for n, name in enumerate(dict.fromkeys(names))}
 
     def set(self, over: IndexSet) -> IndexSet:
+        """Returns the set of one request's positions for a packed set, and any other set unchanged."""
         if over.packed is None:
             return over
         letter = over.packed.letter
@@ -73,13 +58,14 @@ class Unpacking:
         return IndexSet(over.cls, size(text), over.start, by=letter)
 
     def index(self, index: Index) -> Index:
+        """Returns the index over the set that is told in place of its own."""
         return Index(index.name, self.set(index.set))
 
     def _slots(self, tensor: Tensor) -> tuple[Slot, ...]:
         out: list[Slot] = []
         for slot in tensor.slots:
             if (packed := slot.set.packed) is not None and tensor.key not in self._members:
-                out.append(Slot(packed.requests, "lower", _free(packed.letter, {s.name for s in (*tensor.slots, *out)})))
+                out.append(Slot(packed.requests, "lower", primed(packed.letter, {s.name for s in (*tensor.slots, *out)})))
             out.append(replace(slot, set=self.set(slot.set)))
         return tuple(out)
 
@@ -109,7 +95,7 @@ class Unpacking:
         for index in found:
             if (packed := index.set.packed) is not None and index not in names:
                 primes = "'" * self._ranks.get(index.name.rstrip("'"), 0)
-                names[index] = Index(_free(packed.letter + primes, taken), packed.requests)
+                names[index] = Index(primed(packed.letter + primes, taken), packed.requests)
                 taken.add(names[index].name)
         return names
 
@@ -150,6 +136,7 @@ class Unpacking:
         return frozenset(recur.member for recur in self.program.recurs)
 
     def _term(self, term: Term, names: Mapping[Index, Index]) -> Term:
+        """Rewrites a term over packed elements as one over requests (`names`) and their positions."""
         match term:
             case Position(index):
                 return Position(self.index(index))
@@ -185,9 +172,3 @@ class Unpacking:
     def _without_zeros(self, op: str, args: tuple[Term, ...]) -> list[Term]:
         zero = [isinstance(a, Read) and a.tensor in self._zeros and (op == "add" or n > 0) for n, a in enumerate(args)]
         return [a for a, gone in zip(args, zero, strict=True) if not gone]
-
-
-def _free(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "'"
-    return name

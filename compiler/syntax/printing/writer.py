@@ -43,9 +43,11 @@ class Writer:
 
     @property
     def latex(self) -> bool:
+        """Whether the spelling is LaTeX."""
         return self.spelling == "latex"
 
     def sign(self, word: str) -> str:
+        """Returns a sign or word of the language in this spelling."""
         return WRITTEN[word][_COLUMN[self.spelling]] if word in WRITTEN else word
 
     def listing(self) -> Writer:
@@ -60,10 +62,12 @@ class Writer:
         return f"\n{self.pad}" if "\n" in source.text[one.span.end : other.span.start] else " "
 
     def text(self, node: s.Expression) -> str:
+        """Returns the text of an expression; within a list of indices, only a list is written in the list's way."""
         inside = replace(self, run=False) if self.run and not _is_list(node) else self
         return inside._text(node)
 
     def _text(self, node: s.Expression) -> str:
+        """Returns the text of an expression by its kind, in the mode that this writer has."""
         match node:
             case s.Number(text):
                 return _power_of_ten(text) if self.page else text
@@ -122,6 +126,7 @@ class Writer:
         return re.sub(r" ([+-]) ", r"\1", shown) if isinstance(node, s.Sum) else shown
 
     def group(self, node: s.Group) -> str:
+        """Writes what stands in brackets; in LaTeX the brackets grow with tall contents."""
         inner = ""
         for before, item in zip((None, *node.items), node.items, strict=False):
             inner += "" if before is None else self.comma(before, item)
@@ -144,6 +149,7 @@ class Writer:
     # products and quotients
 
     def _product(self, node: s.Product) -> str:
+        """Writes a product; fractions become strokes, and in LaTeX displays strokes become fractions."""
         factors, operators = with_roots(node.factors, node.operators)
         if self.run and not any(operators):  # entries of a list, which multiply nothing
             factors = factors if self.latex else tuple(grouped(x) if isinstance(x, s.Fraction) else x for x in factors)
@@ -243,6 +249,7 @@ class Writer:
         return {"latex": macro, "unicode": node.text, "ascii": safe}[self.spelling]
 
     def _scripted(self, node: s.Scripted) -> str:
+        """Writes a base with its accents, primes and scripts; a base that is no word is written as an expression."""
         base = node.base
         accents, scripts = hung(node, self._outside if isinstance(base, s.Word) else _never, self.latex)
         if not isinstance(base, s.Word):
@@ -258,6 +265,7 @@ class Writer:
         return writer._accented(base, accents, primes) + self._scripts(scripts, plain, bool(primes))
 
     def _accented(self, base: s.Word, accents: tuple[str, ...], primes: str) -> str:
+        """Writes a name with its accents and primes; an accent without a sign in this spelling becomes a label."""
         shown = self.word(base)
         if self.latex:
             for accent in accents:

@@ -7,43 +7,45 @@ never stored. Non-goals: order of products, tiles, anything about cost.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from einc.ir.dependence import needed
 from einc.ir.draft import unused
 from einc.ir.indices import PLACES
+from einc.ir.primitives import POSITIVE
+from einc.ir.programs import Equation, NormalProgram, Program, Tensor, TypedProgram, local
+from einc.ir.signs import sign
 from einc.ir.terms import (
     ONE,
     TRUE,
     Apply,
     Const,
-    Equation,
     Fold,
     Join,
-    NormalProgram,
     Position,
-    Program,
     Read,
-    Tensor,
     Term,
-    TypedProgram,
+    Where,
     canonical,
+    children,
     const,
     free_indices,
-    local,
     reads,
+    rebuild,
     transform,
     walk,
 )
 from einc.syntax.printing.declarations import lettered
-from einc.transforms.gradients.keeping import multiplied, readers, stands_for
-from einc.transforms.gradients.means import centred
+from einc.transforms.gradients.centred_sums import centred
+from einc.transforms.gradients.rematerialise import multiplied, readers, stands_for
+from einc.transforms.gradients.reverse_pass import Sweep
 from einc.transforms.gradients.scales import Scaled, scaled
-from einc.transforms.gradients.sweep import Sweep, plain
 from einc.transforms.laws.simplify import picked, simplify
-from einc.transforms.normal.gating import appearance, is_gate
-from einc.transforms.normal.normalise import flat, needed
+from einc.transforms.normal.delta_elimination import appearance, is_gate
+from einc.transforms.normal.normalise import flat
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ class _Backward:
         for equation in equations:
             key, body, domain = equation.target, transform(equation.body, read), transform(equation.domain, read)
             axes, used = equation.axes, free_indices(body) | free_indices(domain)
-            if key not in kept and plain(equation) and not set(equation.indices) <= used and any(True for _ in reads(body)):
+            if key not in kept and equation.has_letters and not set(equation.indices) <= used and any(True for _ in reads(body)):
                 places[key] = [n for n, i in enumerate(equation.indices) if i in used]
                 self.tensors[key] = replace(self.tensors[key], slots=tuple(self.tensors[key].slots[n] for n in places[key]))
                 axes = tuple(axes[n] for n in places[key])
@@ -171,10 +173,25 @@ class _Backward:
             self.by[key] = replace(equation, body=self._ones(equation.body), domain=equation.domain)
 
     def _ones(self, body: Term) -> Term:
-        ones = self.scaled.roots
-        return simplify(transform(body, lambda t: ONE if isinstance(t, Read) and t.tensor in ones else t))
+        return simplify(self._one(body, False))
+
+    def _one(self, body: Term, below: bool) -> Term:
+        """The term with a number in place of each sum that is made 1: 1 where its row has a point, else 0.
+
+        `below` a stroke that number is 1 everywhere: in a row without a point 0 is divided by it, which is 0.
+        """
+        match body:
+            case Read(tensor, subs) if tensor in self.scaled.roots:
+                some = Apply("lt", (Const(-math.inf), Read(self.scaled.roots[tensor].log, subs)))
+                return ONE if below or sign(body, self.plain.by_target) == POSITIVE else Where(some, ONE)
+            case Apply("div", (above, under)):
+                return Apply("div", (self._one(above, below), self._one(under, not below)))
+            case Apply("pow", (base, Const(value) as power)) if value < 0:
+                return Apply("pow", (self._one(base, not below), power))
+        return rebuild(body, tuple(self._one(kid, below) for kid in children(body)))
 
     def _is_kept(self, equation: Equation) -> bool:
+        """Whether the forward program saves a value for the gradient; any other is computed again."""
         key = equation.target
         if key in self.sweep.extremes:
             return False
@@ -194,6 +211,8 @@ class _Backward:
         here, total = Read(equation.target, equation.axes), Read(root.total, tuple(map(Position, degree.letters)))
         if degree.power == 1:
             return Apply("div", (here, total))
+        if degree.power > 0:  # 0 / 0 is 0 in a row without a point
+            return Apply("div", (here, Apply("pow", (total, const(degree.power)))))
         return Apply("mul", (here, Apply("pow", (total, const(-degree.power)))))
 
     def _logarithm(self, key: str) -> None:
@@ -229,6 +248,8 @@ class _Backward:
     # the two programs
 
     def derived(self, inputs: list[str]) -> Derived:
+        """The forward program, which also returns what is saved, and the gradient program with respect to `inputs`.
+        Everything that these read must be in `by` or `saved`: `complete` has run."""
         plain, gradients = self.plain, [(key, self.sweep.of[key]) for key in inputs]
         equations = needed(self.by, [key for _, key in gradients])
         read = {key for e in equations for key in e.reads}

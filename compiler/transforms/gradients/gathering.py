@@ -36,6 +36,7 @@ def gathered(term: Term) -> Term:
 
 
 def _sum(products: list[_Product]) -> Term:
+    """The sum of the products with their commonest factors taken out, one after the other."""
     base = _common(products)
     if base is None:
         terms = tuple(p.term() for p in products)
@@ -56,6 +57,7 @@ def _common(products: list[_Product]) -> Term | None:
 
 
 def _product(term: Term) -> _Product:
+    """A term as a number times powers; powers with a whole, positive exponent are counted."""
     number, powers = Fraction(1), Counter[Term]()
     for part in _parts(term):
         match part:

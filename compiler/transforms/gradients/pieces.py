@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from einc.ir.indices import Index, number
-from einc.ir.terms import Program
+from einc.ir.programs import Program
 from einc.syntax.printing.show import show
 from einc.transforms.gradients.backward import Derived, derive
 from einc.transforms.slicing.repeats import round_of, stretches
@@ -21,6 +21,7 @@ class Piece:
 
     @property
     def heading(self) -> str:
+        """The heading of the piece, with its title if it has one."""
         return f"The gradient of {self.derived.forward.name}{self.title and ', ' + self.title}"
 
     @property

@@ -11,33 +11,29 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from einc.ir.dependence import needed
 from einc.ir.domains import proves
 from einc.ir.draft import unused
 from einc.ir.indices import PLACES, Index
+from einc.ir.programs import Equation, NormalProgram, Program, Tensor, local
 from einc.ir.terms import (
     TRUE,
     Apply,
-    Equation,
     Fold,
-    NormalProgram,
     Position,
-    Program,
     Read,
-    Tensor,
     Term,
     both,
     canonical,
     const,
     free_indices,
-    local,
-    reads,
     substitute,
     transform,
     walk,
 )
-from einc.transforms.gradients.degrees import Degree, Degrees, Mixed, degree_of, degrees
-from einc.transforms.laws.simplify import simplify
-from einc.transforms.normal.gating import appearance
+from einc.transforms.gradients.homogeneity import Degree, Degrees, Mixed, degree_of, degrees
+from einc.transforms.laws.simplify import factors, simplify
+from einc.transforms.normal.delta_elimination import appearance
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +77,7 @@ def scaled(program: NormalProgram) -> Scaled:
         root = trial.root(total, leaves, outputs) if leaves is not None else None
         if root is not None and not any(set(root.degrees.found) & set(r.degrees.found) for r in roots.values()):
             work, roots[total] = trial, root
-    made = replace(program, tensors=work.tensors, equations=tuple(_ordered(work.by)))
+    made = replace(program, tensors=work.tensors, equations=tuple(needed(work.by, work.by)))
     owner = {key: root for root in roots.values() for key in root.degrees.found if _power_of(work.by[key]) is not None}
     bare = {key: found for key, root in owner.items() if (found := work.bare(work.by[key], root)) is not None}
     bounded = frozenset(key for key, root in owner.items() if work.within(key, root.total))
@@ -118,23 +114,6 @@ def _known(term: Term, domain: Term, known: Mapping[Term, Equation]) -> Term:
     return Read(found.target, tuple(substitute(a, by) for a in found.axes))
 
 
-def _ordered(by: Mapping[str, Equation]) -> Iterator[Equation]:
-    """Each after what it reads; what was added for an equation stands after it so far."""
-    done: set[str] = set()
-
-    def visit(key: str) -> Iterator[Equation]:
-        if key in done or key not in by:
-            return
-        done.add(key)
-        for term in (by[key].domain, by[key].body):
-            for read in reads(term):
-                yield from visit(read.tensor)
-        yield by[key]
-
-    for key in by:
-        yield from visit(key)
-
-
 def _is_reference(equation: Equation, program: NormalProgram, outputs: frozenset[str]) -> bool:
     """Whether no output feels a shift of a maximum."""
     if not isinstance(equation.body, Fold | Apply) or equation.body.op != "max" or equation.target in outputs:
@@ -152,13 +131,9 @@ def _divisors(program: Program) -> Iterator[str]:
         for term in walk(equation.body):
             match term:
                 case Apply("div", (_, below)):
-                    yield from (f.tensor for f in _parts(below) if isinstance(f, Read))
+                    yield from (f.tensor for f in factors(below) if isinstance(f, Read))
                 case Apply("log", (Read(tensor),)):
                     yield tensor
-
-
-def _parts(term: Term) -> tuple[Term, ...]:
-    return term.args if isinstance(term, Apply) and term.op == "mul" else (term,)
 
 
 def _power_of(equation: Equation) -> Term | None:
@@ -180,6 +155,9 @@ class _Work:
         return found if self._sum(total, None, found) and found else None
 
     def _sum(self, key: str, letters: tuple[Index, ...] | None, found: dict[str, tuple[Index, ...]]) -> bool:
+        """Whether a value is a sum of exponentials; they are added to `found`, with the letters that stand for
+        `letters`. It gives exponentials in a written-out sum equations of their own in `by` and `tensors`, even
+        where it answers False."""
         equation = self.by.get(key)
         if equation is None or not all(isinstance(a, Position) for a in equation.axes):
             return False
@@ -221,8 +199,10 @@ class _Work:
     # a sum that is made 1
 
     def root(self, total: str, leaves: Mapping[str, tuple[Index, ...]], outputs: frozenset[str]) -> Root | None:
+        """The root of a sum whose exponentials are `leaves`, if dividing them by it leaves every output unchanged.
+        None where an output would change, or where the scale of some value cannot be followed."""
         seeds = {key: Degree("times", Fraction(1), letters) for key, letters in leaves.items()}
-        found = degrees(_ordered(self.by), seeds, closed=True)
+        found = degrees(needed(self.by, self.by), seeds, closed=True)
         if found is None or outputs & found.found.keys() or self.program.tensors[total].integer:
             return None
         if any(len([i for i in self.by[key].indices if i.set.cls in PLACES]) > 1 for key in found.shut):
@@ -247,7 +227,7 @@ class _Work:
     def _felt(self, reference: str) -> Mapping[str, Degree] | None:
         """What a shift of a reference changes."""
         seed = {reference: Degree("plus", Fraction(1), self.by[reference].indices)}
-        found = degrees(_ordered(self.by), seed, closed=False)
+        found = degrees(needed(self.by, self.by), seed, closed=False)
         return None if found is None else found.found
 
     def bare(self, leaf: Equation, root: Root) -> Term | None:

@@ -51,6 +51,8 @@ def slopes(body: Term, change: Term, moves: Callable[[str], bool], value: Term |
 
 
 def _slopes(body: Term, change: Term, given: Term, moves: Callable[[str], bool], value: Term) -> Iterator[Slope]:
+    """The recursion of `slopes`: `change` is the cotangent of `body`, and `given` the condition under which it is
+    read."""
     match body:
         case Read(tensor) if moves(tensor):
             yield Slope(body, balanced(change), given)

@@ -5,10 +5,10 @@ sympy's `simplify` does not; it takes about 10 times as long where exponentials 
 applies laws thousands of times. Both sides of each law are compared by sympy in `tests/test_referee.py`.
 """
 
-from einc.transforms.laws import algebra, exponentials, gates, linear
+from einc.transforms.laws import algebra, deltas, exponentials, linear
 from einc.transforms.laws.rule import Rule
 
-RULES: tuple[Rule, ...] = (*algebra.RULES, *gates.RULES, *linear.RULES)
+RULES: tuple[Rule, ...] = (*algebra.RULES, *deltas.RULES, *linear.RULES)
 
 # With the laws of exp and log, for what stands outside the folds of a pass.
 ALL: tuple[Rule, ...] = (*RULES, *(rule for rule in exponentials.RULES if rule.name != "power"))

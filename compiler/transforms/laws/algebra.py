@@ -18,6 +18,7 @@ def _flatten(term: Term) -> Term | None:
 
 
 def _neutral(term: Term) -> Term | None:
+    """Removes neutral elements (0 of a sum, 1 of a product or divisor) and double negation; a product with 0 is 0."""
     match term:
         case Apply("add", args) if ZERO in args:
             rest = tuple(x for x in args if x != ZERO)
@@ -41,6 +42,8 @@ def _neutral(term: Term) -> Term | None:
 
 
 def _constants(term: Term) -> Term | None:
+    """Evaluates operations and comparisons whose arguments are constants; sums and products combine their rational
+    ones."""
     match term:
         case Apply("neg", (Const(value),)):
             return Const(-value)
@@ -76,6 +79,7 @@ def _logic(op: str, args: tuple[Term, ...]) -> Term:
 
 
 def _quotients(term: Term) -> Term | None:
+    """Writes nested quotients, and products with a quotient among their factors, as one quotient."""
     match term:
         case Apply("div", (Apply("div", (p, q)), s)):
             return Apply("div", (p, mul(q, s)))
@@ -91,6 +95,7 @@ def _quotients(term: Term) -> Term | None:
 
 
 def _signs(term: Term) -> Term | None:
+    """Moves signs and negative constants out of products and numerators."""
     match term:
         case Apply("mul", args) if any(isinstance(x, Apply) and x.op == "neg" for x in args):
             bare = tuple(x.args[0] if isinstance(x, Apply) and x.op == "neg" else x for x in args)

@@ -12,6 +12,7 @@ from einc.transforms.laws.rule import Rule, a, add, mul, u, v, w
 
 
 def exp(term: Term) -> Term:
+    """The exponential of a term, as it stands."""
     return Apply("exp", (term,))
 
 

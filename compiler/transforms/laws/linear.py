@@ -26,7 +26,7 @@ def _guard(term: Term) -> Term | None:
     return None
 
 
-def _leaves(term: Term, bound: tuple[Index, ...], domain: Term) -> bool:
+def may_leave(term: Term, bound: tuple[Index, ...], domain: Term) -> bool:
     """Whether a factor may leave the sum. Over a part of a set a sum may be empty, so that 0, and data may then be infinite."""
     return not free_indices(term) & set(bound) and (domain == TRUE or not any(isinstance(x, Read) for x in walk(term)))
 
@@ -37,12 +37,12 @@ def _factor_out(term: Term) -> Term | None:
         return None
     match term:
         case Fold(op, bound, domain, body) if (
-            FOLDS[op].linear and bound and body != ONE and domain != TRUE and _leaves(body, bound, domain)
+            FOLDS[op].linear and bound and body != ONE and domain != TRUE and may_leave(body, bound, domain)
         ):
             return mul(body, Fold(op, bound, domain, ONE))
         case Fold(op, bound, domain, Apply("mul", args)) if FOLDS[op].linear:
-            outer = tuple(y for y in args if _leaves(y, bound, domain))
-            inner = tuple(y for y in args if not _leaves(y, bound, domain))
+            outer = tuple(y for y in args if may_leave(y, bound, domain))
+            inner = tuple(y for y in args if not may_leave(y, bound, domain))
             if outer and inner:
                 return mul(*outer, Fold(op, bound, domain, inner[0] if len(inner) == 1 else mul(*inner)))
         case Fold(op, bound, domain, Apply("div", (above, below))) if FOLDS[op].linear and not free_indices(below) & set(bound):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from einc.ir.indices import Index, IndexSet, size
-from einc.ir.terms import Apply, Position, Read, Slot, Tensor, Term
+from einc.ir.programs import Slot, Tensor
+from einc.ir.terms import Apply, Position, Read, Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +37,20 @@ a, u, v, w, x, r = Read("a", ()), Read("u", (i,)), Read("v", (j,)), Read("w", (i
 
 
 def mul(*factors: Term) -> Term:
+    """The product of the factors, as it stands."""
     return Apply("mul", factors)
 
 
 def add(*terms: Term) -> Term:
+    """The sum of the terms, as it stands."""
     return Apply("add", terms)
 
 
 def eq(left: Term, right: Term) -> Term:
+    """The condition that two terms are equal."""
     return Apply("eq", (left, right))
 
 
 def le(left: Term, right: Term) -> Term:
+    """The condition that the left term is at most the right one."""
     return Apply("le", (left, right))

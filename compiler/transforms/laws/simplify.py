@@ -6,17 +6,8 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from einc.ir.indices import Index
-from einc.ir.terms import (
-    ONE,
-    Apply,
-    Equation,
-    Fold,
-    Position,
-    Term,
-    children,
-    free_indices,
-    rebuild,
-)
+from einc.ir.programs import Equation
+from einc.ir.terms import ONE, Apply, Fold, Position, Term, children, free_indices, reads, rebuild
 from einc.transforms.laws import RULES
 from einc.transforms.laws.rule import Rule
 
@@ -38,7 +29,13 @@ def picked(equation: Equation) -> tuple[Fold, Index] | None:
 
 
 def factors(body: Term) -> tuple[Term, ...]:
+    """The factors of a product; of any other term the term itself."""
     return body.args if isinstance(body, Apply) and body.op == "mul" else (body,)
+
+
+def is_number(term: Term) -> bool:
+    """Whether a term is the same everywhere, and no data has a part in it."""
+    return not free_indices(term) and not any(True for _ in reads(term))
 
 
 def simplify(term: Term, rules: tuple[Rule, ...] = RULES) -> Term:

@@ -16,25 +16,25 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from graphlib import TopologicalSorter
 
+from einc.ir.dependence import needed
 from einc.ir.domains import negation, proves
 from einc.ir.draft import unused
+from einc.ir.elements import INTEGER
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index, IndexSet, number
+from einc.ir.primitives import POSITIVE
+from einc.ir.programs import Equation, IndexLoop, NormalProgram, Program, Tensor, local
+from einc.ir.signs import sign
 from einc.ir.terms import (
     ONE,
     TRUE,
     Apply,
     Const,
-    Equation,
     Fold,
     Join,
-    NormalProgram,
     Position,
-    Program,
     Read,
-    Repeat,
     Size,
-    Tensor,
     Term,
     Where,
     both,
@@ -43,23 +43,36 @@ from einc.ir.terms import (
     conjuncts,
     const,
     free_indices,
-    local,
+    in_body,
     reads,
     rebuild,
     substitute,
     walk,
 )
-from einc.transforms.laws.simplify import factors, picked, simplify
-from einc.transforms.normal.chosen import at_chosen
-from einc.transforms.normal.gating import appearance, axis_order, inline_gates, is_gate
-from einc.transforms.normal.operands import cost, is_product, label, packed, plain, quotient_factors, worth
+from einc.transforms.laws.linear import may_leave
+from einc.transforms.laws.simplify import factors, picked, product, simplify
+from einc.transforms.normal.delta_elimination import appearance, axis_order, inline_gates, is_gate
+from einc.transforms.normal.operands import (
+    cost,
+    divided,
+    inverse_of,
+    is_product,
+    label,
+    packed,
+    plain,
+    quotient_factors,
+    worth,
+)
+from einc.transforms.normal.scaled import scaled
+from einc.transforms.normal.topk_pushdown import at_chosen
 from einc.transforms.slicing.repeats import outside, part, round_of
 
 
-def normalise(program: Program) -> NormalProgram:
-    """The same program in normal form."""
+def normalise(program: Program, again: bool = False) -> NormalProgram:
+    """The same program in normal form. `again`: it was normal once, so that its exponentials are scaled."""
     if program.repeats:
         return _with_rounds(program)
+    program = program if again else scaled(program)
     equations, known = _flat(program, dict(program.tensors))
     keys = {e.target for e in equations}
     tensors = {k: t for k, t in known.items() if t.role != "local" or k in keys}
@@ -68,11 +81,12 @@ def normalise(program: Program) -> NormalProgram:
 
 def _with_rounds(program: Program) -> NormalProgram:
     """The equations of each of the rounds, then all others; what is the same in every round is made before the first."""
-    tensors, repeats = dict(program.tensors), list[Repeat]()
+    tensors, repeats = dict(program.tensors), list[IndexLoop]()
     rounds, once = list[Equation](), list[Equation]()
     for repeat in program.repeats:
         one = round_of(replace(program, tensors=tensors), repeat, own=True)
-        equations, known = _flat(one.program, {**tensors, **one.program.tensors})
+        round_ = scaled(one.program)
+        equations, known = _flat(round_, {**tensors, **round_.tensors})
         tensors |= {k: t for k, t in known.items() if k not in tensors and k != one.counter}
         early = one.once(equations)
         later = [one.restored(e) for e in equations if e not in early]
@@ -82,7 +96,7 @@ def _with_rounds(program: Program) -> NormalProgram:
     read = {k for e in (*rounds, *once) for k in e.reads} | {first for repeat in repeats for _, first, _ in repeat.states}
     plain = outside(program)
     wanted = [key for key in (e.target for e in plain) if key in read or key in {k for _, k in program.outputs}]
-    stretch = part(program, plain, wanted, tensors)
+    stretch = scaled(part(program, plain, wanted, tensors))
     equations, known = _flat(stretch, {**tensors, **stretch.tensors})
     everything = {e.target: e for e in (*equations, *once, *rounds)}
     kept = {*everything, *(state for repeat in repeats for state, _, _ in repeat.states)}
@@ -92,7 +106,7 @@ def _with_rounds(program: Program) -> NormalProgram:
     return NormalProgram.of(program).but(equations=ordered, tensors=tensors, loops=repeats)
 
 
-def _in_order(equations: dict[str, Equation], repeats: list[Repeat]) -> Iterable[str]:
+def _in_order(equations: dict[str, Equation], repeats: list[IndexLoop]) -> Iterable[str]:
     """Each equation after what it reads; what reads the states of finished rounds after all of these rounds."""
     within = {key: repeat for repeat in repeats for key in repeat.inside}
     owner = {state: repeat for repeat in repeats for state, _, _ in repeat.states}
@@ -120,7 +134,7 @@ def _flat(program: Program, tensors: dict[str, Tensor]) -> tuple[list[Equation],
 
 def flat(program: Program) -> NormalProgram:
     """The program with folds at the root and without δ that choose elements: each equation is one step whose slopes are plain."""
-    found = inline_gates(at_chosen(program))
+    found = inline_gates(at_chosen(scaled(program)))
     work = _Flat(dict(found.tensors), guarded=True)
     for equation in found.equations:
         work.add(replace(equation, body=simplify(equation.body)))
@@ -157,6 +171,7 @@ class _Flat:
     guarded: bool = False  # what is read at computed places exists where these are
 
     def add(self, equation: Equation) -> None:
+        """Adds an equation in normal form, after those that its folds and costly operands need."""
         body = equation.body
         if isinstance(body, Join):
             body = Join(body.index, tuple((i, self.pointwise(p, equation.domain, equation.target)) for i, p in body.parts))
@@ -190,7 +205,7 @@ class _Flat:
         picked = self._picked(ordered, index, owner)
         order = (*sorted(free_indices(picked) - {index}, key=axis_order), index)
         target = unused(f"{owner}_chosen", self.tensors)
-        self.tensors[target] = local(target, order, True)
+        self.tensors[target] = local(target, order, INTEGER)
         self._record(Equation(target, tuple(map(Position, order)), TRUE, picked))
         place = self.pointwise(rank, given, owner)
         here = both(Apply("le", (ONE, place)), Apply("le", (place, Size(most))))
@@ -229,15 +244,34 @@ class _Flat:
         simple = simplify(fold)
         if not isinstance(simple, Fold):
             return self.pointwise(simple, given, owner)
-        inner = both(given, simple.domain)
+        inner = in_body(given, simple)
         domain = self.pointwise(simple.domain, given, owner)
-        parts = tuple(f for f in quotient_factors(simple.body) if f != ONE) or (ONE,) if simple.op == "sum" else (simple.body,)
+        parts = self._factors(simple.body, inner) if simple.op == "sum" else (simple.body,)
+        outer = tuple(p for p in parts if len(parts) > 1 and may_leave(p, simple.bound, simple.domain))
+        if outer:  # what stood in a quotient
+            rest = replace(simple, body=product(tuple(p for p in parts if p not in outer)))
+            return self.pointwise(product((*outer, rest)), given, owner)
         alone = len(parts) == 1 and isinstance(parts[0], Const)
         loose = [p for p in parts if not plain(p) and not alone]
         kept = [p for p in parts if plain(p) or alone]
         named = [self._term(p, inner, owner, frozenset(simple.bound)) for p in loose]
         body = tuple([*named, *kept])
         return Fold(simple.op, simple.bound, domain, body[0] if len(body) == 1 else Apply("mul", body))
+
+    def _factors(self, body: Term, given: Term) -> tuple[Term, ...]:
+        """The factors of a sum's body. 0 / 0 is 0: what may be 0 below a stroke stays with what is then 0 above it."""
+        parts = [f for f in quotient_factors(body) if f != ONE]
+        for inverse in tuple(p for p in parts if inverse_of(p) is not None):
+            below = inverse_of(inverse)
+            if below is None or sign(below, self.equations, given) == POSITIVE:
+                continue
+            above = divided(tuple(p for p in parts if inverse_of(p) is None), below, self.equations)
+            if above:
+                at = min(map(parts.index, above))
+                for gone in (*above, inverse):
+                    parts.remove(gone)
+                parts.insert(at, Apply("div", (above[0] if len(above) == 1 else Apply("mul", above), below)))
+        return tuple(parts) or (ONE,)
 
     def _term(self, term: Term, given: Term, owner: str, bound: frozenset[Index]) -> Term:
         flat = self.pointwise(term, given, owner)
@@ -251,6 +285,8 @@ class _Flat:
             return fold
 
         def change(term: Term) -> Term:
+            """A factor replaced by its definition, where that is a product of which a part can leave the sum; else
+            the factor."""
             equation = self.equations.get(term.tensor) if isinstance(term, Read) else None
             if (
                 equation is None
@@ -279,7 +315,9 @@ class _Flat:
             return term
         order = appearance(term, TRUE)
         domain = both(*(c for c in conjuncts(given) if free_indices(c) <= set(order)))
-        domain = both(domain, *self._inside(term, domain)) if self.guarded else domain
+        if self.guarded:
+            term, inside = self._guarded(term, domain)
+            domain = both(domain, *inside)
         key = (canonical(term, order), canonical(domain, order))
         found = self.known.get(key)
         if found is not None:
@@ -291,13 +329,39 @@ class _Flat:
         self._record(Equation(target, tuple(map(Position, indices)), domain, term))
         return Read(target, tuple(map(Position, indices)))
 
-    def _inside(self, term: Term, given: Term) -> Iterable[Term]:
-        """That computed places of what a term reads are places of it, where that does not follow."""
-        for read in reads(term):
-            for slot, sub in zip(self.tensors[read.tensor].slots, read.subs, strict=True):
-                if isinstance(sub, Apply):
+    def _guarded(self, term: Term, given: Term) -> tuple[Term, tuple[Term, ...]]:
+        """The term with its reads at computed places in the range of their slots, where that does not follow from what is
+        given, and what has to hold for those that nothing in the term guards. What is read under a condition, or in the domain
+        of a fold, narrows that one alone: the addend beside it exists everywhere.
+        """
+        match term:
+            case Where(condition, then):
+                then, inside = self._guarded(then, both(given, condition))
+                return Where(both(self._in_turn(condition, given), *inside), then), ()
+            case Fold(op, bound, domain, body):
+                body, inside = self._guarded(body, in_body(given, term))
+                return Fold(op, bound, both(self._in_turn(domain, given), *inside), body), ()
+            case Apply("and"):
+                return self._in_turn(term, given), ()
+            case Apply("or", args):
+                return Apply("or", tuple(self._in_turn(arg, given) for arg in args)), ()
+        parts = [self._guarded(kid, given) for kid in children(term)]
+        found = [c for _, inside in parts for c in inside]
+        if isinstance(term, Read):
+            for slot, sub in zip(self.tensors[term.tensor].slots, term.subs, strict=True):
+                # What is computed of data is held against the range where it is read: no condition may take that away.
+                if isinstance(sub, Apply) and not any(isinstance(x, Read) for x in walk(sub)):
                     low, high = const(slot.set.start), Size(slot.set.extent + number(slot.set.start - 1))
-                    yield from (c for c in (Apply("le", (low, sub)), Apply("le", (sub, high))) if not proves(given, c))
+                    found += [c for c in (Apply("le", (low, sub)), Apply("le", (sub, high))) if not proves(given, c)]
+        return rebuild(term, tuple(kid for kid, _ in parts)), tuple(dict.fromkeys(found))
+
+    def _in_turn(self, condition: Term, given: Term) -> Term:
+        """A condition whose parts read at computed places only where those before them hold; those that read nothing come first."""
+        done: Term = TRUE
+        for atom in sorted(conjuncts(condition), key=lambda c: any(True for _ in reads(c))):
+            atom, inside = self._guarded(atom, both(given, done))
+            done = both(done, *inside, atom)
+        return done if set(conjuncts(done)) != set(conjuncts(condition)) else condition
 
     def _hoisted(self, term: Term, full: frozenset[Index], given: Term, owner: str) -> Term:
         """Costly parts that vary over fewer indices than the whole are computed once, by an equation of their own."""
@@ -316,20 +380,3 @@ class _Flat:
         if isinstance(term, Read):
             return term
         return rebuild(term, tuple(self._hoisted(kid, full, given, owner) for kid in children(term)))
-
-
-def needed(equations: dict[str, Equation], outputs: list[str]) -> list[Equation]:
-    """The equations that the outputs need, each after what it reads."""
-    out: list[Equation] = []
-    done: set[str] = set()
-    stack = [(key, False) for key in reversed(outputs)]
-    while stack:
-        key, ready = stack.pop()
-        if ready:
-            out.append(equations[key])
-        elif key in equations and key not in done:
-            done.add(key)
-            stack.append((key, True))
-            inner = [r.tensor for t in (equations[key].domain, equations[key].body) for r in reads(t)]
-            stack += [(k, False) for k in reversed(inner)]
-    return out

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from einc.ir.domains import proves
 from einc.ir.indices import OPEN, Index
 from einc.ir.primitives import COSTLY, PRIMITIVES
-from einc.ir.terms import ONE, Apply, Fold, Pack, Part, Position, Read, Term, const, free_indices, reads, walk
+from einc.ir.programs import Equation
+from einc.ir.terms import ONE, Apply, Fold, Pack, Part, Position, Read, Term, const, free_indices, reads, substitute, walk
 from einc.transforms.laws.simplify import factors
 
 
@@ -30,6 +32,7 @@ def worth(inner: tuple[Term, ...], fold: Fold, letters: frozenset[Index]) -> boo
 
 
 def is_product(term: Term) -> bool:
+    """Whether a term is a product, a quotient or a negation."""
     return isinstance(term, Apply) and term.op in ("mul", "div", "neg")
 
 
@@ -46,6 +49,47 @@ def quotient_factors(term: Term) -> tuple[Term, ...]:
     return (term,)
 
 
+def inverse_of(factor: Term) -> Term | None:
+    """What a factor is the reciprocal of."""
+    match factor:
+        case Apply("div", (above, below)) if above == ONE:
+            return below
+    return None
+
+
+def divided(parts: tuple[Term, ...], below: Term, equations: Mapping[str, Equation]) -> tuple[Term, ...]:
+    """Those factors of a product that a number which may be 0 divides before they meet the others.
+
+    One that is 0 wherever the number is, if there is one; else all that have no other letters, or the one with the fewest more.
+    """
+    vanishing = next((p for p in parts if _vanishes(p, below, equations)), None)
+    if vanishing is not None:
+        return (vanishing,)
+    letters = free_indices(below)
+    within = tuple(p for p in parts if free_indices(p) <= letters)
+    return within or tuple(sorted((p for p in parts if free_indices(p) & letters), key=lambda p: len(free_indices(p)))[:1])
+
+
+def _vanishes(term: Term, other: Term, equations: Mapping[str, Equation]) -> bool:
+    """Whether a term is a sum without a point wherever another one is."""
+    one, two = _made(term, equations), _made(other, equations)
+    if isinstance(one, Apply) and one.op in ("mul", "div", "neg"):
+        return any(_vanishes(f, other, equations) for f in (one.args[:1] if one.op == "div" else one.args))
+    match one, two:
+        case Fold("sum", mine, domain, _), Fold("sum", theirs, there, _) if [i.set for i in mine] == [i.set for i in theirs]:
+            by: dict[Index, Term] = dict(zip(theirs, map(Position, mine), strict=True))
+            return proves(domain, substitute(there, by))
+    return False
+
+
+def _made(term: Term, equations: Mapping[str, Equation]) -> Term:
+    """What a value that is read is made of, at the places where it is read."""
+    equation = equations.get(term.tensor) if isinstance(term, Read) else None
+    if equation is None or not isinstance(term, Read) or not all(isinstance(a, Position) for a in equation.axes):
+        return term
+    return equation.at(term.subs)
+
+
 def plain(term: Term) -> bool:
     """A read at positions, each index once: what a contraction takes as an operand."""
     if not isinstance(term, Read):
@@ -60,6 +104,7 @@ def packed(term: Term) -> bool:
 
 
 def is_position(sub: Term) -> bool:
+    """Whether a subscript is an index, a composite of indices, or one index as a part of a direct sum."""
     match sub:
         case Position():
             return True
@@ -71,6 +116,7 @@ def is_position(sub: Term) -> bool:
 
 
 def letters(sub: Term) -> list[Index]:
+    """The indices of all positions in a subscript, in their order, with repetitions."""
     return [x.index for x in walk(sub) if isinstance(x, Position)]
 
 
@@ -80,6 +126,7 @@ def cost(term: Term) -> bool:
 
 
 def label(term: Term) -> str:
+    """The name of the first costly operation in a term, for the name of an equation; "term" if there is none."""
     return next(_costly(term), "term")
 
 

@@ -6,21 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from einc.ir.indices import Index
-from einc.ir.terms import (
-    ONE,
-    Apply,
-    Equation,
-    Fold,
-    Join,
-    Position,
-    Read,
-    Term,
-    TypedProgram,
-    free_indices,
-    reads,
-    substitute,
-    transform,
-)
+from einc.ir.programs import Equation, TypedProgram
+from einc.ir.terms import ONE, Apply, Fold, Join, Position, Read, Term, free_indices, reads, substitute, transform
 
 
 def apart(program: TypedProgram) -> TypedProgram:

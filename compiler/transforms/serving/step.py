@@ -14,23 +14,8 @@ from dataclasses import dataclass, field, replace
 from einc.ir.domains import difference
 from einc.ir.draft import unused
 from einc.ir.indices import Extent, Index, IndexSet, number, size
-from einc.ir.terms import (
-    TRUE,
-    Apply,
-    Equation,
-    Fold,
-    Join,
-    Position,
-    Read,
-    Repeat,
-    Size,
-    Slot,
-    Tensor,
-    Term,
-    TypedProgram,
-    children,
-    rebuild,
-)
+from einc.ir.programs import Equation, IndexLoop, Slot, Tensor, TypedProgram
+from einc.ir.terms import TRUE, Apply, Fold, Join, Position, Read, Size, Term, children, rebuild
 
 Kinds = tuple[bool, ...]  # for each slot of the growing set, whether it has all positions
 
@@ -94,7 +79,7 @@ class _Work:
         self.whole = replace(self.along, extent=self.along.extent + size(self.past))
         self.before = replace(self.along, extent=size(self.past))
         self.by = program.by_target
-        self.rounds: dict[str, Repeat] = {
+        self.rounds: dict[str, IndexLoop] = {
             key: r for r in program.repeats for key in (*r.inside, *(state for state, _, _ in r.states))}
         self.taken = {*program.tensors}
 
@@ -155,8 +140,8 @@ class _Work:
         slots, rounds = _over(tensor.slots, at, was), self.rounds.get(key)
         layer = (Position(rounds.index),) if rounds else ()
         counted = (Slot(rounds.index.set, "label", rounds.index.name),) if rounds else ()
-        self.tensors[past] = Tensor(past, past, (*counted, *slots), "cache", tensor.integer, wide=tensor.wide)
-        self.tensors[name] = Tensor(name, name, _over(tensor.slots, at, whole), "local", tensor.integer)
+        self.tensors[past] = Tensor(past, past, (*counted, *slots), "cache", tensor.element)
+        self.tensors[name] = Tensor(name, name, _over(tensor.slots, at, whole), "local", tensor.element)
         parts = ((was, read(past, was, *layer)), (letters[at], read(new, letters[at])))
         self.equations[name] = Equation(name, read(name, whole).subs, TRUE, Join(whole, parts))
         self.sums[self.whole] = (was, letters[at])
@@ -180,6 +165,9 @@ class _Work:
         return Index(index.name, self.whole) if whole.get(index) else index
 
     def _term(self, term: Term, whole: Mapping[Index, bool]) -> Term:
+        """The term over new or all positions: `whole` says of each index along the sequence whether it has all of
+        them. Positions are counted from the first one of the whole sequence, so the past and what was dropped are
+        added to them."""
         match term:
             case Position(index) if index.set == self.along:
                 shift = self.behind if whole[index] else self.behind + size(self.past)
@@ -207,6 +195,8 @@ class _Work:
         return replace(term, args=tuple(plain if same is not None and same == difference(*plain) else sides))
 
     def _read(self, tensor: str, subs: tuple[Term, ...], whole: Mapping[Index, bool]) -> Read:
+        """A read of the version of a tensor that has the positions its subscripts ask for; `version` makes it where
+        it is missing. Unkept where the past of the tensor is needed and is neither kept nor made again."""
         given = self.program.tensors[tensor].role == "weight"  # whole, not position by position
         kinds: list[bool] = []
         new: list[Term] = []

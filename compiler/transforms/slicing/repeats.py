@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from einc.ir.dependence import behind
+from einc.ir.draft import unused
+from einc.ir.elements import INTEGER
 from einc.ir.indices import LAYER, OPEN
-from einc.ir.terms import Equation, NormalProgram, Position, Program, Read, Repeat, Tensor, Term, reads, transform
+from einc.ir.programs import Equation, IndexLoop, NormalProgram, Program, Tensor
+from einc.ir.terms import Position, Read, Term, reads, transform
 
 
 def outside(program: Program) -> tuple[Equation, ...]:
@@ -38,7 +42,7 @@ class Round:
     """What one round makes. `taken` are the inputs of which it takes its own part, with the place of the slot that counts."""
 
     program: NormalProgram
-    repeat: Repeat
+    repeat: IndexLoop
     taken: Mapping[str, int]
     counter: str
 
@@ -66,7 +70,7 @@ class Round:
         return once
 
 
-def round_of(program: Program, repeat: Repeat, own: bool = False) -> Round:
+def round_of(program: Program, repeat: IndexLoop, own: bool = False) -> Round:
     """What one round makes, as a program whose outputs are the next values of the states.
 
     With `own` it makes for itself what it reads of numbers that depend on no data: gates among them then meet what they gate.
@@ -75,10 +79,8 @@ def round_of(program: Program, repeat: Repeat, own: bool = False) -> Round:
     equations = [e for e in program.equations if e.target in repeat.inside]
     if own:
         equations = _with_numbers(program, equations, tensors)
-    counter = repeat.index.name
-    while counter in tensors:
-        counter += "_"
-    tensors[counter] = Tensor(counter, repeat.index.name, (), "input", True)
+    counter = unused(repeat.index.name, tensors)
+    tensors[counter] = Tensor(counter, repeat.index.name, (), "input", INTEGER)
     here, taken = Position(repeat.index), _taken(repeat, equations, tensors)
     for key, at in taken.items():
         slots = tensors[key].slots
@@ -98,7 +100,7 @@ def _changed(equation: Equation, change: Callable[[Term], Term]) -> Equation:
     return equation.map(lambda t: transform(t, change))
 
 
-def _taken(repeat: Repeat, equations: Iterable[Equation], tensors: Mapping[str, Tensor]) -> dict[str, int]:
+def _taken(repeat: IndexLoop, equations: Iterable[Equation], tensors: Mapping[str, Tensor]) -> dict[str, int]:
     """The inputs that are read at the round alone, and the slot where it stands."""
     here = Position(repeat.index)
     places = {t.key: n for t in tensors.values() for n, slot in enumerate(t.slots) if slot.set.cls == LAYER}
@@ -113,17 +115,9 @@ def _with_numbers(program: Program, equations: list[Equation], tensors: dict[str
     for equation in outside(program):
         if equation.reads <= numbers.keys():
             numbers[equation.target] = equation
-    wanted, stack = set[str](), [k for e in equations for k in e.reads]
-    while stack:
-        key = stack.pop()
-        if key in numbers and key not in wanted:
-            wanted.add(key)
-            stack += numbers[key].reads
-    names: dict[str, str] = {}
+    wanted, names = behind(numbers, (k for e in equations for k in e.reads)), dict[str, str]()
     for key in (k for k in numbers if k in wanted):
-        names[key] = f"{key}_round"
-        while names[key] in tensors:
-            names[key] += "_"
+        names[key] = unused(f"{key}_round", tensors)
         tensors[names[key]] = replace(tensors[key], key=names[key], text=names[key])
 
     def change(term: Term) -> Term:
@@ -155,7 +149,7 @@ def stretches(program: Program) -> list[NormalProgram]:
     return out
 
 
-def _asked(program: Program, repeat: Repeat) -> set[str]:
+def _asked(program: Program, repeat: IndexLoop) -> set[str]:
     """What must be there before the first round."""
     made = {*repeat.inside, *(state for state, _, _ in repeat.states)}
     read = {k for e in program.equations if e.target in repeat.inside for k in e.reads}

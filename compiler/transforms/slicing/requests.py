@@ -12,24 +12,10 @@ from dataclasses import replace
 from typing import TypeVar
 
 from einc.ir.draft import unused
+from einc.ir.elements import INTEGER
 from einc.ir.indices import IndexSet, size
-from einc.ir.terms import (
-    Apply,
-    Equation,
-    Fold,
-    Join,
-    NormalProgram,
-    Position,
-    Program,
-    Read,
-    Size,
-    Tensor,
-    Term,
-    children,
-    reads,
-    rebuild,
-    walk,
-)
+from einc.ir.programs import Equation, NormalProgram, Program, Tensor
+from einc.ir.terms import Apply, Fold, Join, Position, Read, Size, Term, children, reads, rebuild, walk
 from einc.transforms.slicing.repeats import part
 
 P = TypeVar("P", bound=Program)
@@ -59,7 +45,7 @@ def numbered(program: P) -> P:
         equations.append(equation if whole else changed)
     if not any(at in e.reads for e in equations):
         return program
-    tensor = Tensor(at, at, (slot,), "place", True)
+    tensor = Tensor(at, at, (slot,), "place", INTEGER)
     return replace(program, tensors={**program.tensors, at: tensor}, equations=tuple(equations))
 
 
@@ -76,6 +62,8 @@ def _single(program: Program, equation: Equation, among: Set[str] = frozenset())
         return not foreign(over) and (isinstance(sub, Position) or fine(sub))
 
     def fine(term: Term) -> bool:
+        """Whether a term uses no index or size of a request's own, other than new positions that it reads in their
+        own slots."""
         match term:
             case Position(index):
                 return not index.set.extent.sizes & own

@@ -1,0 +1,142 @@
+"""A class around the emitted function: weights as parameters of a torch module, which asks for the rest at the call."""
+
+from __future__ import annotations
+
+from einc.backends.host.naming import Named, class_name, entry_name
+from einc.backends.writer import Names, Writer, folded, sized
+from einc.ir.indices import Extent
+from einc.ir.plan import ModuleClass, Weight
+from einc.ir.programs import Tensor
+
+# What every module has: an attribute of that name would hide it.
+TAKEN = frozenset({
+    "T_destination", "add_module", "apply", "bfloat16", "buffers", "call_super_init", "children", "compile", "cpu", "cuda",
+    "double", "dump_patches", "eval", "extra_repr", "float", "forward", "get_buffer", "get_extra_state", "get_parameter",
+    "get_submodule", "half", "ipu", "load_state_dict", "modules", "mtia", "named_buffers", "named_children", "named_modules",
+    "named_parameters", "parameters", "register_backward_hook", "register_buffer", "register_forward_hook",
+    "register_forward_pre_hook", "register_full_backward_hook", "register_full_backward_pre_hook",
+    "register_load_state_dict_post_hook", "register_load_state_dict_pre_hook", "register_module", "register_parameter",
+    "register_state_dict_post_hook", "register_state_dict_pre_hook", "requires_grad_", "set_extra_state", "set_submodule",
+    "share_memory", "state_dict", "to", "to_empty", "train", "training", "type", "xpu", "zero_grad", "self",
+})  # fmt: skip
+
+
+def write_shell(naming: Named, shell: ModuleClass, asked: list[str], trained: bool = False) -> list[str]:
+    """The lines of the class, after the function that it calls; `trained` where gradients pass through that."""
+    out = Writer()
+    _Class(naming, shell, asked, out).write("gradients reach them" if trained else "no gradient flows")
+    return out.lines
+
+
+class _Class:
+    """The pieces of one class."""
+
+    def __init__(self, naming: Named, shell: ModuleClass, asked: list[str], out: Writer) -> None:
+        self.naming, self.shell, self.asked, self.out = naming, shell, asked, out
+        inputs = naming.module.inputs
+        self.weights = [t for t in inputs if t.role == "weight"]
+        self.scalars = [t for t in inputs if t.role == "input" and not t.slots]
+        self.given = [t for t in inputs if t.role == "input" and t.slots]
+        names = Names(set(TAKEN))
+        self.attribute = {name: names.fresh(name) for name in [*(naming.public[t.key] for t in inputs), *asked]}
+        self.starts = {w.key: w for w in shell.weights}
+
+    def public(self, tensor: Tensor) -> str:
+        return self.naming.public[tensor.key]
+
+    def on_self(self, tensor: Tensor) -> str:
+        return f"self.{self.attribute[self.public(tensor)]}"
+
+    def line(self, text: str) -> None:
+        """A statement, broken where it is long."""
+        self.out.lines += folded("    " * self.out.depth + text)
+
+    def write(self, gradients: str) -> None:
+        """Writes the class, with constructor and `forward`; `gradients` ends its docstring and says whether gradients
+        reach the weights.
+        """
+        out, name = self.out, self.naming.module.name
+        out()
+        out()
+        out.open(f"class {class_name(name)}(torch.nn.Module):")
+        out(f'"""The weights of {entry_name(name)} as parameters. In evaluation nothing is left to chance; {gradients}."""')
+        out()
+        self._constructor()
+        out()
+        self._forward()
+        out.close()
+
+    def _constructor(self) -> None:
+        """Writes `__init__`, which makes the weights as parameters of their initial values, and keeps sizes and scalar
+        inputs as attributes.
+        """
+        out, module = self.out, self.naming.module
+        needed = {n for t in self.weights for s in t.slots for n in s.set.extent.sizes}
+        sizes = [*sorted(needed - module.fixed.keys()), *(n for n in self.asked if n not in needed)]
+        params = [*sizes, *(f"{self.public(t)}{self._default(t)}" for t in self.scalars)]
+        self.line(f"def __init__(self, *, {', '.join([*params, 'device=None', 'dtype=None'])}):")
+        out.depth += 1
+        out("super().__init__()")
+        for name in sorted(needed & module.fixed.keys()):
+            out(f"{name} = {module.fixed[name]}")
+        if self.weights:
+            out('made = {"device": device, "dtype": dtype}')
+        for tensor in self.weights:
+            self.line(f"{self.on_self(tensor)} = {self._start(tensor)}")
+        for name in self.asked:
+            out(f"self.{self.attribute[name]} = {name}")
+        for tensor in self.scalars:
+            out(f"{self.on_self(tensor)} = {self.public(tensor)}")
+        out.depth -= 1
+
+    def _kind(self, tensor: Tensor) -> str:
+        """What a scalar is to chance: a rate, a seed, or nothing."""
+        key = self.public(tensor)
+        return "rate" if key in self.shell.rates else "seed" if key in self.shell.seeds else ""
+
+    def _default(self, tensor: Tensor) -> str:
+        return {"rate": "=0.0", "seed": "=None"}.get(self._kind(tensor), "")
+
+    def _start(self, tensor: Tensor) -> str:
+        """A parameter, or a buffer of whole numbers, before anything is learned."""
+        shape = "".join(f"{sized(s.set.extent)}, " for s in tensor.slots)
+        shape = f"({shape.removesuffix(', ') if len(tensor.slots) > 1 else shape.rstrip()})"
+        if tensor.integer:
+            return f"torch.nn.Buffer(torch.zeros({shape}, dtype=torch.int64, device=device))"
+        start = self.starts.get(self.public(tensor), Weight("", "normal", Extent(())))
+        made = f"torch.{'randn' if start.start == 'normal' else start.start}({shape}, **made)"
+        over = sized(self.naming.inside(start.over))
+        spread = "" if start.start != "normal" or over in ("0", "1") else over if over.isidentifier() else f"({over})"
+        return f"torch.nn.Parameter({made}{f' / {spread}**0.5' if spread else ''})"
+
+    def _forward(self) -> None:
+        """Writes `forward`: it takes the inputs that have axes, then the scalar ones, which may be left out, and calls
+        the function with the weights.
+        """
+        out, entry = self.out, entry_name(self.naming.module.name)
+        params = [*(self.public(t) for t in self.given), *(f"{self.public(t)}=None" for t in self.scalars)]
+        self.line(f"def forward({', '.join(['self', *params])}):")
+        out.depth += 1
+        for tensor in self.scalars:
+            self._scalar(tensor)
+        inner = {t.key for t in self.weights}
+        handed = [f"{self.public(t)}={self.on_self(t) if t.key in inner else self.public(t)}" for t in self.naming.module.inputs]
+        handed += [f"{self.naming.size(n)}=self.{self.attribute[n]}" for n in self.asked]
+        self.line(f"return {entry}({', '.join(handed)})")
+        out.depth -= 1
+
+    def _scalar(self, tensor: Tensor) -> None:
+        """A scalar that the call leaves out, and all of them as tensors."""
+        out, name, kind = self.out, self.public(tensor), self._kind(tensor)
+        out(f"if {name} is None:")
+        out(f"    {name} = {self.on_self(tensor)}{' if self.training else 0.0' if kind == 'rate' else ''}")
+        if kind == "seed":
+            out(f"if {name} is None:  # as torch's own generator has it, in training")
+            out(f"    {name} = int(torch.randint(2**31, ())) if self.training else 0")
+        like = next((self.on_self(t) for t in self.weights if not t.integer), next((self.public(t) for t in self.given), ""))
+        if tensor.integer:
+            device = f", device={like}.device" if like else ""
+            out(f"{name} = torch.as_tensor({name}{device})")
+        else:
+            kept = f"dtype={like}.dtype, device={like}.device" if like else "dtype=torch.get_default_dtype()"
+            out(f"{name} = torch.as_tensor({name}, {kept})")

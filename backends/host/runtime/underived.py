@@ -1,0 +1,48 @@
+"""What is said where a result of a function is differentiated that was compiled without its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import torch
+
+
+class _Underived(torch.autograd.Function):
+    """Results as they are: whoever differentiates them is told that they have no gradient, compiled or not."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(name: str, count: int, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(x.clone() for x in tensors[:count])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
+        ctx.name, ctx.places = inputs[0], len(inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: torch.Tensor) -> tuple[None, ...]:
+        told = f"`{ctx.name}` was compiled without its gradient: compile its spec with grad=True, or einc compile --grad"
+        if not torch.compiler.is_compiling():
+            raise RuntimeError(told)
+        # A compiled graph has in its second half what depends on these.
+        total = torch.stack([x.sum() for x in cotangents if x.is_floating_point()]).sum()
+        torch._assert_async((total.isnan() & total.isfinite()).cpu(), told)
+        return tuple(None for _ in range(ctx.places))
+
+
+def _underived(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, whose results say so if they are differentiated; where nothing asks for that they are untouched."""
+    @wraps(function)
+    def run(*cache: Any, **given: Any) -> Any:
+        made = function(*cache, **given)
+        asking = [x for x in given.values() if isinstance(x, torch.Tensor) and x.requires_grad]
+        if not asking or not torch.is_grad_enabled():
+            return made
+        several = isinstance(made, tuple)
+        parts = made if several else (made,)
+        told = _Underived.apply(function.__name__, len(parts), *parts, *asking)
+        return type(made)(*told) if several else told[0]
+    return run

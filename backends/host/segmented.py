@@ -1,0 +1,71 @@
+"""The pieces of a program with rounds as plain Python, which torch differentiates: each piece is an operator with a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from einc.backends.host.loops import Dialect
+from einc.backends.host.naming import Named
+from einc.backends.host.pair import Pair
+from einc.backends.writer import Names, Writer, folded, sized
+from einc.ir.indices import number
+from einc.ir.plan import Gradient, GradientLoop, SegmentedModule
+
+
+class SegmentWriter:
+    """The statements between the pieces, in the names of the whole."""
+
+    def __init__(self, chain: SegmentedModule, naming: Named, dialect: Dialect, helpers: set[str], body: Writer) -> None:
+        self.chain, self.naming, self.dialect, self.helpers, self.body = chain, naming, dialect, helpers, body
+        self.names, self.taken = Names(set(naming.taken)), set[str]()
+        keys = [*(t.key for t in chain.whole.inputs), *chain.whole.buffers]
+        inner = [*(t.key for t in naming.module.inputs), *naming.module.buffers]
+        self.inner = dict(zip(keys, inner, strict=True))
+        self.sizes = {declared: name for name, declared in naming.declared.items()}
+        self.stems = Names(set())
+        self.pairs: list[Pair] = []
+
+    def write(self) -> None:
+        """The calls of all pieces in their order."""
+        for at, piece in enumerate(self.chain.pieces):
+            self.body() if at else None
+            if isinstance(piece, GradientLoop):
+                self._turns(piece)
+            else:
+                pair = self._pair(piece, "_last" if at and at == len(self.chain.pieces) - 1 else "_part" if at else "_first")
+                made = {key: self.inner[key] for _, key in piece.shown}
+                self._call(pair, self.inner, self.sizes, made)
+
+    def _pair(self, gradient: Gradient, stem: str) -> Pair:
+        self.pairs.append(Pair(gradient, self.stems.fresh(stem), self.dialect, self.helpers, self.taken))
+        return self.pairs[-1]
+
+    def _call(self, pair: Pair, tensors: Mapping[str, str], sizes: Mapping[str, str], made: Mapping[str, str]) -> None:
+        """One call: what goes in by the keys of the piece, and what its results are called here."""
+        given = [tensors[t.key] for t in pair.gradient.forward.inputs]
+        self.body.lines += ["    " * self.body.depth + line for line in pair.call(given, sizes, made)]
+
+    def _turns(self, piece: GradientLoop) -> None:
+        """A loop; of what is given by rounds each takes its own part, and the gradient of the whole is one stack."""
+        body, over = self.body, self.naming.inside(piece.index.set.extent)
+        pair = self._pair(piece.body, "_round")
+        for state, first, _ in piece.states:
+            body(f"{self.inner[state]} = {self.inner[first]}")
+        tensors, places, parts = dict[str, str](), list[str](), list[str]()
+        if piece.counter or not any(axis is not None for _, _, axis in piece.given):
+            places.append(self.names.fresh(piece.index.name))
+            start = piece.index.set.start
+            parts.append(f"range({start}, {sized(over + number(start))})")
+            tensors[piece.counter] = f"torch.tensor({places[0]}, device=device)"
+        for key, buffer, axis in piece.given:
+            tensors[key] = self.inner[buffer]
+            if axis is not None:
+                tensors[key] = self.names.fresh(f"{self.inner[buffer]}_here")
+                places.append(tensors[key])
+                parts.append(f"{self.inner[buffer]}.unbind({axis})")
+        over_all = parts[0] if len(parts) == 1 else f"zip({', '.join(parts)})"
+        body.lines += folded(f"{'    ' * body.depth}for {', '.join(places)} in {over_all}:")
+        body.depth += 1
+        sizes = {inside: self.sizes[outside] for inside, outside in piece.sizes}
+        self._call(pair, tensors, sizes, {following: self.inner[state] for state, _, following in piece.states})
+        body.depth -= 1

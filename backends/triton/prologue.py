@@ -1,0 +1,121 @@
+"""What a program is: its element of every program axis, its tile of the others, the positions of that tile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from einc.backends.host.code import tight
+from einc.backends.triton.bounds import Numbers
+from einc.backends.triton.layout import Dim
+from einc.backends.triton.loads import extent_text
+from einc.backends.triton.phases import Stages
+from einc.backends.triton.scatters import ScatterWriter
+from einc.backends.writer import identifier
+from einc.ir.plan import Let
+
+
+@dataclass
+class Frame:
+    """The text of a kernel in the making. `parts`: several programs may share the passed axis of one tile."""
+
+    scribe: ScatterWriter
+    stages: Stages
+    numbers: Numbers
+    parts: bool = False
+    counts: dict[str, str] = field(default_factory=dict)  # program axis, or cut dimension -> how many of it, for the host
+    tiles: dict[str, str] = field(default_factory=dict)  # cut dimension -> which of its tiles the program has
+
+    def __post_init__(self) -> None:
+        self.kernel, self.layout, self.given = self.scribe.kernel, self.scribe.layout, self.scribe.arguments
+        self.body = self.scribe.body
+
+    def fresh(self, wanted: str) -> str:
+        """A name that the kernel does not have yet: as wanted, or with a number after it. It is taken from now on."""
+        return self.given.names.fresh(wanted)
+
+    def lets(self, lets: tuple[Let, ...], ends: frozenset[str] = frozenset()) -> None:
+        """The statements of lets; the kernel knows how."""
+        raise NotImplementedError(lets, ends)
+
+    def place(self) -> None:
+        """Where the program stands along every axis that does not move while it runs."""
+        self._programs()
+        for dim in self.layout.dims:
+            if dim.role == "whole":
+                (axis,) = dim.axes
+                at = self.scribe.at[axis] = self.fresh(f"{dim.name}_at")
+                self.body(f"{at} = tl.arange(0, {self.given.block(dim.name)}).to(OFFSET)")
+                self._mask(dim, at, self.scribe.extent(dim))
+        for dim in self.layout.dims:
+            if dim.role == "columns" or (dim.role == "rows" and self.kernel.resumed is None):
+                self.pack(dim, f"{self.tiles[dim.name]} * {self.given.block(dim.name)}")
+
+    def _programs(self) -> None:
+        """A tile of the rows, the heaviest first, of the columns, and one element of every other axis."""
+        cut = [d for d in self.layout.dims if d.role in ("rows", "columns") and not (d.role == "rows" and self.kernel.resumed)]
+        digits: list[tuple[str, str, str]] = []
+        for dim in cut:
+            total, block = self._total(dim), self.given.block(dim.name)
+            self.counts[dim.name] = f"-(-{tight(extent_text(self.given, self.kernel, dim.axes))} // {block})"
+            name = self.tiles[dim.name] = self.fresh(f"{dim.name}_tile")
+            self.scribe.tile = name if dim.role == "rows" else self.scribe.tile
+            last = dim.role == "rows" and self.longest_last()
+            digits.append((name, f"tl.cdiv({total}, {block})", " - 1 - {}  # the longest first" if last else ""))
+        for axis in reversed(self.layout.programs):
+            name = self.scribe.at[axis] = self.fresh(identifier(axis))
+            self.counts[axis] = extent_text(self.given, self.kernel, (axis,))
+            digits.append((name, self.counts[axis], ""))
+        if self.parts:
+            digits.append(("part", "parts", ""))
+        if len(digits) > 1:
+            self.body("program = tl.program_id(0).to(OFFSET)")
+        for n, (name, count, turned) in enumerate(digits):
+            last = n == len(digits) - 1
+            if count.startswith("tl.cdiv") and (turned or not last):
+                many = self.fresh(f"{name}s")
+                self.body(f"{many} = {count}")
+                count = many
+            text = "tl.program_id(0).to(OFFSET)" if len(digits) == 1 else "program" if last else f"program % {tight(count)}"
+            self.body(f"{name} = {count}{turned.format(text)}" if turned else f"{name} = {text}")
+            if not last:
+                self.body(f"program = program // {tight(count)}")
+
+    def longest_last(self) -> bool:
+        """Whether later rows reach farther."""
+        stream = self.kernel.stream
+        spans = stream.bound.spans if stream is not None and stream.bound is not None else ()
+        return any(s.high and not s.low for s in spans)
+
+    def _total(self, dim: Dim) -> str:
+        """The elements of a cut dimension; of a pack there may be more than 32 bits count."""
+        first, *others = (extent_text(self.given, self.kernel, (a,)) for a in dim.axes)
+        return " * ".join([f"tl.cast({first}, OFFSET)", *map(tight, others)]) if others else first
+
+    def _mask(self, dim: Dim, at: str, extent: str) -> None:
+        name = self.scribe.inside[dim.name] = self.fresh(f"{dim.name}_in")
+        self.body(f"{name} = {at} < {extent}")
+
+    def pack(self, dim: Dim, start: str) -> None:
+        """The positions of a cut dimension in this tile, and where the tile ends along its slowest axis."""
+        total, block = self._total(dim), self.given.block(dim.name)
+        first, at = self.fresh(f"{dim.name}0"), self.fresh(f"{dim.name}_at")
+        self.body(f"{first} = {start}")
+        self.body(f"{at} = {first} + tl.arange(0, {block})")
+        if len(dim.axes) > 1:  # sizes have 32 bits, and their product may not
+            factors = [tight(extent_text(self.given, self.kernel, (axis,))) for axis in dim.axes]
+            total = " * ".join([f"tl.cast({factors[0]}, OFFSET)", *factors[1:]])
+        self._mask(dim, at, total)
+        last = self.fresh(f"{dim.name}1")
+        self.body(f"{last} = tl.minimum({first} + {block}, {total}) - 1")
+        if len(dim.axes) == 1:
+            self.scribe.at[dim.axes[0]] = at
+            self.numbers.ends[dim.axes[0]] = (first, last)
+            return
+        rest = at
+        for n, axis in reversed(list(enumerate(dim.axes))):
+            extent = tight(extent_text(self.given, self.kernel, (axis,)))
+            name = self.scribe.at[axis] = self.fresh(f"{identifier(axis)}_at")
+            self.body(f"{name} = {rest} % {extent}" if n else f"{name} = {rest}")
+            rest = f"{rest} // {extent}"
+        later = tight(extent_text(self.given, self.kernel, dim.axes[1:]))
+        self.numbers.ends[dim.axes[0]] = (f"({first} // {later})", f"({last} // {later})")

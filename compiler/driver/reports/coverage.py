@@ -1,0 +1,400 @@
+"""Paper -> Account: every equation compiled, proved to restate another, a definition, or left out with a reason."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from einc.checking.declarations.names import index_name
+from einc.checking.declarations.scope import Account as Became
+from einc.checking.declarations.sets import extent_of
+from einc.documents.coverage import Account, Entry, Made
+from einc.documents.equations import Said
+from einc.documents.needs import Needs
+from einc.documents.sections import Paper, left_of
+from einc.documents.sentences import index_lines
+from einc.driver import back_ends, compiling, pipeline
+from einc.driver.options import Options
+from einc.driver.reports.recurrence import as_tex as recurrence_tex
+from einc.driver.reports.recurrence import recurrences
+from einc.driver.reports.written import as_text as told
+from einc.driver.reports.written import written
+from einc.errors.problems import Circular, DeclaredOtherwise, NotAccounted, NotRestated
+from einc.errors.report import EincError, Help, Label, Problem, Report, Span
+from einc.ir.domains import proves
+from einc.ir.indices import Extent
+from einc.ir.indices import number as constant
+from einc.ir.programs import Equation, Tensor, TypedProgram
+from einc.ir.terms import TRUE, Position, reads, substitute
+from einc.meaning.prove import Open, Proved, Refuted, Verdict, same
+from einc.syntax import tree as s
+from einc.syntax.printing.tex import conditions, subscripted, tex
+
+MOST_TRIES = 60  # a section with more broken equations than this is given up
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section: its program where it has one, what became of its equations, what is wrong with those left out, and its lines."""
+
+    number: int
+    program: TypedProgram | None
+    became: Became
+    problems: tuple[Problem, ...]
+    broken: Mapping[Span, Problem]
+    needs: Needs
+
+    @cached_property
+    def defining(self) -> dict[Span, list[Span]]:
+        """The equations in whose place another one holds, by that one."""
+        out: dict[Span, list[Span]] = {}
+        for other, winner in self.became.passed.items():
+            out.setdefault(winner, []).append(other)
+        return out
+
+
+def account(paper: Paper, *, backend: str = "torch", kernels: bool = True,
+            step: Callable[[str], None] = lambda _: None) -> Account:
+    """Every equation of a document and the programs of its sections. `step` is called with the title of each section.
+
+    Without `kernels` no kernel is written and no recurrence derived.
+    """
+    found: dict[int, Section] = {}
+    for number in paper.sections:
+        step(paper.document.title(number))
+        found[number] = _section(paper, number)
+    work = _Account(paper, found, {x: n for n, x in enumerate(paper.said, 1)})
+    entries = tuple(work.entry(x) for x in paper.said)
+    programs = [x for x in found.values() if x.program is not None and x.program.outputs and returns(paper, x.number)]
+    made = tuple(_made(x, backend, kernels) for x in programs)
+    return Account(paper.document, entries, made, tuple(_unlike(paper)))
+
+
+def returns(paper: Paper, number: int) -> bool:
+    """Whether a section is a program: it has a display, or its side file says what it returns."""
+    home = paper.homes.get(number, ())
+    return any(x.keyword == "output" for x in home) or any(
+        x.formula.display and x.formula.section == number and x.statement is not None for x in paper.said)
+
+
+def _section(paper: Paper, number: int) -> Section:
+    """The program of a section without the equations that have errors there; what their displays define is unknown to it."""
+    broken: dict[Span, Problem] = {}
+    for _ in range(MOST_TRIES):
+        report, tree = Report(), paper.tree(number, broken.keys())
+        program, became = pipeline.check_tree(tree, report)
+        wrong = _wrong(paper, report.errors, broken.keys())
+        if program is not None or not wrong:
+            return Section(number, program, became, tuple(report.sorted()), broken, Needs(tree, became.passed))
+        broken |= wrong
+    return Section(number, None, Became(), (), broken, Needs(paper.tree(number, broken.keys()), ()))
+
+
+def _wrong(paper: Paper, errors: Iterable[Problem], known: Container[Span]) -> dict[Span, Problem]:
+    """The equations in which errors stand, those left out that are known to be broken, each with its last error."""
+    spans = sorted((x.span for x in paper.said if x.statement is not None and x.span not in known), key=lambda x: x.start)
+    starts = [x.start for x in spans]
+    out: dict[Span, Problem] = {}
+    for problem in errors:
+        if problem.span is not None:
+            at = bisect_right(starts, problem.span.start) - 1
+            # Equations of one chain, `a = b = c`, begin at one place and end at several.
+            while at >= 0 and (_inside(problem.span, spans[at]) or (at and starts[at - 1] == starts[at])):
+                out |= {spans[at]: problem} if _inside(problem.span, spans[at]) else {}
+                at -= 1
+    return out
+
+
+def _inside(inner: Span, outer: Span) -> bool:
+    return inner.source == outer.source and outer.start <= inner.start <= outer.end
+
+
+@dataclass
+class _Account:
+    """Says of each equation what became of it."""
+
+    paper: Paper
+    sections: Mapping[int, Section]
+    numbers: Mapping[Said, int]
+    by: dict[Span, Said] = field(init=False)
+    lines: dict[Said, s.Statement] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.by = {_place(x): x for x in self.paper.said if x.statement is not None}
+        self.lines = dict(index_lines(self.paper.document, self.paper.said))
+
+    def entry(self, said: Said) -> Entry:
+        """The entry of an equation."""
+        formula = said.formula
+        plain = Entry(self.numbers[said], said.span, formula.span, formula.display, formula.section, "skipped")
+        if said.skip:
+            return replace(plain, reason=f"the author says so: {said.skip}")
+        if said.indices:
+            return replace(plain, status="definition", reason=self._declaration(said))
+        section = self.sections.get(formula.section)
+        problem = said.problem or (section.broken.get(said.span) if section is not None else None)
+        if isinstance(problem, Circular) and self._identity(said):
+            return replace(plain, status="definition", reason="it holds of every tensor: upper and lower are one")
+        if problem is not None:
+            return self._skipped(plain, problem.message, problem)
+        assert section is not None
+        return self._read(plain, said, section)
+
+    def _skipped(self, plain: Entry, reason: str, *problems: Problem) -> Entry:
+        """Left out; a display that its author has not marked so is a problem of the document."""
+        if plain.display and not any(p.code.startswith("E08") for p in problems):
+            problems = (*problems, NotAccounted(f"this equation is not compiled: {reason}", plain.span, helps=(
+                Help("mend it, or say above it that it is meant for readers: `<!-- ein: skip … -->`"),)))
+        return replace(plain, reason=reason, problems=problems)
+
+    def _declaration(self, said: Said) -> str:
+        line = self.lines.get(said)
+        if line is None:
+            return "a range"
+        first = index_name(line.clauses[0].body)
+        for side in self.paper.lines:
+            if side.keyword == "index" and first in {index_name(c.body) for c in side.clauses}:
+                return f"{' '.join(side.span.text.split())} ({side.span.source.name})"
+        names = ", ".join(c.body.span.text for c in line.clauses)
+        set_ = line.tail[0].body
+        assert isinstance(set_, s.Product)
+        cls, extent = set_.factors
+        inner = extent.items[0].span.text if isinstance(extent, s.Group) else ""
+        return f"index {names} : {cls.text if isinstance(cls, s.Word) else ''}({inner})"
+
+    def _read(self, plain: Entry, said: Said, section: Section) -> Entry:
+        became, place = section.became, _place(said)
+        if section.program is None:
+            first = next((p for p in section.problems if p.severity == "error"), None)
+            why = first.message if first is not None else "too much is wrong"
+            return self._skipped(plain, f"its section does not check: {why}")
+        if place in became.kept and (self._runs(place) or plain.display):
+            return self._compiled(plain, said, section)
+        if said.span in became.failed:
+            problem = became.failed[said.span]
+            return self._skipped(plain, problem.message, problem)
+        if place in became.passed:
+            return self._restated(plain, said, became.passed[place])
+        if plain.display:
+            return self._skipped(plain, "no output of its section needs it")
+        return replace(plain, status="definition", reason="no output needs it")
+
+    def _runs(self, place: Span) -> bool:
+        """Whether an equation is part of some program."""
+        return place in self._running
+
+    @cached_property
+    def _running(self) -> frozenset[Span]:
+        """The equations that are part of some program."""
+        return frozenset(place for n, x in self.sections.items() if returns(self.paper, n) for place in x.became.kept)
+
+    def _identity(self, said: Said) -> bool:
+        """Whether what is defined by itself is itself."""
+        assert said.statement is not None
+        left = left_of(said.statement)
+        names = {x.text for x in _words(said.statement.clauses[0].body)} - {"δ"}
+        own = left.base if isinstance(left, s.Scripted) else left
+        if not isinstance(own, s.Word) or names != {own.text}:
+            return False
+        whole = s.Relation((left, left), ("=",), left.span)
+        given = s.Statement("output", False, (s.Clause(whole, None, left.span),), (), left.span)
+        return isinstance(self._compared(said, _named(given, "given"), _named(said.statement, "restated"))[0], Proved)
+
+    def _compiled(self, plain: Entry, said: Said, section: Section) -> Entry:
+        """Part of a program; where an earlier equation is proved to be the same, it restates that one."""
+        program, key = section.program, section.became.kept[_place(said)]
+        assert program is not None
+        shown = replace(plain, status="compiled", explicit=explicit(program, key, _place(said)), shapes=shapes(program, key))
+        others = [x for x in self._defining(said, section) if self.numbers[x] < plain.number]
+        if not others:
+            return shown
+        first = others[0]
+        if isinstance(self._same(said, first)[0], Proved):
+            return replace(shown, status="restates", restates=self.numbers[first], reason="with what its section says of the rest")
+        return replace(shown, reason=f"a variant of {self.numbers[first]} for this section")
+
+    def _defining(self, said: Said, section: Section) -> list[Said]:
+        """The displays that define the same tensor, and that this one holds in place of."""
+        found = (self.by.get(other) for other in section.defining.get(_place(said), ()))
+        return [x for x in found if x is not None and x.formula.display]
+
+    def _restated(self, plain: Entry, said: Said, winner: Span) -> Entry:
+        """What another equation holds in place of: it says the same, or it says something else."""
+        first = self.by.get(winner)
+        if first is None:
+            line = winner.source.position(winner.start)[0]
+            return self._skipped(plain, f"{winner.source.name}:{line} says what it is: `{winner.text}`")
+        (verdict, wrong), number = self._same(said, said), self.numbers[first]
+        if isinstance(verdict, Proved):
+            return replace(plain, status="restates", restates=number)
+        if wrong is not None:
+            return self._skipped(plain, wrong.message, wrong)
+        if not plain.display:
+            told_ = f"it is not {number}" if isinstance(verdict, Refuted) else f"it is not proved to be {number}"
+            return replace(plain, reason=f"{told_}, and a formula in a line of text defines only what no display does")
+        notes = example(verdict) if isinstance(verdict, Refuted) else ("neither a proof nor a counterexample was found",)
+        problem = NotRestated(f"this is not equal to the equation that it restates, number {number}", plain.span, "here",
+                              Label(first.span, "defined here"), notes=tuple(notes),
+                              helps=(Help("give one of the two another name, or a section of its own"),))
+        return self._skipped(plain, f"it is not equal to {number}", problem)
+
+    def _same(self, said: Said, other: Said) -> tuple[Verdict, Problem | None]:
+        """Whether what holds for a tensor in the section of `said` is the same as what another equation says of it.
+
+        Where the other cannot be read there, what is wrong with it.
+        """
+        assert said.statement is not None and other.statement is not None
+        left = left_of(said.statement)
+        asked = s.Statement("output", False, (s.Clause(left, None, left.span),), (_all(left.span),), left.span)
+        return self._compared(said, asked, _named(other.statement, "restated"))
+
+    def _compared(self, said: Said, one: s.Statement, other: s.Statement) -> tuple[Verdict, Problem | None]:
+        number, report = said.formula.section, Report()
+        program, _ = pipeline.check_tree(self.sections[number].needs.of((one, other)), report, proved=False)
+        if program is None or len(program.outputs) != 2:
+            wrong = (p for p in report.errors if p.span is not None and _inside(p.span, other.span))
+            return Open("it cannot be read there", 0), next(wrong, None)
+        (_, held), (_, again) = program.outputs
+        if not _as_wide(program, held, again):
+            return Open("they hold in different domains", 0), None
+        return same(program, held, again), None
+
+
+def _words(node: s.Expression) -> list[s.Word]:
+    """The names of an expression's tensors, not the letters of their scripts."""
+    match node:
+        case s.Relation(operands=inner) | s.Product(factors=inner) | s.Sum(terms=inner) | s.Group(items=inner):
+            return [w for x in inner for w in _words(x)]
+        case s.Scripted(base=s.Word() as word) | (s.Word() as word):
+            return [word]
+    return [s.Word(node.span.text, node.span)]
+
+
+def _as_wide(program: TypedProgram, held: str, again: str) -> bool:
+    """Whether a restatement holds where the first does. One that says nothing of a domain is meant where the first holds."""
+    one, other = program.equation(held), program.equation(again)
+    if one is None or other is None or other.domain == TRUE:
+        return True
+    by = {i: Position(j) for i, j in zip(other.indices, one.indices, strict=False)}
+    domain = substitute(other.domain, by)
+    return proves(one.domain, domain) and proves(domain, one.domain)
+
+
+def _all(span: Span) -> s.Clause:
+    return s.Clause(s.Word("all", span), None, span)
+
+
+def _named(statement: s.Statement, label: str) -> s.Statement:
+    """The equation under its name with a label, as an output."""
+    first, *rest = statement.clauses
+    assert isinstance(first.body, s.Relation)
+    left, *right = first.body.operands
+    script = s.Script("label_upper", None, label, left.span)
+    named = replace(left, scripts=(script, *left.scripts)) if isinstance(left, s.Scripted) else (
+        s.Scripted(left, (), (script,), left.span))
+    clause = replace(first, body=replace(first.body, operands=(named, *right)))
+    return replace(statement, keyword="output", clauses=(clause, *rest), tail=(_all(left.span),), rank=None)
+
+
+def _place(said: Said) -> Span:
+    assert said.statement is not None
+    return said.statement.clauses[0].span
+
+
+def _unlike(paper: Paper) -> list[Problem]:
+    """Letters that the text and its side file let run over different ranges."""
+    out: list[Problem] = []
+    declared: dict[str, s.Clause] = {}
+    for line in paper.lines:
+        if line.keyword == "index":
+            for n, clause in enumerate(line.clauses):
+                name = index_name(clause.body)
+                if name is not None:
+                    declared[name] = line.tail[n if len(line.tail) > 1 else 0] if line.tail else clause
+    for _, line in index_lines(paper.document, paper.said):
+        for clause in line.clauses:
+            name = index_name(clause.body) or ""
+            mine, own = _extent(declared[name]) if name in declared else None, _extent(line.tail[0])
+            if mine is not None and own is not None and mine != own:
+                alone = Help("let them agree, or declare it for one section alone: `section \"…\":`")
+                out.append(DeclaredOtherwise(f"`{name}` runs over {own} here, and over {mine} where it is declared", line.span,
+                                             "", Label(declared[name].span, "declared here"), helps=(alone,)))
+    return out
+
+
+def _extent(clause: s.Clause) -> Extent | None:
+    """How many elements the index set in a declaration has."""
+    body = clause.body.operands[0] if isinstance(clause.body, s.Relation) else clause.body
+    try:
+        match body:
+            case s.Product((_, s.Group("(", ")", (s.Range(low, high),)))):
+                return extent_of(high) + constant(1) + extent_of(low) * constant(-1)
+            case s.Product((_, s.Group("(", ")", (inner,)))):
+                return extent_of(inner)
+    except Problem:
+        pass
+    return None
+
+
+def example(verdict: Refuted) -> tuple[str, ...]:
+    """Where two sides differ, in a line."""
+    found = verdict.example
+    point, left, right = found.points[0]
+    at = ", ".join(f"{name} = {value}" for name, value in zip(found.letters, point, strict=True))
+    return (f"with random numbers{' at ' + at if at else ''} this is {right:.6g}, and the other {left:.6g}",)
+
+
+# what the page shows of an equation
+
+
+def explicit(program: TypedProgram, key: str, place: Span) -> str:
+    """The equation as LaTeX with every implied sum written out; "" for what is no equation of the program by itself."""
+    found = next((e for e in _written(program, place) if e.target == key), None)
+    if found is None:
+        return ""
+    left = subscripted(program, program.tensors[key], found.axes)
+    domain = "" if not (said := conditions(program, found.domain)) or said == "1 = 1" else rf",\quad {said}"
+    sign = r"\leftarrow" if any(found in recur.updates for recur in program.recurs) else "="
+    return f"{left} {sign} {tex(program, found.body)}{domain}"
+
+
+def _written(program: TypedProgram, place: Span) -> list[Equation]:
+    """The equations, those as they are written in rounds first."""
+    updates = "←" in place.text or "leftarrow" in place.text
+    rounds = [e for r in program.recurs for e in (*(r.updates if updates else r.starts), *r.inside)]
+    return [*rounds, *program.equations]
+
+
+def shapes(program: TypedProgram, key: str) -> dict[str, str]:
+    """The shapes of the tensors of an equation, by their text."""
+    found = [e for e in program.equations if e.target == key]
+    names = dict.fromkeys([key, *(r.tensor for e in found for t in (e.domain, e.body) for r in reads(t))])
+    return {_text(t): f"({', '.join(str(slot.set.extent) for slot in t.slots)})" for n in names if (t := program.tensors.get(n))}
+
+
+def _text(tensor: Tensor) -> str:
+    return tensor.span.text if tensor.span is not None else tensor.text
+
+
+def _made(section: Section, backend: str, kernels: bool) -> Made:
+    """The program as the account shows it."""
+    program = section.program
+    assert program is not None
+    kernel, problems = "", section.problems
+    derived: tuple[str, ...] = ()
+    if kernels:
+        try:
+            kernel = back_ends.emit(compiling.plan(program, compiling.choices(Options(backend))), backend)
+            derived = tuple(recurrence_tex(x) for x in recurrences(pipeline.normal(program)))
+            derived += tuple(told(x, program.source, "%") for x in written(program))
+        except EincError as error:
+            problems = (*problems, *error.problems)
+    given = tuple(_declared(t) for t in program.inputs())
+    returned = tuple(_declared(program.tensors[key]) for _, key in program.outputs)
+    return Made(section.number, program.name, given, returned, section.became.inferred, kernel, derived, problems)
+
+
+def _declared(tensor: Tensor) -> str:
+    return f"{tensor.key} ({', '.join(str(slot.set.extent) for slot in tensor.slots)})"

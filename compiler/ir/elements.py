@@ -1,0 +1,48 @@
+"""What the numbers of a tensor are: how a kernel computes with them, and how they are stored. A row for each kind of element."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+Kind = Literal["real", "exact", "integer", "truth", "scalar"]
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """`kind` is the arithmetic of the values; `storage` is the type in memory, by the name that torch and Triton have for it.
+
+    Two names of storage stand for no one type: `data` is the type of the data, `wide` the same but no narrower than float32.
+    `bytes` are those of one element, where the data is float32. `word` declares tensors of such elements in the language; it is
+    empty where no declaration asks for them.
+    """
+
+    kind: Kind
+    storage: str
+    bytes: int
+    word: str = ""
+
+    def size(self, data: int) -> int:
+        """The bytes of one element, where an element of the data has so many."""
+        match self.storage:
+            case "data":
+                return data
+            case "wide":
+                return max(data, self.bytes)
+            case _:
+                return self.bytes
+
+
+REAL = Element("real", "data", 4)
+WIDE = Element("real", "wide", 4)  # one number for each row of the data takes next to no room
+EXACT = Element("exact", "float64", 8)  # made of sizes alone, or a running sum
+INTEGER = Element("integer", "int64", 8, "int")
+TRUTH = Element("truth", "bool", 1)
+SCALAR = Element("scalar", "", 0)  # a number of the host
+ELEMENTS = (REAL, WIDE, EXACT, INTEGER, TRUTH, SCALAR)
+
+# The element of values of a kind that a kernel holds, and what a declaration says by its word.
+OF_KIND: Mapping[Kind, Element] = MappingProxyType({element.kind: element for element in reversed(ELEMENTS)})
+DECLARED: Mapping[str, Element] = MappingProxyType({element.word: element for element in ELEMENTS if element.word})

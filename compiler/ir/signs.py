@@ -1,0 +1,81 @@
+"""Which values are surely positive, or at least not negative: a quotient by them needs no guard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import assert_never
+
+from einc.ir.domains import witnessed
+from einc.ir.indices import Index
+from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, UNKNOWN, sign_of
+from einc.ir.programs import Equation
+from einc.ir.terms import (
+    TRUE,
+    Apply,
+    Const,
+    Fold,
+    Join,
+    Pack,
+    Part,
+    Position,
+    Read,
+    Size,
+    Term,
+    Truth,
+    Where,
+    both,
+    free_indices,
+    in_body,
+)
+
+
+def sign(term: Term, equations: Mapping[str, Equation], given: Term = TRUE) -> int:
+    """POSITIVE, NONNEGATIVE or UNKNOWN, for every point of `given` where the term exists."""
+    return _Signs(equations).of(term, given, free_indices(term) | free_indices(given))
+
+
+@dataclass(frozen=True)
+class _Signs:
+    """`known` are the signs of values at all of their points, and grows."""
+
+    equations: Mapping[str, Equation]
+    known: dict[str, int] = field(default_factory=dict)
+
+    def of(self, term: Term, given: Term, rows: frozenset[Index]) -> int:
+        """The sign where `given` holds; `rows` are the indices that have a value there."""
+        match term:
+            case Const(value):
+                return POSITIVE if value > 0 else NONNEGATIVE if value == 0 else UNKNOWN
+            case Size():
+                return NONNEGATIVE
+            case Position(index):
+                return POSITIVE if index.set.start > 0 else NONNEGATIVE
+            case Read(tensor, subs) if tensor in self.equations:
+                return self._value(self.equations[tensor], subs, given, rows)
+            case Where(condition, then):
+                return min(NONNEGATIVE, self.of(then, both(given, condition), rows))
+            case Fold("sum", bound, domain, body):
+                found = self.of(body, in_body(given, term), rows.union(bound))
+                return found if found != POSITIVE or witnessed(domain, bound, rows, given) else NONNEGATIVE
+            case Apply("neg", (Apply("nonpositive"),)):
+                return NONNEGATIVE
+            case Apply("mul", (one, other)) if one == other:
+                return max(NONNEGATIVE, self.of(one, given, rows))
+            case Apply("pow", (base, Const(Fraction() as power))) if power.denominator == 1 and power % 2 == 0:
+                return max(NONNEGATIVE, self.of(base, given, rows))
+            case Apply(op, args) if PRIMITIVES[op].kind == "value" and op != "pick":
+                return sign_of(op, [self.of(a, given, rows) for a in args])
+            case Apply() | Truth() | Pack() | Part() | Fold() | Join() | Read():
+                return UNKNOWN
+        assert_never(term)
+
+    def _value(self, equation: Equation, subs: tuple[Term, ...], given: Term, rows: frozenset[Index]) -> int:
+        """The sign of a value wherever it exists; where that may be 0, its sign at the point where it is read."""
+        key = equation.target
+        if key not in self.known:
+            self.known[key] = self.of(equation.body, TRUE, frozenset(equation.indices))
+        if self.known[key] != NONNEGATIVE or given == TRUE or len(subs) != len(equation.indices):
+            return self.known[key]
+        return self.of(equation.at(subs), given, rows)

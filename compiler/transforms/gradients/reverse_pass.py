@@ -1,0 +1,233 @@
+"""The sweep from the outputs back: the cotangent of every value that some input moves, as equations.
+
+One case for each form that an equation of a flat program has: a fold takes a cotangent to what it runs over by the adjoint of
+its row, a direct sum to its parts, anything pointwise by its slopes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal, assert_never
+
+from einc.ir.domains import empty
+from einc.ir.draft import unused
+from einc.ir.folds import FOLDS
+from einc.ir.indices import PLACES, Index, number
+from einc.ir.primitives import REST, filled
+from einc.ir.programs import Equation, NormalProgram, Slot, Tensor
+from einc.ir.terms import (
+    ONE,
+    TRUE,
+    ZERO,
+    Apply,
+    Const,
+    Fold,
+    Join,
+    Pack,
+    Part,
+    Position,
+    Read,
+    Size,
+    Term,
+    Truth,
+    Where,
+    both,
+    conjuncts,
+    reads,
+    substitute,
+)
+from einc.syntax.printing.declarations import letters_by_set
+from einc.transforms.gradients.gathering import gathered
+from einc.transforms.gradients.indexing import Share, apart, joined, letters_of, packed, part_read, read_of, routed, united, where
+from einc.transforms.gradients.slopes import product, read_values, slopes
+from einc.transforms.laws import algebra
+from einc.transforms.laws.simplify import simplify
+
+_FLIPPED: dict[str, Literal["lower", "upper", "label"]] = {"lower": "upper", "upper": "lower", "label": "label"}
+
+
+@dataclass
+class Sweep:
+    """`made` are the cotangents' equations in the order of the sweep; `of` names the cotangent of each value that has one."""
+
+    program: NormalProgram
+    still: frozenset[str]  # what has no slope, though something moves it
+    tensors: dict[str, Tensor]
+    made: list[Equation] = field(default_factory=list)
+    shares: dict[str, list[Share]] = field(default_factory=dict)
+    of: dict[str, str] = field(default_factory=dict)
+    given: dict[str, str] = field(default_factory=dict)  # of an output: the cotangent that the caller gives
+    extremes: set[str] = field(default_factory=set)  # maxima with a slope, and
+    compared: set[str] = field(default_factory=set)  # the values that are compared with them
+
+    def run(self) -> None:
+        """Every cotangent, from the outputs to the inputs."""
+        self._moving, self._where = _moving(self.program, self.still), dict[str, Term]()
+        self._letters = letters_by_set(self.program)
+        for _, key in self.program.outputs:
+            if key in self._moving and key not in self.given:
+                self.given[key] = self._cotangent(key, "input")
+        for equation in reversed(self.program.equations):
+            if equation.target in self._moving and self._settled(equation.target, equation):
+                inside = replace(equation, domain=both(equation.domain, self._where.get(equation.target, TRUE)))
+                for tensor, share in self._adjoint(inside):
+                    self.shares.setdefault(tensor, []).append(share)
+        for given in self.program.inputs():
+            if given.key in self._moving:
+                self._settled(given.key, None)
+
+    def _cotangent(self, key: str, role: str = "local") -> str:
+        """A new tensor for the cotangent of a value: every slot on the other level."""
+        name = f"d{key.strip('_')}"
+        while name in self.tensors:
+            name = f"d{name}"
+        self.tensors[name] = Tensor(name, name, self._flipped(key), "input" if role == "input" else "local")
+        return name
+
+    def _flipped(self, key: str) -> tuple[Slot, ...]:
+        """The slots of a value, each on the other level."""
+        tensor = self.tensors[key]
+        return tuple(Slot(s.set, _FLIPPED[s.level], i.name) for s, i in zip(tensor.slots, letters_of(tensor), strict=True))
+
+    def _settled(self, key: str, equation: Equation | None) -> bool:
+        """Makes the cotangent of a value from all its shares; False where no output depends on it."""
+        shares = self.shares.pop(key, [])
+        if key in self.given and not shares:
+            self.of[key] = self.given[key]
+            return True
+        if not shares and key not in self.given:
+            return False
+        letters = letters_of(self.tensors[key])
+        domain = _domain_at(equation, letters) if equation is not None else TRUE
+        found = [(Read(self.given[key], tuple(map(Position, letters))), TRUE)] if key in self.given else list[tuple[Term, Term]]()
+        places = dict.fromkeys(part_read(share) for share in shares)
+        for at in places:
+            mine = [share for share in shares if part_read(share) == at]
+            found += self._routed(key, mine, letters, domain) if at is None else [self._joined(key, mine, at)]
+        # What no share is outside of is where the cotangent is; elsewhere nothing reads it.
+        inside = both(*(c for c in conjuncts(found[0][1]) if equation is not None and all(c in conjuncts(x) for _, x in found)))
+        terms = [where(both(*(c for c in conjuncts(x) if c not in conjuncts(inside))), term) for term, x in found]
+        body = simplify(terms[0] if len(terms) == 1 else Apply("add", tuple(terms)), algebra.RULES)
+        body = body if sum(i.set.cls in PLACES for i in letters) > 1 else gathered(body)
+        domain = both(domain, inside)
+        if equation is not None and equation.has_letters:
+            self._where[key] = substitute(inside, dict(zip(letters, map(Position, equation.indices), strict=True)))
+        if body == ZERO:
+            return False
+        name = self._cotangent(key)
+        self.made.append(Equation(name, tuple(map(Position, letters)), domain, body))
+        self.of[key] = name
+        return True
+
+    def _routed(self, key: str, shares: list[Share], letters: tuple[Index, ...], domain: Term) -> list[tuple[Term, Term]]:
+        found, name = [routed(share, letters, domain) for share in shares if not packed(share)], f"d{key}_part"
+        made = united(apart(share, self.tensors[key], name, self._letters) for share in shares if packed(share))
+        return found + [self._apart(key, replace(e, target=unused(name, self.tensors))) for e in made]
+
+    def _joined(self, key: str, shares: list[Share], at: int) -> tuple[Term, Term]:
+        name = unused(f"d{key}_part", self.tensors)
+        return self._apart(key, joined(shares, at, self.tensors[key], name, self.program.sums))
+
+    def _apart(self, key: str, equation: Equation) -> tuple[Term, Term]:
+        """A share that is an equation of its own."""
+        name = equation.target
+        self.tensors[name] = replace(self.tensors[key], key=name, text=name, slots=self._flipped(key), role="local", span=None)
+        self.made.append(replace(equation, body=simplify(equation.body, algebra.RULES)))
+        return read_of(equation, letters_of(self.tensors[key])), TRUE
+
+    # adjoints
+
+    def _adjoint(self, equation: Equation) -> Iterator[tuple[str, Share]]:
+        """What the cotangent of an equation adds to those of the tensors that its body reads, as pairs of tensor and
+        share. The equation must have a cotangent already. TypeError for a fold that has no adjoint."""
+        change = Read(self.of[equation.target], equation.axes)
+        match equation.body:
+            case Join(index, parts):
+                yield from self._parts(equation, index, parts)
+            case Fold() as fold:
+                yield from self._folded(equation, fold, change)
+            case Apply("pick"):
+                return  # its value is a whole number
+            case Const() | Truth() | Size() | Position() | Pack() | Part() | Read() | Apply() | Where() as body:
+                yield from self._shares(equation, body, change, equation.domain, (), Read(equation.target, equation.axes))
+            case never:
+                assert_never(never)
+
+    def _folded(self, equation: Equation, fold: Fold, change: Term) -> Iterator[tuple[str, Share]]:
+        """By the adjoint of the fold's row."""
+        match FOLDS[fold.op].adjoint:
+            case "attained":
+                yield from self._extreme(equation, fold, change)
+            case None:
+                raise TypeError(f"the fold `{fold.op}` has no adjoint, and nothing it runs over may be reached by a gradient")
+            case adjoint:
+                by = {"x": fold.body, "value": Read(equation.target, equation.axes)}
+                by |= {"rest": self._others(fold)} if REST in reads(adjoint) else {}
+                given = both(equation.domain, fold.domain)
+                yield from self._shares(equation, fold.body, product(change, filled(adjoint, by)), given, fold.bound)
+
+    def _shares(self, equation: Equation, body: Term, change: Term, given: Term, bound: tuple[Index, ...],
+                value: Term | None = None) -> Iterator[tuple[str, Share]]:
+        for slope in slopes(body, change, self._moving.__contains__, value):
+            if slope.condition != TRUE and empty(both(given, slope.condition)):
+                continue  # in max(abs(x), max(x, y)) the second x is nowhere the one that is taken
+            yield slope.read.tensor, Share(slope.read.subs, slope.term, both(given, slope.condition), (*equation.indices, *bound))
+
+    def _parts(self, equation: Equation, index: Index, parts: tuple[tuple[Index, Term], ...]) -> Iterator[tuple[str, Share]]:
+        before = number(0)
+        for own, body in parts:
+            here = Part(Position(own), own.set, before, index.set)
+            change = Read(self.of[equation.target], tuple(here if a == Position(index) else a for a in equation.axes))
+            letters = tuple(own if i == index else i for i in equation.indices)
+            for slope in slopes(body, change, self._moving.__contains__):
+                yield slope.read.tensor, Share(slope.read.subs, slope.term, both(equation.domain, slope.condition), letters)
+            before = before + own.set.extent
+
+    def _extreme(self, equation: Equation, fold: Fold, change: Term) -> Iterator[tuple[str, Share]]:
+        """To those that attain it, in equal parts: how many they are is a sum of its own."""
+        self.extremes.add(equation.target)
+        self.compared |= {r.tensor for r in reads(fold.body)}
+        attains = Apply("eq", (fold.body, Read(equation.target, equation.axes)))
+        name = unused(f"{equation.target}_ties", self.tensors)
+        self.tensors[name] = replace(self.tensors[equation.target], key=name, text=name, role="local")
+        self.made.append(Equation(name, equation.axes, equation.domain, Fold("sum", fold.bound, both(fold.domain, attains), ONE)))
+        part = Apply("div", (change, Read(name, equation.axes)))
+        yield from self._shares(equation, fold.body, part, both(equation.domain, fold.domain, attains), fold.bound)
+
+    def _others(self, fold: Fold) -> Term:
+        """The fold of all others."""
+        by = {i: Position(Index(i.name + "'", i.set)) for i in fold.bound}
+        differs = [Apply("ne", (Position(i), there)) for i, there in by.items()]
+        other = differs[0] if len(differs) == 1 else Apply("or", tuple(differs))
+        inner = tuple(p.index for p in by.values())
+        return Fold(fold.op, inner, both(substitute(fold.domain, by), other), substitute(fold.body, by))
+
+
+def _moving(program: NormalProgram, still: frozenset[str]) -> frozenset[str]:
+    """The inputs of real numbers, and what is moved by them."""
+    found = {t.key for t in program.inputs() if not t.integer}
+    for equation in program.equations:
+        if equation.target not in still and not program.tensors[equation.target].integer and any(
+                r.tensor in found for r in _values_of(equation.body)):
+            found.add(equation.target)
+    return frozenset(found)
+
+
+def _values_of(body: Term) -> Iterator[Read]:
+    match body:
+        case Fold(_, _, _, inner):
+            yield from _values_of(inner)
+        case Join(_, parts):
+            for _, part in parts:
+                yield from read_values(part)
+        case _:
+            yield from read_values(body)
+
+
+def _domain_at(equation: Equation, letters: tuple[Index, ...]) -> Term:
+    """The domain of a value at the letters of its slots; pairs are left out: they have no domain."""
+    if not equation.has_letters:
+        return TRUE
+    return substitute(equation.domain, {i: Position(j) for i, j in zip(equation.indices, letters, strict=True)})
+

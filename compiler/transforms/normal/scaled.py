@@ -1,0 +1,371 @@
+"""Exponentials that neither overflow nor vanish where what is made of them does not: a law of scaled numbers.
+
+A value made of exponentials is kept as v · e^m. A product adds the m, a quotient subtracts them, and a sum has the largest
+m of its addends, so that its v is a sum of exponentials of at most 1, one of which is 1. A logarithm is m + log(v), and a
+scale that a quotient's two sides share cancels. Names are seen through, so that naming a part never changes a value.
+
+The law is applied where a term needs it: at a logarithm, a root, a power, a quotient or a product of what may be too large or
+too small. Everything else stays as it is written. The form that is made needs nothing more, so that it may be applied again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TypeVar
+
+from einc.ir.domains import negation, proves, witnessed
+from einc.ir.draft import unused
+from einc.ir.primitives import NONNEGATIVE
+from einc.ir.programs import Equation, Program, Tensor, local
+from einc.ir.terms import (
+    ONE,
+    TRUE,
+    ZERO,
+    Apply,
+    Const,
+    Fold,
+    Join,
+    Position,
+    Read,
+    Term,
+    Where,
+    both,
+    canonical,
+    children,
+    conjuncts,
+    const,
+    free_indices,
+    in_body,
+    rebuild,
+    walk,
+)
+from einc.transforms.laws.exponentials import signed
+from einc.transforms.laws.simplify import factors, simplify
+from einc.transforms.laws.simplify import product as short
+from einc.transforms.normal.delta_elimination import appearance
+from einc.transforms.normal.reach import LARGE, SMALL, Reaches
+
+Scaled = tuple[Term, Term]  # m and v of v · e^m; m is 0 for what has no exponential
+_Program = TypeVar("_Program", bound=Program)
+_NEAR = const(Fraction("-0.7"))  # about −log 2: from here on 1 − e^x is nearer to 1 than to 0
+
+
+def scaled(program: _Program) -> _Program:
+    """The program with its exponentials relative to the largest of each sum, wherever something needs that."""
+    known = program.by_target
+    if not any(x.op == "exp" or (x.op == "pow" and isinstance(x.args[0], Const)) for e in program.equations for x in _applied(e)):
+        return program
+    work = _Scaling(Reaches(dict(known)), dict(program.tensors))
+    equations = [work.equation(e) for e in program.equations]
+    return program.but(equations=(*work.made.values(), *equations), tensors=work.tensors)
+
+
+def _applied(equation: Equation) -> Sequence[Apply]:
+    stack, out = [equation.body], list[Apply]()
+    while stack:
+        here = stack.pop()
+        stack += children(here)
+        out += [here] if isinstance(here, Apply) else []
+    return out
+
+
+@dataclass(frozen=True)
+class _Scaling:
+    """The law for the terms of one program. `given` is what holds where a term is read.
+
+    `made` are scales that have equations of their own, by what they are: written out in every addend, those of sums inside sums
+    would double with each of them. They are added to `tensors`.
+    """
+
+    known: Reaches
+    tensors: dict[str, Tensor]
+    made: dict[Term, Equation] = field(default_factory=dict)
+
+    def equation(self, equation: Equation) -> Equation:
+        """The equation with its body rewritten where that needs it."""
+        body = self.term(equation.body, equation.domain)
+        return equation if body is equation.body else Equation(
+            equation.target, equation.axes, equation.domain, body, equation.source)
+
+    def term(self, term: Term, given: Term) -> Term:
+        """The term, rewritten wherever a part of it needs that."""
+        made = self._needed(term, given)
+        if made is not None:
+            return made
+        match term:
+            case Where(condition, then):
+                return rebuild(term, (condition, self.term(then, both(given, condition))))
+            case Fold(_, _, domain, body):
+                return rebuild(term, (domain, self.term(body, in_body(given, term))))
+            case Join(index, parts):
+                return Join(index, tuple((i, self.term(part, given)) for i, part in parts))
+            case Apply(_, args):
+                return rebuild(term, tuple(self.term(a, given) for a in args))
+        return term
+
+    def _needed(self, term: Term, given: Term) -> Term | None:
+        """The term by the law, where it needs that."""
+        match term:
+            case Apply("log", (inner,)) if self.known.reach(inner):
+                return self._log(inner, given)
+            case Apply("sqrt" | "pow", (base, *rest)) if self.known.reach(base) and all(_is_part(r) for r in rest):
+                return self._whole(self._scaled(term, given))
+            case Apply("div" | "mul") if self._clashes(term):
+                return self._whole(self._scaled(term, given))
+            case Apply("sub", (above, one)) if one == ONE and (power := self.known.power(above)) is not None:
+                return Apply("expm1", (self.term(power, given),))
+            case Apply("sub", (one, above)) if one == ONE and (power := self.known.power(above)) is not None:
+                return Apply("neg", (Apply("expm1", (self.term(power, given),)),))
+        return None
+
+    def _clashes(self, term: Apply) -> bool:
+        """Whether a quotient or a product of floats may be none where it is one of real numbers: ∞/∞, 0/0, 0 · ∞."""
+        found = [self.known.reach(a) for a in term.args]
+        if term.op == "div":
+            above, below = found
+            return bool(above & below)
+        large, small = ([n for n, f in enumerate(found) if side in f] for side in (LARGE, SMALL))
+        return any(n != m for n in large for m in small) and not self.known.apart(term)
+
+    def _whole(self, found: Scaled) -> Term:
+        """v · e^m as one term, its quotient outside."""
+        power, value = simplify(_cancelled(found[0])), found[1]
+        if power == ZERO:
+            return value
+        match value:
+            case Apply("div", (above, below)):
+                return Apply("div", (short((*factors(above), Apply("exp", (power,)))), below))
+        return short((*factors(value), Apply("exp", (power,))))
+
+    # v · e^m
+
+    def _scaled(self, term: Term, given: Term) -> Scaled:
+        """The pair (m, v) with term = v · e^m, where `given` holds; m is 0 where no exponential in the term can
+        leave the range."""
+        if not self.known.reach(term):
+            return ZERO, self.term(term, given)
+        match term:
+            case Read():
+                return self._scaled(self._opened(term, given), given)
+            case Apply("exp", (power,)):
+                return self.term(power, given), ONE
+            case Apply("pow", (Const(Fraction() as base), power)) if not isinstance(power, Const):
+                return Apply("mul", (self.term(power, given), Apply("log", (const(base),)))), ONE
+            case Apply("pow" | "sqrt" as op, (inner, *rest)):
+                power, value = self._scaled(inner, given)
+                times = rest[0] if rest else const(Fraction(1, 2))
+                return Apply("mul", (times, power)), Apply(op, (value, *rest)) if value != ONE else ONE
+            case Apply("neg", (inner,)):
+                power, value = self._scaled(inner, given)
+                return power, Apply("neg", (value,))
+            case Apply("mul" | "div"):
+                return self._quotient(term, given)
+            case Apply("add" | "sub"):
+                return self._sum([(sign, *self._scaled(part, given)) for sign, part in _addends(term)], given)
+            case Where(condition, then):
+                power, value = self._scaled(then, both(given, condition))
+                return _only(power, condition), Where(condition, value)
+            case Fold():
+                return self._fold(term, given)
+        return ZERO, self.term(term, given)
+
+    def _opened(self, read: Read, given: Term) -> Term:
+        """What a read value is, 0 where it does not exist."""
+        equation, body = self.known.equations[read.tensor], self.known.opened(read)
+        if body is None:
+            return read
+        domain = simplify(_at(equation, read))
+        left = [c for c in conjuncts(domain) if c != TRUE and c not in conjuncts(given) and not proves(given, c)]
+        return Where(both(*left), body) if left else body
+
+    def _quotient(self, term: Term, given: Term) -> Scaled:
+        """Products and quotients: an exponential above is the scale of a sum below that has it as an addend."""
+        above, below = _fraction(term)
+        over = [self._scaled(f, given) for f in above]
+        powers, under = [p for p, _ in over if p != ZERO], list[Scaled]()
+        for factor in below:
+            common = next((p for p, v in over if v == ONE and p in powers and p != ZERO and self._has(factor, p, given)), None)
+            if common is None:
+                under.append(self._scaled(factor, given))
+            else:
+                under.append((ZERO, self._relative(factor, common, given)))
+                powers.remove(common)
+        power = signed([*((1, p) for p in powers), *((-1, _finite(p, given)) for p, _ in under if p != ZERO)])
+        value, divisor = short(tuple(v for _, v in over)), short(tuple(v for _, v in under))
+        return _cancelled(power), value if divisor == ONE else Apply("div", (value, divisor))
+
+    def _parts(self, term: Term, given: Term) -> list[tuple[int, Term, Term]]:
+        """The addends of a sum that is written out, each as a sign and v · e^m."""
+        inner = self._opened(term, given) if isinstance(term, Read) and self.known.reach(term) else term
+        if not (isinstance(inner, Apply) and inner.op in ("add", "sub")):
+            return []
+        return [(sign, *self._scaled(part, given)) for sign, part in _addends(inner)]
+
+    def _has(self, term: Term, power: Term, given: Term) -> bool:
+        """Whether e^m is an addend of a sum of positive values: relative to it the sum is at least 1."""
+        parts = self._parts(term, given)
+        positive = all(sign > 0 and self.known.sign(v) >= NONNEGATIVE for sign, _, v in parts)
+        return positive and any(p == power and v == ONE for _, p, v in parts)
+
+    def _relative(self, term: Term, power: Term, given: Term) -> Term:
+        return _total([(sign, v, _minus(p, power)) for sign, p, v in self._parts(term, given)])
+
+    def _sum(self, parts: list[tuple[int, Term, Term]], given: Term) -> Scaled:
+        """A sum relative to the largest of its scales."""
+        powers = list(dict.fromkeys(p for _, p, _ in parts))
+        largest = powers[0] if len(powers) == 1 else self._named(Apply("max", tuple(powers)), given)
+        return largest, _total([(sign, v, _minus(p, largest)) for sign, p, v in parts])
+
+    def _named(self, largest: Apply, given: Term) -> Term:
+        """A maximum, with an equation of its own where there are others inside it."""
+        if all(x is largest or not (isinstance(x, Apply) and x.op == "max") for x in walk(largest)):
+            return largest
+        order = appearance(largest, TRUE)
+        domain = both(*(c for c in conjuncts(given) if free_indices(c) <= set(order)))
+        key = Apply("and", (canonical(largest, order), canonical(domain, order)))
+        if key not in self.made:
+            target, axes = unused("scale", self.tensors), tuple(map(Position, order))
+            self.tensors[target] = local(target, order)
+            self.made[key] = Equation(target, axes, domain, largest)
+        return Read(self.made[key].target, tuple(map(Position, order)))
+
+    def _fold(self, fold: Fold, given: Term) -> Scaled:
+        """A sum over a domain relative to the largest scale in it."""
+        fold = _merged(fold)
+        power, value = self._scaled(fold.body, in_body(given, fold))
+        if not free_indices(power) & set(fold.bound):
+            return power, Fold("sum", fold.bound, fold.domain, value)
+        largest = Fold("max", fold.bound, fold.domain, power)
+        relative = short((Apply("exp", (Apply("sub", (power, _finite(largest, given))),)), *factors(value)))
+        return largest, Fold("sum", fold.bound, fold.domain, relative)
+
+    # logarithms
+
+    def _log(self, term: Term, given: Term) -> Term:
+        """log(v e^m) = m + log(v), of products and quotients of positive values factor by factor."""
+        if not self.known.reach(term):
+            return ZERO if term == ONE else Apply("log", (self.term(term, given),))
+        match term:
+            case Read():
+                return self._log(self._opened(term, given), given)
+            case Apply("mul" | "div"):
+                above, below = _fraction(term)
+                apart = [(sign, f) for sign, side in ((1, above), (-1, below)) for f in side if self.known.sign(f) >= NONNEGATIVE]
+                rest = [[f for f in side if (sign, f) not in apart] for sign, side in ((1, above), (-1, below))]
+                logs = [(sign, self._log(f, given)) for sign, f in apart]
+                left = _over(*(short(tuple(self.term(f, given) for f in side)) for side in rest))
+                return signed([*logs, *([(1, Apply("log", (left,)))] if left != ONE else [])])
+            case Apply("add" | "sub"):
+                return self._log_sum(_addends(term), given)
+            case Apply("pow" | "sqrt", (base, *rest)) if not isinstance(base, Const) and self.known.sign(base) >= NONNEGATIVE:
+                return Apply("mul", (rest[0] if rest else const(Fraction(1, 2)), self._log(base, given)))
+        power, value = self._scaled(term, given)
+        return power if value == ONE else Apply("add", (power, Apply("log", (value,))))
+
+    def _log_sum(self, parts: list[tuple[int, Term]], given: Term) -> Term:
+        """log(e^p + e^q) is logaddexp(p, q); of a difference nothing is lost where its sides are near each other, or far apart."""
+        if all(sign > 0 and self.known.sign(part) >= NONNEGATIVE for sign, part in parts):
+            return Apply("logaddexp", tuple(self._log(part, given) for _, part in parts))
+        found = sorted(((sign, *self._scaled(part, given)) for sign, part in parts), key=lambda part: -part[0])
+        match found:
+            case [(1, p, v), (-1, q, w)] if v == w == ONE:
+                far = _minus(q, p)
+                near = Apply("lt", (_NEAR, far))
+                inside = Where(near, Apply("log", (Apply("neg", (Apply("expm1", (far,)),)),)))
+                beyond = Where(negation(near), Apply("log1p", (Apply("neg", (Apply("exp", (far,)),)),)))
+                return Apply("add", (*(x for x in (p,) if x != ZERO), inside, beyond))
+        power, value = self._sum(found, given)
+        return Apply("add", (power, Apply("log", (value,))))
+
+
+def _at(equation: Equation, read: Read) -> Term:
+    """The domain of an equation where it is read."""
+    return Equation(equation.target, equation.axes, TRUE, equation.domain).at(read.subs)
+
+
+def _only(power: Term, condition: Term) -> Term:
+    """A scale that is −∞ where a value does not exist."""
+    return power if power == ZERO else Apply("add", (Where(condition, power), Where(negation(condition), Const(-math.inf))))
+
+
+def _finite(power: Term, given: Term) -> Term:
+    """A scale that something is divided by: 0 in place of the −∞ that it is where there is nothing to sum."""
+    for part in walk(power):
+        match part:
+            case Fold(_, bound, domain) if not witnessed(domain, bound, free_indices(part), given):
+                break
+            case Const(value) if value == -math.inf:
+                break
+    else:
+        return power
+    return Where(Apply("lt", (Const(-math.inf), power)), power)
+
+
+def _merged(fold: Fold) -> Fold:
+    """Σ_s Σ_u x as Σ_{s u} x, and gates in the domain."""
+    match simplify(Fold("sum", fold.bound, fold.domain, ONE)), fold.body:
+        case _, Fold("sum", bound, domain, body) if not set(bound) & set(fold.bound):
+            return _merged(Fold("sum", (*fold.bound, *bound), both(fold.domain, domain), body))
+        case _, Where(condition, then):
+            return _merged(Fold("sum", fold.bound, both(fold.domain, condition), then))
+    return fold
+
+
+def _minus(power: Term, reference: Term) -> Term:
+    return _cancelled(signed([*((1, p) for p in (power,) if p != ZERO), *((-1, p) for p in (reference,) if p != ZERO)]))
+
+
+def _total(parts: list[tuple[int, Term, Term]]) -> Term:
+    """Σ ± v e^p; where the numbers v add to nothing, e^p − 1 in place of e^p, so that their digits do not cancel."""
+    numbers = [sign * float(v.value) for sign, v, _ in parts if isinstance(v, Const)]
+    op = "expm1" if len(numbers) == len(parts) and not sum(numbers) else "exp"
+    made = [(sign, short((*factors(v), Apply(op, (p,)))) if p != ZERO else v) for sign, v, p in parts if p != ZERO or op == "exp"]
+    return signed(made)
+
+
+def _addends(term: Term, sign: int = 1) -> list[tuple[int, Term]]:
+    match term:
+        case Apply("add", args):
+            return [t for x in args for t in _addends(x, sign)]
+        case Apply("sub", (x, y)):
+            return _addends(x, sign) + _addends(y, -sign)
+        case Apply("neg", (x,)):
+            return _addends(x, -sign)
+    return [(sign, term)]
+
+
+def _fraction(term: Term) -> tuple[list[Term], list[Term]]:
+    """The factors above and below the stroke."""
+    match term:
+        case Apply("mul", args):
+            found = [_fraction(x) for x in args]
+            return [f for above, _ in found for f in above], [f for _, below in found for f in below]
+        case Apply("div", (x, y)):
+            (a, b), (c, d) = _fraction(x), _fraction(y)
+            return [*a, *d], [*b, *c]
+        case Apply("neg", (x,)):
+            above, below = _fraction(x)
+            return [const(-1), *above], below
+    return ([term] if term != ONE else []), []
+
+
+def _is_part(power: Term) -> bool:
+    """Whether a power is less than 1: a greater one is too large, or too small, where its base is."""
+    return isinstance(power, Const) and abs(float(power.value)) < 1
+
+
+def _over(above: Term, below: Term) -> Term:
+    return above if below == ONE else Apply("div", (above, below))
+
+
+def _cancelled(power: Term) -> Term:
+    """A sum without what it adds and subtracts, whatever the letters that folds bind."""
+    parts = _addends(power)
+    for n, (sign, part) in enumerate(parts):
+        for m in range(n + 1, len(parts)):
+            if parts[m][0] == -sign and canonical(parts[m][1]) == canonical(part):
+                return _cancelled(signed([p for k, p in enumerate(parts) if k not in (n, m)]))
+    return signed(parts) if len(parts) > 1 else power

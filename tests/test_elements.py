@@ -1,0 +1,49 @@
+"""Elements are rows: one more is declared, checked, planned and written by both back ends without another table."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+import torch
+
+import einc
+from einc.backends.host.contractions import PROMOTED
+from einc.backends.host.contractions import element as spelled
+from einc.checking.declarations import signatures
+from einc.driver import checking, front
+from einc.ir.elements import ELEMENTS, OF_KIND, Element
+from einc.ir.plan import Buffer
+from einc.syntax.printing.show import show
+
+TEXT = """
+index t : time(T)
+index v : vocab(V)
+index f : feature(F)
+input w_t : {word}
+input E_v^f
+output y_t^f = E_{{w_t}}^f
+"""
+
+
+@pytest.mark.parametrize("row", [e for e in ELEMENTS if e.storage], ids=lambda e: e.storage)
+def test_every_storage_has_a_spelling(row: Element) -> None:
+    """A type of its own by torch's name, or one that follows the data; and its bytes are those of that type."""
+    text = spelled(Buffer("x", (), (), row, "local"), PROMOTED)
+    found = eval(text, {"torch": torch, "dtype": torch.float32})
+    assert found.itemsize == row.bytes == row.size(4) and row.size(8) >= row.bytes
+    assert OF_KIND[row.kind].kind == row.kind
+
+
+def test_one_more_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that name rows of a table."""
+    byte = Element("integer", "int8", 1, "byte")
+    monkeypatch.setattr(signatures, "DECLARED", {**signatures.DECLARED, byte.word: byte})
+    text = TEXT.format(word="byte")
+    program = checking.typed(text)
+    plan = front.plan(program)
+    assert plan.buffers["w"].element == byte and "input w_{t} : byte" in show(program)
+    for back_end in ("torch", "triton"):
+        ast.parse(front.emit(plan, back_end))
+    w, table = torch.tensor([3, 1, 2], dtype=torch.int8), torch.randn(3, 2, dtype=torch.float64)
+    assert torch.equal(einc.compile(text)(w=w, E=table), table[[2, 0, 1]])

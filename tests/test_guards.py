@@ -1,0 +1,170 @@
+"""Gates, and rows without a point: each form of a program, its kernels and its gradient against evaluations of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pytest
+import torch
+from guarded_programs import guarded
+from helpers import Arrays, arrays, assert_close, called, cut, meaning, tensors, typed
+from naive import Naive
+from programs import Case
+from test_triton import SMALL, choice
+from triton_modes import interpreted, tiled
+
+import einc
+from einc.backends.torch.load import load
+from einc.driver import front, pipeline
+from einc.errors.report import EincError
+from einc.ir.programs import Program
+from einc.transforms.normal.normalise import flat
+
+NEAR, STEP = 1e-9, 1e-6
+
+
+@pytest.fixture(autouse=True)
+def doubles() -> Iterator[None]:
+    """Where a program gets no numbers it is in float64."""
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(usual)
+
+
+def seeds(few: range, many: range) -> pytest.MarkDecorator:
+    """A test for each seed: for those of the second range with `--whole` alone."""
+    late = [pytest.param(n, marks=pytest.mark.whole) for n in many if n not in few]
+    return pytest.mark.parametrize("seed", [*few, *late])
+
+
+def given(case: Case, program: Program) -> Arrays:
+    return arrays(program, case.sizes, case.ranges, int(case.name.removeprefix("guarded") or 0))
+
+
+# values
+
+
+@seeds(range(200), range(1000))
+def test_every_form_of_a_program_means_the_same(seed: int) -> None:
+    case = guarded(seed)
+    program = typed(case.text)
+    inputs = given(case, program)
+    want = meaning(program, inputs, case.sizes)
+    for form in (flat(program), pipeline.normal(program)):
+        asked = {t.key for t in form.inputs()}
+        assert_close(meaning(form, {k: v for k, v in inputs.items() if k in asked}, case.sizes), want, NEAR, 1.0)
+
+
+def kernels_agree(case: Case, tilings: Iterable[tuple[int, int] | None]) -> None:
+    program = typed(case.text)
+    inputs = given(case, program)
+    want = meaning(program, inputs, case.sizes)
+    source = front.emit(front.plan(program))
+    for tiles in tilings:
+        function = load(cut(source, tiles) if tiles else source, "text")
+        assert_close(called(function, program, tensors(inputs), case.sizes), want, NEAR, 1.0)
+
+
+@seeds(range(0, 200, 5), range(1000))
+def test_kernels(seed: int) -> None:
+    kernels_agree(guarded(seed), [None, (2, 1)])
+
+
+@seeds(range(3, 200, 50), range(3, 1000, 5))
+def test_kernels_of_triton(seed: int) -> None:
+    case = guarded(seed)
+    program = typed(case.text)
+    inputs = given(case, program)
+    want = meaning(program, inputs, case.sizes)
+    with interpreted():
+        function = tiled(front.emit(front.plan(program, front.choices(backend="triton")), "triton"), "text", choice(SMALL))
+        assert_close(called(function, program, tensors(inputs), case.sizes), want, NEAR, 1.0)
+
+
+# gradients
+
+
+def total(found: dict[str, torch.Tensor], cotangents: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Σ cotangent · output, without what is no finite number."""
+    return torch.stack([(x.masked_fill(~x.isfinite(), 0) * cotangents[name]).sum() for name, x in found.items()]).sum()
+
+
+def slopes(value: torch.Tensor, inputs: dict[str, torch.Tensor]) -> Arrays:
+    """The gradient of a number by every input that has one."""
+    asked = {key: x for key, x in inputs.items() if x.requires_grad}
+    made = torch.autograd.grad(value, [*asked.values()], allow_unused=True) if value.requires_grad else [None] * len(asked)
+    return {key: np.zeros(x.shape) if d is None else d.numpy() for (key, x), d in zip(asked.items(), made, strict=True)}
+
+
+def moving(inputs: Arrays) -> dict[str, torch.Tensor]:
+    return {key: x.requires_grad_(x.is_floating_point()) for key, x in tensors(inputs).items()}
+
+
+def gradients_agree(case: Case, backend: str = "torch") -> None:
+    """The gradient of a compiled text against autograd of single numbers, and this against differences of the interpreter."""
+    program = typed(case.text)
+    inputs = given(case, program)
+    values = meaning(program, inputs, case.sizes)
+    random = np.random.default_rng(1)
+    cotangents: Arrays = {name: np.asarray(random.standard_normal(x.shape)) for name, x in values.items()}
+    there = moving(inputs)
+    want = slopes(total(Naive(program, there, case.sizes).outputs(), tensors(cotangents)), there)
+    toward: Arrays = {key: np.asarray(random.standard_normal(d.shape)) for key, d in want.items()}
+
+    def at(sign: int) -> float:
+        moved = {**inputs, **{key: inputs[key] + sign * STEP * d for key, d in toward.items()}}
+        found = meaning(program, moved, case.sizes)
+        return sum(float(np.sum(np.where(np.isfinite(x), x, 0) * cotangents[name])) for name, x in found.items())
+
+    measured, derived = (at(1) - at(-1)) / (2 * STEP), sum(float(np.sum(d * toward[key])) for key, d in want.items())
+    assert abs(measured - derived) <= 1e-5 * max(1, abs(derived), abs(at(0))), (measured, derived)
+    here = moving(inputs)
+    try:
+        function = einc.compile(case.text, grad=True, backend=backend)
+    except EincError as error:
+        assert "has no gradient" in str(error)
+        assert all(not d.any() for d in want.values())
+        return
+    assert_close(slopes(total(called(function, program, here, case.sizes), tensors(cotangents)), here), want, 1e-8, 1.0)
+
+
+@seeds(range(0, 200, 16), range(1000))
+def test_gradients(seed: int) -> None:
+    gradients_agree(guarded(seed))
+
+
+# one text for each fault that there was
+
+LETTERS = "index t, s, u : time(T)\nindex h : head(H)\nindex d : feature(D)\ndim W\n"
+EXAMPLES = {
+    "a difference of neighbours": "input x_t\noutput y = Σ_t (x_t - 1[t > 1] x_{t - 1})^2",
+    "the next one beside": "input x_t\noutput y = Σ_t (1[t + 1 ≤ T] x_{t + 1} + x_t) : all",
+    "a number beside": "input x_t, c\noutput y = Σ_t (c + 1[t > 1] x_{t - 1})",
+    "a result beside": "input x_t\nm = max_t x_t\noutput y = Σ_u (m + 1[u > 1] x_{u - 1}) : all",
+    "a row beside": "input x_t, z_t\noutput y_t = Σ_{s ≤ t} (z_t + 1[s > 1] x_{s - 1})",
+    "a gate in a condition": "input x_t, c\ninput doc_t : int\noutput y = Σ_t (c + 1[t = 1 or t > 2 and doc_{t - 1} = 2] x_t)",
+    "weights times a number": "input x_t, c\noutput y_t = c Σ_s softmax_{s < t}(x_s)",
+    "weights of chosen heads": "input q_{t h}\ninput doc_t : int\noutput y_t = Σ_h softmax_{h, h > doc_t}(q_{t h}) * 1",
+    "weights of a number": "input c\nmask l_{u d} : u ≥ d\nl_{u d} = c / u + 0 * d\noutput a_d = Σ_u softmax_u(l_{u d}) * c : all",
+    "weights in a cap": ("input doc_t : int\ninput c\nmask l_{u t} : doc_u ≠ doc_t, u ≤ t\nl_{u t} = 1\n"
+                         "a_t = (Σ_u softmax_u(l_{u t}) * 0.25) + c\noutput y_t = softcap(a_t, 2)"),
+    "logits that are sums of nothing": ("input c\ninput doc_t : int\nmask l_{u t} : doc_u ≤ doc_t\n"
+                                        "l_{u t} = Σ_{s, s ≤ t - W} (c + (s - u))\noutput a_t = Σ_u softmax_u(l_{u t}) * c : all"),
+    "weights of all heads": "input q_{t h}\noutput y_t = Σ_h Σ_u softmax_{u < t}(q_{u h})",
+    "weights of all rows": "input x_t\noutput y = Σ_s (Σ_u softmax_{u, u < s}(x_u) * 1) : all",
+    "weights of weights": "input x_t\noutput y_t = Σ_s softmax_{s ≤ t}(x_s) * (Σ_u softmax_{u > s}(x_u) * 1) : all",
+    "heads of values": ("input q_{t h}, v_{t h d}\nweight c_{h d}\nY_{t h d} = Σ_s softmax_{s < t}(q_{s h}) v_{s h d}\n"
+                        "output y_t = Σ_{h d} Y_{t h d} c_{h d}"),
+    "the logarithm of nothing": ("input x_t\nmask l_{d u} : u ≥ d\nl_{d u} = 1\n"
+                                 "output a_d = logsumexp_u(l_{d u}) : all\noutput y = Σ_t x_t"),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example(name: str) -> None:
+    sizes = {"T": 5, "H": 3, "D": 7, "W": 8}
+    case = Case("guarded", LETTERS + EXAMPLES[name], sizes, {"doc": ("1", "3")})
+    kernels_agree(case, [None, (2, 1)])
+    gradients_agree(case)

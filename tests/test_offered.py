@@ -1,0 +1,166 @@
+"""Edits that are offered: each was tried, leaves no new error, and changes no equation that is not marked as wrong."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from programs import CASES
+from test_errors import KINDS
+
+from bench.mutations.judge import applied
+from bench.mutations.mutators import Mutant, mutants
+from einc.driver import flow, pipeline
+from einc.errors.report import Help, Problem, Report, Source, Span
+from einc.ir.programs import Equation, TypedProgram
+from einc.ir.terms import canonical
+
+DRAWN = 200
+AT_ONCE = 24
+
+
+@cache
+def drawn() -> tuple[Mutant, ...]:
+    """Faulty texts, drawn from the mutants of small programs: the same ones in every run."""
+    texts = [Source(f"{case.name}.ein", case.text) for case in CASES if len(case.text) < 700 and "use " not in case.text]
+    found = [m for source in texts for m in mutants(source, 1) if pipeline.check(m.source, Report()) is None]
+    return tuple(found[:: max(1, len(found) // DRAWN)][:DRAWN])
+
+
+def told(source: Source) -> Report:
+    """What is wrong with a text, with the edits that are offered."""
+    report = Report()
+    pipeline.check(source, report)
+    pipeline.advise(source, report)
+    return report
+
+
+def offered(report: Report) -> list[tuple[Problem, Help]]:
+    return [(p, h) for p in report.errors for h in p.helps if h.new is not None and h.span is not None]
+
+
+def lines(spans: list[Span]) -> set[int]:
+    """The lines of a text that some spans touch."""
+    return {n for s in spans for n in range(s.source.position(s.start)[0], s.source.position(s.end)[0] + 1)}
+
+
+def plain(equation: Equation) -> tuple[object, ...]:
+    own = equation.indices
+    return tuple(canonical(x, own) for x in (*equation.axes, equation.domain, equation.body))
+
+
+def assert_sound(source: Source, before: TypedProgram | None = None, changed: set[int] | None = None) -> int:
+    """Every edit that is offered leaves fewer errors and no new one; of the program that a slip was made in, the equations
+    mean the same that stand in no line of the slip, of the carets and of the edit. How many edits are offered."""
+    report = told(source)
+    known = {(p.code, p.message) for p in report.errors}
+    for problem, edit in offered(report):
+        again = Report()
+        after = pipeline.check(applied(source, [edit]), again)
+        assert len(again.errors) < len(report.errors), (edit, source.text)
+        assert {(p.code, p.message) for p in again.errors} <= known, (edit, source.text)
+        assert not {p.code for p in again.warnings} & {"W0310", "W0905"} - {p.code for p in report.warnings}, (edit, source.text)
+        if after is None or before is None or changed is None or edit.span is None or problem.span is None:
+            continue
+        marked = lines([problem.span, *(x.span for x in problem.labels), edit.span]) | changed
+        for equation in after.equations:
+            there = before.equation(equation.target)
+            line = next((n for n, text in enumerate(source.text.splitlines(), 1) if equation.source and equation.source in text), 0)
+            if there is not None and line and line not in marked:
+                assert plain(there) == plain(equation), (edit, equation.source, source.text)
+    return len(offered(report))
+
+
+@pytest.mark.parametrize(("code", "kind"), KINDS)
+def test_an_edit_of_an_example_mends_it(code: str, kind: type[Problem]) -> None:
+    assert_sound(Source("example.ein", kind.example))
+
+
+@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.whole) for n in range(1, DRAWN // AT_ONCE + 1))])
+def test_an_edit_of_a_drawn_text_mends_it(part: int) -> None:
+    faulty = drawn()[part * AT_ONCE : (part + 1) * AT_ONCE]
+    found = 0
+    for mutant in faulty:
+        places = [Span(mutant.source, *change) for change in (*mutant.changes, *mutant.about)]
+        in_declaration = any(mutant.text.splitlines()[n - 1].split()[:1] in (["index"], ["input"], ["dim"], ["mask"], ["weight"])
+                             for n in lines(places))
+        before = None if in_declaration else pipeline.check(mutant.original, Report())
+        found += assert_sound(mutant.source, before, lines(places))
+    assert found >= len(faulty) // 4
+
+
+INDICES = "index t, s, u : time(T)\nindex k, d : feature(d_k)\n"
+ROUNDS = "input x_s^d, a_s^d\nfor t:\n    S^d = 0\n    for s in 1..t:\n        S^d ← {}\n    output y_t^d = S^d\n"
+
+
+@pytest.mark.parametrize("update", ["0.9 S^d + 0.1 x_s^d", "S^d exp(x_s^d) + a_s^d", "S^d (1 - a_s^d) + x_s^d"])
+def test_rounds_are_not_made_provable_by_another_letter(update: str) -> None:
+    """That edit leaves the rounds as unproved as they were."""
+    (problem,) = told(Source("a.ein", INDICES + ROUNDS.format(update))).errors
+    assert problem.code == "E0704"
+    assert [h for h in problem.helps if h.new is not None] == []
+
+
+@pytest.mark.parametrize(("text", "code", "made"), [
+    ("input x_t^k\noutput y_t^k = d_k^{-1/4} x_t^k", "E0201", ["(d_k)^{-1/4}"]),
+    ("input x_t^k\noutput y_t^k = exp(x_{t'}^k) x_t^k'", "E0108", []),
+    ("input x_t^k\noutput y_t = Σ_{k'} x_t^k'", "E0108", ["^{k'}"]),
+    ("input X'_t^k\noutput y_t^k = 2 X_t^k'", "E0108", ["'_t^k"]),
+    ("input a_t, b_t\noutput y_{t s} = Σ_{u ∈ (s, t]} -exp(a_u) b_u : all", "E0106", ["(-exp(a_u) b_u)"]),
+    ("dim B\nindex j : head(ceil(T / B))\ninput x_t\noutput y_t = x_t", "E0210", []),
+    ("index h : head(H)\nindex g : head(G)\ninput x_g\nmap p(h) = \\lceil h G / H \\rceil : g\noutput y_h = x_{p(h)}", "E0109", []),
+    ("input X_{s q}\noutput y_s = Σ_q X_{s q}", "E0215", []),
+])
+def test_what_is_offered_for_a_slip(text: str, code: str, made: list[str]) -> None:
+    report = told(Source("a.ein", INDICES + text + "\n"))
+    assert {p.code for p in report.errors} == {code}
+    assert [h.new for _, h in offered(report)][:1] == made
+    assert_sound(Source("a.ein", INDICES + text + "\n"))
+
+
+def test_no_class_is_guessed_for_an_index() -> None:
+    """Whether it is a position or a feature decides what is summed."""
+    for text in ("input X_s\noutput y_s = Σ_q X_s", "input X_s\nfor q in 1..T:\n    z ← z + X_q\noutput z"):
+        helps = [h.text for p in told(Source("a.ein", INDICES + text + "\n")).errors for h in p.helps]
+        assert not any(f": {name}(" in h for h in helps for name in ("time", "feature", "head"))
+
+
+def test_a_misspelt_class_is_one_error() -> None:
+    """Of every index of every small program a letter of the class is left out: nothing follows from that."""
+    texts = [case.text for case in CASES if len(case.text) < 900]
+    seen = 0
+    for number, text in enumerate(texts):
+        heads = [n for n, line in enumerate(text.splitlines()) if line.startswith("index ")]
+        if not heads:
+            continue
+        rows = text.splitlines()
+        at = heads[number % len(heads)]
+        left, _, right = rows[at].partition(": ")
+        rows[at] = f"{left}: {right[0]}{right[2:]}"
+        report = Report()
+        pipeline.check(Source("a.ein", "\n".join(rows) + "\n"), report)
+        assert [p.code for p in report.errors] == ["E0210"], rows
+        seen += 1
+    assert seen > 20
+
+
+def test_a_range_that_a_mask_leaves_is_told_in_the_mask() -> None:
+    text = ("index j : head(J)\ndim B, n\ninput G_{t j}, x_s\nmap β(s) = ceil(s / B) : j\nset S_t = topk_{j B < t}(G_{t j}, n)\n"
+            "mask L_{t s} : s ≤ t and β(s) ∈ S_t\nL_{t s} = x_s + x_t\noutput y_t = Σ_s softmax_s(L_{t s})\noutput y_t : all\n")
+    (problem,) = told(Source("a.ein", INDICES + text)).errors
+    assert problem.code == "E0601"
+    assert problem.span is not None
+    assert problem.span.text == "β(s)"
+    assert problem.span.source.line(problem.span.source.position(problem.span.start)[0]).startswith("mask")
+
+
+def test_an_equation_is_known_by_its_line_whatever_else_is_wrong() -> None:
+    """What `flow.meanings` says of an equation does not change with the errors and the names of other lines."""
+    text = INDICES + "input x_t\ny_t = 2 x_t\nz_t = y_t + q_t\noutput w_t = Σ_{s ≤ t} x_s y_s\n"
+    before = flow.meanings(Source("a.ein", text))
+    after = flow.meanings(Source("a.ein", text.replace("q_t", "x_t").replace("z_t", "y'_t")))
+    same = {place for place in before if after[place].meaning == before[place].meaning}
+    assert same == before.keys()
+    assert len(same) == 2
+    changed = flow.meanings(Source("a.ein", text.replace("s ≤ t", "s < t")))
+    assert {place for place in before if changed[place].meaning != before[place].meaning} == {("a.ein", 6, 0)}
