@@ -14,6 +14,7 @@ from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.loads import Reader
 from einc.backends.torch.ownership import spent
 from einc.backends.torch.passing import in_tiles
+from einc.backends.torch.stores import merged, results
 from einc.backends.torch.tiles import write_kernel
 from einc.backends.writer import Names
 from einc.ir.plan import Call, Dot, Gradient, Kernel, Load, Module, ModuleClass, SegmentedModule, leaves
@@ -53,6 +54,16 @@ class Torch:
         scribe.spent = spent(page.module, kernel, page.passed)
         scribe.laid = frozenset(page.laid.axes) if page.laid is not None else frozenset()
         write_kernel(page.module, kernel, page.body, scribe)
+
+    def allotted(self, kernel: Kernel, page: Page) -> None:
+        """Memory for the results of a kernel of tiles, under their names."""
+        results(page.module, kernel, page.body, page.helpers)
+
+    def grown(self, kernel: Kernel, page: Page) -> bool:
+        """Writes what follows the last tile: results to which tiles have added, in the type of the data. False for none."""
+        before = len(page.body.lines)
+        merged(page.module, kernel, page.body)
+        return len(page.body.lines) > before
 
     def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
         """Where every load of it follows the streamed axis there, and nothing of it is read to find the ends of tiles."""

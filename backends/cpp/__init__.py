@@ -1,0 +1,19 @@
+"""The C++ back end: the kernels of a plan as C++ for the processor at hand, in a Python file that imports torch alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from einc.backends.host.spelled import spells
+from einc.ir.backend import BackEnd
+
+if TYPE_CHECKING:  # the modules named below are what the record says they are
+    from einc.backends.cpp import emit, load
+    from einc.ir.backend import Emitter, Loader
+
+    PARTS: tuple[Emitter, Loader] = (emit, load)
+
+BACKEND = BackEnd(
+    "cpp", ordered=True, spells=spells, devices=(),
+    emit="einc.backends.cpp.emit", load="einc.backends.cpp.load",
+)

@@ -1,0 +1,98 @@
+"""What a compiled kernel is given: pointers with strides, whole numbers, real numbers. Names in C++ are made here.
+
+No name or text of a spec reaches the compiler as it is: a name becomes letters and digits of ASCII with a number behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from einc.backends.host.scalars import scalar
+from einc.backends.writer import identifier, sized
+from einc.ir.indices import Extent
+from einc.ir.plan import Module
+from einc.ir.terms import Term
+
+STORED = {"data": "DATA", "wide": "float", "float64": "double", "int64": "L", "bool": "bool"}
+
+
+def made(text: str, taken: set[str]) -> str:
+    """A name of C++ for a name of the plan; it is added to those that are taken."""
+    stem = re.sub(r"[^A-Za-z0-9]+", "_", identifier(text)).strip("_") or "x"
+    stem = stem if stem[0].isalpha() else f"x{stem}"
+    number = 1
+    while f"{stem}_{number}" in taken:
+        number += 1
+    taken.add(f"{stem}_{number}")
+    return f"{stem}_{number}"
+
+
+@dataclass
+class Arguments:
+    """The arguments of one kernel in their order, by what the Python statement passes for them."""
+
+    module: Module
+    helpers: set[str]
+    taken: set[str] = field(default_factory=set)
+    tensors: dict[str, tuple[str, str, int]] = field(default_factory=dict)  # text in Python: name, type, axes
+    sizes: dict[str, str] = field(default_factory=dict)
+    numbers: dict[str, str] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)  # the names of tensors that the kernel stores to
+    grown: frozenset[str] = frozenset()  # buffers to which tiles add: they are float while they grow
+
+    def fresh(self, wanted: str) -> str:
+        """A name that nothing else has."""
+        return made(wanted, self.taken)
+
+    def tensor(self, buffer: str) -> str:
+        """The pointer of a buffer; its strides are this name with `_0`, `_1` and so on behind it."""
+        found = self.module.buffers[buffer]
+        text = identifier(buffer)
+        if text not in self.tensors:
+            type_ = "float" if buffer in self.grown else STORED[found.element.storage]
+            self.tensors[text] = (self.fresh(text), type_, len(found.sets))
+        return self.tensors[text][0]
+
+    def running(self, text: str, wanted: str, axes: int) -> str:
+        """The pointer of a tensor of whole numbers that the Python statement makes."""
+        if text not in self.tensors:
+            self.tensors[text] = (self.fresh(wanted), "L", axes)
+        return self.tensors[text][0]
+
+    def size(self, extent: Extent) -> str:
+        """An extent: a number, or the name of an argument."""
+        text = sized(extent)
+        if text.isdigit():
+            return text
+        if text not in self.sizes:
+            self.sizes[text] = self.fresh(text if text.isidentifier() else "size")
+        return self.sizes[text]
+
+    def number(self, term: Term) -> str:
+        """A number made of constants and sizes."""
+        return self.computed(scalar(term).text, scalar(term).calls)
+
+    def computed(self, text: str, calls: frozenset[str]) -> str:
+        """A number that the Python statement computes."""
+        self.helpers |= calls
+        if text not in self.numbers:
+            self.numbers[text] = self.fresh("number")
+        return self.numbers[text]
+
+    def decoded(self) -> list[str]:
+        """The statements that give the arguments their names."""
+        lines, at = [], 0
+        for n, (name, type_, axes) in enumerate(self.tensors.values()):
+            constant = "" if name in self.written else "const "
+            lines.append(f"{constant}{type_}* {name} = ({constant}{type_}*)p[{n}];")
+            strides = [f"{name}_{k} = n[{at + k}]" for k in range(axes)]
+            lines += [f"const L {', '.join(strides)};"] * bool(strides)
+            at += axes
+        lines += [f"const L {name} = n[{at + k}];" for k, name in enumerate(self.sizes.values())]
+        return lines + [f"const double {name} = x[{k}];" for k, name in enumerate(self.numbers.values())]
+
+    def call(self) -> str:
+        """The arguments of the Python statement."""
+        tensors, sizes, numbers = (", ".join(each) for each in (self.tensors, self.sizes, self.numbers))
+        return f"[{tensors}], [{sizes}], [{numbers}]"

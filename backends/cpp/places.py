@@ -1,0 +1,497 @@
+"""Where the values of a kernel stand while its C++ is written: variables, arrays, memory of the tile, and loads and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from einc.backends.cpp.arguments import STORED, Arguments
+from einc.backends.cpp.schedule import Schedule, Unwritten
+from einc.backends.cpp.values import STARTS, At, Reference, Value, converted, mapped, number, selected, stepped, type_of
+from einc.backends.host.code import Code
+from einc.backends.host.scalars import scalar, scalar_map
+from einc.backends.writer import Writer
+from einc.ir.elements import Kind
+from einc.ir.indices import Extent
+from einc.ir.plan import AxisRef, Dot, Flatten, Gather, Iota, Let, Load, Map, Module, Reduce, Scalar, Select, Slice, Store, Subscript
+
+_KINDS: dict[str, Kind] = {"DATA": "real", "float": "real", "double": "exact", "L": "integer", "bool": "truth"}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Elements of a buffer: the one of lane 0, the stride from row to row, and what lanes add to it.
+
+    `gathers` are the values that lanes have computed, each with its stride and the extent of its slot.
+    """
+
+    pointer: str
+    rows: str
+    gathers: tuple[tuple[str, str, str], ...]
+    type: str
+
+
+@dataclass
+class Places:
+    """The values of one kernel. `body` has the statements written so far, `room` the numbers that each piece of memory holds."""
+
+    schedule: Schedule
+    module: Module
+    arguments: Arguments
+    body: Writer = field(default_factory=Writer)
+    at: dict[str, str] = field(default_factory=dict)  # the storage positions of units, and where the tile of the stream begins
+    names: dict[str, str] = field(default_factory=dict)
+    refs: dict[str, Reference] = field(default_factory=dict)
+    strides: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # of operands along the stream
+    turned: dict[str, tuple[str, str]] = field(default_factory=dict)
+    memory: list[tuple[str, str]] = field(default_factory=list)
+    within: list[tuple[Let, str]] = field(default_factory=list)
+
+    # names and memory
+
+    def refer(self, let: Let, reference: Reference) -> None:
+        """Says how a value is referred to from now on."""
+        self.refs[let.name] = reference
+
+    def forget(self, let: Let) -> None:
+        """A value of a block is gone after it."""
+        self.refs.pop(let.name, None)
+
+    def leave(self) -> None:
+        """After the stream a running maximum is what it is."""
+        for let, name in self.within:
+            self.refer(let, lambda at, name=name: Value(f"{name}[{at.vector}]", "real", True))
+
+    def allot(self, name: str, amount: str) -> None:
+        """Memory of a tile for so many numbers, under a name."""
+        self.memory.append((name, amount))
+
+    def count(self, let: Let) -> str:
+        """How many features a value has for each row or position."""
+        return " * ".join(self.arguments.size(self._extent(a)) for a in self.schedule.features(let)) or "1"
+
+    def _extent(self, axis: str) -> Extent:
+        return self.schedule.kernel.axis(axis).set.extent
+
+    def _flat(self, let: Let, at: At) -> str:
+        """The place of a value's features among them all."""
+        places, text = dict(at.features), ""
+        for axis in self.schedule.features(let):
+            extent = self.arguments.size(self._extent(axis))
+            text = f"({text}) * {extent} + {places[axis]}" if text else places[axis]
+        return f"({text})" if text else "0"
+
+    # values
+
+    def value(self, name: str, at: At) -> Value:
+        """A value where it stands: its variable or memory, or its expression."""
+        if name in self.refs:
+            return self.refs[name](at)
+        return self.expression(self.schedule.lets()[name], at)
+
+    def expression(self, let: Let, at: At) -> Value:
+        """The expression that computes a value; what it folds needs statements, which are written."""
+        if let.kind == "scalar":
+            return Value(self.arguments.computed(self._code(let).text, self._code(let).calls), "scalar", False)
+        match let.op:
+            case Scalar(term):
+                code = scalar(term)
+                return Value(self.arguments.computed(code.text, code.calls), "scalar", False)
+            case Iota(axis):
+                return self._position(axis, at)
+            case Map(op):
+                return mapped(op, let.kind, [self.value(a, at) for a in let.args])
+            case Select(otherwise):
+                condition, then = (self.value(a, at) for a in let.args)
+                return selected(condition, then, otherwise, let.kind)
+            case Load():
+                return self._loaded(let, at)
+            case Dot() | Reduce():
+                return self._folded(let, at)
+        raise Unwritten(f"it has `{let.name}`")
+
+    def _code(self, let: Let) -> Code:
+        """A number that Python computes."""
+        lets = self.schedule.lets()
+        match let.op:
+            case Scalar(term):
+                return scalar(term)
+            case Map(op):
+                return scalar_map(op, [self._code(lets[a]) for a in let.args])
+        raise Unwritten("it chooses between numbers of the host")
+
+    def _position(self, axis: str, at: At) -> Value:
+        """The numbers at which an axis stands."""
+        start = self.schedule.kernel.axis(axis).set.start
+        if axis == self.schedule.rows.name:
+            return Value(f"(splat(first + {at.vector} * W + {start}) + iota)", "integer", True)
+        if axis == self.schedule.stream.name:
+            return Value(f"(from + {at.position} + {start})", "integer", False)
+        place = dict(at.features).get(axis) or self.at[axis]
+        return Value(f"({place} + {start})", "integer", False)
+
+    def _loaded(self, let: Let, at: At) -> Value:
+        """An element, or one for each lane at places that lanes have computed."""
+        found = self.address(let, at)
+        kind = _KINDS[found.type]
+        if found.gathers:
+            ((index, stride, extent),) = found.gathers
+            if kind != "real":
+                raise Unwritten("lanes look up what is no real number")
+            return Value(f"gather({found.pointer}, {index}, {stride}, {found.rows}, rows - {at.vector} * W, {extent})", "real", True)
+        if found.rows != "0":
+            name = self.arguments.fresh(let.name)
+            self._lanes(let, name, at)
+            return Value(f"{name}[{at.vector}]", kind, True)
+        return Value(f"num(*({found.pointer}))", kind, False)
+
+    def _lanes(self, let: Let, name: str, at: At) -> None:
+        """Statements that load a vector for each part of the tile of rows."""
+        found = self.address(let, at)
+        kind = _KINDS[found.type]
+        self.body(f"{type_of(kind, True)} {name}[QV];")
+        self.body(f"lanes({found.pointer}, {found.rows}, rows, {name}{', bad' if kind == 'integer' else ''});")
+
+    def _folded(self, let: Let, at: At) -> Value:
+        """A fold over features, by a loop that is written before the expression."""
+        fold = "sum" if isinstance(let.op, Dot) else let.op.fold if isinstance(let.op, Reduce) else ""
+        if let.kind != "real" or fold not in STARTS or {self.schedule.rows.name, self.schedule.stream.name} & set(let.over):
+            raise Unwritten(f"it folds `{let.name}`")
+        lets, name = self.schedule.lets(), self.arguments.fresh(let.name)
+        lanes = any(self.schedule.has_rows(lets[a]) for a in let.args)
+        start = Value(number(STARTS[fold], "real"), "real", False)
+        self.body(f"{type_of('real', lanes)} {name} = {converted(start, 'real', lanes)};")
+        inner = self._open(let.over, at)
+        values = [converted(self.value(a, inner), "real", lanes) for a in let.args]
+        self.body(f"{name} = {stepped(fold, name, ' * '.join(values))};")
+        self._close(let.over)
+        return Value(name, "real", lanes)
+
+    def _open(self, axes: Sequence[str], at: At) -> At:
+        """Opens loops over features."""
+        made = at
+        for axis in axes:
+            place = self.arguments.fresh(axis)
+            self.body.open(f"for (L {place} = 0; {place} < {self.arguments.size(self._extent(axis))}; {place}++) {{")
+            made = At(made.vector, made.position, (*made.features, (axis, place)))
+        return made
+
+    def _close(self, axes: Sequence[str]) -> None:
+        for _ in axes:
+            self.body.close()
+            self.body("}")
+
+    # statements
+
+    def make(self, let: Let) -> None:
+        """The statements that make a value outside of blocks; one that is cheaper to repeat stands where it is read."""
+        schedule = self.schedule
+        if let.kind == "scalar" or isinstance(let.op, Iota | Scalar):
+            return
+        rows, streams = schedule.has_rows(let), schedule.streams(let)
+        if schedule.features(let):
+            if rows or streams or (let.kind == "real" and not isinstance(let.op, Load)):
+                self._array(let)
+            return
+        name = self.arguments.fresh(let.name)
+        self.names[let.name] = name
+        if rows:
+            self._row(let, name)
+        elif streams:
+            self.body(f"{type_of(let.kind, False)} {name}[TILE];")
+            self.body.open("for (L s = 0; s < count; s++) {")
+            value = converted(self.expression(let, At(position="s")), let.kind, False)
+            self.body(f"{name}[s] = {value};")
+            self._close("s")
+            self.refer(let, lambda at: Value(f"{name}[{at.position}]", let.kind, False))
+        else:
+            value = converted(self.expression(let, At()), let.kind, False)
+            self.body(f"const {type_of(let.kind, False)} {name} = {value};")
+            self.refer(let, lambda _: Value(name, let.kind, False))
+
+    def _row(self, let: Let, name: str) -> None:
+        """A value for each row, in the vectors of the tile."""
+        found = self.address(let, At()) if isinstance(let.op, Load) else None
+        if found is not None and not found.gathers:
+            self._lanes(let, name, At())
+        else:
+            self.body(f"{type_of(let.kind, True)} {name}[QV];")
+            self.body.open("for (int i = 0; i < QV; i++) {")
+            self.body(f"{name}[i] = {converted(self.expression(let, At()), let.kind, True)};")
+            self._close("i")
+        self.refer(let, lambda at: Value(f"{name}[{at.vector}]", let.kind, True))
+
+    def variable(self, let: Let, at: At) -> None:
+        """A value of a block, in a variable."""
+        name = self.arguments.fresh(let.name)
+        self.body(f"const {type_of(let.kind, True)} {name} = {converted(self.expression(let, at), let.kind, True)};")
+        self.refer(let, lambda _: Value(name, let.kind, True))
+
+    def load_block(self, let: Let) -> None:
+        """What is loaded for the rows of one position of a block."""
+        name = self.arguments.fresh(let.name)
+        self._lanes(let, name, At(position="s"))
+        self.refer(let, lambda at: Value(f"{name}[{at.vector}]", let.kind, True))
+
+    # arrays: values with features
+
+    def features(self, let: Let, name: str) -> None:
+        """Says that a value stands in memory, all features of the tile of rows."""
+        self.names[let.name] = name
+        self.refer(let, lambda at: Value(f"ld({name} + {self._flat(let, at)} * M + {at.vector} * W)", "real", True))
+
+    def _array(self, let: Let) -> None:
+        """All features of a value, in memory of the tile."""
+        schedule, name = self.schedule, self.arguments.fresh(let.name)
+        features, count = schedule.features(let), self.count(let)
+        self.names[let.name] = name
+        if schedule.has_rows(let):
+            self.allot(name, f"{count} * M")
+            if isinstance(let.op, Load) and not self._computed(let):
+                inner = self._open(features[:-1], At())
+                found = self.address(let, At(features=(*inner.features, (features[-1], "0"))))
+                step = self._stride(let, features[-1])
+                last = self.arguments.size(self._extent(features[-1]))
+                flat = self._flat(let, At(features=(*inner.features, (features[-1], "0"))))
+                self.body(f"pack({found.pointer}, {found.rows}, {step}, rows, {last}, {name} + {flat} * M);")
+                self._close(features[:-1])
+            else:
+                inner = self._open(features, At())
+                self.body.open("UNROLL for (int i = 0; i < QV; i++) {")
+                value = converted(self.expression(let, inner), "real", True)
+                self.body(f"st({name} + {self._flat(let, inner)} * M + i * W, {value});")
+                self._close(("i", *features))
+            self.features(let, name)
+        elif schedule.streams(let):
+            self._streamed(let, name, features, count)
+        else:
+            self.allot(name, count)
+            inner = self._open(features, At())
+            self.body(f"{name}[{self._flat(let, inner)}] = {converted(self.expression(let, inner), 'real', False)};")
+            self._close(features)
+            self.refer(let, lambda at: Value(f"{name}[{self._flat(let, at)}]", "real", False))
+
+    def _streamed(self, let: Let, name: str, features: tuple[str, ...], count: str) -> None:
+        """Features of a tile of the stream: where they lie if they are float, else in memory of the tile."""
+        pointer, s, f = f"{name}_at", f"{name}_s", f"{name}_f"
+        self.strides[let.name] = pointer, s, f
+        self.refer(let, lambda at: Value(f"{pointer}[({at.position}) * {s} + {self._flat(let, at)} * {f}]", "real", False))
+        single = isinstance(let.op, Load) and not self._computed(let) and len(features) == 1
+        if single:
+            found = self.address(let, At(features=((features[0], "0"),)))
+            along, step = self._stride(let, self.schedule.stream.name), self._stride(let, features[0])
+            if found.type == "DATA":
+                self.body.lines.append("#if HALF")
+            if found.type != "float":
+                self.allot(name, f"TILE * {count}")
+                self.body(f"widen({found.pointer}, {along}, {step}, count, {count}, {name});")
+                self.body(f"const float* const {pointer} = {name}; const L {s} = {count}, {f} = 1;")
+            if found.type == "DATA":
+                self.body.lines.append("#else")
+            if found.type in ("DATA", "float"):
+                self.body(f"const float* const {pointer} = {found.pointer}; const L {s} = {along}, {f} = {step};")
+            if found.type == "DATA":
+                self.body.lines.append("#endif")
+            return
+        self.allot(name, f"TILE * {count}")
+        self.body.open("for (L s = 0; s < count; s++) {")
+        inner = self._open(features, At(position="s"))
+        value = converted(self.expression(let, inner), "real", False)
+        self.body(f"{name}[s * {count} + {self._flat(let, inner)}] = {value};")
+        self._close(("s", *features))
+        self.body(f"const float* const {pointer} = {name}; const L {s} = {count}, {f} = 1;")
+
+    def operand(self, let: Let) -> tuple[str, str, str]:
+        """Of a value along the stream its first element, and its strides along the stream and its features."""
+        if let.name not in self.strides:
+            raise Unwritten(f"`{let.name}` is an operand that is not in memory")
+        return self.strides[let.name]
+
+    def turn(self, let: Let) -> None:
+        """A tile of rows with features once more, its rows one after the other."""
+        if let.name not in self.turned:
+            name = self.arguments.fresh(f"{let.name}_rows")
+            across = f"((({self.count(let)}) + M - 1) / M * M)"
+            self.allot(name, f"M * {across}")
+            self.body(f"rows_of({self.names[let.name]}, {self.count(let)}, {across}, {name});")
+            self.turned[let.name] = name, across
+
+    # addresses
+
+    def _computed(self, let: Let) -> bool:
+        """Whether a load has a computed subscript."""
+        return bool(let.args)
+
+    def lane_gathers(self, let: Let) -> bool:
+        """Whether lanes look up what is loaded at places that they have computed."""
+        lets = self.schedule.lets()
+        return any(self.schedule.has_rows(lets[a]) for a in let.args)
+
+    def _stride(self, let: Let, axis: str) -> str:
+        """The stride of a load along an axis."""
+        assert isinstance(let.op, Load)
+        name = self.arguments.tensor(let.op.buffer)
+        parts = [f"{factor} * {name}_{slot}" if factor != "1" else f"{name}_{slot}" for slot, sub in enumerate(let.op.subs)
+                 for where, factor in self._terms(sub) if where == axis]
+        return f"({' + '.join(parts)})" if parts else "0"
+
+    def _terms(self, sub: Subscript) -> list[tuple[str | Gather | int, str]]:
+        """A subscript as a sum: axes and computed places with their factors; what is added to it is under the number 0."""
+        match sub:
+            case AxisRef(axis):
+                return [(axis, "1")]
+            case Gather():
+                return [(sub, "1")]
+            case Slice(item, before, _):
+                return [*self._terms(item), (0, self.arguments.size(before))]
+            case Flatten(parts, sets):
+                out: list[tuple[str | Gather | int, str]] = []
+                for n, part in enumerate(parts):
+                    after = [self.arguments.size(s.extent) for s in sets[n + 1:]]
+                    out += [(where, " * ".join(x for x in [factor, *after] if x != "1") or "1") for where, factor in self._terms(part)]
+                return out
+        raise Unwritten("it has a subscript of a new kind")
+
+    def address(self, let: Let, at: At) -> Address:
+        """The elements that a load reads, where an expression stands."""
+        assert isinstance(let.op, Load)
+        name = self.arguments.tensor(let.op.buffer)
+        type_ = STORED[self.module.buffers[let.op.buffer].element.storage]
+        parts, rows = [name], []
+        gathers: list[tuple[str, str, str]] = []
+        for slot, sub in enumerate(let.op.subs):
+            for where, factor in self._terms(sub):
+                stride = f"{name}_{slot}" if factor == "1" else f"{factor} * {name}_{slot}"
+                if isinstance(where, Gather):
+                    value = self.value(let.args[where.arg], at)
+                    extent = self.arguments.size(where.set.extent)
+                    self.looked.add(extent)
+                    text = converted(value, "integer", value.lanes)
+                    text = f"({text} - {where.set.start})" if where.set.start else text
+                    if value.lanes:
+                        gathers.append((text, stride, extent))
+                    else:
+                        parts.append(f"inside({text}, {extent}) * {stride}")
+                elif where == 0:
+                    parts.append(stride)
+                elif where == self.schedule.rows.name:
+                    parts.append(f"first * {stride}")
+                    rows.append(stride)
+                else:
+                    assert isinstance(where, str)
+                    parts.append(f"{self._place(where, at)} * {stride}")
+        if len(gathers) > 1:
+            raise Unwritten("lanes look up an element at several places that they have computed")
+        return Address(" + ".join(parts), " + ".join(rows) or "0", tuple(gathers), type_)
+
+    looked: set[str] = field(default_factory=set)  # extents of slots that are looked up: none may be 0
+
+    def _place(self, axis: str, at: At) -> str:
+        if axis == self.schedule.stream.name:
+            return f"(from + {at.position})"
+        return dict(at.features).get(axis) or self.at[axis]
+
+    # stores
+
+    def _slots(self, store: Store) -> dict[str, str]:
+        """The stride of each axis of a stored value in its buffer."""
+        name, out = self.arguments.tensor(store.buffer), dict[str, str]()
+        for slot, axes in enumerate(store.axes):
+            for n, axis in enumerate(axes):
+                after = [self.arguments.size(self._extent(a)) for a in axes[n + 1:]]
+                out[axis] = " * ".join([f"{name}_{slot}", *after])
+        return out
+
+    def _base(self, store: Store, strides: dict[str, str], features: Sequence[tuple[str, str]] = ()) -> str:
+        """The first element that a tile stores."""
+        name, known = self.arguments.tensor(store.buffer), dict(features)
+        parts = [name]
+        for axis, stride in strides.items():
+            if axis == self.schedule.rows.name:
+                parts.append(f"first * {stride}")
+            elif axis in known:
+                parts.append(f"{known[axis]} * {stride}")
+            elif axis in self.at:
+                parts.append(f"{self.at[axis]} * {stride}")
+        return " + ".join(parts)
+
+    def store(self, store: Store) -> None:
+        """The statements that store a value of rows, with its features if it has some."""
+        let, strides = self.schedule.lets()[store.value], self._slots(store)
+        rows, features = strides[self.schedule.rows.name], self.schedule.features(let)
+        if not features:
+            self.body.open("for (int i = 0; i < QV; i++) {")
+            value = converted(self.value(let.name, At()), "real", True)
+            self.body(f"save({self._base(store, strides)} + i * W * {rows}, {rows}, rows - i * W, {value});")
+            self._close("i")
+            return
+        inner = self._open(features[:-1], At())
+        last = features[-1]
+        flat = self._flat(let, At(features=(*inner.features, (last, "0"))))
+        base = self._base(store, strides, inner.features)
+        self.body(f"unpack({base}, {rows}, {strides[last]}, rows, {self.arguments.size(self._extent(last))}, "
+                  f"{self.names[let.name]} + {flat} * M);")
+        self._close(features[:-1])
+
+    def store_block(self, store: Store, at: At) -> None:
+        """The statement that stores a vector of a block."""
+        strides = self._slots(store)
+        rows, along = strides[self.schedule.rows.name], strides[self.schedule.stream.name]
+        value = converted(self.value(store.value, at), "real", True)
+        self.body(f"save({self._base(store, strides)} + {at.position} * {along} + i * W * {rows}, {rows}, rows - i * W, {value});")
+
+    def target(self, let: Let, store: Store) -> tuple[str, str, str]:
+        """Where the shares of a tile of the stream are added: the first element, the strides along stream and features."""
+        strides, features = self._slots(store), self.schedule.features(let)
+        if len(features) != 1:
+            raise Unwritten(f"`{let.name}` has several features")
+        return self._base(store, strides), strides[self.schedule.stream.name], strides[features[0]]
+
+    # whole numbers in lanes
+
+    def magnitudes(self) -> list[str]:
+        """Statements that leave a call to torch where whole numbers in lanes might need more than 32 bits, and where a slot
+        that is looked up is empty."""
+        lines, known = [f"if ({extent} == 0) return 1;" for extent in sorted(self.looked)], dict[str, str]()
+        for let in self.schedule.kernel.lets:
+            if let.kind == "scalar":
+                code = self._code(let)
+                known[let.name] = f"size({self.arguments.computed(code.text, code.calls)})" if self._used(let) else "0."
+            elif let.kind == "integer":
+                name = self.arguments.fresh(f"{let.name}_most")
+                lines.append(f"const double {name} = {self._most(let, known)};")
+                known[let.name] = name
+                if self.schedule.has_rows(let):
+                    lines.append(f"if ({name} > 2147483647.) return 1;")
+        return lines if any(x.startswith("if") for x in lines) else []
+
+    def _used(self, let: Let) -> bool:
+        """Whether a whole number is made of this one."""
+        return any(x.kind == "integer" and let.name in x.reads for x in self.schedule.kernel.lets)
+
+    def _most(self, let: Let, known: dict[str, str]) -> str:
+        """A number that the magnitude of a value does not exceed."""
+        match let.op:
+            case Iota(axis):
+                found = self.schedule.kernel.axis(axis).set
+                return f"(double){self.arguments.size(found.extent)} + {found.start}"
+            case Load():
+                return "1e9"
+            case Map(op):
+                given = [known.get(a, "1e18") for a in let.args]
+                if op == "mul":
+                    return " * ".join(given)
+                if op in ("add", "sub"):
+                    return " + ".join(given)
+                if op in ("min", "max"):
+                    text = given[0]
+                    for other in given[1:]:
+                        text = f"larger({text}, {other})"
+                    return text
+                if op in ("neg", "abs", "floordiv", "ceildiv", "spread"):
+                    return given[0]
+                if op == "mod":
+                    return given[1]
+            case Select(otherwise):
+                return f"larger({known.get(let.args[1], '1e18')}, {abs(otherwise)!r})"
+        return "1e18"

@@ -1,0 +1,1 @@
+"""The helpers of emitted files that need torch alone: modules whose source is what is written."""

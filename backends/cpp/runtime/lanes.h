@@ -1,0 +1,494 @@
+// Vectors whose lanes are the rows of a tile, and what kernels do with them. No header is included.
+//
+// W   lanes of a vector: those of the machine's registers
+// QV  vectors of a tile of rows
+// M   rows of a tile
+// DATA  the type of the tensors: float, bf16 or f16
+#if defined(__AVX512F__)
+#define W 16
+#define LIST(f) f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7), f(8), f(9), f(10), f(11), f(12), f(13), f(14), f(15)
+#elif defined(__AVX2__)
+#define W 8
+#define LIST(f) f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)
+#else
+#define W 4
+#define LIST(f) f(0), f(1), f(2), f(3)
+#endif
+#define QV 2
+#define M (QV * W)
+#define INL static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 32")
+
+typedef long long L;
+typedef unsigned int u32;
+typedef float V __attribute__((vector_size(W * 4), may_alias));
+typedef int I __attribute__((vector_size(W * 4), may_alias));
+typedef double D __attribute__((vector_size(W * 8), may_alias));
+typedef float VU __attribute__((vector_size(W * 4), aligned(4), may_alias));
+
+// Numbers of half the width: stored so, computed with as float.
+struct bf16 { unsigned short bits; };
+#if defined(__FLT16_MAX__)
+struct f16 { _Float16 value; };
+#endif
+INL float num(float x) { return x; }
+INL double num(double x) { return x; }
+INL L num(L x) { return x; }
+INL bool num(bool x) { return x; }
+INL float num(bf16 x) { u32 b = (u32)x.bits << 16; return __builtin_bit_cast(float, b); }
+INL void put(float* p, float x) { *p = x; }
+INL void put(double* p, double x) { *p = x; }
+INL void put(L* p, L x) { *p = x; }
+INL void put(bool* p, bool x) { *p = x; }
+INL void put(bf16* p, float x) {  // to the nearest, ties to even; what is no number stays so
+  u32 b = __builtin_bit_cast(u32, x);
+  p->bits = x != x ? 0x7fc0 : (unsigned short)((b + 0x7fff + ((b >> 16) & 1)) >> 16);
+}
+#if defined(__FLT16_MAX__)
+INL float num(f16 x) { return (float)x.value; }
+INL void put(f16* p, float x) { p->value = (_Float16)x; }
+#endif
+
+#define SAME(i) x
+INL V splat(float x) { return V{LIST(SAME)}; }
+INL I splat(int x) { return I{LIST(SAME)}; }
+INL I splat(L y) { int x = (int)y; return I{LIST(SAME)}; }
+INL D splat(double x) { return D{LIST(SAME)}; }
+INL I splat(bool y) { int x = y ? -1 : 0; return I{LIST(SAME)}; }
+#undef SAME
+#define PLACE(i) i
+static const I iota = {LIST(PLACE)};
+#undef PLACE
+INL V ld(const float* p) { return *(const V*)p; }
+INL void st(float* p, V x) { *(V*)p = x; }
+INL V ldu(const float* p) { return *(const VU*)p; }
+INL void stu(float* p, V x) { *(VU*)p = x; }
+INL V real(V x) { return x; }
+INL V real(I x) { return __builtin_convertvector(x, V); }
+INL V real(D x) { return __builtin_convertvector(x, V); }
+INL float real(float x) { return x; }
+INL float real(double x) { return (float)x; }
+INL float real(L x) { return (float)x; }
+INL D exact(I x) { return __builtin_convertvector(x, D); }
+INL D exact(V x) { return __builtin_convertvector(x, D); }
+INL D exact(D x) { return x; }
+INL double exact(double x) { return x; }
+INL double exact(float x) { return x; }
+INL double exact(L x) { return (double)x; }
+typedef long long LL __attribute__((vector_size(W * 8), may_alias));
+INL I mask(LL x) { return __builtin_convertvector(x, I); }
+INL I mask(I x) { return x; }
+INL bool mask(bool x) { return x; }
+
+// The larger and the smaller of two numbers; what is no number stays so.
+INL V larger(V a, V b) { V c = a > b ? a : b; return a != a ? a : c; }
+INL V smaller(V a, V b) { V c = a < b ? a : b; return a != a ? a : c; }
+INL I larger(I a, I b) { return a > b ? a : b; }
+INL I smaller(I a, I b) { return a < b ? a : b; }
+INL D larger(D a, D b) { D c = a > b ? a : b; return a != a ? a : c; }
+INL D smaller(D a, D b) { D c = a < b ? a : b; return a != a ? a : c; }
+INL float larger(float a, float b) { return a != a ? a : a > b ? a : b; }
+INL float smaller(float a, float b) { return a != a ? a : a < b ? a : b; }
+INL double larger(double a, double b) { return a != a ? a : a > b ? a : b; }
+INL double smaller(double a, double b) { return a != a ? a : a < b ? a : b; }
+INL L larger(L a, L b) { return a > b ? a : b; }
+INL L smaller(L a, L b) { return a < b ? a : b; }
+// The running maximum that others are relative to: what is no number shows in those.
+INL V top(V a, V b) { return b > a ? b : a; }
+INL V choose(I c, V a, V b) { return c ? a : b; }
+INL I choose(I c, I a, I b) { return c ? a : b; }
+INL D choose(I c, D a, D b) { LL w = __builtin_convertvector(c, LL); return w ? a : b; }
+INL float choose(bool c, float a, float b) { return c ? a : b; }
+INL double choose(bool c, double a, double b) { return c ? a : b; }
+INL L choose(bool c, L a, L b) { return c ? a : b; }
+INL V quotient(V a, V b) { V c = a / b; return (b == 0.f) & (a == 0.f) ? V{} : c; }
+INL D quotient(D a, D b) { D c = a / b; return (b == 0.) & (a == 0.) ? D{} : c; }
+INL float quotient(float a, float b) { return b == 0 && a == 0 ? 0 : a / b; }
+INL double quotient(double a, double b) { return b == 0 && a == 0 ? 0 : a / b; }
+INL L floored(L a, L b) { if (!b) return 0; L q = a / b; return q - ((a % b != 0) & ((a < 0) != (b < 0))); }
+INL L ceiled(L a, L b) { return -floored(-a, b); }
+INL L rest(L a, L b) { return b ? a - floored(a, b) * b : 0; }
+#define BY_LANE(name, type, f) INL type name(type a, type b) { type y; for (int i = 0; i < W; i++) y[i] = f; return y; }
+BY_LANE(floored, I, (int)floored((L)a[i], (L)b[i]))
+BY_LANE(ceiled, I, (int)ceiled((L)a[i], (L)b[i]))
+BY_LANE(rest, I, (int)rest((L)a[i], (L)b[i]))
+BY_LANE(power, V, __builtin_powf(a[i], b[i]))
+BY_LANE(power, D, __builtin_pow(a[i], b[i]))
+INL float power(float a, float b) { return __builtin_powf(a, b); }
+INL double power(double a, double b) { return __builtin_pow(a, b); }
+#define FUNCTION(name, f, d) \
+  INL float name(float x) { return f(x); } \
+  INL double name(double x) { return d(x); } \
+  INL V name(V x) { V y; for (int i = 0; i < W; i++) y[i] = f(x[i]); return y; } \
+  INL D name(D x) { D y; for (int i = 0; i < W; i++) y[i] = d(x[i]); return y; }
+FUNCTION(logarithm, __builtin_logf, __builtin_log)
+FUNCTION(log1p_, __builtin_log1pf, __builtin_log1p)
+FUNCTION(expm1_, __builtin_expm1f, __builtin_expm1)
+FUNCTION(sine, __builtin_sinf, __builtin_sin)
+FUNCTION(cosine, __builtin_cosf, __builtin_cos)
+FUNCTION(erf_, __builtin_erff, __builtin_erf)
+FUNCTION(erfc_, __builtin_erfcf, __builtin_erfc)
+FUNCTION(root, __builtin_sqrtf, __builtin_sqrt)
+FUNCTION(floor_, __builtin_floorf, __builtin_floor)
+FUNCTION(ceil_, __builtin_ceilf, __builtin_ceil)
+FUNCTION(size, __builtin_fabsf, __builtin_fabs)
+INL L size(L x) { return x < 0 ? -x : x; }
+INL I size(I x) { return x < 0 ? -x : x; }
+
+// 2^x within 2 ulp: 0 below 2^-125.5, infinite from 2^128 on, no number where x is none. The polynomial is 2 * 2^f on
+// -1/2 <= f <= 1/2; the low bits of t are the exponent of 2^(n - 1), which is 0 at its lower end.
+INL V exp2_(V x) {
+  const V magic = splat(12582912.f + 126.f);
+  V high = splat(129.f), low = splat(-126.f);
+  x = high < x ? high : x;
+  x = low > x ? low : x;
+  V t = x + magic;
+  V f = x - (t - magic);
+  V p = splat(3.070672363e-04f);
+  p = p * f + splat(2.679774889e-03f);
+  p = p * f + splat(1.923687472e-02f);
+  p = p * f + splat(1.110066494e-01f);
+  p = p * f + splat(4.804529583e-01f);
+  p = p * f + splat(1.386294406e+00f);
+  p = p * f + splat(2.f);
+  return p * (V)((I)t << 23);
+}
+// e^x: the multiple of ln 2 is taken off in two parts.
+INL V exp_(V x) {
+  V high = splat(89.f), low = splat(-87.f);
+  V y = high < x ? high : x;
+  y = low > y ? low : y;
+  const V magic = splat(12582912.f + 126.f);
+  V t = y * 1.44269504f + magic;
+  V n = t - magic;
+  V r = y - n * 0.693359375f + n * 2.12194440e-4f;
+  V p = splat(1.9875691500e-4f);
+  p = p * r + splat(1.3981999507e-3f);
+  p = p * r + splat(8.3334519073e-3f);
+  p = p * r + splat(4.1665795894e-2f);
+  p = p * r + splat(1.6666665459e-1f);
+  p = p * r + splat(5.0000001201e-1f);
+  p = p * r * r + r + 1.f;
+  p = (p + p) * (V)((I)t << 23);
+  return x < low ? V{} : p;
+}
+INL D exp_(D x) { D y; for (int i = 0; i < W; i++) y[i] = __builtin_exp(x[i]); return y; }
+INL D exp2_(D x) { D y; for (int i = 0; i < W; i++) y[i] = __builtin_exp2(x[i]); return y; }
+INL float exp_(float x) { return __builtin_expf(x); }
+INL double exp_(double x) { return __builtin_exp(x); }
+INL float exp2_(float x) { return __builtin_exp2f(x); }
+INL double exp2_(double x) { return __builtin_exp2(x); }
+// tanh: a polynomial near 0, where the quotient would cancel.
+INL V tanh_(V x) {
+  V a = size(x);
+  V e = exp2_(a * 2.885390082f);
+  V far = 1.f - 2.f / (e + 1.f);
+  far = x < 0.f ? -far : far;
+  V s = x * x;
+  V p = splat(-5.70498872745e-3f);
+  p = p * s + splat(2.06390887954e-2f);
+  p = p * s + splat(-5.37397155531e-2f);
+  p = p * s + splat(1.33314422036e-1f);
+  p = p * s + splat(-3.33332819422e-1f);
+  p = p * s * x + x;
+  V y = a < 0.625f ? p : far;
+  return x != x ? x : y;
+}
+INL D tanh_(D x) { D y; for (int i = 0; i < W; i++) y[i] = __builtin_tanh(x[i]); return y; }
+INL float tanh_(float x) { return __builtin_tanhf(x); }
+INL double tanh_(double x) { return __builtin_tanh(x); }
+#define INFINITE __builtin_inff()
+
+// A W x W block turned: rows become lanes.
+#if W > 1
+#define LOW(i) ((i) & K_ ? (i) - K_ + W : (i))
+#define HIGH(i) ((i) & K_ ? (i) + W : (i) + K_)
+template <int K_> INL void exchange(V (&a)[W]) {
+  UNROLL for (int i = 0; i < W; i++)
+    if (!(i & K_)) {
+      V x = __builtin_shufflevector(a[i], a[i + K_], LIST(LOW)), y = __builtin_shufflevector(a[i], a[i + K_], LIST(HIGH));
+      a[i] = x;
+      a[i + K_] = y;
+    }
+}
+INL void turn(V (&a)[W]) {
+  exchange<1>(a);
+  exchange<2>(a);
+#if W > 4
+  exchange<4>(a);
+#endif
+#if W > 8
+  exchange<8>(a);
+#endif
+}
+#endif
+
+// Values of up to M rows at p + row * rs, as lanes; 0 in the lanes of rows that are not there.
+template <class T> INL void lanes(const T* p, L rs, L rows, V (&x)[QV]) {
+  alignas(64) float y[M] = {};
+  for (L i = 0; i < rows; i++) y[i] = (float)num(p[i * rs]);
+  UNROLL for (int i = 0; i < QV; i++) x[i] = ld(y + i * W);
+}
+INL void lanes(const float* p, L rs, L rows, V (&x)[QV]) {
+  if (rs == 1 && rows == M) {
+    UNROLL for (int i = 0; i < QV; i++) x[i] = ldu(p + i * W);
+    return;
+  }
+  alignas(64) float y[M] = {};
+  for (L i = 0; i < rows; i++) y[i] = p[i * rs];
+  UNROLL for (int i = 0; i < QV; i++) x[i] = ld(y + i * W);
+}
+INL void lanes(const double* p, L rs, L rows, D (&x)[QV]) {
+  for (int i = 0; i < QV; i++) for (int j = 0; j < W; j++) x[i][j] = i * W + j < rows ? p[(i * W + j) * rs] : 0;
+}
+INL void lanes(const bool* p, L rs, L rows, I (&x)[QV]) {
+  for (int i = 0; i < QV; i++) for (int j = 0; j < W; j++) x[i][j] = i * W + j < rows && p[(i * W + j) * rs] ? -1 : 0;
+}
+// Whole numbers have 32 bits in lanes; one that needs more sets the flag, and the call is left to torch.
+INL int narrow(L x, int* bad) { if (x > 1000000000 || x < -1000000000) { *bad = 1; return 0; } return (int)x; }
+INL void lanes(const L* p, L rs, L rows, I (&x)[QV], int* bad) {
+  for (int i = 0; i < QV; i++) for (int j = 0; j < W; j++) x[i][j] = i * W + j < rows ? narrow(p[(i * W + j) * rs], bad) : 0;
+}
+// Elements at places that lanes have computed, each between 0 and extent - 1; `rows` are those of this vector.
+INL bool all(I c) {
+  bool y = true;
+  UNROLL for (int i = 0; i < W; i++) y &= c[i] != 0;
+  return y;
+}
+INL bool straight(I at) { I c = at - at[0] == iota; return all(c); }
+template <class T> INL V gather(const T* p, I at, L stride, L rs, L rows, L extent) {
+  V y = {};
+  for (L i = 0; i < W; i++)
+    if (i < rows) {
+      L n = at[i] < 0 ? 0 : at[i] >= extent ? extent - 1 : at[i];
+      y[i] = (float)num(p[n * stride + i * rs]);
+    }
+  return y;
+}
+INL V gather(const float* p, I at, L stride, L rs, L rows, L extent) {
+  if (stride == 1 && rs == 0 && rows >= W && at[0] >= 0 && at[0] + W <= extent && straight(at)) return ldu(p + at[0]);
+  V y = {};
+  for (L i = 0; i < W; i++)
+    if (i < rows) {
+      L n = at[i] < 0 ? 0 : at[i] >= extent ? extent - 1 : at[i];
+      y[i] = p[n * stride + i * rs];
+    }
+  return y;
+}
+
+// A tile of rows with features, x[f][row] = p[row * rs + f * fs], 0 in the lanes of rows that are not there.
+template <class T> static void pack(const T* p, L rs, L fs, L rows, L n, float* x) {
+  for (L f = 0; f < n; f++)
+    for (L i = 0; i < M; i++) x[f * M + i] = i < rows ? (float)num(p[i * rs + f * fs]) : 0.f;
+}
+static void pack(const float* p, L rs, L fs, L rows, L n, float* x) {
+  L f = 0;
+  if (fs == 1 && rows == M)
+    for (; f + W <= n; f += W)
+      for (L r = 0; r < M; r += W) {
+        V a[W];
+        UNROLL for (int i = 0; i < W; i++) a[i] = ldu(p + (r + i) * rs + f);
+        turn(a);
+        UNROLL for (int i = 0; i < W; i++) st(x + (f + i) * M + r, a[i]);
+      }
+  for (; f < n; f++)
+    for (L i = 0; i < M; i++) x[f * M + i] = i < rows ? p[i * rs + f * fs] : 0.f;
+}
+template <class T> static void unpack(T* p, L rs, L fs, L rows, L n, const float* x) {
+  for (L i = 0; i < rows; i++)
+    for (L f = 0; f < n; f++) put(p + i * rs + f * fs, x[f * M + i]);
+}
+static void unpack(float* p, L rs, L fs, L rows, L n, const float* x) {
+  L f = 0;
+  if (fs == 1 && rows == M)
+    for (; f + W <= n; f += W)
+      for (L r = 0; r < M; r += W) {
+        V a[W];
+        UNROLL for (int i = 0; i < W; i++) a[i] = ld(x + (f + i) * M + r);
+        turn(a);
+        UNROLL for (int i = 0; i < W; i++) stu(p + (r + i) * rs + f, a[i]);
+      }
+  for (L i = 0; i < rows; i++)
+    for (L g = f; g < n; g++) p[i * rs + g * fs] = x[g * M + i];
+}
+// The same tile with its rows one after the other, y[row][f], `across` numbers from row to row.
+static void rows_of(const float* x, L n, L across, float* y) {
+  for (L i = 0; i < M; i++)
+    for (L f = 0; f < n; f++) y[i * across + f] = x[f * M + i];
+}
+// A tile of the stream with features, made float and put side by side.
+template <class T> static void widen(const T* p, L ss, L fs, L n, L features, float* x) {
+  for (L s = 0; s < n; s++)
+    for (L f = 0; f < features; f++) x[s * features + f] = (float)num(p[s * ss + f * fs]);
+}
+
+// The products. Sixteen accumulators; each number of the stream's operand is spread over all lanes.
+#if W == 16
+#define KEYS 8
+#elif W == 8
+#define KEYS 4
+#else
+#define KEYS 4
+#endif
+// a[j] += sum over f of k[j][f] * q[f]: N positions of the stream against a tile of rows.
+template <int N> INL void products(const float* __restrict q, const float* __restrict k, L ks, L kf, L n, V (&a)[N][QV]) {
+  UNROLL for (int j = 0; j < N; j++)
+    UNROLL for (int i = 0; i < QV; i++) a[j][i] = V{};
+  if (kf == 1)
+    for (L f = 0; f < n; f++) {
+      V x[QV];
+      UNROLL for (int i = 0; i < QV; i++) x[i] = ld(q + f * M + i * W);
+      UNROLL for (int j = 0; j < N; j++) {
+        V y = splat(k[j * ks + f]);
+        UNROLL for (int i = 0; i < QV; i++) a[j][i] += y * x[i];
+      }
+    }
+  else
+    for (L f = 0; f < n; f++) {
+      V x[QV];
+      UNROLL for (int i = 0; i < QV; i++) x[i] = ld(q + f * M + i * W);
+      UNROLL for (int j = 0; j < N; j++) {
+        V y = splat(k[j * ks + f * kf]);
+        UNROLL for (int i = 0; i < QV; i++) a[j][i] += y * x[i];
+      }
+    }
+}
+// o[f] = o[f] * scale + sum over s of v[s][f] * p[s]: N features of what is carried.
+template <int N> INL void shares(const float* __restrict p, const float* __restrict v, L vs, L vf, L n, float* __restrict o, const V (&scale)[QV]) {
+  V a[N][QV];
+  UNROLL for (int j = 0; j < N; j++)
+    UNROLL for (int i = 0; i < QV; i++) a[j][i] = ld(o + j * M + i * W) * scale[i];
+  if (vf == 1)
+    for (L s = 0; s < n; s++) {
+      V x[QV];
+      UNROLL for (int i = 0; i < QV; i++) x[i] = ld(p + s * M + i * W);
+      UNROLL for (int j = 0; j < N; j++) {
+        V y = splat(v[s * vs + j]);
+        UNROLL for (int i = 0; i < QV; i++) a[j][i] += y * x[i];
+      }
+    }
+  else
+    for (L s = 0; s < n; s++) {
+      V x[QV];
+      UNROLL for (int i = 0; i < QV; i++) x[i] = ld(p + s * M + i * W);
+      UNROLL for (int j = 0; j < N; j++) {
+        V y = splat(v[s * vs + j * vf]);
+        UNROLL for (int i = 0; i < QV; i++) a[j][i] += y * x[i];
+      }
+    }
+  UNROLL for (int j = 0; j < N; j++)
+    UNROLL for (int i = 0; i < QV; i++) st(o + j * M + i * W, a[j][i]);
+}
+static void carry(const float* p, const float* v, L vs, L vf, L n, L features, float* o, const V (&scale)[QV]) {
+  L f = 0;
+  for (; f + KEYS <= features; f += KEYS) shares<KEYS>(p, v + f * vf, vs, vf, n, o + f * M, scale);
+  for (; f < features; f++) shares<1>(p, v + f * vf, vs, vf, n, o + f * M, scale);
+}
+// o[s][f] += sum over rows of p[s][row] * y[row][f]: shares of what has the stream's axis; the lanes are features.
+template <int N> INL void turned(const float* __restrict p, const float* __restrict y, L across, L rows, L vectors, L n, float* __restrict o, L os) {
+  V a[N][QV];
+  UNROLL for (int j = 0; j < N; j++)
+    UNROLL for (int i = 0; i < QV; i++) a[j][i] = V{};
+  for (L r = 0; r < rows; r++) {
+    V x[QV];
+    UNROLL for (int i = 0; i < QV; i++) x[i] = i < vectors ? ld(y + r * across + i * W) : V{};
+    UNROLL for (int j = 0; j < N; j++) {
+      V z = splat(p[j * M + r]);
+      UNROLL for (int i = 0; i < QV; i++) a[j][i] += z * x[i];
+    }
+  }
+  UNROLL for (int j = 0; j < N; j++)
+    UNROLL for (int i = 0; i < QV; i++) {
+      if (i * W + W <= n) stu(o + j * os + i * W, ldu(o + j * os + i * W) + a[j][i]);
+      else for (L f = i * W; f < n; f++) o[j * os + f] += a[j][i][f - i * W];
+    }
+}
+static void spread(const float* p, const float* y, L across, L rows, L n, L features, float* o, L os, L of) {
+  if (of != 1) {
+    for (L s = 0; s < n; s++)
+      for (L f = 0; f < features; f++) {
+        float a = 0;
+        for (L r = 0; r < rows; r++) a += p[s * M + r] * y[r * across + f];
+        o[s * os + f * of] += a;
+      }
+    return;
+  }
+  for (L f = 0; f < features; f += M) {
+    L left = features - f, vectors = left >= M ? QV : (left + W - 1) / W, s = 0;
+    for (; s + KEYS <= n; s += KEYS) turned<KEYS>(p + s * M, y + f, across, rows, vectors, left < M ? left : M, o + s * os + f, os);
+    for (; s < n; s++) turned<1>(p + s * M, y + f, across, rows, vectors, left < M ? left : M, o + s * os + f, os);
+  }
+}
+// A vector of results, for the rows that are there.
+template <class T> INL void save(T* p, L rs, L rows, V x) {
+  for (L i = 0; i < W; i++)
+    if (i < rows) put(p + i * rs, x[i]);
+}
+INL void save(float* p, L rs, L rows, V x) {
+  if (rs == 1 && rows >= W) { stu(p, x); return; }
+  for (L i = 0; i < W; i++)
+    if (i < rows) p[i * rs] = x[i];
+}
+// A computed place in a slot: one that is not there stands for the nearest that is, and nobody reads what is found.
+INL L inside(L x, L extent) { return x < 0 ? 0 : x >= extent ? extent - 1 : x; }
+INL L padded(L numbers) { return (numbers + 15) / 16 * 16; }
+static const V ones[QV] = {splat(1.f), splat(1.f)};
+#define TILE 256  // positions of the stream in a tile
+
+// The blocks of a tile of the stream.
+template <int n> struct Many { static constexpr int value = n; };
+template <bool b> struct Cuts { static constexpr bool value = b; };
+template <class F> INL void blocks(L count, bool cut, F f) {
+  L j = 0;
+  if (cut) {
+    for (; j + KEYS <= count; j += KEYS) f(Many<KEYS>{}, Cuts<true>{}, j);
+    for (; j < count; j++) f(Many<1>{}, Cuts<true>{}, j);
+  } else {
+    for (; j + KEYS <= count; j += KEYS) f(Many<KEYS>{}, Cuts<false>{}, j);
+    for (; j < count; j++) f(Many<1>{}, Cuts<false>{}, j);
+  }
+}
+// Spans of the stream by their first positions.
+static void ordered(L (*spans)[2], L n) {
+  for (L i = 1; i < n; i++)
+    for (L j = i; j > 0 && spans[j][0] < spans[j - 1][0]; j--) {
+      L a = spans[j][0], b = spans[j][1];
+      spans[j][0] = spans[j - 1][0]; spans[j][1] = spans[j - 1][1];
+      spans[j - 1][0] = a; spans[j - 1][1] = b;
+    }
+}
+// Pieces of work for some threads, each with memory of its own. Returns whether one of them could not be done.
+template <class F> static L over(L work, L threads, F f, float* room, L each) {
+  L next = 0, who = 0;
+  int bad = 0;
+  if (threads > work) threads = work;
+#pragma omp parallel num_threads((int)threads) if (threads > 1)
+  {
+    L me = __atomic_fetch_add(&who, 1, __ATOMIC_RELAXED);
+    for (;;) {
+      L x = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED);
+      if (x >= work) break;
+      int mine = 0;
+      f(x, room + me * each, &mine);
+      if (mine) __atomic_store_n(&bad, 1, __ATOMIC_RELAXED);
+    }
+  }
+  return bad;
+}
+// The first place of n whole numbers that never fall whose number is as great as the limit; n where none is.
+INL L first_at(const L* p, L stride, L n, L limit) {
+  L low = 0, high = n;
+  while (low < high) {
+    L mid = (low + high) / 2;
+    if (p[mid * stride] < limit) low = mid + 1; else high = mid;
+  }
+  return low;
+}
+INL L first_above(const L* p, L stride, L n, L limit) {
+  L low = 0, high = n;
+  while (low < high) {
+    L mid = (low + high) / 2;
+    if (p[mid * stride] <= limit) low = mid + 1; else high = mid;
+  }
+  return low;
+}

@@ -1,0 +1,230 @@
+"""Where each value of a kernel stands in its C++ function, or why the kernel cannot be written so.
+
+The lanes of a vector are rows of a tile: positions of the grid axis. Axes that every value of a tile has, and that nothing
+folds, are units: each of their points is a piece of work of its own. What has neither rows nor the streamed axis is made once a
+unit, what has rows once a tile of rows, what has the streamed axis alone once a tile of the stream, and what has both is made in
+blocks of a few positions of the stream, whose values stay in registers. A fold over the stream that later values of the same
+tile read ends a stage: those values belong to the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from einc.ir.folds import FOLDS
+from einc.ir.plan import Axis, Dot, Kernel, Let, Load, Map, PreviousCarry, Reduce, Scan, ScatterAdd
+from einc.ir.primitives import HASHES
+
+
+class Unwritten(Exception):  # noqa: N818 - what a kernel has that this back end does not write
+    """A kernel has something for which this back end has no text: torch's statements compute it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A kernel with the parts of its function: see the head of the module.
+
+    `stages` are the numbers of the stages in which values of the stream are made, `kept` the values of blocks that are stored
+    for the tile because a later stage or a product reads them, `after` what is made after the stream.
+    """
+
+    kernel: Kernel
+    rows: Axis
+    stream: Axis
+    units: tuple[Axis, ...]
+    stages: Mapping[str, int]
+    kept: frozenset[str]
+    after: frozenset[str]
+
+    def lets(self) -> Mapping[str, Let]:
+        """The lets by their names."""
+        return {let.name: let for let in self.kernel.lets}
+
+    def features(self, let: Let) -> tuple[str, ...]:
+        """The axes of a let that are neither units nor rows nor the streamed one."""
+        others = {axis.name for axis in self.units} | {self.rows.name, self.stream.name}
+        return tuple(a for a in let.axes if a not in others)
+
+    def has_rows(self, let: Let) -> bool:
+        """Whether a value has lanes."""
+        return self.rows.name in let.axes
+
+    def streams(self, let: Let) -> bool:
+        """Whether a value has the streamed axis."""
+        return self.stream.name in let.axes
+
+    @property
+    def count(self) -> int:
+        """How many stages there are."""
+        return 1 + max(self.stages.values(), default=0)
+
+
+def scheduled(kernel: Kernel) -> Schedule:
+    """The places of a kernel's values. Raises Unwritten where it has something that this back end does not write."""
+    rows, stream = kernel.grid, kernel.stream
+    if rows is None or stream is None:
+        raise Unwritten("it has no tiles of rows and of a stream")
+    if kernel.resumed is not None or any(a.bound is not None for a in kernel.axes if a is not stream):
+        raise Unwritten("its tiles depend on each other")
+    units = _units(kernel, rows, stream)
+    late = _late(kernel)
+    inner = {let.name for let in kernel.lets if stream.name in let.axes or let.carry is not None}
+    for let in reversed(kernel.lets):
+        if let.name in inner:
+            inner |= {a for a in let.reads if a in late}
+    stages = _stages(kernel, inner)
+    made = Schedule(kernel, rows, stream, units, stages, frozenset(), frozenset(late - inner))
+    for let in kernel.lets:
+        _check(let, made)
+    _check_stores(made)
+    return Schedule(kernel, rows, stream, units, stages, _kept(made), made.after)
+
+
+def _units(kernel: Kernel, rows: Axis, stream: Axis) -> tuple[Axis, ...]:
+    """The axes whose points are pieces of work of their own."""
+    tile = {rows.name, stream.name}
+    names = [a for a in kernel.largest if a not in tile]
+    folded = {a for let in kernel.lets for a in let.over}
+    for store in kernel.stores:
+        axes = {a for part in store.axes for a in part}
+        if not axes.issuperset(names):
+            raise Unwritten("its results are sums over what its tiles share")
+    if folded & set(names):
+        raise Unwritten("it sums over an axis of its largest value")
+    return tuple(kernel.axis(a) for a in names)
+
+
+def _late(kernel: Kernel) -> set[str]:
+    """What depends on something that is carried along the stream."""
+    late: set[str] = set()
+    for let in kernel.lets:
+        if let.carry is not None or isinstance(let.op, PreviousCarry) or any(a in late for a in let.reads):
+            late.add(let.name)
+    return late
+
+
+def _stages(kernel: Kernel, inner: set[str]) -> dict[str, int]:
+    """The stage of each value that is made within the stream."""
+    lets = {let.name: let for let in kernel.lets}
+    stages: dict[str, int] = {}
+    for let in kernel.lets:
+        if let.name not in inner:
+            continue
+        before = [stages[a] + (lets[a].carry is not None) for a in let.reads if a in stages]
+        if let.carry is not None and let.carry.reference is not None:
+            before.append(stages[let.carry.reference] + 1)
+        stages[let.name] = max(before, default=0)
+    return stages
+
+
+def _kept(schedule: Schedule) -> frozenset[str]:
+    """The values of blocks that are read after their block."""
+    lets, kept = schedule.lets(), set[str]()
+    for let in schedule.kernel.lets:
+        late = isinstance(let.op, Dot) and bool(product_at_end(let, schedule))
+        for name in let.reads:
+            arg = lets[name]
+            block = schedule.streams(arg) and schedule.has_rows(arg)
+            if block and (late or schedule.stages[name] < schedule.stages.get(let.name, 0)):
+                kept.add(name)
+    return frozenset(kept)
+
+
+def product_at_end(let: Let, schedule: Schedule) -> str:
+    """Which product of blocks that are stored ends a stage: over the "stream", over the "rows", or none."""
+    if not isinstance(let.op, Dot):
+        return ""
+    if let.over == (schedule.stream.name,) and schedule.features(let):
+        return "stream"
+    return "rows" if schedule.rows.name in let.over else ""
+
+
+def _check(let: Let, schedule: Schedule) -> None:
+    """Raises Unwritten for a let that is not written yet."""
+    features, rows, streams = schedule.features(let), schedule.has_rows(let), schedule.streams(let)
+    lets = schedule.lets()
+    if isinstance(let.op, Scan | ScatterAdd) or (isinstance(let.op, Map) and let.op.op in HASHES):
+        raise Unwritten("it has a running fold, a scatter or numbers drawn at random")
+    if isinstance(let.op, Map) and let.op.op in ("floor", "ceil", "mod", "pick") and let.kind == "integer":
+        raise Unwritten("it rounds numbers to whole ones")
+    if isinstance(let.op, Load) and any(getattr(s, "told", "") for s in let.op.subs):
+        raise Unwritten("it reads at places that have to be checked")
+    if rows and streams and features:
+        raise Unwritten(f"`{let.name}` has rows, the streamed axis and features")
+    if features and let.kind != "real" and (rows or streams) and not _rounded(let, schedule):
+        raise Unwritten(f"`{let.name}` has features, and no real numbers")
+    if let.carry is not None:
+        _check_carried(let, schedule)
+    elif isinstance(let.op, Reduce) and schedule.rows.name in let.over:
+        raise Unwritten("it folds over rows")
+    if isinstance(let.op, PreviousCarry) and (features or lets[let.args[0]].carry is None):
+        raise Unwritten("it reads what many features were before the tile")
+    if let.name in schedule.stages and not rows and schedule.rows.name not in let.over and let.name not in _early(schedule):
+        raise Unwritten(f"`{let.name}` depends on what is carried, and has no rows")
+    if isinstance(let.op, Dot):
+        _check_product(let, schedule)
+
+
+def _early(schedule: Schedule) -> set[str]:
+    """What has the streamed axis and depends on nothing that is carried."""
+    late = _late(schedule.kernel)
+    return {let.name for let in schedule.kernel.lets if let.name not in late}
+
+
+def _rounded(let: Let, schedule: Schedule) -> bool:
+    """Whether an exact value with features is loaded, and read by real ones alone, which round it."""
+    users = [x for x in schedule.kernel.lets if let.name in x.reads]
+    return let.kind == "exact" and isinstance(let.op, Load) and all(x.kind == "real" for x in users)
+
+
+def _check_carried(let: Let, schedule: Schedule) -> None:
+    assert let.carry is not None
+    if let.kind != "real" or not schedule.has_rows(let):
+        raise Unwritten(f"`{let.name}` is carried, and has no real numbers for each row")
+    if schedule.features(let) and not (isinstance(let.op, Dot) and let.carry.fold == "sum"):
+        raise Unwritten(f"`{let.name}` is a fold of many features that is no sum of products")
+    if let.carry.fold not in ("sum", "prod", "max", "min") or FOLDS[let.carry.fold].ordered:
+        raise Unwritten(f"`{let.name}` is a fold `{let.carry.fold}`")
+
+
+def _check_product(let: Let, schedule: Schedule) -> None:
+    """A product has operands that one of its bodies takes."""
+    lets, over = schedule.lets(), set(let.over)
+    args = [lets[a] for a in let.args]
+    rows, stream = schedule.rows.name, schedule.stream.name
+    if over == {stream}:
+        if let.carry is None:
+            raise Unwritten("it sums over the stream what is not carried")
+        many = [a for a in args if schedule.features(a)]
+        if len(many) > 1 or any(rows in a.axes or stream not in a.axes for a in many):
+            raise Unwritten(f"`{let.name}` is a product of more than one operand with features")
+        if schedule.features(let) and not any(rows in a.axes for a in args):
+            raise Unwritten(f"`{let.name}` has no operand with rows")
+    elif over == {rows}:
+        many = [a for a in args if schedule.features(a)]
+        if len(many) != 1 or rows not in many[0].axes or stream in many[0].axes or len(args) != 2:
+            raise Unwritten(f"`{let.name}` sums over rows something else than a product of a block and features")
+    elif rows in over or stream in over:
+        raise Unwritten(f"`{let.name}` sums over rows or the stream together with another axis")
+    elif rows in let.axes and stream in let.axes:
+        left = [a for a in args if rows in a.axes and over & set(a.axes)]
+        right = [a for a in args if stream in a.axes and over & set(a.axes)]
+        both = left + right
+        if len(left) != 1 or len(right) != 1 or any(set(schedule.features(a)) != over for a in both):
+            raise Unwritten(f"`{let.name}` is no product of rows and the stream")
+        if any(a not in both and schedule.features(a) for a in args):
+            raise Unwritten(f"`{let.name}` has a third operand with features")
+
+
+def _check_stores(schedule: Schedule) -> None:
+    lets = schedule.lets()
+    for store in schedule.kernel.stores:
+        let = lets[store.value]
+        if store.merge:
+            if store.merge != "sum" or product_at_end(let, schedule) != "rows":
+                raise Unwritten("tiles share a result that is no sum of products")
+        elif not schedule.has_rows(let) or let.kind != "real":
+            raise Unwritten(f"`{let.name}` is stored, and has no real numbers for each row")
+        elif schedule.streams(let) and let.name in schedule.after:
+            raise Unwritten(f"`{let.name}` is stored after the stream, along it")

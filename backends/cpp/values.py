@@ -1,0 +1,124 @@
+"""Values of a kernel as C++ expressions: their types, conversions between these, and primitives of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from einc.backends.cpp.schedule import Unwritten
+from einc.backends.cpp.spelling import COMPARED, FUNCTIONS, INFIX
+from einc.ir.elements import Kind
+
+SCALARS = {"real": "float", "exact": "double", "integer": "L", "truth": "bool", "scalar": "double"}
+LANES = {"real": "V", "exact": "D", "integer": "I", "truth": "I"}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An expression, the kind of its numbers, and whether it is a vector, of a number for each row."""
+
+    text: str
+    kind: Kind
+    lanes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Where an expression stands: the vector of the tile, the position of the stream in its tile, and a place for each feature."""
+
+    vector: str = "i"
+    position: str = "0"
+    features: tuple[tuple[str, str], ...] = ()
+
+
+Reference = Callable[[At], Value]
+
+
+def type_of(kind: Kind, lanes: bool) -> str:
+    """The type of a value in C++."""
+    return LANES[kind] if lanes else SCALARS[kind]
+
+
+def converted(value: Value, kind: Kind, lanes: bool) -> str:
+    """A value as an expression of another kind; a number is spread over lanes where they are asked for."""
+    text = value.text
+    if value.kind != kind:
+        match value.kind, kind:
+            case "scalar", _:
+                text = f"({SCALARS[kind]}){text}"
+            case "truth", _:
+                raise Unwritten("it computes with truth values as numbers")
+            case _, "real" | "exact":
+                text = f"{kind}({text})"
+            case _:
+                raise Unwritten(f"it makes {kind} numbers of {value.kind} ones")
+    return f"splat({text})" if lanes and not value.lanes else text
+
+
+def number(value: float | Fraction, kind: Kind) -> str:
+    """A constant of a kind."""
+    if kind in ("integer", "truth"):
+        return str(int(value))
+    real = float(value)
+    if math.isinf(real):
+        return f"{'-' if real < 0 else ''}{'(double)' if kind == 'exact' else ''}INFINITE"
+    return repr(real) if kind in ("exact", "scalar") else f"{real!r}f"
+
+
+def mapped(op: str, kind: Kind, args: Sequence[Value]) -> Value:
+    """A primitive of some operands: a vector where one of them is one."""
+    lanes = any(a.lanes for a in args)
+    if op in ("real", "exact", "spread"):
+        return Value(converted(args[0], kind, lanes), kind, lanes)
+    if op in COMPARED:
+        common = _common(args)
+        left, right = (converted(a, common, lanes) for a in args)
+        return Value(f"mask({left} {INFIX[op]} {right})", "truth", lanes)
+    given = [converted(a, kind, lanes) for a in args]
+    if op == "neg":
+        return Value(f"(-{given[0]})", kind, lanes)
+    if op == "not":
+        return Value(f"({'~' if lanes else '!'}{given[0]})", kind, lanes)
+    if op == "div" and args[1].kind == "scalar":  # a size, which may be 0
+        return Value(f"quotient({given[0]}, {given[1]})", kind, lanes)
+    if op in INFIX:
+        return Value(f"({f' {INFIX[op]} '.join(given)})", kind, lanes)
+    if op not in FUNCTIONS:
+        raise Unwritten(f"it computes `{op}`")
+    text = given[0] if len(given) > 1 else f"{FUNCTIONS[op]}({given[0]})"
+    for other in given[1:]:
+        text = f"{FUNCTIONS[op]}({text}, {other})"
+    return Value(text, kind, lanes)
+
+
+def _common(args: Sequence[Value]) -> Kind:
+    """The kind in which numbers are compared."""
+    kinds = {a.kind for a in args}
+    return next(k for k in ("exact", "real", "integer", "truth", "scalar") if k in kinds) if kinds != {"scalar"} else "exact"
+
+
+def selected(condition: Value, then: Value, otherwise: float, kind: Kind) -> Value:
+    """A value where a condition holds, else a number."""
+    lanes = condition.lanes or then.lanes
+    test, value = converted(condition, "truth", lanes), converted(then, kind, lanes)
+    other = Value(f"({SCALARS[kind]}){number(otherwise, kind)}", kind, False)
+    return Value(f"choose({test}, {value}, {converted(other, kind, lanes)})", kind, lanes)
+
+
+STARTS = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
+
+
+def stepped(fold: str, before: str, value: str) -> str:
+    """Two values of a fold merged."""
+    match fold:
+        case "sum":
+            return f"{before} + {value}"
+        case "prod":
+            return f"{before} * {value}"
+        case "max":
+            return f"larger({before}, {value})"
+        case "min":
+            return f"smaller({before}, {value})"
+    raise Unwritten(f"it folds by `{fold}`")
