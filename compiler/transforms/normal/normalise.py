@@ -235,7 +235,8 @@ class _Flat:
             case Apply("pick", (Fold() as ordered, rank)):
                 return self._placed(ordered, rank, given, owner)
             case Where(condition, then):
-                return Where(self.pointwise(condition, given, owner), self.pointwise(then, both(given, condition), owner))
+                inside = self.pointwise(condition, given, owner)
+                return Where(inside, self.pointwise(then, both(given, inside), owner))
         return rebuild(term, tuple(self.pointwise(kid, given, owner) for kid in children(term)))
 
     def folded(self, fold: Fold, given: Term, owner: str) -> Term:
