@@ -80,17 +80,23 @@ class Arguments:
             self.numbers[text] = self.fresh("number")
         return self.numbers[text]
 
-    def decoded(self) -> list[str]:
-        """The statements that give the arguments their names."""
-        lines, at = [], 0
-        for n, (name, type_, axes) in enumerate(self.tensors.values()):
-            constant = "" if name in self.written else "const "
-            lines.append(f"{constant}{type_}* {name} = ({constant}{type_}*)p[{n}];")
+    def pointers(self) -> list[str]:
+        """The statements that give the tensors their names."""
+        kinds = [(name, type_ if name in self.written else f"const {type_}") for name, type_, _ in self.tensors.values()]
+        return [f"{type_}* {name} = ({type_}*)p[{n}];" for n, (name, type_) in enumerate(kinds)]
+
+    def whole(self) -> list[str]:
+        """The statements that give strides and sizes their names."""
+        lines, at = list[str](), 0
+        for name, _, axes in self.tensors.values():
             strides = [f"{name}_{k} = n[{at + k}]" for k in range(axes)]
             lines += [f"const L {', '.join(strides)};"] * bool(strides)
             at += axes
-        lines += [f"const L {name} = n[{at + k}];" for k, name in enumerate(self.sizes.values())]
-        return lines + [f"const double {name} = x[{k}];" for k, name in enumerate(self.numbers.values())]
+        return lines + [f"const L {name} = n[{at + k}];" for k, name in enumerate(self.sizes.values())]
+
+    def reals(self) -> list[str]:
+        """The statements that give numbers their names."""
+        return [f"const double {name} = x[{k}];" for k, name in enumerate(self.numbers.values())]
 
     def call(self) -> str:
         """The arguments of the Python statement."""

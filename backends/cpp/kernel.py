@@ -9,7 +9,7 @@ from einc.backends.cpp.arguments import Arguments
 from einc.backends.cpp.bounds import Ends
 from einc.backends.cpp.places import Places
 from einc.backends.cpp.schedule import Schedule, Unwritten, product_at_end
-from einc.backends.cpp.values import STARTS, At, Value, converted, stepped
+from einc.backends.cpp.values import STARTS, At, Value, converted, number, stepped
 from einc.backends.writer import Writer
 from einc.ir.plan import Dot, Iota, Let, Load, Module, PreviousCarry, Reduce, Scalar, Select
 
@@ -70,25 +70,20 @@ class _Kernel:
         """The text around the statements of a tile."""
         arguments, out = self.places.arguments, Writer()
         bounds = self.places.magnitudes()  # may add arguments
-        decoded = arguments.decoded()
+        whole, reals = arguments.whole(), arguments.reals()
         for text in self.schedule.kernel.texts:
             out(f"/* {commented(text)} */")
         out(f"namespace {name}_tile {{")
-        out("static L needed(const L* n) {")
-        out.depth += 1
-        for line in decoded:
-            if line.startswith("const L"):
-                out(line)
+        out.open("static L needed(const L* n) {")
+        out.lines += [f"    {line}" for line in whole]
         out("L total = 0;")
         for _, amount in self.places.memory:
             out(f"total += padded({amount});")
         out("return total;")
         out.close()
         out("}")
-        out("static void one(void* const* p, const L* n, const double* x, L unit, L tile, float* room, int* bad) {")
-        out.depth += 1
-        for line in decoded:
-            out(line)
+        out.open("static void one(void* const* p, const L* n, const double* x, L unit, L tile, float* room, int* bad) {")
+        out.lines += [f"    {line}" for line in (*arguments.pointers(), *whole, *reals)]
         for piece, amount in self.places.memory:
             out(f"float* const {piece} = room; room += padded({amount});")
         out.close()
@@ -97,18 +92,19 @@ class _Kernel:
         out("}")
         count = " * ".join(units) or "1"
         out(f'extern "C" L {name}_room(const L* n) {{ return {name}_tile::needed(n); }}')
-        out(f'extern "C" L {name}(void* const* p, const L* n, const double* x, float* room, L each, L threads) {{')
-        out.depth += 1
-        for line in decoded:
-            if line.startswith("const L") or line.startswith("const double"):
-                out(line)
+        out.open(f'extern "C" L {name}(void* const* p, const L* n, const double* x, float* room, L each, L threads) {{')
+        out.lines += [f"    {line}" for line in (*whole, *reals)]
         for bound in bounds:
             out(bound)
         out(f"const L units = {count}, tiles = ({rows} + M - 1) / M;")
-        if self.schedule.kernel.merged:  # the tiles of a unit add to the same results, one after the other
-            out(f"return over(units, threads, [&](L work, float* own, int* bad) {{ for (L t = 0; t < tiles; t++) {name}_tile::one(p, n, x, work, t, own, bad); }}, room, each);")
-        else:
-            out(f"return over(units * tiles, threads, [&](L work, float* own, int* bad) {{ {name}_tile::one(p, n, x, work % units, tiles - 1 - work / units, own, bad); }}, room, each);")
+        merged = bool(self.schedule.kernel.merged)  # the tiles of a unit add to the same results, one after the other
+        out.open(f"return over({'units' if merged else 'units * tiles'}, threads, [&](L work, float* own, int* bad) {{")
+        if merged:
+            out(f"for (L t = 0; t < tiles; t++) {name}_tile::one(p, n, x, work, t, own, bad);")
+        else:  # the last rows of a causal domain see most, and come first
+            out(f"{name}_tile::one(p, n, x, work % units, tiles - 1 - work / units, own, bad);")
+        out.close()
+        out("}, room, each);")
         out.close()
         out("}")
         return out.text
@@ -133,19 +129,35 @@ class _Kernel:
         for let in schedule.kernel.lets:
             if let.carry is None:
                 continue
-            name = places.arguments.fresh(let.name)
-            places.names[let.name] = name
-            start = STARTS[let.carry.fold]
             if schedule.features(let):
+                name = places.arguments.fresh(let.name)
+                places.names[let.name] = name
                 count = places.count(let)
                 places.allot(name, f"{count} * M")
                 self.body(f"for (L f = 0; f < {count} * M; f += W) st({name} + f, V{{}});")
                 places.features(let, name)
             else:
-                first = converted(Value(f"(float){_real(start)}", "real", False), "real", True)
-                self.body(f"V {name}[QV];")
-                self.body(f"UNROLL for (int i = 0; i < QV; i++) {name}[i] = {first};")
-                places.refer(let, lambda at, name=name: Value(f"{name}[{at.vector}]", "real", True))
+                self._begin(let, let.carry.fold)
+
+    def _begin(self, let: Let, fold: str) -> None:
+        """Vectors in which a fold grows, at its start."""
+        name = self.places.arguments.fresh(let.name)
+        self.places.names[let.name] = name
+        self.body(f"V {name}[QV];")
+        self.body(f"UNROLL for (int i = 0; i < QV; i++) {name}[i] = splat((float){number(STARTS[fold], 'real')});")
+        self.places.refer(let, lambda at: Value(f"{name}[{at.vector}]", "real", True))
+
+    def _of_rows(self, let: Let) -> None:
+        """A value of the rows between two stages; one that is carried is merged into what it was."""
+        if let.carry is None:
+            self.places.make(let)
+            return
+        name = self.places.names[let.name]
+        self.body.open("for (int i = 0; i < QV; i++) {")
+        value = converted(self.places.expression(let, At()), "real", True)
+        self.body(f"{name}[i] = {stepped(let.carry.fold, f'{name}[i]', value)};")
+        self.body.close()
+        self.body("}")
 
     # the stream
 
@@ -214,9 +226,8 @@ class _Kernel:
                 self.places.allot(self.memory[name], "TILE * M")
 
     def _factor(self, let: Let) -> None:
-        """Memory for the product of the operands of a sum over the stream that have no features, if they are several."""
-        if not isinstance(let.op, Dot) or product_at_end(let, self.schedule) != "stream":
-            return
+        """Memory for the product of the operands that have no features, where that is not one value of blocks."""
+        assert isinstance(let.op, Dot)
         lets = self.schedule.lets()
         plain = [a for a in let.args if not self.schedule.features(lets[a])]
         if len(plain) != 1 or not self.schedule.streams(lets[plain[0]]) or not self.schedule.has_rows(lets[plain[0]]):
@@ -235,15 +246,17 @@ class _Kernel:
         schedule, places, body = self.schedule, self.places, self.body
         lets = [let for let in schedule.kernel.lets if schedule.stages.get(let.name) == stage]
         block = [let for let in lets if schedule.streams(let) and schedule.has_rows(let)]
-        carried = [let for let in lets if let.carry is not None and not schedule.features(let)]
+        carried = [let for let in lets if schedule.stream.name in let.over and not schedule.features(let)]
         ending = [let for let in lets if product_at_end(let, schedule)]
         for let in lets:
-            if not schedule.streams(let) and let.carry is None and not isinstance(let.op, PreviousCarry) and let not in ending:
-                places.make(let)
+            if not schedule.streams(let) and let not in (*carried, *ending) and not isinstance(let.op, PreviousCarry):
+                self._of_rows(let)
         referred = {let.carry.reference for let in schedule.kernel.lets if let.carry is not None and let.carry.reference}
         for let in carried:
+            if let.carry is None:  # of this tile alone
+                self._begin(let, "sum")
+                continue
             name = places.names[let.name]
-            assert let.carry is not None
             if let.name in referred:
                 body(f"V {name}_before[QV];")
                 body(f"UNROLL for (int i = 0; i < QV; i++) {name}_before[i] = {name}[i];")
@@ -349,15 +362,14 @@ class _Kernel:
 
     def _merged(self, let: Let, at: At, referred: bool) -> None:
         """One position's share of what is carried for each row."""
-        carry, name = let.carry, self.places.names[let.name]
-        assert carry is not None
+        fold, name = let.carry.fold if let.carry is not None else "sum", self.places.names[let.name]
         if isinstance(let.op, Dot):
             value = self._multiplied(let, at)
         elif isinstance(let.op, Reduce):
             value = converted(self.places.value(let.args[0], at), "real", True)
         else:
             raise Unwritten(f"it carries `{let.name}`")
-        merged = f"top({name}[i], {value})" if referred and carry.fold == "max" else stepped(carry.fold, f"{name}[i]", value)
+        merged = f"top({name}[i], {value})" if referred and fold == "max" else stepped(fold, f"{name}[i]", value)
         self.body(f"{name}[i] = {merged};")
 
     def _reference(self, let: Let) -> None:
@@ -377,24 +389,22 @@ class _Kernel:
         """A product of blocks that are stored, at the end of a stage."""
         places, schedule, body = self.places, self.schedule, self.body
         lets = schedule.lets()
+        wide = next(lets[a] for a in let.args if schedule.features(lets[a]))
+        factor = self.memory.get(f"{let.name} factor")
+        if factor is None:
+            factor = self.memory[next(a for a in let.args if not schedule.features(lets[a]))]
         if product_at_end(let, schedule) == "stream":
-            wide = next(lets[a] for a in let.args if schedule.features(lets[a]))
             pointer, s, f = places.operand(wide)
-            factor = self.memory.get(f"{let.name} factor")
-            if factor is None:
-                factor = self.memory[next(a for a in let.args if not schedule.features(lets[a]))]
             assert let.carry is not None
             scale = f"{places.names[let.carry.reference]}_scale" if let.carry.reference else "ones"
             body(f"carry({factor}, {pointer}, {s}, {f}, count, {places.count(let)}, {places.names[let.name]}, {scale});")
             return
-        wide = next(lets[a] for a in let.args if schedule.features(lets[a]))
-        block = next(lets[a] for a in let.args if a != wide.name)
         store = next((x for x in schedule.kernel.stores if x.value == let.name and x.merge), None)
         if store is None:
             raise Unwritten(f"`{let.name}` is a sum over rows that is not stored")
         natural, across = places.turned[wide.name]
         pointer, s, f = places.target(let, store)
-        body(f"spread({self.memory[block.name]}, {natural}, {across}, rows, count, {places.count(let)}, {pointer}, {s}, {f});")
+        body(f"spread({factor}, {natural}, {across}, rows, count, {places.count(let)}, {pointer}, {s}, {f});")
 
     # after the stream
 
@@ -407,6 +417,3 @@ class _Kernel:
             if not store.merge and not schedule.streams(let):
                 places.store(store)
 
-
-def _real(value: float) -> str:
-    return {float("inf"): "INFINITE", float("-inf"): "-INFINITE"}.get(value, f"{value!r}f")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from einc.backends.cpp.arguments import STORED, Arguments
-from einc.backends.cpp.schedule import Schedule, Unwritten
+from einc.backends.cpp.schedule import Schedule, Unwritten, in_memory
 from einc.backends.cpp.values import STARTS, At, Reference, Value, converted, mapped, number, selected, stepped, type_of
 from einc.backends.host.code import Code
 from einc.backends.host.scalars import scalar, scalar_map
@@ -138,7 +138,8 @@ class Places:
             ((index, stride, extent),) = found.gathers
             if kind != "real":
                 raise Unwritten("lanes look up what is no real number")
-            return Value(f"gather({found.pointer}, {index}, {stride}, {found.rows}, rows - {at.vector} * W, {extent})", "real", True)
+            base = found.pointer if found.rows == "0" else f"{found.pointer} + {at.vector} * W * ({found.rows})"
+            return Value(f"gather({base}, {index}, {stride}, {found.rows}, rows - {at.vector} * W, {extent})", "real", True)
         if found.rows != "0":
             name = self.arguments.fresh(let.name)
             self._lanes(let, name, at)
@@ -190,7 +191,7 @@ class Places:
             return
         rows, streams = schedule.has_rows(let), schedule.streams(let)
         if schedule.features(let):
-            if rows or streams or (let.kind == "real" and not isinstance(let.op, Load)):
+            if in_memory(let, schedule) and (rows or streams or not isinstance(let.op, Load)):
                 self._array(let)
             return
         name = self.arguments.fresh(let.name)

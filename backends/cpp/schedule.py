@@ -69,7 +69,7 @@ def scheduled(kernel: Kernel) -> Schedule:
         raise Unwritten("its tiles depend on each other")
     units = _units(kernel, rows, stream)
     late = _late(kernel)
-    inner = {let.name for let in kernel.lets if stream.name in let.axes or let.carry is not None}
+    inner = {let.name for let in kernel.lets if stream.name in let.axes or folds_stream(let, kernel)}
     for let in reversed(kernel.lets):
         if let.name in inner:
             inner |= {a for a in let.reads if a in late}
@@ -99,7 +99,7 @@ def _late(kernel: Kernel) -> set[str]:
     """What depends on something that is carried along the stream."""
     late: set[str] = set()
     for let in kernel.lets:
-        if let.carry is not None or isinstance(let.op, PreviousCarry) or any(a in late for a in let.reads):
+        if folds_stream(let, kernel) or isinstance(let.op, PreviousCarry) or any(a in late for a in let.reads):
             late.add(let.name)
     return late
 
@@ -111,11 +111,16 @@ def _stages(kernel: Kernel, inner: set[str]) -> dict[str, int]:
     for let in kernel.lets:
         if let.name not in inner:
             continue
-        before = [stages[a] + (lets[a].carry is not None) for a in let.reads if a in stages]
+        before = [stages[a] + folds_stream(lets[a], kernel) for a in let.reads if a in stages]
         if let.carry is not None and let.carry.reference is not None:
             before.append(stages[let.carry.reference] + 1)
         stages[let.name] = max(before, default=0)
     return stages
+
+
+def folds_stream(let: Let, kernel: Kernel) -> bool:
+    """Whether a value is known only after all positions of the tile: it is carried, or a fold of this tile alone."""
+    return let.carry is not None or (kernel.stream is not None and kernel.stream.name in let.over)
 
 
 def _kept(schedule: Schedule) -> frozenset[str]:
@@ -125,7 +130,7 @@ def _kept(schedule: Schedule) -> frozenset[str]:
         late = isinstance(let.op, Dot) and bool(product_at_end(let, schedule))
         for name in let.reads:
             arg = lets[name]
-            block = schedule.streams(arg) and schedule.has_rows(arg)
+            block = arg.kind == "real" and schedule.streams(arg) and schedule.has_rows(arg)  # others are made again
             if block and (late or schedule.stages[name] < schedule.stages.get(let.name, 0)):
                 kept.add(name)
     return frozenset(kept)
@@ -146,18 +151,16 @@ def _check(let: Let, schedule: Schedule) -> None:
     lets = schedule.lets()
     if isinstance(let.op, Scan | ScatterAdd) or (isinstance(let.op, Map) and let.op.op in HASHES):
         raise Unwritten("it has a running fold, a scatter or numbers drawn at random")
-    if isinstance(let.op, Map) and let.op.op in ("floor", "ceil", "mod", "pick") and let.kind == "integer":
+    if isinstance(let.op, Map) and let.op.op in ("floor", "ceil", "pick") and let.kind == "integer":
         raise Unwritten("it rounds numbers to whole ones")
     if isinstance(let.op, Load) and any(getattr(s, "told", "") for s in let.op.subs):
         raise Unwritten("it reads at places that have to be checked")
     if rows and streams and features:
         raise Unwritten(f"`{let.name}` has rows, the streamed axis and features")
-    if features and let.kind != "real" and (rows or streams) and not _rounded(let, schedule):
-        raise Unwritten(f"`{let.name}` has features, and no real numbers")
     if let.carry is not None:
         _check_carried(let, schedule)
-    elif isinstance(let.op, Reduce) and schedule.rows.name in let.over:
-        raise Unwritten("it folds over rows")
+    elif isinstance(let.op, Reduce) and {schedule.rows.name, schedule.stream.name} & set(let.over):
+        raise Unwritten("it folds over rows, or over the stream what is not carried")
     if isinstance(let.op, PreviousCarry) and (features or lets[let.args[0]].carry is None):
         raise Unwritten("it reads what many features were before the tile")
     if let.name in schedule.stages and not rows and schedule.rows.name not in let.over and let.name not in _early(schedule):
@@ -172,8 +175,12 @@ def _early(schedule: Schedule) -> set[str]:
     return {let.name for let in schedule.kernel.lets if let.name not in late}
 
 
-def _rounded(let: Let, schedule: Schedule) -> bool:
-    """Whether an exact value with features is loaded, and read by real ones alone, which round it."""
+def in_memory(let: Let, schedule: Schedule) -> bool:
+    """Whether the features of a value stand in memory: those of real numbers, and of exact ones that are only rounded. Any
+    other value with features is computed where it is read.
+    """
+    if let.kind == "real":
+        return True
     users = [x for x in schedule.kernel.lets if let.name in x.reads]
     return let.kind == "exact" and isinstance(let.op, Load) and all(x.kind == "real" for x in users)
 
@@ -194,7 +201,7 @@ def _check_product(let: Let, schedule: Schedule) -> None:
     args = [lets[a] for a in let.args]
     rows, stream = schedule.rows.name, schedule.stream.name
     if over == {stream}:
-        if let.carry is None:
+        if let.carry is None and (schedule.features(let) or rows not in let.axes or let.kind != "real"):
             raise Unwritten("it sums over the stream what is not carried")
         many = [a for a in args if schedule.features(a)]
         if len(many) > 1 or any(rows in a.axes or stream not in a.axes for a in many):
@@ -203,7 +210,7 @@ def _check_product(let: Let, schedule: Schedule) -> None:
             raise Unwritten(f"`{let.name}` has no operand with rows")
     elif over == {rows}:
         many = [a for a in args if schedule.features(a)]
-        if len(many) != 1 or rows not in many[0].axes or stream in many[0].axes or len(args) != 2:
+        if len(many) != 1 or rows not in many[0].axes or stream in many[0].axes or not any(stream in a.axes for a in args):
             raise Unwritten(f"`{let.name}` sums over rows something else than a product of a block and features")
     elif rows in over or stream in over:
         raise Unwritten(f"`{let.name}` sums over rows or the stream together with another axis")

@@ -49,7 +49,7 @@ def converted(value: Value, kind: Kind, lanes: bool) -> str:
             case "scalar", _:
                 text = f"({SCALARS[kind]}){text}"
             case "truth", _:
-                raise Unwritten("it computes with truth values as numbers")
+                text = f"{kind}_truth({text})"
             case _, "real" | "exact":
                 text = f"{kind}({text})"
             case _:

@@ -80,6 +80,14 @@ INL I mask(LL x) { return __builtin_convertvector(x, I); }
 INL I mask(I x) { return x; }
 INL bool mask(bool x) { return x; }
 
+// A truth value as a number: 1 or 0.
+INL V real_truth(I x) { return real(x & splat(1)); }
+INL D exact_truth(I x) { return exact(x & splat(1)); }
+INL I integer_truth(I x) { return x & splat(1); }
+INL float real_truth(bool x) { return x; }
+INL double exact_truth(bool x) { return x; }
+INL L integer_truth(bool x) { return x; }
+
 // The larger and the smaller of two numbers; what is no number stays so.
 INL V larger(V a, V b) { V c = a > b ? a : b; return a != a ? a : c; }
 INL V smaller(V a, V b) { V c = a < b ? a : b; return a != a ? a : c; }
@@ -433,7 +441,9 @@ INL void save(float* p, L rs, L rows, V x) {
 INL L inside(L x, L extent) { return x < 0 ? 0 : x >= extent ? extent - 1 : x; }
 INL L padded(L numbers) { return (numbers + 15) / 16 * 16; }
 static const V ones[QV] = {splat(1.f), splat(1.f)};
+#ifndef TILE
 #define TILE 256  // positions of the stream in a tile
+#endif
 
 // The blocks of a tile of the stream.
 template <int n> struct Many { static constexpr int value = n; };
