@@ -15,7 +15,10 @@ from einc.backends.host.module import write
 from einc.backends.host.source import Part, Source
 from einc.backends.host.spelled import spells
 from einc.backends.torch.emit import Torch
+from einc.backends.writer import sized
 from einc.ir.plan import Gradient, Kernel, Module, ModuleClass, SegmentedModule
+
+LEAST_ROWS = 8  # with fewer, most lanes of a vector would be empty
 
 
 def emit(plan: Module | Gradient | SegmentedModule, shell: ModuleClass | None = None) -> str:
@@ -62,13 +65,24 @@ class Cpp:
         self.functions.append(made.text)
         page.helpers |= helpers | {"_native"}
         self.torch.allotted(kernel, page)
-        page.body.open(f'if _native("{name}", dtype, {made.call}):')
+        rows = sized(kernel.grid.set.extent, tight=True) if kernel.grid is not None else "1"
+        page.body.open(f'if {rows} >= {LEAST_ROWS} and _native(_CPP, "{name}", {made.call}, dtype):')
         if not self.torch.grown(kernel, page):
             page.body("pass")
         page.body.close()
         page.body.open("else:")
         self.torch.kernel(kernel, replace(page, places=dict(page.places), wholes=dict(page.wholes)))
         page.body.close()
+
+    def ahead(self, kernel: Kernel, page: Page) -> str:
+        """Where the compiled kernel is the faster one."""
+        try:
+            function(scheduled(legal(kernel, spells)), page.module, "k", set())
+        except (Unwritten, Unspelled):
+            return ""
+        page.helpers.add("_native_ready")
+        rows = sized(kernel.grid.set.extent, tight=True) if kernel.grid is not None else "1"
+        return f"{rows} >= {LEAST_ROWS} and _native_ready(_CPP, device, dtype)"
 
     def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
         """As torch's statements do."""

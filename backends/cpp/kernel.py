@@ -9,7 +9,7 @@ from einc.backends.cpp.arguments import Arguments
 from einc.backends.cpp.bounds import Ends
 from einc.backends.cpp.places import Places
 from einc.backends.cpp.schedule import Schedule, Unwritten, product_at_end
-from einc.backends.cpp.values import STARTS, At, Value, converted, number, stepped
+from einc.backends.cpp.values import STARTS, At, Value, converted, number, stepped, type_of
 from einc.backends.writer import Writer
 from einc.ir.plan import Dot, Iota, Let, Load, Module, PreviousCarry, Reduce, Scalar, Select
 
@@ -344,9 +344,8 @@ class _Kernel:
         places = self.places
         if isinstance(let.op, Select) and let.op.cut is not None:
             then = places.value(let.args[1], at)
-            kind = "V" if let.kind == "real" else "D"
             name = places.arguments.fresh(let.name)
-            self.body(f"{kind} {name} = {converted(then, let.kind, True)};")
+            self.body(f"{type_of(let.kind, True)} {name} = {converted(then, let.kind, True)};")
             self.body(f"if constexpr (CUT) {name} = {converted(places.expression(let, at), let.kind, True)};")
             places.refer(let, lambda _, name=name: Value(name, let.kind, True))
             return

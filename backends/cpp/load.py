@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
-from einc.backends.host.load import load
+import os
+from collections.abc import Callable
+from typing import Any
 
-__all__ = ["device", "load", "settle"]
+from einc.backends.host.load import load as loaded
+from einc.errors.report import EincError, Help, Problem
+
+_OFF = ("0", "false", "no", "off")
+
+
+def load(source: str, entry: str) -> Callable[..., Any]:
+    """The function `entry` of an emitted file. EincError where its kernels have no compiler on this machine, unless the
+    environment variable EINC_NATIVE says that none is wanted.
+    """
+    function = loaded(source, entry)
+    names: dict[str, Any] = getattr(function, "__globals__", {})
+    wanted = os.environ.get("EINC_NATIVE", "").strip().lower() not in _OFF
+    if wanted and "_native_compiler" in names and not names["_native_compiler"]():
+        raise EincError([Problem("no C++ compiler is found, which the back end `cpp` needs", helps=(
+            Help("install g++ or clang++, or name one in the environment variable EINC_CXX"),
+            Help("compile for the torch back end, which needs none")))])
+    return function
 
 
 def device(dtype: str) -> str:

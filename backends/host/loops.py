@@ -65,6 +65,10 @@ class Dialect(Protocol):
         """The statements that run a kernel."""
         ...
 
+    def ahead(self, kernel: Kernel, page: Page) -> str:
+        """A condition, as an expression of the file, under which the kernel is called in place of a library's; empty for never."""
+        ...
+
     def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
         """Whether a kernel takes a buffer tile by tile along the axis, and no more of it at a time."""
         ...

@@ -73,6 +73,10 @@ class Mixed:
         """The kernel in the dialect that can write it."""
         self._of(kernel).kernel(kernel, page)
 
+    def ahead(self, kernel: Kernel, page: Page) -> str:
+        """As the dialect says that writes the kernel."""
+        return self._of(kernel).ahead(kernel, page)
+
     def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
         """As the dialect says that writes the kernel."""
         return self._of(kernel).streams(module, kernel, buffer, axis)

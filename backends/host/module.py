@@ -267,7 +267,7 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
                 body(f"{step.out} = _Laid({step.out}, {page.laid.axes[step.out]})")
             body.close()
         case Call():
-            _call(step, page)
+            _call(step, page, dialect.ahead(step.kernel, page))
             body.open("else:")
             here = replace(page, places={}, wholes=dict(page.wholes))
             for at, inner in enumerate(step.steps):
@@ -293,8 +293,10 @@ def _whole(step: Leaf, page: Page) -> Leaf:
     return with_names(step, {name: page.wholes[name] for name in names}) if names else step
 
 
-def _call(step: Call, page: Page) -> None:
-    """One call of a library, its operands as batches of matrices; what is laid tile by tile has to be in one piece."""
+def _call(step: Call, page: Page, ahead: str) -> None:
+    """One call of a library, its operands as batches of matrices; what is laid tile by tile has to be in one piece. `ahead` is
+    the condition under which the back end's own kernel is preferred.
+    """
     body, laid = page.body, page.laid.axes if page.laid is not None else dict[str, int]()
     page.helpers |= _helpers(step)
     into, back = _batched(step)
@@ -309,6 +311,7 @@ def _call(step: Call, page: Page) -> None:
     parted = bool(pieces) and library.pieces
     single = [f"{buffer}.single" for buffer in pieces]
     where = where if parted else " and ".join([*single, where])
+    where = f"not ({ahead}) and {where}" if ahead else where
     made = ", ".join(step.writes)
     if len(step.results) == 1:
         body.open(f"if {where}:  # one call of the library computes what follows: {library.name}")

@@ -1,4 +1,8 @@
-"""Compiled kernels: C++ text to functions. The compiler runs once for each text, type of data, set of flags and processor."""
+"""Compiled kernels: C++ text to functions. The compiler runs once for each text, type of data, set of flags and processor.
+
+What is compiled is kept in the folder `native` of einc's cache. A library that is loaded from there lies in a folder of this
+user alone, is this user's file, and has the hash that was written beside it.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +21,22 @@ from typing import Any
 
 import torch
 
-_DATA = {torch.float32: "float", torch.bfloat16: "bf16", torch.float16: "f16"}
-_FLAGS = ("-std=gnu++17", "-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC", "-Wno-psabi", "-w")
+_NATIVE_TYPES = {torch.float32: "float", torch.bfloat16: "bf16", torch.float16: "f16"}
+_NATIVE_FLAGS = (
+    "-std=gnu++17", "-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC", "-w", "-x", "c++", "-", "-lm",
+)
+_NATIVE_LIMIT = 256 * 2**20  # bytes of libraries that are kept; the oldest go first
 _LIBRARIES: dict[tuple[str, torch.dtype], Any] = {}
-_LOCK = threading.Lock()
-_FORKED = [False]
+_RAN: dict[str, bool] = {}  # by the name of a kernel whether its last call ran compiled
+_NATIVE_LOCK = threading.Lock()
+_FORKED: list[bool] = []
 if hasattr(os, "register_at_fork"):  # the threads of OpenMP do not live on in a child
-    os.register_at_fork(after_in_child=lambda: _FORKED.__setitem__(0, True))
+    os.register_at_fork(after_in_child=lambda: _FORKED.append(True))
 
 
 def _native_compiler() -> str:
     """The C++ compiler that is used, as a path; empty where there is none, or none is wanted."""
-    if os.environ.get("EINC_NATIVE") == "0" or platform.system() != "Linux":
+    if os.environ.get("EINC_NATIVE", "").strip().lower() in ("0", "false", "no", "off") or platform.system() != "Linux":
         return ""
     names = (os.environ.get("EINC_CXX"), os.environ.get("CXX"), "c++", "g++", "clang++")
     return next((found for name in names if name and (found := shutil.which(name))), "")
@@ -36,63 +44,80 @@ def _native_compiler() -> str:
 
 def _native_folder() -> Path:
     """The folder of compiled kernels, of this user alone. OSError where there can be none."""
-    given = os.environ.get("EINC_CACHE_DIR")
-    base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "einc"
-    folder = base / "native"
+    given, home, base = os.environ.get("EINC_CACHE_DIR"), Path(os.path.expanduser("~")), os.environ.get("XDG_CACHE_HOME", "")
+    usual = (Path(base) if os.path.isabs(base) else home / ".cache") if home.is_absolute() else Path(tempfile.gettempdir())
+    folder = (Path(given).expanduser() if given else usual / "einc") / "native"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise PermissionError(f"{folder} is not a folder of this user alone")
     return folder
 
 
-def _native_identity(compiler: str) -> str:
-    """What a compiled kernel depends on beside its text: the compiler and the processor."""
+def _native_key(compiler: str, flags: tuple[str, ...], text: str) -> str:
+    """The hash of all that a library depends on: its text, the flags, the compiler and the processor."""
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
-    lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines() if Path("/proc/cpuinfo").exists() else []
-    features = next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
-    return f"{compiler}\n{version}\n{platform.machine()}\n{features}"
+    about = Path("/proc/cpuinfo").read_text(errors="replace").splitlines() if Path("/proc/cpuinfo").exists() else []
+    features = next((line for line in about if line.startswith(("flags", "Features"))), platform.processor())
+    parts = [text, *flags, compiler, version, platform.machine(), features]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _native_built(compiler: str, text: str, dtype: torch.dtype) -> Path:
-    """The library of a text, compiled if no earlier run has left it. OSError or SubprocessError where that fails."""
-    flags = (*_FLAGS, f"-DDATA={_DATA[dtype]}", f"-DHALF={int(dtype != torch.float32)}")
-    key = hashlib.sha256("\0".join([text, *flags, _native_identity(compiler)]).encode()).hexdigest()
-    keep = os.environ.get("EINC_SKIP_CACHE") not in ("1", "true")
-    folder = _native_folder() if keep else Path(tempfile.mkdtemp(prefix="einc-"))
-    path, mark = folder / f"{key}.so", folder / f"{key}.sha256"
-    try:
-        data = path.read_bytes()
-        if path.lstat().st_uid == os.getuid() and mark.read_text() == hashlib.sha256(data).hexdigest():
-            return path
-    except OSError:
-        pass
+def _native_compiled(compiler: str, flags: tuple[str, ...], text: str, folder: Path) -> Path:
+    """Compiles a text into a new folder within a folder; the library. SubprocessError where the compiler fails."""
+    room = Path(tempfile.mkdtemp(prefix="making-", dir=folder))
+    made = room / "kernels.so"
     logging.getLogger("einc").info("compiling kernels for this processor with %s", compiler)
-    with tempfile.TemporaryDirectory(dir=folder) as room:
-        made = Path(room) / "kernels.so"
-        subprocess.run([compiler, *flags, "-x", "c++", "-", "-o", str(made), "-lm"], input=text.encode(), cwd=room,
-                       capture_output=True, check=True, timeout=600)
-        told = Path(room) / "told"
-        told.write_text(hashlib.sha256(made.read_bytes()).hexdigest())
-        os.replace(made, path)
-        os.replace(told, mark)
-    return path
+    try:
+        subprocess.run([compiler, *flags, "-o", str(made)], input=text.encode(), cwd=room, capture_output=True, check=True,
+                       timeout=600)
+    except BaseException:
+        shutil.rmtree(room, ignore_errors=True)
+        raise
+    return made
 
 
-def _native_library(text: str, dtype: torch.dtype) -> Any:
-    """The loaded library of a text, or None where torch's statements have to do."""
-    if (text, dtype) in _LIBRARIES:
-        return _LIBRARIES[text, dtype]
-    with _LOCK:
-        if (text, dtype) not in _LIBRARIES:
-            library, compiler = None, _native_compiler()
-            if compiler and dtype in _DATA:
-                try:
-                    library = ctypes.CDLL(str(_native_built(compiler, text, dtype)))
-                except (OSError, subprocess.SubprocessError) as failure:
-                    logging.getLogger("einc").warning("no kernels are compiled, torch computes instead: %s", _native_said(failure))
-            _LIBRARIES[text, dtype] = library
-    return _LIBRARIES[text, dtype]
+def _native_whole(path: Path) -> bool:
+    """Whether a library is this user's, and is what was written."""
+    try:
+        found = path.lstat()
+        told = path.with_suffix(".sha256").read_text()
+        return (stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid()
+                and hashlib.sha256(path.read_bytes()).hexdigest() == told)
+    except OSError:
+        return False
+
+
+def _native_kept(path: Path, made: Path) -> None:
+    """Moves a library to its place in the cache, its hash before it, and deletes the oldest beyond the limit."""
+    told = made.with_suffix(".sha256")
+    told.write_text(hashlib.sha256(made.read_bytes()).hexdigest())
+    os.replace(told, path.with_suffix(".sha256"))
+    os.replace(made, path)
+    kept = sorted(path.parent.glob("*.so"), key=lambda one: one.stat().st_mtime, reverse=True)
+    total = 0
+    for one in kept:
+        total += one.stat().st_size
+        if total > _NATIVE_LIMIT and one != path:
+            one.unlink(missing_ok=True)
+            one.with_suffix(".sha256").unlink(missing_ok=True)
+
+
+def _native_loaded(compiler: str, text: str, dtype: torch.dtype) -> Any:
+    """The library of a text, compiled if no earlier run has left it. OSError or SubprocessError where that fails."""
+    flags = (*_NATIVE_FLAGS, f"-DDATA={_NATIVE_TYPES[dtype]}", f"-DHALF={int(dtype != torch.float32)}")
+    if os.environ.get("EINC_SKIP_CACHE", "").strip().lower() not in ("", "0", "false", "no", "off"):
+        with tempfile.TemporaryDirectory(prefix="einc-") as room:
+            return ctypes.CDLL(str(_native_compiled(compiler, flags, text, Path(room))))
+    folder = _native_folder()
+    path = folder / f"{_native_key(compiler, flags, text)}.so"
+    if not _native_whole(path):
+        made = _native_compiled(compiler, flags, text, folder)
+        try:
+            _native_kept(path, made)
+        finally:
+            shutil.rmtree(made.parent, ignore_errors=True)
+    return ctypes.CDLL(str(path))
 
 
 def _native_said(failure: Exception) -> str:
@@ -102,36 +127,51 @@ def _native_said(failure: Exception) -> str:
     return next((line for line in lines if "error" in line), str(failure))
 
 
-def _native_ready(device: torch.device, dtype: torch.dtype) -> bool:
+def _native_library(text: str, dtype: torch.dtype) -> Any:
+    """The loaded library of a text, or None where torch's statements have to do; a failure is told once."""
+    if (text, dtype) not in _LIBRARIES:
+        with _NATIVE_LOCK:
+            if (text, dtype) not in _LIBRARIES:
+                library, compiler = None, _native_compiler()
+                try:
+                    library = _native_loaded(compiler, text, dtype) if compiler and dtype in _NATIVE_TYPES else None
+                except (OSError, subprocess.SubprocessError) as failure:
+                    logging.getLogger("einc").warning("torch computes, for no kernels were compiled: %s", _native_said(failure))
+                _LIBRARIES[text, dtype] = library
+    return _LIBRARIES[text, dtype]
+
+
+def _native_ready(text: str, device: torch.device, dtype: torch.dtype) -> bool:
     """Whether compiled kernels run where the tensors are."""
-    return (device.type == "cpu" and dtype in _DATA and not torch.compiler.is_compiling()
-            and _native_library(_CPP, dtype) is not None)  # noqa: F821
+    if device.type != "cpu" or dtype not in _NATIVE_TYPES or torch.compiler.is_compiling():
+        return False
+    return _native_library(text, dtype) is not None
 
 
-def _native(name: str, dtype: torch.dtype, tensors: list[torch.Tensor], sizes: list[int], numbers: list[float]) -> bool:
-    """Runs a compiled kernel on tensors whose types and shapes are known. False where it has not run: the results are then
-    torch's to compute."""
+def _native(text: str, name: str, tensors: list[torch.Tensor], sizes: list[int], numbers: list[float], dtype: torch.dtype) -> bool:
+    """Runs a compiled kernel on tensors whose types and shapes are known; the results are among them.
+
+    False where it has not run: torch's statements then compute the results.
+    """
     plain = (torch.Tensor, torch.nn.Parameter)
-    if dtype not in _DATA or torch.compiler.is_compiling() or any(
-            type(x) not in plain or x.device.type != "cpu" or x.is_neg() for x in tensors):
+    _RAN[name] = False
+    if any(type(x) not in plain or x.device.type != "cpu" or x.is_neg() for x in tensors):
         return False
-    library = _native_library(_CPP, dtype)  # noqa: F821
-    if library is None:
+    if not _native_ready(text, tensors[0].device, dtype):
         return False
+    library = _native_library(text, dtype)
     try:
-        pointers = (ctypes.c_void_p * len(tensors))(*(x.data_ptr() for x in tensors))
+        pointers = (ctypes.c_void_p * len(tensors))(*[x.data_ptr() for x in tensors])
     except RuntimeError:  # a tensor of a transformation has no memory of its own
         return False
     whole = [n for x in tensors for n in x.stride()] + sizes
-    integers = (ctypes.c_longlong * max(1, len(whole)))(*whole)
-    reals = (ctypes.c_double * max(1, len(numbers)))(*numbers)
-    threads = 1 if _FORKED[0] else torch.get_num_threads()
-    needed = getattr(library, f"{name}_room")
-    needed.restype = ctypes.c_longlong
+    integers = (ctypes.c_longlong * (len(whole) + 1))(*whole)
+    reals = (ctypes.c_double * (len(numbers) + 1))(*numbers)
+    threads = 1 if _FORKED else torch.get_num_threads()
+    needed, run = getattr(library, f"{name}_room"), getattr(library, name)
+    needed.restype = run.restype = ctypes.c_longlong
     each = needed(integers)
     room = torch.empty(threads * each + 16, dtype=torch.float32)
-    start = room.data_ptr() + -room.data_ptr() % 64
-    run = getattr(library, name)
-    run.restype = ctypes.c_longlong
-    done = run(pointers, integers, reals, ctypes.c_void_p(start), ctypes.c_longlong(each), ctypes.c_longlong(threads))
-    return bool(done == 0)
+    start = ctypes.c_void_p(room.data_ptr() + -room.data_ptr() % 64)
+    _RAN[name] = run(pointers, integers, reals, start, ctypes.c_longlong(each), ctypes.c_longlong(threads)) == 0
+    return _RAN[name]
