@@ -118,7 +118,8 @@ class Ends:
         del self.counted[rows.name]
         function = "smaller" if fold.op == "min" else "larger"
         self.body(f"L {name} = 0;")
-        self.body(f"for (L {at} = {low}; {at} <= {high}; {at}++) {name} = {at} == {low} ? (L)({made}) : {function}({name}, (L)({made}));")
+        merged = f"{at} == {low} ? (L)({made}) : {function}({name}, (L)({made}))"
+        self.body(f"for (L {at} = {low}; {at} <= {high}; {at}++) {name} = {merged};")
         self.known[fold] = name
         return size(f"({name})")
 

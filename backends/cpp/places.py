@@ -5,41 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from einc.backends.cpp.arguments import STORED, Arguments
+from einc.backends.cpp.addresses import Addresses
+from einc.backends.cpp.arguments import Arguments
 from einc.backends.cpp.schedule import Schedule, Unwritten, in_memory
 from einc.backends.cpp.values import STARTS, At, Reference, Value, converted, mapped, number, selected, stepped, type_of
 from einc.backends.host.code import Code
 from einc.backends.host.scalars import scalar, scalar_map
 from einc.backends.writer import Writer
 from einc.ir.elements import Kind
-from einc.ir.indices import Extent
-from einc.ir.plan import AxisRef, Dot, Flatten, Gather, Iota, Let, Load, Map, Module, Reduce, Scalar, Select, Slice, Store, Subscript
+from einc.ir.plan import (
+    Dot,
+    Iota,
+    Let,
+    Load,
+    Map,
+    Reduce,
+    Scalar,
+    Select,
+    Store,
+)
 
 _KINDS: dict[str, Kind] = {"DATA": "real", "float": "real", "double": "exact", "L": "integer", "bool": "truth"}
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Elements of a buffer: the one of lane 0, the stride from row to row, and what lanes add to it.
-
-    `gathers` are the values that lanes have computed, each with its stride and the extent of its slot.
-    """
-
-    pointer: str
-    rows: str
-    gathers: tuple[tuple[str, str, str], ...]
-    type: str
-
-
 @dataclass
 class Places:
-    """The values of one kernel. `body` has the statements written so far, `room` the numbers that each piece of memory holds."""
+    """The values of one kernel. `body` has the statements written so far, `memory` how many numbers each piece of
+    memory holds, `strides` the operands along the stream, `turned` tiles of rows whose rows stand one after the other."""
 
-    schedule: Schedule
-    module: Module
-    arguments: Arguments
+    addresses: Addresses
     body: Writer = field(default_factory=Writer)
-    at: dict[str, str] = field(default_factory=dict)  # the storage positions of units, and where the tile of the stream begins
     names: dict[str, str] = field(default_factory=dict)
     refs: dict[str, Reference] = field(default_factory=dict)
     strides: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # of operands along the stream
@@ -47,11 +42,33 @@ class Places:
     memory: list[tuple[str, str]] = field(default_factory=list)
     within: list[tuple[Let, str]] = field(default_factory=list)
 
+    @property
+    def schedule(self) -> Schedule:
+        """The parts of the kernel."""
+        return self.addresses.schedule
+
+    @property
+    def arguments(self) -> Arguments:
+        """What the function is given."""
+        return self.addresses.arguments
+
     # names and memory
 
     def refer(self, let: Let, reference: Reference) -> None:
         """Says how a value is referred to from now on."""
         self.refs[let.name] = reference
+
+    def vectors(self, let: Let, name: str) -> None:
+        """Says that a value of real numbers stands in the vectors of a name."""
+        self.refer(let, lambda at: Value(f"{name}[{at.vector}]", "real", True))
+
+    def tiled(self, let: Let, memory: str) -> None:
+        """Says that a value of blocks stands in memory, for all positions of the tile."""
+        self.refer(let, lambda at: Value(f"ld({memory} + ({at.position}) * M + {at.vector} * W)", "real", True))
+
+    def variable_of(self, let: Let, name: str) -> None:
+        """Says that a value of a block stands in a variable."""
+        self.refer(let, lambda _: Value(name, let.kind, True))
 
     def forget(self, let: Let) -> None:
         """A value of a block is gone after it."""
@@ -60,7 +77,7 @@ class Places:
     def leave(self) -> None:
         """After the stream a running maximum is what it is."""
         for let, name in self.within:
-            self.refer(let, lambda at, name=name: Value(f"{name}[{at.vector}]", "real", True))
+            self.vectors(let, name)
 
     def allot(self, name: str, amount: str) -> None:
         """Memory of a tile for so many numbers, under a name."""
@@ -68,16 +85,13 @@ class Places:
 
     def count(self, let: Let) -> str:
         """How many features a value has for each row or position."""
-        return " * ".join(self.arguments.size(self._extent(a)) for a in self.schedule.features(let)) or "1"
-
-    def _extent(self, axis: str) -> Extent:
-        return self.schedule.kernel.axis(axis).set.extent
+        return " * ".join(self.arguments.size(self.addresses.extent(a)) for a in self.schedule.features(let)) or "1"
 
     def _flat(self, let: Let, at: At) -> str:
         """The place of a value's features among them all."""
         places, text = dict(at.features), ""
         for axis in self.schedule.features(let):
-            extent = self.arguments.size(self._extent(axis))
+            extent = self.arguments.size(self.addresses.extent(axis))
             text = f"({text}) * {extent} + {places[axis]}" if text else places[axis]
         return f"({text})" if text else "0"
 
@@ -92,7 +106,7 @@ class Places:
     def expression(self, let: Let, at: At) -> Value:
         """The expression that computes a value; what it folds needs statements, which are written."""
         if let.kind == "scalar":
-            return Value(self.arguments.computed(self._code(let).text, self._code(let).calls), "scalar", False)
+            return Value(self.arguments.computed(self.code(let).text, self.code(let).calls), "scalar", False)
         match let.op:
             case Scalar(term):
                 code = scalar(term)
@@ -110,14 +124,14 @@ class Places:
                 return self._folded(let, at)
         raise Unwritten(f"it has `{let.name}`")
 
-    def _code(self, let: Let) -> Code:
+    def code(self, let: Let) -> Code:
         """A number that Python computes."""
         lets = self.schedule.lets()
         match let.op:
             case Scalar(term):
                 return scalar(term)
             case Map(op):
-                return scalar_map(op, [self._code(lets[a]) for a in let.args])
+                return scalar_map(op, [self.code(lets[a]) for a in let.args])
         raise Unwritten("it chooses between numbers of the host")
 
     def _position(self, axis: str, at: At) -> Value:
@@ -127,12 +141,12 @@ class Places:
             return Value(f"(splat(first + {at.vector} * W + {start}) + iota)", "integer", True)
         if axis == self.schedule.stream.name:
             return Value(f"(from + {at.position} + {start})", "integer", False)
-        place = dict(at.features).get(axis) or self.at[axis]
+        place = dict(at.features).get(axis) or self.addresses.at[axis]
         return Value(f"({place} + {start})", "integer", False)
 
     def _loaded(self, let: Let, at: At) -> Value:
         """An element, or one for each lane at places that lanes have computed."""
-        found = self.address(let, at)
+        found = self.addresses.address(let, at, self.value)
         kind = _KINDS[found.type]
         if found.gathers:
             ((index, stride, extent),) = found.gathers
@@ -148,7 +162,7 @@ class Places:
 
     def _lanes(self, let: Let, name: str, at: At) -> None:
         """Statements that load a vector for each part of the tile of rows."""
-        found = self.address(let, at)
+        found = self.addresses.address(let, at, self.value)
         kind = _KINDS[found.type]
         self.body(f"{type_of(kind, True)} {name}[QV];")
         self.body(f"lanes({found.pointer}, {found.rows}, rows, {name}{', bad' if kind == 'integer' else ''});")
@@ -173,7 +187,7 @@ class Places:
         made = at
         for axis in axes:
             place = self.arguments.fresh(axis)
-            self.body.open(f"for (L {place} = 0; {place} < {self.arguments.size(self._extent(axis))}; {place}++) {{")
+            self.body.open(f"for (L {place} = 0; {place} < {self.arguments.size(self.addresses.extent(axis))}; {place}++) {{")
             made = At(made.vector, made.position, (*made.features, (axis, place)))
         return made
 
@@ -212,7 +226,7 @@ class Places:
 
     def _row(self, let: Let, name: str) -> None:
         """A value for each row, in the vectors of the tile."""
-        found = self.address(let, At()) if isinstance(let.op, Load) else None
+        found = self.addresses.address(let, At(), self.value) if isinstance(let.op, Load) else None
         if found is not None and not found.gathers:
             self._lanes(let, name, At())
         else:
@@ -221,6 +235,14 @@ class Places:
             self.body(f"{name}[i] = {converted(self.expression(let, At()), let.kind, True)};")
             self._close("i")
         self.refer(let, lambda at: Value(f"{name}[{at.vector}]", let.kind, True))
+
+    def begin(self, let: Let, fold: str) -> None:
+        """Vectors in which a fold grows, at its start."""
+        name = self.arguments.fresh(let.name)
+        self.names[let.name] = name
+        self.body(f"V {name}[QV];")
+        self.body(f"UNROLL for (int i = 0; i < QV; i++) {name}[i] = splat((float){number(STARTS[fold], 'real')});")
+        self.vectors(let, name)
 
     def variable(self, let: Let, at: At) -> None:
         """A value of a block, in a variable."""
@@ -248,11 +270,11 @@ class Places:
         self.names[let.name] = name
         if schedule.has_rows(let):
             self.allot(name, f"{count} * M")
-            if isinstance(let.op, Load) and not self._computed(let):
+            if isinstance(let.op, Load) and not bool(let.args):
                 inner = self._open(features[:-1], At())
-                found = self.address(let, At(features=(*inner.features, (features[-1], "0"))))
-                step = self._stride(let, features[-1])
-                last = self.arguments.size(self._extent(features[-1]))
+                found = self.addresses.address(let, At(features=(*inner.features, (features[-1], "0"))), self.value)
+                step = self.addresses.stride(let, features[-1])
+                last = self.arguments.size(self.addresses.extent(features[-1]))
                 flat = self._flat(let, At(features=(*inner.features, (features[-1], "0"))))
                 self.body(f"pack({found.pointer}, {found.rows}, {step}, rows, {last}, {name} + {flat} * M);")
                 self._close(features[:-1])
@@ -277,10 +299,10 @@ class Places:
         pointer, s, f = f"{name}_at", f"{name}_s", f"{name}_f"
         self.strides[let.name] = pointer, s, f
         self.refer(let, lambda at: Value(f"{pointer}[({at.position}) * {s} + {self._flat(let, at)} * {f}]", "real", False))
-        single = isinstance(let.op, Load) and not self._computed(let) and len(features) == 1
+        single = isinstance(let.op, Load) and not bool(let.args) and len(features) == 1
         if single:
-            found = self.address(let, At(features=((features[0], "0"),)))
-            along, step = self._stride(let, self.schedule.stream.name), self._stride(let, features[0])
+            found = self.addresses.address(let, At(features=((features[0], "0"),)), self.value)
+            along, step = self.addresses.stride(let, self.schedule.stream.name), self.addresses.stride(let, features[0])
             if found.type == "DATA":
                 self.body.lines.append("#if HALF")
             if found.type != "float":
@@ -317,182 +339,42 @@ class Places:
             self.body(f"rows_of({self.names[let.name]}, {self.count(let)}, {across}, {name});")
             self.turned[let.name] = name, across
 
-    # addresses
-
-    def _computed(self, let: Let) -> bool:
-        """Whether a load has a computed subscript."""
-        return bool(let.args)
-
     def lane_gathers(self, let: Let) -> bool:
         """Whether lanes look up what is loaded at places that they have computed."""
         lets = self.schedule.lets()
         return any(self.schedule.has_rows(lets[a]) for a in let.args)
 
-    def _stride(self, let: Let, axis: str) -> str:
-        """The stride of a load along an axis."""
-        assert isinstance(let.op, Load)
-        name = self.arguments.tensor(let.op.buffer)
-        parts = [f"{factor} * {name}_{slot}" if factor != "1" else f"{name}_{slot}" for slot, sub in enumerate(let.op.subs)
-                 for where, factor in self._terms(sub) if where == axis]
-        return f"({' + '.join(parts)})" if parts else "0"
-
-    def _terms(self, sub: Subscript) -> list[tuple[str | Gather | int, str]]:
-        """A subscript as a sum: axes and computed places with their factors; what is added to it is under the number 0."""
-        match sub:
-            case AxisRef(axis):
-                return [(axis, "1")]
-            case Gather():
-                return [(sub, "1")]
-            case Slice(item, before, _):
-                return [*self._terms(item), (0, self.arguments.size(before))]
-            case Flatten(parts, sets):
-                out: list[tuple[str | Gather | int, str]] = []
-                for n, part in enumerate(parts):
-                    after = [self.arguments.size(s.extent) for s in sets[n + 1:]]
-                    out += [(where, " * ".join(x for x in [factor, *after] if x != "1") or "1") for where, factor in self._terms(part)]
-                return out
-        raise Unwritten("it has a subscript of a new kind")
-
-    def address(self, let: Let, at: At) -> Address:
-        """The elements that a load reads, where an expression stands."""
-        assert isinstance(let.op, Load)
-        name = self.arguments.tensor(let.op.buffer)
-        type_ = STORED[self.module.buffers[let.op.buffer].element.storage]
-        parts, rows = [name], []
-        gathers: list[tuple[str, str, str]] = []
-        for slot, sub in enumerate(let.op.subs):
-            for where, factor in self._terms(sub):
-                stride = f"{name}_{slot}" if factor == "1" else f"{factor} * {name}_{slot}"
-                if isinstance(where, Gather):
-                    value = self.value(let.args[where.arg], at)
-                    extent = self.arguments.size(where.set.extent)
-                    self.looked.add(extent)
-                    text = converted(value, "integer", value.lanes)
-                    text = f"({text} - {where.set.start})" if where.set.start else text
-                    if value.lanes:
-                        gathers.append((text, stride, extent))
-                    else:
-                        parts.append(f"inside({text}, {extent}) * {stride}")
-                elif where == 0:
-                    parts.append(stride)
-                elif where == self.schedule.rows.name:
-                    parts.append(f"first * {stride}")
-                    rows.append(stride)
-                else:
-                    assert isinstance(where, str)
-                    parts.append(f"{self._place(where, at)} * {stride}")
-        if len(gathers) > 1:
-            raise Unwritten("lanes look up an element at several places that they have computed")
-        return Address(" + ".join(parts), " + ".join(rows) or "0", tuple(gathers), type_)
-
-    looked: set[str] = field(default_factory=set)  # extents of slots that are looked up: none may be 0
-
-    def _place(self, axis: str, at: At) -> str:
-        if axis == self.schedule.stream.name:
-            return f"(from + {at.position})"
-        return dict(at.features).get(axis) or self.at[axis]
-
     # stores
-
-    def _slots(self, store: Store) -> dict[str, str]:
-        """The stride of each axis of a stored value in its buffer."""
-        name, out = self.arguments.tensor(store.buffer), dict[str, str]()
-        for slot, axes in enumerate(store.axes):
-            for n, axis in enumerate(axes):
-                after = [self.arguments.size(self._extent(a)) for a in axes[n + 1:]]
-                out[axis] = " * ".join([f"{name}_{slot}", *after])
-        return out
-
-    def _base(self, store: Store, strides: dict[str, str], features: Sequence[tuple[str, str]] = ()) -> str:
-        """The first element that a tile stores."""
-        name, known = self.arguments.tensor(store.buffer), dict(features)
-        parts = [name]
-        for axis, stride in strides.items():
-            if axis == self.schedule.rows.name:
-                parts.append(f"first * {stride}")
-            elif axis in known:
-                parts.append(f"{known[axis]} * {stride}")
-            elif axis in self.at:
-                parts.append(f"{self.at[axis]} * {stride}")
-        return " + ".join(parts)
 
     def store(self, store: Store) -> None:
         """The statements that store a value of rows, with its features if it has some."""
-        let, strides = self.schedule.lets()[store.value], self._slots(store)
+        let, strides = self.schedule.lets()[store.value], self.addresses.slots(store)
         rows, features = strides[self.schedule.rows.name], self.schedule.features(let)
         if not features:
             self.body.open("for (int i = 0; i < QV; i++) {")
             value = converted(self.value(let.name, At()), "real", True)
-            self.body(f"save({self._base(store, strides)} + i * W * {rows}, {rows}, rows - i * W, {value});")
+            self.body(f"save({self.addresses.base(store, strides)} + i * W * {rows}, {rows}, rows - i * W, {value});")
             self._close("i")
             return
         inner = self._open(features[:-1], At())
         last = features[-1]
         flat = self._flat(let, At(features=(*inner.features, (last, "0"))))
-        base = self._base(store, strides, inner.features)
-        self.body(f"unpack({base}, {rows}, {strides[last]}, rows, {self.arguments.size(self._extent(last))}, "
+        base = self.addresses.base(store, strides, inner.features)
+        self.body(f"unpack({base}, {rows}, {strides[last]}, rows, {self.arguments.size(self.addresses.extent(last))}, "
                   f"{self.names[let.name]} + {flat} * M);")
         self._close(features[:-1])
 
     def store_block(self, store: Store, at: At) -> None:
         """The statement that stores a vector of a block."""
-        strides = self._slots(store)
+        strides = self.addresses.slots(store)
         rows, along = strides[self.schedule.rows.name], strides[self.schedule.stream.name]
         value = converted(self.value(store.value, at), "real", True)
-        self.body(f"save({self._base(store, strides)} + {at.position} * {along} + i * W * {rows}, {rows}, rows - i * W, {value});")
+        first = f"{self.addresses.base(store, strides)} + {at.position} * {along} + i * W * {rows}"
+        self.body(f"save({first}, {rows}, rows - i * W, {value});")
 
     def target(self, let: Let, store: Store) -> tuple[str, str, str]:
         """Where the shares of a tile of the stream are added: the first element, the strides along stream and features."""
-        strides, features = self._slots(store), self.schedule.features(let)
+        strides, features = self.addresses.slots(store), self.schedule.features(let)
         if len(features) != 1:
             raise Unwritten(f"`{let.name}` has several features")
-        return self._base(store, strides), strides[self.schedule.stream.name], strides[features[0]]
-
-    # whole numbers in lanes
-
-    def magnitudes(self) -> list[str]:
-        """Statements that leave a call to torch where whole numbers in lanes might need more than 32 bits, and where a slot
-        that is looked up is empty."""
-        lines, known = [f"if ({extent} == 0) return 1;" for extent in sorted(self.looked)], dict[str, str]()
-        for let in self.schedule.kernel.lets:
-            if let.kind == "scalar":
-                code = self._code(let)
-                known[let.name] = f"size({self.arguments.computed(code.text, code.calls)})" if self._used(let) else "0."
-            elif let.kind == "integer":
-                name = self.arguments.fresh(f"{let.name}_most")
-                lines.append(f"const double {name} = {self._most(let, known)};")
-                known[let.name] = name
-                if self.schedule.has_rows(let):
-                    lines.append(f"if ({name} > 2147483647.) return 1;")
-        return lines if any(x.startswith("if") for x in lines) else []
-
-    def _used(self, let: Let) -> bool:
-        """Whether a whole number is made of this one."""
-        return any(x.kind == "integer" and let.name in x.reads for x in self.schedule.kernel.lets)
-
-    def _most(self, let: Let, known: dict[str, str]) -> str:
-        """A number that the magnitude of a value does not exceed."""
-        match let.op:
-            case Iota(axis):
-                found = self.schedule.kernel.axis(axis).set
-                return f"(double){self.arguments.size(found.extent)} + {found.start}"
-            case Load():
-                return "1e9"
-            case Map(op):
-                given = [known.get(a, "1e18") for a in let.args]
-                if op == "mul":
-                    return " * ".join(given)
-                if op in ("add", "sub"):
-                    return " + ".join(given)
-                if op in ("min", "max"):
-                    text = given[0]
-                    for other in given[1:]:
-                        text = f"larger({text}, {other})"
-                    return text
-                if op in ("neg", "abs", "floordiv", "ceildiv", "spread"):
-                    return given[0]
-                if op == "mod":
-                    return given[1]
-            case Select(otherwise):
-                return f"larger({known.get(let.args[1], '1e18')}, {abs(otherwise)!r})"
-        return "1e18"
+        return self.addresses.base(store, strides), strides[self.schedule.stream.name], strides[features[0]]

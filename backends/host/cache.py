@@ -77,6 +77,21 @@ def clear() -> int:
     return len(files)
 
 
+def libraries() -> list[Path]:
+    """The compiled kernels that are kept, the newest first; the files that emitted files write beside `entries`."""
+    found = [file for file in (folder() / "native").glob("*.so") if file.is_file()]
+    return sorted(found, key=lambda file: file.stat().st_mtime, reverse=True)
+
+
+def clear_libraries() -> int:
+    """Deletes every compiled kernel with its hash; how many there were. OSError where one cannot be deleted."""
+    found = libraries()
+    for file in found:
+        file.unlink(missing_ok=True)
+        file.with_suffix(".sha256").unlink(missing_ok=True)
+    return len(found)
+
+
 def _plain(key: Mapping[str, Any]) -> Any:
     """The key as it comes back from a file."""
     return json.loads(json.dumps(dict(key), sort_keys=True))

@@ -47,6 +47,19 @@ class Compiled:
     def __call__(self, *cache: Any, **tensors: Any) -> Any:
         return self.function(*cache, **tensors)
 
+    def prepare(self, dtype: str = "float32") -> bool:
+        """Compiles the kernels for data of a type, so that the first call need not; whether there are compiled kernels now."""
+        names = unwrap(self.function).__globals__ | getattr(self.function, "__globals__", {})
+        if "_native_library" not in names:
+            return False
+        return names["_native_library"](names["_CPP"], getattr(names["torch"], dtype)) is not None
+
+    @property
+    def ran(self) -> dict[str, bool]:
+        """By the name of each kernel that has C++ whether its last call ran compiled; torch's statements ran where not."""
+        found: dict[str, bool] = getattr(self.function, "__globals__", {}).get("_RAN", {})
+        return dict(found)
+
     def cache(self, chunk: int = 256, pool: Any = None) -> Any:
         """A cache of no position yet, for steps: its room grows by at least `chunk` positions, or in pages of a pool.
         """

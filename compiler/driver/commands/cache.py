@@ -1,4 +1,4 @@
-"""`einc cache`: what tuning has kept on disk."""
+"""`einc cache`: what tuning and compiling have kept on disk."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ from einc.driver.commands.common import counted
 @click.command("cache")
 @click.argument("what", type=click.Choice(["list", "clear"]), default="list")
 def command(what: str) -> None:
-    """List what tuning has kept, or clear it: the kernel, its data, its tile, and where and with what it was timed."""
+    """List what is kept on disk, or clear it.
+
+    Of each tile that tuning has found: the kernel, its data, and where and with what it was timed; of compiled kernels
+    their number and size.
+    """
     cache = import_module("einc.backends.host.cache")
     if what == "clear":
-        click.echo(f"{counted(cache.clear(), 'tile')} cleared from {cache.folder()}")
+        tiles, libraries = cache.clear(), cache.clear_libraries()
+        also = f" and {counted(libraries, 'compiled file')}" if libraries else ""
+        click.echo(f"{counted(tiles, 'tile')}{also} cleared from {cache.folder()}")
         return
     console = wide_console()
     rows = [(file.name, found) for file, found in cache.entries()]
@@ -30,6 +36,9 @@ def command(what: str) -> None:
             table.add_row(*_row(name, found))
         console.print(table)
     console.print(f"{counted(len(rows), 'tile')} in {cache.folder()}")
+    if libraries := cache.libraries():
+        size = sum(file.stat().st_size for file in libraries)
+        console.print(f"{counted(len(libraries), 'compiled file')}, {size / 2**20:.1f} MiB")
 
 
 def wide_console() -> Console:

@@ -92,6 +92,9 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], data_fil
         outputs, told = execute(program, call, repeat, progress)
     console.print(_table(program, inputs, outputs))
     console.print("\n".join(told))
+    if module.ran:
+        compiled = sum(module.ran.values())
+        console.print(f"kernels  {compiled} compiled for this processor, {len(module.ran) - compiled} as torch's statements")
     if output is not None:
         data.save(output, outputs)
         console.print(f"wrote {output}")

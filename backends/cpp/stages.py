@@ -1,0 +1,252 @@
+"""What is done for one tile of the stream: values of blocks, folds of rows, and the products that end a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from einc.backends.cpp.bounds import Ends
+from einc.backends.cpp.places import Places
+from einc.backends.cpp.schedule import Schedule, Unwritten, product_at_end
+from einc.backends.cpp.values import At, Value, converted, stepped, type_of
+from einc.backends.writer import Writer
+from einc.ir.plan import Dot, Iota, Let, Load, PreviousCarry, Reduce, Scalar, Select
+
+
+@dataclass
+class Stages:
+    """The statements of a tile of the stream. `memory` has where values of blocks are stored for the tile."""
+
+    places: Places
+    body: Writer
+    memory: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.places.schedule
+
+    def write(self, ends: Ends) -> None:
+        """All statements, within the loop over tiles."""
+        schedule = self.schedule
+        self._former()
+        for let in schedule.kernel.lets:
+            if schedule.streams(let) and not schedule.has_rows(let) and schedule.rows.name not in let.over:
+                self.places.make(let)
+        self._kept()
+        self._cut(ends)
+        for stage in range(schedule.count):
+            self._stage(stage)
+
+    def _former(self) -> None:
+        """What is read as it was before this tile."""
+        for let in self.schedule.kernel.lets:
+            if isinstance(let.op, PreviousCarry):
+                name, before = self.places.arguments.fresh(f"{let.args[0]}_before"), self.places.names[let.args[0]]
+                self.body(f"V {name}[QV];")
+                self.body(f"UNROLL for (int i = 0; i < QV; i++) {name}[i] = {before}[i];")
+                self.places.vectors(let, name)
+
+    def _kept(self) -> None:
+        """Memory for the values of blocks that are read after their block."""
+        lets = self.schedule.lets()
+        for let in self.schedule.kernel.lets:
+            operands = product_at_end(let, self.schedule)
+            if operands:
+                self._factor(let)
+        for name in sorted(self.schedule.kept):
+            if lets[name].kind != "real":
+                raise Unwritten("a later stage reads what is no real number")
+            if name not in self.memory:
+                self.memory[name] = self.places.arguments.fresh(f"{name}_tile")
+                self.places.allot(self.memory[name], "TILE * M")
+
+    def _factor(self, let: Let) -> None:
+        """Memory for the product of the operands that have no features, where that is not one value of blocks."""
+        assert isinstance(let.op, Dot)
+        lets = self.schedule.lets()
+        plain = [a for a in let.args if not self.schedule.features(lets[a])]
+        if len(plain) != 1 or not self.schedule.streams(lets[plain[0]]) or not self.schedule.has_rows(lets[plain[0]]):
+            self.memory[f"{let.name} factor"] = self.places.arguments.fresh("factor")
+            self.places.allot(self.memory[f"{let.name} factor"], "TILE * M")
+
+    def _cut(self, ends: Ends) -> None:
+        """Whether the domain cuts this tile of the stream."""
+        selects = [let for let in self.schedule.kernel.lets if isinstance(let.op, Select) and let.op.cut is not None
+                   and self.schedule.streams(let)]
+        tests = [ends.meets(self.schedule.stream, let.op.cut) for let in selects if isinstance(let.op, Select) and let.op.cut]
+        self.body(f"const bool cut = {' || '.join(tests) or 'false'};")
+
+    def _stage(self, stage: int) -> None:
+        """One stage: its blocks, then the products and references that end it."""
+        schedule, places, body = self.schedule, self.places, self.body
+        lets = [let for let in schedule.kernel.lets if schedule.stages.get(let.name) == stage]
+        block = [let for let in lets if schedule.streams(let) and schedule.has_rows(let)]
+        carried = [let for let in lets if schedule.stream.name in let.over and not schedule.features(let)]
+        ending = [let for let in lets if product_at_end(let, schedule)]
+        for let in lets:
+            if not schedule.streams(let) and let not in (*carried, *ending) and not isinstance(let.op, PreviousCarry):
+                self._of_rows(let)
+        referred = {let.carry.reference for let in schedule.kernel.lets if let.carry is not None and let.carry.reference}
+        for let in carried:
+            if let.carry is None:  # of this tile alone
+                places.begin(let, "sum")
+                continue
+            name = places.names[let.name]
+            if let.name in referred:
+                body(f"V {name}_before[QV];")
+                body(f"UNROLL for (int i = 0; i < QV; i++) {name}_before[i] = {name}[i];")
+            if let.carry.reference:
+                body(f"UNROLL for (int i = 0; i < QV; i++) {name}[i] *= {places.names[let.carry.reference]}_scale[i];")
+        factors = [let for let in ending if f"{let.name} factor" in self.memory]
+        if block or carried or factors:
+            self._blocks(stage, block, carried, factors, referred)
+        for let in carried:
+            if let.name in referred:
+                self._reference(let)
+        for let in ending:
+            self._product(let)
+
+    def _blocks(self, stage: int, block: Sequence[Let], carried: Sequence[Let], factors: Sequence[Let], referred: set[str]) -> None:
+        """Values of a few positions of the stream at a time."""
+        schedule, places, body = self.schedule, self.places, self.body
+        name = f"stage_{stage}"
+        body.open(f"auto {name} = [&](auto many, auto cuts, L j) __attribute__((always_inline)) {{")
+        body("constexpr int N = decltype(many)::value;")
+        body("constexpr bool CUT = decltype(cuts)::value;")
+        dots = [let for let in block if isinstance(let.op, Dot)]
+        for let in dots:
+            self._products(let)
+        body.open("UNROLL for (int r = 0; r < N; r++) {")
+        body("const L s = j + r;")
+        loads = [let for let in block if isinstance(let.op, Load) and not places.lane_gathers(let)]
+        for let in loads:
+            places.load_block(let)
+        body.open("UNROLL for (int i = 0; i < QV; i++) {")
+        at = At("i", "s")
+        for let in block:
+            if let in dots:
+                self._third(let, at)
+            elif let not in loads:
+                self._value(let, at)
+            if let.name in self.memory:
+                body(f"st({self.memory[let.name]} + s * M + i * W, {places.value(let.name, at).text});")
+        for let in factors:
+            product = self._multiplied(let, at)
+            body(f"st({self.memory[f'{let.name} factor']} + s * M + i * W, {product});")
+        for let in carried:
+            self._merged(let, at, let.name in referred)
+        for store in schedule.kernel.stores:
+            if store.value in {let.name for let in block} and not store.merge:
+                places.store_block(store, at)
+        body.close()
+        body("}")
+        body.close()
+        body("}")
+        body.close()
+        body("};")
+        body(f"blocks(count, cut, {name});")
+        for let in block:  # a later stage finds them in memory
+            if let.name in self.memory:
+                places.tiled(let, self.memory[let.name])
+            else:
+                places.forget(let)
+
+    def _products(self, let: Let) -> None:
+        """A product of features for the positions of a block."""
+        places, schedule = self.places, self.schedule
+        lets = schedule.lets()
+        assert isinstance(let.op, Dot)
+        left, right = (next(lets[a] for a in let.args if axis in lets[a].axes and set(let.over) & set(lets[a].axes))
+                       for axis in (schedule.rows.name, schedule.stream.name))
+        name = places.arguments.fresh(let.name)
+        pointer, s, f = places.operand(right)
+        self.body(f"V {name}[N][QV];")
+        self.body(f"products<N>({places.names[left.name]}, {pointer} + j * {s}, {s}, {f}, {places.count(left)}, {name});")
+        places.refer(let, lambda at: Value(f"{name}[r][{at.vector}]", "real", True))
+
+    def _third(self, let: Let, at: At) -> None:
+        """The operands of a product that have no features."""
+        lets = self.schedule.lets()
+        others = [a for a in let.args if not set(let.over) & set(lets[a].axes)]
+        if others:
+            text = self.places.value(let.name, at).text
+            for other in others:
+                self.body(f"{text} *= {converted(self.places.value(other, at), 'real', True)};")
+
+    def _value(self, let: Let, at: At) -> None:
+        """A value of a block, in a variable."""
+        places = self.places
+        if isinstance(let.op, Select) and let.op.cut is not None:
+            then = places.value(let.args[1], at)
+            name = places.arguments.fresh(let.name)
+            self.body(f"{type_of(let.kind, True)} {name} = {converted(then, let.kind, True)};")
+            self.body(f"if constexpr (CUT) {name} = {converted(places.expression(let, at), let.kind, True)};")
+            places.variable_of(let, name)
+            return
+        if isinstance(let.op, Iota | Scalar):
+            return
+        places.variable(let, at)
+
+    def _multiplied(self, let: Let, at: At) -> str:
+        """The product of the operands of a sum over the stream that have no features."""
+        lets = self.schedule.lets()
+        plain = [a for a in let.args if not self.schedule.features(lets[a])]
+        return " * ".join(converted(self.places.value(a, at), "real", True) for a in plain) or "splat(1.f)"
+
+    def _merged(self, let: Let, at: At, referred: bool) -> None:
+        """One position's share of what is carried for each row."""
+        fold, name = let.carry.fold if let.carry is not None else "sum", self.places.names[let.name]
+        if isinstance(let.op, Dot):
+            value = self._multiplied(let, at)
+        elif isinstance(let.op, Reduce):
+            value = converted(self.places.value(let.args[0], at), "real", True)
+        else:
+            raise Unwritten(f"it carries `{let.name}`")
+        merged = f"top({name}[i], {value})" if referred and fold == "max" else stepped(fold, f"{name}[i]", value)
+        self.body(f"{name}[i] = {merged};")
+
+    def _reference(self, let: Let) -> None:
+        """What a running maximum is where a row has no point so far, and how all that is relative to it shrinks."""
+        name, carry, body = self.places.names[let.name], let.carry, self.body
+        assert carry is not None
+        body(f"V {name}_finite[QV], {name}_scale[QV];")
+        body.open("UNROLL for (int i = 0; i < QV; i++) {")
+        body(f"{name}_finite[i] = choose({name}[i] == splat(-INFINITE), V{{}}, {name}[i]);")
+        body(f"{name}_scale[i] = {'exp2_' if carry.base2 else 'exp_'}({name}_before[i] - {name}_finite[i]);")
+        body.close()
+        body("}")
+        self.places.refer(let, lambda at: Value(f"{name}_finite[{at.vector}]", "real", True))
+        self.places.within.append((let, name))
+
+    def _product(self, let: Let) -> None:
+        """A product of blocks that are stored, at the end of a stage."""
+        places, schedule, body = self.places, self.schedule, self.body
+        lets = schedule.lets()
+        wide = next(lets[a] for a in let.args if schedule.features(lets[a]))
+        factor = self.memory.get(f"{let.name} factor")
+        if factor is None:
+            factor = self.memory[next(a for a in let.args if not schedule.features(lets[a]))]
+        if product_at_end(let, schedule) == "stream":
+            pointer, s, f = places.operand(wide)
+            assert let.carry is not None
+            scale = f"{places.names[let.carry.reference]}_scale" if let.carry.reference else "ones"
+            body(f"carry({factor}, {pointer}, {s}, {f}, count, {places.count(let)}, {places.names[let.name]}, {scale});")
+            return
+        store = next((x for x in schedule.kernel.stores if x.value == let.name and x.merge), None)
+        if store is None:
+            raise Unwritten(f"`{let.name}` is a sum over rows that is not stored")
+        natural, across = places.turned[wide.name]
+        pointer, s, f = places.target(let, store)
+        body(f"spread({factor}, {natural}, {across}, rows, count, {places.count(let)}, {pointer}, {s}, {f});")
+
+    def _of_rows(self, let: Let) -> None:
+        """A value of the rows between two stages; one that is carried is merged into what it was."""
+        if let.carry is None:
+            self.places.make(let)
+            return
+        name = self.places.names[let.name]
+        self.body.open("for (int i = 0; i < QV; i++) {")
+        value = converted(self.places.expression(let, At()), "real", True)
+        self.body(f"{name}[i] = {stepped(let.carry.fold, f'{name}[i]', value)};")
+        self.body.close()
+        self.body("}")
