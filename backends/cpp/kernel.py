@@ -9,6 +9,7 @@ from einc.backends.cpp.addresses import Addresses
 from einc.backends.cpp.arguments import Arguments
 from einc.backends.cpp.bounds import Ends
 from einc.backends.cpp.magnitudes import magnitudes
+from einc.backends.cpp.narrow import narrow, spared
 from einc.backends.cpp.places import Places
 from einc.backends.cpp.schedule import Schedule, product_at_end
 from einc.backends.cpp.stages import Stages
@@ -48,6 +49,8 @@ class _Kernel:
         """All definitions of the kernel: the tile, the memory that it needs, the call."""
         places, schedule = self.places, self.schedule
         places.body = self.body
+        places.narrow = narrow(schedule, places.addresses.module)
+        places.spared = spared(schedule, places.narrow)
         arguments = places.arguments
         rows = schedule.rows
         arguments.grown = frozenset(store.buffer for store in schedule.kernel.merged)
@@ -119,11 +122,16 @@ class _Kernel:
             self.places.make(let)
 
     def _turned(self) -> None:
-        """Operands of sums over rows once more, with their rows one after the other."""
-        lets = self.schedule.lets()
+        """Operands of sums over rows with their rows one after the other, and of products of pairs as pairs."""
+        lets, places = self.schedule.lets(), self.places
         for let in self.schedule.kernel.lets:
+            found = places.narrow.get(let.name)
             if product_at_end(let, self.schedule) == "rows":
-                self.places.turn(next(lets[a] for a in let.args if self.schedule.features(lets[a])))
+                places.turn(next(lets[a] for a in let.args if self.schedule.features(lets[a])))
+                if found is not None:
+                    places.pair_rows(lets[found.rows])
+            elif found is not None and found.rows:
+                places.pack_pairs(lets[found.rows])
 
     def _carried(self) -> None:
         """The start of what is carried along the stream."""

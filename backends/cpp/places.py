@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from einc.backends.cpp.addresses import Addresses
 from einc.backends.cpp.arguments import Arguments
+from einc.backends.cpp.narrow import Narrow
 from einc.backends.cpp.schedule import Schedule, Unwritten, in_memory
 from einc.backends.cpp.values import STARTS, At, Reference, Value, converted, mapped, number, selected, stepped, type_of
 from einc.backends.host.code import Code
@@ -31,7 +32,8 @@ _KINDS: dict[str, Kind] = {"DATA": "real", "float": "real", "double": "exact", "
 @dataclass
 class Places:
     """The values of one kernel. `body` has the statements written so far, `memory` how many numbers each piece of
-    memory holds, `strides` the operands along the stream, `turned` tiles of rows whose rows stand one after the other."""
+    memory holds, `strides` the operands along the stream, `turned` tiles of rows whose rows stand one after the other,
+    `pairs` operands as pairs of numbers; `narrow` are the products of these, and `spared` what they need not."""
 
     addresses: Addresses
     body: Writer = field(default_factory=Writer)
@@ -39,6 +41,9 @@ class Places:
     refs: dict[str, Reference] = field(default_factory=dict)
     strides: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # of operands along the stream
     turned: dict[str, tuple[str, str]] = field(default_factory=dict)
+    pairs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    narrow: Mapping[str, Narrow] = field(default_factory=dict)
+    spared: frozenset[str] = frozenset()
     memory: list[tuple[str, str]] = field(default_factory=list)
     within: list[tuple[Let, str]] = field(default_factory=list)
 
@@ -206,7 +211,9 @@ class Places:
         rows, streams = schedule.has_rows(let), schedule.streams(let)
         if schedule.features(let):
             if in_memory(let, schedule) and (rows or streams or not isinstance(let.op, Load)):
+                self.body.lines += ["#if !PAIRS"] * (let.name in self.spared)
                 self._array(let)
+                self.body.lines += ["#endif"] * (let.name in self.spared)
             return
         name = self.arguments.fresh(let.name)
         self.names[let.name] = name
@@ -334,10 +341,66 @@ class Places:
         """A tile of rows with features once more, its rows one after the other."""
         if let.name not in self.turned:
             name = self.arguments.fresh(f"{let.name}_rows")
-            across = f"((({self.count(let)}) + M - 1) / M * M)"
+            across = self.across(let)
             self.allot(name, f"M * {across}")
+            self.body.lines += ["#if !PAIRS"] * (let.name in self.spared)
             self.body(f"rows_of({self.names[let.name]}, {self.count(let)}, {across}, {name});")
+            self.body.lines += ["#endif"] * (let.name in self.spared)
             self.turned[let.name] = name, across
+
+    def across(self, let: Let) -> str:
+        """From one row to the next where rows stand one after the other: whole vectors."""
+        return f"((({self.count(let)}) + M - 1) / M * M)"
+
+    # operands as pairs
+
+    def _paired(self, let: Let, kind: str, amount: str, text: str) -> None:
+        """Memory for the pairs of a loaded operand, and the statement that fills it where pairs are multiplied."""
+        if f"{let.name} {kind}" in self.pairs:
+            return
+        name = self.arguments.fresh(f"{let.name}_pairs")
+        self.allot(name, amount)
+        (feature,) = self.schedule.features(let)
+        found = self.addresses.address(let, At(features=((feature, "0"),)), self.value)
+        along = found.rows if self.schedule.has_rows(let) else self.addresses.stride(let, self.schedule.stream.name)
+        self.body.lines.append("#if PAIRS")
+        self.body(text.format(pointer=found.pointer, along=along, step=self.addresses.stride(let, feature), name=f"(u32*){name}"))
+        self.body.lines.append("#endif")
+        self.pairs[f"{let.name} {kind}"] = (f"(const u32*){name}",)
+
+    def pack_pairs(self, let: Let) -> None:
+        """Pairs of features of a tile of rows."""
+        count = self.count(let)
+        text = f"pack_pairs({{pointer}}, {{along}}, {{step}}, rows, {count}, {{name}});"
+        self._paired(let, "features", f"({count} + 1) / 2 * M", text)
+
+    def pair_rows(self, let: Let) -> None:
+        """Pairs of rows, each with all its features."""
+        count, across = self.count(let), self.across(let)
+        text = f"pair_positions({{pointer}}, {{along}}, {{step}}, rows, {count}, {across}, {{name}});"
+        self._paired(let, "rows", f"M / 2 * {across}", text)
+
+    def pair_stream(self, let: Let) -> None:
+        """Pairs of positions of the stream, each with all its features."""
+        count = self.count(let)
+        text = f"pair_positions({{pointer}}, {{along}}, {{step}}, count, {count}, {count}, {{name}});"
+        self._paired(let, "stream", f"TILE / 2 * ({count})", text)
+
+    def raw_stream(self, let: Let) -> None:
+        """A tile of the stream in the type of the data, its features side by side."""
+        if f"{let.name} raw" in self.pairs:
+            return
+        name, count = self.arguments.fresh(f"{let.name}_raw"), self.count(let)
+        (feature,) = self.schedule.features(let)
+        found = self.addresses.address(let, At(features=((feature, "0"),)), self.value)
+        along, step = self.addresses.stride(let, self.schedule.stream.name), self.addresses.stride(let, feature)
+        self.allot(name, f"TILE * ({count}) / 2 + 1")
+        self.body.lines.append("#if PAIRS")
+        self.body(f"const DATA* {name}_at = {found.pointer}; L {name}_s = {along};")
+        self.body(f"if ({step} != 1) {{ side_by_side({name}_at, {along}, {step}, count, {count}, (DATA*){name}); "
+                  f"{name}_at = (const DATA*){name}; {name}_s = {count}; }}")
+        self.body.lines.append("#endif")
+        self.pairs[f"{let.name} raw"] = f"{name}_at", f"{name}_s"
 
     def lane_gathers(self, let: Let) -> bool:
         """Whether lanes look up what is loaded at places that they have computed."""

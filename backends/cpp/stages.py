@@ -32,10 +32,20 @@ class Stages:
         for let in schedule.kernel.lets:
             if schedule.streams(let) and not schedule.has_rows(let) and schedule.rows.name not in let.over:
                 self.places.make(let)
+        self._pairs()
         self._kept()
         self._cut(ends)
         for stage in range(schedule.count):
             self._stage(stage)
+
+    def _pairs(self) -> None:
+        """Operands along the stream for products of pairs."""
+        lets = self.schedule.lets()
+        for name, found in self.places.narrow.items():
+            if product_at_end(lets[name], self.schedule) == "stream":
+                self.places.pair_stream(lets[found.stream])
+            elif found.stream:
+                self.places.raw_stream(lets[found.stream])
 
     def _former(self) -> None:
         """What is read as it was before this tile."""
@@ -161,8 +171,22 @@ class Stages:
         name = places.arguments.fresh(let.name)
         pointer, s, f = places.operand(right)
         self.body(f"V {name}[N][QV];")
+        found = places.narrow.get(let.name)
+        if found is not None:
+            (pairs,), (raw, along) = places.pairs[f"{found.rows} features"], places.pairs[f"{found.stream} raw"]
+            self.body.lines.append("#if PAIRS")
+            self.body(f"products16<N>({pairs}, {raw} + j * {along}, {along}, {places.count(left)}, {name});")
+            if found.factors:
+                self.body("UNROLL for (int r = 0; r < N; r++)")
+                self.body(f"    UNROLL for (int i = 0; i < QV; i++) {name}[r][i] *= splat({self._factors(found.factors)});")
+            self.body.lines.append("#else")
         self.body(f"products<N>({places.names[left.name]}, {pointer} + j * {s}, {s}, {f}, {places.count(left)}, {name});")
+        self.body.lines += ["#endif"] * (found is not None)
         places.refer(let, lambda at: Value(f"{name}[r][{at.vector}]", "real", True))
+
+    def _factors(self, names: Sequence[str]) -> str:
+        """The numbers by which a product is multiplied."""
+        return " * ".join(converted(self.places.value(a, At()), "real", False) for a in names) or "1.f"
 
     def _third(self, let: Let, at: At) -> None:
         """The operands of a product that have no features."""
@@ -226,18 +250,41 @@ class Stages:
         factor = self.memory.get(f"{let.name} factor")
         if factor is None:
             factor = self.memory[next(a for a in let.args if not schedule.features(lets[a]))]
+        found = places.narrow.get(let.name)
         if product_at_end(let, schedule) == "stream":
             pointer, s, f = places.operand(wide)
             assert let.carry is not None
             scale = f"{places.names[let.carry.reference]}_scale" if let.carry.reference else "ones"
+            if found is not None:
+                paired = self._halved(let)
+                body.lines.append("#if PAIRS")
+                body(f"pair_up({factor}, count, (u32*){paired});")
+                body(f"carry16((const u32*){paired}, {places.pairs[f'{found.stream} stream'][0]}, (count + 1) / 2, "
+                     f"{places.count(let)}, {places.names[let.name]}, {scale});")
+                body.lines.append("#else")
             body(f"carry({factor}, {pointer}, {s}, {f}, count, {places.count(let)}, {places.names[let.name]}, {scale});")
+            body.lines += ["#endif"] * (found is not None)
             return
         store = next((x for x in schedule.kernel.stores if x.value == let.name and x.merge), None)
         if store is None:
             raise Unwritten(f"`{let.name}` is a sum over rows that is not stored")
         natural, across = places.turned[wide.name]
         pointer, s, f = places.target(let, store)
+        if found is not None:
+            halved = self._halved(let)
+            body.lines.append("#if PAIRS")
+            body(f"halve({factor}, count, rows, (u32*){halved});")
+            body(f"spread16((const u32*){halved}, {places.pairs[f'{found.rows} rows'][0]}, {across}, rows, count, "
+                 f"{places.count(let)}, {pointer}, {s}, {f}, {self._factors(found.factors)});")
+            body.lines.append("#else")
         body(f"spread({factor}, {natural}, {across}, rows, count, {places.count(let)}, {pointer}, {s}, {f});")
+        body.lines += ["#endif"] * (found is not None)
+
+    def _halved(self, let: Let) -> str:
+        """Memory for a factor of a product in half the width."""
+        name = self.places.arguments.fresh(f"{let.name}_half")
+        self.places.allot(name, "TILE / 2 * M")
+        return name
 
     def _of_rows(self, let: Let) -> None:
         """A value of the rows between two stages; one that is carried is merged into what it was."""

@@ -330,6 +330,11 @@ template <class T> static void widen(const T* p, L ss, L fs, L n, L features, fl
     for (L f = 0; f < features; f++) x[s * features + f] = (float)num(p[s * ss + f * fs]);
 }
 
+template <class T> static void side_by_side(const T* p, L ss, L fs, L n, L features, T* x) {
+  for (L s = 0; s < n; s++)
+    for (L f = 0; f < features; f++) x[s * features + f] = p[s * ss + f * fs];
+}
+
 // The products. Sixteen accumulators; each number of the stream's operand is spread over all lanes.
 #if W == 16
 #define KEYS 8
@@ -485,6 +490,142 @@ template <class F> static L over(L work, L threads, F f, float* room, L each) {
   }
   return bad;
 }
+// Products of pairs of bfloat16 numbers, where the processor forms them: sums are float.
+#if defined(__AVX512BF16__) && defined(__AVX512BW__) && BF16
+#define PAIRS 1
+typedef u32 U __attribute__((vector_size(W * 4), may_alias));
+typedef u32 UU __attribute__((vector_size(W * 4), aligned(2), may_alias));
+typedef u32 one_pair __attribute__((aligned(2), may_alias));
+INL void add_pairs(V& a, U x, U y) { asm("vdpbf16ps %2, %1, %0" : "+v"(a) : "v"(x), "v"(y)); }
+INL U two(V low, V high) {  // sixteen numbers after the other sixteen
+  U y;
+  asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(y) : "v"(high), "v"(low));
+  return y;
+}
+INL U both(V low, V high) {  // in each lane one number of each
+  static const short order __attribute__((vector_size(64))) = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23,
+                                                               8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  U y = two(low, high);
+  asm("vpermw %0, %1, %0" : "+v"(y) : "v"(order));
+  return y;
+}
+#define SAME(i) x
+INL U splat(u32 x) { return U{LIST(SAME)}; }
+#undef SAME
+INL u32 pair(bf16 a, bf16 b) { return (u32)a.bits | (u32)b.bits << 16; }
+// x[f / 2][row]: the pairs of features of a tile of rows.
+static void pack_pairs(const bf16* p, L rs, L fs, L rows, L n, u32* x) {
+  L f = 0;
+  if (fs == 1 && rows == M)
+    for (; f + 2 * W <= n; f += 2 * W)
+      for (L r = 0; r < M; r += W) {
+        V a[W];
+        UNROLL for (int i = 0; i < W; i++) a[i] = (V)(U)*(const UU*)(p + (r + i) * rs + f);
+        turn(a);
+        UNROLL for (int i = 0; i < W; i++) *(U*)(x + (f / 2 + i) * M + r) = (U)a[i];
+      }
+  for (; f < n; f += 2)
+    for (L i = 0; i < M; i++)
+      x[f / 2 * M + i] = i < rows ? pair(p[i * rs + f * fs], f + 1 < n ? p[i * rs + (f + 1) * fs] : bf16{0}) : 0;
+}
+// x[s / 2][f]: the pairs of positions of a tile of the stream, or of rows; `across` numbers from pair to pair.
+static void pair_positions(const bf16* p, L ss, L fs, L n, L features, L across, u32* x) {
+  for (L s = 0; s < n; s += 2) {
+    const bf16 *a = p + s * ss, *b = p + (s + 1) * ss;
+    u32* y = x + s / 2 * across;
+    if (s + 1 == n) for (L f = 0; f < features; f++) y[f] = a[f * fs].bits;
+    else if (fs == 1) for (L f = 0; f < features; f++) y[f] = (u32)a[f].bits | (u32)b[f].bits << 16;
+    else for (L f = 0; f < features; f++) y[f] = pair(a[f * fs], b[f * fs]);
+    for (L f = features; f < across; f++) y[f] = 0;
+  }
+}
+// y[s / 2][row] and y[s][row / 2] of p[s][row]; rows that are not there are 0.
+static void pair_up(const float* p, L n, u32* y) {
+  for (L s = 0; s < n; s += 2)
+    UNROLL for (int i = 0; i < QV; i++)
+      *(U*)(y + s / 2 * M + i * W) = both(ld(p + s * M + i * W), s + 1 < n ? ld(p + (s + 1) * M + i * W) : V{});
+}
+static void halve(const float* p, L n, L rows, u32* y) {
+  for (L s = 0; s < n; s++) {
+    V low = ld(p + s * M), high = ld(p + s * M + W);
+    if (rows < M) {
+      low = choose(iota < splat((int)rows), low, V{});
+      high = choose(iota + W < splat((int)rows), high, V{});
+    }
+    *(U*)(y + s * W) = two(low, high);
+  }
+}
+template <int N> INL void products16(const u32* __restrict q, const bf16* __restrict k, L ks, L n, V (&a)[N][QV]) {
+  UNROLL for (int j = 0; j < N; j++)
+    UNROLL for (int i = 0; i < QV; i++) a[j][i] = V{};
+  for (L f = 0; f < n / 2; f++) {
+    U x[QV];
+    UNROLL for (int i = 0; i < QV; i++) x[i] = *(const U*)(q + f * M + i * W);
+    UNROLL for (int j = 0; j < N; j++) {
+      U y = splat((u32)*(const one_pair*)(k + j * ks + 2 * f));
+      UNROLL for (int i = 0; i < QV; i++) add_pairs(a[j][i], y, x[i]);
+    }
+  }
+  if (n % 2)
+    UNROLL for (int j = 0; j < N; j++)
+      UNROLL for (int i = 0; i < QV; i++) add_pairs(a[j][i], splat((u32)k[j * ks + n - 1].bits), *(const U*)(q + n / 2 * M + i * W));
+}
+template <int N> INL void shares16(const u32* __restrict p, const u32* __restrict v, L vs, L n, float* __restrict o, const V (&scale)[QV]) {
+  V a[N][QV];
+  UNROLL for (int j = 0; j < N; j++)
+    UNROLL for (int i = 0; i < QV; i++) a[j][i] = ld(o + j * M + i * W) * scale[i];
+  for (L s = 0; s < n; s++) {
+    U x[QV];
+    UNROLL for (int i = 0; i < QV; i++) x[i] = *(const U*)(p + s * M + i * W);
+    UNROLL for (int j = 0; j < N; j++) {
+      U y = splat(v[s * vs + j]);
+      UNROLL for (int i = 0; i < QV; i++) add_pairs(a[j][i], y, x[i]);
+    }
+  }
+  UNROLL for (int j = 0; j < N; j++)
+    UNROLL for (int i = 0; i < QV; i++) st(o + j * M + i * W, a[j][i]);
+}
+static void carry16(const u32* p, const u32* v, L n, L features, float* o, const V (&scale)[QV]) {
+  L f = 0;
+  for (; f + KEYS <= features; f += KEYS) shares16<KEYS>(p, v + f, features, n, o + f * M, scale);
+  for (; f < features; f++) shares16<1>(p, v + f, features, n, o + f * M, scale);
+}
+template <int N> INL void turned16(const u32* __restrict p, const u32* __restrict y, L across, L pairs, L vectors, L n, float* __restrict o, L os, float scale) {
+  V a[N][QV];
+  UNROLL for (int j = 0; j < N; j++)
+    UNROLL for (int i = 0; i < QV; i++) a[j][i] = V{};
+  for (L r = 0; r < pairs; r++) {
+    U x[QV];
+    UNROLL for (int i = 0; i < QV; i++) x[i] = i < vectors ? *(const U*)(y + r * across + i * W) : U{};
+    UNROLL for (int j = 0; j < N; j++) {
+      U z = splat(p[j * W + r]);
+      UNROLL for (int i = 0; i < QV; i++) add_pairs(a[j][i], z, x[i]);
+    }
+  }
+  UNROLL for (int j = 0; j < N; j++)
+    UNROLL for (int i = 0; i < QV; i++) {
+      if (i * W + W <= n) stu(o + j * os + i * W, ldu(o + j * os + i * W) + a[j][i] * scale);
+      else for (L f = i * W; f < n; f++) o[j * os + f] += a[j][i][f - i * W] * scale;
+    }
+}
+static void spread16(const u32* p, const u32* y, L across, L rows, L n, L features, float* o, L os, L of, float scale) {
+  float line[2 * M];
+  for (L f = 0; f < features; f += M) {
+    L left = features - f < M ? features - f : M, vectors = (left + W - 1) / W, pairs = (rows + 1) / 2, s = 0;
+    if (of == 1) {
+      for (; s + KEYS <= n; s += KEYS) turned16<KEYS>(p + s * W, y + f, across, pairs, vectors, left, o + s * os + f, os, scale);
+      for (; s < n; s++) turned16<1>(p + s * W, y + f, across, pairs, vectors, left, o + s * os + f, os, scale);
+    } else
+      for (; s < n; s++) {
+        for (L g = 0; g < left; g++) line[g] = o[s * os + (f + g) * of];
+        turned16<1>(p + s * W, y + f, across, pairs, vectors, left, line, 0, scale);
+        for (L g = 0; g < left; g++) o[s * os + (f + g) * of] = line[g];
+      }
+  }
+}
+#else
+#define PAIRS 0
+#endif
 // The first place of n whole numbers that never fall whose number is as great as the limit; n where none is.
 INL L first_at(const L* p, L stride, L n, L limit) {
   L low = 0, high = n;

@@ -105,7 +105,8 @@ def _native_kept(path: Path, made: Path) -> None:
 
 def _native_loaded(compiler: str, text: str, dtype: torch.dtype) -> Any:
     """The library of a text, compiled if no earlier run has left it. OSError or SubprocessError where that fails."""
-    flags = (*_NATIVE_FLAGS, f"-DDATA={_NATIVE_TYPES[dtype]}", f"-DHALF={int(dtype != torch.float32)}")
+    flags = (*_NATIVE_FLAGS, f"-DDATA={_NATIVE_TYPES[dtype]}", f"-DHALF={int(dtype != torch.float32)}",
+             f"-DBF16={int(dtype == torch.bfloat16)}")
     if os.environ.get("EINC_SKIP_CACHE", "").strip().lower() not in ("", "0", "false", "no", "off"):
         with tempfile.TemporaryDirectory(prefix="einc-") as room:
             return ctypes.CDLL(str(_native_compiled(compiler, flags, text, Path(room))))

@@ -1,0 +1,81 @@
+"""Products that the processor forms of pairs of bfloat16 numbers: which products of a kernel may be formed so.
+
+An operand may stand in the type of the data where it is loaded in that type, so that nothing is rounded, or where the plan says
+that rounding it does no harm. A number by which a loaded operand is multiplied is taken out of the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from einc.backends.cpp.schedule import Schedule, product_at_end
+from einc.ir.elements import REAL
+from einc.ir.plan import Dot, Let, Load, Map, Module
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """A product of loaded operands: the tile of rows, the tile of the stream (empty where there is none), and the numbers by
+    which the result is multiplied.
+    """
+
+    rows: str
+    stream: str
+    factors: tuple[str, ...]
+
+
+def narrow(schedule: Schedule, module: Module) -> Mapping[str, Narrow]:
+    """The products of a kernel that may be formed of pairs, by the names of their lets."""
+    found = {let.name: _product(let, schedule, module) for let in schedule.kernel.lets if isinstance(let.op, Dot)}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def spared(schedule: Schedule, products: Mapping[str, Narrow]) -> frozenset[str]:
+    """The values with features that nobody reads where all these products are formed of pairs."""
+    lets, out = schedule.lets(), set[str]()
+    stored = {store.value for store in schedule.kernel.stores}
+    for let in reversed(schedule.kernel.lets):
+        users = [x for x in schedule.kernel.lets if let.name in x.reads]
+        free = all(x.name in out or x.name in products for x in users)
+        if schedule.features(lets[let.name]) and users and free and let.name not in stored and not isinstance(let.op, Dot):
+            out.add(let.name)
+    return frozenset(out)
+
+
+def _product(let: Let, schedule: Schedule, module: Module) -> Narrow | None:
+    """How one product may be formed; None where it may not."""
+    lets = schedule.lets()
+    wide = [lets[a] for a in let.args if schedule.features(lets[a])]
+    bases = [_base(a, schedule, module) for a in wide]
+    kind = product_at_end(let, schedule)
+    assert isinstance(let.op, Dot)
+    if any(b is None for b in bases) or not wide:
+        return None
+    known = [b for b in bases if b is not None]
+    factors = tuple(f for _, more in known for f in more)
+    if kind and let.op.may_round and len(known) == 1:
+        name = known[0][0]
+        if kind == "stream":
+            return None if factors else Narrow("", name, ())
+        return Narrow(name, "", factors)
+    if not kind and len(known) == 2 and schedule.has_rows(let) and schedule.streams(let):
+        rows = next(name for name, _ in known if schedule.has_rows(lets[name]))
+        return Narrow(rows, next(name for name, _ in known if name != rows), factors)
+    return None
+
+
+def _base(let: Let, schedule: Schedule, module: Module) -> tuple[str, tuple[str, ...]] | None:
+    """The load that an operand is, and the numbers that it is multiplied by; None where it is something else."""
+    lets = schedule.lets()
+    match let.op:
+        case Load(buffer) if not let.args and len(schedule.features(let)) == 1:
+            grown = buffer in {store.buffer for store in schedule.kernel.merged}
+            return (let.name, ()) if module.buffers[buffer].element == REAL and not grown else None
+        case Map("mul"):
+            wide = [a for a in let.args if schedule.features(lets[a])]
+            others = tuple(a for a in let.args if a not in wide)
+            plain = all(not schedule.has_rows(lets[a]) and not schedule.streams(lets[a]) for a in others)
+            if len(wide) == 1 and plain and (found := _base(lets[wide[0]], schedule, module)) is not None:
+                return found[0], (*found[1], *others)
+    return None

@@ -1,0 +1,166 @@
+"""What the tests of compiled kernels share: texts that compile fast, which kernels ran, inputs with nothing behind them."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import platform
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from helpers import Function, Outputs, turn, typed_of
+from programs import CASES, Case
+
+from einc.driver import front
+from einc.ir.plan import Module
+from einc.ir.programs import TypedProgram
+
+COMPILER = next((found for name in (os.environ.get("EINC_CXX"), os.environ.get("CXX"), "c++", "g++", "clang++")
+                 if name and (found := shutil.which(name))), "") if platform.system() == "Linux" else ""
+NEEDED = pytest.mark.skipif(not COMPILER, reason="no C++ compiler is found: install g++ or clang++, or set EINC_CXX")
+TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+NAMES = {case.name: case for case in CASES}
+
+# Programs for which at least one kernel is written in C++, and runs at one of their trials: no fewer from now on.
+WRITTEN = """
+@FORWARD@
+"""
+# Those of which a kernel of the gradient's file runs.
+DERIVED = """
+@BACKWARD@
+"""
+
+
+def cases(names: str) -> list[Case]:
+    """The cases of these names."""
+    return [NAMES[name] for name in names.split()]
+
+
+def some(of: Sequence[Case], name: str, ways: Mapping[str, Any], every: int) -> pytest.MarkDecorator:
+    """A test for each case and way, the argument `name`; without `--whole` for one of `every` so many cases in one way."""
+    def late(n: int, one: Case, way: str) -> bool:
+        return n % every > 0 or way != list(ways)[turn(one, len(ways))]
+
+    return pytest.mark.parametrize(("case", name), [
+        pytest.param(one, value, id=f"{one.name}-{way}", marks=[pytest.mark.whole] * late(n, one, way))
+        for n, one in enumerate(of) for way, value in ways.items()])
+
+
+# texts
+
+
+def quick(text: str, tile: int = 16, processor: str = "native") -> str:
+    """An emitted file whose kernels compile fast, and whose tiles of the stream end within small sizes."""
+    for old, new in (('"-O3"', '"-O1"'), ("#define TILE 256", f"#define TILE {tile}"), ("-march=native", f"-march={processor}")):
+        assert "_CPP" not in text or old in text, f"`{old}` is not in the text"
+        text = text.replace(old, new)
+    return text
+
+
+def kernels(text: str) -> list[str]:
+    """The kernels of a text that are written in C++."""
+    return re.findall(r'_native\(_CPP, "(k\d+)"', text)
+
+
+def planned(program: TypedProgram) -> Module:
+    """The plan of a program for this back end, with no kernel of a library."""
+    plan: Module = front.plan(program, front.choices(own=True, backend="cpp"))
+    return plan
+
+
+def emitted(program: TypedProgram) -> str:
+    """The file of a program as it is given out."""
+    text: str = front.emit(planned(program), "cpp")
+    return text
+
+
+def loaded(program: TypedProgram, tile: int = 16, processor: str = "native") -> Function:
+    """The function of a program, its kernels compiled fast."""
+    function: Function = front.load(quick(emitted(program), tile, processor), program.name, "cpp")
+    return function
+
+
+@cache
+def module_of(case: Case) -> Function:
+    """The function of a case; the tests share it."""
+    return loaded(typed_of(case))
+
+
+# what ran
+
+
+def globals_of(function: Function) -> dict[str, Any]:
+    """The names of the file that a function is in."""
+    names: dict[str, Any] = inspect.unwrap(function).__globals__
+    return names
+
+
+@contextmanager
+def running(function: Function) -> Iterator[dict[str, bool]]:
+    """By the name of a kernel whether it ran compiled in the calls within, for those that were tried."""
+    ran: dict[str, bool] = globals_of(function)["_RAN"]
+    ran.clear()
+    yield ran
+
+
+@contextmanager
+def torch_computes(function: Function) -> Iterator[None]:
+    """Within, no kernel of the file runs compiled."""
+    names = globals_of(function)
+    kept = {name: names[name] for name in ("_native", "_native_ready") if name in names}
+    names.update(dict.fromkeys(kept, lambda *_: False))
+    try:
+        yield
+    finally:
+        names.update(kept)
+
+
+def possible(function: Function, sizes: Mapping[str, int]) -> bool:
+    """Whether no size is 0 that the caller gives."""
+    return all(sizes[name] > 0 for name in inspect.signature(function).parameters if name in sizes)
+
+
+def wide(found: Outputs) -> dict[str, torch.Tensor]:
+    """Outputs as float64."""
+    return {key: y.detach().double() for key, y in found.items()}
+
+
+# inputs with nothing behind them
+
+GUARDED = """
+import ctypes, mmap
+import torch
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+real_empty, kept = torch.empty, []
+def guarded(shape, dtype):
+    "A tensor that ends where a page ends; nobody may read or write the next one."
+    shape = tuple(shape)
+    count = 1
+    for n in shape:
+        count *= n
+    size = real_empty(0, dtype=dtype).element_size() * count
+    if not size:
+        return real_empty(shape, dtype=dtype)
+    pages = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, pages + mmap.PAGESIZE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    assert libc.mprotect(start + pages, mmap.PAGESIZE, 0) == 0
+    kept.append(memory)
+    return torch.frombuffer(memory, dtype=dtype, count=count, offset=pages - size).view(shape)
+"""
+
+
+def replaced(text: str, old: str, new: str) -> str:
+    """A text with one thing replaced, which must be there."""
+    assert old in text
+    return text.replace(old, new)
+
+
+
