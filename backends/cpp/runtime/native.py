@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 _NATIVE_TYPES = {torch.float32: "float", torch.bfloat16: "bf16", torch.float16: "f16"}
 _NATIVE_FLAGS = (
@@ -149,14 +151,24 @@ def _native_ready(text: str, device: torch.device, dtype: torch.dtype) -> bool:
     return _native_library(text, dtype) is not None
 
 
+def _native_plain(x: torch.Tensor) -> bool:
+    """Whether a tensor is no more than numbers in memory of the CPU."""
+    return (type(x) in (torch.Tensor, torch.nn.Parameter) and x.device.type == "cpu"
+            and not x.is_neg() and not x._is_zerotensor())
+
+
+def _native_traced() -> bool:
+    """Whether somebody records or differentiates what torch computes, and would miss what is computed here."""
+    return torch.jit.is_tracing() or forward_ad._current_level >= 0 or _get_current_dispatch_mode() is not None
+
+
 def _native(text: str, name: str, tensors: list[torch.Tensor], sizes: list[int], numbers: list[float], dtype: torch.dtype) -> bool:
     """Runs a compiled kernel on tensors whose types and shapes are known; the results are among them.
 
     False where it has not run: torch's statements then compute the results.
     """
-    plain = (torch.Tensor, torch.nn.Parameter)
     _RAN[name] = False
-    if any(type(x) not in plain or x.device.type != "cpu" or x.is_neg() for x in tensors):
+    if not all(map(_native_plain, tensors)) or _native_traced():
         return False
     if not _native_ready(text, tensors[0].device, dtype):
         return False
@@ -172,7 +184,7 @@ def _native(text: str, name: str, tensors: list[torch.Tensor], sizes: list[int],
     needed, run = getattr(library, f"{name}_room"), getattr(library, name)
     needed.restype = run.restype = ctypes.c_longlong
     each = needed(integers)
-    room = torch.empty(threads * each + 16, dtype=torch.float32)
+    room = torch.empty(threads * each + 16, dtype=torch.float32, device="cpu")
     start = ctypes.c_void_p(room.data_ptr() + -room.data_ptr() % 64)
     _RAN[name] = run(pointers, integers, reals, start, ctypes.c_longlong(each), ctypes.c_longlong(threads)) == 0
     return _RAN[name]
