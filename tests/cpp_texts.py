@@ -29,12 +29,40 @@ NAMES = {case.name: case for case in CASES}
 
 # Programs for which at least one kernel is written in C++, and runs at one of their trials: no fewer from now on.
 WRITTEN = """
-@FORWARD@
+mask_causal mask_strict mask_all mask_future mask_window mask_window_behind mask_prefix mask_and_not mask_parity
+mask_documents mask_pages mask_sinks mask_strided mask_not_one mask_by_data mask_two capped sink bias bias_of_positions
+logsumexp moments moments_of_weights one_value_in_two_kernels softmax_of_softmax positions_behind one_projection
+one_term_two_domains cross_entropy loss folds count exact_factor value_twice constant_max constant_prod value_in_weights
+empty_reference positions_after infinite_within waiting added_to_a_number nothing_below packs_on_both_sides beyond_32_bits
+over_a_negative mask_of_parts packed_sums packed_shift call rounds alibi alibi_any_heads attention attention_backward
+cross_attention cross_attention_rope decoder_lm deepseek_attention block_diagonal blocks_before cosine decode differential
+dilated documents entropy_penalty head_windows kerple local_global log_n memory_layer mla_decode neighbourhood perceiver
+prefix_lm qk_norm relative_table relu_squared shared_logits sigmoid sinks_window softcap softmax1 t5_bias tanh_gate gpt2_block
+gqa causal full latest linear_cross_entropy llama_attention llama_lm mla mla_rope mtp clip_loss collision distillation entropy
+focal kl min_plus two_domains variance z_loss online_softmax paged_window partial_rotary preblock preblock_relu preblock_silu
+requests requests_packed sdpa sliding_window swiglu_block
 """
 # Those of which a kernel of the gradient's file runs.
 DERIVED = """
-@BACKWARD@
+convolution mask_causal mask_strict mask_all mask_future mask_window mask_window_behind mask_prefix mask_and_not mask_parity
+mask_documents mask_pages mask_sinks mask_strided mask_not_one mask_empty mask_by_data mask_two capped sink bias
+bias_of_positions logsumexp moments moments_of_weights tiles_without_points one_value_in_two_kernels least_of_a_sum
+softmax_of_softmax attention_weights positions_behind one_projection one_term_two_domains cross_entropy loss folds count
+exact_factor carried_twice difference value_twice constant_max constant_prod constant_of_weights value_in_weights
+empty_reference positions_after infinite_within two_runs waiting added_to_a_number nothing_below running_apart beyond_32_bits
+over_a_negative mask_of_parts packed_sums packed_shift distances call rounds alibi alibi_any_heads attention
+attention_backward cross_attention cross_attention_rope decoder_lm deepseek_attention block_diagonal blocks_before cosine
+decode differential dilated documents entropy_penalty fire head_windows kerple linear local_global log_n memory_layer
+mla_decode neighbourhood perceiver prefix_lm qk_norm relative_table relu_squared retention shared_logits sigmoid sinks_window
+softcap softmax1 t5_bias tanh_gate gpt2_block gqa causal full latest linear_cross_entropy llama_attention llama_lm mla
+mla_rope mtp argmax_payload clip_loss collision distillation entropy focal kl min_plus scaled_norm two_domains variance z_loss
+online_softmax paged_window partial_rotary preblock preblock_relu preblock_silu requests requests_packed sdpa sliding_window
+swiglu_block
 """
+
+NEVER = ("beyond_32_bits",)  # whose whole numbers need more than lanes have: torch computes them
+LARGER = {**dict.fromkeys(("collision", "distillation", "entropy", "kl"), {"B": 9, "V": 40}), "decoder_lm": {"T": 9},
+          "llama_lm": {"T": 9}, "perceiver": {"M": 9}, "packed_sums": {"R": 9, "T_sum": 40}}  # whose trials have few rows
 
 
 def cases(names: str) -> list[Case]:
@@ -50,6 +78,11 @@ def some(of: Sequence[Case], name: str, ways: Mapping[str, Any], every: int) -> 
     return pytest.mark.parametrize(("case", name), [
         pytest.param(one, value, id=f"{one.name}-{way}", marks=[pytest.mark.whole] * late(n, one, way))
         for n, one in enumerate(of) for way, value in ways.items()])
+
+
+def trials(case: Case) -> list[dict[str, int]]:
+    """The trials of a case; where those have too few rows for any kernel, one with more."""
+    return case.trials() + [{**case.sizes, **LARGER[case.name]}] * (case.name in LARGER)
 
 
 # texts
@@ -161,6 +194,3 @@ def replaced(text: str, old: str, new: str) -> str:
     """A text with one thing replaced, which must be there."""
     assert old in text
     return text.replace(old, new)
-
-
-

@@ -6,6 +6,7 @@ No name or text of a spec reaches the compiler as it is: a name becomes letters 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from einc.backends.host.scalars import scalar
@@ -98,7 +99,8 @@ class Arguments:
         """The statements that give numbers their names."""
         return [f"const double {name} = x[{k}];" for k, name in enumerate(self.numbers.values())]
 
-    def call(self) -> str:
-        """The arguments of the Python statement."""
-        tensors, sizes, numbers = (", ".join(each) for each in (self.tensors, self.sizes, self.numbers))
+    def call(self, kept: Collection[str]) -> str:
+        """The arguments of the Python statement; those that are `kept` are objects of a cache, in one piece."""
+        tensors = ", ".join(f"{name}.whole()" if name in kept else name for name in self.tensors)
+        sizes, numbers = ", ".join(self.sizes), ", ".join(self.numbers)
         return f"[{tensors}], [{sizes}], [{numbers}]"

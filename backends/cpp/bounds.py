@@ -68,6 +68,8 @@ class Ends:
 
     def end(self, axis: str, which: Literal["first", "last"]) -> Extent:
         """The first or the last storage position of a tile."""
+        if axis not in self.ends:  # a unit has one position
+            return size(f"({self.places[axis]})")
         return size(f"({self.ends[axis][which == 'last']})")
 
     def place(self, index: Index) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 
 from einc.backends.cpp.kernel import function
-from einc.backends.cpp.schedule import Unwritten, scheduled
+from einc.backends.cpp.schedule import Schedule, Unwritten, scheduled, shared
 from einc.backends.host.gradient import write_gradient
 from einc.backends.host.legal import Unspelled, legal
 from einc.backends.host.loops import Page
@@ -15,7 +16,7 @@ from einc.backends.host.module import write
 from einc.backends.host.source import Part, Source
 from einc.backends.host.spelled import spells
 from einc.backends.torch.emit import Torch
-from einc.backends.writer import sized
+from einc.backends.writer import identifier, sized
 from einc.ir.plan import Gradient, Kernel, Module, ModuleClass, SegmentedModule
 
 LEAST_ROWS = 8  # with fewer, most lanes of a vector would be empty
@@ -29,9 +30,20 @@ def emit(plan: Module | Gradient | SegmentedModule, shell: ModuleClass | None = 
 
 
 @cache
-def lanes() -> str:
+def prelude() -> str:
     """The C++ that every file begins with."""
     return (resources.files("einc.backends.cpp.runtime") / "lanes.h").read_text(encoding="utf-8")
+
+
+def _rows(kernel: Kernel) -> str:
+    """The number of rows of a kernel, as an expression of the file."""
+    return sized(kernel.grid.set.extent, tight=True) if kernel.grid is not None else "1"
+
+
+def _kept(kernel: Kernel, page: Page) -> tuple[str, ...]:
+    """The names of what a kernel reads that are objects of the cache."""
+    laid = page.laid.axes if page.laid is not None else {}
+    return tuple(identifier(name) for name in kernel.reads if name in laid)
 
 
 @dataclass
@@ -54,35 +66,49 @@ class Cpp:
         return self.torch.types(module)
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
-        """A call of the compiled kernel, and torch's statements for where that cannot run."""
-        name = f"k{len(self.functions)}"
-        helpers: set[str] = set()
+        """Calls of the compiled kernel, for many rows and for few, and torch's statements for where neither can run."""
+        legalised = legal(kernel, spells)
         try:
-            made = function(scheduled(legal(kernel, spells)), page.module, name, helpers)
+            many = self._function(scheduled(legalised), page)
         except (Unwritten, Unspelled):
             self.torch.kernel(kernel, page)
             return
-        self.functions.append(made.text)
-        page.helpers |= helpers | {"_native"}
+        few = many if not kernel.merged else ""
+        with suppress(Unwritten):
+            few = self._function(scheduled(legalised, axis), page) if (axis := shared(legalised)) else few
+        page.helpers.add("_native")
         self.torch.allotted(kernel, page)
-        rows = sized(kernel.grid.set.extent, tight=True) if kernel.grid is not None else "1"
-        page.body.open(f'if {rows} >= {LEAST_ROWS} and _native(_CPP, "{name}", {made.call}, dtype):')
+        rows, single = _rows(kernel), "".join(f"{name}.single and " for name in _kept(kernel, page))
+        page.body.open(f"if {rows} >= {LEAST_ROWS} and {single}_native(_CPP, {many}, dtype):")
         if not self.torch.grown(kernel, page):
             page.body("pass")
         page.body.close()
+        if few:
+            page.body.open(f"elif {rows} < {LEAST_ROWS} and {single}_native(_CPP, {few}, dtype, 1):")
+            page.body("pass")
+            page.body.close()
         page.body.open("else:")
         self.torch.kernel(kernel, replace(page, places=dict(page.places), wholes=dict(page.wholes)))
         page.body.close()
 
+    def _function(self, schedule: Schedule, page: Page) -> str:
+        """Adds a function to the file; the arguments of a call of it. Raises Unwritten where something of it has no text."""
+        name, helpers = f"k{len(self.functions)}", set[str]()
+        made = function(schedule, page.module, name, helpers, _kept(schedule.kernel, page))
+        self.functions.append(made.text)
+        page.helpers |= helpers
+        return f'"{name}", {made.call}'
+
     def ahead(self, kernel: Kernel, page: Page) -> str:
         """Where the compiled kernel is the faster one."""
         try:
-            function(scheduled(legal(kernel, spells)), page.module, "k", set())
+            function(scheduled(legal(kernel, spells)), page.module, "k", set(), _kept(kernel, page))
         except (Unwritten, Unspelled):
             return ""
         page.helpers.add("_native_ready")
-        rows = sized(kernel.grid.set.extent, tight=True) if kernel.grid is not None else "1"
-        return f"{rows} >= {LEAST_ROWS} and _native_ready(_CPP, device, dtype)"
+        many = [f"{_rows(kernel)} >= {LEAST_ROWS}"] if kernel.merged else []
+        single = [f"{name}.single" for name in _kept(kernel, page)]
+        return " and ".join([*many, *single, "_native_ready(_CPP, device, dtype)"])
 
     def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
         """As torch's statements do."""
@@ -90,5 +116,5 @@ class Cpp:
 
     def definitions(self) -> list[str]:
         """The text of all compiled kernels."""
-        text = "\n".join([lanes(), *self.functions])
+        text = "\n".join([prelude(), *self.functions])
         return ["", "", '_CPP = r"""', *text.split("\n"), '"""'] if self.functions else []

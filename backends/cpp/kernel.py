@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from einc.backends.cpp.addresses import Addresses
@@ -25,10 +25,13 @@ class Function:
     call: str
 
 
-def function(schedule: Schedule, module: Module, name: str, helpers: set[str]) -> Function:
-    """The function of a scheduled kernel. Raises Unwritten where something of it has no text."""
+def function(schedule: Schedule, module: Module, name: str, helpers: set[str], kept: Collection[str] = ()) -> Function:
+    """The function of a scheduled kernel; `kept` are the names of tensors that are objects of a cache.
+
+    Raises Unwritten where something of it has no text.
+    """
     writer = _Kernel(Places(Addresses(schedule, module, Arguments(module, helpers))))
-    return Function(writer.text(name), writer.places.arguments.call())
+    return Function(writer.text(name), writer.places.arguments.call(kept))
 
 
 def commented(text: str) -> str:

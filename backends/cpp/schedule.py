@@ -60,14 +60,32 @@ class Schedule:
         return 1 + max(self.stages.values(), default=0)
 
 
-def scheduled(kernel: Kernel) -> Schedule:
-    """The places of a kernel's values. Raises Unwritten where it has something that this back end does not write."""
+def shared(kernel: Kernel) -> str:
+    """An axis whose points share all that is read along the stream, so that they may be lanes where rows are few; empty for none.
+
+    Raises Unwritten where the kernel has something that this back end does not write.
+    """
+    made = scheduled(kernel)
+    if kernel.merged:
+        return ""
+    wide = [let for let in kernel.lets if made.streams(let) and not made.has_rows(let) and made.features(let)]
+    return next((a.name for a in made.units if all(a.name not in let.axes for let in wide)), "")
+
+
+def scheduled(kernel: Kernel, lanes: str = "") -> Schedule:
+    """The places of a kernel's values; the lanes are positions of its grid axis, or of the axis that is named.
+
+    Raises Unwritten where it has something that this back end does not write.
+    """
     rows, stream = kernel.grid, kernel.stream
     if rows is None or stream is None:
         raise Unwritten("it has no tiles of rows and of a stream")
     if kernel.resumed is not None or any(a.bound is not None for a in kernel.axes if a is not stream):
         raise Unwritten("its tiles depend on each other")
     units = _units(kernel, rows, stream)
+    if lanes:
+        units = (*(a for a in units if a.name != lanes), rows)
+        rows = kernel.axis(lanes)
     late = _late(kernel)
     inner = {let.name for let in kernel.lets if stream.name in let.axes or folds_stream(let, kernel)}
     for let in reversed(kernel.lets):

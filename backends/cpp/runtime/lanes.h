@@ -14,7 +14,9 @@
 #define W 4
 #define LIST(f) f(0), f(1), f(2), f(3)
 #endif
+#ifndef QV
 #define QV 2
+#endif
 #define M (QV * W)
 #define INL static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 32")
@@ -337,11 +339,15 @@ template <class T> static void side_by_side(const T* p, L ss, L fs, L n, L featu
 
 // The products. Sixteen accumulators; each number of the stream's operand is spread over all lanes.
 #if W == 16
-#define KEYS 8
-#elif W == 8
-#define KEYS 4
+#define KEYS (16 / QV)
 #else
-#define KEYS 4
+#define KEYS (8 / QV)
+#endif
+// Few rows wait for memory: what comes next is fetched ahead.
+#if QV == 1
+#define AHEAD(p) __builtin_prefetch(p)
+#else
+#define AHEAD(p)
 #endif
 // a[j] += sum over f of k[j][f] * q[f]: N positions of the stream against a tile of rows.
 template <int N> INL void products(const float* __restrict q, const float* __restrict k, L ks, L kf, L n, V (&a)[N][QV]) {
@@ -351,6 +357,7 @@ template <int N> INL void products(const float* __restrict q, const float* __res
     for (L f = 0; f < n; f++) {
       V x[QV];
       UNROLL for (int i = 0; i < QV; i++) x[i] = ld(q + f * M + i * W);
+      if (f % 16 == 0) UNROLL for (int j = 0; j < N; j++) AHEAD(k + (j + N) * ks + f);
       UNROLL for (int j = 0; j < N; j++) {
         V y = splat(k[j * ks + f]);
         UNROLL for (int i = 0; i < QV; i++) a[j][i] += y * x[i];
@@ -375,6 +382,7 @@ template <int N> INL void shares(const float* __restrict p, const float* __restr
     for (L s = 0; s < n; s++) {
       V x[QV];
       UNROLL for (int i = 0; i < QV; i++) x[i] = ld(p + s * M + i * W);
+      AHEAD(v + (s + 16) * vs);
       UNROLL for (int j = 0; j < N; j++) {
         V y = splat(v[s * vs + j]);
         UNROLL for (int i = 0; i < QV; i++) a[j][i] += y * x[i];
@@ -445,7 +453,11 @@ INL void save(float* p, L rs, L rows, V x) {
 // A computed place in a slot: one that is not there stands for the nearest that is, and nobody reads what is found.
 INL L inside(L x, L extent) { return x < 0 ? 0 : x >= extent ? extent - 1 : x; }
 INL L padded(L numbers) { return (numbers + 15) / 16 * 16; }
+#if QV == 1
+static const V ones[QV] = {splat(1.f)};
+#else
 static const V ones[QV] = {splat(1.f), splat(1.f)};
+#endif
 #ifndef TILE
 #define TILE 256  // positions of the stream in a tile
 #endif
@@ -533,6 +545,7 @@ static void pair_positions(const bf16* p, L ss, L fs, L n, L features, L across,
   for (L s = 0; s < n; s += 2) {
     const bf16 *a = p + s * ss, *b = p + (s + 1) * ss;
     u32* y = x + s / 2 * across;
+    for (L f = 0; f < features * fs; f += 32) { AHEAD(a + 16 * ss + f); AHEAD(b + 16 * ss + f); }
     if (s + 1 == n) for (L f = 0; f < features; f++) y[f] = a[f * fs].bits;
     else if (fs == 1) for (L f = 0; f < features; f++) y[f] = (u32)a[f].bits | (u32)b[f].bits << 16;
     else for (L f = 0; f < features; f++) y[f] = pair(a[f * fs], b[f * fs]);
@@ -561,6 +574,7 @@ template <int N> INL void products16(const u32* __restrict q, const bf16* __rest
   for (L f = 0; f < n / 2; f++) {
     U x[QV];
     UNROLL for (int i = 0; i < QV; i++) x[i] = *(const U*)(q + f * M + i * W);
+    if (f % 16 == 0) UNROLL for (int j = 0; j < N; j++) AHEAD(k + (j + N) * ks + 2 * f);
     UNROLL for (int j = 0; j < N; j++) {
       U y = splat((u32)*(const one_pair*)(k + j * ks + 2 * f));
       UNROLL for (int i = 0; i < QV; i++) add_pairs(a[j][i], y, x[i]);

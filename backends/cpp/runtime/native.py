@@ -28,7 +28,7 @@ _NATIVE_FLAGS = (
     "-std=gnu++17", "-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC", "-w", "-x", "c++", "-", "-lm",
 )
 _NATIVE_LIMIT = 256 * 2**20  # bytes of libraries that are kept; the oldest go first
-_LIBRARIES: dict[tuple[str, torch.dtype], Any] = {}
+_LIBRARIES: dict[tuple[str, torch.dtype, int], Any] = {}
 _RAN: dict[str, bool] = {}  # by the name of a kernel whether its last call ran compiled
 _NATIVE_LOCK = threading.Lock()
 _FORKED: list[bool] = []
@@ -105,10 +105,10 @@ def _native_kept(path: Path, made: Path) -> None:
             one.with_suffix(".sha256").unlink(missing_ok=True)
 
 
-def _native_loaded(compiler: str, text: str, dtype: torch.dtype) -> Any:
+def _native_loaded(compiler: str, text: str, dtype: torch.dtype, vectors: int) -> Any:
     """The library of a text, compiled if no earlier run has left it. OSError or SubprocessError where that fails."""
     flags = (*_NATIVE_FLAGS, f"-DDATA={_NATIVE_TYPES[dtype]}", f"-DHALF={int(dtype != torch.float32)}",
-             f"-DBF16={int(dtype == torch.bfloat16)}")
+             f"-DBF16={int(dtype == torch.bfloat16)}", f"-DQV={vectors}")
     if os.environ.get("EINC_SKIP_CACHE", "").strip().lower() not in ("", "0", "false", "no", "off"):
         with tempfile.TemporaryDirectory(prefix="einc-") as room:
             return ctypes.CDLL(str(_native_compiled(compiler, flags, text, Path(room))))
@@ -130,18 +130,20 @@ def _native_said(failure: Exception) -> str:
     return next((line for line in lines if "error" in line), str(failure))
 
 
-def _native_library(text: str, dtype: torch.dtype) -> Any:
-    """The loaded library of a text, or None where torch's statements have to do; a failure is told once."""
-    if (text, dtype) not in _LIBRARIES:
+def _native_library(text: str, dtype: torch.dtype, vectors: int = 2) -> Any:
+    """The loaded library of a text whose tiles of rows have so many vectors, or None where torch's statements have to do; a
+    failure is told once.
+    """
+    if (text, dtype, vectors) not in _LIBRARIES:
         with _NATIVE_LOCK:
-            if (text, dtype) not in _LIBRARIES:
+            if (text, dtype, vectors) not in _LIBRARIES:
                 library, compiler = None, _native_compiler()
                 try:
-                    library = _native_loaded(compiler, text, dtype) if compiler and dtype in _NATIVE_TYPES else None
+                    library = _native_loaded(compiler, text, dtype, vectors) if compiler and dtype in _NATIVE_TYPES else None
                 except (OSError, subprocess.SubprocessError) as failure:
                     logging.getLogger("einc").warning("torch computes, for no kernels were compiled: %s", _native_said(failure))
-                _LIBRARIES[text, dtype] = library
-    return _LIBRARIES[text, dtype]
+                _LIBRARIES[text, dtype, vectors] = library
+    return _LIBRARIES[text, dtype, vectors]
 
 
 def _native_ready(text: str, device: torch.device, dtype: torch.dtype) -> bool:
@@ -159,20 +161,21 @@ def _native_plain(x: torch.Tensor) -> bool:
 
 def _native_traced() -> bool:
     """Whether somebody records or differentiates what torch computes, and would miss what is computed here."""
-    return torch.jit.is_tracing() or forward_ad._current_level >= 0 or _get_current_dispatch_mode() is not None
+    return torch._C._get_tracing_state() is not None or forward_ad._current_level >= 0 or _get_current_dispatch_mode() is not None
 
 
-def _native(text: str, name: str, tensors: list[torch.Tensor], sizes: list[int], numbers: list[float], dtype: torch.dtype) -> bool:
-    """Runs a compiled kernel on tensors whose types and shapes are known; the results are among them.
+def _native(text: str, name: str, tensors: list[torch.Tensor], sizes: list[int], numbers: list[float], dtype: torch.dtype,
+            vectors: int = 2) -> bool:
+    """Runs a compiled kernel on tensors whose types and shapes are known, in tiles of so many vectors of rows; the results are
+    among the tensors.
 
     False where it has not run: torch's statements then compute the results.
     """
     _RAN[name] = False
     if not all(map(_native_plain, tensors)) or _native_traced():
         return False
-    if not _native_ready(text, tensors[0].device, dtype):
+    if torch.compiler.is_compiling() or (library := _native_library(text, dtype, vectors)) is None:
         return False
-    library = _native_library(text, dtype)
     try:
         pointers = (ctypes.c_void_p * len(tensors))(*[x.data_ptr() for x in tensors])
     except RuntimeError:  # a tensor of a transformation has no memory of its own
