@@ -18,8 +18,7 @@ def magnitudes(places: Places) -> list[str]:
             name = places.arguments.fresh(f"{let.name}_most")
             lines.append(f"const double {name} = {_most(let, known, places)};")
             known[let.name] = name
-            if places.schedule.has_rows(let):
-                lines.append(f"if ({name} > 2147483647.) return 1;")
+            lines.append(f"if ({name} > 2147483647.) return 1;")
     return lines if any(x.startswith("if") for x in lines) else []
 
 

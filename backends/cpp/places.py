@@ -163,7 +163,8 @@ class Places:
             name = self.arguments.fresh(let.name)
             self._lanes(let, name, at)
             return Value(f"{name}[{at.vector}]", kind, True)
-        return Value(f"num(*({found.pointer}))", kind, False)
+        text = f"num(*({found.pointer}))"
+        return Value(f"whole({text}, bad)" if kind == "integer" else text, kind, False)
 
     def _lanes(self, let: Let, name: str, at: At) -> None:
         """Statements that load a vector for each part of the tile of rows."""
@@ -311,7 +312,7 @@ class Places:
             found = self.addresses.address(let, At(features=((features[0], "0"),)), self.value)
             along, step = self.addresses.stride(let, self.schedule.stream.name), self.addresses.stride(let, features[0])
             if found.type == "DATA":
-                self.body.lines.append("#if HALF")
+                self.body.lines.append("#if HALF || COPIED")
             if found.type != "float":
                 self.allot(name, f"TILE * {count}")
                 self.body(f"widen({found.pointer}, {along}, {step}, count, {count}, {name});")
@@ -397,7 +398,7 @@ class Places:
         self.allot(name, f"TILE * ({count}) / 2 + 1")
         self.body.lines.append("#if PAIRS")
         self.body(f"const DATA* {name}_at = {found.pointer}; L {name}_s = {along};")
-        self.body(f"if ({step} != 1) {{ side_by_side({name}_at, {along}, {step}, count, {count}, (DATA*){name}); "
+        self.body(f"if (COPIED || {step} != 1) {{ side_by_side({name}_at, {along}, {step}, count, {count}, (DATA*){name}); "
                   f"{name}_at = (const DATA*){name}; {name}_s = {count}; }}")
         self.body.lines.append("#endif")
         self.pairs[f"{let.name} raw"] = f"{name}_at", f"{name}_s"

@@ -18,6 +18,17 @@
 #define QV 2
 #endif
 #define M (QV * W)
+#ifndef TILE
+#if QV == 1  // few rows wait for memory: a short tile is copied once, from rows of any distance, and stays near
+#define TILE 64
+#define COPIED 1
+#else
+#define TILE 256  // positions of the stream in a tile
+#endif
+#endif
+#ifndef COPIED
+#define COPIED 0
+#endif
 #define INL static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 32")
 
@@ -256,6 +267,7 @@ INL void lanes(const bool* p, L rs, L rows, I (&x)[QV]) {
 }
 // Whole numbers have 32 bits in lanes; one that needs more sets the flag, and the call is left to torch.
 INL int narrow(L x, int* bad) { if (x > 1000000000 || x < -1000000000) { *bad = 1; return 0; } return (int)x; }
+INL L whole(L x, int* bad) { return narrow(x, bad); }
 INL void lanes(const L* p, L rs, L rows, I (&x)[QV], int* bad) {
   for (int i = 0; i < QV; i++) for (int j = 0; j < W; j++) x[i][j] = i * W + j < rows ? narrow(p[(i * W + j) * rs], bad) : 0;
 }
@@ -327,27 +339,29 @@ static void rows_of(const float* x, L n, L across, float* y) {
     for (L f = 0; f < n; f++) y[i * across + f] = x[f * M + i];
 }
 // A tile of the stream with features, made float and put side by side.
-template <class T> static void widen(const T* p, L ss, L fs, L n, L features, float* x) {
-  for (L s = 0; s < n; s++)
-    for (L f = 0; f < features; f++) x[s * features + f] = (float)num(p[s * ss + f * fs]);
+template <class T> static void widen(const T* p, L ss, L fs, L n, L features, float* __restrict x) {
+  for (L s = 0; s < n; s++) {
+    const T* row = p + s * ss;
+    if (fs == 1) for (L f = 0; f < features; f++) x[s * features + f] = (float)num(row[f]);
+    else for (L f = 0; f < features; f++) x[s * features + f] = (float)num(row[f * fs]);
+  }
 }
 
-template <class T> static void side_by_side(const T* p, L ss, L fs, L n, L features, T* x) {
-  for (L s = 0; s < n; s++)
-    for (L f = 0; f < features; f++) x[s * features + f] = p[s * ss + f * fs];
+template <class T> static void side_by_side(const T* p, L ss, L fs, L n, L features, T* __restrict x) {
+  for (L s = 0; s < n; s++) {
+    const T* row = p + s * ss;
+    if (fs == 1) for (L f = 0; f < features; f++) x[s * features + f] = row[f];
+    else for (L f = 0; f < features; f++) x[s * features + f] = row[f * fs];
+  }
 }
 
 // The products. Sixteen accumulators; each number of the stream's operand is spread over all lanes.
 #if W == 16
-#define KEYS (16 / QV)
+#define KEYS 8
+#define FEATURES (16 / QV)
 #else
-#define KEYS (8 / QV)
-#endif
-// Few rows wait for memory: what comes next is fetched ahead.
-#if QV == 1
-#define AHEAD(p) __builtin_prefetch(p)
-#else
-#define AHEAD(p)
+#define KEYS 4
+#define FEATURES (8 / QV)
 #endif
 // a[j] += sum over f of k[j][f] * q[f]: N positions of the stream against a tile of rows.
 template <int N> INL void products(const float* __restrict q, const float* __restrict k, L ks, L kf, L n, V (&a)[N][QV]) {
@@ -357,7 +371,6 @@ template <int N> INL void products(const float* __restrict q, const float* __res
     for (L f = 0; f < n; f++) {
       V x[QV];
       UNROLL for (int i = 0; i < QV; i++) x[i] = ld(q + f * M + i * W);
-      if (f % 16 == 0) UNROLL for (int j = 0; j < N; j++) AHEAD(k + (j + N) * ks + f);
       UNROLL for (int j = 0; j < N; j++) {
         V y = splat(k[j * ks + f]);
         UNROLL for (int i = 0; i < QV; i++) a[j][i] += y * x[i];
@@ -382,7 +395,6 @@ template <int N> INL void shares(const float* __restrict p, const float* __restr
     for (L s = 0; s < n; s++) {
       V x[QV];
       UNROLL for (int i = 0; i < QV; i++) x[i] = ld(p + s * M + i * W);
-      AHEAD(v + (s + 16) * vs);
       UNROLL for (int j = 0; j < N; j++) {
         V y = splat(v[s * vs + j]);
         UNROLL for (int i = 0; i < QV; i++) a[j][i] += y * x[i];
@@ -402,7 +414,7 @@ template <int N> INL void shares(const float* __restrict p, const float* __restr
 }
 static void carry(const float* p, const float* v, L vs, L vf, L n, L features, float* o, const V (&scale)[QV]) {
   L f = 0;
-  for (; f + KEYS <= features; f += KEYS) shares<KEYS>(p, v + f * vf, vs, vf, n, o + f * M, scale);
+  for (; f + FEATURES <= features; f += FEATURES) shares<FEATURES>(p, v + f * vf, vs, vf, n, o + f * M, scale);
   for (; f < features; f++) shares<1>(p, v + f * vf, vs, vf, n, o + f * M, scale);
 }
 // o[s][f] += sum over rows of p[s][row] * y[row][f]: shares of what has the stream's axis; the lanes are features.
@@ -457,9 +469,6 @@ INL L padded(L numbers) { return (numbers + 15) / 16 * 16; }
 static const V ones[QV] = {splat(1.f)};
 #else
 static const V ones[QV] = {splat(1.f), splat(1.f)};
-#endif
-#ifndef TILE
-#define TILE 256  // positions of the stream in a tile
 #endif
 
 // The blocks of a tile of the stream.
@@ -545,7 +554,6 @@ static void pair_positions(const bf16* p, L ss, L fs, L n, L features, L across,
   for (L s = 0; s < n; s += 2) {
     const bf16 *a = p + s * ss, *b = p + (s + 1) * ss;
     u32* y = x + s / 2 * across;
-    for (L f = 0; f < features * fs; f += 32) { AHEAD(a + 16 * ss + f); AHEAD(b + 16 * ss + f); }
     if (s + 1 == n) for (L f = 0; f < features; f++) y[f] = a[f * fs].bits;
     else if (fs == 1) for (L f = 0; f < features; f++) y[f] = (u32)a[f].bits | (u32)b[f].bits << 16;
     else for (L f = 0; f < features; f++) y[f] = pair(a[f * fs], b[f * fs]);
@@ -574,7 +582,6 @@ template <int N> INL void products16(const u32* __restrict q, const bf16* __rest
   for (L f = 0; f < n / 2; f++) {
     U x[QV];
     UNROLL for (int i = 0; i < QV; i++) x[i] = *(const U*)(q + f * M + i * W);
-    if (f % 16 == 0) UNROLL for (int j = 0; j < N; j++) AHEAD(k + (j + N) * ks + 2 * f);
     UNROLL for (int j = 0; j < N; j++) {
       U y = splat((u32)*(const one_pair*)(k + j * ks + 2 * f));
       UNROLL for (int i = 0; i < QV; i++) add_pairs(a[j][i], y, x[i]);
@@ -601,7 +608,7 @@ template <int N> INL void shares16(const u32* __restrict p, const u32* __restric
 }
 static void carry16(const u32* p, const u32* v, L n, L features, float* o, const V (&scale)[QV]) {
   L f = 0;
-  for (; f + KEYS <= features; f += KEYS) shares16<KEYS>(p, v + f, features, n, o + f * M, scale);
+  for (; f + FEATURES <= features; f += FEATURES) shares16<FEATURES>(p, v + f, features, n, o + f * M, scale);
   for (; f < features; f++) shares16<1>(p, v + f, features, n, o + f * M, scale);
 }
 template <int N> INL void turned16(const u32* __restrict p, const u32* __restrict y, L across, L pairs, L vectors, L n, float* __restrict o, L os, float scale) {

@@ -58,7 +58,8 @@ def _native_folder() -> Path:
 
 def _native_key(compiler: str, flags: tuple[str, ...], text: str) -> str:
     """The hash of all that a library depends on: its text, the flags, the compiler and the processor."""
-    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
+    done = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=60)
+    version = done.stdout.decode(errors="replace")
     about = Path("/proc/cpuinfo").read_text(errors="replace").splitlines() if Path("/proc/cpuinfo").exists() else []
     features = next((line for line in about if line.startswith(("flags", "Features"))), platform.processor())
     parts = [text, *flags, compiler, version, platform.machine(), features]
@@ -83,9 +84,9 @@ def _native_whole(path: Path) -> bool:
     """Whether a library is this user's, and is what was written."""
     try:
         found = path.lstat()
-        told = path.with_suffix(".sha256").read_text()
+        told = path.with_suffix(".sha256").read_bytes()
         return (stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid()
-                and hashlib.sha256(path.read_bytes()).hexdigest() == told)
+                and hashlib.sha256(path.read_bytes()).hexdigest().encode() == told)
     except OSError:
         return False
 
