@@ -70,7 +70,8 @@ class _Kernel:
                     and not schedule.streams(let)])
         self._turned()
         self._carried()
-        self._stream(ends)
+        if schedule.kernel.stream is not None:
+            self._stream(ends)
         self._finished()
         return self._whole(name, rows_count, [extent for _, extent in units])
 

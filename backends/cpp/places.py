@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from einc.backends.cpp.addresses import Addresses
 from einc.backends.cpp.arguments import Arguments
 from einc.backends.cpp.narrow import Narrow
-from einc.backends.cpp.schedule import Schedule, Unwritten, in_memory
+from einc.backends.cpp.schedule import Schedule, Unwritten, in_memory, product_at_end
 from einc.backends.cpp.values import STARTS, At, Reference, Value, converted, mapped, number, selected, stepped, type_of
 from einc.backends.host.code import Code
 from einc.backends.host.scalars import scalar, scalar_map
@@ -211,7 +211,7 @@ class Places:
             return
         rows, streams = schedule.has_rows(let), schedule.streams(let)
         if schedule.features(let):
-            if in_memory(let, schedule) and (rows or streams or not isinstance(let.op, Load)):
+            if in_memory(let, schedule) and not self._once(let) and (rows or streams or not isinstance(let.op, Load)):
                 self.body.lines += ["#if !PAIRS"] * (let.name in self.spared)
                 self._array(let)
                 self.body.lines += ["#endif"] * (let.name in self.spared)
@@ -231,6 +231,18 @@ class Places:
             value = converted(self.expression(let, At()), let.kind, False)
             self.body(f"const {type_of(let.kind, False)} {name} = {value};")
             self.refer(let, lambda _: Value(name, let.kind, False))
+
+    def _once(self, let: Let) -> bool:
+        """Whether a value with features is made where it is read: by one step, for each of its elements once."""
+        schedule = self.schedule
+        users = [x for x in schedule.kernel.lets if let.name in x.reads]
+        stored = any(store.value == let.name for store in schedule.kernel.stores)
+        if stored or len(users) != 1 or not isinstance(let.op, Map | Select) or let.carry is not None:
+            return False
+        (user,) = users
+        blocks = isinstance(user.op, Dot) and (schedule.streams(user) or bool(product_at_end(user, schedule)))
+        features = {*schedule.features(user), *user.over}
+        return not blocks and features == set(schedule.features(let)) and not user.reads.count(let.name) > 1
 
     def _row(self, let: Let, name: str) -> None:
         """A value for each row, in the vectors of the tile."""

@@ -13,12 +13,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from einc.ir.folds import FOLDS
+from einc.ir.indices import OPEN, IndexSet, number
 from einc.ir.plan import Axis, Dot, Kernel, Let, Load, Map, PreviousCarry, Reduce, Scan, ScatterAdd
 from einc.ir.primitives import HASHES
 
 
 class Unwritten(Exception):  # noqa: N818 - what a kernel has that this back end does not write
     """A kernel has something for which this back end has no text: torch's statements compute it."""
+
+
+NONE = Axis("", IndexSet("", number(1)), "stream")  # the stream of a kernel that has none
+WORTH = 4  # values of rows that torch would make in a pass over memory each
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,7 @@ def shared(kernel: Kernel) -> str:
     Raises Unwritten where the kernel has something that this back end does not write.
     """
     made = scheduled(kernel)
-    if kernel.merged:
+    if kernel.merged or kernel.stream is None:
         return ""
     wide = [let for let in kernel.lets if made.streams(let) and not made.has_rows(let) and made.features(let)]
     return next((a.name for a in made.units if all(a.name not in let.axes for let in wide)), "")
@@ -77,12 +82,10 @@ def scheduled(kernel: Kernel, lanes: str = "") -> Schedule:
 
     Raises Unwritten where it has something that this back end does not write.
     """
-    rows, stream = kernel.grid, kernel.stream
-    if rows is None or stream is None:
-        raise Unwritten("it has no tiles of rows and of a stream")
+    rows, stream = kernel.grid or _longest(kernel), kernel.stream or NONE
     if kernel.resumed is not None or any(a.bound is not None for a in kernel.axes if a is not stream):
         raise Unwritten("its tiles depend on each other")
-    units = _units(kernel, rows, stream)
+    units = _units(kernel, rows, stream) if kernel.stream is not None else _pieces(kernel, rows)
     if lanes:
         units = (*(a for a in units if a.name != lanes), rows)
         rows = kernel.axis(lanes)
@@ -97,6 +100,29 @@ def scheduled(kernel: Kernel, lanes: str = "") -> Schedule:
         _check(let, made)
     _check_stores(made)
     return Schedule(kernel, rows, stream, units, stages, _kept(made), made.after)
+
+
+def _longest(kernel: Kernel) -> Axis:
+    """The axis whose positions are the rows of a kernel that has no tiles: the first that is as long as the data."""
+    if kernel.stream is not None or not kernel.stores:
+        raise Unwritten("it has a stream, and no tiles of rows")
+    held = [{a for part in store.axes for a in part} for store in kernel.stores]
+    folded = {a for let in kernel.lets for a in let.over}
+    found = [a for a in kernel.axes if a.set.cls in OPEN and a.name not in folded and all(a.name in axes for axes in held)]
+    if not found:
+        raise Unwritten("its results have no axis that is as long as the data")
+    return next((a for a in found if a.set.cls == "time"), found[0])
+
+
+def _pieces(kernel: Kernel, rows: Axis) -> tuple[Axis, ...]:
+    """The units of a kernel without a stream: axes of all results that no fold has, but for those of neighbours in memory."""
+    work = [let for let in kernel.lets if let.kind == "real" and rows.name in let.axes and not isinstance(let.op, Load)]
+    if len(work) < WORTH:
+        raise Unwritten("its values are made in few passes over memory")
+    held = [{a for part in store.axes for a in part} for store in kernel.stores]
+    near = {a for store in kernel.stores for a in (store.axes[-1] if store.axes else ())}
+    near |= {a for let in kernel.lets for a in let.over}
+    return tuple(a for a in kernel.axes if a is not rows and a.name not in near and all(a.name in axes for axes in held))
 
 
 def _units(kernel: Kernel, rows: Axis, stream: Axis) -> tuple[Axis, ...]:
