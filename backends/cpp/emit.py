@@ -78,13 +78,14 @@ class Cpp:
             few = self._function(scheduled(legalised, axis), page) if (axis := shared(legalised)) else few
         page.helpers.add("_native")
         self.torch.allotted(kernel, page)
-        rows, single = _rows(kernel), "".join(f"{name}.single and " for name in _kept(kernel, page))
-        page.body.open(f"if {rows} >= {LEAST_ROWS} and {single}_native(_CPP, {many}, dtype):")
+        rows, work = _rows(kernel), sized(kernel.cost.flops)
+        single = "".join(f"{name}.single and " for name in _kept(kernel, page))
+        page.body.open(f"if {rows} >= {LEAST_ROWS} and {single}_native(_CPP, {many}, {work}, dtype):")
         if not self.torch.grown(kernel, page):
             page.body("pass")
         page.body.close()
         if few:
-            page.body.open(f"elif {rows} < {LEAST_ROWS} and {single}_native(_CPP, {few}, dtype, 1):")
+            page.body.open(f"elif {rows} < {LEAST_ROWS} and {single}_native(_CPP, {few}, {work}, dtype, 1):")
             page.body("pass")
             page.body.close()
         page.body.open("else:")
@@ -108,7 +109,7 @@ class Cpp:
         page.helpers.add("_native_ready")
         many = [f"{_rows(kernel)} >= {LEAST_ROWS}"] if kernel.merged else []
         single = [f"{name}.single" for name in _kept(kernel, page)]
-        return " and ".join([*many, *single, "_native_ready(_CPP, device, dtype)"])
+        return " and ".join([*many, *single, f"_native_ready(_CPP, {sized(kernel.cost.flops)}, device, dtype)"])
 
     def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
         """As torch's statements do."""

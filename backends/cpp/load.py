@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from inspect import unwrap
 from typing import Any
 
 from einc.backends.host.load import load as loaded
@@ -17,7 +18,7 @@ def load(source: str, entry: str) -> Callable[..., Any]:
     environment variable EINC_NATIVE says that none is wanted.
     """
     function = loaded(source, entry)
-    names: dict[str, Any] = getattr(function, "__globals__", {})
+    names = unwrap(function).__globals__
     wanted = os.environ.get("EINC_NATIVE", "").strip().lower() not in _OFF
     if wanted and "_native_compiler" in names and not names["_native_compiler"]():
         raise EincError([Problem("no C++ compiler is found, which the back end `cpp` needs", helps=(

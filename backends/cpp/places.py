@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from einc.backends.cpp.addresses import Addresses
 from einc.backends.cpp.arguments import Arguments
@@ -25,6 +26,7 @@ from einc.ir.plan import (
     Select,
     Store,
 )
+from einc.ir.terms import Const
 
 _KINDS: dict[str, Kind] = {"DATA": "real", "float": "real", "double": "exact", "L": "integer", "bool": "truth"}
 
@@ -118,6 +120,9 @@ class Places:
                 return Value(self.arguments.computed(code.text, code.calls), "scalar", False)
             case Iota(axis):
                 return self._position(axis, at)
+            case Map("pow") if (exponent := self._whole(let.args[1])) is not None:
+                base = self.value(let.args[0], at)
+                return Value(f"whole_power<{exponent}>({converted(base, let.kind, base.lanes)})", let.kind, base.lanes)
             case Map(op):
                 return mapped(op, let.kind, [self.value(a, at) for a in let.args])
             case Select(otherwise):
@@ -128,6 +133,13 @@ class Places:
             case Dot() | Reduce():
                 return self._folded(let, at)
         raise Unwritten(f"it has `{let.name}`")
+
+    def _whole(self, name: str) -> int | None:
+        """The whole number that a power has for its exponent, if it is one."""
+        match self.schedule.lets()[name].op:
+            case Scalar(Const(Fraction(numerator=number, denominator=1))) if 0 < number < 9:
+                return number
+        return None
 
     def code(self, let: Let) -> Code:
         """A number that Python computes."""

@@ -12,6 +12,9 @@ from einc.ir.backend import BackEnd, Builder, Emitter, Function, Loader, Target,
 from einc.ir.plan import Gradient, Module, ModuleClass, SegmentedModule
 from einc.syntax.spelling import nearest
 
+AUTO = "auto"  # no back end: which one computes is decided at the call
+_AUTOMATIC = "einc.driver.automatic"
+
 
 @cache
 def names() -> tuple[str, ...]:
@@ -23,10 +26,15 @@ def names() -> tuple[str, ...]:
 @cache
 def record(name: str) -> BackEnd:
     """The record of a back end. EincError where there is none of the name."""
-    if name not in names():
-        raise failure(f"`{name}` is no back end", f"the back ends are {', '.join(names())}")
-    found: BackEnd = import_module(f"einc.backends.{name}").BACKEND
+    if name not in (*names(), AUTO):
+        raise failure(f"`{name}` is no back end", f"the back ends are {', '.join(names())}, or {AUTO}")
+    found: BackEnd = import_module(f"einc.backends.{written(name)}").BACKEND
     return found
+
+
+def written(name: str) -> str:
+    """The back end whose file is written under a name: of `auto` the one for the CPU."""
+    return str(import_module(_AUTOMATIC).CPU) if name == AUTO else name
 
 
 @cache
@@ -72,7 +80,7 @@ def load(source: str, name: str, backend: str = "torch") -> Function:
 
 def runner(backend: str) -> Loader:
     """What loads the files of a back end and knows where they run."""
-    loader: Loader = _imported(backend, record(backend).load)
+    loader: Loader = import_module(_AUTOMATIC) if backend == AUTO else _imported(backend, record(backend).load)
     return loader
 
 

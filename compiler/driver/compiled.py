@@ -49,7 +49,7 @@ class Compiled:
 
     def prepare(self, dtype: str = "float32") -> bool:
         """Compiles the kernels for data of a type, so that the first call need not; whether there are compiled kernels now."""
-        names = unwrap(self.function).__globals__ | getattr(self.function, "__globals__", {})
+        names = unwrap(self.function).__globals__
         if "_native_library" not in names:
             return False
         return names["_native_library"](names["_CPP"], getattr(names["torch"], dtype)) is not None
@@ -57,8 +57,7 @@ class Compiled:
     @property
     def ran(self) -> dict[str, bool]:
         """By the name of each kernel that has C++ whether its last call ran compiled; torch's statements ran where not."""
-        found: dict[str, bool] = getattr(self.function, "__globals__", {}).get("_RAN", {})
-        return dict(found)
+        return dict(unwrap(self.function).__globals__.get("_RAN", {}))
 
     def cache(self, chunk: int = 256, pool: Any = None) -> Any:
         """A cache of no position yet, for steps: its room grows by at least `chunk` positions, or in pages of a pool.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from einc import planning
 from einc.checking.plans import chosen
-from einc.driver import back_ends, pipeline
+from einc.driver import automatic, back_ends, pipeline
 from einc.driver.checking import typed
 from einc.driver.compiled import Compiled, Loaded
 from einc.driver.library import library
@@ -74,11 +74,13 @@ def planned(program: TypedProgram, options: Options) -> Module | Gradient | Segm
     return cut(program, choices(options), options.grad)
 
 
-def compile(path_or_text: str | Path, backend: str = "torch", *, strict: bool = False, narrow: bool = False,
+def compile(path_or_text: str | Path, backend: str = "auto", *, strict: bool = False, narrow: bool = False,
             own: bool = False, tune: bool = False, module: bool = False, grad: bool = False, plan: str = "",
             keep: Iterable[str] = (), section: str = "", side: str | Path | None = None) -> Compiled:
     """A spec (a path, the name of one that comes with einc, or the text itself) as a callable.
 
+    The back end is torch, cpp or triton; `auto` decides at the call: Triton on a GPU, and on a CPU torch until, by
+    estimate, the time is saved in which a C++ compiler makes faster kernels.
     With `narrow` every product of half inputs is rounded to their type: faster where the machine multiplies them
     faster, and less exact.
     With `own` no kernel of a library is called for what a plan's own kernel computes.
@@ -106,7 +108,9 @@ def built(program: TypedProgram, options: Options = DEFAULTS) -> Compiled:
         raise EincError([Problem("what is kept is of a plan that serves", helps=(Help('say `plan="serve"`'),))])
     made_of = planned(program, options)
     source = back_ends.emit(made_of, options.backend, shell(program) if options.module else None)
-    function = back_ends.load(source, "step" if options.serves else program.name, options.backend)
+    entry = "step" if options.serves else program.name
+    function = (automatic.function(source, entry, program, options) if options.backend == back_ends.AUTO
+                else back_ends.load(source, entry, options.backend))
     if options.serves:
         return Compiled(program, made_of, source, function, prefill=unwrap(function).__globals__["prefill"])
     names = unwrap(function).__globals__ if options.module else {}

@@ -137,6 +137,11 @@ BY_LANE(power, V, __builtin_powf(a[i], b[i]))
 BY_LANE(power, D, __builtin_pow(a[i], b[i]))
 INL float power(float a, float b) { return __builtin_powf(a, b); }
 INL double power(double a, double b) { return __builtin_pow(a, b); }
+template <int n, class T> INL T whole_power(T x) {
+  if constexpr (n == 1) return x;
+  else if constexpr (n % 2 == 0) { T y = whole_power<n / 2>(x); return y * y; }
+  else return whole_power<n - 1>(x) * x;
+}
 #define FUNCTION(name, f, d) \
   INL float name(float x) { return f(x); } \
   INL double name(double x) { return d(x); } \

@@ -30,6 +30,9 @@ _NATIVE_FLAGS = (
 _NATIVE_LIMIT = 256 * 2**20  # bytes of libraries that are kept; the oldest go first
 _LIBRARIES: dict[tuple[str, torch.dtype, int], Any] = {}
 _RAN: dict[str, bool] = {}  # by the name of a kernel whether its last call ran compiled
+_NATIVE_PATIENCE = [0.0]  # seconds that calls have to save, by estimate, before kernels are compiled; `auto` sets it
+_NATIVE_SAVED = [0.0]  # what they have saved, or would have
+_NATIVE_GAIN = 1e-11  # seconds that one operation of a kernel saves, over threads: 60 against 150 operations in a nanosecond
 _NATIVE_LOCK = threading.Lock()
 _FORKED: list[bool] = []
 if hasattr(os, "register_at_fork"):  # the threads of OpenMP do not live on in a child
@@ -147,11 +150,19 @@ def _native_library(text: str, dtype: torch.dtype, vectors: int = 2) -> Any:
     return _LIBRARIES[text, dtype, vectors]
 
 
-def _native_ready(text: str, device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether compiled kernels run where the tensors are."""
+def _native_pays(text: str, work: int, dtype: torch.dtype, vectors: int) -> bool:
+    """Whether kernels are compiled, or calls of so many operations would by now have saved what that takes."""
+    if (text, dtype, vectors) in _LIBRARIES:
+        return True
+    _NATIVE_SAVED[0] += work * _NATIVE_GAIN / torch.get_num_threads()
+    return _NATIVE_SAVED[0] >= _NATIVE_PATIENCE[0]
+
+
+def _native_ready(text: str, work: int, device: torch.device, dtype: torch.dtype, vectors: int = 2) -> bool:
+    """Whether compiled kernels run where the tensors are, and a call of so many operations pays them."""
     if device.type != "cpu" or dtype not in _NATIVE_TYPES or torch.compiler.is_compiling():
         return False
-    return _native_library(text, dtype) is not None
+    return _native_pays(text, work, dtype, vectors) and _native_library(text, dtype, vectors) is not None
 
 
 def _native_plain(x: torch.Tensor) -> bool:
@@ -165,18 +176,19 @@ def _native_traced() -> bool:
     return torch._C._get_tracing_state() is not None or forward_ad._current_level >= 0 or _get_current_dispatch_mode() is not None
 
 
-def _native(text: str, name: str, tensors: list[torch.Tensor], sizes: list[int], numbers: list[float], dtype: torch.dtype,
-            vectors: int = 2) -> bool:
-    """Runs a compiled kernel on tensors whose types and shapes are known, in tiles of so many vectors of rows; the results are
-    among the tensors.
+def _native(text: str, name: str, tensors: list[torch.Tensor], sizes: list[int], numbers: list[float], work: int,
+            dtype: torch.dtype, vectors: int = 2) -> bool:
+    """Runs a compiled kernel of so many operations on tensors whose types and shapes are known, in tiles of so many vectors of
+    rows; the results are among the tensors.
 
     False where it has not run: torch's statements then compute the results.
     """
     _RAN[name] = False
     if not all(map(_native_plain, tensors)) or _native_traced():
         return False
-    if torch.compiler.is_compiling() or (library := _native_library(text, dtype, vectors)) is None:
+    if not _native_ready(text, work, tensors[0].device, dtype, vectors):
         return False
+    library = _native_library(text, dtype, vectors)
     try:
         pointers = (ctypes.c_void_p * len(tensors))(*[x.data_ptr() for x in tensors])
     except RuntimeError:  # a tensor of a transformation has no memory of its own

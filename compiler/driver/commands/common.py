@@ -144,6 +144,8 @@ STRICT = click.option("--strict", is_flag=True, help="Refuse what is only a warn
 SIZES = click.option("--sizes", default="", callback=_sizes, metavar="NAME=NUMBER,…", help="Sizes of the spec, such as T=2048,H=8.")
 BACKEND = click.option("--backend", type=click.Choice(back_ends.names()), default="torch", show_default=True,
                        help="What the emitted file is written for.")
+WHERE = click.option("--backend", type=click.Choice((back_ends.AUTO, *back_ends.names())), default=back_ends.AUTO,
+                     show_default=True, help="What computes; auto decides by the device of the tensors and what compiling would pay.")
 NARROW = click.option("--narrow", is_flag=True,
                       help="Round every product of half inputs to their type: faster on some machines, less exact.")
 GRAD = click.option("--grad", is_flag=True, help="With the gradient: what the file returns can be differentiated.")

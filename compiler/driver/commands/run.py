@@ -15,7 +15,6 @@ from einc.driver import back_ends, compiling
 from einc.driver.commands import data, measure
 from einc.driver.commands import hard as magnitudes
 from einc.driver.commands.common import (
-    BACKEND,
     DATA,
     DTYPE,
     FILE,
@@ -23,6 +22,7 @@ from einc.driver.commands.common import (
     OWN,
     SEED,
     SIZES,
+    WHERE,
     Chosen,
     known_sizes,
     typed,
@@ -61,7 +61,7 @@ REPEAT = click.option("--repeat", default=3, show_default=True, type=click.IntRa
 @VERIFY
 @HARD
 @OUTPUT
-@BACKEND
+@WHERE
 @REPEAT
 @NARROW
 @OWN
