@@ -224,7 +224,7 @@ def test_any_length_and_any_width(dtype: torch.dtype) -> None:
         for D in WIDTHS if T in (33, 65) else (WIDTHS[n % len(WIDTHS)],):
             sizes = {"T": T, "H": 2, "D": D}
             ran = near(attention(), program, drawn(sizes, dtype), sizes, BOUNDS[dtype])
-            assert ran == ({"k0": True} if T >= 8 else {})
+            assert all(ran.values()) and (ran or T < 8)
 
 
 def test_nothing_but_the_time_grows_with_the_tile() -> None:
@@ -412,7 +412,7 @@ def driver(folder: Path, processor: str) -> Any:
     """The functions of lanes.h over arrays."""
     text = (resources.files("einc.backends.cpp.runtime") / "lanes.h").read_text(encoding="utf-8") + DRIVER
     flags = ["-std=gnu++17", "-O3", f"-march={processor}", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC", "-w", "-DDATA=float",
-             "-DHALF=0", "-x", "c++", "-", "-lm", "-o", str(folder / "driver.so")]
+             "-DHALF=0", "-DBF16=0", "-DQV=2", "-x", "c++", "-", "-lm", "-o", str(folder / "driver.so")]
     subprocess.run([COMPILER, *flags], input=text.encode(), check=True)
     return ctypes.CDLL(str(folder / "driver.so"))
 

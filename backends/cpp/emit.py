@@ -117,5 +117,5 @@ class Cpp:
 
     def definitions(self) -> list[str]:
         """The text of all compiled kernels."""
-        text = "\n".join([prelude(), *self.functions])
+        text = "\n".join([prelude(), *self.functions, 'extern "C" L complete() { return 1; }'])
         return ["", "", '_CPP = r"""', *text.split("\n"), '"""'] if self.functions else []

@@ -500,10 +500,14 @@ static void ordered(L (*spans)[2], L n) {
 }
 // Pieces of work for some threads, each with memory of its own. Returns whether one of them could not be done.
 template <class F> static L over(L work, L threads, F f, float* room, L each) {
-  L next = 0, who = 0;
   int bad = 0;
   if (threads > work) threads = work;
-#pragma omp parallel num_threads((int)threads) if (threads > 1)
+  if (threads <= 1) {  // without OpenMP, whose threads do not live on in a forked process
+    for (L x = 0; x < work; x++) f(x, room, &bad);
+    return bad;
+  }
+  L next = 0, who = 0;
+#pragma omp parallel num_threads((int)threads)
   {
     L me = __atomic_fetch_add(&who, 1, __ATOMIC_RELAXED);
     for (;;) {

@@ -16,6 +16,8 @@ import stat
 import subprocess
 import tempfile
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,36 +97,63 @@ def _native_whole(path: Path) -> bool:
 
 
 def _native_kept(path: Path, made: Path) -> None:
-    """Moves a library to its place in the cache, its hash before it, and deletes the oldest beyond the limit."""
+    """Moves a library to its place in the cache, its hash before it."""
     told = made.with_suffix(".sha256")
     told.write_text(hashlib.sha256(made.read_bytes()).hexdigest())
     os.replace(told, path.with_suffix(".sha256"))
     os.replace(made, path)
-    kept = sorted(path.parent.glob("*.so"), key=lambda one: one.stat().st_mtime, reverse=True)
+
+
+def _native_swept(folder: Path) -> None:
+    """Deletes the oldest libraries beyond the limit, and what processes that were killed have left; never the newest."""
+    ages: list[tuple[float, int, Path]] = []
+    for one in folder.glob("*"):
+        with suppress(OSError):  # another process may delete at the same time
+            found = one.lstat()
+            if stat.S_ISDIR(found.st_mode) and time.time() - found.st_mtime > 3600:
+                shutil.rmtree(one, ignore_errors=True)
+            elif one.suffix == ".so":
+                ages.append((found.st_mtime, found.st_size, one))
     total = 0
-    for one in kept:
-        total += one.stat().st_size
-        if total > _NATIVE_LIMIT and one != path:
+    for n, (_, size, one) in enumerate(sorted(ages, reverse=True)):
+        total += size
+        if n and total > _NATIVE_LIMIT:
             one.unlink(missing_ok=True)
             one.with_suffix(".sha256").unlink(missing_ok=True)
 
 
+def _native_opened(path: Path) -> Any:
+    """A library with the functions that it has to have. OSError where it is something else."""
+    library = ctypes.CDLL(str(path))
+    try:
+        library.complete.restype = ctypes.c_longlong
+    except AttributeError as failure:
+        raise OSError(f"{path} is no library of kernels") from failure
+    return library
+
+
 def _native_loaded(compiler: str, text: str, dtype: torch.dtype, vectors: int) -> Any:
-    """The library of a text, compiled if no earlier run has left it. OSError or SubprocessError where that fails."""
+    """The library of a text, compiled if no earlier run has left it; what cannot be loaded is compiled anew, and not kept.
+    OSError or SubprocessError where that fails.
+    """
     flags = (*_NATIVE_FLAGS, f"-DDATA={_NATIVE_TYPES[dtype]}", f"-DHALF={int(dtype != torch.float32)}",
              f"-DBF16={int(dtype == torch.bfloat16)}", f"-DQV={vectors}")
     if os.environ.get("EINC_SKIP_CACHE", "").strip().lower() not in ("", "0", "false", "no", "off"):
         with tempfile.TemporaryDirectory(prefix="einc-") as room:
-            return ctypes.CDLL(str(_native_compiled(compiler, flags, text, Path(room))))
+            return _native_opened(_native_compiled(compiler, flags, text, Path(room)))
     folder = _native_folder()
     path = folder / f"{_native_key(compiler, flags, text)}.so"
-    if not _native_whole(path):
-        made = _native_compiled(compiler, flags, text, folder)
-        try:
-            _native_kept(path, made)
-        finally:
-            shutil.rmtree(made.parent, ignore_errors=True)
-    return ctypes.CDLL(str(path))
+    if _native_whole(path):
+        with suppress(OSError):
+            return _native_opened(path)
+    made = _native_compiled(compiler, flags, text, folder)
+    try:
+        library = _native_opened(made)
+        _native_kept(path, made)
+        _native_swept(folder)
+    finally:
+        shutil.rmtree(made.parent, ignore_errors=True)
+    return library
 
 
 def _native_said(failure: Exception) -> str:

@@ -145,7 +145,8 @@ SIZES = click.option("--sizes", default="", callback=_sizes, metavar="NAME=NUMBE
 BACKEND = click.option("--backend", type=click.Choice(back_ends.names()), default="torch", show_default=True,
                        help="What the emitted file is written for.")
 WHERE = click.option("--backend", type=click.Choice((back_ends.AUTO, *back_ends.names())), default=back_ends.AUTO,
-                     show_default=True, help="What computes; auto decides by the device of the tensors and what compiling would pay.")
+                     show_default=True,
+                     help="What computes; auto decides by the device of the tensors and what compiling would pay.")
 NARROW = click.option("--narrow", is_flag=True,
                       help="Round every product of half inputs to their type: faster on some machines, less exact.")
 GRAD = click.option("--grad", is_flag=True, help="With the gradient: what the file returns can be differentiated.")
