@@ -36,9 +36,7 @@ _NATIVE_PATIENCE = [0.0]  # seconds that calls have to save, by estimate, before
 _NATIVE_SAVED = [0.0]  # what they have saved, or would have
 _NATIVE_GAIN = 1e-11  # seconds that one operation of a kernel saves, over threads: 60 against 150 operations in a nanosecond
 _NATIVE_LOCK = threading.Lock()
-_FORKED: list[bool] = []
-if hasattr(os, "register_at_fork"):  # the threads of OpenMP do not live on in a child
-    os.register_at_fork(after_in_child=lambda: _FORKED.append(True))
+_NATIVE_PROCESS = os.getpid()  # the threads of OpenMP do not live on in a child of it
 
 
 def _native_compiler() -> str:
@@ -225,7 +223,7 @@ def _native(text: str, name: str, tensors: list[torch.Tensor], sizes: list[int],
     whole = [n for x in tensors for n in x.stride()] + sizes
     integers = (ctypes.c_longlong * (len(whole) + 1))(*whole)
     reals = (ctypes.c_double * (len(numbers) + 1))(*numbers)
-    threads = 1 if _FORKED else torch.get_num_threads()
+    threads = torch.get_num_threads() if os.getpid() == _NATIVE_PROCESS else 1
     needed, run = getattr(library, f"{name}_room"), getattr(library, name)
     needed.restype = run.restype = ctypes.c_longlong
     each = needed(integers)
