@@ -195,7 +195,8 @@ def _used(scope: Scope, tree: s.SyntaxTree, specs: Specs, chain: tuple[str, ...]
         if found is None:
             missing = specs.missing(word.text, word.span)
             scope.report.add(missing)
-            found = next((find for help_ in missing.helps if (find := specs.find(word.span.source, help_.new or "", Report()))), None)
+            near = [specs.find(word.span.source, help_.new, Report()) for help_ in missing.helps if help_.new is not None]
+            found = next(iter(near), None)
             if found is None:
                 raise missing
         if found.name in chain:
