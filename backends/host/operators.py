@@ -15,7 +15,6 @@ from einc.backends.host.wanted import purposes, steps_for
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.ir.plan import Kernel, Module, leaves
 
-
 LIST = "tensors"  # the parameter that has all tensors
 MOST_ARGUMENTS = 64  # of an operator of torch
 MOST_CHOSEN = 62  # results that the bits of one whole number tell apart

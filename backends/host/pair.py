@@ -11,7 +11,8 @@ from einc.backends.host.operators import LIST, Operator, function, live, operato
 from einc.backends.writer import folded
 from einc.ir.plan import Gradient, Module
 
-_OWN = {"ctx", "inputs", "output", "cotangents", "wanted", "made", LIST}  # what torch calls the arguments of the functions that it calls
+# What torch calls the arguments of the functions that it calls, and what these call their own.
+_OWN = {"ctx", "inputs", "output", "cotangents", "wanted", "made", LIST}
 
 
 class Pair:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from einc.ir.draft import Draft, unused
 from einc.ir.indices import Index
 from einc.ir.primitives import PRIMITIVES, REST
-from einc.ir.programs import Equation, NormalProgram
-from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Term, Where, both, conjuncts, free_indices, reads
+from einc.ir.programs import NormalProgram
+from einc.ir.terms import Apply, Fold, Position, Term, Where, both, conjuncts, free_indices, reads
 
 FEW = 8  # arguments whose slopes share nothing
 
@@ -40,7 +40,7 @@ class _Parts:
     def term(self, term: Term, domain: Term) -> Term:
         """A term that is read in a domain, with names for parts of what is long in it."""
         match term:
-            case Fold(_, bound, inside, Apply(op, args) as body) if _shares(op) and len(args) > FEW:
+            case Fold(_, bound, inside, Apply(op, args)) if _shares(op) and len(args) > FEW:
                 outside, self.letters = self.letters, (*self.letters, *bound)
                 parts = self._grouped(op, args, both(domain, inside))
                 self.letters = outside
