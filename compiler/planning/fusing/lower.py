@@ -59,7 +59,7 @@ from einc.ir.terms import (
     walk,
 )
 from einc.planning.analysis.ends import Tile
-from einc.planning.analysis.fills import FINITE, Fill, fill_of, fill_of_let, surely_finite
+from einc.planning.analysis.fills import FINITE, Fill, fill_of, fill_of_let, surely_above, surely_finite
 from einc.planning.analysis.indicators import indicator
 from einc.planning.analysis.ranges import cut, nonempty
 from einc.planning.analysis.wholes import beyond_python, is_whole, nonzero, packed_number
@@ -117,7 +117,7 @@ class Lowering:
         body = equation.body
         start = {b: const(b.set.start) for b in body.bound} if isinstance(body, Fold) else {}
         # No reach leaves out a point, so it begins at the first, whose value is a number: that of another fold may be of nothing.
-        full = isinstance(body, Fold) and proves(TRUE, substitute(body.domain, start)) and surely_finite(body.body, self.equations)
+        full = isinstance(body, Fold) and proves(TRUE, substitute(body.domain, start)) and surely_above(body.body, self.equations)
         reference = self.values[carry.reference] if carry.reference else None
         let = self.lets[value]
         self.lets[value] = replace(let, carry=PlanCarry(carry.fold, reference, self.base2, full))
