@@ -25,10 +25,11 @@ from einc.checking.programs.lints import lints
 from einc.checking.programs.packing import packed
 from einc.checking.programs.readings import Place, Reading, meanings
 from einc.checking.programs.recurs import recurrences
-from einc.errors.problems import CannotUse, TooDeep
+from einc.errors.problems import CannotUse, NotText, TooDeep
 from einc.errors.report import Help, Report, Silent, Source, Span
 from einc.ir.programs import TypedProgram
 from einc.syntax import tree as s
+from einc.syntax.texts import MAX_STATEMENTS, too_many
 
 Find = Callable[[Source, str, Report], Source | None]
 Parse = Callable[[Source, Report], s.SyntaxTree]
@@ -81,7 +82,7 @@ def meant(tree: s.SyntaxTree, specs: Specs) -> Mapping[Place, Reading]:
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
     try:
         return meanings(_worked(tree, specs, Report(), (tree.source.name,))[0])
-    except (RecursionError, CannotUse):
+    except (RecursionError, CannotUse, NotText):
         return {}
 
 
@@ -93,6 +94,8 @@ def _worked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, 
     scope.prelude = frozenset(scope.functions)
     scope.lost |= tree.lost
     statements = list(_used(scope, tree, specs, (tree.source.name,), set()))
+    if len(statements) > MAX_STATEMENTS:
+        raise too_many(f"with the specs that it uses the text has {len(statements):,} statements", Span(tree.source, 0, 0))
     declare(scope, statements)
     check_extents(scope)
     # Signatures before bodies, since the order of lines means nothing.
@@ -109,6 +112,9 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
     try:
         work, statements = _worked(tree, specs, report, chain)
     except CannotUse:  # told already
+        return None
+    except NotText as problem:
+        report.add(problem)
         return None
     recurs = recurrences(work)
     repeated = layers(work)

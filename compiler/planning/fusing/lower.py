@@ -179,7 +179,7 @@ class Lowering:
             case Apply("add", (Where(condition, then), Where(outside, Const(value)))) if outside == negation(condition):
                 return self._selected(condition, then, float(value), given)
             case Apply(op, args):
-                return self._apply(op, args, given, term)
+                return self._apply(op, args, given)
             case Pack(parts, sets, into):
                 return self.term(packed_number(parts, sets, into), given)
             case Part(item, of, before, into):
@@ -193,7 +193,7 @@ class Lowering:
             inner = self._spread(inner, self.lets[guard].axes)
         return self._map_op(Select(otherwise), (guard, inner), self.lets[inner].kind)
 
-    def _apply(self, op: str, args: tuple[Term, ...], given: Term, term: Term) -> str:
+    def _apply(self, op: str, args: tuple[Term, ...], given: Term) -> str:
         """Adds the lets of a primitive applied to its arguments where `given` holds, and returns the name of its
         result. A floor or ceiling of a whole quotient is one integer division; a quotient whose divisor may be 0
         is 0 where its numerator is 0."""
