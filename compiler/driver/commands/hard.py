@@ -5,8 +5,8 @@ random, several times over: so it shows how far rounding alone takes this formul
 could keep is not asked for. A sum of n numbers of one size is as far off as √n roundings of it. A result may be FUDGE
 times as far off. NaN and ∞ have to stand exactly where float64 has them.
 
-What fails is held against the formula that is compiled, by its laws, in the type with its range: where that has no such value
-either, since a step of it overflows or vanishes, no order of work could have it, and that is said.
+What fails is held against the formula that is compiled, by its laws, in the type with its range and without: where its range
+alone takes the value away, since a step overflows or vanishes, no order of work could have it, and that is said.
 """
 
 from __future__ import annotations
@@ -69,13 +69,14 @@ def tried(program: Program, base: Mapping[str, data.Array], sizes: Mapping[str, 
             continue  # ∞ is no value of these inputs, as it is of a logit that is masked
         eager = [interpret(program, exact, sizes, rounded=_Rounded(BITS[dtype], rng)) for _ in range(ROUNDINGS)]
         where = ", ".join(f"{key} {sign}{magnitude:g}" for key, (sign, magnitude) in kinds.items())
-        narrow: Mapping[str, Numbers] = {}
+        bounded: list[Mapping[str, Numbers]] = []
         for name, tensor in module(inputs).items():
             held = _Held(truth[name], [e[name] for e in eager], dtype, usual[name])
             ratio, what = held.ratio(data.exact(tensor))
             if ratio > FUDGE:
-                narrow = narrow or interpret(formula, exact, sizes, rounded=_Rounded(BITS[dtype], rng, _largest(dtype)))
-                beyond = held.far(narrow[name])
+                bounded = bounded or [interpret(formula, exact, sizes, rounded=_Rounded(BITS[dtype], rng, most))
+                                      for most in (_largest(dtype), np.inf)]
+                beyond = held.far(bounded[0][name]) & ~held.far(bounded[1][name])
                 left, rest = held.ratio(np.where(beyond, truth[name], data.exact(tensor)))
                 if left < ratio:
                     found[name] = replace(found[name], beyond=found[name].beyond or f"{what} ({where}; draw {number})")
