@@ -118,7 +118,7 @@ def test_data_that_is_a_pipe_is_refused(name: str, tmp_path: Path) -> None:
     ("a.md", "```ein\n", "input z{}\n")])
 def test_more_equations_than_are_read_are_refused(name: str, head: str, line: str, tmp_path: Path,
                                                   monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("syntax.parse", "checking.checker", "driver.papers", "syntax.texts"):
+    for module in ("syntax.lines", "checking.checker", "driver.papers", "syntax.texts"):
         monkeypatch.setattr(f"einc.{module}.MAX_STATEMENTS", 20)
     path = tmp_path / name
     end = "```\n" if "```" in head else ""
@@ -131,7 +131,7 @@ def test_more_equations_than_are_read_are_refused(name: str, head: str, line: st
 
 
 def test_the_specs_that_a_text_uses_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("syntax.parse", "checking.checker", "syntax.texts"):
+    for module in ("syntax.lines", "checking.checker", "syntax.texts"):
         monkeypatch.setattr(f"einc.{module}.MAX_STATEMENTS", 20)
     (tmp_path / "base.ein").write_text(SPEC + "".join(f"{x} = 2\n" for x in "abcdefghijkl"), encoding="utf-8")
     (tmp_path / "top.ein").write_text('use "base"\n' + "".join(f"{x} = 2\n" for x in "ABCDEFGHIJKL"), encoding="utf-8")

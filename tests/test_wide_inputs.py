@@ -14,7 +14,8 @@ from einc.driver.compiled import Compiled
 HEAD = "index t, s, u : time(T)\nindex z : feature(Z)\ninput c, x_t, w_t^z\noutput {} : all\n"
 SCALARS = ("y = c T / 3", "y = Σ_t (t * 1.5) * c", "y = c Σ_{t} Σ_z z / t", "y = Σ_t 1[t > 2] c 0.1", "y = Σ_t sqrt(c t)",
            "y = Σ_t Σ_s Σ_u c sin(t u / 10) sin(u s / 10)", "y = max_t(c / t)", "y = Σ_t max(c, t / 3)", "y = (0.1 + c) (T + 0.3)")
-ARRAYS = ("y_t = Σ_s softmax_{s ≤ t}(c (t - s) / 3) s / 3", "y_t = Σ_{s ≤ t} exp(-c (t - s)) x_s", "y_t = Σ_{s ≤ t} 0.5^{t - s} x_s",
+ARRAYS = ("y_t = Σ_s softmax_{s ≤ t}(c (t - s) / 3) s / 3", "y_t = Σ_{s ≤ t} exp(-c (t - s)) x_s",
+          "y_t = Σ_{s ≤ t} 0.5^{t - s} x_s",
           "y_t = Σ_s cos(t s / 7) x_s", "y = Σ_t Σ_z w_t^z sin(t / 10000^{z / Z})", "y_z = Σ_s cos(z s / 7) x_s c",
           "y = Σ_t Σ_s x_t x_s Σ_u sin(t u / 10) sin(u s / 10)", "y_{t z} = logsumexp_{s ≤ t}((z * 1.5) * c + x_s)")
 

@@ -45,8 +45,8 @@ def paper(source: Source, report: Report, side: Source | None = None) -> Paper:
         document = replace(document, problems=(*document.problems, garbled))
     for problem in document.problems:
         report.add(problem)
-    if (many := len(document.formulas)) > MAX_STATEMENTS:
-        report.add(too_many(f"the document has {many:,} formulas", Span(document.source, 0, 0)))
+    if (formulas := len(document.formulas)) > MAX_STATEMENTS:
+        report.add(too_many(f"the document has {formulas:,} formulas", Span(document.source, 0, 0)))
         return Paper(document, (), (), frozenset(), ())
     trees = [parse_part(document.source, report, functions(), (f.span.start, f.span.end), f.holes) for f in document.fences]
     trees += [syntax(side, report)] if side is not None and side.text.strip() else []

@@ -21,7 +21,7 @@ from einc.syntax import tree as s
 from einc.syntax.lines import Line, formula, headed, lines
 from einc.syntax.macros import Macros
 from einc.syntax.spelling import KEYWORDS
-from einc.syntax.texts import MAX_CHARACTERS, MAX_STATEMENTS, too_large, too_many
+from einc.syntax.texts import MAX_CHARACTERS, too_large
 from einc.syntax.tokens import Word
 
 
@@ -320,14 +320,10 @@ def parse_part(source: Source, report: Report, functions: frozenset[str], within
                holes: tuple[tuple[int, int], ...] = ()) -> s.SyntaxTree:
     """The statements of a part of a text; `holes` are ranges inside that are none of it."""
     own = frozenset(_DEFINED.findall(source.text, *within))
-    written = lines(source, report, functions | own, holes, within)
-    if len(written) > MAX_STATEMENTS:
-        report.add(too_many(f"the text has {len(written):,} statements", Span(source, 0, 0)))
-        return s.SyntaxTree(source, ())
     found: list[tuple[int, Parsed | None]] = []
     lost: list[str] = []
     headless: int | None = None  # the column of a block whose head cannot be read: its lines go with it
-    for line in written:
+    for line in lines(source, report, functions | own, holes, within):
         statement = _parse_line(source, line, report)
         if headless is not None and line.column <= headless:
             headless = None

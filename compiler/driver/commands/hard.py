@@ -190,12 +190,13 @@ class _Held:
     def _same(self, result: Numbers) -> Numbers:
         """Where NaN and ∞ stand as they should."""
         there = self.there
-        return self.near | ((result == there) | (np.isnan(result) & np.isnan(there)) | (np.isfinite(result) & np.isfinite(there)))
+        both = (np.isnan(result) & np.isnan(there)) | (np.isfinite(result) & np.isfinite(there))
+        return np.asarray(self.near | (result == there) | both)
 
     def far(self, result: Numbers) -> Numbers:
         """The elements that a result has not."""
         off = np.nan_to_num(np.abs(result - self.truth), nan=0.0, posinf=0.0)
-        return ~self._same(result) | (self._sound & (off > FUDGE * self.allowed))
+        return np.asarray(~self._same(result) | (self._sound & (off > FUDGE * self.allowed)))
 
     def ratio(self, result: Numbers) -> tuple[float, str]:
         """How many times as far off as eager, and that in words; ∞ where NaN or ∞ stand elsewhere."""

@@ -92,7 +92,7 @@ def _applied(op: str, args: tuple[Term, ...]) -> Term:
 
 
 def _is_still(term: Term) -> bool:
-    return next(reads(term), None) is None
+    return not any(True for _ in reads(term))
 
 
 def _shares(op: str) -> bool:
