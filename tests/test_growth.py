@@ -13,7 +13,7 @@ import pytest
 
 from einc.driver import back_ends, compiling, pipeline
 from einc.driver.checking import typed
-from einc.driver.options import DEFAULTS
+from einc.driver.options import DEFAULTS, Options
 from einc.driver.reports.coverage import account
 from einc.errors.report import Report, Source
 
@@ -51,8 +51,8 @@ def paper(text: str) -> None:
     account(pipeline.paper(Source("p.md", f"# A\n\n{text}"), Report()), kernels=False)
 
 
-def emitted(text: str) -> None:
-    back_ends.emit(compiling.planned(typed(text), DEFAULTS), "torch", None)
+def emitted(text: str, options: Options = DEFAULTS) -> None:
+    back_ends.emit(compiling.planned(typed(text), options), "torch", None)
 
 
 def rows(lines: list[str]) -> str:
@@ -87,9 +87,15 @@ def test_a_chain_of_definitions_compiles_at_the_price_of_its_length(step: str) -
     assert_grows(lambda n: emitted(chain(step, n)), 15)
 
 
-def test_a_product_of_inputs_compiles_at_the_price_of_its_length() -> None:
-    def text(n: int) -> str:
-        names = [f"x_{{{k} t}}" for k in range(n + 1)]
-        return f"index t : time(T)\ninput {', '.join(names)}\noutput y_t = {' '.join(names)}\n"
+def of_inputs(n: int) -> str:
+    names = [f"x_{{{k} t}}" for k in range(n + 1)]
+    return f"index t : time(T)\ninput {', '.join(names)}\noutput y_t = {' '.join(names)}\n"
 
-    assert_grows(lambda n: emitted(text(n)), 5)
+
+def test_a_product_of_inputs_compiles_at_the_price_of_its_length() -> None:
+    assert_grows(lambda n: emitted(of_inputs(n)), 5)
+
+
+def test_the_gradient_of_a_product_compiles_at_the_price_of_its_length() -> None:
+    """Slopes share their factors: n of n - 1 factors each would grow with n²."""
+    assert_grows(lambda n: emitted(of_inputs(n), Options(grad=True)), 16)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from einc.backends.triton.load import load
 from einc.driver.cli import main
 from einc.driver.commands import hard
 from einc.driver.front import compile, interpret
+from einc.transforms.normal import scaled as laws
 
 MAGNITUDES = (0.0, 1e-6, 1.0, 100.0, 1e4)
 T, D = 3, 4
@@ -243,9 +245,73 @@ def test_run_hard_passes_what_is_stable() -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_run_hard_tells_the_inputs_of_the_worst_error(tmp_path: Path) -> None:
-    """A maximum of exponentials is not kept with a scale of its own."""
+def test_run_hard_tells_the_inputs_of_the_worst_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum of logits that is as exact as any would fail where no error is allowed."""
+    monkeypatch.setattr(hard, "FUDGE", 1e-3)
+    file = tmp_path / "total.ein"
+    file.write_text(f"{LETTERS}input x_t^f\noutput y_t = Σ_f tanh(x_t^f)\n", encoding="utf-8")
+    said = run(str(file), "--hard", "--sizes", "T=2,D=9", status=1)
+    assert re.search(r"hard +y: error .+, .+ times that of eager \(x .+; draw \d+\); TOO FAR", said)
+
+
+@pytest.mark.usefixtures("few")
+def test_what_no_float_of_the_type_holds_is_told_apart(tmp_path: Path) -> None:
+    """A maximum of exponentials is not kept with a scale of its own: so its formula overflows in any order of work."""
     file = tmp_path / "largest.ein"
     file.write_text(f"{LETTERS}input x_t^f\noutput y_t^f = max(exp(x_t^f), 1) / max(exp(x_t^f), 1)\n", encoding="utf-8")
-    said = run(str(file), "--hard", "--sizes", "T=2,D=2", status=1)
-    assert re.search(r"hard +y: nan where float64 has 1, at \d of 4 elements \(x 100; draw \d+\); TOO FAR", said)
+    said = run(str(file), "--hard", "--sizes", "T=2,D=2", status=0)
+    assert re.search(r"beyond +y: nan where float64 has 1, at \d of 4 elements \(x 100; draw \d+\); a step of this formula", said)
+
+
+@pytest.mark.usefixtures("few")
+def test_a_module_that_is_wrong_where_its_formula_is_not_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """log(sigmoid(x)) by the formula that is compiled is finite, and a file written as the text says is not."""
+    monkeypatch.setattr("einc.transforms.normal.normalise.scaled", lambda program: program)
+    file = tmp_path / "log.ein"
+    file.write_text(f"{LETTERS}input x_t^f\noutput y_t^f = log(1 / (1 + exp(-x_t^f)))\n", encoding="utf-8")
+    monkeypatch.setattr(hard, "pipeline", SimpleNamespace(normal=lambda program: program))
+    assert "beyond" in run(str(file), "--hard", "--sizes", "T=2,D=2", status=0)
+    monkeypatch.setattr(hard, "pipeline", SimpleNamespace(normal=laws.scaled))
+    assert "TOO FAR" in run(str(file), "--hard", "--sizes", "T=2,D=2", status=1)
+
+
+@pytest.mark.parametrize("several", [1, 64])
+def test_a_sum_is_as_far_off_as_its_additions(several: int) -> None:
+    """Of one number and zeros nothing is rounded away; of equal ones it is as a float32 adds them."""
+    rng, rounding = np.random.default_rng(0), hard._Rounded(24, np.random.default_rng(1))
+    terms = np.zeros((1000, 64))
+    terms[:, :several] = rng.uniform(0.5, 1, (1000, several)).astype(np.float32)
+    total = terms.sum(1)
+    added = rounding.total(total, lambda n: (terms**n).sum(1))
+    eager = np.add.accumulate(terms.astype(np.float32), axis=1, dtype=np.float32)[:, -1]
+    mine, theirs = (np.sqrt(np.mean((x - total) ** 2)) for x in (added, eager))
+    assert (mine == theirs == 0) if several == 1 else 0.3 < mine / theirs < 3
+
+
+BIASED = """index t, s : time(T)
+index h : head(H)
+index d : feature(D)
+input Q_{t h}^d, K_{s h}^d, V_{s h}^d, b_s
+mask L_{t s h} : s ≤ t
+L_{t s h} = Q_{t h}^d K_{s h d} + b_s
+output Y_{t h}^d = Σ_s softmax_s(L_{t s h}) V_{s h}^d
+"""
+
+
+@pytest.mark.parametrize("backend", ["torch", "triton"])
+def test_a_bias_may_leave_out_whole_tiles(backend: str) -> None:
+    """Padding on the left as a bias of −∞: the maximum of the first tiles is −∞, that of rows with a later point is not."""
+    length, heads, padded = (330, 64, 200) if backend == "torch" else (150, 1, 140)
+    draw = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(length, heads, 4, generator=draw) for _ in range(3))
+    bias = torch.zeros(length)
+    bias[:padded] = -math.inf
+    logits = torch.einsum("thd,shd->hts", q, k) + bias
+    late = torch.ones(length, length).triu(1) > 0
+    wanted = torch.einsum("hts,shd->thd", logits.masked_fill(late, -math.inf).softmax(-1), v)[padded:]
+    source = compile(BIASED, backend, own=True).source
+    with interpreted():
+        space: dict[str, Callable[..., torch.Tensor]] = {}
+        function = load(source, "text") if backend == "triton" else (exec(source, space), space["text"])[1]  # type: ignore[func-returns-value]
+        found = function(Q=q, K=k, V=v, b=bias)[padded:]
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)

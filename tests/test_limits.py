@@ -113,6 +113,34 @@ def test_data_that_is_a_pipe_is_refused(name: str, tmp_path: Path) -> None:
     assert "a device or a pipe" in done.output
 
 
+@pytest.mark.parametrize(("name", "head", "line"), [
+    ("a.ein", SPEC, "z{} = 2\n"), ("a.md", "For $t \\in \\{1..T\\}$ (time)\n\n", "and $z{}_t = y_t$\n\n"),
+    ("a.md", "```ein\n", "input z{}\n")])
+def test_more_equations_than_are_read_are_refused(name: str, head: str, line: str, tmp_path: Path,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("syntax.lines", "checking.checker", "driver.papers", "syntax.texts"):
+        monkeypatch.setattr(f"einc.{module}.MAX_STATEMENTS", 20)
+    path = tmp_path / name
+    end = "```\n" if "```" in head else ""
+    for many, status in ((10, 0), (40, 1)):
+        path.write_text(head + "".join(line.format("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"[n]) for n in range(many)) + end)
+        done = run("doc" if name.endswith("md") else "check", str(path))
+        assert done.exit_code == status, done.output
+        assert ("more than the 20 that are read" in done.output) is bool(status), done.output
+        assert not status or f"has {many + (3 if name == 'a.ein' else 'For' in head)} " in done.output
+
+
+def test_the_specs_that_a_text_uses_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("syntax.lines", "checking.checker", "syntax.texts"):
+        monkeypatch.setattr(f"einc.{module}.MAX_STATEMENTS", 20)
+    (tmp_path / "base.ein").write_text(SPEC + "".join(f"{x} = 2\n" for x in "abcdefghijkl"), encoding="utf-8")
+    (tmp_path / "top.ein").write_text('use "base"\n' + "".join(f"{x} = 2\n" for x in "ABCDEFGHIJKL"), encoding="utf-8")
+    assert run("check", str(tmp_path / "base.ein")).exit_code == 0
+    done = run("check", str(tmp_path / "top.ein"))
+    assert done.exit_code == 1
+    assert "with the specs that it uses the text has 27 statements, more than the 20 that are read" in done.output
+
+
 def test_contents_are_bounded(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"12345")

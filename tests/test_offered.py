@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from programs import CASES
 from test_errors import KINDS
 
+import einc
 from bench.mutations.judge import applied
 from bench.mutations.mutators import Mutant, mutants
 from einc.driver import flow, pipeline
+from einc.driver.cli import main
 from einc.errors.report import Help, Problem, Report, Source, Span
 from einc.ir.programs import Equation, TypedProgram
 from einc.ir.terms import canonical
@@ -87,6 +91,61 @@ def test_an_edit_of_a_drawn_text_mends_it(part: int) -> None:
         before = None if in_declaration else pipeline.check(mutant.original, Report())
         found += assert_sound(mutant.source, before, lines(places))
     assert found >= len(faulty) // 4
+
+
+@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.whole) for n in range(1, 4))])
+def test_every_door_offers_the_same_edits(part: int, tmp_path: Path) -> None:
+    """`einc.check`, what is raised, and the commands: for drawn texts, and examples whose own edits do not all mend."""
+    sources = [m.source for m in drawn()[part::40]]
+    sources += [Source("a.ein", kind.example) for code, kind in KINDS[part::8] if code.startswith("E") and "\n" in kind.example]
+    for source in sources:
+        path = tmp_path / "a.ein"
+        path.write_text(source.text, encoding="utf-8")
+        wanted = [(p.code, p.message, offers(p)) for p in told(Source(str(path), source.text)).sorted()]
+        assert [(p.code, p.message, offers(p)) for p in einc.check(path)] == wanted
+        if einc_errors := [x for x in wanted if x[0].startswith("E")]:
+            with pytest.raises(einc.EincError) as raised:
+                einc.compile(path)
+            assert [(p.code, p.message, offers(p)) for p in raised.value.problems] == wanted, einc_errors
+
+
+def offers(problem: Problem) -> list[tuple[str, int, int, str | None]]:
+    return [(h.text, h.span.start, h.span.end, h.new) for h in problem.helps if h.span is not None]
+
+
+@pytest.mark.parametrize("command", ["check", "fmt", "tex", "show", "prove", "derive"])
+def test_commands_that_only_read_offer_what_mends(command: str, tmp_path: Path) -> None:
+    """Of a bracket that is closed twice one edit is offered; it is the same one in every command."""
+    path = tmp_path / "a.ein"
+    path.write_text("index t : time(T)\ninput x_t\noutput y_t = 2 x_t)\n", encoding="utf-8")
+    done = CliRunner().invoke(main, [command, str(path)])
+    assert done.exit_code == 1
+    assert done.output.count("help: ") == 1
+    assert "3 | output y_t = 2 x_t\n" in done.output
+
+
+def test_an_edit_of_a_file_that_is_used_is_tried_there(tmp_path: Path) -> None:
+    """The one that does not mend the text is not offered, whichever file it stands in."""
+    base, top = tmp_path / "base.ein", tmp_path / "top.ein"
+    base.write_text(INDICES + ROUNDS.format("0.9 S^d + 0.1 x_s^d"), encoding="utf-8")
+    top.write_text('use "base"\noutput z_t^d = 2 y_t^d\n', encoding="utf-8")
+    (problem,) = einc.check(top)
+    assert problem.code == "E0704" and offers(problem) == []
+    base.write_text("index t, u : time(T)\ninput A_{t u}, v_u : all\noutput y_t = A_{t u} v_u : all\n", encoding="utf-8")
+    (problem,) = [p for p in einc.check(top) if p.code == "E0306"]
+    assert [x[3] for x in offers(problem)] == ["Σ_u "]
+
+
+@pytest.mark.parametrize(("text", "near"), [
+    ('use "sdpaa"\n', "sdpa"), ('use "gallery/linaer"\n', "gallery/linear"), ('use "my_bas"\noutput z_t = y_t\n', "my_base"),
+    ('index t : time(T)\ninput w_t\noutput z_t = "my_bsae"(x = w_t)\n', "my_base")])
+def test_a_spec_with_a_similar_name_is_offered(text: str, near: str, tmp_path: Path) -> None:
+    """One beside the file, or one of einc's."""
+    (tmp_path / "my_base.ein").write_text("index t : time(T)\ninput x_t\noutput y_t = 2 x_t\n", encoding="utf-8")
+    (tmp_path / "top.ein").write_text(text, encoding="utf-8")
+    (problem,) = einc.check(tmp_path / "top.ein")
+    assert problem.code == "E0212"
+    assert [x[3] for x in offers(problem)] == [near]
 
 
 INDICES = "index t, s, u : time(T)\nindex k, d : feature(d_k)\n"

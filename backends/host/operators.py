@@ -15,11 +15,16 @@ from einc.backends.host.wanted import purposes, steps_for
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.ir.plan import Kernel, Module, leaves
 
+LIST = "tensors"  # the parameter that has all tensors
+MOST_ARGUMENTS = 64  # of an operator of torch
+MOST_CHOSEN = 62  # results that the bits of one whole number tell apart
+
 
 @dataclass(frozen=True)
 class Operator:
     """The text of one: `name` is the function's, `given` are the sizes among its parameters, `functions` what it calls.
 
+    Where its parameters are more than an operator may have, its tensors are one of them, a list.
     With `chosen` its last parameter says which results are wanted, a bit for each. For each result it has those that it is made
     with: it is empty where none of them is wanted.
     """
@@ -44,7 +49,17 @@ class Operator:
     @property
     def parameters(self) -> list[str]:
         """All of its parameters, in order: tensors, sizes, and `wanted` where results may be left out."""
-        return [*self.tensors, *self.given, *["wanted"] * bool(self.chosen)]
+        return parameters(self.tensors, self.given, bool(self.chosen))
+
+    @property
+    def listed(self) -> bool:
+        """Whether its tensors are one parameter."""
+        return self.tensors != self.parameters[: len(self.tensors)]
+
+    def called(self, tensors: Sequence[str], sizes: Sequence[str]) -> str:
+        """The call with these arguments."""
+        first = [f"[{', '.join(tensors)}]"] if self.listed else tensors
+        return f"{self.handle}({', '.join([*first, *sizes])})"
 
     @property
     def fake(self) -> str:
@@ -59,7 +74,8 @@ class Operator:
     @property
     def schema(self) -> str:
         """What torch knows of its arguments and results."""
-        given = [*(f"Tensor {name}" for name in self.tensors), *(f"SymInt {name}" for name in self.given)]
+        given = [f"Tensor[] {LIST}"] if self.listed else [f"Tensor {name}" for name in self.tensors]
+        given += [f"SymInt {name}" for name in self.given]
         given += ["int wanted"] * bool(self.chosen)
         made = ", ".join(["Tensor"] * len(self.results))
         return f"({', '.join(given)}) -> {made if len(self.results) == 1 else f'({made})'}"
@@ -79,7 +95,7 @@ class Operator:
         for step in module.steps:
             counts(step, counted, set())
         lines = [*given_sizes(self.naming, self.given, []), *counted.lines, *made, f"return {', '.join(self.results)}"]
-        return function(self.fake, self.parameters, "", live(lines))
+        return function(self.fake, self.parameters, "", live([*opened(self.tensors, self.parameters), *lines]))
 
 
 def operator(
@@ -97,7 +113,7 @@ def operator(
     made, tensors = results(own), [t.key for t in own.inputs]
     bits = purposes(own, made) if checked else []
     chosen: tuple[int, ...] = ()
-    if any(b not in (0, (1 << len(made)) - 1) for b in bits):
+    if len(made) <= MOST_CHOSEN and any(b not in (0, (1 << len(made)) - 1) for b in bits):
         chosen = steps_for(page, dialect, made, bits)
     else:
         steps(page, dialect)
@@ -110,8 +126,20 @@ def operator(
     given = (*asked, *summed)
     read = given_sizes(naming, given, dialect.types(own))
     lines = live([*read, *body.lines, f"return {returned}"], len(read))
-    parameters = [*tensors, *given, *["wanted"] * bool(chosen)]
-    return Operator(name, naming, given, function(name, parameters, text, lines), page.functions, chosen)
+    heads = parameters(tensors, given, bool(chosen))
+    lines = [*opened(tensors, heads), *lines]
+    return Operator(name, naming, given, function(name, heads, text, lines), page.functions, chosen)
+
+
+def parameters(tensors: Sequence[str], given: Sequence[str], chosen: bool) -> list[str]:
+    """The parameters of an operator of these tensors and sizes."""
+    rest = [*given, *["wanted"] * chosen]
+    return [*(tensors if len(tensors) + len(rest) <= MOST_ARGUMENTS else [LIST]), *rest]
+
+
+def opened(tensors: Sequence[str], heads: Sequence[str]) -> list[str]:
+    """The statement that takes the tensors from a list, where that is what is given."""
+    return folded(f"{_tuple(tensors)[1:-1]} = {LIST}", 126) if heads[:1] == [LIST] else []
 
 
 def function(name: str, parameters: Sequence[str], text: str, lines: Iterable[str]) -> list[str]:

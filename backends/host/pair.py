@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from einc.backends.host.inputs import given_sizes
 from einc.backends.host.loops import Dialect
 from einc.backends.host.naming import named
-from einc.backends.host.operators import Operator, function, live, operator, unpacked
+from einc.backends.host.operators import LIST, Operator, function, live, operator, unpacked
 from einc.backends.writer import folded
 from einc.ir.plan import Gradient, Module
 
-_OWN = {"ctx", "inputs", "output", "cotangents", "wanted"}  # what torch calls the arguments of the functions that it calls
+# What torch calls the arguments of the functions that it calls, and what these call their own.
+_OWN = {"ctx", "inputs", "output", "cotangents", "wanted", "made", LIST}
 
 
 class Pair:
@@ -29,7 +30,7 @@ class Pair:
         if gradient.gradients:
             told = f"The gradients of {_listed([key for key, _ in gradient.gradients])}."
             self.backward = operator(backward, f"{stem}_backward", told, dialect, helpers, taken, checked=True)
-            helpers |= {"_wanted"} if self.backward.chosen else set()
+            helpers |= {"_wanted"} if self.backward.chosen and not self.forward.listed else set()
         self.plain: Operator | None = None
         if gradient.plain is not None:
             told = f"{_listed(seen)}, where no gradient is asked."
@@ -56,8 +57,8 @@ class Pair:
     ) -> list[str]:
         key = {inner: key for key, inner in self.outputs(module, half).items()}
         made = ", ".join(targets.get(key[x], "_") for x in half.results)
-        given = [*tensors, *(sizes[half.naming.declared[x]] for x in half.given)]
-        return folded(f"{made} = {half.handle}({', '.join(given)})", 122)
+        given = [sizes[half.naming.declared[x]] for x in half.given]
+        return folded(f"{made} = {half.called(tensors, given)}", 122)
 
     def glue(self) -> list[str]:
         """What makes results without elements, what is saved, and what becomes of cotangents."""
@@ -104,7 +105,8 @@ class Pair:
         lines += [f"ctx.sizes = [{', '.join(sizes)}]"] if sizes else []
         lines += [f"ctx.mark_non_differentiable({', '.join(still)})"] if still else []
         lines = [*live(lines), "ctx.set_materialize_grads(False)"]
-        read = [*unpacked(forward.parameters, "inputs", lines), *unpacked(forward.results, "output", lines)]
+        first = unpacked(forward.tensors, LIST, lines) if forward.listed else []
+        read = [*unpacked(forward.parameters, "inputs", [*lines, *first]), *first, *unpacked(forward.results, "output", lines)]
         return function(f"{self.stem}_save", ["ctx", "inputs", "output"], "What the gradients are computed from.", [*read, *lines])
 
     def _derive(self, backward: Operator) -> list[str]:
@@ -117,12 +119,17 @@ class Pair:
         more = ["*ctx.sizes"] * bool(backward.given) + ["wanted"] * bool(backward.chosen)
         outputs = self.outputs(self.gradient.backward, backward)
         gradients = {key: outputs[made] for key, made in self.gradient.gradients}
-        returned = [gradients.get(t.key, "None") for t in self.gradient.forward.inputs] + ["None"] * len(self.forward.given)
+        returned, rest = [gradients.get(t.key, "None") for t in self.gradient.forward.inputs], ["None"] * len(self.forward.given)
+        asked, listed = "ctx.needs_input_grad" + "[0]" * self.forward.listed, self.forward.listed
         if backward.chosen:
             places = ", ".join(str(returned.index(x)) for x in backward.results)
-            lines.append(f"wanted = sum(ctx.needs_input_grad[at] << n for n, at in enumerate(({places})))")
-        lines.append(f"{', '.join(backward.results)} = {backward.handle}({', '.join([*backward.tensors, *more])})")
-        lines.append(f"return {'_wanted(ctx, ' if backward.chosen else ''}{', '.join(returned)}{')' * bool(backward.chosen)}")
+            lines.append(f"wanted = sum({asked}[at] << n for n, at in enumerate(({places})))")
+        lines.append(f"{', '.join(backward.results)} = {backward.called(backward.tensors, more)}")
+        made = ", ".join(returned if listed else [*returned, *rest])
+        if listed and backward.chosen:
+            lines.append(f"made = [x if needed else None for x, needed in zip(({made},), {asked})]")
+        made = ("made" if backward.chosen else f"[{made}]") if listed else f"_wanted(ctx, {made})" if backward.chosen else made
+        lines.append(f"return {', '.join([made, *rest] if listed else [made])}")
         lines = [part for line in lines for part in folded(line, 126)]
         read = unpacked(list(kept), "ctx.saved_tensors", lines)
         text = "The gradients of what went in, one for each argument."

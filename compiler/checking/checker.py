@@ -25,10 +25,11 @@ from einc.checking.programs.lints import lints
 from einc.checking.programs.packing import packed
 from einc.checking.programs.readings import Place, Reading, meanings
 from einc.checking.programs.recurs import recurrences
-from einc.errors.problems import CannotUse, TooDeep
+from einc.errors.problems import CannotUse, NotText, TooDeep
 from einc.errors.report import Help, Report, Silent, Source, Span
 from einc.ir.programs import TypedProgram
 from einc.syntax import tree as s
+from einc.syntax.texts import MAX_STATEMENTS, too_many
 
 Find = Callable[[Source, str, Report], Source | None]
 Parse = Callable[[Source, Report], s.SyntaxTree]
@@ -39,12 +40,23 @@ _RECURSION = 6_000
 
 @dataclass(frozen=True)
 class Specs:
-    """Where specs come from: `find(source, name, report)` gives a text, `parse` its tree; `prove` reports what is unsound."""
+    """Where specs come from: `find(source, name, report)` gives a text, `similar(source, name)` a name that there is, `parse` the
+    tree of a text; `prove` reports what is unsound.
+    """
 
     prelude: s.SyntaxTree
     find: Find
+    similar: Callable[[Source, str], str | None]
     parse: Parse
     prove: Callable[[TypedProgram, Report], None]
+
+    def missing(self, name: str, span: Span) -> CannotUse:
+        """The problem of a name that no spec has, with one that is spelled much the same."""
+        near = self.similar(span.source, name)
+        place = span.text.find(name) + span.start
+        helps = () if near is None else (Help(f"write `{near}` for `{name}`", Span(span.source, place, place + len(name)), near),)
+        return CannotUse(f"there is no spec `{name}`", span, notes=("looked beside this file and among the specs of einc",),
+                         helps=helps)
 
 
 def checked(tree: s.SyntaxTree, specs: Specs, report: Report, linted: bool = False) -> Called | None:
@@ -70,7 +82,7 @@ def meant(tree: s.SyntaxTree, specs: Specs) -> Mapping[Place, Reading]:
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
     try:
         return meanings(_worked(tree, specs, Report(), (tree.source.name,))[0])
-    except RecursionError:
+    except (RecursionError, CannotUse, NotText):
         return {}
 
 
@@ -81,7 +93,9 @@ def _worked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, 
     declare(scope, specs.prelude.statements)
     scope.prelude = frozenset(scope.functions)
     scope.lost |= tree.lost
-    statements = list(_used(scope, tree, specs.find, specs.parse, (tree.source.name,), set()))
+    statements = list(_used(scope, tree, specs, (tree.source.name,), set()))
+    if len(statements) > MAX_STATEMENTS:
+        raise too_many(f"with the specs that it uses the text has {len(statements):,} statements", Span(tree.source, 0, 0))
     declare(scope, statements)
     check_extents(scope)
     # Signatures before bodies, since the order of lines means nothing.
@@ -95,7 +109,13 @@ def _worked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, 
 
 def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...], linted: bool = False) -> Called | None:
     """Runs every pass of the checker on a tree. Problems go into the report; errors among them give None."""
-    work, statements = _worked(tree, specs, report, chain)
+    try:
+        work, statements = _worked(tree, specs, report, chain)
+    except CannotUse:  # told already
+        return None
+    except NotText as problem:
+        report.add(problem)
+        return None
     recurs = recurrences(work)
     repeated = layers(work)
     stated = claims(work, statements)
@@ -141,7 +161,7 @@ class _Library:
         if len(self.report.errors) > told:
             raise Silent("told by the reader")
         if found is None:
-            raise CannotUse(f"there is no spec `{name}`", span, notes=("looked beside this file and among the specs of einc",))
+            raise self.specs.missing(name, span)
         if found.name in self.chain:
             circle = " → ".join([*self.chain[self.chain.index(found.name):], found.name])
             raise CannotUse(f"`{name}` calls itself: {circle}", span, helps=(Help("remove one of the calls"),))
@@ -162,9 +182,12 @@ class _Library:
         return None if report.errors else made
 
 
-def _used(scope: Scope, tree: s.SyntaxTree, find: Find, parse: Parse, chain: tuple[str, ...],
-          seen: set[str]) -> Iterable[s.Statement]:
-    """The lines of a text with those of the specs it uses in front of its own."""
+def _used(scope: Scope, tree: s.SyntaxTree, specs: Specs, chain: tuple[str, ...], seen: set[str]) -> Iterable[s.Statement]:
+    """The lines of a text with those of the specs it uses in front of its own.
+
+    For a spec that is not there the one with a similar name is read. Raises CannotUse where there is none, since every line
+    may be about what it would have said.
+    """
     for statement in tree.statements:
         if statement.keyword != "use":
             yield statement
@@ -172,18 +195,22 @@ def _used(scope: Scope, tree: s.SyntaxTree, find: Find, parse: Parse, chain: tup
         word = statement.clauses[0].body
         assert isinstance(word, s.Word)
         told = len(scope.report.errors)
-        found = find(word.span.source, word.text, scope.report)
+        found = specs.find(word.span.source, word.text, scope.report)
         if len(scope.report.errors) > told:
             continue
         if found is None:
-            scope.report.add(CannotUse(f"there is no spec `{word.text}`", word.span,
-                                       notes=("looked beside this file and among the specs of einc",)))
-        elif found.name in chain:
+            missing = specs.missing(word.text, word.span)
+            scope.report.add(missing)
+            near = [specs.find(word.span.source, help_.new, Report()) for help_ in missing.helps if help_.new is not None]
+            found = next(iter(near), None)
+            if found is None:
+                raise missing
+        if found.name in chain:
             circle = " → ".join([*chain[chain.index(found.name):], found.name])
             scope.report.add(CannotUse(f"`{word.text}` uses itself: {circle}", word.span,
                                        helps=(Help("remove one of the `use` lines"),)))
         elif found.name not in seen:
             seen.add(found.name)
-            inner = parse(found, scope.report)
+            inner = specs.parse(found, scope.report)
             scope.lost |= inner.lost
-            yield from _used(scope, inner, find, parse, (*chain, found.name), seen)
+            yield from _used(scope, inner, specs, (*chain, found.name), seen)

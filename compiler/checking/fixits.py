@@ -48,7 +48,9 @@ _OF_NOTHING = ("W0310", "W0905")
 
 @dataclass(frozen=True)
 class Checks:
-    """How a text is checked: `program` reports its errors, `meanings` says what each of its equations means by itself."""
+    """How a text is checked once it, or a file that it uses, is another one: `program` reports its errors, `meanings` says what
+    each of its equations means by itself.
+    """
 
     program: Callable[[Source, Report], TypedProgram | None]
     meanings: Callable[[Source], Mapping[Place, Reading]]
@@ -78,21 +80,34 @@ class _Text:
 
 
 def mend(source: Source, report: Report, checks: Checks, functions: frozenset[str] = frozenset()) -> None:
-    """Gives the first errors of a report the edits that mend them, and takes from all what was tried in vain or not tried."""
+    """Gives the first errors of a report the edits that mend them, and takes from all what was tried in vain or not tried.
+
+    What an error offers may stand in a file that the text uses.
+    """
     known = functions.union(FOLDS, CLASSES)
     trial = _Trial(_Text(source, lines(source, Report(), functions), known), report, checks)
     tries = MOST_READ // max(1, len(source.text))
     for number, problem in enumerate(p for p in report.sorted() if p.severity == "error"):
-        own = [h for h in problem.helps if h.new is not None and h.span is not None and h.span.source == source]
+        own = [h for h in problem.helps if h.new is not None and h.span is not None]
         tries -= len(own)
         if tries < 0 and number >= MOST_ERRORS:
-            problem.helps = tuple(replace(h, span=None, new=None) if h in own else h for h in problem.helps)
+            problem.helps = tuple(map(_in_words, problem.helps))
             continue
         enough = _kept(trial, problem, own) and problem.code not in (*_OF_BRACKETS, *_OF_NAMES)
         # Of a line of a plan an edit would only make one that nobody reads.
         here = problem.span is not None and problem.span.source == source and not isinstance(problem, PlanLine)
         if here and not enough and number < MOST_ERRORS and len(source.text) <= MOST_READ // 2:
             _offered(trial, problem)
+
+
+def untried(problems: Iterable[Problem]) -> None:
+    """Takes the edits from problems, and leaves their words: where none of them is tried."""
+    for problem in problems:
+        problem.helps = tuple(map(_in_words, problem.helps))
+
+
+def _in_words(help_: Help) -> Help:
+    return replace(help_, span=None, new=None)
 
 
 @dataclass(frozen=True)
@@ -108,13 +123,13 @@ class _Trial:
         """What the equations of the text mean that have a meaning."""
         return self.checks.meanings(self.text.source)
 
-    def mends(self, problem: Problem, edit: Edit) -> tuple[bool, TypedProgram | None]:
+    def mends(self, problem: Problem, place: Span, new: str) -> tuple[bool, TypedProgram | None]:
         """Whether an edit leaves the other errors and equations as they are and makes no error; the program where there is none.
 
         An operator that does nothing is no way out either.
         """
         before = {(p.code, p.message) for p in self.report.problems if p is not problem}
-        edited, after = _edited(self.text.source, edit), Report()
+        edited, after = _edited(place, new), Report()
         program = self.checks.program(edited, after)
         left = {(p.code, p.message) for p in after.problems if p.severity == "error" or p.code in _OF_NOTHING}
         mends = len(after.errors) < len(self.report.errors) and left <= before and self._untouched(problem, edited)
@@ -134,11 +149,10 @@ def _kept(trial: _Trial, problem: Problem, own: list[Help]) -> bool:
 
     Where nothing else would be said, it stays as words.
     """
-    mend = [h for h in own if h.span is not None and h.new is not None
-            and trial.mends(problem, (h.span.start, h.span.end, h.new))[0]]
+    mend = [h for h in own if h.span is not None and h.new is not None and trial.mends(problem, h.span, h.new)[0]]
     rest = [h for h in problem.helps if h not in own]
     said = bool(mend or rest or problem.notes)
-    problem.helps = (*mend, *rest, *(() if said else (replace(h, span=None, new=None) for h in own)))
+    problem.helps = (*mend, *rest, *(() if said else map(_in_words, own)))
     return any(h.new is not None and "\n" not in h.new for h in mend)
 
 
@@ -148,7 +162,7 @@ def _offered(trial: _Trial, problem: Problem) -> None:
     most = min(MOST_TRIES, MOST_READ // max(1, len(trial.text.source.text)))
     edits = dict.fromkeys(islice(_edits(trial.text, problem), 2 * MOST_TRIES))
     for edit, evident in islice(edits, most):
-        mends, program = trial.mends(problem, edit)
+        mends, program = trial.mends(problem, Span(trial.text.source, *edit[:2]), edit[2])
         if mends:
             found.append((edit, evident, program))
             if len(found) > MOST_OFFERS and not _alike([p for *_, p in found]):
@@ -191,9 +205,9 @@ def meaning(program: TypedProgram) -> tuple[object, ...]:
     return ({e.target: plain(e) for e in program.equations}, given, program.outputs, dict(program.sizes), rounds, program.repeats)
 
 
-def _edited(source: Source, edit: Edit) -> Source:
-    start, end, new = edit
-    return Source(source.name, source.text[:start] + new + source.text[end:])
+def _edited(place: Span, new: str) -> Source:
+    text = place.source.text
+    return Source(place.source.name, text[: place.start] + new + text[place.end :])
 
 
 def _help(source: Source, problem: Problem, edit: Edit, certain: bool) -> Help:

@@ -13,7 +13,7 @@ from einc.ir.programs import TypedProgram
 def check(path_or_text: str | Path, *, strict: bool = False) -> list[Problem]:
     """Every problem of a spec, in the order of the text; none means that it is sound."""
     report = Report()
-    pipeline.check(pipeline.read_source(path_or_text, report), report, strict=strict)
+    pipeline.examine(pipeline.read_source(path_or_text, report), report, strict=strict)
     return report.sorted()
 
 
@@ -23,8 +23,8 @@ def typed(path_or_text: str | Path, options: Options = DEFAULTS) -> TypedProgram
     """
     report = Report()
     beside = None if options.side is None else pipeline.read_source(options.side, report)
-    program = pipeline.check(pipeline.read_source(path_or_text, report), report, strict=options.strict,
-                             section=options.section, side=beside)
+    program = pipeline.examine(pipeline.read_source(path_or_text, report), report, strict=options.strict,
+                               section=options.section, side=beside)
     if program is None:
         raise EincError(report.sorted())
     return program

@@ -162,7 +162,7 @@ def claims(source: Source, report: Report, sources: Sources = DISK) -> tuple[Cla
 
 
 def _specs(sources: Sources) -> Specs:
-    return Specs(_prelude(), partial(find, sources=sources), syntax, _prove)
+    return Specs(_prelude(), partial(find, sources=sources), sources.similar, syntax, _prove)
 
 
 def meanings(source: Source, sources: Sources = DISK) -> Mapping[Place, Reading]:
@@ -171,10 +171,19 @@ def meanings(source: Source, sources: Sources = DISK) -> Mapping[Place, Reading]
 
 
 def advise(source: Source, report: Report, sources: Sources = DISK) -> None:
-    """Gives the errors of a text the edits that mend them, tried one by one."""
+    """Gives the errors of a text the edits that mend them, tried one by one; an edit of a file that it uses too."""
+    def with_(text: Source) -> tuple[Source, Sources]:
+        return (text, sources) if text.name == source.name else (source, sources.opened(text))
+
+    def program(text: Source, found: Report) -> TypedProgram | None:
+        again, beside = with_(text)
+        return check_spec(again, found, sources=beside)
+
+    def equations(text: Source) -> Mapping[Place, Reading]:
+        return meanings(*with_(text))
+
     if report.errors:
-        checks = Checks(lambda text, found: check_spec(text, found, sources=sources), partial(meanings, sources=sources))
-        mend(source, report, checks, functions())
+        mend(source, report, Checks(program, equations), functions())
 
 
 def _prove(program: TypedProgram, report: Report) -> None:

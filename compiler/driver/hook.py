@@ -26,7 +26,7 @@ class _Loader(SourceLoader):
     def _text(self) -> str:
         report = Report()
         source = pipeline.read_source(self.file, report)
-        program = None if report.errors else pipeline.check(source, report)
+        program = None if report.errors else pipeline.examine(source, report)
         if program is None:
             said = "\n".join(map(render, report.sorted()))
             raise ImportError(f"{self.file} has errors\n{said}", name=self.name, path=str(self.file))

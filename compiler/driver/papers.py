@@ -11,9 +11,10 @@ from einc.documents.sections import Paper, defined, walk_lines
 from einc.driver.flow import check_tree, functions, syntax
 from einc.driver.sources import DISK, Sources
 from einc.errors.problems import Damaged, NoSuchSection
-from einc.errors.report import Help, Report, Source
+from einc.errors.report import Help, Report, Source, Span
 from einc.ir.programs import TypedProgram
 from einc.syntax.parse import parse_part
+from einc.syntax.texts import MAX_STATEMENTS, too_many
 
 
 def check_section(source: Source, report: Report, *, strict: bool = False, proved: bool = True, section: str = "",
@@ -44,6 +45,9 @@ def paper(source: Source, report: Report, side: Source | None = None) -> Paper:
         document = replace(document, problems=(*document.problems, garbled))
     for problem in document.problems:
         report.add(problem)
+    if (formulas := len(document.formulas)) > MAX_STATEMENTS:
+        report.add(too_many(f"the document has {formulas:,} formulas", Span(document.source, 0, 0)))
+        return Paper(document, (), (), frozenset(), ())
     trees = [parse_part(document.source, report, functions(), (f.span.start, f.span.end), f.holes) for f in document.fences]
     trees += [syntax(side, report)] if side is not None and side.text.strip() else []
     lines = tuple(line for tree in reversed(trees) for line in tree.statements)

@@ -7,8 +7,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from einc.checking.fixits import untried
+from einc.driver import flow
 from einc.driver.flow import (
-    advise,
     check_spec,
     check_tree,
     claims,
@@ -27,7 +28,7 @@ from einc.ir.programs import TypedProgram
 if TYPE_CHECKING:
     from einc.documents.sections import Paper
 
-__all__ = ["advise", "check", "check_tree", "claims", "find", "formatted", "is_document", "known", "normal", "paper",
+__all__ = ["advise", "check", "check_tree", "claims", "examine", "find", "formatted", "is_document", "known", "normal", "paper",
            "read_source", "syntax", "used"]
 
 
@@ -44,6 +45,24 @@ def check(source: Source, report: Report, *, strict: bool = False, proved: bool 
     made: TypedProgram | None = import_module("einc.driver.papers").check_section(
         source, report, strict=strict, proved=proved, section=section, side=side, sources=sources)
     return made
+
+
+def examine(source: Source, report: Report, *, strict: bool = False, proved: bool = True, section: str = "",
+            side: Source | None = None) -> TypedProgram | None:
+    """The same for what is told to a person: of the edits that the problems offer, those that were tried are left."""
+    program = check(source, report, strict=strict, proved=proved, section=section, side=side)
+    advise(source, report)
+    return program
+
+
+def advise(source: Source, report: Report, sources: Sources = DISK) -> None:
+    """Gives the errors of a text the edits that mend them, tried one by one. A document keeps the words of what is offered:
+    it is its author's.
+    """
+    if is_document(source.name):
+        untried(report.problems)
+    else:
+        flow.advise(source, report, sources)
 
 
 def is_document(name: str) -> bool:

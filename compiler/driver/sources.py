@@ -61,6 +61,16 @@ class Sources:
             return self.read(beside)
         return shipped(name)
 
+    def opened(self, text: Source) -> Sources:
+        """The same with one more open text."""
+        return Sources({**self.open, text.name: text.text})
+
+    def similar(self, by: Source, name: str) -> str | None:
+        """The spec with a similar name that a text could use: one beside its file, else one of einc's."""
+        folder = None if by.name.startswith("<") else Path(by.name).parent
+        paths = () if folder is None else (*folder.glob(f"*{ENDING}"), *(p for p in map(Path, self.open) if p.parent == folder))
+        return nearest(name, sorted({p.stem for p in paths} - {Path(by.name).stem})) or _similar(name)
+
     def has(self, path: str | Path) -> bool:
         """Whether there is a file of this path."""
         return self._opened(path) is not None or os.path.isfile(path)

@@ -42,11 +42,6 @@ class FoldRow:
     scales: bool = False
     rounds: bool = False
 
-    @property
-    def empty(self) -> float:
-        """The value over no points, which is `start`."""
-        return self.start
-
     def merged(self, *values: Term) -> Term:
         """The fold of some values as a term."""
         return values[0] if len(values) == 1 else Apply(self.step, values)

@@ -97,14 +97,11 @@ def _atom(found: Atom, rules: tuple[Rule, ...]) -> Form:
         return remade(found, tuple(rewritten(f, rules) for f in found.forms))
     op, inner, terms, bound = opened(found)
     inner = rewritten(inner, rules)
-    for _ in range(_ROUNDS):
-        new = _applied(inner[0][0], bound, rules) if op == "sum" and len(inner) == 1 else None
-        if new is None:
-            return folded(op, bound, both(*terms), inner)
-        inner, bound = times(new[0], number(inner[0][1])), new[1]
-        made = folded(op, bound, TRUE, inner) if bound else inner
-        return rewritten(made, rules)
-    raise Unformed
+    new = _applied(inner[0][0], bound, rules) if op == "sum" and len(inner) == 1 and not terms else None
+    if new is None:
+        return folded(op, bound, both(*terms), inner)
+    made, left = times(new[0], number(inner[0][1])), new[1]
+    return rewritten(folded(op, left, TRUE, made) if left else made, rules)
 
 
 def _applied(found: Monomial, bound: tuple[Index, ...], rules: tuple[Rule, ...]) -> tuple[Form, tuple[Index, ...]] | None:

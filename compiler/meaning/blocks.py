@@ -42,6 +42,26 @@ class Block:
         return Block(tuple(new if i == old else i for i in self.indices), self.array[places])
 
 
+class Rounding:
+    """What becomes of the result of each operation on real numbers; here nothing does.
+
+    `scaled`: numbers have exponents of any size, as real ones have.
+    """
+
+    scaled = True
+
+    def __call__(self, x: Array) -> Array:
+        """The result as it is kept."""
+        return np.asarray(x)
+
+    def total(self, x: Array, sizes: Callable[[int], Array]) -> Array:
+        """The same of a sum: `sizes` makes that of a power of the sizes of what was added."""
+        return self(x)
+
+
+EXACT = Rounding()
+
+
 def union(blocks: Iterable[Block]) -> tuple[Index, ...]:
     """The indices that some of the blocks vary over, each once, in the order in which they are met."""
     return tuple(dict.fromkeys(i for block in blocks for i in block.indices))

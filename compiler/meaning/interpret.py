@@ -45,10 +45,10 @@ from einc.ir.terms import (
     reads,
     walk,
 )
-from einc.meaning.blocks import Array, Block, Pair, picked, union
+from einc.meaning.blocks import EXACT, Array, Block, Pair, Rounding, picked, union
 from einc.meaning.functions import folded, function
 from einc.meaning.sizes import at, packed, solve_sizes
-from einc.meaning.wide import Rounding, applied, total
+from einc.meaning.wide import applied, total
 
 _MOST_BYTES = 8 * 2**30
 _MOST_EXACT = 2**62
@@ -56,7 +56,7 @@ _SAFE = 1e-150  # a sum of which any addend that no float64 holds is no part
 
 
 def interpret(program: Program, arrays: Mapping[str, Array], sizes: Mapping[str, int] | None = None,
-              cut: Cut = thirds, rounded: Rounding = np.asarray) -> dict[str, Array]:
+              cut: Cut = thirds, rounded: Rounding = EXACT) -> dict[str, Array]:
     """The outputs by Python name, one axis per slot, float64 or (declared `: int`) int64. `cut`: into which blocks rounds go.
 
     `rounded` is applied to the result of each operation on real numbers: what the program gives in a narrower type, step by step.
@@ -121,7 +121,7 @@ class _Machine:
     program: Program
     sizes: Mapping[str, int]
     values: dict[str, Array]
-    rounded: Rounding = np.asarray
+    rounded: Rounding = EXACT
     wide: dict[str, Pair] = field(default_factory=dict)  # of values that no float64 may hold
 
     def extent(self, over: IndexSet) -> int:
@@ -346,12 +346,14 @@ class _Machine:
                 if all(f.wide is None for f in factors) or (np.abs(found.array) > _SAFE).all():
                     return found
         row = FOLDS[term.op]
-        body = self.where(here, self.value(term.body, (*live, *here)), row.empty)
+        body = self.where(here, self.value(term.body, (*live, *here)), row.start)
         indices = tuple(dict.fromkeys((*body.indices, *term.bound)))
         if body.wide is not None and term.op == "sum":
             return total(body, term.bound, self.shape(indices), self.rounded)
         full = Block(indices, np.broadcast_to(body.over(indices), self.shape(indices)).astype(np.float64, copy=False))
-        return full.reduced(lambda x, axis: self.rounded(folded(term.op, x, axis)), term.bound)
+        if term.op != "sum":
+            return full.reduced(lambda x, axis: self.rounded(folded(term.op, x, axis)), term.bound)
+        return full.reduced(lambda x, axis: self.rounded.total(x.sum(axis), lambda n: (np.abs(x)**n).sum(axis)), term.bound)
 
     def factors(self, term: Term, live: Live) -> list[Block]:
         """Factors whose product is the term at live points, if they are finite: 0 · ∞ is to be laid out instead."""
@@ -383,8 +385,12 @@ class _Machine:
         indices = union(factors)
         free = tuple(i for i in indices if i not in bound)
         self.shape(free)
-        operands: list[Any] = []
-        for f in factors:
-            operands += [f.array.astype(np.float64, copy=False), [indices.index(i) for i in f.indices]]
-        array = np.einsum(*operands, [indices.index(i) for i in free], optimize=("greedy", _MOST_BYTES // 8))
-        return Block(free, self.rounded(np.asarray(array)))
+
+        def sum_of(arrays: Iterable[Array]) -> Array:
+            operands: list[Any] = []
+            for array, f in zip(arrays, factors, strict=True):
+                operands += [array, [indices.index(i) for i in f.indices]]
+            return np.asarray(np.einsum(*operands, [indices.index(i) for i in free], optimize=("greedy", _MOST_BYTES // 8)))
+
+        arrays = [f.array.astype(np.float64, copy=False) for f in factors]
+        return Block(free, self.rounded.total(sum_of(arrays), lambda n: sum_of(np.abs(x)**n for x in arrays)))

@@ -6,23 +6,21 @@ in float64 are lost here, too. An array that is near 1 stays plain, and is compu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from einc.ir.indices import Index
-from einc.meaning.blocks import Array, Block, Pair, union
+from einc.meaning.blocks import Array, Block, Pair, Rounding, union
 from einc.meaning.functions import function
 
 _FAR = 230.0  # |log| of a number that is kept as two: the product of three others is a float64
-
-Rounding = Callable[[Array], Array]
 
 
 def applied(op: str, blocks: Sequence[Block], rounded: Rounding) -> Block | None:
     """The primitive of two blocks, or of one; None where numpy's own function of their arrays is meant."""
     indices = union(blocks)
-    if op == "exp" and blocks[0].array.dtype.kind == "f":
+    if op == "exp" and blocks[0].array.dtype.kind == "f" and rounded.scaled:
         x = blocks[0].array
         here = np.isfinite(x) & (np.abs(x) > _FAR)
         return _kept(indices, np.where(here, 1.0, rounded(np.exp(x))), np.where(here, x, 0.0)) if here.any() else None

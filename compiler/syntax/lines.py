@@ -12,7 +12,7 @@ from einc.errors.problems import StrayCloser, TooDeep, Unclosed, Unexpected
 from einc.errors.report import Help, Label, Report, Source, Span
 from einc.syntax.macros import Macros
 from einc.syntax.spelling import HEADS, KEYWORDS, nearest
-from einc.syntax.texts import column
+from einc.syntax.texts import MAX_STATEMENTS, column, too_many
 from einc.syntax.tokens import Word, words
 
 MAX_DEPTH = 100
@@ -50,12 +50,15 @@ class Line:
 
 def lines(source: Source, report: Report, functions: frozenset[str] = frozenset(),
           skip: tuple[tuple[int, int], ...] = (), within: tuple[int, int] | None = None) -> list[Line]:
-    """Every statement of the text; see `tokens.words`."""
+    """Every statement of the text, none where they are too many; see `tokens.words`."""
     before = len(report.problems)
     found = words(source, report, functions, skip, within)
     bad = sorted(p.span.start for p in report.problems[before:] if p.span is not None)
-    out = []
-    for start, piece in _split(source, found, report):
+    out, pieces = [], list(_split(source, found, report))
+    if len(pieces) > MAX_STATEMENTS:
+        report.add(too_many(f"the text has {len(pieces):,} statements", Span(source, 0, 0)))
+        return []
+    for start, piece in pieces:
         here = bisect_left(bad, piece[0].start)
         touched = here < len(bad) and bad[here] <= piece[-1].end
         out.append(Line(tuple(piece), column(source, start), touched, not _balanced(source, piece, report)))

@@ -7,12 +7,19 @@ from einc.errors.report import Help, Report, Source, Span
 
 MAX_CHARACTERS = 2_000_000
 MAX_BYTES = 4 * MAX_CHARACTERS  # of a file of so many characters
+MAX_STATEMENTS = 5_000  # of a text; of a document, formulas
 
 
 def too_large(what: str, span: Span | None) -> NotText:
     """Builds the problem of a text with too many characters; `what` names it with its length."""
     return NotText(f"{what}, more than the {MAX_CHARACTERS:,} characters that are read", span,
                    helps=(Help("split it, and `use` the parts"),))
+
+
+def too_many(what: str, span: Span | None) -> NotText:
+    """Builds the problem of a text with too many statements; `what` names it with their number."""
+    return NotText(f"{what}, more than the {MAX_STATEMENTS:,} that are read", span,
+                   helps=(Help("split it into texts that are compiled one by one"),))
 
 
 def read_bytes(name: str, data: bytes, report: Report) -> Source:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 import click
 
@@ -59,11 +59,7 @@ def read_spec(path: str, report: Report) -> Source:
 def checked(file: Chosen, report: Report, strict: bool = False, proved: bool = True) -> TypedProgram | None:
     """A file -> its program; None where the report has errors, or under `strict` warnings."""
     source = read(file.path, report)
-    program = pipeline.check(source, report, strict=strict, proved=proved, section=file.section,
-                             side=file.side_file(report))
-    if not pipeline.is_document(source.name):
-        pipeline.advise(source, report)
-    return program
+    return pipeline.examine(source, report, strict=strict, proved=proved, section=file.section, side=file.side_file(report))
 
 
 def typed(file: Chosen, strict: bool = False, proved: bool = True) -> TypedProgram:
@@ -75,6 +71,14 @@ def typed(file: Chosen, strict: bool = False, proved: bool = True) -> TypedProgr
         click.echo(tally(report), err=True)
         click.get_current_context().exit(1)
     return program
+
+
+def unreadable(source: Source, report: Report) -> NoReturn:
+    """What is wrong with a text that cannot be read, with the edits that mend it; the command ends with status 1."""
+    pipeline.advise(source, report)
+    tell(report)
+    click.echo(tally(report), err=True)
+    click.get_current_context().exit(1)
 
 
 def tell(report: Report) -> None:

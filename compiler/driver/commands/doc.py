@@ -10,12 +10,13 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from einc.checking.fixits import untried
 from einc.documents.page import page
 from einc.documents.reading import endings, reads
-from einc.documents.report import as_json, as_text
+from einc.documents.report import as_json, as_text, problems
 from einc.documents.sections import Paper
 from einc.driver import pipeline
-from einc.driver.commands.common import BACKEND, FILE, Chosen, read, tell
+from einc.driver.commands.common import BACKEND, FILE, Chosen, read, unreadable
 from einc.driver.files import same
 from einc.driver.reports.coverage import account
 from einc.errors.report import Report, failure
@@ -42,8 +43,7 @@ def command(ctx: click.Context, *, file: Chosen, style: str | None, output: str 
                       f"a document is a {endings()} file; a spec is told by `einc check`")
     paper = None if report.errors else pipeline.paper(source, report, file.side_file(report))
     if paper is None or report.errors:
-        tell(report)
-        ctx.exit(1)
+        unreadable(source, report)
     chosen = paper.find(file.section) if file.section else None
     ending = Path(output).suffix.lower() if output is not None else ""
     style = style or {".json": "json", ".html": "html", ".htm": "html"}.get(ending, "text")
@@ -54,6 +54,7 @@ def command(ctx: click.Context, *, file: Chosen, style: str | None, output: str 
             progress.update(task, description=title[:40], advance=1)
 
         made = account(paper, backend=backend, kernels=style != "text", step=step)
+    untried(problems(made))
     if chosen is not None:
         made = replace(made, entries=tuple(e for e in made.entries if e.section == chosen),
                        made=tuple(m for m in made.made if m.section == chosen))

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from einc.driver import pipeline
-from einc.driver.commands.common import FILE, Chosen, read_spec, tally, tell
+from einc.driver.commands.common import FILE, Chosen, read_spec, unreadable
 from einc.errors.report import Report, failure
 from einc.syntax.printing.writer import Spelling
 
@@ -36,9 +36,7 @@ def command(ctx: click.Context, *, file: Chosen, spelling: Spelling, output: str
     source = read_spec(file.path, report)
     text = None if report.errors else pipeline.formatted(source, spelling, report)
     if text is None:
-        tell(report)
-        click.echo(tally(report), err=True)
-        ctx.exit(1)
+        unreadable(source, report)
     if diff:
         lines = difflib.unified_diff(source.text.splitlines(), text.splitlines(), source.name, f"{source.name} ({spelling})",
                                      lineterm="")

@@ -2,20 +2,27 @@
 
 The truth is the interpreter in float64. Eager is the interpreter, too, with the result of every operation rounded to the type at
 random, several times over: so it shows how far rounding alone takes this formula on these inputs, and a result that no rounding
-could keep is not asked for. A result may be FUDGE times as far off. NaN and ∞ have to stand exactly where float64 has them.
+could keep is not asked for. A sum of n numbers of one size is as far off as √n roundings of it. A result may be FUDGE
+times as far off. NaN and ∞ have to stand exactly where float64 has them.
+
+What fails is held against the formula that is compiled, by its laws, in the type with its range and without: where its range
+alone takes the value away, since a step overflows or vanishes, no order of work could have it, and that is said.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 
 import numpy as np
 
+from einc.driver import pipeline
 from einc.driver.commands import data
 from einc.driver.commands.measure import Numbers
 from einc.ir.programs import Program
+from einc.meaning.blocks import Array, Rounding
 from einc.meaning.interpret import interpret
 
 MAGNITUDES = (0.0, 1e-6, 1.0, 100.0, 1e4, np.inf)
@@ -29,10 +36,14 @@ Kinds = Mapping[str, tuple[str, float]]  # the sign and the magnitude of each in
 
 @dataclass(frozen=True)
 class Worst:
-    """The largest error of one output, as a multiple of the eager one, and the inputs that made it; ∞ for a NaN or an ∞."""
+    """The largest error of one output, as a multiple of the eager one, and the inputs that made it; ∞ for a NaN or an ∞.
+
+    `beyond`: the first error that the formula itself has in the type, and its inputs.
+    """
 
     ratio: float = 0.0
     told: str = ""
+    beyond: str = ""
 
     @property
     def good(self) -> bool:
@@ -44,7 +55,7 @@ class Worst:
 def tried(program: Program, base: Mapping[str, data.Array], sizes: Mapping[str, int], dtype: str, seed: int,
           module: Module, step: Callable[[], None]) -> dict[str, Worst]:
     """The worst of each output over all draws; `base` has the inputs that keep their values, and the shapes of the others."""
-    found = {name: Worst() for name, _ in program.outputs}
+    found, formula = {name: Worst() for name, _ in program.outputs}, pipeline.normal(program)
     usual = {k: _scale(x) for k, x in interpret(program, {k: data.exact(x) for k, x in base.items()}, sizes).items()}
     drawn = [t.key for t in program.inputs() if not t.integer and t.slots and not _bounded(program, t.key)]
     for number, kinds in enumerate(kinds for _ in range(SEEDS) for kinds in _kinds(drawn, np.random.default_rng(seed))):
@@ -56,12 +67,22 @@ def tried(program: Program, base: Mapping[str, data.Array], sizes: Mapping[str, 
         infinite = any(magnitude == np.inf for _, magnitude in kinds.values())
         if infinite and not all(np.isfinite(x).all() for x in truth.values()):
             continue  # ∞ is no value of these inputs, as it is of a logit that is masked
-        eager = [interpret(program, exact, sizes, rounded=_rounding(dtype, rng)) for _ in range(ROUNDINGS)]
+        eager = [interpret(program, exact, sizes, rounded=_Rounded(BITS[dtype], rng)) for _ in range(ROUNDINGS)]
+        where = ", ".join(f"{key} {sign}{magnitude:g}" for key, (sign, magnitude) in kinds.items())
+        bounded: list[Mapping[str, Numbers]] = []
         for name, tensor in module(inputs).items():
-            ratio, what = _ratio(data.exact(tensor), truth[name], [e[name] for e in eager], dtype, usual[name])
+            held = _Held(truth[name], [e[name] for e in eager], dtype, usual[name])
+            ratio, what = held.ratio(data.exact(tensor))
+            if ratio > FUDGE:
+                bounded = bounded or [interpret(formula, exact, sizes, rounded=_Rounded(BITS[dtype], rng, most))
+                                      for most in (_largest(dtype), np.inf)]
+                beyond = held.far(bounded[0][name]) & ~held.far(bounded[1][name])
+                left, rest = held.ratio(np.where(beyond, truth[name], data.exact(tensor)))
+                if left < ratio:
+                    found[name] = replace(found[name], beyond=found[name].beyond or f"{what} ({where}; draw {number})")
+                ratio, what = left, rest
             if ratio > found[name].ratio:
-                where = ", ".join(f"{key} {sign}{magnitude:g}" for key, (sign, magnitude) in kinds.items())
-                found[name] = Worst(ratio, f"{what} ({where}; draw {number})")
+                found[name] = replace(found[name], ratio=ratio, told=f"{what} ({where}; draw {number})")
     return found
 
 
@@ -71,6 +92,8 @@ def lines(found: Mapping[str, Worst], dtype: str) -> Iterator[str]:
         verdict = "ok" if worst.good else "TOO FAR"
         allowed = f"{FUDGE:g} times that of eager {dtype} allowed"
         yield f"hard         {name}: {worst.told or 'no error'}; {verdict} ({allowed})"
+        if worst.beyond:
+            yield f"beyond       {name}: {worst.beyond}; a step of this formula leaves the range of {dtype} there"
 
 
 def _bounded(program: Program, key: str) -> bool:
@@ -98,43 +121,93 @@ def _of(like: data.Array, sign: str, magnitude: float, rng: np.random.Generator)
     return data.framework().from_numpy(np.asarray(signs * size * rng.uniform(0.5, 1, shape))).to(like.dtype)
 
 
-def _rounding(dtype: str, rng: np.random.Generator) -> Callable[[Numbers], Numbers]:
-    """Rounds to the mantissa of a type, up or down at random; its exponent has no bounds, since ours need not overflow."""
-    bits = BITS[dtype]
+class _Rounded(Rounding):
+    """Rounds to the mantissa of a type, up or down at random. Without a `largest` number its exponent has no bounds, since ours
+    need not overflow."""
 
-    def rounded(x: Numbers) -> Numbers:
+    def __init__(self, bits: int, rng: np.random.Generator, largest: float = np.inf) -> None:
+        self.bits, self.rng, self.largest = bits, rng, largest
+        self.scaled = largest == np.inf
+
+    def __call__(self, x: Array) -> Array:
         mantissa, exponent = np.frexp(x)
-        noisy = np.floor(np.ldexp(mantissa, bits) + rng.random(np.shape(x))) if bits < BITS["float64"] else np.ldexp(
-            mantissa, bits) + rng.integers(-1, 2, np.shape(x))
-        exact = np.ldexp(mantissa, bits) == np.rint(np.ldexp(mantissa, bits)) if bits < BITS["float64"] else mantissa == 0
-        return np.where(exact | ~np.isfinite(x), x, np.ldexp(noisy, exponent - bits))
+        scaled = np.ldexp(mantissa, self.bits)
+        fine = self.bits >= BITS["float64"]
+        noisy = scaled + self.rng.integers(-1, 2, np.shape(x)) if fine else np.floor(scaled + self.rng.random(np.shape(x)))
+        exact = mantissa == 0 if fine else scaled == np.rint(scaled)
+        made = np.where(exact | ~np.isfinite(x), x, np.ldexp(noisy, exponent - self.bits))
+        if self.scaled:
+            return made
+        made = np.where(np.abs(made) > self.largest, np.copysign(np.inf, made), made)
+        return np.where(np.abs(made) * self.largest < 4.0, 0.0, made)  # what has fewer digits than others is 0 on some machines
 
-    return rounded
+    def total(self, x: Array, sizes: Callable[[int], Array]) -> Array:
+        first, second = sizes(1), sizes(2)
+        several = np.maximum(first**2 / np.where(second == 0, np.inf, second) - 1, 0)  # additions of one size; of zeros none
+        off = first * np.sqrt(several) * 2.0**-self.bits * self.rng.uniform(-1, 1, np.shape(x))
+        return self(x + np.where(np.isfinite(off), off, 0.0))
+
+
+def _largest(dtype: str) -> float:
+    return float(data.framework().finfo(getattr(data.framework(), dtype)).max)
 
 
 def _scale(x: Numbers) -> float:
     return float(np.abs(x[np.isfinite(x)]).max(initial=0.0))
 
 
-def _ratio(result: Numbers, truth: Numbers, eager: list[Numbers], dtype: str, usual: float) -> tuple[float, str]:
-    """How many times as far off as eager, and that in words; ∞ where NaN or ∞ stand elsewhere.
+@dataclass(frozen=True)
+class _Held:
+    """What a result is held against: the truth, eager evaluations, and the size that the output usually has."""
 
-    What is less than a last digit of this output, or of the `usual` one, is no error.
-    """
-    if not result.size:
-        return 0.0, ""
-    info = data.framework().finfo(getattr(data.framework(), dtype))
-    near = np.abs(truth) > info.max / 2**32  # where it depends on the order of work whether a float holds it
-    there = np.where(np.abs(truth) > info.max, np.copysign(np.inf, truth), truth)
-    same = near | ((result == there) | (np.isnan(result) & np.isnan(there)) | (np.isfinite(result) & np.isfinite(there)))
-    if not same.all():
-        place = tuple(np.argwhere(~same)[0])
-        return np.inf, f"{result[place]:g} where float64 has {truth[place]:g}, at {int((~same).sum())} of {result.size} elements"
-    sound = np.isfinite(there) & ~near
-    scale = max(_scale(truth[sound]), usual)
-    errors = [np.nan_to_num(np.abs(e - truth)[sound], nan=0.0, posinf=0.0).max(initial=0.0) for e in eager]
-    error, allowed = np.abs(result - truth)[sound].max(initial=0.0), max(*errors, info.eps * scale, info.tiny)
-    return float(error / allowed), f"error {error:.1e}, {error / allowed:.1f} times that of eager"
+    truth: Numbers
+    eager: list[Numbers]
+    dtype: str
+    usual: float
+
+    @cached_property
+    def near(self) -> Numbers:
+        """Where it depends on the order of work whether a float holds the value."""
+        return np.abs(self.truth) > _largest(self.dtype) / 2**32
+
+    @cached_property
+    def there(self) -> Numbers:
+        """The truth, ∞ where the type has no such number."""
+        return np.where(np.abs(self.truth) > _largest(self.dtype), np.copysign(np.inf, self.truth), self.truth)
+
+    @cached_property
+    def allowed(self) -> float:
+        """The largest error of an eager evaluation. What is less than a last digit of this output, or of the usual one, is no
+        error."""
+        sound, info = self._sound, data.framework().finfo(getattr(data.framework(), self.dtype))
+        errors = [np.nan_to_num(np.abs(e - self.truth)[sound], nan=0.0, posinf=0.0).max(initial=0.0) for e in self.eager]
+        return float(max(*errors, info.eps * max(_scale(self.truth[sound]), self.usual), info.tiny))
+
+    @property
+    def _sound(self) -> Numbers:
+        return np.isfinite(self.there) & ~self.near
+
+    def _same(self, result: Numbers) -> Numbers:
+        """Where NaN and ∞ stand as they should."""
+        there = self.there
+        both = (np.isnan(result) & np.isnan(there)) | (np.isfinite(result) & np.isfinite(there))
+        return np.asarray(self.near | (result == there) | both)
+
+    def far(self, result: Numbers) -> Numbers:
+        """The elements that a result has not."""
+        off = np.nan_to_num(np.abs(result - self.truth), nan=0.0, posinf=0.0)
+        return np.asarray(~self._same(result) | (self._sound & (off > FUDGE * self.allowed)))
+
+    def ratio(self, result: Numbers) -> tuple[float, str]:
+        """How many times as far off as eager, and that in words; ∞ where NaN or ∞ stand elsewhere."""
+        if not result.size:
+            return 0.0, ""
+        same = self._same(result)
+        if not same.all():
+            place, many = tuple(np.argwhere(~same)[0]), int((~same).sum())
+            return np.inf, f"{result[place]:g} where float64 has {self.truth[place]:g}, at {many} of {result.size} elements"
+        error = np.abs(result - self.truth)[self._sound].max(initial=0.0)
+        return float(error / self.allowed), f"error {error:.1e}, {error / self.allowed:.1f} times that of eager"
 
 
 def count(program: Program) -> int:

@@ -16,12 +16,14 @@ def checked(file: Chosen, report: Report, style: str, fix: bool) -> int:
     """Every equation of a paper: its problems, and how many there are of each status; the exit status."""
     if fix:
         raise failure("--fix is for specs: a paper is its author's", "mend it by hand, or say it otherwise in a side file")
-    paper = pipeline.paper(read(file.path, report), report, file.side_file(report))
+    source = read(file.path, report)
+    paper = pipeline.paper(source, report, file.side_file(report))
     found = None if report.errors else account(paper, kernels=False)
     for problem in report_of(found) if found is not None else ():
         # What a line of text says in passing is told by `einc doc`.
         if problem.span is None or problem.code[:3] in ("E08", "W08") or problem.severity == "warning":
             report.add(problem)
+    pipeline.advise(source, report)
     if style == "json":
         tell_json(report, None)
         return int(bool(report.errors))

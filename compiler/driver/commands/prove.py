@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from einc.driver import pipeline
-from einc.driver.commands.common import FILE, STRICT, Chosen, counted, read_spec, tally, tell
+from einc.driver.commands.common import FILE, STRICT, Chosen, counted, read_spec, tally, tell, unreadable
 from einc.errors.report import Report, failure
 from einc.ir.claimed import Claim
 from einc.meaning.counterexamples import Counterexample
@@ -27,9 +27,12 @@ def command(ctx: click.Context, *, file: Chosen, strict: bool, seed: int, style:
     `claim not LEFT = RIGHT` holds where the sides differ.
     """
     report = Report()
-    claims = pipeline.claims(read_spec(file.path, report), report)
+    source = read_spec(file.path, report)
+    claims = pipeline.claims(source, report)
+    if report.errors:
+        unreadable(source, report)
     tell(report)
-    if report.errors or (strict and report.warnings):
+    if strict and report.warnings:
         click.echo(tally(report), err=True)
         ctx.exit(1)
     if not claims:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from einc.driver import back_ends, compiling, pipeline
-from einc.driver.commands.common import BACKEND, FILE, NARROW, OWN, PLAN, SIZES, Chosen, known_sizes, read_spec, tell, typed
+from einc.driver.commands.common import BACKEND, FILE, NARROW, OWN, PLAN, SIZES, Chosen, known_sizes, read_spec, typed, unreadable
 from einc.driver.commands.sizes import names
 from einc.driver.gradients import constant
 from einc.driver.options import Options
@@ -30,8 +30,7 @@ STAGES = ("syntax", "typed", "normal", "plan", "source")
 @BACKEND
 @NARROW
 @OWN
-@click.pass_context
-def command(ctx: click.Context, *, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool, plan: str,
+def command(*, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool, plan: str,
             sizes: dict[str, int], backend: str, narrow: bool, own: bool) -> None:
     """Print the spec FILE as one stage of the compiler sees it; a plan with formulas, and with numbers where sizes are given."""
     if explicit and stage not in ("typed", "normal"):
@@ -51,10 +50,9 @@ def command(ctx: click.Context, *, file: Chosen, stage: str, explicit: bool, ful
     if stage == "syntax":
         report = Report()
         source = read_spec(file.path, report)
-        if not report.errors:
-            click.echo(show(pipeline.syntax(source, report)))
-        tell(report)
-        ctx.exit(1 if report.errors else 0)
+        tree = None if report.errors else pipeline.syntax(source, report)
+        click.echo("" if tree is None else show(tree))
+        return unreadable(source, report) if report.errors else None
     program = typed(file)
     if not options.serves:
         known_sizes(sizes, names(program), program.sizes, program.idle)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from einc.driver import pipeline
-from einc.driver.commands.common import FILE, Chosen, read_spec, tally, tell, typed
+from einc.driver.commands.common import FILE, Chosen, read_spec, typed, unreadable
 from einc.errors.report import Report, Source, failure
 from einc.syntax.printing.page import document, page
 from einc.syntax.printing.show import show
@@ -27,16 +27,13 @@ def _explicit(file: Chosen) -> Source:
 @click.option("--explicit", is_flag=True, help="Write every implied sum and every domain, as einc reads them.")
 @click.option("--document", "whole", is_flag=True, help="A file for pdflatex, with its preamble (so is OUT.tex).")
 @click.option("-o", "--output", type=click.Path(), metavar="OUT.tex", help="The file to write, instead of standard output.")
-@click.pass_context
-def command(ctx: click.Context, *, file: Chosen, explicit: bool, whole: bool, output: str | None) -> None:
+def command(*, file: Chosen, explicit: bool, whole: bool, output: str | None) -> None:
     """Print the spec FILE as LaTeX: declarations as sentences, equations in displays, comments as prose."""
     report = Report()
     source = read_spec(file.path, report) if not explicit else _explicit(file)
     tree = None if report.errors else pipeline.syntax(source, report)
     if tree is None or report.errors:
-        tell(report)
-        click.echo(tally(report), err=True)
-        ctx.exit(1)
+        unreadable(source, report)
     title = Path(source.name).stem
     text = page(tree, pipeline.known(pipeline.used(tree)), title)
     text = document(text) if whole or (output is not None and output.endswith(".tex")) else text

@@ -11,7 +11,23 @@ from einc.ir.plan import Dot, Iota, Let, Load, Map, Reduce, Scalar
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, UNKNOWN
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
-from einc.ir.terms import TRUE, Apply, Const, Fold, Join, Pack, Part, Position, Read, Size, Term, Truth, Where, free_indices
+from einc.ir.terms import (
+    TRUE,
+    Apply,
+    Const,
+    Fold,
+    Join,
+    Pack,
+    Part,
+    Position,
+    Read,
+    Size,
+    Term,
+    Truth,
+    Where,
+    free_indices,
+    reads,
+)
 from einc.planning.analysis.ranges import nonempty
 from einc.transforms.laws.simplify import factors
 
@@ -83,6 +99,25 @@ def surely_finite(term: Term, equations: Mapping[str, Equation]) -> bool:
     A fold over nothing, a quotient and a logarithm may be infinite, and infinity times the 0 of a mask is no number.
     """
     return _finite_at(term, equations, {})
+
+
+def surely_above(term: Term, equations: Mapping[str, Equation]) -> bool:
+    """Whether a term is surely more than −∞: an input that is added, a mask written as a bias, may be that at every point."""
+    return surely_finite(term, equations) and not _adds_input(term, equations)
+
+
+def _adds_input(term: Term, equations: Mapping[str, Equation]) -> bool:
+    match term:
+        case Read(tensor):
+            return tensor not in equations or _adds_input(equations[tensor].body, equations)
+        case Where(_, then):
+            return _adds_input(then, equations)
+        case Apply("add" | "sub" | "neg" | "max" | "min", args):
+            return any(_adds_input(a, equations) for a in args)
+        case Apply("mul" | "div", args):  # as where the base of the exponential is changed; a product of inputs is no bias
+            return sum(_adds_input(a, equations) for a in args) == 1 and all(
+                _adds_input(a, equations) or not any(True for _ in reads(a)) for a in args)
+    return False
 
 
 def _finite_at(term: Term, equations: Mapping[str, Equation], known: dict[str, bool]) -> bool:

@@ -59,7 +59,7 @@ from einc.ir.terms import (
     walk,
 )
 from einc.planning.analysis.ends import Tile
-from einc.planning.analysis.fills import FINITE, Fill, fill_of, fill_of_let, surely_finite
+from einc.planning.analysis.fills import FINITE, Fill, fill_of, fill_of_let, surely_above, surely_finite
 from einc.planning.analysis.indicators import indicator
 from einc.planning.analysis.ranges import cut, nonempty
 from einc.planning.analysis.wholes import beyond_python, is_whole, nonzero, packed_number
@@ -117,7 +117,7 @@ class Lowering:
         body = equation.body
         start = {b: const(b.set.start) for b in body.bound} if isinstance(body, Fold) else {}
         # No reach leaves out a point, so it begins at the first, whose value is a number: that of another fold may be of nothing.
-        full = isinstance(body, Fold) and proves(TRUE, substitute(body.domain, start)) and surely_finite(body.body, self.equations)
+        full = isinstance(body, Fold) and proves(TRUE, substitute(body.domain, start)) and surely_above(body.body, self.equations)
         reference = self.values[carry.reference] if carry.reference else None
         let = self.lets[value]
         self.lets[value] = replace(let, carry=PlanCarry(carry.fold, reference, self.base2, full))
@@ -179,7 +179,7 @@ class Lowering:
             case Apply("add", (Where(condition, then), Where(outside, Const(value)))) if outside == negation(condition):
                 return self._selected(condition, then, float(value), given)
             case Apply(op, args):
-                return self._apply(op, args, given, term)
+                return self._apply(op, args, given)
             case Pack(parts, sets, into):
                 return self.term(packed_number(parts, sets, into), given)
             case Part(item, of, before, into):
@@ -193,7 +193,7 @@ class Lowering:
             inner = self._spread(inner, self.lets[guard].axes)
         return self._map_op(Select(otherwise), (guard, inner), self.lets[inner].kind)
 
-    def _apply(self, op: str, args: tuple[Term, ...], given: Term, term: Term) -> str:
+    def _apply(self, op: str, args: tuple[Term, ...], given: Term) -> str:
         """Adds the lets of a primitive applied to its arguments where `given` holds, and returns the name of its
         result. A floor or ceiling of a whole quotient is one integer division; a quotient whose divisor may be 0
         is 0 where its numerator is 0."""

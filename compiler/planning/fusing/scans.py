@@ -47,14 +47,14 @@ class Scanning(Lowering):
             if isinstance(let.op, PreviousCarry):
                 self.lets[name] = let.with_args(lambda name: self.values[name])
 
-    def _apply(self, op: str, args: tuple[Term, ...], given: Term, term: Term) -> str:
+    def _apply(self, op: str, args: tuple[Term, ...], given: Term) -> str:
         if op == "exact":
             inner = self.term(args[0], given)
             return inner if self._kind(inner) != "real" else self._map("exact", (inner,), "exact")
         if op == "exp" and self.before and self.stream is None:
             inner = self.term(args[0], given)  # a difference of exact values is small: its exponential needs no more digits
             return self._map("exp", (self._map("real", (inner,), "real") if self._kind(inner) == "exact" else inner,), "real")
-        return super()._apply(op, args, given, term)
+        return super()._apply(op, args, given)
 
     def _fold(self, equation: Equation, fold: Fold) -> str:
         found = self.prefixes.get(equation.target)

@@ -43,6 +43,7 @@ from einc.transforms.gradients.centred_sums import centred
 from einc.transforms.gradients.rematerialise import multiplied, readers, stands_for
 from einc.transforms.gradients.reverse_pass import Sweep
 from einc.transforms.gradients.scales import Scaled, scaled
+from einc.transforms.gradients.shared_factors import shared_factors
 from einc.transforms.laws.simplify import picked, simplify
 from einc.transforms.normal.delta_elimination import appearance, is_gate
 from einc.transforms.normal.normalise import flat
@@ -61,7 +62,7 @@ class Derived:
 
 def derive(program: Program) -> Derived:
     """The gradient of a program without rounds, with respect to every input of real numbers that an output depends on."""
-    plain = _without_aliases(_opened(flat(program)))
+    plain = shared_factors(_without_aliases(_opened(flat(program))))
     found = scaled(plain)
     sweep = Sweep(found.program, found.references, lettered(found.program))
     sweep.run()
