@@ -586,7 +586,7 @@ def test_a_file_of_any_name(tmp_path: Path, name: str) -> None:
     torch.testing.assert_close(module(x=x).y, torch.stack([torch.softmax(x[: n + 1], 0) @ x[: n + 1] for n in range(7)]))
 
 
-INNER = ["y_max", "y_sum", "y_part", "y_scaled", "y_sum_part", "y_sum_scaled", "y_max_part", "y_sum_max", "m_sum", "y_exp"]
+INNER = ["z", "N", "S", "E", "mu", "M", "n", "r", "ell", "u"]
 CASCADES = ["output y_t = Σ_s softmax_{{s ≤ t}}({0}_s {1}_t) {2}_s {3}_t",
             "m_t = (Σ_{{s ≤ t}} {0}_s) / t\noutput y_t = Σ_{{s ≤ t}} exp({1}_s m_t) ({2}_s - m_t)^2 {3}_t"]
 

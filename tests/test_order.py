@@ -26,7 +26,7 @@ from einc.planning.contractions.associate import Search, associate, samples
 from einc.planning.contractions.choose import leading, price, taken
 from einc.planning.contractions.materialise import peeled
 from einc.planning.contractions.order import FEW, path
-from einc.planning.planner import plan, written
+from einc.planning.planner import plan, plan_as_written
 from einc.syntax.printing.show import show
 
 LARGE = {"H": 128, "d_k": 128, "r": 512, "S": 4096}
@@ -131,7 +131,7 @@ def test_every_order_runs(case: Case, draw: st.DataObject) -> None:
     note(show(made))
     inputs = arrays(program, case.sizes, case.ranges)
     want = meaning(program, inputs, case.sizes)
-    for module in (written(made, program.inputs()), *ways(plan(made, program.inputs()))):
+    for module in (plan_as_written(made, program.inputs()), *ways(plan(made, program.inputs()))):
         assert_close(called(emitted(module), program, tensors(inputs), case.sizes), want, 1e-10)
 
 
@@ -176,7 +176,7 @@ def total(module: Module, sizes: Mapping[str, int]) -> float:
 @given(layers())
 def test_what_is_chosen_costs_no_more_than_what_is_written(case: Case) -> None:
     program = normal(case.text)
-    module, before = plan(program), written(program)
+    module, before = plan(program), plan_as_written(program)
     note(case.text)
     for sizes in samples(program):
         begun = 10**6 * max(len(taken(module, sizes)), len(before.steps))
@@ -342,7 +342,7 @@ def test_long_chains_are_searched_in_time() -> None:
     lines += ["i_t^b = x_t^a M_a^b", "j_t^c = i_t^b N_b^c", "k_t^d = j_t^c O_c^d", "l_t^e = k_t^d P_d^e", "m_t^f = l_t^e Q_e^f"]
     lines += ["n_s^b = y_s^a M_a^b", "o_s^c = n_s^b N_b^c", "z_{t s} = exp(m_t^f o_{s f})", "output w_t^b = Σ_s z_{t s} n_s^b"]
     text, sizes = "\n".join(lines), {"T": 1, "S": 8192, "A": 128}
-    assert total(planned(text), sizes) < 0.6 * total(written(normal(text)), sizes)
+    assert total(planned(text), sizes) < 0.6 * total(plan_as_written(normal(text)), sizes)
 
 
 # what is kept in range

@@ -40,7 +40,7 @@ def definitions() -> tuple[Generated, ...]:
 
 
 def _definition(fold: str, op: str) -> str:
-    lines = statements(straight(op, ("a", "b"), spells), _written)
+    lines = statements(straight(op, ("a", "b"), spells), _step_text)
     return "\n".join([f"def _{fold}_step(a, b):", f'    """Two values of the fold {fold}, merged."""', *lines])
 
 
@@ -50,7 +50,7 @@ def statements(lets: tuple[Let, ...], written: Callable[[Let], str]) -> list[str
     return [re.sub(r"\b_(\d+)\b", r"x\1", line) for line in lines]
 
 
-def _written(let: Let) -> str:
+def _step_text(let: Let) -> str:
     match let:
         case Let(op=Scalar(term)):
             return scalar(term).text

@@ -35,7 +35,7 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
     for text in kernel.texts:
         body(f"# {text}")
     _prepare(module, kernel, body, scribe)
-    parts = cut(kernel)
+    parts = parts_of(kernel)
     _lets(module, kernel, body, scribe, uses, parts.before)
     scribe.numbers = Numbers(scribe, body)
     if grid is None:
@@ -256,7 +256,7 @@ class Parts:
     after: set[str]
 
 
-def cut(kernel: Kernel) -> Parts:
+def parts_of(kernel: Kernel) -> Parts:
     """Sorts the lets of a kernel by what they depend on: the tile, the streamed axis, what is carried along it."""
     stream = kernel.stream.name if kernel.stream is not None else None
     carried = {let.name for let in kernel.lets if let.carry is not None}

@@ -22,7 +22,7 @@ class Folder(Scribe):
     deep: set[str] = field(default_factory=set)
     scaled: dict[str, tuple[str, str]] = field(default_factory=dict)  # let -> the variable and the number ≥ 0 that it is times
 
-    def folded(self, let: Let) -> Shape:
+    def folded_dims(self, let: Let) -> Shape:
         """The dimensions of the tile that a let folds over."""
         return self.layout.shape(let.over)
 
@@ -32,7 +32,7 @@ class Folder(Scribe):
         args = let.args if isinstance(let.op, Dot) else let.args[:1]
         fold = let.op.fold if isinstance(let.op, Reduce) else "sum"
         out: dict[str, Shape] = {}
-        for dim in self.folded(let):
+        for dim in self.folded_dims(let):
             if dim.role == "passed" and not self.when:
                 continue
             for name in self.outside(dim.name).masked(fold, args):
@@ -71,17 +71,17 @@ class Folder(Scribe):
             shape = self.shape(arg)
             if arg in self.scaled and arg not in neutral and FOLDS[op.fold].scales:
                 raw, factor = self.scaled[arg]
-                return Code(f"{self._reduced(Code(raw), op.fold, shape, self.folded(let)).text} * {factor}", PRODUCT), False
+                return Code(f"{self._reduced(Code(raw), op.fold, shape, self.folded_dims(let)).text} * {factor}", PRODUCT), False
             code = self._operand(arg, neutral, let.kind, shape)
             quick = referred(self.kernel, let.name)  # what is no number then shows in what is relative to it
-            return self._reduced(code, op.fold, shape, self.folded(let), quick), False
+            return self._reduced(code, op.fold, shape, self.folded_dims(let), quick), False
         assert isinstance(op, Dot)
         if let.kind == "real" and (made := self._product(let, op, neutral, merged)) is not None:
             return made, bool(merged) and made.text.startswith("tl.dot(") and f", {merged}, " in made.text
         shape = self.layout.shape(tuple(a for x in let.args for a in self.lets[x].axes))
         kind = "exact" if let.kind == "exact" else "real"
         codes = [self._operand(a, neutral, kind, shape) for a in let.args]
-        return self._reduced(infix("mul", codes) if len(codes) > 1 else codes[0], "sum", shape, self.folded(let)), False
+        return self._reduced(infix("mul", codes) if len(codes) > 1 else codes[0], "sum", shape, self.folded_dims(let)), False
 
     def _neutral(self, let: Let) -> dict[str, Code]:
         """The masked arguments: under a name, with the mask where it is needed."""
@@ -121,7 +121,7 @@ class Folder(Scribe):
         """A product of matrices by `tl.dot`, or None where the operands do not have that shape. The variable `merged`
         becomes its accumulator, unless the result has yet to be scaled.
         """
-        folded, result = self.folded(let), self.shape(let.name)
+        folded, result = self.folded_dims(let), self.shape(let.name)
         if len(folded) != 1 or len(result) != 2 or len(op.over) != 1:
             return None
         (depth,) = folded
@@ -169,7 +169,7 @@ class Folder(Scribe):
                 users = [x for x in self.kernel.lets if let.name in x.reads]
                 stored = self.stored(let.name) is not None or let.name in self.variables
                 plain = not isinstance(let.op, Load) or any(self._along_depth(sub, depth) for sub in let.op.subs)
-                ends = all((isinstance(x.op, Dot) and self.folded(x) == (depth,)) or self._scales(x) for x in users)
+                ends = all((isinstance(x.op, Dot) and self.folded_dims(x) == (depth,)) or self._scales(x) for x in users)
                 if not (stored and plain and ends):
                     return False
         return True

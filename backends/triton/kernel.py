@@ -42,13 +42,13 @@ def write_kernel(module: Module, kernel: Kernel, laid: Mapping[str, int]) -> Wri
     """The kernel; where its pass can be shared, also the one that joins the parts. `laid` are buffers that may lie in pages,
     with the slot of their positions.
     """
-    made = _written(module, kernel, shared(kernel), False, laid)
+    made = _kernel_text(module, kernel, shared(kernel), False, laid)
     if shared(kernel):
-        made.joined = _written(module, kernel, True, True, laid)
+        made.joined = _kernel_text(module, kernel, True, True, laid)
     return made
 
 
-def _written(module: Module, kernel: Kernel, parts: bool, join: bool, laid: Mapping[str, int]) -> Written:
+def _kernel_text(module: Module, kernel: Kernel, parts: bool, join: bool, laid: Mapping[str, int]) -> Written:
     """The text of one kernel: with `join` the one that joins the parts of a shared pass, else the kernel itself;
     `parts` says whether several programs may share its pass.
     """

@@ -15,7 +15,7 @@ from einc.backends.host.naming import with_names
 from einc.backends.triton.arguments import Arguments
 from einc.backends.triton.kernel import Written, write_kernel
 from einc.backends.triton.loads import extent_text
-from einc.backends.triton.resources import room
+from einc.backends.triton.resources import measured
 from einc.backends.triton.resources import text as polynomial
 from einc.backends.writer import Writer, folded, identifier, sized
 from einc.ir.folds import FOLDS
@@ -233,7 +233,7 @@ def _tile(kernel: Kernel, name: str, made: Written, page: Page) -> dict[str, str
     long = extent_text(given, kernel, passed.axes[:1]) if passed is not None else "1"
     shapes = "_PRODUCTS" if products else "_POINTS" if passed is None else "_SUMS"
     page.helpers.add(shapes)
-    needed = room(kernel, made.layout, made.stages)
+    needed = measured(kernel, made.layout, made.stages)
     shared = [polynomial(needed.kept, lengths), polynomial(needed.moved, lengths)]
     shared = [*([shared[0]] if shared[0] != "0" else []), *([f"stages * ({shared[1]})"] if shared[1] != "0" else [])]
     body("rows, columns, warps, stages = _tile(")

@@ -60,7 +60,7 @@ def _telling(run: Callable[..., Any], kernel: str, source: str, name: str) -> Ca
         try:
             return run(*values, **named)
         except Exception as error:
-            text = None if named.get("warmup") else _told(error, kernel, source, name)
+            text = None if named.get("warmup") else _failure_text(error, kernel, source, name)
             if text is None:
                 raise
             raise RuntimeError(text) from error
@@ -68,7 +68,7 @@ def _telling(run: Callable[..., Any], kernel: str, source: str, name: str) -> Ca
     return told
 
 
-def _told(error: BaseException, kernel: str, source: str, name: str) -> str | None:
+def _failure_text(error: BaseException, kernel: str, source: str, name: str) -> str | None:
     """The kernel, its equations, and its lines around the failure; None for errors that are not Triton's."""
     chain = [error]
     while (cause := chain[-1].__cause__) is not None:

@@ -39,7 +39,7 @@ class Room:
     fed: Held
 
 
-def room(kernel: Kernel, layout: Layout, stages: Stages) -> Room:
+def measured(kernel: Kernel, layout: Layout, stages: Stages) -> Room:
     """The registers and the shared memory that a program needs; of several passes the fullest one counts."""
     measure = _Measure(kernel, layout)
     alive = [measure.alive(one, stages) for one in stages.passes] or [measure.walk(stages.head, _held(), set())]

@@ -73,11 +73,11 @@ def blocks() -> MarkdownIt:
     ruler = parser.block.ruler
     ruler.before("fence", "display", _display, {"alt": ["paragraph", "reference", "blockquote", "list"]})
     for rule in ruler.__rules__:
-        ruler.at(rule.name, _told(rule.fn), {"alt": rule.alt})
+        ruler.at(rule.name, _with_places(rule.fn), {"alt": rule.alt})
     return parser
 
 
-def _told(rule: Rule) -> Rule:
+def _with_places(rule: Rule) -> Rule:
     """The rule, with the places of its lines left in each of its tokens that has text."""
 
     def told(state: StateBlock, start: int, end: int, silent: bool) -> bool:

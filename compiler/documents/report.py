@@ -31,7 +31,7 @@ def as_text(account: Account) -> str:
             f"inline:   {_counted([e for e in account.entries if not e.display])}"]
     for made in account.made:
         out += ["", *_program(account, made)]
-    said = [x for x in problems(account) if x.code != "E0801" or x.span not in _told(account)]
+    said = [x for x in problems(account) if x.code != "E0801" or x.span not in _explained(account)]
     out += [f"\n{render(problem).rstrip()}" for problem in said]
     return "\n".join(line.rstrip() for line in out) + "\n"
 
@@ -44,7 +44,7 @@ def problems(account: Account) -> list[Problem]:
     return list({(p.code, p.message, p.span): p for p in everything}.values())
 
 
-def _told(account: Account) -> set[Span | None]:
+def _explained(account: Account) -> set[Span | None]:
     """The equations whose own problem says why they are not compiled."""
     return {entry.span for entry in account.entries if len(entry.problems) > 1}
 

@@ -101,18 +101,18 @@ def formatted(source: Source, spelling: Spelling, report: Report, sources: Sourc
     """The text in one spelling and one layout; None where it cannot be read. What it means is the same, or it is
     refused.
     """
-    out = _written(source, spelling, report, sources)
+    out = _in_spelling(source, spelling, report, sources)
     again = Source(source.name, out)
     if report.errors:
         return None
-    if _meant(source, sources) != _meant(again, sources) or _written(again, spelling, Report(), sources) != out:
+    if _meant(source, sources) != _meant(again, sources) or _in_spelling(again, spelling, Report(), sources) != out:
         report.add(Problem("the text cannot be printed so that it is read as the same again", Span(source, 0, 0),
                            helps=(Help("this is a fault of einc; the text is left as it is"),)))
         return None
     return out
 
 
-def _written(source: Source, spelling: Spelling, report: Report, sources: Sources) -> str:
+def _in_spelling(source: Source, spelling: Spelling, report: Report, sources: Sources) -> str:
     tree = syntax(source, report)
     return printed(tree, spelling, known(used(tree, sources)))
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from einc.driver import pipeline
-from einc.driver.library import made_row, plain_row, program, written
+from einc.driver.library import made_row, plain_row, program, rows_as_written
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.choices import PLAIN, Choices, Row
 from einc.ir.plan import Gradient, SegmentedModule
@@ -37,7 +37,7 @@ def constant(of: Program) -> EincError:
 @cache
 def library_with_halves() -> tuple[Row, ...]:
     """The kernels of the library, with those that compute a spec and what its gradient needs, or that gradient."""
-    return tuple(_half(one) if "half" in one else plain_row(one["spec"], n) for n, one in enumerate(written()))
+    return tuple(_half(one) if "half" in one else plain_row(one["spec"], n) for n, one in enumerate(rows_as_written()))
 
 
 @cache

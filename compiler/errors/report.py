@@ -109,6 +109,9 @@ class Problem(Exception):  # noqa: N818, it is the noun of the whole house
     def __init__(self, message: str, span: Span | None = None, label: str = "", *labels: Label,
                  notes: tuple[str, ...] = (), helps: tuple[Help, ...] = (), once: object = None,
                  against: tuple[Span, ...] = ()) -> None:
+        """`once` is the slip behind a problem: another one with the same slip is not told again. `against` are lines that it was
+        held against: where one of them is wrong itself, this follows from it.
+        """
         super().__init__(message)
         self.message = message
         self.span = span
@@ -116,12 +119,16 @@ class Problem(Exception):  # noqa: N818, it is the noun of the whole house
         self.labels = labels
         self.notes = notes
         self.helps = helps
-        self.once = once  # the slip behind it: another problem with the same one is not told again
-        self.against = against  # the lines it was held against: where one of them is wrong itself, this follows from it
+        self.once = once
+        self.against = against
 
-    def __init_subclass__(cls) -> None:
-        if cls.code:
-            Problem.registry[cls.code] = cls
+    def __init_subclass__(cls, *, code: str = "", section: str = "", title: str = "", example: str = "", explanation: str = "",
+                          severity: str = "error", example_name: str = "example.ein") -> None:
+        """Takes the columns of a kind of error from the line of its class."""
+        cls.code, cls.section, cls.severity, cls.title = code, section, severity, title
+        cls.example, cls.example_name, cls.explanation = example, example_name, explanation
+        if code:
+            Problem.registry[code] = cls
 
 
 class Silent(Problem):

@@ -49,6 +49,7 @@ class Linear:
     constant: Extent
 
     def coefficient(self, atom: Term) -> Extent:
+        """What an atom is multiplied by; 0 where it is not there."""
         return dict(self.atoms).get(atom, number(0))
 
     def plus(self, other: Linear, times: Extent | None = None) -> Linear:
@@ -61,6 +62,7 @@ class Linear:
         return Linear(kept, self.constant + other.constant * times)
 
     def without(self, atom: Term) -> Linear:
+        """The form less the addend of an atom."""
         return Linear(tuple((a, c) for a, c in self.atoms if a != atom), self.constant)
 
 

@@ -21,7 +21,7 @@ from einc.ir.terms import TRUE, Position, Read, Term, both, substitute
 from einc.meaning.assumptions import Rule, rewritten, rule
 from einc.meaning.conditions import indicator, needed
 from einc.meaning.counterexamples import Counterexample, search
-from einc.meaning.leftover import told
+from einc.meaning.leftover import first_terms
 from einc.meaning.polynomial_form import complemented, form, put, solved
 from einc.meaning.polynomials import MINUS, NOTHING, Atom, Form, Monomial, Unformed, added, atom, times, without_quotients
 from einc.meaning.unfolding import TooLong, Unfolding
@@ -181,4 +181,4 @@ def _one(found: Monomial, done: tuple[Term, ...]) -> Form:
 
 
 def _left_over(domain: Form, left: Form, right: Form, rules: tuple[Rule, ...]) -> str:
-    return f"left - right leaves {told(_difference(domain, left, right, rules))}"
+    return f"left - right leaves {first_terms(_difference(domain, left, right, rules))}"

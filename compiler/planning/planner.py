@@ -9,6 +9,7 @@ from einc.ir.choices import PLAIN, Choices
 from einc.ir.draft import unused, with_other_names
 from einc.ir.elements import WIDE
 from einc.ir.indices import OPEN, OUTER, PLACES, Index, IndexSet, number
+from einc.ir.letters import with_letters
 from einc.ir.plan import (
     Append,
     Axis,
@@ -34,7 +35,7 @@ from einc.planning.analysis.held import held
 from einc.planning.analysis.prefix import alone
 from einc.planning.analysis.ranges import reach
 from einc.planning.analysis.scatters import scattered
-from einc.planning.analysis.signs import told
+from einc.planning.analysis.signs import facts_of_inputs
 from einc.planning.analysis.storage import buffers_of, indices_of, lengths_of, sets_of, sizes_of, with_parts, without_copies
 from einc.planning.contractions.associate import Candidate, as_written, associate, samples
 from einc.planning.contractions.choose import Cut, chosen
@@ -70,7 +71,7 @@ def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None, choic
     return made
 
 
-def written(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None, choices: Choices = PLAIN) -> Module:
+def plan_as_written(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None, choices: Choices = PLAIN) -> Module:
     """The plan of the program as it stands, its products in the order in which they are written."""
     return _module(program, inputs, choices, as_written)
 
@@ -90,9 +91,11 @@ def _module(
         return repeated(program, asked, lambda piece, given: _module(piece, given, choices, candidates))
     if program.own:
         return apart(program, asked, lambda piece, given: _module(piece, given, choices, candidates))
-    program = with_parts(peeled(with_rows(with_segments(program), later=True)))
+    program = with_letters(with_segments(program), program.tensors)
+    program = with_parts(peeled(with_rows(program, later=True)))
     taken: dict[str, Tensor] = {}
-    steps, cuts = chosen([_cut_up(c, choices, taken) for c in candidates(program)], samples(program))
+    ways = [replace(c, program=with_letters(c.program, program.tensors)) for c in candidates(program)]
+    steps, cuts = chosen([_cut_up(way, choices, taken) for way in ways], samples(program))
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
     sizes |= frozenset(n for e in program.equations for n in sizes_of(e)) - program.sizes.keys()
     buffers, sets = {k: v for cut in cuts for k, v in cut.buffers.items()}, sets_of(program)
@@ -119,7 +122,7 @@ def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) ->
     program = with_other_names(program, {key: unused(key, {**taken, **program.tensors}) for key in clashes})
     taken |= program.tensors
     buffers = buffers_of(program)
-    equations = {**told(program), **program.by_target}
+    equations = {**facts_of_inputs(program), **program.by_target}
     steps: list[Leaf] = []
     keys: list[tuple[str, IndexSet]] = []
     stored = set(buffers)
@@ -273,7 +276,7 @@ def _passed(whole: _Whole, group: Group, kept: frozenset[str]) -> tuple[Streamed
     """The equations of the pass that the group makes, their texts, and those of reads at what is computed."""
     program, runs = whole.program, whole.runs
     passed = one_pass(program, group, kept, whole.choices.ordered)
-    passed = replace(passed, equations=tuple(map(_told, passed.equations)))
+    passed = replace(passed, equations=tuple(map(_without_signs, passed.equations)))
     texts, said = _texts(program, passed)
     passed = exactly(passed) if passed.chunks else in_base_two(passed, group.virtual, kept)
     new = frozenset([*(e.target for e in passed.equations), *passed.before])
@@ -281,7 +284,7 @@ def _passed(whole: _Whole, group: Group, kept: frozenset[str]) -> tuple[Streamed
     return replace(passed, equations=paired(passed.equations, mine, (group.virtual | new) - kept)), texts, said
 
 
-def _told(equation: Equation) -> Equation:
+def _without_signs(equation: Equation) -> Equation:
     """The equation without what it says of signs: that has been heard."""
     return replace(equation, body=transform(
         equation.body, lambda t: t.args[0] if isinstance(t, Apply) and t.op == "nonpositive" else t))

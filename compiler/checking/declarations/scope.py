@@ -260,7 +260,7 @@ class Scope:
         """The names that a program may not give to its own functions."""
         return self.prelude | CALLABLE | frozenset(FOLDS)
 
-    def extent_names(self, extent: Extent, span: Span) -> None:
+    def add_extent_sizes(self, extent: Extent, span: Span) -> None:
         """Adds every size in an extent to the known sizes, with this span as its first place."""
         for name in extent.sizes:
             self.sizes.setdefault(name, span)

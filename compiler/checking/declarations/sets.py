@@ -112,7 +112,7 @@ def extent(scope: Scope, node: s.Expression) -> Extent:
         if any(name == str(of.extent) for of in scope.lengths):
             raise BadDeclaration(f"`{name}` are lengths, one for each request: an extent is made of single numbers", node.span,
                                  helps=(Help("the positions of the requests are `time(" + name + ")`, nothing more"),))
-    scope.extent_names(found, node.span)
+    scope.add_extent_sizes(found, node.span)
     return found
 
 

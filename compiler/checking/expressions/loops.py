@@ -109,7 +109,7 @@ def _counted(scope: Scope, clauses: list[s.Expression]) -> Index | None:
     if letter in scope.sizes.keys() | last.sizes or letter in scope.reserved:
         raise BadLoop(f"`{letter}` has a meaning already, so it cannot count the rounds", name.span,
                       helps=(Help("choose another letter"),))
-    scope.extent_names(last, high.span)
+    scope.add_extent_sizes(last, high.span)
     return Index(letter, IndexSet(LAYER, last + number(1 - int(first)), int(first)))
 
 

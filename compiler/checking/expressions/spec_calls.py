@@ -113,7 +113,7 @@ class _Call:
             self._tensor(inputs[wanted], node)
         elif wanted in self._extents():
             extent = extent_of(node)
-            self.context.scope.extent_names(extent, node.span)
+            self.context.scope.add_extent_sizes(extent, node.span)
             self.sizes[wanted] = extent
         else:
             near = nearest(wanted, list(inputs))
@@ -227,7 +227,7 @@ class _Call:
                 raise WrongSet(f"`{self.name}` fixes `{name}` to {fixed}, which is {extent} here", self.span,
                                helps=(Help("give a value over the same set"),))
         for name in self._extents():
-            scope.extent_names(self.sizes.get(name, size(name)), self.span)
+            scope.add_extent_sizes(self.sizes.get(name, size(name)), self.span)
 
     # what comes back
 

@@ -15,6 +15,7 @@ from einc.ir.domains import negation, proves
 from einc.ir.draft import unused
 from einc.ir.elements import INTEGER, REAL
 from einc.ir.indices import INDEX_CLASSES, Index, IndexSet
+from einc.ir.letters import with_label
 from einc.ir.programs import Equation, IndexLoop, Slot, Tensor
 from einc.ir.terms import ONE, TRUE, Apply, Const, Fold, Position, Read, Size, Term, Where, both, conjuncts, free_indices, walk
 from einc.syntax import tree as s
@@ -96,7 +97,7 @@ class Made:
         return key
 
     def apart(self) -> Made:
-        """A place for what one more equation makes: `take` it in, or `drop` it."""
+        """A place for what one more equation makes: `take` it in, or `release_keys`."""
         return Made(places=self.places, meant=self.meant, taken=self.taken, calls=self.calls,
                     ranks=self.ranks)
 
@@ -128,7 +129,7 @@ class Made:
                     return found.at(subs)
         return term
 
-    def drop(self) -> None:
+    def release_keys(self) -> None:
         """Frees the keys that were made with `fresh`, so that another reading can use them again."""
         self.taken.difference_update(self.keys)
 
@@ -195,7 +196,7 @@ class Context:
         owners, span = self.made.owners, next((o[0].span for o in value.free.values()), None)
         owners.rest(indices, {*indices, *(self.left or ()), *self.held}, span)
         indices = owners.arranged(indices)
-        key = self.made.fresh(f"{self.owner}_of_{stem}" if stem in self.indices else f"{self.owner}_{stem}")  # no letter as a label
+        key = self.made.fresh(with_label(stem.upper() if stem in self.indices else stem, self.owner))
         slots = tuple(Slot(i.set, "lower", i.name) for i in indices)
         self.made.tensors.append(Tensor(key, key, slots, "local", INTEGER if value.whole else REAL))
         axes = tuple(Position(i) for i in indices)

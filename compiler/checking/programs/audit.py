@@ -102,7 +102,7 @@ def ranges(program: TypedProgram, text: Text, report: Report) -> None:
                 else:  # what leaves one request would be in the next, where no back end could tell
                     bad = "" if isinstance(sub, Position) else _beyond(sub, slot.set, *own, program.sizes)
                 if bad:
-                    span = _written(at.read, places) or spans.get(equation.target)
+                    span = _place_of(at.read, places) or spans.get(equation.target)
                     report.add(OutOfRange(f"the index expression in slot `{slot.name}` may {bad}", span, once=(span, bad), helps=(
                         Help("restrict the equation with `, … ≤ …`: what is outside does not exist"),
                         Help("multiply by `1[… ≤ …]`: what is outside is 0"),
@@ -110,7 +110,7 @@ def ranges(program: TypedProgram, text: Text, report: Report) -> None:
                     break
 
 
-def _written(read: Read, places: Mapping[Term, Span]) -> Span | None:
+def _place_of(read: Read, places: Mapping[Term, Span]) -> Span | None:
     """Where a read is written; one that a mask brought along may have other letters there."""
     def plain(term: Term) -> Term:
         return canonical(term, tuple(dict.fromkeys(x.index for x in walk(term) if isinstance(x, Position))))

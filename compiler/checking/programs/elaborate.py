@@ -127,7 +127,7 @@ class Work:
             report.add(beside(problem, entry))
             signature.stated = frozenset(range(len(signature.slots)))  # so that its readers are not blamed for what it lacks
         except _Deeper:
-            made.drop()
+            made.release_keys()
             raise
         for found in report.problems if entry is None or not entry.broken else ():
             self.report.add(found)
@@ -267,7 +267,7 @@ class Work:
             for index in free_indices(inner.term) - set(found.params):
                 raise BadMap(f"index `{index}` is none of the map's own", found.body.span,
                              helps=(Help(f"write `{found.name}(…, {index})`"),))
-        made.drop()
+        made.release_keys()
 
     def _definition(self, function: Function) -> None:
         """The body of a definition, tried on parameters of which nothing is known."""
@@ -289,7 +289,7 @@ class Work:
                 bound = context.let("·", context.value(relation.operands[1]), "")
                 context = replace(context, params=(*context.params, Parameter(found[0], (), replace(bound, free={}))))
             context.value(function.body)
-        made.drop()
+        made.release_keys()
 
 
 def _said(domain: Term, given: Term = TRUE) -> Term:

@@ -17,6 +17,7 @@ from einc.ir.domains import Linear, linear, proves
 from einc.ir.draft import unused
 from einc.ir.elements import INTEGER
 from einc.ir.indices import Extent, Index, IndexSet, Packed, size
+from einc.ir.letters import labelled
 from einc.ir.programs import Equation, Slot, Tensor, TypedProgram, local
 from einc.ir.terms import (
     ONE,
@@ -241,7 +242,7 @@ class _Packing:
             return None
         work = replace(self, owners=owners)
         indices = Owners(dict(owners)).arranged(tuple(sorted(free, key=by_class)))
-        key = unused(f"{self.target}_{fold.op}", {*self.taken, *self.tensors})
+        key = unused(labelled(fold.op, self.target), {*self.taken, *self.tensors})
         self.tensors[key] = local(key, indices)
         axes = tuple(map(Position, indices))
         self.apart.append(work.equation(Equation(key, axes, TRUE, substitute(fold, same))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from einc.checking.edits import apply, certain
-from einc.driver.commands.kinds import told
+from einc.driver.commands.kinds import problems_of
 from einc.errors.report import Problem, Source, render
 
 FAMILIES = {
@@ -44,7 +44,7 @@ def _entry(kind: type[Problem]) -> str:
         return "\n".join(out)
     name = "ein" if kind.example_name.endswith(".ein") else "markdown"
     out += [_fenced(_shown(kind.example), name), ""]
-    problems = told(kind)
+    problems = problems_of(kind)
     if problems:
         out += [_fenced(_shown("\n".join(render(p).rstrip() for p in problems)), "text"), ""]
     if edits := certain(problems, kind.example_name):

@@ -118,7 +118,7 @@ def command(*, file: Chosen, path: str, map_name: str | None, prefix: str, sizes
         click.echo(f"note: text {row + 1} of {len(several)} ends early", err=True)
     if failed:
         raise failed[min(failed)]
-    click.echo("\n".join([*pace.lines(), *_told(engine, pages, page), *kept(made.plan, known, weights)]), err=True)
+    click.echo("\n".join([*pace.lines(), *_shared_lines(engine, pages, page), *kept(made.plan, known, weights)]), err=True)
 
 
 # what is given
@@ -272,7 +272,7 @@ def _step(engine: Engine, pace: Pace, failed: dict[int, EincError]) -> list[tupl
     return made
 
 
-def _told(engine: Engine, pages: int | None, page: int) -> list[str]:
+def _shared_lines(engine: Engine, pages: int | None, page: int) -> list[str]:
     """What texts had of others, and of the pool."""
     out = [f"shared   {counted(engine.shared, 'token')} of beginnings"] if engine.shared else []
     if pages is not None:

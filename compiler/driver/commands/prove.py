@@ -40,7 +40,7 @@ def command(ctx: click.Context, *, file: Chosen, strict: bool, seed: int, style:
         click.echo(json.dumps({"claims": [_data(*x) for x in found], "holds": all(holds(*x) for x in found)},
                               ensure_ascii=False, indent=2))
     else:
-        click.echo("\n".join(line for x in found for line in _told(*x)))
+        click.echo("\n".join(line for x in found for line in _verdict_lines(*x)))
         kept = sum(holds(*x) for x in found)
         click.echo(f"{counted(kept, 'claim')} of {len(found)} hold{'s' if kept == 1 else ''}")
     if not all(holds(*x) for x in found):
@@ -52,7 +52,7 @@ def holds(claim: Claim, verdict: Verdict) -> bool:
     return isinstance(verdict, Refuted if claim.negated else Proved)
 
 
-def _told(claim: Claim, verdict: Verdict) -> list[str]:
+def _verdict_lines(claim: Claim, verdict: Verdict) -> list[str]:
     """The verdict on a claim as lines of text, with its place in the file."""
     place = "" if claim.span is None else f"{claim.span.source.name}:{claim.span.source.position(claim.span.start)[0]}: "
     text = claim.text.removeprefix("claim").strip()

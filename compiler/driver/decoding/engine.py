@@ -71,6 +71,7 @@ class Engine:
     """
 
     def __init__(self, model: Any, given: Mapping[str, Any], *, budget: int = 512, pool: Any = None) -> None:
+        """An engine without texts; TypeError where the model keeps no cache, ValueError where a step may read no token."""
         if getattr(model, "prefill", None) is None:
             raise TypeError('an engine takes a compiled spec that keeps what is settled: compile it with plan="serve"')
         self.model, self.budget, self.pool = Spoken(model, given), whole("budget", budget, 1), pool

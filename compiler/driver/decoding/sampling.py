@@ -64,6 +64,7 @@ class Sampler:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        """Brings the numbers to their types; ValueError where one is out of its range or says nothing."""
         if not (_finite(self.temperature) and self.temperature >= 0):
             raise ValueError(f"temperature = {self.temperature!r}, a finite number from 0 is expected: "
                              "0 takes the likeliest token")

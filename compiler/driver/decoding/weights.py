@@ -162,7 +162,7 @@ def _lengths(line: Entry, tensor: Tensor, shape: tuple[int, ...], known: Mapping
     """How long each letter of the pattern is; None where that is not known yet."""
     if line.left and len(line.left) != len(shape):
         raise WrongData(f"`{line.key}` comes from an array of {len(shape)} axes, and its map speaks of {len(line.left)}")
-    lengths = dict(_told(tensor, known))
+    lengths = dict(_known_lengths(tensor, known))
     for group, n in zip(line.left, shape, strict=False):
         lengths |= {x: int(x) for x in group if x.isdigit()}
         unknown = [x for x in group if x not in lengths]
@@ -176,7 +176,7 @@ def _lengths(line: Entry, tensor: Tensor, shape: tuple[int, ...], known: Mapping
     return lengths
 
 
-def _told(tensor: Tensor, known: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+def _known_lengths(tensor: Tensor, known: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """The letters of a tensor whose length the sizes tell."""
     for slot in tensor.slots:
         if slot.set.extent.sizes <= known.keys():

@@ -49,10 +49,8 @@ class Section:
     @cached_property
     def defining(self) -> dict[Span, list[Span]]:
         """The equations in whose place another one holds, by that one."""
-        out: dict[Span, list[Span]] = {}
-        for other, winner in self.became.passed.items():
-            out.setdefault(winner, []).append(other)
-        return out
+        passed = self.became.passed
+        return {winner: [other for other in passed if passed[other] == winner] for winner in passed.values()}
 
 
 def account(paper: Paper, *, backend: str = "torch", kernels: bool = True,
@@ -150,6 +148,7 @@ class _Account:
         return replace(plain, reason=reason, problems=problems)
 
     def _declaration(self, said: Said) -> str:
+        """The declaration that a sentence of the paper makes, or that of the side file which goes before it."""
         line = self.lines.get(said)
         if line is None:
             return "a range"
@@ -165,10 +164,10 @@ class _Account:
         return f"index {names} : {cls.text if isinstance(cls, s.Word) else ''}({inner})"
 
     def _read(self, plain: Entry, said: Said, section: Section) -> Entry:
+        """What became of an equation that was read as part of a section: compiled, restated, a definition, or skipped and why."""
         became, place = section.became, _place(said)
         if section.program is None:
-            first = next((p for p in section.problems if p.severity == "error"), None)
-            why = first.message if first is not None else "too much is wrong"
+            why = next((p.message for p in section.problems if p.severity == "error"), "too much is wrong")
             return self._skipped(plain, f"its section does not check: {why}")
         if place in became.kept and (self._runs(place) or plain.display):
             return self._compiled(plain, said, section)
@@ -351,7 +350,7 @@ def example(verdict: Refuted) -> tuple[str, ...]:
 
 def explicit(program: TypedProgram, key: str, place: Span) -> str:
     """The equation as LaTeX with every implied sum written out; "" for what is no equation of the program by itself."""
-    found = next((e for e in _written(program, place) if e.target == key), None)
+    found = next((e for e in _equations_of(program, place) if e.target == key), None)
     if found is None:
         return ""
     left = subscripted(program, program.tensors[key], found.axes)
@@ -360,7 +359,7 @@ def explicit(program: TypedProgram, key: str, place: Span) -> str:
     return f"{left} {sign} {tex(program, found.body)}{domain}"
 
 
-def _written(program: TypedProgram, place: Span) -> list[Equation]:
+def _equations_of(program: TypedProgram, place: Span) -> list[Equation]:
     """The equations, those as they are written in rounds first."""
     updates = "←" in place.text or "leftarrow" in place.text
     rounds = [e for r in program.recurs for e in (*(r.updates if updates else r.starts), *r.inside)]

@@ -91,6 +91,7 @@ class _Telling:
     """One pass told in the letters of the papers."""
 
     def __init__(self, program: NormalProgram, passed: Streamed, virtual: frozenset[str], kept: frozenset[str]) -> None:
+        """`virtual` are values of the pass that are not stored, `kept` those of its results that others read."""
         assert passed.index is not None
         self.kept = kept
         self.passed, self.virtual, self.index = passed, virtual, passed.index

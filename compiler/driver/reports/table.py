@@ -59,7 +59,7 @@ def memory(module: Module, known: Mapping[str, int]) -> tuple[Extent, list[tuple
     sizes = {b.name: size_of(b) for b in module.buffers.values() if b.name not in views}
     stored, more = sum(sizes.values(), number(0)), []
     for n, step in ((n, s) for n, s in enumerate(module.steps, 1) if isinstance(s, Choose)):
-        written = [_written(way) & frozenset(sizes) for way in step.bodies]
+        written = [_buffers_written(way) & frozenset(sizes) for way in step.bodies]
         own = [sorted(w - frozenset.intersection(*written)) for w in written]
         extra = [sum((sizes[name] for name in names), number(0)) for names in own]
         stored = stored - sum((sizes[name] for name in frozenset[str]().union(*own)), number(0))
@@ -80,7 +80,7 @@ def _memory(module: Module, known: Mapping[str, int]) -> list[str]:
     return lines
 
 
-def _written(steps: tuple[Leaf, ...]) -> frozenset[str]:
+def _buffers_written(steps: tuple[Leaf, ...]) -> frozenset[str]:
     """The buffers that steps write."""
     return frozenset[str]().union(*map(makes, steps))
 

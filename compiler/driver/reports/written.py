@@ -44,15 +44,15 @@ def written(program: TypedProgram) -> list[Written]:
     states = tuple((e.target, e.target) for recur in program.recurs for e in recur.updates)
     normal = normalise(replace(program, outputs=states, loops=program.repeats))
     found = recurrences(normal) if states else []
-    return [_written(normal, found, recur) for recur in program.recurs]
+    return [_compared(normal, found, recur) for recur in program.recurs]
 
 
-def _written(normal: NormalProgram, found: list[Recurrence], recur: BlockLoop) -> Written:
+def _compared(normal: NormalProgram, found: list[Recurrence], recur: BlockLoop) -> Written:
     """One written recurrence beside the found ones, with the proof of each of its states."""
     wrong = {x.update.target for x in unproved(recur)}
     states = []
     for update in recur.updates:
-        meaning, lines = next(_told(found, update.target), ("", ()))
+        meaning, lines = next(_lines_of(found, update.target), ("", ()))
         closed = next(e for e in normal.equations if e.target == update.target)
         proved = update.target not in wrong
         meaning = meaning or (equation_text(normal, closed) if proved else _round(normal, recur, update))
@@ -85,7 +85,7 @@ def _line(recur: BlockLoop, update: Equation) -> int:
     return span.source.position(span.start)[0]
 
 
-def _told(found: list[Recurrence], target: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _lines_of(found: list[Recurrence], target: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The finish of a state, and the lines of the block that its letters are on the left of."""
     for recurrence in found:
         for line in recurrence.finish:

@@ -30,7 +30,7 @@ def fill_of(op: str, args: list[Fill]) -> Fill:
         case "add" | "sub" | "mul" | "div" | "neg" if all(map(_finite, args)):
             if op == "mul" and 0.0 in numbers:
                 return 0.0
-            return 0.0 if op == "div" and args[0] == 0.0 and sign_known(args[1]) else FINITE if op != "div" else None
+            return 0.0 if op == "div" and args[0] == 0.0 and is_positive(args[1]) else FINITE if op != "div" else None
         case "add" if len(infinite := {a for a in numbers if math.isinf(a)}) == 1:
             return infinite.pop()
         case "sub" if isinstance(args[0], float) and math.isinf(args[0]) and _finite(args[1]):
@@ -68,7 +68,7 @@ def fill_of_let(value: str, domain: Term, lets: Mapping[str, Let], known: Mappin
     return None
 
 
-def sign_known(fill: Fill) -> bool:
+def is_positive(fill: Fill) -> bool:
     """Whether a fill is a number above 0, so that 0 divided by it is 0."""
     return isinstance(fill, float) and fill > 0
 

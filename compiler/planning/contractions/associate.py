@@ -122,6 +122,7 @@ class Search:
     named: dict[tuple[Term, Term], str] = field(default_factory=dict)  # what is new, by its meaning
 
     def __post_init__(self) -> None:
+        """Finds the networks of the program, and which of its definitions may stand in place of their names."""
         outputs = {key for _, key in self.program.outputs}
         self.meanings = {e.target: _meaning(e, e.body) for e in self.program.equations}
         self.virtual = unstored(self.program, outputs)

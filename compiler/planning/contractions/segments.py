@@ -38,7 +38,7 @@ from einc.ir.terms import (
     walk,
 )
 from einc.planning.analysis.cost import size_of, volume
-from einc.planning.analysis.wholes import is_whole
+from einc.planning.analysis.wholes import keeps_whole
 from einc.syntax.printing.show import equation_text
 from einc.transforms.laws.simplify import factors, product
 
@@ -177,7 +177,7 @@ class _Sums:
         suits = bool(given) or cut or not any(i.set.cls in OPEN for i in bound)
         # A number that is given for each pair has its room already; one that is made of two positions has none.
         room = _places(bound) < 2 or (isinstance(term, Read) and _plain(term.subs))
-        return bool(bound) and is_whole(term) and all(given) and suits and room
+        return bool(bound) and keeps_whole(term) and all(given) and suits and room
 
     def _summed(self, equation: Equation, fold: Fold, names: Names) -> Equation | None:
         """The sum over rows by the element that each names, of values that have names of their own; None where it

@@ -55,7 +55,7 @@ def row(name: str, program: NormalProgram, call: str, where: str, shared: str = 
     buffers = buffers_of(program)
     inputs = tuple((t.key, (operands or {}).get(t.key, t.key)) for t in program.inputs())
     elements = {key: buffers[key].element for key in (*made, *(key for key, _ in inputs))}
-    told = _told(inside, frozenset(made)), _told(beside)
+    told = _numbers_in_front(inside, frozenset(made)), _numbers_in_front(beside)
     return Row(name, call, where, shared, shares, flat, repeats, *told, inputs, made, elements, pieces)
 
 
@@ -66,9 +66,9 @@ def called(choices: Choices, kernel: Kernel, group: Group, kept: frozenset[str],
     if not rows:
         return kernel
     stored = frozenset(s.buffer for s in kernel.stores)
-    inside = _told(one_pass(program, group, kept, choices.ordered).equations, stored)
+    inside = _numbers_in_front(one_pass(program, group, kept, choices.ordered).equations, stored)
     mine = {e.target for e in group.equations}
-    beside = _told(e for e in program.equations if e.target not in mine)
+    beside = _numbers_in_front(e for e in program.equations if e.target not in mine)
     made = {k: r for k, run in runs.items() if (r := run.within(group.equations)) is not None}
     for found in rows:
         theirs = {e.target: e for e in inside}
@@ -104,7 +104,7 @@ def _is_only_for(step: Leaf, call: Call, steps: Iterable[Leaf], kept: frozenset[
 # equations
 
 
-def _told(equations: Iterable[Equation], kept: frozenset[str] = frozenset()) -> tuple[Equation, ...]:
+def _numbers_in_front(equations: Iterable[Equation], kept: frozenset[str] = frozenset()) -> tuple[Equation, ...]:
     """The equations with numbers in front of their sums, and nothing said of signs."""
     told = [replace(e, body=_unsigned(e.body)) for e in equations]
     count: dict[str, int] = {}

@@ -62,7 +62,7 @@ from einc.planning.analysis.ends import Tile
 from einc.planning.analysis.fills import FINITE, Fill, fill_of, fill_of_let, surely_finite
 from einc.planning.analysis.indicators import indicator
 from einc.planning.analysis.ranges import cut, nonempty
-from einc.planning.analysis.wholes import beyond_python, is_whole, nonzero, packed_number
+from einc.planning.analysis.wholes import beyond_python, keeps_whole, nonzero, packed_number
 from einc.planning.fusing.reached import about, of_data
 from einc.planning.streaming.passes import Carry
 from einc.transforms.laws.simplify import factors
@@ -200,7 +200,7 @@ class Lowering:
         if op in ("floor", "ceil") and isinstance(args[0], Apply) and args[0].op == "div":
             above, below = (self.term(a, given) for a in args[0].args)
             if all(
-                self._kind(x) in ("integer", "scalar") and is_whole(y) for x, y in zip((above, below), args[0].args, strict=True)
+                self._kind(x) in ("integer", "scalar") and keeps_whole(y) for x, y in zip((above, below), args[0].args, strict=True)
             ):
                 return self._map(f"{op}div", (above, below), "integer")
         here = [both(given, *args[:n]) if op == "and" else given for n in range(len(args))]
@@ -240,7 +240,7 @@ class Lowering:
         if "real" in kinds:
             return "real"
         if kinds <= {"integer", "scalar"} and op in PRIMITIVES and PRIMITIVES[op].exact:
-            whole = all(self._kind(a) == "integer" or is_whole(self._scalar(a)) for a in args)
+            whole = all(self._kind(a) == "integer" or keeps_whole(self._scalar(a)) for a in args)
             return "integer" if whole else "exact"
         return "exact"
 

@@ -6,7 +6,7 @@ from einc.ir.indices import OPEN
 from einc.ir.programs import Equation, NormalProgram
 from einc.ir.terms import TRUE, Fold, free_indices
 from einc.planning.analysis.prefix import alone
-from einc.planning.analysis.signs import told
+from einc.planning.analysis.signs import facts_of_inputs
 from einc.planning.fusing.fuse import Group
 from einc.planning.streaming.chunks import chunked
 from einc.planning.streaming.partials import shares
@@ -20,7 +20,7 @@ def one_pass(program: NormalProgram, group: Group, kept: frozenset[str], ordered
         return Streamed(group.equations, None, ())
     taken = frozenset(program.tensors)
     shared = shares(group.equations, kept, program.tensors, ordered)
-    known = {**told(program), **program.by_target}
+    known = {**facts_of_inputs(program), **program.by_target}
     inside = None if shared else chunked(group.equations, group.virtual, taken, known)
     made = shared.passed if shared else group.equations
     passed = inside or stream(made, group.virtual, kept | shared.rows if shared else kept, taken)

@@ -10,6 +10,8 @@ from einc.ir.programs import Equation
 from einc.ir.terms import ONE, TRUE, Fold, Position, Read, Term, canonical, free_indices, reads
 from einc.planning.streaming.passes import Carry
 
+MADE = "·"  # stands between a value and what is made for it, in names that only a pass knows
+
 
 @dataclass
 class Basis:
@@ -48,12 +50,13 @@ class Basis:
             return self.known[key]
         free = free_indices(fold)
         axes = tuple(a for a in equation.axes if isinstance(a, Position) and a.index in free)
-        target = self._fresh(f"{equation.target}_part")
+        target = self._fresh(equation.target, "part")
         self._basis(target, Equation(target, axes, TRUE, ONE), fold)
         return target
 
-    def _fresh(self, stem: str) -> str:
-        return unused(stem, {*self.out, *self.taken})
+    def _fresh(self, owner: str, what: str) -> str:
+        """A name that stands for what is made for a value until `stream` gives it a letter."""
+        return unused(f"{owner}{MADE}{what}", {*self.out, *self.before})
 
     def _basis(self, target: str, equation: Equation, fold: Fold) -> None:
         self.known.setdefault(key_of(fold), target)

@@ -19,6 +19,7 @@ from einc.ir.domains import linear
 from einc.ir.draft import unused
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Extent, Index, distinct
+from einc.ir.letters import letter, words
 from einc.ir.primitives import POSITIVE
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
@@ -107,8 +108,11 @@ class _Chunks:
         return self.found.over in free_indices(term)
 
     def _fresh(self, stem: str) -> str:
+        return unused(stem, self._names())
+
+    def _names(self) -> set[str]:
         made = (e.target for found in self.totals.values() for e in found)
-        return unused(stem, {*self.taken, *self.by, *self.carried, *self.before, *made})
+        return {*self.taken, *self.by, *self.carried, *self.before, *made, *words(self.by.values())}
 
     def fold(self, equation: Equation, rest: Term) -> None:
         fold = equation.body
@@ -157,7 +161,7 @@ class _Chunks:
         infinite = up is not None and self._infinite(up)
         if down is not None and self._moves(down):
             over = tuple(b for b in own if b in free_indices(down))
-            reference = self._carry(f"{equation.target}_max", Fold("max", over, rest, down))
+            reference = self._carry(letter("max", equation.target, self._names()), Fold("max", over, rest, down))
             inner = (Apply("exp", (Apply("sub", (down, self._read(reference))),)), *inner)
             known = self._before(reference)
             exists = Apply("lt", (Const(-math.inf), known)) if infinite else TRUE
@@ -206,7 +210,7 @@ class _Chunks:
         if not inner or (outer and not FOLDS[fold.op].shifts):
             raise Entangled(fold.body)
         body = inner[0] if len(inner) == 1 else Apply("add", tuple(inner))
-        state = self._carry(f"{equation.target}_{fold.op}", Fold(fold.op, fold.bound, rest, body))
+        state = self._carry(letter(fold.op, equation.target, self._names()), Fold(fold.op, fold.bound, rest, body))
         self.far += _volume(set(self.carried[state].indices))
         return Apply("add", (*outer, self._before(state))) if outer else self._before(state)
 

@@ -190,7 +190,7 @@ class Moving(Basis):
             return known
         free = free_indices(sums)
         axes = tuple(a for a in equation.axes if isinstance(a, Position) and a.index in free)
-        mean = Read(self._fresh(f"{equation.target}_mean"), axes)
+        mean = Read(self._fresh(equation.target, "mean"), axes)
         self._carried(mean, ONE)
         away = Apply("sub", (value, self._before(mean)))
         moved = self._share(mean, Fold("sum", fold.bound, fold.domain, product(tuple(f for f in (weight, away) if f != ONE))))
@@ -218,7 +218,7 @@ class Moving(Basis):
             own = Fold("sum", fold.bound, fold.domain, product(tuple(f for f in (weight, away) if f != ONE)))
             key = (key_of(own), mean, j)
             if key not in self.about:
-                made = Read(self._fresh(f"{equation.target}_moment"), equation.axes)
+                made = Read(self._fresh(equation.target, "moment"), equation.axes)
                 axes = tuple(a for a in equation.axes if isinstance(a, Position) and a.index in free_indices(own))
                 made = Read(made.tensor, axes)
                 self._carried(made, ONE)
@@ -240,13 +240,13 @@ class Moving(Basis):
 
     def _share(self, of: Read, fold: Fold) -> Read:
         """A fold over one tile alone."""
-        target = self._fresh(f"{of.tensor}_share")
+        target = self._fresh(of.tensor, "share")
         self.out[target] = Equation(target, of.subs, TRUE, fold)
         return Read(target, of.subs)
 
     def _before(self, made: Read) -> Read:
         known = next((n for n, target in self.before.items() if target == made.tensor), None)
-        name = known or self._fresh(f"{made.tensor}_before")
+        name = known or self._fresh(made.tensor, "before")
         self.before[name] = made.tensor
         return Read(name, made.subs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -111,15 +112,15 @@ def _counting(tensor: Tensor) -> Index | None:
     return next((Index(slot.name, slot.set) for slot in tensor.slots if slot.set.cls == LAYER), None)
 
 
-def _written(sub: Term) -> list[Index]:
+def _indices_in(sub: Term) -> list[Index]:
     """The indices that stand in a slot as they are, alone or in pairs."""
     match sub:
         case Position(index):
             return [index]
         case Pack(items) | Part(Pack(items)):
-            return [i for item in items for i in _written(item)]
+            return [i for item in items for i in _indices_in(item)]
         case Part(item):
-            return _written(item)
+            return _indices_in(item)
     return []
 
 
@@ -132,12 +133,21 @@ def _ordered(program: Program) -> list[Read]:
 
 def display(tensor: Tensor, letters: frozenset[str] = frozenset()) -> str:
     """The tensor's name as the language writes it; the pieces of a helper's key are labels, which cannot be read as indices."""
-    if tensor.text != tensor.key or "_" not in tensor.key:
+    if tensor.text != tensor.key:
         return tensor.text
     head, *labels = tensor.key.split("_")
-    plain = all(x in _ACCENTS or (len(x) > 1 and x.isalpha() and x not in GREEK and x not in letters and not set(x) <= letters)
-                for x in labels)
-    return head + ("".join(f"_{x}" for x in labels) if plain else f"_{{\\text{{{'_'.join(labels)}}}}}")
+    written = [_label(GREEK.get(label, label), letters) for label in labels]
+    return GREEK.get(head, head) + ("".join(written) if all(written) else f"_{{\\text{{{'_'.join(labels)}}}}}")
+
+
+def _label(label: str, letters: frozenset[str]) -> str:
+    """A label after a name, where it cannot be read as an index; else the empty text."""
+    if re.fullmatch(r"prime\d*", label):
+        return "'" * int(label[5:] or 1)
+    if label in _ACCENTS or (len(label) > 1 and label.isalpha() and not set(label) <= letters):
+        return f"_{label}"
+    alone = len(label) == 1 and label not in letters and (label.isupper() or not label.isascii())
+    return f"_{{{label}}}" if alone else ""
 
 
 def equation_text(program: Program, equation: Equation) -> str:
@@ -227,7 +237,7 @@ class _Writer:
         levels: dict[Index, set[str]] = {i: set() for i in equation.indices if i.set.summed}
         for read in reads(equation.body) if levels else ():
             for slot, sub in zip(self.program.tensors[read.tensor].slots, read.subs, strict=True):
-                for index in _written(sub) if isinstance(sub, kinds) else ():
+                for index in _indices_in(sub) if isinstance(sub, kinds) else ():
                     levels.get(index, set()).add(slot.level)
         return frozenset(i for i, found in levels.items() if {"lower", "upper"} <= found)
 

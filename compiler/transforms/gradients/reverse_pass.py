@@ -14,6 +14,7 @@ from einc.ir.domains import empty
 from einc.ir.draft import unused
 from einc.ir.folds import FOLDS
 from einc.ir.indices import PLACES, Index, number
+from einc.ir.letters import letter, words
 from einc.ir.primitives import REST, filled
 from einc.ir.programs import Equation, NormalProgram, Slot, Tensor
 from einc.ir.terms import (
@@ -189,7 +190,7 @@ class Sweep:
         self.extremes.add(equation.target)
         self.compared |= {r.tensor for r in reads(fold.body)}
         attains = Apply("eq", (fold.body, Read(equation.target, equation.axes)))
-        name = unused(f"{equation.target}_ties", self.tensors)
+        name = letter("ties", equation.target, {*self.tensors, *words(self.program.equations)})
         self.tensors[name] = replace(self.tensors[equation.target], key=name, text=name, role="local")
         self.made.append(Equation(name, equation.axes, equation.domain, Fold("sum", fold.bound, both(fold.domain, attains), ONE)))
         part = Apply("div", (change, Read(name, equation.axes)))

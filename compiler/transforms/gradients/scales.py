@@ -13,8 +13,8 @@ from fractions import Fraction
 
 from einc.ir.dependence import needed
 from einc.ir.domains import proves
-from einc.ir.draft import unused
 from einc.ir.indices import PLACES, Index
+from einc.ir.letters import letter, words
 from einc.ir.programs import Equation, NormalProgram, Program, Tensor, local
 from einc.ir.terms import (
     TRUE,
@@ -74,7 +74,7 @@ def scaled(program: NormalProgram) -> Scaled:
     for total in dict.fromkeys(_divisors(program)):
         trial = replace(work, tensors=dict(work.tensors), by=dict(work.by))
         leaves = trial.leaves(total)
-        root = trial.root(total, leaves, outputs) if leaves is not None else None
+        root = trial.root(total, leaves, outputs, {r.log for r in roots.values()}) if leaves is not None else None
         if root is not None and not any(set(root.degrees.found) & set(r.degrees.found) for r in roots.values()):
             work, roots[total] = trial, root
     made = replace(program, tensors=work.tensors, equations=tuple(needed(work.by, work.by)))
@@ -191,15 +191,16 @@ class _Work:
 
     def _named(self, term: Term, owner: Equation) -> Read:
         """An exponential as an equation of its own, with all letters of the sum that it stands in."""
-        key = unused(f"{owner.target}_exp", self.tensors)
+        key = letter("exp", owner.target, {*self.tensors, *words(self.program.equations)})
         self.tensors[key] = local(key, owner.indices)
         self.by[key] = Equation(key, tuple(map(Position, owner.indices)), owner.domain, term)
         return Read(key, tuple(map(Position, owner.indices)))
 
     # a sum that is made 1
 
-    def root(self, total: str, leaves: Mapping[str, tuple[Index, ...]], outputs: frozenset[str]) -> Root | None:
-        """The root of a sum whose exponentials are `leaves`, if dividing them by it leaves every output unchanged.
+    def root(self, total: str, leaves: Mapping[str, tuple[Index, ...]], outputs: frozenset[str], logs: set[str]) -> Root | None:
+        """The root of a sum whose exponentials are `leaves`, if dividing them by it leaves every output unchanged; `logs` are the
+        names of other logarithms.
         None where an output would change, or where the scale of some value cannot be followed."""
         seeds = {key: Degree("times", Fraction(1), letters) for key, letters in leaves.items()}
         found = degrees(needed(self.by, self.by), seeds, closed=True)
@@ -209,7 +210,8 @@ class _Work:
             return None
         here = tuple(map(Position, self.by[total].indices))
         value: Term = Apply("log", (Read(total, here),))
-        made = Root(total, unused(f"{total}_log", self.tensors), value, found)
+        taken = {*self.tensors, *logs, *words(self.program.equations)}
+        made = Root(total, letter("log", total, taken), value, found)
         if any(self.bare(self.by[key], made) is None for key in leaves):
             return None
         for reference, power in self._references_of(total):

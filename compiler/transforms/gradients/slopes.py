@@ -136,10 +136,10 @@ def _partial(op: str, args: tuple[Term, ...], place: int, whole: Term) -> tuple[
             others = tuple(a for n, a in enumerate(args) if n != place)
             by = dict(zip(("x", "y"), args, strict=False)) if row.arity else {"x": args[place]}
             rest = product(*others) if op == "mul" else others[0] if len(others) == 1 else Apply(op, others)
-            return _written(partials[place if row.arity else 0], by | {"value": whole, "rest": rest}), TRUE
+            return _slope_at(partials[place if row.arity else 0], by | {"value": whole, "rest": rest}), TRUE
 
 
-def _written(slope: Term, by: Mapping[str, Term]) -> Term:
+def _slope_at(slope: Term, by: Mapping[str, Term]) -> Term:
     """The slope of a row at the arguments, as a flat product: what follows from numbers among them is computed."""
     slope = transform(filled(slope, {name: value for name, value in by.items() if isinstance(value, Const)}), _computed)
     return product(*(filled(part, by) for part in factors(slope)))

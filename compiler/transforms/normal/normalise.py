@@ -22,6 +22,7 @@ from einc.ir.draft import unused
 from einc.ir.elements import INTEGER
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index, IndexSet, number
+from einc.ir.letters import with_letters
 from einc.ir.primitives import POSITIVE
 from einc.ir.programs import Equation, IndexLoop, NormalProgram, Program, Tensor, local
 from einc.ir.signs import sign
@@ -70,8 +71,10 @@ from einc.transforms.slicing.repeats import outside, part, round_of
 
 def normalise(program: Program, again: bool = False) -> NormalProgram:
     """The same program in normal form. `again`: it was normal once, so that its exponentials are scaled."""
-    if program.repeats:
-        return _with_rounds(program)
+    return with_letters(_with_rounds(program) if program.repeats else _without_rounds(program, again), program.tensors)
+
+
+def _without_rounds(program: Program, again: bool) -> NormalProgram:
     program = program if again else scaled(program)
     equations, known = _flat(program, dict(program.tensors))
     keys = {e.target for e in equations}
@@ -140,7 +143,8 @@ def flat(program: Program) -> NormalProgram:
         work.add(replace(equation, body=simplify(equation.body)))
     equations = needed(work.equations, [key for _, key in program.outputs])
     tensors = {k: t for k, t in work.tensors.items() if t.role != "local" or k in work.equations}
-    return NormalProgram.of(program).but(equations=equations, tensors=tensors, loops=())
+    made = NormalProgram.of(program).but(equations=equations, tensors=tensors, loops=())
+    return with_letters(made, program.tensors)
 
 
 def is_normal(equation: Equation) -> bool:

@@ -71,6 +71,7 @@ class _Work:
     sums: dict[IndexSet, tuple[Index, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Names the sizes of the cache, and finds where each tensor is defined."""
         program = self.program
         sizes = {n for t in program.tensors.values() for s in t.slots for n in s.set.extent.sizes}
         self.past = unused("past", {*program.tensors, *sizes, *program.sizes})
