@@ -194,7 +194,7 @@ def test_a_long_formula_keeps_what_is_largest() -> None:
     """The square of the length first, and a sign for what is left out."""
     module = plan_of(_case("attention"))
     (row,) = (x for x in screen(module).splitlines() if " Y  " in x and "Q_hat, K_hat, V" in x)
-    assert "2·H·T²·d_k + 2.5·H·T² + …" in row
+    assert "2·H·T²·d_k + 2.5·H·T² + 4·H·T·d_k + …" in row
     (line,) = (x for x in screen(module).splitlines() if x.startswith("total bytes out"))
     costs = sum((s.cost.written for s in taken(module, {})), number(0))
     assert line.split("  ")[-1] == "24·H·T·d_k + 12·T·d_k + 4·T·d_model + 4·d_k"

@@ -37,8 +37,8 @@ def test_a_letter_that_the_text_has_is_not_taken() -> None:
 
 
 def test_several_values_have_the_letters_of_their_tensors() -> None:
-    text = "index t, s : time(T)\ninput x_t\noutput y_t = 1 + Σ_{s ≤ t} x_s\noutput w_t = 2 + Σ_{s < t} x_s^2 + Σ_{s ≤ t} x_s^3"
-    assert {"S_y", "S_w", "S_w2"} <= names(text)
+    text = "index t, s : time(T)\ninput x_t\noutput Y_t = 1 + Σ_{s ≤ t} x_s\noutput W_t = 2 + Σ_{s < t} x_s^2 + Σ_{s ≤ t} x_s^3"
+    assert {"S_Y", "S_W", "S_W2"} <= names(text)
 
 
 @pytest.mark.parametrize("name", ["attention", "gqa", "gpt2_block", "retention", "mla_rope"])

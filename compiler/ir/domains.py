@@ -392,11 +392,3 @@ def negation(condition: Term) -> Term:
         case Apply("ne", args):
             return Apply("eq", args)
     return Apply("not", (condition,))
-
-
-def evaluate(extent: Extent, sizes: Mapping[str, int]) -> int:
-    """The extent as a whole number; ValueError where it is none."""
-    value = extent.at(sizes)
-    if value.denominator != 1 or value < 0:
-        raise ValueError(f"{extent} is {value} for the given sizes")
-    return int(value)

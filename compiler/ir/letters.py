@@ -2,18 +2,20 @@
 
 m is an extreme, z a sum that something is divided by, N a sum above such a z, S any other sum, E an exponential, ℓ a logarithm.
 A letter that one value alone has stands by itself. Where several values or a declared name have it, each takes the letter of
-the tensor that it is made for as a label, z_A, and then a number. K_at has values of K at other places.
+the tensor that it is made for as a label, z_A, and then a number. K_at has values of K at other places, q_P is the product of q
+and P.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 from einc.ir.draft import unused, with_other_names
 from einc.ir.programs import Equation, IndexLoop, Program
-from einc.ir.terms import Apply, Fold, Read, Size, Term, walk
+from einc.ir.sums import factors
+from einc.ir.terms import Apply, Fold, Read, Size, walk
 
 P = TypeVar("P", bound=Program)
 
@@ -24,6 +26,9 @@ LETTERS: Mapping[str, tuple[str, ...]] = {
     "sqrt": ("r", "rho"), "cos": ("C", "c"), "sin": ("D", "eta"), "pick": ("I", "J"), "ties": ("n", "nu"),
 }  # fmt: skip
 _OTHERS = ("u", "w", "U")  # of a value that is none of these
+# In names that only a pass knows:
+MADE = "·"  # stands between a value and what is made for it,
+TIMES = "×"  # between the factors of a product.
 
 
 def letter(what: str, owner: str, taken: Container[str]) -> str:
@@ -98,17 +103,11 @@ def strokes(equations: Iterable[Equation]) -> tuple[set[str], set[str]]:
     for equation in equations:
         for term in walk(equation.body):
             if isinstance(term, Apply) and term.op == "div":
-                under = {r.tensor for r in _factors(term.args[1])}
+                over, under = ({f.tensor for f in factors(x) if isinstance(f, Read)} for x in term.args)
                 below |= under
-                above |= {r.tensor for r in _factors(term.args[0])} if under else set()
+                above |= over if under else set()
     return below, above - below
 
-
-def _factors(term: Term) -> Iterator[Read]:
-    """The reads among the factors of a product."""
-    for factor in term.args if isinstance(term, Apply) and term.op == "mul" else (term,):
-        if isinstance(factor, Read):
-            yield factor
 
 
 def _chosen(made: Mapping[str, Equation], equations: Iterable[Equation], taken: set[str]) -> dict[str, str]:
@@ -118,12 +117,18 @@ def _chosen(made: Mapping[str, Equation], equations: Iterable[Equation], taken: 
     for equation in equations:
         if equation.target not in made:
             _own(equation.target, equation, made, owners)
-    kinds = {key: what_it_is(e, below, above) for key, e in made.items() if not isinstance(e.body, Read)}
+    kinds = {key: what_it_is(e, below, above) for key, e in made.items() if not isinstance(e.body, Read) and TIMES not in key}
     names = letters_for(kinds, {key: owners.get(key, key) for key in kinds}, taken)
     for key, equation in made.items():
-        if isinstance(equation.body, Read):
-            names[key] = unused(f"{names.get(equation.body.tensor, equation.body.tensor)}_at", taken | {*names.values()})
+        if key not in names:
+            of = f"{names.get(equation.body.tensor, equation.body.tensor)}_at" if isinstance(equation.body, Read) else _joined(key)
+            names[key] = unused(of, taken | {*names.values()})
     return names
+
+
+def _joined(key: str) -> str:
+    """The letters of the factors of which a value is the product: q_P."""
+    return "_".join(part.split("_", maxsplit=1)[0] for part in key.split(TIMES))
 
 
 def _own(owner: str, equation: Equation, made: Mapping[str, Equation], owners: dict[str, str]) -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import cache
 from math import floor, gcd, lcm
 
+from einc.ir import sums
 from einc.ir.domains import Linear, difference, is_whole, linear, negation, proves
 from einc.ir.indices import Extent, number
 from einc.ir.terms import FALSE, TRUE, Apply, Const, Pack, Part, Position, Read, Size, Term, both, conjuncts, rebuild
@@ -95,7 +96,7 @@ def sum_of(form: Linear) -> Term:
     if form.constant.terms or not parts:
         constant = form.constant.constant
         parts.append(Size(form.constant) if constant is None else Const(constant))
-    return parts[0] if len(parts) == 1 else Apply("add", tuple(parts))
+    return sums.added(parts)
 
 
 def _multiple(term: Term, by: Extent) -> Term:

@@ -119,7 +119,7 @@ def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) ->
     program = nested(with_matrices(with_rows(candidate.program)), choices.ordered)
     # The steps of all candidates stand in one module, in which a name means one tensor.
     clashes = [key for key, tensor in program.tensors.items() if taken.get(key, tensor).slots != tensor.slots]
-    program = with_other_names(program, {key: unused(key, {**taken, **program.tensors}) for key in clashes})
+    program = with_other_names(program, {key: unused(f"{key}_prime", {**taken, **program.tensors}) for key in clashes})
     taken |= program.tensors
     buffers = buffers_of(program)
     equations = {**facts_of_inputs(program), **program.by_target}

@@ -10,7 +10,7 @@ from einc.driver import compiling, pipeline
 from einc.driver.commands.common import FILE, Chosen, typed
 from einc.driver.gradients import constant
 from einc.driver.reports.recurrence import as_tex, as_text, recurrences
-from einc.driver.reports.screen import passing
+from einc.driver.reports.rows import passing
 from einc.driver.reports.written import as_text as told
 from einc.driver.reports.written import written
 from einc.errors.report import Report, Source

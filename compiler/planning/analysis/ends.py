@@ -10,6 +10,7 @@ from math import ceil, floor, lcm
 from einc.ir.domains import Linear, direction, linear
 from einc.ir.indices import Extent, Index, IndexSet, number, size
 from einc.ir.plan import end
+from einc.ir.sums import added
 from einc.ir.terms import Apply, Const, Fold, Pack, Part, Position, Read, Size, Term, both, const, free_indices
 
 NOTHING = Linear((), number(0))
@@ -124,7 +125,7 @@ def term(form: Linear) -> Term:
         parts.append(atom if c == number(1) else Apply("mul", (_size(c), atom)))
     if form.constant.terms or not parts:
         parts.append(_size(form.constant))
-    return parts[0] if len(parts) == 1 else Apply("add", tuple(parts))
+    return added(parts)
 
 
 def _size(extent: Extent) -> Term:

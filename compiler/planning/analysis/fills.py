@@ -11,9 +11,9 @@ from einc.ir.plan import Dot, Iota, Let, Load, Map, Reduce, Scalar
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, UNKNOWN
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
+from einc.ir.sums import factors
 from einc.ir.terms import TRUE, Apply, Const, Fold, Join, Pack, Part, Position, Read, Size, Term, Truth, Where, free_indices
 from einc.planning.analysis.ranges import nonempty
-from einc.transforms.laws.simplify import factors
 
 FINITE = "finite"
 

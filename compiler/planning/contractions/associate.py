@@ -14,13 +14,13 @@ from einc.ir.dependence import needed
 from einc.ir.draft import renamed
 from einc.ir.indices import OPEN, Index, IndexSet, size
 from einc.ir.programs import Equation, NormalProgram, Tensor, local
+from einc.ir.sums import factors
 from einc.ir.terms import Fold, Size, Term, bound_indices, canonical, free_indices, reads, walk
 from einc.planning.analysis.cost import BALANCE, nominal
 from einc.planning.contractions.materialise import unstored
 from einc.planning.contractions.networks import Network, definitions, networks, opened
 from einc.planning.contractions.order import pairs, path
 from einc.planning.contractions.orders import Order, orders
-from einc.transforms.laws.simplify import factors
 
 Sizes = Mapping[str, int]
 _LENGTHS = (1, 128, 8192)  # of each open size: none to speak of, as long as a feature, long

@@ -8,11 +8,11 @@ from dataclasses import replace
 from einc.ir.indices import Index, IndexSet
 from einc.ir.plan import AxisRef, Buffer, Contract, Flatten, Slice, Subscript
 from einc.ir.programs import Equation, NormalProgram
+from einc.ir.sums import factors
 from einc.ir.terms import ONE, TRUE, Fold, Pack, Part, Position, Read, Term, free_indices
 from einc.planning.analysis.cost import path_cost
 from einc.planning.contractions.order import pairs, path
 from einc.syntax.printing.show import equation_text
-from einc.transforms.laws.simplify import factors
 
 
 def contraction(

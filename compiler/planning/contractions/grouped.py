@@ -13,11 +13,12 @@ from einc.ir.draft import Draft
 from einc.ir.indices import Extent, Index, number
 from einc.ir.plan import Buffer, Cost, GroupedMatmul, TopK
 from einc.ir.programs import Equation, NormalProgram
+from einc.ir.sums import factors, product
 from einc.ir.terms import TRUE, Fold, Position, Read, Term, free_indices
 from einc.planning.analysis.cost import size_of, volume
 from einc.planning.contractions.nested import split_fold
 from einc.syntax.printing.show import equation_text
-from einc.transforms.laws.simplify import factors, picked, product
+from einc.transforms.laws.simplify import picked
 
 
 def with_matrices(program: NormalProgram) -> NormalProgram:

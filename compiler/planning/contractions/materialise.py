@@ -14,9 +14,10 @@ from itertools import combinations
 
 from einc.ir.indices import OPEN, PLACES, Index
 from einc.ir.programs import Equation, NormalProgram
+from einc.ir.sums import factors
 from einc.ir.terms import Fold, Join, Position, Read, Term, bound_indices, free_indices, reads, transform
 from einc.planning.contractions.segments import segmented
-from einc.transforms.laws.simplify import factors, picked
+from einc.transforms.laws.simplify import picked
 from einc.transforms.normal.normalise import normalise
 
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 from einc.ir.draft import Draft
 from einc.ir.indices import OUTER, PLACES, Index
 from einc.ir.programs import Equation, NormalProgram
+from einc.ir.sums import factors
 from einc.ir.terms import TRUE, Apply, Fold, Read, Term, both, conjuncts, free_indices
 from einc.planning.contractions.networks import contraction_of
-from einc.transforms.laws.simplify import factors
 
 
 def with_rows(program: NormalProgram, *, later: bool = False) -> NormalProgram:

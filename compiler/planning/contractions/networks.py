@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from einc.ir.indices import Index, distinct
 from einc.ir.programs import Equation, NormalProgram
+from einc.ir.sums import factors
 from einc.ir.terms import ONE, TRUE, Apply, Fold, Position, Read, Term, both, conjuncts, free_indices, reads, substitute
 from einc.planning.contractions.materialise import plain_subs
-from einc.transforms.laws.simplify import factors
 
 Scale = tuple[str, Term]  # `mul` or `div`, and by what
 

@@ -19,6 +19,7 @@ from einc.ir.elements import INTEGER, REAL, Element
 from einc.ir.indices import OPEN, PLACES, Index, number
 from einc.ir.plan import Buffer, Cost, SegmentSum
 from einc.ir.programs import Equation, NormalProgram, Tensor, local
+from einc.ir.sums import factors, product
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -40,7 +41,6 @@ from einc.ir.terms import (
 from einc.planning.analysis.cost import size_of, volume
 from einc.planning.analysis.wholes import keeps_whole
 from einc.syntax.printing.show import equation_text
-from einc.transforms.laws.simplify import factors, product
 
 Names = tuple[tuple[Term, Index], ...]  # what a row names, and the index of the element
 

@@ -16,6 +16,7 @@ from einc.ir.choices import Choices, Row
 from einc.ir.indices import Extent, Index
 from einc.ir.plan import Buffer, Call, Contract, Kernel, Leaf, LibraryCall, makes, summed, takes
 from einc.ir.programs import Equation, NormalProgram
+from einc.ir.sums import factors, product
 from einc.ir.terms import (
     ONE,
     Apply,
@@ -36,7 +37,7 @@ from einc.planning.contractions.materialise import peeled
 from einc.planning.fusing.fuse import Group, groups
 from einc.planning.fusing.grouped_axes import Run
 from einc.planning.fusing.onepass import one_pass
-from einc.transforms.laws.simplify import factors, is_number, product, simplify
+from einc.transforms.laws.simplify import is_number, simplify
 
 _ORDERS = 3  # arguments of a sum or a product that are tried in every order
 

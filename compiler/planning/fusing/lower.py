@@ -38,6 +38,7 @@ from einc.ir.plan import Carry as PlanCarry
 from einc.ir.primitives import HASHES, POSITIVE, PRIMITIVES
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
+from einc.ir.sums import factors
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -65,7 +66,6 @@ from einc.planning.analysis.ranges import cut, nonempty
 from einc.planning.analysis.wholes import beyond_python, keeps_whole, nonzero, packed_number
 from einc.planning.fusing.reached import about, of_data
 from einc.planning.streaming.passes import Carry
-from einc.transforms.laws.simplify import factors
 
 
 @dataclass

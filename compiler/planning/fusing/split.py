@@ -13,10 +13,11 @@ from dataclasses import replace
 from einc.ir.dependence import behind
 from einc.ir.indices import PLACES, Index
 from einc.ir.programs import Equation, NormalProgram
+from einc.ir.sums import factors, product
 from einc.ir.terms import Apply, Fold, Read, Term, reads
 from einc.planning.streaming.partials import shares
 from einc.planning.streaming.stream import stream
-from einc.transforms.laws.simplify import factors, is_number, product
+from einc.transforms.laws.simplify import is_number
 
 Key = frozenset[Index]
 Equations = Mapping[str, Equation]

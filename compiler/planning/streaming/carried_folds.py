@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 
 from einc.ir.draft import unused
 from einc.ir.indices import Index
+from einc.ir.letters import MADE
 from einc.ir.programs import Equation
 from einc.ir.terms import ONE, TRUE, Fold, Position, Read, Term, canonical, free_indices, reads
 from einc.planning.streaming.passes import Carry
-
-MADE = "·"  # stands between a value and what is made for it, in names that only a pass knows
 
 
 @dataclass

@@ -23,6 +23,7 @@ from einc.ir.letters import letter, words
 from einc.ir.primitives import POSITIVE
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
+from einc.ir.sums import added, factors, product
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -48,7 +49,7 @@ from einc.planning.streaming.passes import Carry, Chunks, Streamed
 from einc.planning.streaming.separate import Entangled, Pair, separate
 from einc.planning.streaming.stream import exponent, spelled
 from einc.transforms.laws import ALL
-from einc.transforms.laws.simplify import factors, product, simplify
+from einc.transforms.laws.simplify import simplify
 
 LENGTH = 128  # points of a tile, unless its largest value would then be too large
 _LARGEST = 1 << 22
@@ -209,8 +210,7 @@ class _Chunks:
             (outer if held else inner).append(product((*outside, *inside)))
         if not inner or (outer and not FOLDS[fold.op].shifts):
             raise Entangled(fold.body)
-        body = inner[0] if len(inner) == 1 else Apply("add", tuple(inner))
-        state = self._carry(letter(fold.op, equation.target, self._names()), Fold(fold.op, fold.bound, rest, body))
+        state = self._carry(letter(fold.op, equation.target, self._names()), Fold(fold.op, fold.bound, rest, added(inner)))
         self.far += _volume(set(self.carried[state].indices))
         return Apply("add", (*outer, self._before(state))) if outer else self._before(state)
 

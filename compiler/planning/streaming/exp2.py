@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from einc.ir.programs import Equation
+from einc.ir.sums import factors, product
 from einc.ir.terms import Apply, Const, Fold, Read, Term, children, transform
 from einc.planning.streaming.passes import Streamed
-from einc.transforms.laws.simplify import factors, is_number, product, simplify
+from einc.transforms.laws.simplify import is_number, simplify
 
 
 def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str]) -> Streamed:

@@ -15,6 +15,7 @@ from math import comb
 from einc.ir.primitives import UNKNOWN
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
+from einc.ir.sums import added, addends, product, signed
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -38,7 +39,7 @@ from einc.planning.streaming.carried_folds import Basis, key_of
 from einc.planning.streaming.passes import Carry
 from einc.planning.streaming.separate import Entangled
 from einc.transforms.laws import ALL
-from einc.transforms.laws.simplify import product, simplify
+from einc.transforms.laws.simplify import simplify
 
 Holds = Callable[[Term], bool]
 _HIGHEST = 8
@@ -103,34 +104,16 @@ def _difference(term: Term, held: Holds, moving: Holds) -> tuple[Term, Term, int
     """The term as ±(value − center)."""
     moves: list[tuple[int, Term]] = []
     stays: list[tuple[int, Term]] = []
-    for side, part in _signed(term, 1):
+    for side, part in addends(term):
         if held(part) and moving(part):
             return None
         (moves if moving(part) else stays).append((side, part))
     if not moves:
         return None
     first = moves[0][0]
-    return total([(s * first, p) for s, p in moves]), total([(-s * first, p) for s, p in stays]), first
+    return signed([(s * first, p) for s, p in moves]), signed([(-s * first, p) for s, p in stays]), first
 
 
-def _signed(term: Term, sign: int) -> list[tuple[int, Term]]:
-    match term:
-        case Apply("add", args):
-            return [p for x in args for p in _signed(x, sign)]
-        case Apply("sub", (x, y)):
-            return _signed(x, sign) + _signed(y, -sign)
-        case Apply("neg", (x,)):
-            return _signed(x, -sign)
-    return [(sign, term)]
-
-
-def total(parts: list[tuple[int, Term]]) -> Term:
-    """A sum of signed terms."""
-    out: Term | None = None
-    for side, part in sorted(parts, key=lambda p: -p[0]):
-        signed = part if side > 0 else Apply("neg", (part,))
-        out = signed if out is None else Apply("add", (out, part)) if side > 0 else Apply("sub", (out, part))
-    return const(0) if out is None else out
 
 
 def _alike(one: Term, other: Fold) -> bool:
@@ -150,8 +133,7 @@ def translated(moments: dict[int, Term], by: Term, power: int) -> list[Term]:
     out = []
     for i, known in sorted(moments.items(), reverse=True):
         factors = (const(comb(power, i)), raised(by, power - i), known)
-        kept = tuple(f for f in factors if f != ONE)
-        out.append(kept[0] if len(kept) == 1 else Apply("mul", kept))
+        out.append(product(factors))
     return out
 
 
@@ -178,8 +160,7 @@ class Moving(Basis):
             if not nonempty(fold.domain, fold.bound, equation.indices):  # over nothing the centre may be no number
                 some = Apply("ne", (self._sum(equation, fold, own), ZERO))
                 terms = [Where(some, t) for t in terms]
-        total_ = terms[0] if len(terms) == 1 else Apply("add", tuple(terms))
-        self._finish(equation, product((*found.outer, total_)))
+        self._finish(equation, product((*found.outer, added(terms))))
 
     def _mean(self, equation: Equation, fold: Fold, weight: Term, value: Term) -> Read:
         """r ← r + (Σ w (x − r)) / Σ w over what has been seen; where that is nothing, r stays."""

@@ -14,6 +14,7 @@ from einc.ir.draft import Draft, unused
 from einc.ir.folds import FOLDS
 from einc.ir.indices import PLACES, WIDTHS, Index
 from einc.ir.programs import Equation, NormalProgram, Tensor
+from einc.ir.sums import factors, product
 from einc.ir.terms import Fold, Position, Read, Term, both, conjuncts, free_indices, reads
 from einc.planning.analysis.cost import nominal
 from einc.planning.analysis.fills import surely_finite
@@ -23,7 +24,6 @@ from einc.planning.contractions.materialise import unstored
 from einc.planning.contractions.nested import split_fold
 from einc.planning.streaming.passes import Carry, Streamed
 from einc.planning.streaming.stream import unbounded
-from einc.transforms.laws.simplify import factors, product
 
 
 def nested(program: NormalProgram, ordered: bool) -> NormalProgram:

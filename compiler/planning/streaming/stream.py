@@ -14,19 +14,19 @@ from dataclasses import dataclass, replace
 from einc.ir.draft import renamed, unused
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index
-from einc.ir.letters import letters_for, strokes, what_it_is, words
+from einc.ir.letters import MADE, letters_for, strokes, what_it_is, words
 from einc.ir.primitives import UNKNOWN
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
+from einc.ir.sums import added, factors, product
 from einc.ir.terms import ZERO, Apply, Const, Fold, Read, Term, Where, const, free_indices, reads, substitute, transform
 from einc.planning.analysis.ranges import nonempty
-from einc.planning.streaming.carried_folds import MADE
 from einc.planning.streaming.moments import Moving, moment
 from einc.planning.streaming.passes import Carry, Streamed
 from einc.planning.streaming.separate import Entangled, separate
 from einc.transforms.laws import ALL, exponentials
 from einc.transforms.laws.empty_folds import over_nothing
-from einc.transforms.laws.simplify import factors, product, simplify
+from einc.transforms.laws.simplify import simplify
 
 
 def stream(equations: tuple[Equation, ...], virtual: frozenset[str], kept: frozenset[str], taken: frozenset[str]) -> Streamed:
@@ -128,7 +128,7 @@ class _Pass(Moving):
             still = tuple(f for f in inside if not self._moves(f))
             name = self._named(equation, replace(fold, body=product(moving)))
             terms.append(product((*outside, *still, self._result(name))))
-        self._finish(equation, terms[0] if len(terms) == 1 else Apply("add", tuple(terms)))
+        self._finish(equation, added(terms))
 
     def _shifted(self, body: Term) -> tuple[tuple[Term, ...], Term]:
         """max(c + x) = c + max(x)."""
@@ -141,7 +141,7 @@ class _Pass(Moving):
                 inner.append(product((*outside, *inside)))
             else:
                 raise Entangled(body)
-        return tuple(outer), inner[0] if len(inner) == 1 else Apply("add", tuple(inner))
+        return tuple(outer), added(inner)
 
     # stabilise
 

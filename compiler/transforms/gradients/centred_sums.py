@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from einc.ir.indices import Index
 from einc.ir.programs import Equation
+from einc.ir.sums import factors
 from einc.ir.terms import TRUE, ZERO, Apply, Fold, Position, Read, Size, Term, free_indices, substitute, transform
-from einc.transforms.laws.simplify import factors
 
 
 def centred(term: Term, by: Mapping[str, Equation]) -> Term:

@@ -17,6 +17,7 @@ from einc.ir.indices import PLACES, Index, number
 from einc.ir.letters import letter, words
 from einc.ir.primitives import REST, filled
 from einc.ir.programs import Equation, NormalProgram, Slot, Tensor
+from einc.ir.sums import added
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -109,7 +110,7 @@ class Sweep:
         # What no share is outside of is where the cotangent is; elsewhere nothing reads it.
         inside = both(*(c for c in conjuncts(found[0][1]) if equation is not None and all(c in conjuncts(x) for _, x in found)))
         terms = [where(both(*(c for c in conjuncts(x) if c not in conjuncts(inside))), term) for term, x in found]
-        body = simplify(terms[0] if len(terms) == 1 else Apply("add", tuple(terms)), algebra.RULES)
+        body = simplify(added(terms), algebra.RULES)
         body = body if sum(i.set.cls in PLACES for i in letters) > 1 else gathered(body)
         domain = both(domain, inside)
         if equation is not None and equation.has_letters:

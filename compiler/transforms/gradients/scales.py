@@ -16,6 +16,7 @@ from einc.ir.domains import proves
 from einc.ir.indices import PLACES, Index
 from einc.ir.letters import letter, words
 from einc.ir.programs import Equation, NormalProgram, Program, Tensor, local
+from einc.ir.sums import factors
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -32,7 +33,7 @@ from einc.ir.terms import (
     walk,
 )
 from einc.transforms.gradients.homogeneity import Degree, Degrees, Mixed, degree_of, degrees
-from einc.transforms.laws.simplify import factors, simplify
+from einc.transforms.laws.simplify import simplify
 from einc.transforms.normal.delta_elimination import appearance
 
 

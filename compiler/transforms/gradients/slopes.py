@@ -13,6 +13,8 @@ from fractions import Fraction
 from typing import assert_never
 
 from einc.ir.primitives import PRIMITIVES, filled
+from einc.ir.sums import factors
+from einc.ir.sums import product as flat_product
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -33,7 +35,7 @@ from einc.ir.terms import (
     reads,
     transform,
 )
-from einc.transforms.laws.simplify import factors, simplify
+from einc.transforms.laws.simplify import simplify
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,5 +171,4 @@ def _wins(op: str, args: tuple[Term, ...], place: int) -> Term:
 
 def product(*parts: Term) -> Term:
     """A flat product without ones."""
-    flat = tuple(f for p in parts for f in factors(p) if f != ONE)
-    return ONE if not flat else flat[0] if len(flat) == 1 else Apply("mul", flat)
+    return flat_product([f for p in parts for f in factors(p)])

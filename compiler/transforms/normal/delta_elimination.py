@@ -7,6 +7,7 @@ from dataclasses import replace
 from einc.ir.draft import Draft
 from einc.ir.indices import INDEX_CLASSES, Index, distinct
 from einc.ir.programs import Equation, Program
+from einc.ir.sums import factors
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -25,7 +26,7 @@ from einc.ir.terms import (
     transform,
     walk,
 )
-from einc.transforms.laws.simplify import factors, simplify
+from einc.transforms.laws.simplify import simplify
 
 
 def inline_gates(program: Program) -> Program:

@@ -26,6 +26,7 @@ from einc.ir.letters import with_letters
 from einc.ir.primitives import POSITIVE
 from einc.ir.programs import Equation, IndexLoop, NormalProgram, Program, Tensor, local
 from einc.ir.signs import sign
+from einc.ir.sums import factors, product
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -51,7 +52,7 @@ from einc.ir.terms import (
     walk,
 )
 from einc.transforms.laws.linear import may_leave
-from einc.transforms.laws.simplify import factors, picked, product, simplify
+from einc.transforms.laws.simplify import picked, simplify
 from einc.transforms.normal.delta_elimination import appearance, axis_order, inline_gates, is_gate
 from einc.transforms.normal.operands import (
     cost,

@@ -8,8 +8,8 @@ from einc.ir.domains import proves
 from einc.ir.indices import OPEN, Index
 from einc.ir.primitives import COSTLY, PRIMITIVES
 from einc.ir.programs import Equation
+from einc.ir.sums import factors
 from einc.ir.terms import ONE, Apply, Fold, Pack, Part, Position, Read, Term, const, free_indices, reads, substitute, walk
-from einc.transforms.laws.simplify import factors
 
 
 def leaves(factor: Term, bound: tuple[Index, ...]) -> bool:

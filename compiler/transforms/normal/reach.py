@@ -15,6 +15,7 @@ from itertools import product
 from einc.ir.indices import Index
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, REALS, UNKNOWN, Interval, sign_of
 from einc.ir.programs import Equation
+from einc.ir.sums import factors
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -35,7 +36,6 @@ from einc.ir.terms import (
     rebuild,
     walk,
 )
-from einc.transforms.laws.simplify import factors
 
 LARGE, SMALL = "large", "small"
 Reach = frozenset[str]

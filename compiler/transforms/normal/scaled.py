@@ -20,6 +20,8 @@ from einc.ir.domains import negation, proves, witnessed
 from einc.ir.draft import unused
 from einc.ir.primitives import NONNEGATIVE
 from einc.ir.programs import Equation, Program, Tensor, local
+from einc.ir.sums import addends, factors, signed
+from einc.ir.sums import product as short
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -42,9 +44,7 @@ from einc.ir.terms import (
     rebuild,
     walk,
 )
-from einc.transforms.laws.exponentials import signed
-from einc.transforms.laws.simplify import factors, simplify
-from einc.transforms.laws.simplify import product as short
+from einc.transforms.laws.simplify import simplify
 from einc.transforms.normal.delta_elimination import appearance
 from einc.transforms.normal.reach import LARGE, SMALL, Reaches
 
@@ -164,7 +164,7 @@ class _Scaling:
             case Apply("mul" | "div"):
                 return self._quotient(term, given)
             case Apply("add" | "sub"):
-                return self._sum([(sign, *self._scaled(part, given)) for sign, part in _addends(term)], given)
+                return self._sum([(sign, *self._scaled(part, given)) for sign, part in addends(term)], given)
             case Where(condition, then):
                 power, value = self._scaled(then, both(given, condition))
                 return _only(power, condition), Where(condition, value)
@@ -202,7 +202,7 @@ class _Scaling:
         inner = self._opened(term, given) if isinstance(term, Read) and self.known.reach(term) else term
         if not (isinstance(inner, Apply) and inner.op in ("add", "sub")):
             return []
-        return [(sign, *self._scaled(part, given)) for sign, part in _addends(inner)]
+        return [(sign, *self._scaled(part, given)) for sign, part in addends(inner)]
 
     def _has(self, term: Term, power: Term, given: Term) -> bool:
         """Whether e^m is an addend of a sum of positive values: relative to it the sum is at least 1."""
@@ -259,7 +259,7 @@ class _Scaling:
                 left = _over(*(short(tuple(self.term(f, given) for f in side)) for side in rest))
                 return signed([*logs, *([(1, Apply("log", (left,)))] if left != ONE else [])])
             case Apply("add" | "sub"):
-                return self._log_sum(_addends(term), given)
+                return self._log_sum(addends(term), given)
             case Apply("pow" | "sqrt", (base, *rest)) if not isinstance(base, Const) and self.known.sign(base) >= NONNEGATIVE:
                 return Apply("mul", (rest[0] if rest else const(Fraction(1, 2)), self._log(base, given)))
         power, value = self._scaled(term, given)
@@ -326,16 +326,6 @@ def _total(parts: list[tuple[int, Term, Term]]) -> Term:
     return signed(made)
 
 
-def _addends(term: Term, sign: int = 1) -> list[tuple[int, Term]]:
-    match term:
-        case Apply("add", args):
-            return [t for x in args for t in _addends(x, sign)]
-        case Apply("sub", (x, y)):
-            return _addends(x, sign) + _addends(y, -sign)
-        case Apply("neg", (x,)):
-            return _addends(x, -sign)
-    return [(sign, term)]
-
 
 def _fraction(term: Term) -> tuple[list[Term], list[Term]]:
     """The factors above and below the stroke."""
@@ -363,7 +353,7 @@ def _over(above: Term, below: Term) -> Term:
 
 def _cancelled(power: Term) -> Term:
     """A sum without what it adds and subtracts, whatever the letters that folds bind."""
-    parts = _addends(power)
+    parts = addends(power)
     for n, (sign, part) in enumerate(parts):
         for m in range(n + 1, len(parts)):
             if parts[m][0] == -sign and canonical(parts[m][1]) == canonical(part):
