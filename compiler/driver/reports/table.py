@@ -95,8 +95,8 @@ def _block(step: Step, known: Mapping[str, int], few: bool) -> list[str]:
         return [f"for each request: {made}", "", *inner]
     row, cost = row_of("", step), step.cost
     _, kind, makes, given = row.texts
-    inner, call = (step.steps, (step.library.call,)) if isinstance(step, Call) else ((step,), ())
-    texts = (f"| {text}" for one in inner for text in one.texts)
+    steps, call = (step.steps, (step.library.call,)) if isinstance(step, Call) else ((step,), ())
+    texts = (f"| {text}" for one in steps for text in one.texts)
     lines = [f"{kind} {makes} from {given}" if given else f"{kind} {makes}", *call, *row.below, *texts]
     lines.append(_figures(cost, {**known, **tile_lengths(step, known, few)}))
     if is_known(cost.flops, known) and is_known(cost.read + cost.written, known):
