@@ -20,7 +20,8 @@ DOCUMENTS = [kind for _, kind in sorted(Problem.registry.items()) if not kind.ex
 
 def test_the_page_is_up_to_date() -> None:
     made = error_index.index()
-    assert PAGE.read_text(encoding="utf-8") == made, "look at the change, then: einc explain --markdown > specs/ERRORS.md"
+    assert PAGE.read_text(
+        encoding="utf-8") == made, "look at the change, then: einc explain --markdown > specs/ERRORS.md"
 
 
 def test_every_code_has_one_anchor_that_the_contents_link_to() -> None:

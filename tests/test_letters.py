@@ -37,7 +37,8 @@ def test_a_letter_that_the_text_has_is_not_taken() -> None:
 
 
 def test_several_values_have_the_letters_of_their_tensors() -> None:
-    text = "index t, s : time(T)\ninput x_t\noutput Y_t = 1 + Σ_{s ≤ t} x_s\noutput W_t = 2 + Σ_{s < t} x_s^2 + Σ_{s ≤ t} x_s^3"
+    text = ("index t, s : time(T)\ninput x_t\noutput Y_t = 1 + Σ_{s ≤ t} x_s\noutput W_t = 2 + Σ_{s < t} x_s^2 + Σ_{s "
+            "≤ t} x_s^3")
     assert {"S_Y", "S_W", "S_W2"} <= names(text)
 
 

@@ -1,4 +1,5 @@
-"""How torch spells a fold: its start, its step on two tensors, and what is derived from them where it has no function for it."""
+"""How torch spells a fold: its start, its step on two tensors, and what is derived from
+them where it has no function for it."""
 
 from __future__ import annotations
 

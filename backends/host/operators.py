@@ -1,4 +1,5 @@
-"""A module as an operator of torch: a function of tensors and sizes, and another that knows the shapes of its results alone."""
+"""A module as an operator of torch: a function of tensors and sizes, and another that
+knows the shapes of its results alone."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ from einc.ir.plan import Kernel, Module, leaves
 class Operator:
     """The text of one: `name` is the function's, `given` are the sizes among its parameters, `functions` what it calls.
 
-    With `chosen` its last parameter says which results are wanted, a bit for each. For each result it has those that it is made
-    with: it is empty where none of them is wanted.
+    With `chosen` its last parameter says which results are wanted, a bit for each. For each result it has those that it
+    is made with: it is empty where none of them is wanted.
     """
 
     name: str
@@ -87,7 +88,8 @@ def operator(
 ) -> Operator:
     """The function of a module, for inputs whose shapes have been checked.
 
-    With `checked` their elements have been too, and not every result may be wanted: it is the second half of a gradient.
+    With `checked` their elements have been too, and not every result may be wanted: it is
+    the second half of a gradient.
     """
     own = naming.module
     asked, summed = check_shapes(naming, Writer(), set(), [])
@@ -101,7 +103,8 @@ def operator(
         chosen = steps_for(page, dialect, made, bits)
     else:
         steps(page, dialect)
-    taken |= {one for one in page.names.taken if one.startswith("_")}  # functions of the file: the other half has its own
+    # functions of the file: the other half has its own
+    taken |= {one for one in page.names.taken if one.startswith("_")}
     returned = ", ".join(made)
     if not set(made) <= _fresh(own):
         helpers.add("_own")
@@ -156,7 +159,8 @@ def _words(text: str) -> set[str]:
 
 
 def results(module: Module) -> list[str]:
-    """The outputs in the order in which an operator returns them: torch's own checks begin with one that has a gradient."""
+    """The outputs in the order in which an operator returns them: torch's own checks
+    begin with one that has a gradient."""
     return sorted((key for _, key in module.outputs), key=lambda key: module.buffers[key].element.kind == "integer")
 
 

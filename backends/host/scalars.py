@@ -1,7 +1,7 @@
 """Numbers made of constants and sizes, in Python's own arithmetic where that refuses nothing.
 
-Python raises where the language has a value: 1/0 is infinite, 0/0 is 0, log(-1) is no number. So what is known of a number
-goes with its text, and wherever Python might refuse a helper stands in place of the operator.
+Python raises where the language has a value: 1/0 is infinite, 0/0 is 0, log(-1) is no number. So what is known of a
+number goes with its text, and wherever Python might refuse a helper stands in place of the operator.
 """
 
 from __future__ import annotations

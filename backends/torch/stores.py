@@ -1,4 +1,5 @@
-"""Results of a kernel in memory: stored tile by tile, or merged from the shares of tiles that come one after the other."""
+"""Results of a kernel in memory: stored tile by tile, or merged from the shares of tiles
+that come one after the other."""
 
 from __future__ import annotations
 

@@ -33,13 +33,15 @@ from einc.syntax import tree as s
 Find = Callable[[Source, str, Report], Source | None]
 Parse = Callable[[Source, Report], s.SyntaxTree]
 
-# Deep terms are walked by functions that call themselves; more than this would end in the C stack, which no one can catch.
+# Deep terms are walked by functions that call themselves; more than this would end in the C stack, which no one can
+# catch.
 _RECURSION = 6_000
 
 
 @dataclass(frozen=True)
 class Specs:
-    """Where specs come from: `find(source, name, report)` gives a text, `parse` its tree; `prove` reports what is unsound."""
+    """Where specs come from: `find(source, name, report)` gives a text, `parse` its tree;
+    `prove` reports what is unsound."""
 
     prelude: s.SyntaxTree
     find: Find
@@ -93,7 +95,8 @@ def _worked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, 
     return work, statements
 
 
-def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...], linted: bool = False) -> Called | None:
+def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...],
+             linted: bool = False) -> Called | None:
     """Runs every pass of the checker on a tree. Problems go into the report; errors among them give None."""
     work, statements = _worked(tree, specs, report, chain)
     recurs = recurrences(work)
@@ -116,7 +119,8 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
 
 
 def _about_claims(tree: s.SyntaxTree) -> bool:
-    """Whether a text makes claims and has no output of its own: then it says nothing else, whatever the specs do that it uses."""
+    """Whether a text makes claims and has no output of its own: then it says nothing
+    else, whatever the specs do that it uses."""
     def keywords(statements: Iterable[s.Statement]) -> set[str]:
         return {word for x in statements for word in (x.keyword, *keywords(x.block))}
 
@@ -133,15 +137,16 @@ class _Library:
     known: dict[str, Called | None] = field(default_factory=dict)
 
     def __call__(self, name: str, span: Span) -> Called:
-        """The spec of this name, called at the span. Raises CannotUse where there is none or it calls itself, and Silent where
-        its own errors are in the report already.
+        """The spec of this name, called at the span. Raises CannotUse where there is none or it calls itself, and
+        Silent where its own errors are in the report already.
         """
         told = len(self.report.errors)
         found = self.specs.find(span.source, name, self.report)
         if len(self.report.errors) > told:
             raise Silent("told by the reader")
         if found is None:
-            raise CannotUse(f"there is no spec `{name}`", span, notes=("looked beside this file and among the specs of einc",))
+            raise CannotUse(f"there is no spec `{name}`", span,
+                            notes=("looked beside this file and among the specs of einc",))
         if found.name in self.chain:
             circle = " → ".join([*self.chain[self.chain.index(found.name):], found.name])
             raise CannotUse(f"`{name}` calls itself: {circle}", span, helps=(Help("remove one of the calls"),))

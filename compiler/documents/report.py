@@ -19,7 +19,8 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 def as_text(account: Account) -> str:
-    """The equations section by section, then how many there are of each status, what was inferred, and what is wrong."""
+    """The equations section by section, then how many there are of each status, what was
+    inferred, and what is wrong."""
     out = [f"{account.document.source.name}: {_counted(account.entries)}", ""]
     if account.entries:
         out.append(_row("#", "line", "status", "equation", "reason"))
@@ -131,7 +132,8 @@ def _entry(account: Account, entry: Entry) -> dict[str, Any]:
     return {
         "number": entry.number, "line": line, "column": column, "section": document.title(entry.section),
         "display": entry.display, "source": document.text(entry.span), "status": entry.status,
-        "reason": entry.reason, "restates": entry.restates, "explicit": entry.explicit, "shapes": dict(entry.shapes or {}),
+        "reason": entry.reason, "restates": entry.restates, "explicit": entry.explicit,
+        "shapes": dict(entry.shapes or {}),
         "problems": [errors.as_json(p) for p in entry.problems],
     }
 

@@ -52,7 +52,8 @@ def find(source: Source, name: str, report: Report, sources: Sources = DISK) -> 
 @cache
 def _prelude() -> SyntaxTree:
     report = Report()
-    tree = parse(Source("prelude.ein", files("einc.grammar").joinpath("prelude.ein").read_text(encoding="utf-8")), report)
+    tree = parse(Source("prelude.ein", files("einc.grammar").joinpath("prelude.ein").read_text(encoding="utf-8")),
+                 report)
     assert not report.problems, [p.message for p in report.problems]
     return tree
 
@@ -147,7 +148,8 @@ def check_tree(tree: SyntaxTree, report: Report, *, strict: bool = False, proved
     if program is not None and proved:
         _prove(program, report)
     report.settle()
-    return (None if report.errors or (strict and report.warnings) else program), Account() if found is None else found.account
+    return ((None if report.errors or (strict and report.warnings) else program), Account() if found is None
+            else found.account)
 
 
 def claims(source: Source, report: Report, sources: Sources = DISK) -> tuple[Claim, ...]:
@@ -173,7 +175,8 @@ def meanings(source: Source, sources: Sources = DISK) -> Mapping[Place, Reading]
 def advise(source: Source, report: Report, sources: Sources = DISK) -> None:
     """Gives the errors of a text the edits that mend them, tried one by one."""
     if report.errors:
-        checks = Checks(lambda text, found: check_spec(text, found, sources=sources), partial(meanings, sources=sources))
+        checks = Checks(lambda text, found: check_spec(text, found, sources=sources),
+                        partial(meanings, sources=sources))
         mend(source, report, checks, functions())
 
 

@@ -30,7 +30,8 @@ def gradient(of: TypedProgram, choices: Choices = PLAIN) -> Gradient | Segmented
 def constant(of: Program) -> EincError:
     """What is said of a program that has no gradient."""
     return EincError([Problem(f"`{of.name}` has no gradient: nothing it returns depends on an input of real numbers",
-                              helps=(Help("return something that changes with one: what is rounded, counted or compared does not"),
+                              helps=(Help("return something that changes with one: what is rounded, counted or "
+                                          "compared does not"),
                                      Help("leave the gradient out")))])
 
 

@@ -39,12 +39,14 @@ def paper(source: Source, report: Report, side: Source | None = None) -> Paper:
     document = read(source)
     if (found := damage(source)):
         many = f"{len(found)} places have" if len(found) > 1 else "one place has"
-        garbled = Damaged(f"the text was decoded as something that it is not: {many} letters like these", found[0], notes=(
+        garbled = Damaged(f"the text was decoded as something that it is not: {many} letters like these", found[0],
+                          notes=(
             "equations in plain letters are read all the same",), helps=(Help("decode the original as UTF-8"),))
         document = replace(document, problems=(*document.problems, garbled))
     for problem in document.problems:
         report.add(problem)
-    trees = [parse_part(document.source, report, functions(), (f.span.start, f.span.end), f.holes) for f in document.fences]
+    trees = [parse_part(document.source, report, functions(), (f.span.start, f.span.end), f.holes)
+             for f in document.fences]
     trees += [syntax(side, report)] if side is not None and side.text.strip() else []
     lines = tuple(line for tree in reversed(trees) for line in tree.statements)
     declared = {index_name(c.body) for line in walk_lines(lines) if line.keyword == "index" for c in line.clauses}
@@ -67,7 +69,8 @@ def _section(found: Paper, section: str, report: Report) -> int | None:
         titles = ", ".join(f"`{found.document.title(n)}`" for n in found.sections)
         raise NoSuchSection(f"{found.document.source.name} has {len(found.sections)} sections with equations",
                             notes=(f"they are {titles}",) if titles else (), helps=(
-                                Help('say which is meant: `--section "…"`') if titles else Help("write an equation between `$$`"),))
+                                Help('say which is meant: `--section "…"`') if titles
+                                else Help("write an equation between `$$`"),))
     except NoSuchSection as problem:
         report.add(problem)
         return None

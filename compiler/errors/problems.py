@@ -31,7 +31,8 @@ class StrayCloser(
 class Unexpected(
     Problem, code="E0103", section="1.4", title="a statement stops or goes on where it should not",
     example="index t : time(T)\ninput x_t\ny_t = x_t +",
-    explanation="An operator needs something on both sides, a declaration needs what it declares, and an equation its right side.",
+    explanation="An operator needs something on both sides, a declaration needs what it declares, and an equation its "
+                "right side.",
 ): ...
 
 
@@ -56,7 +57,8 @@ class DoubleScript(
     Problem, code="E0107", section="6.2", title="a script on what has none",
     example="index t : time(T)\ninput x_t\ny_t = (x_t + 1)_t",
     explanation=(
-        "Names have scripts; what stands in parentheses has values, and `^` after it is a power. Give the inner expression a "
+        "Names have scripts; what stands in parentheses has values, and `^` after it is a power. Give the inner "
+        "expression a "
         "name in an equation of its own."
     ),
 ): ...
@@ -66,8 +68,10 @@ class BadScript(
     Problem, code="E0108", section="3.2", title="a script that needs braces",
     example="index t, h : time(T)\ninput x_th",
     explanation=(
-        "After a bare `_` or `^` one letter or number is a script; several letters are a label, part of the name (`d_model`, "
-        "`K_hat`). So `x_th` could be meant as `x_{t h}` or as `x_t h`, and a prime after a bare script as `x'_t` or `x_{t'}`."
+        "After a bare `_` or `^` one letter or number is a script; several letters are a label, part of the name "
+        "(`d_model`, "
+        "`K_hat`). So `x_th` could be meant as `x_{t h}` or as `x_t h`, and a prime after a bare script as `x'_t` or "
+        "`x_{t'}`."
     ),
 ): ...
 
@@ -124,7 +128,8 @@ class PlanLine(
     Problem, code="E0119", section="12.1", title="a line of a plan that asks for nothing",
     example="index t : time(T)\ninput x_t\noutput y_t = 2 x_t\nplan serve:\n    cache K paged 16",
     explanation=(
-        "A `plan` block says how a file is made, not what it means. In `plan serve:` the line `cache K, V paged 16` names the "
+        "A `plan` block says how a file is made, not what it means. In `plan serve:` the line `cache K, V paged 16` "
+        "names the "
         "tensors that are kept of each position, and how many positions a page of memory has, where these are shared. "
         "A line that begins with a word that einc does not know is refused, whatever the plan is called, since nothing "
         "would be done for it."
@@ -148,7 +153,8 @@ class PlansDisagree(
 class AmbiguousQuotient(
     Problem, code="E0115", section="6.1", title="a quotient with two readings",
     example="index t : time(T)\ninput x_t, y_t, z_t\nw_t = x_t / y_t z_t",
-    explanation="`a / b c` is (a / b) c by rule and a / (b c) to many readers, so it is refused unless a or b is a number.",
+    explanation="`a / b c` is (a / b) c by rule and a / (b c) to many readers, so it is refused unless a or b is a "
+                "number.",
 ): ...
 
 
@@ -156,7 +162,8 @@ class NotYet(
     Problem, code="E0116", section="13.3", title="read, but not compiled here",
     example='section "FlashAttention":\n    y = 1',
     explanation=(
-        "The statement belongs to the language, but this release does not compile it here. What stands below a section belongs to "
+        "The statement belongs to the language, but this release does not compile it here. What stands below a section "
+        "belongs to "
         "that section of a document: give the file beside it, `einc doc paper.md --with side.ein`."
     ),
 ): ...
@@ -166,8 +173,10 @@ class BadLoop(
     Problem, code="E0118", section="9.2", title="a `for` that cannot be read",
     example="index t, s : time(T)\ninput x_s\nz = 0\nfor B ⊆ {s ≤ t}:\n    z ← z + Σ_{s ∈ B} x_s\noutput z",
     explanation=(
-        "`for t, h:` fixes indices. `for B ⊆ {s ≤ t}:` runs rounds over blocks of a domain, `for s in 1..t:` over its elements in "
-        "order; both take one index piece by piece, so every other index in the domain is fixed around them. `for ℓ in 1..N:`, "
+        "`for t, h:` fixes indices. `for B ⊆ {s ≤ t}:` runs rounds over blocks of a domain, `for s in 1..t:` over its "
+        "elements in "
+        "order; both take one index piece by piece, so every other index in the domain is fixed around them. `for ℓ in "
+        "1..N:`, "
         "with an ℓ that nothing declares, runs N rounds of whatever stands below, a layer each."
     ),
 ): ...
@@ -203,7 +212,8 @@ class NotApplicable(
 class AmbiguousScript(
     Problem, code="E0203", section="3.3", title="a script with several readings",
     example="index k, v : feature(D)\nindex kv : head(G)\ninput C_{kv}",
-    explanation="A run of letters in a script is split into declared names and must have exactly one reading. Spaces settle it.",
+    explanation="A run of letters in a script is split into declared names and must have exactly one reading. Spaces "
+                "settle it.",
 ): ...
 
 
@@ -217,7 +227,8 @@ class UnreadableScript(
 class NoSuchSignature(
     Problem, code="E0205", section="3.4", title="a tensor with other slots",
     example="index t : time(T)\nindex f : feature(D)\ninput x_t^f\ny_t = x_t",
-    explanation="A name with its labels and the sets of its slots is one thing; no declaration of this name has these slots.",
+    explanation="A name with its labels and the sets of its slots is one thing; no declaration of this name has these "
+                "slots.",
 ): ...
 
 
@@ -231,7 +242,8 @@ class NoSuchLabel(
 class TwoMeanings(
     Problem, code="E0208", section="3.4", title="a bare name with two meanings",
     example="index t : time(t)\ninput x_t\ny_t = t x_t",
-    explanation="A bare name is an index (its position), an extent or a scalar. If it could be two of them, rename one.",
+    explanation="A bare name is an index (its position), an extent or a scalar. If it could be two of them, rename "
+                "one.",
 ): ...
 
 
@@ -255,7 +267,8 @@ class BadDeclaration(
 class Reserved(
     Problem, code="E0211", section="1.5", title="a reserved name",
     example="index t : time(T)\ninput softmax_t\ny_t = 2",
-    explanation="The names of the prelude and of the primitive functions cannot be given to tensors, indices or extents.",
+    explanation="The names of the prelude and of the primitive functions cannot be given to tensors, indices or "
+                "extents.",
 ): ...
 
 
@@ -263,7 +276,8 @@ class CannotUse(
     Problem, code="E0212", section="10.1", title="a spec that cannot be used",
     example='use "no_such_spec"',
     explanation=(
-        "`use`, and a call, look beside the file, then among the specs that come with einc. Specs may not use or call each other "
+        "`use`, and a call, look beside the file, then among the specs that come with einc. Specs may not use or call "
+        "each other "
         "in a circle."
     ),
 ): ...
@@ -272,7 +286,8 @@ class CannotUse(
 class OverridesNothing(
     Problem, code="E0213", section="10.2", title="an override of nothing",
     example="index t : time(T)\ninput x_t\noverride y_t = x_t",
-    explanation="`override` replaces the one equation (or mask) of a signature that came before it, usually through `use`.",
+    explanation="`override` replaces the one equation (or mask) of a signature that came before it, usually through "
+                "`use`.",
 ): ...
 
 
@@ -294,7 +309,8 @@ class WrongArguments(
     Problem, code="E0216", section="6.5", title="arguments that do not fit",
     example="index t : time(T)\ninput x_t\ny_t = softcap(x_t)",
     explanation=(
-        "A call gives one argument for each parameter. A parameter with an index needs an argument that has one to give. What is "
+        "A call gives one argument for each parameter. A parameter with an index needs an argument that has one to "
+        "give. What is "
         "hashed, such as the seed of a dropout, is a whole number."
     ),
 ): ...
@@ -302,10 +318,13 @@ class WrongArguments(
 
 class CannotCall(
     Problem, code="E0217", section="10.3", title="a spec that cannot be called here",
-    example="index t : time(T)\nindex f : feature(D)\ninput x_t^f\ndef g(a) = attention(X = a)\noutput y_t^f = g(x_t^f)",
+    example="index t : time(T)\nindex f : feature(D)\ninput x_t^f\ndef g(a) = attention(X = a)\noutput y_t^f = "
+            "g(x_t^f)",
     explanation=(
-        "`attention(X = H_t^f)` is the only output of the spec `attention`. Its names are its own, its inputs are given by their "
-        "Python names, and what the call does not give is asked of the caller. Indices of an argument that the spec does not have "
+        "`attention(X = H_t^f)` is the only output of the spec `attention`. Its names are its own, its inputs are "
+        "given by their "
+        "Python names, and what the call does not give is asked of the caller. Indices of an argument that the spec "
+        "does not have "
         "pass through."
     ),
 ): ...
@@ -318,8 +337,10 @@ class AskedTwice(
         "output Z_t^f = attention(X = Y_t^f)"
     ),
     explanation=(
-        "What a call of a spec does not give is asked of the caller under the same Python name. Where another call asks for that "
-        "name too, or an input has it, two readings are possible: one tensor for both, or one for each. Declare what is meant "
+        "What a call of a spec does not give is asked of the caller under the same Python name. Where another call "
+        "asks for that "
+        "name too, or an input has it, two readings are possible: one tensor for both, or one for each. Declare what "
+        "is meant "
         "and give it: `attention(X = Y_t^f, W_Q = W_{Q h f}^d)`."
     ),
 ): ...
@@ -329,7 +350,8 @@ class Transposed(
     Problem, code="E0219", section="3.3", title="a transpose",
     example="index f, g : feature(D)\ninput W_{f g}, x^f\noutput y^g = W_{f g}^T x^f",
     explanation=(
-        "In index notation nothing is transposed: `W_{f g} x^f` sums over the first axis and `W_{f g} x^g` over the second. After "
+        "In index notation nothing is transposed: `W_{f g} x^f` sums over the first axis and `W_{f g} x^g` over the "
+        "second. After "
         "a name `^` begins a script, and a power of a name stands in parentheses: `(x)^T`."
     ),
 ): ...
@@ -351,7 +373,8 @@ class FreeOnRight(
 class FreeOnLeft(
     Problem, code="E0302", section="4.2", title="an index on the left that is not on the right",
     example="index t : time(T)\nindex f : feature(D)\ninput x_t\ny_t^f = x_t",
-    explanation="A term may lack an index of the left side, but at least one term must have it. There is no silent broadcast.",
+    explanation="A term may lack an index of the left side, but at least one term must have it. There is no silent "
+                "broadcast.",
 ): ...
 
 
@@ -388,7 +411,8 @@ class TemporalSum(
 class BoundAndFree(
     Problem, code="E0308", section="4.5", title="an index both bound and free",
     example="index t, s : time(T)\ninput a_s, b_s\ny = (sum_s a_s) b_s",
-    explanation="The sum ends with its product or its parenthesis; outside it the index means nothing. Rename one of the two.",
+    explanation="The sum ends with its product or its parenthesis; outside it the index means nothing. Rename one of "
+                "the two.",
 ): ...
 
 
@@ -404,7 +428,8 @@ class IdleBinder(
     title="a big operator over an index that its body does not have",
     example="index t, s : time(T)\ninput x_t\noutput y_t = sum_{s <= t} x_t",
     explanation=(
-        "A sum of the same thing again and again is a slip more often than it is meant. Of plain numbers it is a count and fine: "
+        "A sum of the same thing again and again is a slip more often than it is meant. Of plain numbers it is a count "
+        "and fine: "
         "`(sum_{s <= t} 1) x_t`. `--strict` refuses it."
     ),
 ): ...
@@ -468,7 +493,8 @@ class NoNumber(
     Problem, code="E0407", section="6.3", title="an index without a number where one is needed",
     example="index n : batch(B)\nindex t : time(T)\ninput x_{n t}\ny_{n t} = n x_{n t}",
     explanation=(
-        "Indices of time stand for the numbers 1, 2, …, and so do features and heads; batch entries and requests are only the same "
+        "Indices of time stand for the numbers 1, 2, …, and so do features and heads; batch entries and requests are "
+        "only the same "
         "or not, so that no program depends on how they are numbered."
     ),
 ): ...
@@ -478,7 +504,8 @@ class NoRequest(
     Problem, code="E0408", section="2.6", title="a position whose request is not told",
     example="index r : request(R)\nindex t : time(T_r)\ninput x_t\noutput y_{r t} = x_t",
     explanation=(
-        "With `index t : time(T_r)` every request r has its own positions 1, …, T_r, so a position stands after its request: "
+        "With `index t : time(T_r)` every request r has its own positions 1, …, T_r, so a position stands after its "
+        "request: "
         "`x_{r t}`. In an equation one letter belongs to one request; a second one is primed, `K_{r' s'}`."
     ),
 ): ...
@@ -500,7 +527,8 @@ class ReadsFuture(
 class CrossesRequests(
     Problem, code="E0502", section="5.6", title="an output reads another request",
     example="index r : request(R)\nindex f : feature(D)\ninput x_r^f\noutput y_r^f = x_r^f + sum_{r'} x_{r'}^f",
-    explanation="An output of request r may only read what belongs to r. A gate `δ_r^{r'}` or a domain `r' = r` says so.",
+    explanation="An output of request r may only read what belongs to r. A gate `δ_r^{r'}` or a domain `r' = r` says "
+                "so.",
 ): ...
 
 
@@ -518,7 +546,8 @@ class EmptyDomain(
     Problem, code="E0504", section="5.1", title="a domain without a point",
     example="index t, s : time(T)\ninput x_s\noutput y_t = sum_{s <= t, s > t} x_s",
     explanation=(
-        "What runs over no point whatever the sizes are is a slip: two conditions that exclude each other, a mask against a sum's "
+        "What runs over no point whatever the sizes are is a slip: two conditions that exclude each other, a mask "
+        "against a sum's "
         "own domain, an interval whose ends are the same. A row that happens to be empty is fine and gives 0."
     ),
 ): ...
@@ -526,7 +555,8 @@ class EmptyDomain(
 
 class IndicatorFactor(
     Problem, code="E0505", section="5.4", title="an indicator where a domain was meant",
-    example="index t, s : time(T)\ninput L_{t s}\nmask L_{t s} : s <= t\noutput A_{t s} = softmax_{s}(1[s < t] L_{t s})",
+    example="index t, s : time(T)\ninput L_{t s}\nmask L_{t s} : s <= t\noutput A_{t s} = softmax_{s}(1[s < t] L_{t "
+            "s})",
     explanation=(
         "`1[p] x` is 0 where p fails, and exp(0) is 1: the place still takes part. A restriction stands in a `mask` or "
         "under the function."
@@ -570,7 +600,8 @@ class CutDomain(
 class OutOfRange(
     Problem, code="E0601", section="7.1", title="an index expression that may leave its range",
     example="index t : time(T)\nindex j : feature(n)\ninput w_t\noutput y_{t j} = w_{t+j} : all",
-    explanation="Say what happens there: `, t + j ≤ T` (those do not exist), `1[t + j ≤ T] w_{t+j}` (0), or `w_{min(t + j, T)}`.",
+    explanation="Say what happens there: `, t + j ≤ T` (those do not exist), `1[t + j ≤ T] w_{t+j}` (0), or `w_{min(t "
+                "+ j, T)}`.",
 ): ...
 
 
@@ -601,8 +632,10 @@ class ChosenLater(
         "output y_t = Σ_{s ∈ S_t} v_s : all"
     ),
     explanation=(
-        "Which elements are the largest depends on all candidates. The set of position t is chosen among s ≤ t, or what is chosen "
-        "at t would depend on the future: `topk_{s ≤ t}(…)`. Where the future is meant, say so of what is compared: `mask … : all`."
+        "Which elements are the largest depends on all candidates. The set of position t is chosen among s ≤ t, or "
+        "what is chosen "
+        "at t would depend on the future: `topk_{s ≤ t}(…)`. Where the future is meant, say so of what is compared: "
+        "`mask … : all`."
     ),
 ): ...
 
@@ -618,7 +651,8 @@ class NeverStarted(
     Problem, code="E0702", section="9.2", title="a state without a value before the first round",
     example="index s : time(T)\ninput x_s\nfor s in 1..T:\n    z ← z + x_s\noutput z",
     explanation=(
-        "Before the first round a state is what an equation above the block says, `z = 0` for instance; where the domain is "
+        "Before the first round a state is what an equation above the block says, `z = 0` for instance; where the "
+        "domain is "
         "empty that is its value."
     ),
 ): ...
@@ -637,12 +671,15 @@ class RoundValue(
 class CutDependent(
     Problem, code="E0704", section="9.2", title="rounds that are not the fold of their blocks",
     example=(
-        "index s : time(T)\ninput x_s\nm = -∞\nz = 0\nfor s in 1..T:\n    m' = max(m, x_s)\n    z ← z + exp(x_s - m')\n    m ← m'\n"
+        "index s : time(T)\ninput x_s\nm = -∞\nz = 0\nfor s in 1..T:\n    m' = max(m, x_s)\n    z ← z + exp(x_s - "
+        "m')\n    m ← m'\n"
         "output z"
     ),
     explanation=(
-        "Rounds are compiled where their result is proved not to depend on how the domain is cut: a round over D, then one over "
-        "B, must give what one round over both gives. What earlier rounds summed relative to an old reference is rescaled when "
+        "Rounds are compiled where their result is proved not to depend on how the domain is cut: a round over D, then "
+        "one over "
+        "B, must give what one round over both gives. What earlier rounds summed relative to an old reference is "
+        "rescaled when "
         "the reference changes, `z ← z exp(m - m') + …`. `einc derive` shows both sides."
     ),
 ): ...
@@ -659,8 +696,10 @@ class NotAccounted(
     example=_LAYER + "$$ y_t = 2 x_t $$\n\n$$ x \\mapsto y $$\n",
     example_name="example.md",
     explanation=(
-        "Every display equation of a document is compiled, proved to restate another, or skipped with a reason: nothing is passed "
-        "over in silence. Where an equation is for readers alone, `<!-- ein: skip reason -->` before it says so; in TeX a line "
+        "Every display equation of a document is compiled, proved to restate another, or skipped with a reason: "
+        "nothing is passed "
+        "over in silence. Where an equation is for readers alone, `<!-- ein: skip reason -->` before it says so; in "
+        "TeX a line "
         "`%! skip reason` does."
     ),
 ): ...
@@ -671,8 +710,10 @@ class DeclaredOtherwise(
     example=_LAYER + "For $t \\in \\{1..N\\}$ the layer is\n\n$$ y_t = 2 x_t $$\n",
     example_name="example.md",
     explanation=(
-        "Papers use a letter again for something else, but within one section it means one thing. What a side file or an `ein` "
-        "fence declares, and what the text itself says of index sets, must agree there; a declaration for one section alone "
+        "Papers use a letter again for something else, but within one section it means one thing. What a side file or "
+        "an `ein` "
+        "fence declares, and what the text itself says of index sets, must agree there; a declaration for one section "
+        "alone "
         'stands below `section "…":` in the side file.'
     ),
 ): ...
@@ -683,7 +724,8 @@ class NotRestated(
     example=_LAYER + "$$ y_t = 2 x_t $$\n\nThat is,\n\n$$ y_t = x_t + 2 x_t $$\n",
     example_name="example.md",
     explanation=(
-        "A second equation for one tensor in one section restates the first, and is proved equal to it after normalising. A later "
+        "A second equation for one tensor in one section restates the first, and is proved equal to it after "
+        "normalising. A later "
         "section may define the tensor anew, as a variant."
     ),
 ): ...
@@ -691,10 +733,12 @@ class NotRestated(
 
 class NoSuchSection(
     Problem, code="E0804", section="13.3", title="a section that the document does not have",
-    example=_LAYER.replace("input x_t\n", 'input x_t\nsection "Another layer":\n    output y_t\n') + "$$ y_t = 2 x_t $$\n",
+    example=_LAYER.replace("input x_t\n", 'input x_t\nsection "Another layer":\n    output y_t\n')
+    + "$$ y_t = 2 x_t $$\n",
     example_name="example.md",
     explanation=(
-        '`--section "…"` and a line `section "…":` of a side file name a section by its title, by how the title begins, or by a '
+        '`--section "…"` and a line `section "…":` of a side file name a section by its title, by how the title '
+        'begins, or by a '
         "part of it, whatever the case of its letters. It has to be one section."
     ),
 ): ...
@@ -706,7 +750,8 @@ class Damaged(
     example=_LAYER + "â€¢ The layer is\n\n$$ y_t = 2 x_t $$\n",
     example_name="example.md",
     explanation=(
-        "Where a file in UTF-8 was read as Windows-1252, `•` has become `â€¢`, and some characters are lost. Equations in plain "
+        "Where a file in UTF-8 was read as Windows-1252, `•` has become `â€¢`, and some characters are lost. Equations "
+        "in plain "
         "letters are read all the same; Greek letters and signs that were damaged are not what they were."
     ),
 ): ...
@@ -719,7 +764,8 @@ class Unused(
     Problem, code="W0903", section="14.1", severity="warning", title="a declaration that nothing uses",
     example="index t : time(T)\ninput x_t, z_t\noutput y_t = 2 x_t",
     explanation=(
-        "An input, a weight, a set, a size, a map or a definition that no line uses is often a misspelled one. What a `use` "
+        "An input, a weight, a set, a size, a map or a definition that no line uses is often a misspelled one. What a "
+        "`use` "
         "brought along is not meant, and indices are letters, which cost nothing. `--strict` refuses it."
     ),
 ): ...
@@ -729,7 +775,8 @@ class IdleDelta(
     Problem, code="W0905", section="14.2", severity="warning", title="a delta that renames nothing",
     example="index t : time(T)\ninput x_t\noutput y_t = δ_t^t x_t",
     explanation=(
-        "`δ_t^t` is 1 everywhere. A gate names two indices of one set: `δ_r^{r'}` holds where both are the same. `--strict` "
+        "`δ_t^t` is 1 everywhere. A gate names two indices of one set: `δ_r^{r'}` holds where both are the same. "
+        "`--strict` "
         "refuses it."
     ),
 ): ...
@@ -739,7 +786,8 @@ class Unread(
     Problem, code="W0906", section="14.3", severity="warning", title="an equation that nothing reads",
     example="index t : time(T)\ninput x_t\nz_t = 3 x_t\noutput y_t = 2 x_t",
     explanation=(
-        "What no output reads is not compiled, and neither are the weights that stand behind it. Often another tensor of the same "
+        "What no output reads is not compiled, and neither are the weights that stand behind it. Often another tensor "
+        "of the same "
         "name is read in its place. `--strict` refuses it."
     ),
 ): ...
@@ -750,7 +798,8 @@ class OtherLine(
     example=("index t, s : time(T)\ninput L_{t s}, V_s\nmask L_{t s} : all\n"
                "output Y_t = sum_s softmax_t(L_{t s}) V_s"),
     explanation=(
-        "A value that was divided by its own sum over one index adds up to 1 along that index. As weights of a sum over another "
+        "A value that was divided by its own sum over one index adds up to 1 along that index. As weights of a sum "
+        "over another "
         "index it does not: `softmax_t` is written where `softmax_s` was meant. `--strict` refuses it."
     ),
 ): ...
@@ -762,7 +811,8 @@ class OtherTensor(
     example=('use "attention"\nindex g : head(G)\nweight U_{g f}^d\nV_{s g}^d = X_s^f U_{g f}^d\n'
                "override Y_{t h}^d = sum_s A_{t s}^{(h)} V_{s h}^d"),
     explanation=(
-        "A text that defines a tensor which nothing reads, and reads one of the same name and as many indices that a used spec "
+        "A text that defines a tensor which nothing reads, and reads one of the same name and as many indices that a "
+        "used spec "
         "has, mostly means its own: `V_{s h}` is the used one where `V_{s, π(h)}` was meant. `--strict` refuses it."
     ),
 ): ...
@@ -772,7 +822,8 @@ class CapturedExtent(
     Problem, code="W0909", section="14.3", severity="warning", title="a size that is the extent of a used spec",
     example='use "sdpa"\ndim B\nmask L_{n h t s} : s > t - B',
     explanation=(
-        "A name of a size means one size in a text and all that it uses. A `dim` that names the extent of another's index asks "
+        "A name of a size means one size in a text and all that it uses. A `dim` that names the extent of another's "
+        "index asks "
         "nobody for a number: it is read from the shapes of that one's tensors. `--strict` refuses it."
     ),
 ): ...

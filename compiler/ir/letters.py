@@ -1,9 +1,9 @@
 """The names of values that passes make: the letters that a paper would take, by what a value is.
 
-m is an extreme, z a sum that something is divided by, N a sum above such a z, S any other sum, E an exponential, ℓ a logarithm.
-A letter that one value alone has stands by itself. Where several values or a declared name have it, each takes the letter of
-the tensor that it is made for as a label, z_A, and then a number. K_at has values of K at other places, q_P is the product of q
-and P.
+m is an extreme, z a sum that something is divided by, N a sum above such a z, S any other sum, E an exponential, ℓ
+a logarithm. A letter that one value alone has stands by itself. Where several values or a declared name have it,
+each takes the letter of the tensor that it is made for as a label, z_A, and then a number. K_at has values of K at
+other places, q_P is the product of q and P.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ P = TypeVar("P", bound=Program)
 
 # What a value is -> the letters for it, the best one first, as Python spells them.
 LETTERS: Mapping[str, tuple[str, ...]] = {
-    "max": ("m", "M"), "min": ("m", "M"), "divisor": ("z", "Z"), "numerator": ("N", "U"), "sum": ("S", "R"), "prod": ("P", "Pi"),
+    "max": ("m", "M"), "min": ("m", "M"), "divisor": ("z", "Z"), "numerator": ("N", "U"), "sum": ("S", "R"),
+    "prod": ("P", "Pi"),
     "mean": ("mu", "r"), "moment": ("M", "C"), "exp": ("E", "P"), "exp2": ("E", "P"), "log": ("ell", "Lambda"),
     "sqrt": ("r", "rho"), "cos": ("C", "c"), "sin": ("D", "eta"), "pick": ("I", "J"), "ties": ("n", "nu"),
 }  # fmt: skip
@@ -32,12 +33,14 @@ TIMES = "×"  # between the factors of a product.
 
 
 def letter(what: str, owner: str, taken: Container[str]) -> str:
-    """A free name for one value that is made for the tensor `owner`; `what` is an entry of `LETTERS`, or anything else."""
+    """A free name for one value that is made for the tensor `owner`; `what` is an entry
+    of `LETTERS`, or anything else."""
     return next((x for x in LETTERS.get(what, _OTHERS) if x not in taken), None) or unused(labelled(what, owner), taken)
 
 
 def labelled(what: str, owner: str) -> str:
-    """The letter of a value with that of the tensor it is made for as a label, where other values have the letter, too."""
+    """The letter of a value with that of the tensor it is made for as a label, where
+    other values have the letter, too."""
     return with_label(LETTERS.get(what, _OTHERS)[0], owner)
 
 
@@ -70,11 +73,13 @@ def letters_for(made: Mapping[str, str], owners: Mapping[str, str], taken: Itera
 
 
 def taken_names(program: Program, made: Container[str] = ()) -> set[str]:
-    """What stands for something else in a program: its tensors but those in `made`, its sizes, and the letters of its indices."""
+    """What stands for something else in a program: its tensors but those in `made`, its
+    sizes, and the letters of its indices."""
     tensors = [t for t in program.tensors.values() if t.key not in made]
     slots = [slot for t in program.tensors.values() for slot in t.slots]
     sizes = {n for slot in slots for n in slot.set.extent.sizes} | {*program.sizes}
-    return {t.key for t in tensors} | {t.text for t in tensors} | sizes | {s.name for s in slots} | words(program.equations)
+    return ({t.key for t in tensors} | {t.text for t in tensors} | sizes | {s.name for s in slots}
+            | words(program.equations))
 
 
 def words(equations: Iterable[Equation]) -> set[str]:
@@ -87,7 +92,8 @@ def words(equations: Iterable[Equation]) -> set[str]:
 
 
 def what_it_is(equation: Equation, below: Container[str], above: Container[str]) -> str:
-    """The entry of `LETTERS` for a value; `below` are values that something is divided by, `above` those that are divided."""
+    """The entry of `LETTERS` for a value; `below` are values that something is divided
+    by, `above` those that are divided."""
     match equation.body:
         case Fold("sum"):
             return "divisor" if equation.target in below else "numerator" if equation.target in above else "sum"
@@ -98,7 +104,8 @@ def what_it_is(equation: Equation, below: Container[str], above: Container[str])
 
 
 def strokes(equations: Iterable[Equation]) -> tuple[set[str], set[str]]:
-    """The values that stand as factors below a stroke, and those that stand above a stroke with a value of the program below."""
+    """The values that stand as factors below a stroke, and those that stand above a
+    stroke with a value of the program below."""
     below, above = set[str](), set[str]()
     for equation in equations:
         for term in walk(equation.body):
@@ -117,11 +124,13 @@ def _chosen(made: Mapping[str, Equation], equations: Iterable[Equation], taken: 
     for equation in equations:
         if equation.target not in made:
             _own(equation.target, equation, made, owners)
-    kinds = {key: what_it_is(e, below, above) for key, e in made.items() if not isinstance(e.body, Read) and TIMES not in key}
+    kinds = {key: what_it_is(e, below, above) for key, e in made.items()
+             if not isinstance(e.body, Read) and TIMES not in key}
     names = letters_for(kinds, {key: owners.get(key, key) for key in kinds}, taken)
     for key, equation in made.items():
         if key not in names:
-            of = f"{names.get(equation.body.tensor, equation.body.tensor)}_at" if isinstance(equation.body, Read) else _joined(key)
+            of = (f"{names.get(equation.body.tensor, equation.body.tensor)}_at" if isinstance(equation.body, Read)
+                  else _joined(key))
             names[key] = unused(of, taken | {*names.values()})
     return names
 
@@ -132,7 +141,8 @@ def _joined(key: str) -> str:
 
 
 def _own(owner: str, equation: Equation, made: Mapping[str, Equation], owners: dict[str, str]) -> None:
-    """Says of everything made that an equation reads, or that what is made reads, whom it is for, where nobody had it."""
+    """Says of everything made that an equation reads, or that what is made reads, whom it
+    is for, where nobody had it."""
     for key in equation.reads:
         if key in made and key not in owners:
             owners[key] = owner

@@ -1,4 +1,5 @@
-"""Conditions on positions, written in one way: linear forms that are ≥ 0 or 0, an indicator for each, without those that follow."""
+"""Conditions on positions, written in one way: linear forms that are ≥ 0 or 0, an
+indicator for each, without those that follow."""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ def _compared(op: str, form: Linear) -> Term:
         factors = [c.constant for _, c in form.atoms]
         rational = [c for c in factors if c is not None]
         if len(rational) == len(factors):
-            scale = Fraction(lcm(*(c.denominator for c in rational)), gcd(*(int(c * lcm(*(d.denominator for d in rational)))
+            scale = Fraction(lcm(*(c.denominator for c in rational)),
+                             gcd(*(int(c * lcm(*(d.denominator for d in rational)))
                                                                         for c in rational)))
             form = Linear((), number(0)).plus(form, number(scale))
             whole = is_whole(Linear(form.atoms, number(0)))

@@ -244,9 +244,12 @@ def _parser() -> tuple[Lark, _Build]:
 
 
 _HUMAN = {
-    "WORD": "a name", "GREEK": "a name", "TEXT": "a name", "NUMBER": "a number", "LPAR": "`(`", "RPAR": "`)`", "LSQB": "`[`",
-    "RSQB": "`]`", "LBRACE": "`{`", "RBRACE": "`}`", "COMMA": "`,`", "COLON": "`:`", "REL": "a relation", "SIGN": "`+` or `-`",
-    "OP": "`*` or `/`", "STRING": "a quoted name", "$END": "the end of the statement", "LOW": "a script", "UP": "a script",
+    "WORD": "a name", "GREEK": "a name", "TEXT": "a name", "NUMBER": "a number", "LPAR": "`(`", "RPAR": "`)`",
+    "LSQB": "`[`",
+    "RSQB": "`]`", "LBRACE": "`{`", "RBRACE": "`}`", "COMMA": "`,`", "COLON": "`:`", "REL": "a relation",
+    "SIGN": "`+` or `-`",
+    "OP": "`*` or `/`", "STRING": "a quoted name", "$END": "the end of the statement", "LOW": "a script",
+    "UP": "a script",
     "OPLUS": "`⊕`", "IN": "`in`", "AS": "`as`", "ALL": "`all`",
 }
 
@@ -334,7 +337,8 @@ def parse_formula(source: Source, report: Report, functions: frozenset[str], wit
                   skip: tuple[tuple[int, int], ...] = (), macros: Macros | None = None) -> list[s.Statement]:
     """The statements of a formula in a larger text, with their places in it.
 
-    `skip` are ranges inside that are none of it, `macros` the author's own: how many arguments each takes, and its text.
+    `skip` are ranges inside that are none of it, `macros` the author's own: how many
+    arguments each takes, and its text.
     """
     found = (_parse_line(source, line, report) for line in formula(source, report, functions, within, skip, macros))
     return [statement for statement in found if isinstance(statement, s.Statement)]
@@ -347,7 +351,8 @@ def _names(line: Line) -> list[str]:
     """What a line that cannot be read would have said: the names before its equals sign, or all of them."""
     out = []
     for word in line.words:
-        if word.type == "REL" and word.value in ("=", ":=", "<-") and line.words[0].type in ("WORD", "GREEK", "ACCENT", "OUTPUT",
+        if word.type == "REL" and word.value in ("=", ":=",
+                                                 "<-") and line.words[0].type in ("WORD", "GREEK", "ACCENT", "OUTPUT",
                                                                                        "OVERRIDE"):
             break
         if word.type in ("WORD", "GREEK", "TEXT"):

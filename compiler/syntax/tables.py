@@ -1,7 +1,7 @@
 """The parser of a grammar from tables that were made before: building them takes as long as the rest of `einc check`.
 
-The tables are data, in a JSON file beside the grammar, with the hash of the grammar and the version of lark that they were made
-from. Where either differs they are built anew; `python -m einc.syntax.parse > grammar/ein.json` writes them.
+The tables are data, in a JSON file beside the grammar, with the hash of the grammar and the version of lark that they
+were made from. Where either differs they are built anew; `python -m einc.syntax.parse > grammar/ein.json` writes them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def _key(grammar: str) -> str:
 
 
 def _as_json(value: Any) -> Any:
-    """The value as JSON has it: dictionaries as pairs, whose keys may be whole numbers; the class of the lexer by a mark."""
+    """The value as JSON has it: dictionaries as pairs, whose keys may be whole numbers;
+    the class of the lexer by a mark."""
     match value:
         case type():
             return {"lexer": True}

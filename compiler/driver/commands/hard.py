@@ -1,8 +1,9 @@
 """`einc run --hard`: inputs of many magnitudes, and errors held against those of an eager evaluation in the same type.
 
-The truth is the interpreter in float64. Eager is the interpreter, too, with the result of every operation rounded to the type at
-random, several times over: so it shows how far rounding alone takes this formula on these inputs, and a result that no rounding
-could keep is not asked for. A result may be FUDGE times as far off. NaN and ∞ have to stand exactly where float64 has them.
+The truth is the interpreter in float64. Eager is the interpreter, too, with the result of every operation rounded
+to the type at random, several times over: so it shows how far rounding alone takes this formula on these inputs,
+and a result that no rounding could keep is not asked for. A result may be FUDGE times as far off. NaN and ∞ have
+to stand exactly where float64 has them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ Kinds = Mapping[str, tuple[str, float]]  # the sign and the magnitude of each in
 
 @dataclass(frozen=True)
 class Worst:
-    """The largest error of one output, as a multiple of the eager one, and the inputs that made it; ∞ for a NaN or an ∞."""
+    """The largest error of one output, as a multiple of the eager one, and the inputs
+    that made it; ∞ for a NaN or an ∞."""
 
     ratio: float = 0.0
     told: str = ""
@@ -43,7 +45,8 @@ class Worst:
 @np.errstate(all="ignore")
 def tried(program: Program, base: Mapping[str, data.Array], sizes: Mapping[str, int], dtype: str, seed: int,
           module: Module, step: Callable[[], None]) -> dict[str, Worst]:
-    """The worst of each output over all draws; `base` has the inputs that keep their values, and the shapes of the others."""
+    """The worst of each output over all draws; `base` has the inputs that keep their
+    values, and the shapes of the others."""
     found = {name: Worst() for name, _ in program.outputs}
     usual = {k: _scale(x) for k, x in interpret(program, {k: data.exact(x) for k, x in base.items()}, sizes).items()}
     drawn = [t.key for t in program.inputs() if not t.integer and t.slots and not _bounded(program, t.key)]
@@ -99,14 +102,16 @@ def _of(like: data.Array, sign: str, magnitude: float, rng: np.random.Generator)
 
 
 def _rounding(dtype: str, rng: np.random.Generator) -> Callable[[Numbers], Numbers]:
-    """Rounds to the mantissa of a type, up or down at random; its exponent has no bounds, since ours need not overflow."""
+    """Rounds to the mantissa of a type, up or down at random; its exponent has no bounds,
+    since ours need not overflow."""
     bits = BITS[dtype]
 
     def rounded(x: Numbers) -> Numbers:
         mantissa, exponent = np.frexp(x)
         noisy = np.floor(np.ldexp(mantissa, bits) + rng.random(np.shape(x))) if bits < BITS["float64"] else np.ldexp(
             mantissa, bits) + rng.integers(-1, 2, np.shape(x))
-        exact = np.ldexp(mantissa, bits) == np.rint(np.ldexp(mantissa, bits)) if bits < BITS["float64"] else mantissa == 0
+        exact = (np.ldexp(mantissa, bits) == np.rint(np.ldexp(mantissa, bits)) if bits < BITS["float64"]
+                 else mantissa == 0)
         return np.where(exact | ~np.isfinite(x), x, np.ldexp(noisy, exponent - bits))
 
     return rounded
@@ -126,10 +131,12 @@ def _ratio(result: Numbers, truth: Numbers, eager: list[Numbers], dtype: str, us
     info = data.framework().finfo(getattr(data.framework(), dtype))
     near = np.abs(truth) > info.max / 2**32  # where it depends on the order of work whether a float holds it
     there = np.where(np.abs(truth) > info.max, np.copysign(np.inf, truth), truth)
-    same = near | ((result == there) | (np.isnan(result) & np.isnan(there)) | (np.isfinite(result) & np.isfinite(there)))
+    same = near | ((result == there) | (np.isnan(result) & np.isnan(there))
+                   | (np.isfinite(result) & np.isfinite(there)))
     if not same.all():
         place = tuple(np.argwhere(~same)[0])
-        return np.inf, f"{result[place]:g} where float64 has {truth[place]:g}, at {int((~same).sum())} of {result.size} elements"
+        return (np.inf, f"{result[place]:g} where float64 has {truth[place]:g}, at {int((~same).sum())} of "
+                        f"{result.size} elements")
     sound = np.isfinite(there) & ~near
     scale = max(_scale(truth[sound]), usual)
     errors = [np.nan_to_num(np.abs(e - truth)[sound], nan=0.0, posinf=0.0).max(initial=0.0) for e in eager]

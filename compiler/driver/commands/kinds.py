@@ -1,4 +1,5 @@
-"""What einc says of the example of a kind of problem: of a text what the checker does, of a document what its account does."""
+"""What einc says of the example of a kind of problem: of a text what the checker does, of
+a document what its account does."""
 
 from __future__ import annotations
 

@@ -5,7 +5,19 @@ from __future__ import annotations
 import click
 
 from einc.driver import back_ends, compiling, pipeline
-from einc.driver.commands.common import BACKEND, FILE, NARROW, OWN, PLAN, SIZES, Chosen, known_sizes, read_spec, tell, typed
+from einc.driver.commands.common import (
+    BACKEND,
+    FILE,
+    NARROW,
+    OWN,
+    PLAN,
+    SIZES,
+    Chosen,
+    known_sizes,
+    read_spec,
+    tell,
+    typed,
+)
 from einc.driver.commands.sizes import names
 from einc.driver.gradients import constant
 from einc.driver.options import Options
@@ -33,7 +45,8 @@ STAGES = ("syntax", "typed", "normal", "plan", "source")
 @click.pass_context
 def command(ctx: click.Context, *, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool, plan: str,
             sizes: dict[str, int], backend: str, narrow: bool, own: bool) -> None:
-    """Print the spec FILE as one stage of the compiler sees it; a plan with formulas, and with numbers where sizes are given."""
+    """Print the spec FILE as one stage of the compiler sees it; a plan with formulas, and
+    with numbers where sizes are given."""
     if explicit and stage not in ("typed", "normal"):
         raise failure(f"--explicit is for the stages typed and normal, not for {stage}")
     if full and stage != "plan":
@@ -81,7 +94,8 @@ def _module(program: TypedProgram, options: Options) -> Module:
 
 
 def _backward(program: TypedProgram, options: Options) -> list[Module]:
-    """The plans of the gradient in the order in which they run: with rounds that of one, and of what stands around them."""
+    """The plans of the gradient in the order in which they run: with rounds that of one,
+    and of what stands around them."""
     made = compiling.gradient(program, compiling.choices(options))
     parts = made.pieces if isinstance(made, SegmentedModule) else (made,)
     pieces = [piece.body if isinstance(piece, GradientLoop) else piece for piece in parts]

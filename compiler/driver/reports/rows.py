@@ -41,7 +41,8 @@ def row_of(name: str, step: Leaf) -> Row:
         case Contract():
             return Row((name, "contract", step.out, listed(step.reads)), cost)
         case TopK():
-            said = f"{step.count} of {step.set.extent} are chosen; what is read at these alone is computed for these alone"
+            said = (f"{step.count} of {step.set.extent} are chosen; what is read at these alone is computed for these "
+                    f"alone")
             return Row((name, "pick", step.out, step.operand), cost, (said,))
         case GroupedMatmul():
             said = f"group by group of {step.names}"

@@ -1,4 +1,5 @@
-"""A plan on one screen: a line for each step, a few more for a kernel with a pass, leading terms where a formula is long.
+"""A plan on one screen: a line for each step, a few more for a kernel with a pass,
+leading terms where a formula is long.
 
 Non-goals: equations and whole formulas, which are the table's.
 """
@@ -116,7 +117,8 @@ def _rows(module: Module, known: Mapping[str, int]) -> list[Row]:
         rows.append(Row((str(n), "choose", f"the cheapest of {len(step.options)} ways")))
         for at, (option, steps) in enumerate(step.ways):
             letter = chr(ord("a") + at)
-            said = option.label if way is None else f"price {human(price(step, option, known), '')}{'   <- taken' * (at == way)}"
+            said = (option.label if way is None
+                    else f"price {human(price(step, option, known), '')}{'   <- taken' * (at == way)}")
             rows.append(Row((letter, "way", said), _sum(steps), (option.label,) * (way is not None)))
             rows += [row_of(f"{letter}{k}", s) for k, s in enumerate(steps, 1)] if way in (None, at) else []
     return rows
@@ -174,16 +176,19 @@ def _aligned(rows: list[Row], formulas: _Formulas) -> list[str]:
         joined = sum(widths[2:4]) + len(_GAP) if row.figures else WIDTH
         wide = [*widths[:2], joined, *widths[4:]] if len(row.texts) == 3 else widths
         cells = [formulas.text(x, w, u) for x, w, u in zip(row.figures, widths[4:], _UNITS, strict=False)]
-        lines += [""] * (row.texts[1] == "total") + [_line([*row.texts, *cells, *formulas.intensity(row.figures)], wide)]
+        lines += [""] * (row.texts[1]
+                         == "total") + [_line([*row.texts, *cells, *formulas.intensity(row.figures)], wide)]
         for text in row.below:
-            lines += [pad + x for x in wrap(text, WIDTH - len(pad), max_lines=2, placeholder=" …", subsequent_indent="  ")]
+            lines += [pad + x for x in wrap(text, WIDTH - len(pad), max_lines=2, placeholder=" …",
+                                            subsequent_indent="  ")]
     return lines
 
 
 def _widths(rows: list[Row], formulas: _Formulas) -> tuple[list[int], list[int]]:
     """What each column would like, and what it keeps at any rate."""
     told = [row.texts for row in rows if len(row.texts) == 4]
-    widths = [max(len(_HEADS[n]), *(len(x[n]) for x in told), *(len(r.texts[n]) for r in rows if n < 2), 0) for n in range(4)]
+    widths = [max(len(_HEADS[n]), *(len(x[n]) for x in told), *(len(r.texts[n]) for r in rows if n < 2), 0)
+              for n in range(4)]
     least = [*widths[:2], *(min(w, _LEAST) for w in widths[2:])]
     ways = max([len(row.texts[2]) - len(_GAP) for row in rows if len(row.texts) == 3 and row.figures], default=0)
     widths[3] = max(widths[3], ways - widths[2])
@@ -226,11 +231,13 @@ def _memory(module: Module, formulas: _Formulas) -> list[str]:
 
 
 def _largest_tile(module: Module, formulas: _Formulas) -> str:
-    """What the step holds whose tile is largest, at usual sizes where the sizes are not given; empty where there are no tiles."""
+    """What the step holds whose tile is largest, at usual sizes where the sizes are not
+    given; empty where there are no tiles."""
     few, found = bool(module.past), []
     for step in (s for s in leaves(module.steps) if s.cost.held.terms):
         usual = {**dict.fromkeys(step.cost.held.sizes, 64), **formulas.usual}
         usual |= tile_lengths(step, usual, few)
         known = {**formulas.known, **tile_lengths(step, formulas.known, few)}
-        found.append((float(step.cost.held.at(usual)), replace(formulas, known=known, usual=usual).text(step.cost.held, 90, "B")))
+        found.append((float(step.cost.held.at(usual)),
+                      replace(formulas, known=known, usual=usual).text(step.cost.held, 90, "B")))
     return max(found, key=lambda x: x[0], default=(0.0, ""))[1]

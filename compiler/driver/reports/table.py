@@ -1,4 +1,5 @@
-"""A plan in full: each step with its equations, loops, flops and bytes, as whole formulas and, for given sizes, as numbers."""
+"""A plan in full: each step with its equations, loops, flops and bytes, as whole formulas
+and, for given sizes, as numbers."""
 
 from __future__ import annotations
 
@@ -40,10 +41,12 @@ def table(module: Module, sizes: Mapping[str, int] | None = None) -> str:
 
 
 def numbers(module: Module, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Every size that is known when these are: those that the text fixes, and the number of runs along an axis, at most."""
+    """Every size that is known when these are: those that the text fixes, and the number
+    of runs along an axis, at most."""
     known = {**module.fixed, **sizes}
     bodies = [s.body for s in module.steps if isinstance(s, Loop | PerRequest)]
-    runs = [s for m in (module, *bodies) for s in leaves(m.steps) if isinstance(s, BroadcastView) and is_known(s.onto, known)]
+    runs = [s for m in (module, *bodies) for s in leaves(m.steps)
+            if isinstance(s, BroadcastView) and is_known(s.onto, known)]
     return {**{s.count: int(s.onto.at(known)) for s in runs}, **known}
 
 
@@ -125,7 +128,8 @@ def _rounds(step: Loop, known: Mapping[str, int], few: bool) -> list[str]:
 def _figures(cost: Cost, known: Mapping[str, int]) -> str:
     """The work, the traffic and what a tile holds, each as a formula and, where the sizes say it, as a number."""
     figures = [("flops", cost.flops), ("read", cost.read), ("written", cost.written), ("tile", cost.held)]
-    return "   ".join(f"{name} {_figure(x, known, name != 'flops')}" for name, x in figures if name != "tile" or x.terms)
+    return "   ".join(f"{name} {_figure(x, known, name != 'flops')}" for name, x in figures
+                      if name != "tile" or x.terms)
 
 
 def all_rounds(step: Loop, known: Mapping[str, int]) -> Cost:

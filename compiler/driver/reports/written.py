@@ -1,4 +1,5 @@
-"""A written recurrence beside the one that was found: what each state is in its letters, and whether the two are proved equal."""
+"""A written recurrence beside the one that was found: what each state is in its letters,
+and whether the two are proved equal."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from einc.transforms.normal.normalise import normalise
 
 @dataclass(frozen=True)
 class State:
-    """A written update with what it reads of its round, what the state is in the found letters, and the lines found for these."""
+    """A written update with what it reads of its round, what the state is in the found
+    letters, and the lines found for these."""
 
     update: tuple[str, ...]
     line: int
@@ -62,7 +64,8 @@ def _compared(normal: NormalProgram, found: list[Recurrence], recur: BlockLoop) 
 
 
 def _round(normal: NormalProgram, recur: BlockLoop, update: Equation) -> str:
-    """What one round over a block makes of a state: what is not proved to be one fold has no closed form that says as much."""
+    """What one round over a block makes of a state: what is not proved to be one fold has
+    no closed form that says as much."""
     whole = lifted(recur)
     block = Tensor(whole.member, recur.name or "B", (slot_of(recur.index),), "local")
     shown = replace(normal, tensors={**normal.tensors, block.key: block}, loops=(whole, *normal.repeats))
@@ -99,7 +102,8 @@ def _lines_of(found: list[Recurrence], target: str) -> Iterator[tuple[str, tuple
 def as_text(item: Written, name: str, sign: str = "#") -> str:
     """What is proved, as comments; where something is not, both sides."""
     if item.proved:
-        lines = [f"{sign} the rounds over {{{item.cut}}} written in {name}:{item.line} are proved equal to this, for every cut:"]
+        lines = [f"{sign} the rounds over {{{item.cut}}} written in {name}:{item.line} are proved equal to this, for "
+                 f"every cut:"]
         lines += [f"{sign}     {state.meaning}" for state in item.states]
         return "\n".join(lines) + "\n"
     lines = [f"{sign} the rounds over {{{item.cut}}} written in {name}:{item.line} are not proved equal to this:"]

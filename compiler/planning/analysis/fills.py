@@ -1,4 +1,5 @@
-"""What a value is where its domain fails, followed through the operations; and what is a finite number wherever it stands."""
+"""What a value is where its domain fails, followed through the operations; and what is a
+finite number wherever it stands."""
 
 from __future__ import annotations
 
@@ -12,7 +13,22 @@ from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, UNKNOWN
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
 from einc.ir.sums import factors
-from einc.ir.terms import TRUE, Apply, Const, Fold, Join, Pack, Part, Position, Read, Size, Term, Truth, Where, free_indices
+from einc.ir.terms import (
+    TRUE,
+    Apply,
+    Const,
+    Fold,
+    Join,
+    Pack,
+    Part,
+    Position,
+    Read,
+    Size,
+    Term,
+    Truth,
+    Where,
+    free_indices,
+)
 from einc.planning.analysis.ranges import nonempty
 
 FINITE = "finite"
@@ -64,7 +80,8 @@ def fill_of_let(value: str, domain: Term, lets: Mapping[str, Let], known: Mappin
         case Dot() | Map() | Reduce():
             if isinstance(let.op, Dot) or not any(x.name in let.axes for x in free_indices(domain)):
                 return FINITE
-            return fill_of(let.op.op, [fill_of_let(a, domain, lets, known) for a in let.args]) if isinstance(let.op, Map) else None
+            return (fill_of(let.op.op, [fill_of_let(a, domain, lets, known) for a in let.args])
+                    if isinstance(let.op, Map) else None)
     return None
 
 
@@ -111,7 +128,8 @@ def _finite_at(term: Term, equations: Mapping[str, Equation], known: dict[str, b
 
 
 def _empty_with(term: Term, extent: Extent, equations: Mapping[str, Equation]) -> bool:
-    """Whether a term is a sum over an index of this extent, so that it is 0 where the extent is: a mean is then 0 / 0."""
+    """Whether a term is a sum over an index of this extent, so that it is 0 where the
+    extent is: a mean is then 0 / 0."""
     body = equations[term.tensor].body if isinstance(term, Read) and term.tensor in equations else term
     return isinstance(body, Fold) and body.op == "sum" and any(i.set.extent == extent for i in body.bound)
 

@@ -11,7 +11,8 @@ from einc.ir.programs import Equation, Program
 from einc.ir.signs import sign
 from einc.ir.terms import TRUE, ZERO, Apply, Const, Read
 
-_TOLD: dict[int, Literal["", "nonnegative", "positive"]] = {POSITIVE: "positive", NONNEGATIVE: "nonnegative", UNKNOWN: ""}
+_TOLD: dict[int, Literal["", "nonnegative", "positive"]] = {POSITIVE: "positive", NONNEGATIVE: "nonnegative",
+                                                            UNKNOWN: ""}
 
 
 def least(program: Program, keys: Iterable[str]) -> dict[str, Literal["", "nonnegative", "positive"]]:

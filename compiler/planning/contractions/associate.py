@@ -1,4 +1,5 @@
-"""NormalProgram -> the programs to choose from: which linear definitions are stored, and in which order products are formed.
+"""NormalProgram -> the programs to choose from: which linear definitions are stored, and
+in which order products are formed.
 
 `Σ_s a_ts (l_sρ q_ρd)` is `(Σ_s a_ts l_sρ) q_ρd`. Which is cheaper may depend on sizes that are not known yet, so the
 search is done at a few of them. Non-goals: sums are not distributed over additions; what is not linear stays as it is.
@@ -106,7 +107,8 @@ def _spread(names: list[str]) -> Iterator[dict[str, int]]:
 
 
 def _wide(program: NormalProgram) -> set[IndexSet]:
-    """Features that stand with heads, and in data without them: what a position has for all heads is as wide as all of them."""
+    """Features that stand with heads, and in data without them: what a position has for
+    all heads is as wide as all of them."""
     given = [{s.set for s in t.slots} for t in program.inputs()]
     headed = {x for sets in given if any(s.cls == "head" for s in sets) for x in sets if x.cls == "feature"}
     shared = [sets for sets in given if not any(s.cls == "head" for s in sets) and any(s.cls in OPEN for s in sets)]

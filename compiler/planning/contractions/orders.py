@@ -100,7 +100,8 @@ def _streamed(
     bound = tuple(b for b in net.bound if b in kept or b in indices_of(rest))
     whole = not rest and not bound
     if whole and not net.scales:
-        return *before, Equation(net.root.target, net.root.axes, net.root.domain, _sum((gone,), net.domain, parts), net.root.source)
+        return *before, Equation(net.root.target, net.root.axes, net.root.domain, _sum((gone,), net.domain, parts),
+                                 net.root.source)
     name = net.root.target if whole else TIMES.join([net.root.target, *(f.tensor for f in chosen)])
     axes = net.root.axes if whole else _axes(kept)
     here = tuple(s for s in net.scales if free_indices(s[1]) <= kept)
@@ -170,4 +171,5 @@ def _ends(net: Network, parts: tuple[Read, ...], bound: tuple[Index, ...], scale
     if not (bound and scales):
         return (Equation(root.target, root.axes, root.domain, _times(body, scales), root.source),)
     total = Equation(f"{root.target}_sum", root.axes, root.domain, body)
-    return total, Equation(root.target, root.axes, root.domain, _times(Read(total.target, root.axes), scales), root.source)
+    return total, Equation(root.target, root.axes, root.domain, _times(Read(total.target, root.axes), scales),
+                           root.source)

@@ -1,9 +1,9 @@
 """Kernels that a library has, each known by the equations it computes.
 
-A row is a spec and a call. Both the row's equations and a kernel's are taken as the pass that is made of them, so that every
-spelling of one thing is the same, and each value is compared where it is read. They are equal when indices, sizes and
-tensors of the one can be named as those of the other. Indices that all operands and results share, and the row lacks, are
-batches. Nothing is known here of what a row computes.
+A row is a spec and a call. Both the row's equations and a kernel's are taken as the pass that is made of them, so that
+every spelling of one thing is the same, and each value is compared where it is read. They are equal when indices, sizes
+and tensors of the one can be named as those of the other. Indices that all operands and results share, and the row
+lacks, are batches. Nothing is known here of what a row computes.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _ORDERS = 3  # arguments of a sum or a product that are tried in every order
 def row(name: str, program: NormalProgram, call: str, where: str, shared: str = "", shares: tuple[str, ...] = (),
         flat: bool = False, repeats: bool = False, operands: Mapping[str, str] | None = None,
         results: tuple[str, ...] | None = None, pieces: bool = False) -> Row:
-    """A row from its spec: one kernel, and what it alone reads. `operands` are the words of the call for its inputs, `results`
-    what it gives, in order: its only output where nothing is said.
+    """A row from its spec: one kernel, and what it alone reads. `operands` are the words of the call for its inputs,
+    `results` what it gives, in order: its only output where nothing is said.
     """
     program = with_parts(peeled(program))
     made = results or tuple(key for _, key in program.outputs)
@@ -162,8 +162,9 @@ def _in_front(body: Term) -> tuple[Term, Term]:
 
 @dataclass(frozen=True)
 class _Names:
-    """What each index and tensor of a row is in the program: a tensor with the slots of its axes, and the letters of the rest.
-    `sizes` are pairs still to be held against each other, `scales` the numbers before results that are the same but for these.
+    """What each index and tensor of a row is in the program: a tensor with the slots of its axes, and the
+    letters of the rest. `sizes` are pairs still to be held against each other, `scales` the numbers before
+    results that are the same but for these.
     """
 
     indices: Mapping[Index, Index] = field(default_factory=dict)
@@ -208,7 +209,8 @@ class _Sides:
                 yield replace(names, sizes=names.sizes | {(x, y)})
             case Read(x, subs), Read(y, others):
                 yield from self.read(x, subs, y, others, names)
-            case Fold(op, bound, domain, body), Fold(op2, bound2, domain2, body2) if op == op2 and len(bound) == len(bound2):
+            case Fold(op, bound, domain, body), Fold(op2, bound2, domain2,
+                                                     body2) if op == op2 and len(bound) == len(bound2):
                 outer = {i: j for i, j in names.indices.items() if i not in bound and j not in bound2}
                 for letters in permutations(bound2):
                     positions = zip(map(Position, bound), map(Position, letters), strict=True)
@@ -249,7 +251,8 @@ def _at(equation: Equation, subs: tuple[Term, ...]) -> tuple[Term, Term]:
     return substitute(equation.domain, by), substitute(equation.body, by)
 
 
-def _same(found: Row, theirs: Mapping[str, Equation], others: Mapping[str, Equation], stored: frozenset[str]) -> _Names | None:
+def _same(found: Row, theirs: Mapping[str, Equation], others: Mapping[str, Equation],
+          stored: frozenset[str]) -> _Names | None:
     """How the row is named in the program, whose kernel stores so much."""
     mine = {e.target: e for e in found.equations}
     sides = _Sides(mine, theirs, {e.target: e for e in found.beside}, others)
@@ -301,7 +304,8 @@ def _call(found: Row, names: _Names, kernel: Kernel, theirs: Mapping[str, Equati
     operands: list[tuple[str, str, tuple[int, ...]]] = []
     for key, word in found.inputs:
         buffer, places, rest = names.tensors[key]
-        if len(rest) != len(batch) or {*rest} != {*map(Position, batch)} or buffers[buffer].element != found.elements[key]:
+        if (len(rest) != len(batch) or {*rest} != {*map(Position, batch)}
+            or buffers[buffer].element != found.elements[key]):
             return None
         slots = [n for n in range(len(rest) + len(places)) if n not in places]
         operands.append((word, buffer, (*(slots[rest.index(Position(i))] for i in batch), *places)))
@@ -320,10 +324,12 @@ def _call(found: Row, names: _Names, kernel: Kernel, theirs: Mapping[str, Equati
     flat = found.flat and all(order == tuple(sorted(order)) for _, order in results)
     asked = tuple((name, extent) for name, extent in sorted(sizes.items()) if f"{{{name}}}" in found.where)
     made = [buffer for buffer, _ in results]
-    scales = tuple((made.index(y), simplify(Apply("div", (here, _sized(number, sizes))))) for y, number, here in names.scales)
+    scales = tuple((made.index(y), simplify(Apply("div", (here, _sized(number, sizes)))))
+                   for y, number, here in names.scales)
     again = tuple((word, batch.index(run.index), run.count) for word, run in mine.items()) if text == found.call else ()
     return Call(
-        reads=tuple(buffer for _, buffer, _ in operands), writes=tuple(buffer for buffer, _ in results), bodies=((kernel,),),
+        reads=tuple(buffer for _, buffer, _ in operands), writes=tuple(buffer for buffer, _ in results),
+        bodies=((kernel,),),
         cost=kernel.cost, library=LibraryCall(found.name, text, found.where, flat, found.pieces),
         operands=tuple((word, order) for word, _, order in operands), batch=tuple(i.set.extent for i in batch),
         results=tuple(order for _, order in results), sizes=asked, scales=scales, repeats=again)

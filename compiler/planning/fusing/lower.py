@@ -116,8 +116,9 @@ class Lowering:
         carry = self.carries[equation.target]
         body = equation.body
         start = {b: const(b.set.start) for b in body.bound} if isinstance(body, Fold) else {}
-        # No reach leaves out a point, so it begins at the first, whose value is a number: that of another fold may be of nothing.
-        full = isinstance(body, Fold) and proves(TRUE, substitute(body.domain, start)) and surely_finite(body.body, self.equations)
+        # A reach begins at the first point, whose value is a number: that of another fold may be of nothing.
+        full = (isinstance(body, Fold) and proves(TRUE, substitute(body.domain, start))
+                and surely_finite(body.body, self.equations))
         reference = self.values[carry.reference] if carry.reference else None
         let = self.lets[value]
         self.lets[value] = replace(let, carry=PlanCarry(carry.fold, reference, self.base2, full))
@@ -200,12 +201,14 @@ class Lowering:
         if op in ("floor", "ceil") and isinstance(args[0], Apply) and args[0].op == "div":
             above, below = (self.term(a, given) for a in args[0].args)
             if all(
-                self._kind(x) in ("integer", "scalar") and keeps_whole(y) for x, y in zip((above, below), args[0].args, strict=True)
+                self._kind(x) in ("integer", "scalar") and keeps_whole(y)
+                for x, y in zip((above, below), args[0].args, strict=True)
             ):
                 return self._map(f"{op}div", (above, below), "integer")
         here = [both(given, *args[:n]) if op == "and" else given for n in range(len(args))]
         names = tuple(self._whole(a, x) if op in HASHES else self.term(a, x) for a, x in zip(args, here, strict=True))
-        if op == "div" and self._kind(names[1]) != "scalar" and not nonzero(args[0]) and sign(args[1], self.equations) != POSITIVE:
+        if (op == "div" and self._kind(names[1]) != "scalar" and not nonzero(args[0])
+            and sign(args[1], self.equations) != POSITIVE):
             quotient = self._map("div", names, self._joined(names, "div"))
             zero = self._map("ne", (names[0], self.let(Scalar(const(0)), (), (), "scalar")), "truth")
             return self._map_op(Select(0.0), (zero, quotient), self._kind(quotient))
@@ -275,7 +278,8 @@ class Lowering:
                 self.sets[index.name] = index.set
                 return AxisRef(index.name)
             case Pack(parts, sets):
-                return Flatten(tuple(self._sub(p, x, given, told, args) for p, x in zip(parts, sets, strict=True)), sets)
+                return Flatten(tuple(self._sub(p, x, given, told, args) for p, x in zip(parts, sets, strict=True)),
+                               sets)
             case Part(item, of, before, _):
                 return Slice(self._sub(item, of, given, told, args), before, of.extent)
         value = self._whole(sub, given)
@@ -328,7 +332,8 @@ class Lowering:
             args = self._selecting(args, *found, fold.domain)
         if numbers:
             args = self._scaled(args, numbers)
-        if not linear or [self._kind(a) for a in args] == ["scalar"]:  # the neutral element may be infinite: no whole number is
+        # the neutral element may be infinite: no whole number is
+        if not linear or [self._kind(a) for a in args] == ["scalar"]:
             args = [self._map("exact", (a,), "exact") if self._kind(a) == "integer" else a for a in args]
             args = [self._spread(args[0], (*self.lets[args[0]].axes, *(i.name for i in fold.bound)))]
         return self._masked(args, fold, equation)
@@ -361,7 +366,8 @@ class Lowering:
         if not mask:
             return args
         start = FOLDS[fold.op].start
-        if any(self._fill_of(a, domain) == start for a in args) and over <= {a for x in args for a in self.lets[x].axes}:
+        if (any(self._fill_of(a, domain) == start for a in args)
+            and over <= {a for x in args for a in self.lets[x].axes}):
             return [a if self._fill_of(a, domain) == start else self._silenced(a, mask, domain, fold.op) for a in args]
         wanted, other = set(self.lets[mask].axes), None if FOLDS[fold.op].linear else args[0]
         holder = next((a for a in args if wanted <= set(self.lets[a].axes)), other)
@@ -380,8 +386,8 @@ class Lowering:
         return [masked if a == holder else self._silenced(a, mask, domain, fold.op) for a in args]
 
     def _selected_at(self, mask: str, value: str, otherwise: float, domain: Term) -> str:
-        """The value where the mask of a domain holds; what varies along the streamed index tells which of its tiles it cuts."""
-        moves = self.tile is not None and self.tile.axis.name in self.lets[value].axes  # else a whole tile has one value to count
+        """The value where the mask of a domain holds; what moves with the streamed index says which tiles it cuts."""
+        moves = self.tile is not None and self.tile.axis.name in self.lets[value].axes
         cuts = cut(domain, self.tile) if self.tile is not None and moves else None
         return self._map_op(Select(otherwise, cuts), (mask, value), self._kind(value))
 
@@ -389,5 +395,6 @@ class Lowering:
         """A factor that may be no finite number where the domain fails: 0 there, for 0 times no number is no number."""
         fill = self._fill_of(arg, domain)
         covers = set(self.lets[mask].axes) <= set(self.lets[arg].axes)
-        quiet = (isinstance(fill, float) and math.isfinite(fill)) or (arg in self.tame and (fill == FINITE or not covers))
+        quiet = ((isinstance(fill, float) and math.isfinite(fill))
+                 or (arg in self.tame and (fill == FINITE or not covers)))
         return arg if quiet or not FOLDS[op].linear else self._selected_at(mask, arg, 0.0, domain)

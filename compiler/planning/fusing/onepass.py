@@ -1,4 +1,5 @@
-"""The pass that the equations of a group make: tiles that carry a state, one pass over what is folded, shares of tiles."""
+"""The pass that the equations of a group make: tiles that carry a state, one pass over
+what is folded, shares of tiles."""
 
 from __future__ import annotations
 
@@ -31,11 +32,13 @@ def tiled(group: Group) -> bool:
     """Whether the kernel of a group is cut into tiles: it has virtual values or an `along`, or one of its folds has
     a mask. An equation that is a single running fold is not cut."""
     runs_on = alone(group.equations)
-    return bool(group.virtual) or group.along is not None or any(_is_cut(e) for e in group.equations if e.target not in runs_on)
+    return (bool(group.virtual) or group.along is not None
+            or any(_is_cut(e) for e in group.equations if e.target not in runs_on))
 
 
 def _is_cut(equation: Equation) -> bool:
-    """A fold of stored values over an open index whose domain depends on the result's indices: its mask is worth tiling."""
+    """A fold of stored values over an open index whose domain depends on the result's
+    indices: its mask is worth tiling."""
     body = equation.body
     if not isinstance(body, Fold) or body.domain == TRUE:
         return False

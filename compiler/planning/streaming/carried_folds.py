@@ -20,7 +20,8 @@ class Basis:
     source: tuple[Equation, ...]
     virtual: frozenset[str]
     taken: frozenset[str]
-    opened: dict[str, Equation] = field(default_factory=dict)  # values that hold results, to be put in their readers' place
+    # values that hold results, to be put in their readers' place
+    opened: dict[str, Equation] = field(default_factory=dict)
     out: dict[str, Equation] = field(default_factory=dict)
     held: set[str] = field(default_factory=set)  # results of folds over the index, and what is made of them alone
     known: dict[Term, str] = field(default_factory=dict)  # basis folds by canonical body

@@ -1,8 +1,8 @@
 """Σ w (x − m)^p, m a result of the same pass: moments carried about a mean that moves.
 
 Multiplied out, powers of x would cancel each other's digits. So the moments M_j = Σ w (x − r)^j are carried about the
-running mean r, and when r moves by δ they follow: M_j += Σ_{i<j} C(j, i) δ^{j−i} M_i, the binomial rows of the separation.
-Where w makes the mean itself, M_1 = 0: for the variance that leaves Chan's update.
+running mean r, and when r moves by δ they follow: M_j += Σ_{i<j} C(j, i) δ^{j−i} M_i, the binomial rows of the
+separation. Where w makes the mean itself, M_1 = 0: for the variance that leaves Chan's update.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ _HIGHEST = 8
 
 @dataclass(frozen=True)
 class Moment:
-    """outer · weight · (value − center)^power; only `center` and `outer` may hold results, only `value` and `weight` move."""
+    """outer · weight · (value − center)^power; only `center` and `outer` may hold
+    results, only `value` and `weight` move."""
 
     outer: tuple[Term, ...]
     weight: tuple[Term, ...]
@@ -174,7 +175,8 @@ class Moving(Basis):
         mean = Read(self._fresh(equation.target, "mean"), axes)
         self._carried(mean, ONE)
         away = Apply("sub", (value, self._before(mean)))
-        moved = self._share(mean, Fold("sum", fold.bound, fold.domain, product(tuple(f for f in (weight, away) if f != ONE))))
+        moved = self._share(mean, Fold("sum", fold.bound, fold.domain,
+                                       product(tuple(f for f in (weight, away) if f != ONE))))
         step = Where(Apply("ne", (moved, ZERO)), Apply("div", (moved, count)))
         self.out[mean.tensor] = Equation(mean.tensor, axes, TRUE, step)
         self.means[key_of(sums)] = mean
@@ -188,7 +190,8 @@ class Moving(Basis):
     def _moments(
         self, equation: Equation, fold: Fold, what: tuple[Term, Term, int], mean: Read, central: bool
     ) -> dict[int, Term]:
-        """Those that are not 0, up to a power: each grows by the tile's own and by what the mean's move makes of lower ones."""
+        """Those that are not 0, up to a power: each grows by the tile's own and by what
+        the mean's move makes of lower ones."""
         weight, value, power = what
         count = self._sum(equation, fold, weight)
         moments: dict[int, Term] = {0: count}
@@ -247,4 +250,5 @@ class Moving(Basis):
         """Quotients of sums that are carried as means."""
         for target in self.finishes:
             body = transform(self.out[target].body, lambda t: self.means.get(t, t))
-            self.out[target] = Equation(target, self.out[target].axes, self.out[target].domain, body, self.out[target].source)
+            self.out[target] = Equation(target, self.out[target].axes, self.out[target].domain, body,
+                                        self.out[target].source)

@@ -1,6 +1,8 @@
-"""g(x, m) = Σ_k c_k(m) b_k(x): a fold's body written as a finite sum of products of what is known before and what streams.
+"""g(x, m) = Σ_k c_k(m) b_k(x): a fold's body written as a finite sum of products of what
+is known before and what streams.
 
-Only what holds a fold's result is split off; everything else stays together, so that no reference is made that nobody needs.
+Only what holds a fold's result is split off; everything else stays together, so that no
+reference is made that nobody needs.
 """
 
 from __future__ import annotations

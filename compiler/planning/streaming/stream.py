@@ -1,8 +1,8 @@
 """Several folds over one index -> one pass with a carried state.
 
 Separate: a fold that depends on another's result becomes a finite sum of folds that do not. Strip: what holds results
-stands outside them, where most of it cancels. Stabilise: a fold of exp(e) whose exponent has no bound above is kept as a
-scaled number e^r a, r the running maximum of e; where the source has a maximum of its own it is that same one.
+stands outside them, where most of it cancels. Stabilise: a fold of exp(e) whose exponent has no bound above is kept as
+a scaled number e^r a, r the running maximum of e; where the source has a maximum of its own it is that same one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from einc.transforms.laws.empty_folds import over_nothing
 from einc.transforms.laws.simplify import simplify
 
 
-def stream(equations: tuple[Equation, ...], virtual: frozenset[str], kept: frozenset[str], taken: frozenset[str]) -> Streamed:
+def stream(equations: tuple[Equation, ...], virtual: frozenset[str], kept: frozenset[str],
+           taken: frozenset[str]) -> Streamed:
     """One pass where the folds separate; else the equations unchanged, with a note that names the term in the way.
 
     `virtual` values are computed tile by tile and not stored; `kept` are read outside; `taken` are the program's names.
@@ -45,13 +46,15 @@ def stream(equations: tuple[Equation, ...], virtual: frozenset[str], kept: froze
         for equation in equations:
             work.take(equation)
     except Entangled as found:
-        return Streamed(equations, None, (), (f"two passes over {index}: {_brief(found.term)} holds results of the first",))
+        return Streamed(equations, None, (),
+                        (f"two passes over {index}: {_brief(found.term)} holds results of the first",))
     work.stabilise()
     work.finish()
     try:
         return work.result(kept)
     except Entangled as found:
-        return Streamed(equations, None, (), (f"whole rows of {index}: {_brief(found.term)} may be empty in one of two domains",))
+        return Streamed(equations, None, (),
+                        (f"whole rows of {index}: {_brief(found.term)} may be empty in one of two domains",))
 
 
 def _streamed_index(equations: tuple[Equation, ...], virtual: frozenset[str]) -> Index | None:
@@ -231,7 +234,8 @@ class _Pass(Moving):
         folds = [self.out[c.target] for c in carries]
         domains = {e.body.domain for e in folds if isinstance(e.body, Fold)}
         references = [c.reference for c in carries if c.reference]
-        if not references or all(isinstance(e.body, Fold) and nonempty(e.body.domain, e.body.bound, e.indices) for e in folds):
+        if (not references
+            or all(isinstance(e.body, Fold) and nonempty(e.body.domain, e.body.bound, e.indices) for e in folds)):
             return
         if len(domains) > 1:
             raise Entangled(folds[0].body)
@@ -266,8 +270,8 @@ class _Pass(Moving):
 
 
 def _lettered(streamed: Streamed, source: tuple[Equation, ...], others: frozenset[str]) -> Streamed:
-    """The pass with names for what it made: where a fold of the source is carried in another form, under its own name, if it
-    is free; else under a letter. `others` are names of the program outside of the pass."""
+    """The pass with names for what it made: where a fold of the source is carried in another form, under its own name,
+    if it is free; else under a letter. `others` are names of the program outside of the pass."""
     folds = {e.target: e.body.op for e in source if isinstance(e.body, Fold)}
     by, made = {e.target: e for e in streamed.equations}, [c for c in streamed.carries if MADE in c.target]
     taken = {key for key in by if MADE not in key} | others | words(source)
@@ -290,7 +294,8 @@ def _lettered(streamed: Streamed, source: tuple[Equation, ...], others: frozense
     return replace(
         streamed,
         equations=tuple(replace(e.map(lambda t: renamed(t, names)), target=told(e.target)) for e in streamed.equations),
-        carries=tuple(replace(c, target=told(c.target), reference=c.reference and told(c.reference)) for c in streamed.carries),
+        carries=tuple(replace(c, target=told(c.target), reference=c.reference and told(c.reference))
+                      for c in streamed.carries),
         before={told(name): told(target) for name, target in streamed.before.items()},
     )
 

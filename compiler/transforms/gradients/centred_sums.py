@@ -40,7 +40,8 @@ def _is_mean(mean: Read, value: Read, index: Index, by: Mapping[str, Equation]) 
                 case Fold("sum", (other,), domain, inner) if domain == TRUE and other.set == index.set:
                     return substitute(inner, {other: Position(index)}) == value
         case Apply("div", (Fold("sum", (other,), domain, inner), Size(extent))):
-            return extent == index.set.extent and domain == TRUE and substitute(inner, {other: Position(index)}) == value
+            return (extent == index.set.extent and domain == TRUE
+                    and substitute(inner, {other: Position(index)}) == value)
     return False
 
 

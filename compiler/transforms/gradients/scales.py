@@ -39,7 +39,8 @@ from einc.transforms.normal.delta_elimination import appearance
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A sum that is made 1: the name of its logarithm, which has every reference of the source in it, and the value of that."""
+    """A sum that is made 1: the name of its logarithm, which has every reference of the
+    source in it, and the value of that."""
 
     total: str
     log: str
@@ -51,7 +52,8 @@ class Root:
 class Scaled:
     """The program with each exponential of a root's sum an equation of its own; `references` have no slope.
 
-    `bounded` are exponentials that are at most 1 where their sum is 1; `bare` their exponents without the source's references.
+    `bounded` are exponentials that are at most 1 where their sum is 1; `bare` their
+    exponents without the source's references.
     """
 
     program: NormalProgram
@@ -86,7 +88,8 @@ def scaled(program: NormalProgram) -> Scaled:
 
 
 def _by_name(program: NormalProgram) -> NormalProgram:
-    """Exponentials that are equations have their names elsewhere too: what is true of the name is true of all of them."""
+    """Exponentials that are equations have their names elsewhere too: what is true of the
+    name is true of all of them."""
     known: dict[Term, Equation] = {}
     for equation in program.equations:
         order = appearance(equation.body, TRUE)
@@ -151,7 +154,8 @@ class _Work:
     # the exponentials of a sum
 
     def leaves(self, total: str) -> dict[str, tuple[Index, ...]] | None:
-        """The exponentials that a value is the sum of, each with its letters for the value's slots; None if it is no such sum."""
+        """The exponentials that a value is the sum of, each with its letters for the
+        value's slots; None if it is no such sum."""
         found: dict[str, tuple[Index, ...]] = {}
         return found if self._sum(total, None, found) and found else None
 
@@ -181,7 +185,8 @@ class _Work:
         if inner is None or not all(isinstance(a, Position) for a in inner.axes):
             return False
         places = [[n for n, sub in enumerate(read.subs) if sub == Position(i)] for i in letters]
-        return all(len(p) == 1 for p in places) and self._sum(read.tensor, tuple(inner.indices[p[0]] for p in places), found)
+        return (all(len(p) == 1 for p in places)
+                and self._sum(read.tensor, tuple(inner.indices[p[0]] for p in places), found))
 
     def _spread(self, read: Read, owner: Equation) -> Term:
         """An exponential that lacks a letter of its sum, as one that has them all."""
@@ -199,10 +204,11 @@ class _Work:
 
     # a sum that is made 1
 
-    def root(self, total: str, leaves: Mapping[str, tuple[Index, ...]], outputs: frozenset[str], logs: set[str]) -> Root | None:
-        """The root of a sum whose exponentials are `leaves`, if dividing them by it leaves every output unchanged; `logs` are the
-        names of other logarithms.
-        None where an output would change, or where the scale of some value cannot be followed."""
+    def root(self, total: str, leaves: Mapping[str, tuple[Index, ...]], outputs: frozenset[str],
+             logs: set[str]) -> Root | None:
+        """The root of a sum whose exponentials are `leaves`, if dividing them by it leaves every output
+        unchanged; `logs` are the names of other logarithms. None where an output would change, or where the
+        scale of some value cannot be followed."""
         seeds = {key: Degree("times", Fraction(1), letters) for key, letters in leaves.items()}
         found = degrees(needed(self.by, self.by), seeds, closed=True)
         if found is None or outputs & found.found.keys() or self.program.tensors[total].integer:
@@ -243,7 +249,8 @@ class _Work:
         letters = root.degrees.found[leaf.target].letters
         here = tuple(map(Position, letters))
         names = {key for key, _ in self._references_of(root.total)}
-        zero = transform(power, lambda t: const(0) if isinstance(t, Read) and t.tensor in names and t.subs == here else t)
+        zero = transform(power, lambda t: const(0) if isinstance(t, Read) and t.tensor in names and t.subs == here
+                         else t)
         for name in names:
             found = self._felt(name)
             try:
@@ -263,7 +270,8 @@ class _Work:
         match equation.body:
             case Fold("sum", _, domain, Read(tensor, subs)):
                 inner = self.by[tensor]
-                names = {s.index: Position(i) for s, i in zip(subs, inner.indices, strict=True) if isinstance(s, Position)}
+                names = {s.index: Position(i) for s, i in zip(subs, inner.indices, strict=True)
+                         if isinstance(s, Position)}
                 if tensor == key or any(True for _ in self._domains(tensor, key)):
                     yield substitute(domain, names)
                     yield from (self._domains(tensor, key) if tensor != key else ())

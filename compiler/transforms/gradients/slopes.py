@@ -1,7 +1,8 @@
 """The slopes of a term without folds: what a change of each value that it reads adds to a change of the term.
 
-The rows of the primitives have them. Where a function has a corner the slope of one side holds: of equal arguments of max and
-min the first that can change is the one that is taken, and a number before all others, so that max(x, 0) is flat at 0.
+The rows of the primitives have them. Where a function has a corner the slope of one side holds: of
+equal arguments of max and min the first that can change is the one that is taken, and a number before
+all others, so that max(x, 0) is flat at 0.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Slope:
 
 
 def slopes(body: Term, change: Term, moves: Callable[[str], bool], value: Term | None = None) -> Iterator[Slope]:
-    """The slope for each read of a tensor that `moves`, times `change`, the term's own cotangent; `value` is the term, if named."""
+    """The slope for each read of a tensor that `moves`, times `change`, the term's own
+    cotangent; `value` is the term, if named."""
     yield from _slopes(body, change, TRUE, moves, body if value is None else value)
 
 
@@ -109,7 +111,8 @@ def _lowered(total: Term, power: Term) -> Term:
 
 
 def read_values(term: Term) -> Iterator[Read]:
-    """What a term without folds reads as values: not in subscripts, nor in conditions, nor where only whole numbers come out."""
+    """What a term without folds reads as values: not in subscripts, nor in conditions,
+    nor where only whole numbers come out."""
     match term:
         case Read():
             yield term

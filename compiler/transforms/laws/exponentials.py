@@ -78,7 +78,8 @@ def _cancel(term: Term) -> Term | None:
 
 
 def _common(term: Term) -> Term | None:
-    """(p exp(x)) / (q + s exp(x)) = p / (q exp(−x) + s): the scale of a numerator leaves with that of its denominator."""
+    """(p exp(x)) / (q + s exp(x)) = p / (q exp(−x) + s): the scale of a numerator leaves
+    with that of its denominator."""
     match term:
         case Apply("div", (above, Apply("add", terms) as below)):
             powers = [x for x in factors(above) if isinstance(x, Apply) and x.op == "exp"]
@@ -87,7 +88,8 @@ def _common(term: Term) -> Term | None:
                 return None
             inverse = exp(Apply("neg", (powers[0].args[0],)))
             rest = [x for x in factors(above) if x is not powers[0]]
-            new = [product([f for f in factors(t) if f != powers[0]]) if t in scaled else mul(t, inverse) for t in terms]
+            new = [product([f for f in factors(t) if f != powers[0]]) if t in scaled else mul(t, inverse)
+                   for t in terms]
             assert isinstance(below, Apply)
             return Apply("div", (product(rest), added(new)))
     return None
@@ -127,7 +129,8 @@ RULES = (
         _merge_exp,
         (mul(exp(u), v, exp(w)), Apply("div", (mul(u, exp(v)), exp(w)))),
     ),
-    Rule("exp zero", "exp(0) = 1, exp(log p) = p", "reals", _exp_zero, (exp(ZERO), exp(Apply("log", (Apply("abs", (u,)),))))),
+    Rule("exp zero", "exp(0) = 1, exp(log p) = p", "reals", _exp_zero,
+         (exp(ZERO), exp(Apply("log", (Apply("abs", (u,)),))))),
     Rule(
         "log product",
         "log(exp(p) q) = p + log(q)",

@@ -119,7 +119,8 @@ def _inlined(equation: Equation, gated: dict[str, Equation], program: Program) -
             return term
         gate, by = gated[term.tensor], {}
         for axis, sub in zip(gate.axes, term.subs, strict=True):
-            pairs = zip(axis.parts, sub.parts, strict=True) if isinstance(axis, Pack) and isinstance(sub, Pack) else [(axis, sub)]
+            pairs = (zip(axis.parts, sub.parts, strict=True) if isinstance(axis, Pack) and isinstance(sub, Pack)
+                     else [(axis, sub)])
             by.update({a.index: x for a, x in pairs if isinstance(a, Position)})
         return substitute(gate.body, by)
 
@@ -142,7 +143,8 @@ def _split(equation: Equation, index: Index, like: Pack) -> Equation:
         return term
 
     axes = tuple(pack if axis == Position(index) else axis for axis in equation.axes)
-    return Equation(equation.target, axes, transform(equation.domain, change), transform(equation.body, change), equation.source)
+    return Equation(equation.target, axes, transform(equation.domain, change), transform(equation.body, change),
+                    equation.source)
 
 
 def _all_indices(term: Term) -> set[Index]:

@@ -84,7 +84,8 @@ def _without_rounds(program: Program, again: bool) -> NormalProgram:
 
 
 def _with_rounds(program: Program) -> NormalProgram:
-    """The equations of each of the rounds, then all others; what is the same in every round is made before the first."""
+    """The equations of each of the rounds, then all others; what is the same in every
+    round is made before the first."""
     tensors, repeats = dict(program.tensors), list[IndexLoop]()
     rounds, once = list[Equation](), list[Equation]()
     for repeat in program.repeats:
@@ -97,7 +98,8 @@ def _with_rounds(program: Program) -> NormalProgram:
         once += early
         rounds += later
         repeats.append(replace(repeat, inside=tuple(e.target for e in later)))
-    read = {k for e in (*rounds, *once) for k in e.reads} | {first for repeat in repeats for _, first, _ in repeat.states}
+    read = {k for e in (*rounds, *once)
+            for k in e.reads} | {first for repeat in repeats for _, first, _ in repeat.states}
     plain = outside(program)
     wanted = [key for key in (e.target for e in plain) if key in read or key in {k for _, k in program.outputs}]
     stretch = scaled(part(program, plain, wanted, tensors))
@@ -137,7 +139,8 @@ def _flat(program: Program, tensors: dict[str, Tensor]) -> tuple[list[Equation],
 
 
 def flat(program: Program) -> NormalProgram:
-    """The program with folds at the root and without δ that choose elements: each equation is one step whose slopes are plain."""
+    """The program with folds at the root and without δ that choose elements: each
+    equation is one step whose slopes are plain."""
     found = inline_gates(at_chosen(scaled(program)))
     work = _Flat(dict(found.tensors), guarded=True)
     for equation in found.equations:
@@ -152,7 +155,8 @@ def is_normal(equation: Equation) -> bool:
     """The predicate of the module's docstring."""
     match equation.body:
         case Fold("sum", _, domain, body):
-            return _pointwise(domain) and (body == ONE or all(isinstance(f, Read) and _pointwise(f) for f in factors(body)))
+            return (_pointwise(domain)
+                    and (body == ONE or all(isinstance(f, Read) and _pointwise(f) for f in factors(body))))
         case Fold(_, _, domain, body):
             return _pointwise(domain) and isinstance(body, Read | Const) and _pointwise(body)
         case Join(_, parts):
@@ -179,7 +183,8 @@ class _Flat:
         """Adds an equation in normal form, after those that its folds and costly operands need."""
         body = equation.body
         if isinstance(body, Join):
-            body = Join(body.index, tuple((i, self.pointwise(p, equation.domain, equation.target)) for i, p in body.parts))
+            body = Join(body.index,
+                        tuple((i, self.pointwise(p, equation.domain, equation.target)) for i, p in body.parts))
         elif isinstance(body, Fold):
             body = self.folded(body, equation.domain, equation.target)
         elif (found := picked(equation)) is not None:
@@ -205,7 +210,8 @@ class _Flat:
         (element,) = ordered.bound
         if isinstance(rank, Const) and rank.value < 1:
             return const(element.set.start - 1)
-        most = number(int(rank.value)) if isinstance(rank, Const) and isinstance(rank.value, Fraction) else element.set.extent
+        most = (number(int(rank.value)) if isinstance(rank, Const) and isinstance(rank.value, Fraction)
+                else element.set.extent)
         index = Index("rank", IndexSet(element.set.cls, most))
         picked = self._picked(ordered, index, owner)
         order = (*sorted(free_indices(picked) - {index}, key=axis_order), index)
@@ -240,7 +246,8 @@ class _Flat:
             case Apply("pick", (Fold() as ordered, rank)):
                 return self._placed(ordered, rank, given, owner)
             case Where(condition, then):
-                return Where(self.pointwise(condition, given, owner), self.pointwise(then, both(given, condition), owner))
+                return Where(self.pointwise(condition, given, owner),
+                             self.pointwise(then, both(given, condition), owner))
         return rebuild(term, tuple(self.pointwise(kid, given, owner) for kid in children(term)))
 
     def folded(self, fold: Fold, given: Term, owner: str) -> Term:
@@ -315,7 +322,8 @@ class _Flat:
         )
 
     def named(self, term: Term, given: Term, stem: str, force: bool = False, last: tuple[Index, ...] = ()) -> Term:
-        """A read of the equation with this body: one that stands already, or a new one, with the `last` axes where rows lie."""
+        """A read of the equation with this body: one that stands already, or a new one,
+        with the `last` axes where rows lie."""
         if (plain(term) and not (force and packed(term))) or (isinstance(term, Const | Position | Size) and not force):
             return term
         order = appearance(term, TRUE)
@@ -335,9 +343,9 @@ class _Flat:
         return Read(target, tuple(map(Position, indices)))
 
     def _guarded(self, term: Term, given: Term) -> tuple[Term, tuple[Term, ...]]:
-        """The term with its reads at computed places in the range of their slots, where that does not follow from what is
-        given, and what has to hold for those that nothing in the term guards. What is read under a condition, or in the domain
-        of a fold, narrows that one alone: the addend beside it exists everywhere.
+        """The term with its reads at computed places in the range of their slots, where that does not follow from what
+        is given, and what has to hold for those that nothing in the term guards. What is read under a condition, or in
+        the domain of a fold, narrows that one alone: the addend beside it exists everywhere.
         """
         match term:
             case Where(condition, then):
@@ -361,7 +369,8 @@ class _Flat:
         return rebuild(term, tuple(kid for kid, _ in parts)), tuple(dict.fromkeys(found))
 
     def _in_turn(self, condition: Term, given: Term) -> Term:
-        """A condition whose parts read at computed places only where those before them hold; those that read nothing come first."""
+        """A condition whose parts read at computed places only where those before them
+        hold; those that read nothing come first."""
         done: Term = TRUE
         for atom in sorted(conjuncts(condition), key=lambda c: any(True for _ in reads(c))):
             atom, inside = self._guarded(atom, both(given, done))
@@ -372,7 +381,8 @@ class _Flat:
         """Costly parts that vary over fewer indices than the whole are computed once, by an equation of their own."""
         free = free_indices(term)
         if free and free < full and cost(term):
-            return self.named(term, both(*(c for c in conjuncts(given) if free_indices(c) <= free)), f"{owner}_{label(term)}")
+            return self.named(term, both(*(c for c in conjuncts(given) if free_indices(c) <= free)),
+                              f"{owner}_{label(term)}")
         match term:
             case Apply("mul", args):
                 smaller = [x for x in args if free_indices(x) < full]
