@@ -11,7 +11,8 @@ from einc.ir.indices import Extent
 
 _LETTERS = "αβγδεζηθικλμνξπρστυφχψωℓ"
 _NAMES = (
-    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "pi",
+    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi",
+    "pi",
     "rho", "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega", "ell",
 )  # fmt: skip
 _GREEK = dict(zip(_LETTERS, _NAMES, strict=True))
@@ -90,7 +91,8 @@ def lettered(axes: Iterable[str]) -> dict[str, str]:
 
 
 def sized(extent: Extent, tight: bool = False) -> str:
-    """An extent as an expression of whole numbers, with no operator but + - * //; `tight` where it stands inside a product."""
+    """An extent as an expression of whole numbers, with no operator but + - * //; `tight`
+    where it stands inside a product."""
     denominator = 1
     for _, coefficient in extent.terms:
         denominator = denominator * coefficient.denominator // _gcd(denominator, coefficient.denominator)
@@ -100,7 +102,8 @@ def sized(extent: Extent, tight: bool = False) -> str:
     if denominator == 1 and not below:
         return f"({text})" if tight and len(terms) > 1 else text
     above = f"({text})" if len(terms) > 1 else text
-    return above + "".join(f" // {b}" for b in dict.fromkeys([*([str(denominator)] if denominator > 1 else []), *below]))
+    return above + "".join(f" // {b}"
+                           for b in dict.fromkeys([*([str(denominator)] if denominator > 1 else []), *below]))
 
 
 def _sum(terms: list[tuple[tuple[tuple[str, int], ...], Fraction]]) -> str:
@@ -116,7 +119,8 @@ def _sum(terms: list[tuple[tuple[tuple[str, int], ...], Fraction]]) -> str:
 
 
 def folded(line: str, width: int = 130) -> list[str]:
-    """A statement on lines of at most about `width`: broken in brackets only, as far out as can be; no brackets in its strings."""
+    """A statement on lines of at most about `width`: broken in brackets only, as far out
+    as can be; no brackets in its strings."""
     pad, depth, out = " " * (len(line) - len(line.lstrip()) + 4), 0, []
     while len(line) > width:
         places: dict[tuple[int, bool], int] = {}  # depth, whether at an operator -> the last place for a break

@@ -1,7 +1,7 @@
 """The compiler's own algebra against sympy's, on the same expressions: how many times longer sympy takes.
 
-Each case makes both from one random description, so that neither gains from what it has seen before; the time is that of the
-process, the least of a few rounds.
+Each case makes both from one random description, so that neither gains from what it has seen before; the time is that
+of the process, the least of a few rounds.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def _extents(random: Random) -> Pair:
     drawn = [[(random.randint(1, 9), [random.choice(_SIZES) for _ in range(random.randint(1, 3))]) for _ in range(3)]
              for _ in range(4)]
     ours = [[reduce(Extent.__mul__, map(size, names), number(n)) for n, names in terms] for terms in drawn]
-    theirs = [[sympy.Mul(n, *(sympy.Symbol(name, positive=True) for name in names)) for n, names in terms] for terms in drawn]
+    theirs = [[sympy.Mul(n, *(sympy.Symbol(name, positive=True) for name in names)) for n, names in terms]
+              for terms in drawn]
     return [reduce(Extent.__add__, terms) for terms in ours], [sympy.Add(*terms) for terms in theirs]
 
 
@@ -66,7 +67,8 @@ def _product_and_sum(parts: list[Extent]) -> Extent:
 
 
 def _consequence(random: Random) -> Pair:
-    """Bounds of positions, and one that follows from them or just does not, as two terms and as what sympy has to refute."""
+    """Bounds of positions, and one that follows from them or just does not, as two terms
+    and as what sympy has to refute."""
     near, far, more = random.randint(0, 9), random.randint(0, 9), random.choice([0, 0, 1, -1])
     s, t, u = (Position(_INDICES[name]) for name in "stu")
 
@@ -96,7 +98,8 @@ def _exponentials(random: Random) -> Pair:
     names = [(random.choice("xyz"), random.choice("xyz")) for _ in range(4)]
     read = {name: Read(name, (Position(_INDICES["t"]),)) for name in "xyz"}
     ours = Apply("mul", tuple(Apply("exp", (Apply("sub", (read[a], read[b])),)) for a, b in names))
-    theirs = sympy.Mul(*(sympy.exp(sympy.Symbol(a) - sympy.Symbol(b), evaluate=False) for a, b in names), evaluate=False)
+    theirs = sympy.Mul(*(sympy.exp(sympy.Symbol(a) - sympy.Symbol(b), evaluate=False) for a, b in names),
+                       evaluate=False)
     return ours, theirs
 
 
@@ -106,7 +109,8 @@ CASES = (
     Case("a bound that follows from others", "ir/domains", _consequence, lambda pair: proves(*pair),
          lambda terms: sympy.satisfiable(terms, use_lra_theory=True)),
     Case("the normal form of a claim's side", "meaning/forming", _polynomial, form, sympy.expand),
-    Case("exponentials that cancel", "transforms/laws", _exponentials, lambda term: simplify(term, ALL), sympy.simplify),
+    Case("exponentials that cancel", "transforms/laws", _exponentials, lambda term: simplify(term, ALL),
+         sympy.simplify),
 )
 
 

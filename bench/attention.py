@@ -151,7 +151,8 @@ class Attention(Entry):
     def flops(self, task: Task) -> int:
         B, H, _, T, S, D = _read(task.sizes)
         mask = self._mods(task)[0]
-        seen = T * S if mask is None else sum(int(_visible(mask, some, S).sum()) for some in torch.split(torch.arange(T), 1024))
+        seen = (T * S if mask is None
+                else sum(int(_visible(mask, some, S).sum()) for some in torch.split(torch.arange(T), 1024)))
         return 4 * B * H * D * seen + self.around_flops(task.sizes)
 
     def _mods(self, task: Task) -> tuple[Mask | None, Score | None]:
@@ -162,8 +163,8 @@ class Attention(Entry):
         return self.after(dense(*self.before(x), change), x)
 
     def _materialised(self, task: Task) -> torch.Tensor | None:
-        """What a kernel without functions needs: the mask as booleans (T, S), or the bias in the type of the data with -∞
-        where the mask hides."""
+        """What a kernel without functions needs: the mask as booleans (T, S), or the bias in the type of
+        the data with -∞ where the mask hides."""
         _, H, _, T, S, _ = _read(task.sizes)
         mask, score = self._mods(task)
         if score is None or not self.additive:
@@ -186,7 +187,8 @@ def dense(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, change: Change) -> 
 
 def _read(sizes: Sizes) -> tuple[int, int, int, int, int, int]:
     """B, H, G, T, S, D."""
-    return (sizes.get("B", 1), sizes["H"], sizes.get("G", sizes["H"]), sizes["T"], sizes.get("S", sizes["T"]), sizes["D"])
+    return (sizes.get("B", 1), sizes["H"], sizes.get("G", sizes["H"]), sizes["T"], sizes.get("S", sizes["T"]),
+            sizes["D"])
 
 
 def _places(heads: int, rows: torch.Tensor, keys: int) -> tuple[torch.Tensor, ...]:
@@ -199,7 +201,8 @@ def _visible(mask: Mask, rows: torch.Tensor, keys: int) -> torch.Tensor:
     return mask(zero, zero, rows[:, None], torch.arange(keys))
 
 
-def _changed(logits: torch.Tensor, mods: tuple[Mask | None, Score | None], place: tuple[torch.Tensor, ...]) -> torch.Tensor:
+def _changed(logits: torch.Tensor, mods: tuple[Mask | None, Score | None],
+             place: tuple[torch.Tensor, ...]) -> torch.Tensor:
     b, h, t, s = place
     mask, score = mods
     if score is not None:

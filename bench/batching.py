@@ -1,4 +1,5 @@
-"""Texts of many lengths in one step: how much of the work is useful, and the time beside a padded batch of torch's own kernel."""
+"""Texts of many lengths in one step: how much of the work is useful, and the time beside
+a padded batch of torch's own kernel."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ class Counted(TorchDispatchMode):
 
     flops = 0
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
         out = func(*args, **(kwargs or {}))
         if func._schema.name in ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"):
             left = args[1 if "add" in func._schema.name else 0]
@@ -93,7 +95,8 @@ class Ours:
 
 
 class Padded:
-    """Plain torch: all texts as long as the longest, keys and values of the past in one tensor, a mask where lengths differ."""
+    """Plain torch: all texts as long as the longest, keys and values of the past in one
+    tensor, a mask where lengths differ."""
 
     def __init__(self, texts: Texts, weights: Tensors, rows: list[torch.Tensor]) -> None:
         self.texts, self.w, (count, longest) = texts, weights, (max(texts.new), max(len(x) for x in rows))
@@ -116,7 +119,8 @@ class Padded:
             for n, count in enumerate(self.texts.new):
                 self.k[n, :, at[n, :count]] = k[n, :, :count]
                 self.v[row[n], :, at[n, :count]] = v[n, :, :count].transpose(0, 1)
-        y = scaled_dot_product_attention(q, self.k, self.v, attn_mask=self.mask, is_causal=self.mask is None, enable_gqa=True)
+        y = scaled_dot_product_attention(q, self.k, self.v, attn_mask=self.mask, is_causal=self.mask is None,
+                                         enable_gqa=True)
         out = y.transpose(1, 2).flatten(2) @ self.w["W_O"].flatten(0, 1)
         return torch.cat([x[:n] for x, n in zip(out, self.texts.new, strict=True)])
 
@@ -149,7 +153,8 @@ def data(dtype: str, found: Sequence[int], seed: int = 1) -> tuple[Tensors, list
 def exact(texts: Texts, weights: Tensors, rows: list[torch.Tensor]) -> torch.Tensor:
     """By plain torch in float64, text after text."""
     wide = {k: x.double() for k, x in weights.items()}
-    alone = [Padded(Texts("", (0,), (len(x),)), wide, [x.double()])()[past:] for x, past in zip(rows, texts.past, strict=True)]
+    alone = [Padded(Texts("", (0,), (len(x),)), wide, [x.double()])()[past:]
+             for x, past in zip(rows, texts.past, strict=True)]
     return torch.cat(alone)
 
 

@@ -93,7 +93,8 @@ class Case(Protocol):
 def make(case: Case, sizes: Sizes, dtype: str, spread: float = 1.0, seed: int = 0) -> Task:
     """Random data for a case, the same for every rival and in every process. `spread` scales the logits."""
     drawn = case.tensors(sizes, torch.Generator().manual_seed(seed), spread)
-    return Task(case, sizes, dtype, {name: x.to(DTYPES[dtype]) if x.is_floating_point() else x for name, x in drawn.items()})
+    return Task(case, sizes, dtype,
+                {name: x.to(DTYPES[dtype]) if x.is_floating_point() else x for name, x in drawn.items()})
 
 
 def available() -> int:

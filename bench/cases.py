@@ -1,4 +1,5 @@
-"""The cases: what is computed and at which sizes. A new one is an entry of CASES with the name or the text of its spec."""
+"""The cases: what is computed and at which sizes. A new one is an entry of CASES with the
+name or the text of its spec."""
 
 from __future__ import annotations
 
@@ -78,7 +79,8 @@ class Layer(Attention):
         T, H, D, F = (sizes[name] for name in ("T", "H", "D", "F"))
         shapes = {"X": (T, F), "W_Q": (H, F, D), "W_K": (H, F, D), "W_V": (H, F, D), "W_O": (H, D, F)}
         scales = {"X": 1.0, "W_Q": spread * F**-0.5, "W_O": (H * D)**-0.5}
-        return {name: torch.randn(shape, generator=generator) * scales.get(name, F**-0.5) for name, shape in shapes.items()}
+        return {name: torch.randn(shape, generator=generator) * scales.get(name, F**-0.5)
+                for name, shape in shapes.items()}
 
     def before(self, x: Tensors) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         q, k, v = (torch.einsum("tf,hfd->htd", x["X"], x[name])[None] for name in ("W_Q", "W_K", "W_V"))
@@ -122,18 +124,25 @@ def _growth(upto: int, after: int = 0, **changes: int) -> tuple[Sizes, ...]:
 CASES: tuple[Case, ...] = (
     Attention("causal", "causal", "sdpa", (_kernel(),), (_large(),)),
     Attention("alibi", "causal with ALiBi", ALIBI, (_kernel(),), (_large(),), score=alibi, additive=True),
-    Attention("window", "a window of 256", WINDOW, (_kernel(W=256),), (_kernel(W=256, T=4096), _large(W=256)), ("W",), mask=window),
+    Attention("window", "a window of 256", WINDOW, (_kernel(W=256),), (_kernel(W=256, T=4096), _large(W=256)), ("W",),
+              mask=window),
     Attention("gqa", "grouped queries 8:1", GQA, (_kernel(G=1),), (_large(G=4),)),
-    Attention("prefix", "prefix of a quarter", "gallery/prefix_lm", (_kernel(P=512),), (_large(P=1024),), ("P",), mask=prefix),
-    Attention("documents", "packed documents", "gallery/documents", (_kernel(),), (_large(),), mask=documents, extra=document_ids),
+    Attention("prefix", "prefix of a quarter", "gallery/prefix_lm", (_kernel(P=512),), (_large(P=1024),), ("P",),
+              mask=prefix),
+    Attention("documents", "packed documents", "gallery/documents", (_kernel(),), (_large(),), mask=documents,
+              extra=document_ids),
     Attention("softcap", "softcap 50", "gallery/softcap", (_kernel(),), (_large(),), score=softcap),
-    Attention("decode", "one query, cache of 8192", "gallery/decode", (_kernel(T=1, S=8192),), (_large(T=1, S=8192),), mask=None),
+    Attention("decode", "one query, cache of 8192", "gallery/decode", (_kernel(T=1, S=8192),), (_large(T=1, S=8192),),
+              mask=None),
     Layer("layer", "attention.ein, X to A", "attention", (_kernel(F=512),), (_large(T=2048, H=16, F=2048),)),
-    LinearCrossEntropy("cross-entropy", "linear cross-entropy", "linear_cross_entropy", ({"T": 4096, "V": 32768, "F": 512},)),
-    LatentDecode("mla-decode", "one position asks 4096 latents of 512", "gallery/mla_decode", (_latents(),), (_latents(S=16384),)),
+    LinearCrossEntropy("cross-entropy", "linear cross-entropy", "linear_cross_entropy",
+                       ({"T": 4096, "V": 32768, "F": 512},)),
+    LatentDecode("mla-decode", "one position asks 4096 latents of 512", "gallery/mla_decode", (_latents(),),
+                 (_latents(S=16384),)),
     Attention("growth", "causal over T", "sdpa", _growth(4096), _growth(16384, 4096)),
     Attention("growth-alibi", "ALiBi over T", ALIBI, _growth(4096), _growth(16384, 4096), score=alibi, additive=True),
-    Attention("growth-window", "a window of 256 over T", WINDOW, _growth(4096, W=256), _growth(16384, 4096, W=256), ("W",),
+    Attention("growth-window", "a window of 256 over T", WINDOW, _growth(4096, W=256), _growth(16384, 4096, W=256),
+              ("W",),
               mask=window),
 )
 

@@ -40,39 +40,47 @@ from bench.case import CannotError
 from bench.record import Row, Run, read, write
 from bench.run import Plan, Tell, run
 
-OUT = click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench/results"), show_default=True,
+OUT = click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench/results"),
+                   show_default=True,
                    help="The folder of the JSON lines and the plots.")
-ROUNDS = click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Timed rounds after a warm-up.")
+ROUNDS = click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True,
+                      help="Timed rounds after a warm-up.")
 THREADS = click.option("--threads", type=click.IntRange(min=1),
-                       help="Threads of torch; as many as it takes without it. One thread suffers least from other processes.")
+                       help="Threads of torch; as many as it takes without it. One thread suffers least from other "
+                            "processes.")
 HELP = {"help_option_names": ["-h", "--help"]}
 
 
 @click.group(invoke_without_command=True, context_settings=HELP)
-@click.option("--case", "case_names", multiple=True, type=click.Choice(list(cases.BY_NAME)), help="Which cases; all without it.")
+@click.option("--case", "case_names", multiple=True, type=click.Choice(list(cases.BY_NAME)),
+              help="Which cases; all without it.")
 @click.option("--rival", "rival_names", multiple=True, type=click.Choice(list(rivals.BY_NAME)),
               help="Which rivals; all without it.")
-@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(["float32", "bfloat16"]), help="Which types; both without it.")
+@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(["float32", "bfloat16"]),
+              help="Which types; both without it.")
 @click.option("--quick/--full", default=True,
               help="The main sizes, or the large ones too and growth to T = 16384.  [default: quick]")
-@click.option("--spread", default=1.0, show_default=True, type=click.FloatRange(min=0), help="Standard deviation of the logits.")
-@click.option("--memory/--no-memory", default=True, help="Measure peak memory, in a process per rival.  [default: memory]")
+@click.option("--spread", default=1.0, show_default=True, type=click.FloatRange(min=0),
+              help="Standard deviation of the logits.")
+@click.option("--memory/--no-memory", default=True,
+              help="Measure peak memory, in a process per rival.  [default: memory]")
 @THREADS
 @click.option("--patience", default=10.0, show_default=True, type=click.FloatRange(min=0),
               help="Seconds to wait, for each case, until other processes leave the machine alone.")
 @ROUNDS
 @OUT
 @click.pass_context
-def main(ctx: click.Context, *, case_names: tuple[str, ...], rival_names: tuple[str, ...], dtypes: tuple[str, ...], quick: bool,
+def main(ctx: click.Context, *, case_names: tuple[str, ...], rival_names: tuple[str, ...], dtypes: tuple[str, ...],
+         quick: bool,
          spread: float, memory: bool, patience: float, threads: int | None,
          rounds: int, out: Path) -> None:
     """Run the cases against the rivals side by side in one process.
 
-    Every result is checked against float64 before it is timed. Times are medians of interleaved rounds; `speed` is the median
-    over rounds of the reference's time over the rival's. Growth is fitted for the cases over many T and drawn as
-    OUT/growth-*.png. Figures replace those of the same case, rival and machine in OUT/kernels.jsonl, so a run of a few cases
-    brings only these up to date. The first rival that compiles pays for its compiler's own start in `first call`: the command
-    `first-call` measures that properly.
+    Every result is checked against float64 before it is timed. Times are medians of interleaved rounds; `speed` is the
+    median over rounds of the reference's time over the rival's. Growth is fitted for the cases over many T and drawn as
+    OUT/growth-*.png. Figures replace those of the same case, rival and machine in OUT/kernels.jsonl, so a run of a few
+    cases brings only these up to date. The first rival that compiles pays for its compiler's own start in `first call`:
+    the command `first-call` measures that properly.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -116,7 +124,8 @@ def algebra_command(rounds: int) -> None:
     """The compiler's own algebra against sympy's on the same expressions: how many times longer sympy takes."""
     shown = Table("", "in", "einc", "sympy", "sympy takes", box=None, pad_edge=False)
     for row in algebra.run(rounds=rounds):
-        shown.add_row(row.case.name, row.case.place, *(report.duration(x) for x in (row.ours, row.theirs)), f"{row.ratio:.0f}×")
+        shown.add_row(row.case.name, row.case.place, *(report.duration(x) for x in (row.ours, row.theirs)),
+                      f"{row.ratio:.0f}×")
     wide_console().print(shown)
 
 
@@ -124,19 +133,25 @@ def algebra_command(rounds: int) -> None:
 @click.option("--seed", default=0, show_default=True, help="Which programs.")
 @click.option("--from", "begin", type=click.IntRange(min=0),
               help="The first program's number; without it a run goes on where the record of the seed ends.")
-@click.option("--count", default=20_000, show_default=True, type=click.IntRange(min=1), help="The number before which a run ends.")
-@click.option("--workers", default=os.cpu_count() or 1, show_default=True, type=click.IntRange(min=1), help="Processes.")
+@click.option("--count", default=20_000, show_default=True, type=click.IntRange(min=1),
+              help="The number before which a run ends.")
+@click.option("--workers", default=os.cpu_count() or 1, show_default=True, type=click.IntRange(min=1),
+              help="Processes.")
 @click.option("--only", type=click.IntRange(min=0), help="Do this one again, and print it.")
 @click.option("--texts", is_flag=True, help="Texts that are no specs in place of programs: `python -m bench.fuzz`.")
 @OUT
-def fuzz_command(seed: int, begin: int | None, count: int, workers: int, only: int | None, texts: bool, out: Path) -> None:
-    """Random programs by the emitted files and by the interpreter; status 1 where a number differs or something falls."""
+def fuzz_command(seed: int, begin: int | None, count: int, workers: int, only: int | None, texts: bool,
+                 out: Path) -> None:
+    """Random programs by the emitted files and by the interpreter; status 1 where a
+    number differs or something falls."""
     console = wide_console()
     if texts:
-        fuzz.main.callback(inputs=count, seed=seed, papers=False, workers=workers, minutes=float("inf"), only=only, out=out)
+        fuzz.main.callback(inputs=count, seed=seed, papers=False, workers=workers, minutes=float("inf"), only=only,
+                           out=out)
         return
     file = out / "programs.jsonl"
-    fine = programs.run(seed, begin, count, workers, file, console) if only is None else programs.again(seed, only, console)
+    fine = (programs.run(seed, begin, count, workers, file, console) if only is None
+            else programs.again(seed, only, console))
     raise SystemExit(0 if fine else 1)
 
 
@@ -159,12 +174,14 @@ def parse_command(rounds: int, out: Path) -> None:
         shown.add_row(row["case"], report.duration(row["seconds"]),
                       f"budget {row['budget']} s: {'ok' if row['seconds'] <= row['budget'] else 'OVER'}")
     for row in grown:
-        shown.add_row(f"{row['equations']} equations", report.duration(row["parse"]), f"{report.duration(row['check'])} to check")
+        shown.add_row(f"{row['equations']} equations", report.duration(row["parse"]),
+                      f"{report.duration(row['check'])} to check")
     console.print(shown)
     for name in series:
         steep = max(slopes[name] or 0.0, last[name] or 0.0)
         verdict = f"OVER {starting.GROWTH}" if steep > starting.GROWTH else "ok"
-        console.print(f"{name}: seconds ~ equations^{slopes[name] or 0:.2f}, over the last step ^{last[name] or 0:.2f}: {verdict}")
+        console.print(f"{name}: seconds ~ equations^{slopes[name] or 0:.2f}, over the last step "
+                      f"^{last[name] or 0:.2f}: {verdict}")
     growth = here.row("growth", case="generated", points=grown, exponents=_rounded(slopes), last_step=_rounded(last))
     write(out / "parse.jsonl", [*(here.row("command", **row) for row in timed), growth])
 
@@ -191,9 +208,12 @@ def first_command(names: tuple[str, ...], rounds: int, threads: int | None, out:
 
 
 @main.command("shares", context_settings=HELP)
-@click.option("--case", "name", type=click.Choice(list(cases.BY_NAME)), default="causal", show_default=True, help="Which case.")
-@click.option("--rival", type=click.Choice(list(rivals.BY_NAME)), default="einc", show_default=True, help="Which rival.")
-@click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32", show_default=True, help="Which type.")
+@click.option("--case", "name", type=click.Choice(list(cases.BY_NAME)), default="causal", show_default=True,
+              help="Which case.")
+@click.option("--rival", type=click.Choice(list(rivals.BY_NAME)), default="einc", show_default=True,
+              help="Which rival.")
+@click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32", show_default=True,
+              help="Which type.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads of torch; as many as it takes without it.")
 def shares_command(name: str, rival: str, dtype: str, threads: int | None) -> None:
     """Where the time of a call goes: the share of each operation of torch."""
@@ -205,26 +225,31 @@ def shares_command(name: str, rival: str, dtype: str, threads: int | None) -> No
 
 
 @main.command("gradients", context_settings=HELP)
-@click.option("--case", "case_names", multiple=True, type=click.Choice(list(gradients.CASES)), help="Which cases; all without it.")
+@click.option("--case", "case_names", multiple=True, type=click.Choice(list(gradients.CASES)),
+              help="Which cases; all without it.")
 @click.option("--rival", "rival_names", multiple=True, type=click.Choice(list(gradients.WAYS)),
               help="Which rivals; all without it.")
-@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(["float32", "bfloat16"]), help="Which types; both without it.")
-@click.option("--memory/--no-memory", default=True, help="Measure peak memory, in a process per rival.  [default: memory]")
+@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(["float32", "bfloat16"]),
+              help="Which types; both without it.")
+@click.option("--memory/--no-memory", default=True,
+              help="Measure peak memory, in a process per rival.  [default: memory]")
 @THREADS
 @click.option("--patience", default=10.0, show_default=True, type=click.FloatRange(min=0),
               help="Seconds to wait, for each case, until other processes leave the machine alone.")
 @ROUNDS
 @OUT
-def gradients_command(*, case_names: tuple[str, ...], rival_names: tuple[str, ...], dtypes: tuple[str, ...], memory: bool,
+def gradients_command(*, case_names: tuple[str, ...], rival_names: tuple[str, ...], dtypes: tuple[str, ...],
+                      memory: bool,
                       threads: int | None, patience: float, rounds: int, out: Path) -> None:
     """Forward and backward of kernels, some with learned parts, against torch's own, plain torch compiled, and eager.
 
-    The result and every gradient are judged by what float64 gives, then what is right is timed in interleaved rounds. Rates
-    count two products forward and five backward over visible pairs, for every rival alike.
+    The result and every gradient are judged by what float64 gives, then what is right is timed in interleaved rounds.
+    Rates count two products forward and five backward over visible pairs, for every rival alike.
     """
     use_threads(threads)
     console = wide_console()
-    plan = gradients.Plan([gradients.CASES[name] for name in case_names or gradients.CASES], rival_names or list(gradients.WAYS),
+    plan = gradients.Plan([gradients.CASES[name] for name in case_names or gradients.CASES], rival_names
+                          or list(gradients.WAYS),
                           dtypes or ("float32", "bfloat16"), rounds, memory, patience)
     here, rows = Run(), list[Row]()
     with cold_caches(), progress(console, len(plan.steps())) as (tell, step):
@@ -238,20 +263,25 @@ def gradients_command(*, case_names: tuple[str, ...], rival_names: tuple[str, ..
 
 
 @main.command("decode", context_settings=HELP)
-@click.option("--case", "case_names", multiple=True, type=click.Choice(list(decode.CASES)), help="Which cases; all without it.")
+@click.option("--case", "case_names", multiple=True, type=click.Choice(list(decode.CASES)),
+              help="Which cases; all without it.")
 @click.option("--way", "ways", multiple=True, help="Which ways; all of each case without it.")
 @click.option("--length", "lengths", multiple=True, type=click.IntRange(min=2), default=(1024, 4096, 16384, 65536),
               show_default=True, help="Positions in the cache, the new one among them.")
-@click.option("--batch", "batches", multiple=True, type=click.IntRange(min=1), default=(1, 8), show_default=True, help="Batches.")
-@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(["float32", "bfloat16"]), help="Which types; both without it.")
+@click.option("--batch", "batches", multiple=True, type=click.IntRange(min=1), default=(1, 8), show_default=True,
+              help="Batches.")
+@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(["float32", "bfloat16"]),
+              help="Which types; both without it.")
 @THREADS
 @click.option("--patience", default=10.0, show_default=True, type=click.FloatRange(min=0),
               help="Seconds to wait, for each case, until other processes leave the machine alone.")
 @ROUNDS
 @OUT
-def decode_command(*, case_names: tuple[str, ...], ways: tuple[str, ...], lengths: tuple[int, ...], batches: tuple[int, ...],
+def decode_command(*, case_names: tuple[str, ...], ways: tuple[str, ...], lengths: tuple[int, ...],
+                   batches: tuple[int, ...],
                    dtypes: tuple[str, ...], threads: int | None, patience: float, rounds: int, out: Path) -> None:
-    """One new position over a cache, against torch's own kernel over a contiguous one, and against what the memory gives.
+    """One new position over a cache, against torch's own kernel over a contiguous one,
+    and against what the memory gives.
 
     Every result is judged by float64 before it is timed. The last column names what a step spends most of its time in.
     """
@@ -269,14 +299,16 @@ def decode_command(*, case_names: tuple[str, ...], ways: tuple[str, ...], length
 
 
 @main.command("batching", context_settings=HELP)
-@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(["float32", "bfloat16"]), help="Which types; both without it.")
+@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(["float32", "bfloat16"]),
+              help="Which types; both without it.")
 @THREADS
 @click.option("--patience", default=10.0, show_default=True, type=click.FloatRange(min=0),
               help="Seconds to wait, for each case, until other processes leave the machine alone.")
 @ROUNDS
 @OUT
 def batching_command(*, dtypes: tuple[str, ...], threads: int | None, patience: float, rounds: int, out: Path) -> None:
-    """Sixteen texts of 10 to 4,000 positions in one step: what of the work is useful, and the time beside a padded batch.
+    """Sixteen texts of 10 to 4,000 positions in one step: what of the work is useful, and
+    the time beside a padded batch.
 
     `useful` are the operations of products for new positions and for pairs that are seen, `done` those that ran.
     """
@@ -286,10 +318,12 @@ def batching_command(*, dtypes: tuple[str, ...], threads: int | None, patience: 
         for found in batching.run(dtypes or ("float32", "bfloat16"), rounds, patience, tell):
             rows.append(here.row("batching", **found))
             step()
-    shown = Table("step", "type", "new positions", "pairs", "useful", "done", "share", "pairs if padded", "beside eager", "speed",
+    shown = Table("step", "type", "new positions", "pairs", "useful", "done", "share", "pairs if padded",
+                  "beside eager", "speed",
                   box=None, pad_edge=False)
     for row in rows:
-        shown.add_row(row["case"], row["dtype"], f"{row['rows']:,}", f"{row['pairs']:,}", f"{row['useful'] / 1e9:.4g} G",
+        shown.add_row(row["case"], row["dtype"], f"{row['rows']:,}", f"{row['pairs']:,}",
+                      f"{row['useful'] / 1e9:.4g} G",
                       f"{row['done'] / 1e9:.4g} G", f"{row['share']:.1%}", f"{row['padded_pairs']:,}",
                       f"{row['beside']:.2f} {row['status']}", f"{row['speed']:.2f}")
     console.print(shown)
@@ -299,12 +333,15 @@ def batching_command(*, dtypes: tuple[str, ...], threads: int | None, patience: 
 
 @main.command("memory", context_settings=HELP)
 @click.option("--case", "names", multiple=True, type=click.Choice(footprint.CASES), help="Which cases; all without it.")
-@click.option("--rival", "ways", multiple=True, type=click.Choice(list(gradients.WAYS)), default=("einc", "library", "eager"),
+@click.option("--rival", "ways", multiple=True, type=click.Choice(list(gradients.WAYS)),
+              default=("einc", "library", "eager"),
               show_default=True, help="Which rivals.")
-@click.option("--longest", type=click.IntRange(min=2048), default=8192, show_default=True, help="The last T; the first is 1024.")
+@click.option("--longest", type=click.IntRange(min=2048), default=8192, show_default=True,
+              help="The last T; the first is 1024.")
 @OUT
 def memory_command(names: tuple[str, ...], ways: tuple[str, ...], longest: int, out: Path) -> None:
-    """The peak memory of forward and backward over T, and its exponent; the exit status is 1 where einc's is not linear.
+    """The peak memory of forward and backward over T, and its exponent; the exit status
+    is 1 where einc's is not linear.
 
     What stores all pairs of positions is measured up to T = 2048.
     """
@@ -321,15 +358,16 @@ def memory_command(names: tuple[str, ...], ways: tuple[str, ...], longest: int, 
 
 @main.command("train", context_settings=HELP)
 @click.option("--steps", type=click.IntRange(min=1), default=300, show_default=True, help="Steps of AdamW.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the first weights and of the batches.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+              help="Of the first weights and of the batches.")
 @click.option("--sizes", "given", default="", help="Other sizes of the model, as in `N=2,d_model=64`.")
 @THREADS
 @OUT
 def train_command(steps: int, seed: int, given: str, threads: int | None, out: Path) -> None:
     """Train specs/decoder_lm.ein on Python's own sources, side by side with the same model in plain torch.
 
-    Both begin with the same weights and read the same batches. OUT/train.png shows both curves, OUT/train.jsonl keeps them.
-    The exit status is 1 where they part by more than 1e-3 or do not fall.
+    Both begin with the same weights and read the same batches. OUT/train.png shows both curves, OUT/train.jsonl keeps
+    them. The exit status is 1 where they part by more than 1e-3 or do not fall.
     """
     use_threads(threads)
     console = wide_console()
@@ -356,20 +394,22 @@ def train_command(steps: int, seed: int, given: str, threads: int | None, out: P
 
 @main.command("soak", context_settings=HELP)
 @click.option("--operations", type=click.IntRange(min=1), default=10000, show_default=True, help="In all.")
-@click.option("--kills", type=click.IntRange(min=0), default=8, show_default=True, help="How often a child is killed on its way.")
+@click.option("--kills", type=click.IntRange(min=0), default=8, show_default=True,
+              help="How often a child is killed on its way.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of what is drawn.")
 @OUT
 def soak_command(operations: int, kills: int, seed: int, out: Path) -> None:
     """Requests that join, go on, fork and leave at random over pools of pages, each operation against a plain model.
 
-    Pages are of 1, 3, 16 and 256 positions; what no request has is no number. A child that saves its pool on the way is killed
-    and begun again. The exit status is 1 where a page or a row is lost, or an output differs.
+    Pages are of 1, 3, 16 and 256 positions; what no request has is no number. A child that saves its pool on the way is
+    killed and begun again. The exit status is 1 where a page or a row is lost, or an output differs.
     """
     use_threads(1)
     console, here = wide_console(), Run()
     each = -(-operations // (len(soak.POOLS) * len(soak.RANGES)))
     try:
-        with progress(console, len(soak.POOLS) * len(soak.RANGES)) as (tell, step), tempfile.TemporaryDirectory() as folder:
+        with progress(console,
+                      len(soak.POOLS) * len(soak.RANGES)) as (tell, step), tempfile.TemporaryDirectory() as folder:
             rows = []
             for kind in soak.RANGES:
                 for pages, page in soak.POOLS:
@@ -385,7 +425,8 @@ def soak_command(operations: int, kills: int, seed: int, out: Path) -> None:
         drawn = ", ".join(f"{count} {name}" for name, count in sorted(row["drawn"].items()))
         console.print(f"{row['sizes']['pages']} pages of {row['sizes']['page']}, {row['case']} positions read: {drawn}")
     total = sum(sum(row["drawn"].values()) for row in rows)
-    console.print(f"{total} operations: no row differs, no page is lost; after {kills} kills {done} saved operations were there")
+    console.print(f"{total} operations: no row differs, no page is lost; after {kills} kills {done} saved operations "
+                  f"were there")
     write(out / "soak.jsonl", [*rows, here.row("soak", case="killed", kills=kills, operations=done, seed=seed)])
 
 
@@ -395,18 +436,21 @@ def soak_command(operations: int, kills: int, seed: int, out: Path) -> None:
 @click.option("--page", "pages", type=click.IntRange(min=1), multiple=True, default=(16,), show_default=True,
               help="Positions in a page.")
 @click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Texts that share a table.")
-@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(["float32", "bfloat16"]), default=("float32", "bfloat16"),
+@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(["float32", "bfloat16"]),
+              default=("float32", "bfloat16"),
               show_default=True, help="Which types.")
-@click.option("--rounds", type=click.IntRange(min=1), default=20, show_default=True, help="Timed rounds after a warm-up.")
+@click.option("--rounds", type=click.IntRange(min=1), default=20, show_default=True,
+              help="Timed rounds after a warm-up.")
 @THREADS
 @OUT
 def paged_command(*, lengths: tuple[int, ...], pages: tuple[int, ...], batch: int, dtypes: tuple[str, ...], rounds: int,
                   threads: int | None, out: Path) -> None:
-    """One new position over a cache in pages against rows: 32 heads of 128 that share 8, pages that grew beside others', and
-    pages of which no two neighbours lie side by side."""
+    """One new position over a cache in pages against rows: 32 heads of 128 that share 8, pages that grew beside
+    others', and pages of which no two neighbours lie side by side."""
     use_threads(threads)
     console, here, rows = wide_console(), Run(), list[Row]()
-    every = [paged.Sizes(batch, length, page, getattr(torch, dtype)) for dtype in dtypes for length in lengths for page in pages]
+    every = [paged.Sizes(batch, length, page, getattr(torch, dtype)) for dtype in dtypes for length in lengths
+             for page in pages]
     with progress(console, len(every)) as (tell, step):
         for sizes in every:
             tell(f"{sizes.length} positions")
@@ -430,8 +474,8 @@ def paged_command(*, lengths: tuple[int, ...], pages: tuple[int, ...], batch: in
 def mutants_command(wanted: tuple[str, ...], listed: bool, everything: bool, workers: int, out: Path) -> None:
     """Put one deliberate bug after another into a copy of the compiler, and see which test fails first.
 
-    The mutants stand in bench/mutants.toml, each with the test files that should see it. (`python -m bench.mutations` is about
-    slips in specs instead.) The exit status is 1 where a mutant survives or no longer applies.
+    The mutants stand in bench/mutants.toml, each with the test files that should see it. (`python -m bench.mutations`
+    is about slips in specs instead.) The exit status is 1 where a mutant survives or no longer applies.
     """
     console, here, table, rows = wide_console(), Run(), mutants.mutants(), list[Row]()
     if unknown := [name for name in wanted if name not in table]:
@@ -441,7 +485,8 @@ def mutants_command(wanted: tuple[str, ...], listed: bool, everything: bool, wor
         mutants.check(chosen)
     except mutants.StaleError as why:
         raise click.ClickException(str(why)) from None
-    shown = Table("mutant", "wing", "tests" if listed else "caught by", "" if listed else "seconds", box=None, pad_edge=False)
+    shown = Table("mutant", "wing", "tests" if listed else "caught by", "" if listed else "seconds", box=None,
+                  pad_edge=False)
     with progress(console, len(chosen)) as (tell, step), tempfile.TemporaryDirectory() as room:
         checkout = Path() if listed else mutants.copied(Path(room))
         for one in chosen:
@@ -463,12 +508,16 @@ def mutants_command(wanted: tuple[str, ...], listed: bool, everything: bool, wor
 @main.command("same", context_settings=HELP)
 @click.argument("old", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.argument("new", type=click.Path(path_type=Path, exists=True, file_okay=False), default=Path())
-@click.option("--spec", "wanted", multiple=True, metavar="PATTERN", help="Only specs whose path matches; all without it.")
-@click.option("--text", "texts", multiple=True, type=click.Choice(list(same.COMMANDS)), help="Only these texts; all without it.")
+@click.option("--spec", "wanted", multiple=True, metavar="PATTERN",
+              help="Only specs whose path matches; all without it.")
+@click.option("--text", "texts", multiple=True, type=click.Choice(list(same.COMMANDS)),
+              help="Only these texts; all without it.")
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Keep the texts of NEW in this folder.")
 @click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Processes for one checkout.")
-def same_command(old: Path, new: Path, *, wanted: tuple[str, ...], texts: tuple[str, ...], keep: Path | None, workers: int) -> None:
-    """Compare what two checkouts of einc print: emitted files, gradients, plans, recurrences. Status 1 where a text differs.
+def same_command(old: Path, new: Path, *, wanted: tuple[str, ...], texts: tuple[str, ...], keep: Path | None,
+                 workers: int) -> None:
+    """Compare what two checkouts of einc print: emitted files, gradients, plans,
+    recurrences. Status 1 where a text differs.
 
     OLD and NEW are checkouts (NEW: this one by default), or folders of texts that --keep wrote.
     """
@@ -501,9 +550,9 @@ def same_command(old: Path, new: Path, *, wanted: tuple[str, ...], texts: tuple[
 def house_command(old: Path | None) -> None:
     """How large the compiler is and how it hangs together, beside another checkout OLD where one is given.
 
-    An entry is a folder or a file of compiler/; an arrow says that one entry imports another; floors are the entries of the
-    longest chain of arrows; a circle is a set of modules that import each other. Statements are those of compiler/ and
-    backends/ without docstrings. The runtime modules of back ends count among the lines and files alone.
+    An entry is a folder or a file of compiler/; an arrow says that one entry imports another; floors are the entries of
+    the longest chain of arrows; a circle is a set of modules that import each other. Statements are those of compiler/
+    and backends/ without docstrings. The runtime modules of back ends count among the lines and files alone.
     """
     try:
         tables = [dict(house.measure(place).rows()) for place in ((old, house.ROOT) if old else (house.ROOT,))]
@@ -523,8 +572,8 @@ def house_command(old: Path | None) -> None:
 def paired_command(old: Path, *, runs: int, words: tuple[str, ...]) -> None:
     """How many times as long `einc COMMAND...` takes with this code as with that of the checkout OLD: process time.
 
-    Both run in this folder, in turn: `python -m bench paired ../old -- check specs/attention.ein`. Both must end well; where
-    they print different texts, that is said, since then they may not do the same work.
+    Both run in this folder, in turn: `python -m bench paired ../old -- check specs/attention.ein`. Both must end well;
+    where they print different texts, that is said, since then they may not do the same work.
     """
     console = wide_console()
     try:
@@ -537,7 +586,8 @@ def paired_command(old: Path, *, runs: int, words: tuple[str, ...]) -> None:
     except paired.FailedError as why:
         raise click.ClickException(str(why)) from None
     low, middle, high = found.quartiles()
-    console.print(f"new over old: {middle:.3f} times the process time, quartiles {low:.3f} and {high:.3f}; {runs} pairs")
+    console.print(f"new over old: {middle:.3f} times the process time, quartiles {low:.3f} and {high:.3f}; {runs} "
+                  f"pairs")
     console.print(f"old: {report.duration(min(found.old))} at best, new: {report.duration(min(found.new))}")
     console.print("both print the same" if found.same_text else "they print DIFFERENT texts, maybe of different work")
     loads = ["unknown" if load is None else f"{load:.2f}" for load in found.loads]
@@ -550,7 +600,8 @@ def _sizes(given: str) -> dict[str, int]:
     for word in filter(None, given.split(",")):
         name, _, value = word.strip().partition("=")
         if name not in usual or not value.isdigit() or int(value) < 1:
-            raise click.ClickException(f"`{word.strip()}` is no size: the sizes are {', '.join(usual)}, as in N=2,d_model=64")
+            raise click.ClickException(f"`{word.strip()}` is no size: the sizes are {', '.join(usual)}, as in "
+                                       f"N=2,d_model=64")
         usual[name] = int(value)
     return usual
 
@@ -577,7 +628,8 @@ def wide_console() -> Console:
 
 
 def quiet_compilers() -> None:
-    """One thread for the compilers of this process and its children, and no silent fall to eager code after a few sizes."""
+    """One thread for the compilers of this process and its children, and no silent fall
+    to eager code after a few sizes."""
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     dynamo: Any = torch._dynamo
     dynamo.config.recompile_limit = 256

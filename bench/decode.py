@@ -1,7 +1,7 @@
 """One new position over a cache: times as fast as torch's own kernel, and how near to what the memory gives.
 
-Every way adds the position to its own cache and is judged by float64 before it is timed. All are timed in the same rounds,
-with a sum over a large array, whose rate is what memory gives to one that only reads.
+Every way adds the position to its own cache and is judged by float64 before it is timed. All are timed in the same
+rounds, with a sum over a large array, whose rate is what memory gives to one that only reads.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ output Y_{n h t}^d = Σ_s softmax_s(L_{n h t s}) V_{n, π(h), s}^d
 """
 LATENTS, EXPANDED = "mla_rope", ("k_C", "k_R", "v")  # the layer, and what of it is kept where nothing is absorbed
 SLOWER = ("einc-expanded",)  # of our ways the one that others are held against
-CAPTION = """× a way: times as fast as it in the same rounds, the median; error: relative RMS against float64, ! over its rule
+CAPTION = """× a way: times as fast as it in the same rounds, the median
+error: relative RMS against float64, ! over its rule
 of reading: bytes of the cache a second, of those that a sum over a large array reads; limit: the longest operation
 ~ other processes ran in half of the rounds or more"""
 READ = 2**26  # elements of the array that is read: more than caches hold
@@ -46,12 +47,14 @@ SUM = "reading"
 
 Call = Callable[[], torch.Tensor]
 Maker = Callable[[Any, Tensors, int, Tensors], Any]
-"""Makes a cache of a module: what is kept of the past by its name, with room for one position more, and how long the past is."""
+"""Makes a cache of a module: what is kept of the past by its name, with room for one position more, and how long the
+past is."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A case at one size and one element type: what is kept of S - 1 positions, with room for the last, and its inputs."""
+    """A case at one size and one element type: what is kept of S - 1 positions, with room
+    for the last, and its inputs."""
 
     case: Case
     sizes: Sizes
@@ -91,14 +94,16 @@ class Figures:
     disturbed: int = 0
     error: float | None = None
     beside: float | None = None               # mean distance from float64 over that of eager torch
-    ratios: dict[str, float] = field(default_factory=dict)  # times as fast as each of the others, the median over rounds
+    # times as fast as each of the others, the median over rounds
+    ratios: dict[str, float] = field(default_factory=dict)
     bandwidth: float | None = None            # bytes a second that a sum reads, in the same rounds
     part: float | None = None                 # of it that the bytes of the cache are read at
     limit: str = ""                           # the operation in which most of the time is spent, and its part
 
     def shown(self) -> dict[str, Any]:
         short = {name: float(f"{value:.4g}") for name, value in asdict(self).items() if isinstance(value, float)}
-        return {**asdict(self), "sizes": dict(self.sizes), **short, "ratios": {n: round(x, 3) for n, x in self.ratios.items()}}
+        return {**asdict(self), "sizes": dict(self.sizes), **short,
+                "ratios": {n: round(x, 3) for n, x in self.ratios.items()}}
 
 
 # caches
@@ -166,7 +171,8 @@ def _whole(task: Task, dtype: torch.dtype) -> torch.Tensor:
     each = q.shape[1] // k.shape[1]
     for n in range(q.shape[0]):
         for g in range(k.shape[1]):
-            keys, values = (torch.cat([task.kept[name][n, g, :-1], x[n, g]]).to(dtype) for name, x in (("K", k), ("V", v)))
+            keys, values = (torch.cat([task.kept[name][n, g, :-1], x[n, g]]).to(dtype)
+                            for name, x in (("K", k), ("V", v)))
             x = q[n, g * each : (g + 1) * each, 0].to(dtype)
             weights = torch.softmax(x @ keys.mT / math.sqrt(x.shape[-1]), -1)
             out[n, g * each : (g + 1) * each, 0] = weights @ values
@@ -182,7 +188,8 @@ def _latents(sizes: Sizes, dtype: torch.dtype, random: torch.Generator) -> tuple
     room_for(3 * H * S * D * dtype.itemsize)
     shapes = {"W_DQ": (F, Z), "W_UQ": (H, Z, D), "W_QR": (H, Z, K), "W_D": (F, R), "W_UK": (H, R, D), "W_UV": (H, R, D),
               "W_KR": (F, K), "W_O": (H, D, F)}
-    given = {name: (torch.randn(shape, generator=random) * shape[-2] ** -0.5).to(dtype) for name, shape in shapes.items()}
+    given = {name: (torch.randn(shape, generator=random) * shape[-2] ** -0.5).to(dtype)
+             for name, shape in shapes.items()}
     given["X"] = torch.randn(1, F, generator=random).to(dtype)
     kept = {name: torch.randn(S, width, generator=random).to(dtype) for name, width in (("c", R), ("k_R", K))}
     for name, weight in (("k_C", "W_UK"), ("v", "W_UV")):
@@ -194,7 +201,8 @@ def by_hand(task: Task) -> Call:
     """The layer in plain torch, with whole keys and values of all heads in its cache."""
     S, K, D = (task.sizes[name] for name in ("S", "d_k", "d_h"))
     w, past = task.given, S - 1
-    keys = torch.cat([task.kept["k_C"], task.kept["k_R"][:, None].expand(-1, task.sizes["H"], -1)], 2).transpose(0, 1).contiguous()
+    keys = torch.cat([task.kept["k_C"], task.kept["k_R"][:, None].expand(-1, task.sizes["H"], -1)],
+                     2).transpose(0, 1).contiguous()
     values = task.kept["v"].transpose(0, 1)
     heads = {name: w[name].permute(1, 0, 2).flatten(1).contiguous() for name in ("W_UQ", "W_QR", "W_UK", "W_UV")}
 
@@ -206,7 +214,8 @@ def by_hand(task: Task) -> Call:
         q = torch.cat([each(z, "W_UQ"), _turned(each(z, "W_QR"), past, K)], 2)
         keys[:, past:, :D], values[:, past:] = each(c, "W_UK"), each(c, "W_UV")
         keys[:, past:, D:] = _turned(w["X"] @ w["W_KR"], past, K)
-        weights = torch.softmax((q @ keys.mT).mul_((D + K) ** -0.5), -1)  # torch's kernel takes keys and values of one width
+        # torch's kernel takes keys and values of one width
+        weights = torch.softmax((q @ keys.mT).mul_((D + K) ** -0.5), -1)
         y = weights @ values
         return y.view(1, -1) @ w["W_O"].flatten(0, 1)
 
@@ -295,7 +304,8 @@ def timed(task: Task, ways: Mapping[str, Callable[[Task], Call]], rounds: int, p
         if verdict.status != "wrong":
             calls[name], one.limit = call, limit(call)
     large = torch.ones(READ)
-    series = measure.interleaved({**calls, SUM: large.sum}, rounds, patience, lambda name: tell(f"{task.place()}: timing {name}"))
+    series = measure.interleaved({**calls, SUM: large.sum}, rounds, patience,
+                                 lambda name: tell(f"{task.place()}: timing {name}"))
     rate = large.nbytes / min(series.times[SUM])
     count = task.case.reads(task.sizes) * DTYPES[task.dtype].itemsize
     for name in calls:
@@ -318,10 +328,13 @@ def limit(call: Call) -> str:
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """A line for each way: its time, how it compares with the ways of others, and what holds it up."""
-    others = list(dict.fromkeys(name for row in rows for name in row["ratios"] if not name.startswith("einc") or name in SLOWER))
+    others = list(dict.fromkeys(name for row in rows for name in row["ratios"]
+                                if not name.startswith("einc") or name in SLOWER))
     out = Table(box=None, pad_edge=False, caption=CAPTION, caption_justify="left")
-    for heading in ("case", "B", "S", "type", "way", "time", *(f"× {name}" for name in others), "of reading", "error", "limit"):
-        out.add_column(heading, justify="left" if heading in ("case", "type", "way", "limit") else "right", no_wrap=True)
+    for heading in ("case", "B", "S", "type", "way", "time", *(f"× {name}" for name in others), "of reading", "error",
+                    "limit"):
+        out.add_column(heading, justify="left" if heading in ("case", "type", "way", "limit") else "right",
+                       no_wrap=True)
     place = None
     for row in rows:
         mine = (row["case"], str(row["sizes"].get("B", 1)), str(row["sizes"]["S"]), row["dtype"])

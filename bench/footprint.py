@@ -34,7 +34,8 @@ def sizes_of(case: gradients.Pass, length: int, heads: int = 2) -> Sizes:
     return {**case.quick[0], "H": heads, "T": length}
 
 
-def points(name: str, way: str, lengths: Sequence[int] = LENGTHS, tell: Callable[[str], None] = lambda text: None) -> Iterator[
+def points(name: str, way: str, lengths: Sequence[int] = LENGTHS,
+           tell: Callable[[str], None] = lambda text: None) -> Iterator[
         tuple[int, int]]:
     """Lengths, and the bytes of forward and backward; nothing where the way cannot do the case."""
     case = gradients.CASES[name]
@@ -60,8 +61,10 @@ def figures(names: Sequence[str], ways: Sequence[str], lengths: Sequence[int] = 
             if found:
                 spans, held = [x for x, _ in found], [y for _, y in found]
                 slope, last = exponent(spans, held), exponent(spans[-2:], held[-2:])
-                yield {"case": f"memory-{name}", "sizes": sizes_of(gradients.CASES[name], 0) | {"T": spans[-1]}, "dtype": "float32",
-                       "rival": way, "lengths": spans, "bytes": held, "exponent": _short(slope), "last_step": _short(last)}
+                yield {"case": f"memory-{name}", "sizes": sizes_of(gradients.CASES[name], 0) | {"T": spans[-1]},
+                       "dtype": "float32",
+                       "rival": way, "lengths": spans, "bytes": held, "exponent": _short(slope),
+                       "last_step": _short(last)}
 
 
 def steep(row: dict[str, Any]) -> bool:

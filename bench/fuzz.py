@@ -140,7 +140,8 @@ class Attempt:
         for problem in page["problems"]:
             self.tally.told[problem["code"]] += 1
             span = problem["span"]
-            if (span is None and problem["code"] not in PLACELESS) or (span is not None and span["file"] == "prelude.ein"):
+            if ((span is None and problem["code"] not in PLACELESS)
+                or (span is not None and span["file"] == "prelude.ein")):
                 self.note(words, "place", f"{problem['code']}: {problem['message'][:100]}")
         if (status == 0) != (page["errors"] == 0):
             self.note(words, "status", f"exit status {status} with {page['errors']} errors")
@@ -216,7 +217,8 @@ def _chunk(seed: int, papers: bool, numbers: range) -> dict[str, Tally]:
 
 def fuzz(seed: int, count: int, papers: bool, workers: int,
          until: float = math.inf) -> Iterator[tuple[range, dict[str, Tally]]]:
-    """The tallies of one chunk of inputs after another, in the order in which they end. Past a time no new one begins."""
+    """The tallies of one chunk of inputs after another, in the order in which they end.
+    Past a time no new one begins."""
     chunks = iter([range(at, min(at + CHUNK, count)) for at in range(0, count, CHUNK)])
     pool = ProcessPoolExecutor(workers)
     running: dict[Future[dict[str, Tally]], range] = {}
@@ -233,7 +235,8 @@ def fuzz(seed: int, count: int, papers: bool, workers: int,
             try:
                 yield numbers, future.result()
             except BrokenProcessPool:
-                died = Finding(numbers[0], "", "", "died", f"a process died on one of the inputs {numbers[0]} to {numbers[-1]}")
+                died = Finding(numbers[0], "", "", "died",
+                               f"a process died on one of the inputs {numbers[0]} to {numbers[-1]}")
                 yield numbers, {"?": Tally(inputs=len(numbers), findings=[died])}
                 pool = ProcessPoolExecutor(workers)
     pool.shutdown()
@@ -269,7 +272,8 @@ def _row(tallies: dict[str, Tally], seed: int, papers: bool, seconds: float) -> 
     for tally in tallies.values():
         total.add(tally)
     found = Counter(x.kind for x in total.findings)
-    return {"case": f"{'papers' if papers else 'specs'}, seed {seed}", "seed": seed, "inputs": total.inputs, "sound": total.clean,
+    return {"case": f"{'papers' if papers else 'specs'}, seed {seed}", "seed": seed, "inputs": total.inputs,
+            "sound": total.clean,
             "commands": total.commands, "kinds_of_problem": len(total.told), "slowest": round(total.slowest, 2),
             "seconds": round(seconds), **{kind: found[kind] for kind in KINDS}}
 
@@ -286,19 +290,23 @@ def _again(console: Console, seed: int, number: int, papers: bool) -> None:
 @click.option("--inputs", default=100_000, show_default=True, type=click.IntRange(min=1), help="How many.")
 @click.option("--seed", default=0, show_default=True, help="Which ones.")
 @click.option("--papers", is_flag=True, help="Documents, for `einc doc`, and not specs.")
-@click.option("--workers", default=os.cpu_count() or 1, show_default=True, type=click.IntRange(min=1), help="Processes.")
+@click.option("--workers", default=os.cpu_count() or 1, show_default=True, type=click.IntRange(min=1),
+              help="Processes.")
 @click.option("--minutes", default=math.inf, help="No new input begins after that.", show_default=True)
 @click.option("--only", type=click.IntRange(min=0), help="Do this one input again, and print it.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench/results"), show_default=True,
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench/results"),
+              show_default=True,
               help="The folder of the JSON lines.")
 def main(*, inputs: int, seed: int, papers: bool, workers: int, minutes: float, only: int | None, out: Path) -> None:
-    """Feed texts and bytes that are no specs, and some that are, to every command that reads one; status 1 if one of them fails."""
+    """Feed texts and bytes that are no specs, and some that are, to every command that
+    reads one; status 1 if one of them fails."""
     console = Console() if Console().is_terminal else Console(width=140)
     if only is not None:
         _again(console, seed, only, papers)
         return
     here, tallies, start = Run(), {}, time.monotonic()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+               TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("inputs", total=inputs)
         for numbers, found in fuzz(seed, inputs, papers, workers, start + 60 * minutes):

@@ -1,4 +1,5 @@
-"""Texts that are no specs, and some that are: what a fuzzer feeds to the commands. The same number gives the same bytes."""
+"""Texts that are no specs, and some that are: what a fuzzer feeds to the commands. The
+same number gives the same bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from random import Random
 
 ROOT = Path(__file__).parent.parent
 
-HEAD = "index t, s, u : time(T)\nindex h : head(H)\nindex f : feature(D)\nindex d, k : feature(d_k)\nindex r : request(R)\n"
+HEAD = ("index t, s, u : time(T)\nindex h : head(H)\nindex f : feature(D)\nindex d, k : feature(d_k)\nindex r : "
+        "request(R)\n")
 WORDS = (
     "index", "dim", "input", "weight", "output", "mask", "map", "set", "def", "use", "override", "claim", "section",
     "for", "in", "as", "with", "and", "or", "not", "inf", "assuming", "plan", "all", "int", "time(T)", "feature(D)",
@@ -51,7 +53,8 @@ def soup(random: Random) -> str:
 def equations(random: Random) -> str:
     """A few declarations, then equations whose right sides are words in any order."""
     sides = (" ".join(random.choices(WORDS, k=random.randint(1, 8))) for _ in range(random.randint(1, 4)))
-    return f"{HEAD}input x_t, A_{{t s}}^{{(h)}}, V_{{s h}}^d\n" + "\n".join(f"{random.choice('yzw')}_t = {side}" for side in sides)
+    return f"{HEAD}input x_t, A_{{t s}}^{{(h)}}, V_{{s h}}^d\n" + "\n".join(f"{random.choice('yzw')}_t = "
+                                                                            f"{side}" for side in sides)
 
 
 def spliced(random: Random) -> str:
@@ -114,7 +117,8 @@ def nested(random: Random) -> str:
 
 def numbers(random: Random) -> str:
     """A spec with other numbers in it: huge, tiny, none."""
-    new = ("0", "1", "-1", "2.5", "1e300", "1e-300", "1e301", "9" * 40, "9" * 400, "0.1", "1e400000000", "7/3", "∞", "4294967296")
+    new = ("0", "1", "-1", "2.5", "1e300", "1e-300", "1e301", "9" * 40, "9" * 400, "0.1", "1e400000000", "7/3", "∞",
+           "4294967296")
     text = random.choice(specs())
     found = [m.span() for m in re.finditer(r"\d+(?:\.\d+)?", text)]
     for start, end in sorted(random.sample(found, k=min(len(found), random.randint(1, 3))), reverse=True):
@@ -146,8 +150,10 @@ def raw(random: Random) -> bytes:
 
 
 WAYS: dict[str, tuple[int, Callable[[Random], str | bytes]]] = {
-    "soup": (24, soup), "equations": (24, equations), "spliced": (14, spliced), "edited": (14, edited), "truncated": (7, truncated),
-    "characters": (4, characters), "nested": (4, nested), "numbers": (3, numbers), "repeated": (2, repeated), "raw": (4, raw),
+    "soup": (24, soup), "equations": (24, equations), "spliced": (14, spliced), "edited": (14, edited),
+    "truncated": (7, truncated),
+    "characters": (4, characters), "nested": (4, nested), "numbers": (3, numbers), "repeated": (2, repeated),
+    "raw": (4, raw),
 }
 
 
@@ -160,13 +166,18 @@ def equation(random: Random) -> str:
 def markdown(random: Random) -> str:
     """A paper in Markdown: headings, prose, formulas and fences, some of them not closed."""
     forms = (
-        "# Part {n}", "## Part {n}", "Let $t, s \\in \\{{1..T\\}}$ and ${e}$ be given.", "$$ {e} $$", "$$\n{e} \\\\ {e}\n$$",
-        "> $$ {e} $$", "- item\n  $$ {e}\n  $$", "```ein\n{l}\n{l}\n```", "```ein\nindex t, s : time(T)\ninput x_t\n```",
+        "# Part {n}", "## Part {n}", "Let $t, s \\in \\{{1..T\\}}$ and ${e}$ be given.", "$$ {e} $$",
+        "$$\n{e} \\\\ {e}\n$$",
+        "> $$ {e} $$", "- item\n  $$ {e}\n  $$", "```ein\n{l}\n{l}\n```",
+        "```ein\nindex t, s : time(T)\ninput x_t\n```",
         "`$x$` \\$5",
-        "\\begin{{align}}\n{e} &= {e} \\\\\n{e}\n\\end{{align}}", "\\[ {e} \\]", "<!-- ein: skip for readers -->", "| ${e}$ | b |",
-        "$$ {e}", "<details>\n\n$$ {e} $$", "$$ y_t = 2 x_t $$", "$$ y_t = x_t + x_t $$", "For fixed $(t,h)$: ${e}$", "{e}",
+        "\\begin{{align}}\n{e} &= {e} \\\\\n{e}\n\\end{{align}}", "\\[ {e} \\]", "<!-- ein: skip for readers -->",
+        "| ${e}$ | b |",
+        "$$ {e}", "<details>\n\n$$ {e} $$", "$$ y_t = 2 x_t $$", "$$ y_t = x_t + x_t $$", "For fixed $(t,h)$: ${e}$",
+        "{e}",
     )
-    pieces = (random.choice(forms).format(n=n, e=equation(random), l=random.choice(lines())) for n in range(random.randint(1, 9)))
+    pieces = (random.choice(forms).format(n=n, e=equation(random), l=random.choice(lines()))
+              for n in range(random.randint(1, 9)))
     return random.choice(("", "# A layer\n\n")) + "\n\n".join(pieces)
 
 
@@ -175,12 +186,15 @@ def latex(random: Random) -> str:
     forms = (
         "\\section{{Part {n}}}", "\\subsection*{{Part {n}}}", "Let $t, s \\in \\{{1..T\\}}$ and \\({e}\\).",
         "\\[ {e} \\]", "$$ {e} $$",
-        "\\begin{{equation}}\n{e}\n\\end{{equation}}", "\\begin{{align*}}\n{e} &= 1 \\\\ {e}\n\\end{{align*}}", "% {e}", "%! {l}",
+        "\\begin{{equation}}\n{e}\n\\end{{equation}}", "\\begin{{align*}}\n{e} &= 1 \\\\ {e}\n\\end{{align*}}",
+        "% {e}", "%! {l}",
         "\\newcommand{{\\R}}[1]{{R_#1 {e}}}", "\\DeclareMathOperator{{\\sm}}{{softmax}}", "%! index t, s : time(T)",
         "\\begin{{cases}} {e}",
-        "\\R{{t}}", "\\[ y_t = 2 x_t \\]", "\\begin{{equation}} \\begin{{aligned}} {e} \\end{{aligned}} \\end{{equation}}", "{e}",
+        "\\R{{t}}", "\\[ y_t = 2 x_t \\]",
+        "\\begin{{equation}} \\begin{{aligned}} {e} \\end{{aligned}} \\end{{equation}}", "{e}",
     )
-    pieces = (random.choice(forms).format(n=n, e=equation(random), l=random.choice(lines())) for n in range(random.randint(1, 9)))
+    pieces = (random.choice(forms).format(n=n, e=equation(random), l=random.choice(lines()))
+              for n in range(random.randint(1, 9)))
     return random.choice(("", "\\section{A layer}\n")) + "\n".join(pieces)
 
 

@@ -1,4 +1,5 @@
-"""GPUs: `prepare` writes kernels and a runner to be carried where einc is not, `report` makes a table of what it brought back."""
+"""GPUs: `prepare` writes kernels and a runner to be carried where einc is not, `report`
+makes a table of what it brought back."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def prepare(folder: Path) -> dict[str, str]:
     for kernel, compiled in made.items():
         (folder / "kernels" / f"{kernel}.py").write_text(compiled.source, encoding="utf-8")
     entries = {kernel: str(compiled.function.__name__) for kernel, compiled in made.items()}
-    (folder / "manifest.json").write_text(json.dumps({"commit": Run().commit, "entries": entries}, indent=1), encoding="utf-8")
+    (folder / "manifest.json").write_text(json.dumps({"commit": Run().commit, "entries": entries}, indent=1),
+                                          encoding="utf-8")
     (folder / "bench" / "carried").mkdir(parents=True)
     for file in (*(HERE / f"{name}.py" for name in SHARED), *sorted((HERE / "carried").glob("*.py"))):
         shutil.copy(file, folder / "bench" / file.relative_to(HERE))
@@ -66,7 +68,8 @@ def prepare_command(folder: Path) -> None:
 
 @main.command("report")
 @click.argument("found", type=click.Path(path_type=Path, dir_okay=False, exists=True), required=False)
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench/results"), show_default=True,
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench/results"),
+              show_default=True,
               help="The folder of the JSON lines and the table.")
 def report_command(found: Path | None, out: Path) -> None:
     """Take the figures of FOUND, a gpu.jsonl, into OUT/gpu.jsonl and write OUT/gpu.md; without FOUND, write it anew."""

@@ -14,7 +14,8 @@ from bench.report import duration, written
 
 TITLES = {case.case.name: case.case.title for case in CASES}
 BYTES = {case.case.name for case in CASES if case.bytes_bound}
-RIVALS = {"sdpa-flash": "flash", "sdpa-cudnn": "cuDNN", "sdpa": "torch's choice", "flex": "Flex", "flex-mask": "Flex and its mask",
+RIVALS = {"sdpa-flash": "flash", "sdpa-cudnn": "cuDNN", "sdpa": "torch's choice", "flex": "Flex",
+          "flex-mask": "Flex and its mask",
           "compiled": "compiled torch", "eager": "eager torch"}
 ORDER = {case.case.name: number for number, case in enumerate(reversed(CASES))}
 
@@ -84,10 +85,14 @@ def _cases(rows: Sequence[Row], machine: Row, tops: Row | None) -> Sheet:
         lines.append((*where, doubt + duration(ours["seconds"]), *_rate(ours, tops), *told))
     caption = f"{machine['gpu']}, torch {machine['torch']}, Triton {machine['triton']}. "
     if tops is not None:
-        caption += (f"The ceilings, in the same run: {_tera(tops['flops']['bfloat16'])} of a product of 8192² in bfloat16, "
-                    f"{_tera(tops['flops']['float32'])} in float32, {tops['bytes'] / 1e12:.2f} TB/s of a copy of 4 GiB. ")
-    caption += ("The columns of the rivals say how many times as fast as each ours is, with the best tile that was tried: medians "
-                "of interleaved rounds with cold caches, each result checked against float64 first (~: farther from it than eager "
+        caption += (f"The ceilings, in the same run: {_tera(tops['flops']['bfloat16'])} of a product of 8192² in "
+                    f"bfloat16, "
+                    f"{_tera(tops['flops']['float32'])} in float32, {tops['bytes'] / 1e12:.2f} TB/s of a copy of 4 "
+                    f"GiB. ")
+    caption += ("The columns of the rivals say how many times as fast as each ours is, with the best tile that was "
+                "tried: medians "
+                "of interleaved rounds with cold caches, each result checked against float64 first (~: farther from it "
+                "than eager "
                 "torch in the same type allows).")
     return Sheet(caption, heads, lines)
 
@@ -123,7 +128,8 @@ def _tiles(rows: Sequence[Row]) -> Sheet:
             lines.append((place["case"], written(place["sizes"]), place["dtype"], kernel, _tile(own), _tile(best),
                           duration(best["seconds"]), "" if gain is None else f"{gain:.2f}", _registers(best), others))
     heads = ("case", "sizes", "type", "kernel", "chosen", "best", "time", "gain", "registers", "next")
-    return Sheet("Tiles: rows × columns, warps, stages. The gain is the chosen one's time over the best one's.", heads, lines)
+    return Sheet("Tiles: rows × columns, warps, stages. The gain is the chosen one's time over the best one's.", heads,
+                 lines)
 
 
 def _tile(row: Row) -> str:
@@ -138,7 +144,8 @@ def _registers(row: Row) -> str:
 
 
 def _failed(rows: Sequence[Row]) -> Sheet:
-    lines = [(row["case"], written(row["sizes"]), row["dtype"], row["rival"], row["status"], row["note"].replace("|", "/"))
+    lines = [(row["case"], written(row["sizes"]), row["dtype"], row["rival"], row["status"],
+              row["note"].replace("|", "/"))
              for row in rows if row["kind"] in ("gpu", "gpu-tile") and row["status"] in ("inexact", "wrong", "failed")]
     return Sheet("What was inexact, wrong or failed.", ("case", "sizes", "type", "what", "status", "why"), lines)
 
@@ -150,7 +157,8 @@ def markdown(rows: Sequence[Row]) -> str:
     """All of it as a page."""
     parts = ["# On a GPU\n\nWritten by `python -m bench.gpu report`; the figures are in `gpu.jsonl`.\n"]
     for sheet in sheets(rows):
-        lines = [sheet.caption, "", _line(sheet.heads), _line(tuple("---" for _ in sheet.heads)), *map(_line, sheet.lines)]
+        lines = [sheet.caption, "", _line(sheet.heads), _line(tuple("---" for _ in sheet.heads)),
+                 *map(_line, sheet.lines)]
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 

@@ -1,4 +1,5 @@
-"""Forward and backward: kernels with what is learned in them, and the ways to their gradients, each judged before it is timed."""
+"""Forward and backward: kernels with what is learned in them, and the ways to their
+gradients, each judged before it is timed."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ TABLE = f'use "sdpa"\nindex p : feature(0..T-1)\nweight b_{{h p}}\n{CHANGED} + b
 
 @dataclass(frozen=True)
 class Pass(Entry):
-    """A kernel over Q, K, V of (B, H, T, D), causal; the gradients of all three and of what changes its logits are wanted."""
+    """A kernel over Q, K, V of (B, H, T, D), causal; the gradients of all three and of
+    what changes its logits are wanted."""
 
     mask: Callable[[Sizes], Mask] = lambda sizes: causal
     learned: Callable[[Sizes], Tensors] = lambda sizes: {}
@@ -49,7 +51,8 @@ class Pass(Entry):
         zero, at = torch.zeros((), dtype=torch.long), torch.arange(sizes["T"])
         return ~self.mask(sizes)(zero, zero, at[:, None], at)
 
-    def whole(self, x: Tensors, sizes: Sizes, hidden: torch.Tensor | None = None, heads: slice = slice(None)) -> torch.Tensor:
+    def whole(self, x: Tensors, sizes: Sizes, hidden: torch.Tensor | None = None,
+              heads: slice = slice(None)) -> torch.Tensor:
         """All logits at once, of some heads; the mask is made anew where it is not given."""
         at = torch.arange(sizes["T"])
         place = (torch.zeros((), dtype=torch.long), torch.arange(sizes["H"])[heads, None, None], at[:, None], at)
@@ -108,7 +111,8 @@ def exact(task: Task) -> Tensors:
     for h in range(task.sizes["H"]):
         found.append(both(partial(_of_heads, task=task, heads=slice(h, h + 1)), {**x, ABOVE: x[ABOVE][:, h:h + 1]})())
     first, *rest = found
-    return {name: torch.cat([one[name] for one in found], 1) if name == "Y" else sum((one[name] for one in rest), first[name])
+    return {name: torch.cat([one[name] for one in found], 1) if name == "Y"
+            else sum((one[name] for one in rest), first[name])
             for name in first}
 
 
@@ -160,7 +164,8 @@ def _fits(task: Task, each: int) -> None:
     room_for(each * task.sizes["B"] * task.sizes["H"] * task.sizes["T"]**2)
 
 
-WAYS: dict[str, Callable[[Task], Forward]] = {"einc": ours, "library": library, "flex": flex, "naive": naive, "eager": eager}
+WAYS: dict[str, Callable[[Task], Forward]] = {"einc": ours, "library": library, "flex": flex, "naive": naive,
+                                              "eager": eager}
 REFERENCES = ("library", "eager")
 
 

@@ -39,8 +39,8 @@ class Verdict:
 
 
 def judge(result: torch.Tensor, exact: torch.Tensor, eager: torch.Tensor, dtype: str) -> Verdict:
-    """FlexAttention's rule, mean|exact - result| ≤ fudge · mean|exact - eager|, and FlashAttention's, max|exact - result| ≤
-    2 · max|exact - eager| + one rounding of the largest value."""
+    """FlexAttention's rule, mean|exact - result| ≤ fudge · mean|exact - eager|, and FlashAttention's, max|exact -
+    result| ≤ 2 · max|exact - eager| + one rounding of the largest value."""
     if result.shape != exact.shape:
         return Verdict("wrong", math.inf, math.inf, f"shape {tuple(result.shape)}, {tuple(exact.shape)} is right")
     if not bool(torch.isfinite(result).all()):

@@ -1,4 +1,5 @@
-"""Decoding over a cache of latents from which the keys and values of all heads are expanded: what each way keeps and makes."""
+"""Decoding over a cache of latents from which the keys and values of all heads are
+expanded: what each way keeps and makes."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class LatentDecode(Entry):
         T, H, S, D, R = (sizes[name] for name in "THSDR")
         shapes = {"q": (T, H, D), "L": (S, R), "P": (H, R, D), "Q": (H, R, D)}
         scales = {"q": spread, "L": 1.0}
-        return {name: torch.randn(shape, generator=generator) * scales.get(name, R**-0.5) for name, shape in shapes.items()}
+        return {name: torch.randn(shape, generator=generator) * scales.get(name, R**-0.5)
+                for name, shape in shapes.items()}
 
     # the rivals
 

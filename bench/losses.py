@@ -17,7 +17,8 @@ class LinearCrossEntropy(Entry):
 
     def tensors(self, sizes: Sizes, generator: torch.Generator, spread: float) -> Tensors:
         T, V, F = (sizes[name] for name in "TVF")
-        return {"X": torch.randn(T, F, generator=generator) * spread, "W": torch.randn(F, V, generator=generator) * F**-0.5,
+        return {"X": torch.randn(T, F, generator=generator) * spread,
+                "W": torch.randn(F, V, generator=generator) * F**-0.5,
                 "w": torch.randint(1, V + 1, (T,), generator=generator)}
 
     def eager(self, task: Task) -> Prepared:
@@ -36,7 +37,8 @@ class LinearCrossEntropy(Entry):
         x, words = task.tensors, task.tensors["w"] - 1
         weight = x["W"].T.contiguous()  # as the library keeps it
         options = nn.LinearCrossEntropyOptions()
-        return Prepared(lambda: nn.functional.linear_cross_entropy(x["X"], weight, words, reduction="none", options=options))
+        return (Prepared(
+            lambda: nn.functional.linear_cross_entropy(x["X"], weight, words, reduction="none", options=options)))
 
     def flex(self, task: Task) -> Prepared:
         raise CannotError("is attention")

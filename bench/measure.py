@@ -35,7 +35,8 @@ def seconds(call: Call, repeat: int = 1) -> float:
 
 
 def busy_seconds() -> float | None:
-    """Processor seconds that the machine has spent so far, what its host took from it included; None where it does not say."""
+    """Processor seconds that the machine has spent so far, what its host took from it
+    included; None where it does not say."""
     try:
         fields = [int(word) for word in Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
     except (OSError, ValueError):
@@ -45,14 +46,15 @@ def busy_seconds() -> float | None:
 
 
 class Quiet:
-    """Whether this process has the machine to itself. A second busy process does not cost a tenth: parallel sections wait
-    for the thread that lost its core, and what has many short ones becomes many times slower."""
+    """Whether this process has the machine to itself. A second busy process does not cost a tenth: parallel sections
+    wait for the thread that lost its core, and what has many short ones becomes many times slower."""
 
     def __init__(self, patience: float) -> None:
         self.patience = patience
 
     def disturbance(self, work: Call) -> float:
-        """Do the work; the processor seconds that others took meanwhile, beyond a tenth of the time and what clocks err."""
+        """Do the work; the processor seconds that others took meanwhile, beyond a tenth
+        of the time and what clocks err."""
         before, own, start = busy_seconds(), time.process_time(), time.perf_counter()
         work()
         after = busy_seconds()

@@ -1,7 +1,8 @@
 """Whether the tests catch deliberate bugs: mutants of the compiler, one bug each, and the first test that fails for it.
 
-`bench.mutations` is another thing: it puts slips into *specs* and judges what the checker says of them. Here the compiler's
-own text is changed, in a copy of the checkout, and the tests are judged. The mutants stand in `mutants.toml`.
+`bench.mutations` is another thing: it puts slips into *specs* and judges what the checker says of
+them. Here the compiler's own text is changed, in a copy of the checkout, and the tests are
+judged. The mutants stand in `mutants.toml`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class StaleError(ValueError):
 
 @dataclass(frozen=True)
 class Mutant:
-    """A deliberate bug: OLD, which stands once in the file at PATH, becomes NEW; TESTS are the files that should see it."""
+    """A deliberate bug: OLD, which stands once in the file at PATH, becomes NEW; TESTS
+    are the files that should see it."""
 
     name: str
     path: str
@@ -55,7 +57,8 @@ class Mutant:
 class Outcome:
     """What the tests said of a mutant: the first test that failed, empty where none did, and the wall time in seconds.
 
-    `doubt` says why that failure proves nothing, where it does not. `whole_suite`: more was run than the files that are named.
+    `doubt` says why that failure proves nothing, where it does not. `whole_suite`: more
+    was run than the files that are named.
     """
 
     mutant: Mutant
@@ -101,7 +104,8 @@ def tried(mutant: Mutant, checkout: Path, everything: bool, workers: int) -> Out
 
 
 def first_failure(checkout: Path, tests: Sequence[str], workers: int) -> str:
-    """The first test that fails in a checkout, of these files or of all; empty where none does. RuntimeError where no test runs."""
+    """The first test that fails in a checkout, of these files or of all; empty where none
+    does. RuntimeError where no test runs."""
     command = [sys.executable, "-B", "-m", "pytest", "-x", "-n", str(workers), "-p", "no:cacheprovider", "-rfE", *tests]
     environment = os.environ | {"PYTHONPATH": str(checkout / "import")}
     done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)

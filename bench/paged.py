@@ -1,7 +1,8 @@
-"""One new position over a cache in pages, against the same cache in rows: pages of requests that grew together, and the worst.
+"""One new position over a cache in pages, against the same cache in rows: pages of
+requests that grew together, and the worst.
 
-`grown`: three requests that grew side by side have the pool, as it comes about when texts are continued. `scattered`: no two
-neighbours of a text lie side by side.
+`grown`: three requests that grew side by side have the pool, as it comes about when texts are continued. `scattered`:
+no two neighbours of a text lie side by side.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def tensors(sizes: Sizes, count: int) -> dict[str, torch.Tensor]:
 
 
 def fill(sizes: Sizes, one: Any, others: tuple[Any, ...], seed: int = 0) -> None:
-    """The same random rows for every cache `one`; `others` grow beside it. A step of one position says how they are laid."""
+    """The same random rows for every cache `one`; `others` grow beside it. A step of one
+    position says how they are laid."""
     torch.manual_seed(seed)
     first, counts = tensors(sizes, 1), random.Random(seed)
     for each in (one, *others):

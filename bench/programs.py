@@ -1,7 +1,7 @@
 """`python -m bench fuzz`: random programs, each by the emitted files and by the interpreter, and never another number.
 
-A program is told by its number: `python -m bench fuzz --only 4711` does it again and prints it. The programs and the judge are
-those of the tests, which a run finds beside the bench.
+A program is told by its number: `python -m bench fuzz --only 4711` does it again and prints it. The programs and the
+judge are those of the tests, which a run finds beside the bench.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def fuzz(seed: int, numbers: range, workers: int) -> Iterator[list[Verdict]]:
             try:
                 done[chunk.start] = future.result()
             except BrokenProcessPool:
-                done[chunk.start] = [Verdict(chunk.start, "died", f"a process died on one of {chunk.start} to {chunk[-1]}")]
+                done[chunk.start] = [Verdict(chunk.start, "died",
+                                             f"a process died on one of {chunk.start} to {chunk[-1]}")]
                 pool = ProcessPoolExecutor(workers)
         while following in done:
             yield done.pop(following)
@@ -103,7 +104,8 @@ def run(seed: int, begin: int | None, count: int, workers: int, file: Path, cons
     first = begin if begin is not None else resumed(file, seed)
     numbers, here, start = range(first, max(first, count)), Run(), time.monotonic()
     tally, findings = Counter({kind: old.get(kind, 0) for kind in KINDS}), list(old.get("findings", []))
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+               TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("programs", total=len(numbers))
         upto = first

@@ -1,4 +1,5 @@
-"""What a run leaves behind: one JSON line per figure, each with the commit, the date and the machine it was taken on."""
+"""What a run leaves behind: one JSON line per figure, each with the commit, the date and
+the machine it was taken on."""
 
 from __future__ import annotations
 

@@ -70,25 +70,31 @@ def _figures(row: Row) -> list[str]:
     rate = row["flops"] / row["seconds"]
     far = "" if row["status"] == "ok" else "!"
     doubt = "~" if 2 * row["disturbed"] >= row["rounds"] else ""
-    return [doubt + duration(row["seconds"]), "" if row["ratio"] is None else f"{row['ratio']:.2f}×", f"{rate / 1e9:,.0f}",
+    return [doubt + duration(row["seconds"]), "" if row["ratio"] is None else f"{row['ratio']:.2f}×",
+            f"{rate / 1e9:,.0f}",
             "" if row["gemm"] is None else f"{rate / row['gemm']:.0%}", f"{far}{row['error']:.0e}", mega(row["memory"]),
             mega(row["held"]) if row["held"] else "", duration(row["first"])]
 
 
 def caption(rows: Sequence[Row]) -> str:
     """How the table is read, and what to doubt in it."""
-    lines = ["speed: times as fast as the reference (library: torch's own kernel; else eager) in the same run, median over rounds",
-             "error: relative RMS against float64; MB: peak growth of a call, its output included; held: masks, biases made before",
+    lines = ["speed: times as fast as the reference (library: torch's own kernel; else eager) in the same run, median "
+             "over rounds",
+             "error: relative RMS against float64; MB: peak growth of a call, its output included; held: masks, biases "
+             "made before",
              "of GEMM: of the rate of a 2048³ matrix product in the same rounds"]
     for dtype in dict.fromkeys(row["dtype"] for row in rows):
         rates = [row["gemm"] / 1e9 for row in rows if row["dtype"] == dtype and row["gemm"]]
         lines[-1] += f"; {dtype}: {min(rates):,.0f} to {max(rates):,.0f} GF/s" if rates else ""
     if far := [f"{row['case']} of {row['rival']}, {row['note']}" for row in rows if row["status"] == "inexact"]:
-        lines.append(f"! farther from float64 than eager torch in the same type by more than its rule allows: {'; '.join(far)}")
+        lines.append(f"! farther from float64 than eager torch in the same type by more than its rule allows: "
+                     f"{'; '.join(far)}")
     if any(row["busy"] for row in rows):
-        lines.append(f"the machine was busy: load average {max(row['load'] or 0 for row in rows)} (over {BUSY}) at the start")
+        lines.append(f"the machine was busy: load average {max(row['load'] or 0 for row in rows)} (over {BUSY}) at the "
+                     f"start")
     if any(row["disturbed"] for row in rows):
-        lines.append("~ other processes ran in half of the rounds or more: doubt the time, and what has many short steps most")
+        lines.append("~ other processes ran in half of the rounds or more: doubt the time, and what has many short "
+                     "steps most")
     return "\n".join(lines)
 
 
@@ -181,27 +187,32 @@ def plots(rows: Sequence[Row], folder: Path) -> list[Path]:
 
 def training(rows: Sequence[Row]) -> Table:
     """Each that was trained: where its losses began and ended, the time of a step, and its distance from the last."""
-    told = "loss in nats a byte; apart: the largest difference from the last line's curve; speed: times as fast, median over steps"
+    told = ("loss in nats a byte; apart: the largest difference from the last line's curve; speed: times as fast, "
+            "median over steps")
     out = Table(box=None, pad_edge=False, caption=told, caption_justify="left")
     out.add_column("trained")
     for heading in ("steps", "first loss", "last loss", "apart", "a step", "speed"):
         out.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         ends = (f"{row['losses'][at]:.4f}" for at in (0, -1))
-        out.add_row(row["rival"], str(row["steps"]), *ends, f"{row['apart']:.1e}", duration(row["seconds"]), f"{row['ratio']:.2f}×")
+        out.add_row(row["rival"], str(row["steps"]), *ends, f"{row['apart']:.1e}", duration(row["seconds"]),
+                    f"{row['ratio']:.2f}×")
     return out
 
 
 def curves(rows: Sequence[Row], file: Path) -> Path:
     """The losses over the steps, and below them how far each is from the last."""
-    figure, (above, below) = pyplot.subplots(2, 1, figsize=(7, 6), sharex=True, layout="constrained", height_ratios=(3, 1))
+    figure, (above, below) = pyplot.subplots(2, 1, figsize=(7, 6), sharex=True, layout="constrained",
+                                             height_ratios=(3, 1))
     beside = rows[-1]
     for number, row in enumerate(rows):
-        above.plot(row["losses"], label=row["rival"], color=f"C{number}", linewidth=3 - number, linestyle=("-", "--")[number % 2])
+        above.plot(row["losses"], label=row["rival"], color=f"C{number}", linewidth=3 - number,
+                   linestyle=("-", "--")[number % 2])
         if row is not beside:
             far = [max(abs(a - b), 1e-9) for a, b in zip(row["losses"], beside["losses"], strict=True)]
             below.plot(far, color=f"C{number}", linewidth=1)
-    above.set(title=f"{beside['case']}, {beside['dtype']}, torch {beside['machine']['torch']}", ylabel="loss, nats a byte")
+    above.set(title=f"{beside['case']}, {beside['dtype']}, torch {beside['machine']['torch']}",
+              ylabel="loss, nats a byte")
     above.legend()
     below.set(yscale="log", xlabel="step", ylabel="difference")
     for axes in (above, below):

@@ -29,8 +29,8 @@ def ours(task: Task, narrow: bool = False, own: bool = False) -> Prepared:
 
 @cache
 def onednn_is_exact() -> bool:
-    """Whether float32 products by the oneDNN route are as near to float64 as by the default one; on some machines they are
-    computed in bfloat16."""
+    """Whether float32 products by the oneDNN route are as near to float64 as by the default one; on some
+    machines they are computed in bfloat16."""
     a, b = torch.randn(8, 256, 64), torch.randn(8, 64, 512)
     wanted = a.double() @ b.double()
     plain = float((a @ b - wanted).abs().max())
@@ -38,7 +38,8 @@ def onednn_is_exact() -> bool:
 
 
 def onednn(call: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
-    """The call with float32 products by the oneDNN route: a switch of the process that a user may set around any module."""
+    """The call with float32 products by the oneDNN route: a switch of the process that a
+    user may set around any module."""
     route: Any = torch.backends.mkldnn
     route = route.matmul
 

@@ -78,7 +78,8 @@ def timed(task: Task, rivals: Sequence[Rival], rounds: int, patience: float = 0.
     for name, taken in times.items():
         one = found[name]
         one.gemm = gemm
-        one.seconds, one.fastest, one.rounds, one.disturbed = statistics.median(taken), min(taken), len(taken), series.disturbed
+        one.seconds, one.fastest, one.rounds, one.disturbed = (
+            statistics.median(taken), min(taken), len(taken), series.disturbed)
         if reference is not None:
             one.reference, one.ratio = reference, ratio(times[reference], taken)
     return list(found.values())

@@ -1,7 +1,8 @@
-"""Whether two checkouts of the compiler write the same texts: every spec by every command that prints what the compiler made.
+"""Whether two checkouts of the compiler write the same texts: every spec by every command
+that prints what the compiler made.
 
-A restructuring must not change one byte of an emitted file. Each checkout runs in processes of its own and writes one text per
-spec and command; the texts are compared afterwards.
+A restructuring must not change one byte of an emitted file. Each checkout runs in processes of its own and writes one
+text per spec and command; the texts are compared afterwards.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def write(checkout: Path, cases: Mapping[str, Iterable[str]], folder: Path, work
                 raise RuntimeError(wrong)
 
 
-def _start(checkout: Path, cases: Mapping[str, list[str]], folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[str]:
+def _start(checkout: Path, cases: Mapping[str, list[str]], folder: Path,
+           variables: Mapping[str, str]) -> subprocess.Popen[str]:
     """A process that writes some texts of one checkout."""
     asked = json.dumps({"folder": str(folder.resolve()), "cases": cases})
     return subprocess.Popen([sys.executable, "-P", "-m", "bench.same", asked], cwd=checkout, env=variables, text=True,
@@ -96,10 +98,12 @@ def file_name(spec: str, text: str) -> str:
 def differences(old: Path, new: Path, cases: Mapping[str, Iterable[str]]) -> Iterator[Difference]:
     """The texts of these cases that differ between two folders, where a text that is absent is empty."""
     for name in (file_name(spec, text) for spec, texts in cases.items() for text in texts):
-        before, after = ([*(folder / name).read_text(encoding="utf-8").splitlines()] if (folder / name).is_file() else []
+        before, after = ([*(folder / name).read_text(encoding="utf-8").splitlines()] if (folder / name).is_file()
+                         else []
                          for folder in (old, new))
         if before != after:
-            yield Difference(name.removesuffix(".txt"), tuple(difflib.unified_diff(before, after, "old", "new", lineterm="", n=1)))
+            yield Difference(name.removesuffix(".txt"),
+                             tuple(difflib.unified_diff(before, after, "old", "new", lineterm="", n=1)))
 
 
 def _worker(asked: str) -> None:

@@ -36,7 +36,8 @@ def shares(task: Task, rival: str) -> list[Share]:
                 prepared.call()
     events = found.key_averages()
     total = sum(event.self_cpu_time_total for event in events)
-    made = [Share(event.key.removeprefix("aten::"), event.self_cpu_time_total / total, event.count / CALLS) for event in events]
+    made = [Share(event.key.removeprefix("aten::"), event.self_cpu_time_total / total, event.count / CALLS)
+            for event in events]
     return sorted(made, key=lambda share: -share.part)
 
 

@@ -1,7 +1,8 @@
 """Random requests that join, go on, fork and leave over one pool of pages, against a plain model of what each has kept.
 
-The model is a list of rows for each request; outputs are made of these rows alone. Before each operation everything in the
-pool that no request has is no number, so whatever reads it shows. A child that saves its pool is killed, and goes on.
+The model is a list of rows for each request; outputs are made of these rows alone. Before each
+operation everything in the pool that no request has is no number, so whatever reads it shows. A child
+that saves its pool is killed, and goes on.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ POOLS = ((150, 1), (60, 3), (24, 16), (5, 256))  # pages, and positions in each
 def emitted(kind: str) -> Any:
     """The emitted file as a module: every past position read, or the last few."""
     space: dict[str, Any] = {"__name__": f"soak_{kind}"}
-    exec(compile(einc.compile(SPEC.replace("RANGE", RANGES[kind]), plan="serve").source, f"<soak {kind}>", "exec"), space)
+    exec(compile(einc.compile(SPEC.replace("RANGE", RANGES[kind]), plan="serve").source, f"<soak {kind}>", "exec"),
+         space)
     return space
 
 
@@ -76,10 +78,12 @@ class Soak:
         return int(made.number)
 
     def append(self, counts: Mapping[int, int], random_: random.Random) -> bool:
-        """One step with so many positions of some requests; whether there was room. What each may see is what its rows say."""
+        """One step with so many positions of some requests; whether there was room. What
+        each may see is what its rows say."""
         self.poison()
         made = [self.caches[number] for number in counts]
-        _must(all(one.length == len(self.rows[number]) for number, one in zip(counts, made, strict=True)), "lengths differ")
+        _must(all(one.length == len(self.rows[number]) for number, one in zip(counts, made, strict=True)),
+              "lengths differ")
         q, k, v = ([[random_.gauss(0, 1) for _ in range(WIDTH)] for _ in range(sum(counts.values()))] for _ in "qkv")
         before = self.told()
         try:
@@ -146,7 +150,8 @@ class Soak:
 
     def told(self) -> object:
         """All that the pool says of itself."""
-        caches = {n: (c.length, c.dropped, list(c.table.pages), list(c.table.given)) for n, c in self.pool.caches.items()}
+        caches = {n: (c.length, c.dropped, list(c.table.pages), list(c.table.given))
+                  for n, c in self.pool.caches.items()}
         return self.pool.free, list(self.pool.counts), bytes(self.pool.held), caches
 
     def places(self) -> Iterator[tuple[int, int, int]]:
@@ -280,7 +285,8 @@ def killed(folder: Path, kind: str, pages: int, page: int, seed: int, kills: int
                                cwd=Path(__file__).parent.parent)
         assert run.stdout is not None
         told = 0
-        for _, line in zip(range(random_.randint(1, lines)) if turn < kills else iter(int, 1), run.stdout, strict=False):
+        for _, line in zip(range(random_.randint(1, lines)) if turn < kills else iter(int, 1), run.stdout,
+                           strict=False):
             told = int(line)
         if turn < kills:
             time.sleep(random_.random() * pause)

@@ -46,25 +46,28 @@ def commands(rounds: int, tell: Tell, spec: str = "specs/attention.ein") -> list
             taken = process_seconds(line)
             times[name] += [taken] if turn else []
     return [{"case": f"einc {name}", "spec": spec, "seconds": round(statistics.median(series), 3),
-             "fastest": round(min(series), 3), "rounds": rounds, "budget": BUDGETS[name]} for name, series in times.items()]
+             "fastest": round(min(series), 3), "rounds": rounds, "budget": BUDGETS[name]}
+             for name, series in times.items()]
 
 
 def generated(count: int) -> str:
-    """A sound spec of so many equations: each has its own label and reads the one before it, and they are of four kinds."""
+    """A sound spec of so many equations: each has its own label and reads the one before
+    it, and they are of four kinds."""
     kinds = (
         "Z_{{{0} t h}}^d = Z_{{{1} t h}}^d + 1/√d_k Z_{{{1} t h}}^k W_{{Q h k}}^d",
         "Z_{{{0} t h}}^d = Σ_{{s ≤ t}} exp(-(t - s)) Z_{{{1} s h}}^d",
         "Z_{{{0} t h}}^d = tanh(Z_{{{1} t h}}^d) / (1 + (Z_{{{1} t h}}^d)^2)",
         "Z_{{{0} t h}}^d = softcap(2 Z_{{{1} t h}}^d - 0.5, 30)  # and a comment",
     )
-    head = ["index t, s : time(T)", "index h : head(H)", "index d, k : feature(d_k)", "input X_{t h}^d", "weight W_{Q h d}^k",
+    head = ["index t, s : time(T)", "index h : head(H)", "index d, k : feature(d_k)", "input X_{t h}^d",
+            "weight W_{Q h d}^k",
             "Z_{0 t h}^d = X_{t h}^d"]
     return "\n".join([*head, *(kinds[i % len(kinds)].format(i, i - 1) for i in range(1, count))]) + "\n"
 
 
 def parsing(rounds: int, tell: Tell, counts: Sequence[int] = COUNTS) -> list[Row]:
-    """Seconds over the number of equations: to read a spec (`einc show --stage syntax`, less that of an empty one) and to check
-    it (in this process). The fastest of the rounds: what is disturbed here is only slower."""
+    """Seconds over the number of equations: to read a spec (`einc show --stage syntax`, less that of an empty one) and
+    to check it (in this process). The fastest of the rounds: what is disturbed here is only slower."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         for count in (0, *counts):
@@ -76,7 +79,8 @@ def parsing(rounds: int, tell: Tell, counts: Sequence[int] = COUNTS) -> list[Row
                 empty = read
                 continue
             check = min(_check_seconds(file.read_text(encoding="utf-8")) for _ in range(min(rounds, 3)))
-            rows.append({"equations": count, "parse": round(max(read - empty, 0.0), 4), "check": round(check, 4), "rounds": rounds})
+            rows.append({"equations": count, "parse": round(max(read - empty, 0.0), 4), "check": round(check, 4),
+                         "rounds": rounds})
     return rows
 
 
@@ -93,8 +97,8 @@ def _check_seconds(text: str) -> float:
 
 
 def first_seconds(rival: str, case: str, again: int) -> tuple[float, float, float]:
-    """In a process of its own, torch already imported: seconds to the first result, those to the first one at another size
-    with what is already compiled where the rival can keep it, and those of a later call."""
+    """In a process of its own, torch already imported: seconds to the first result, those to the first one at another
+    size with what is already compiled where the rival can keep it, and those of a later call."""
     task = make(cases.BY_NAME[case], cases.BY_NAME[case].sizes(False)[0], "float32")
     prepared, _, taken = measure.first(task, rivals.BY_NAME[rival])
     other = make(task.case, {**task.sizes, "T": again}, "float32")

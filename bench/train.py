@@ -1,4 +1,5 @@
-"""A language model trained twice from the same start on the same text: by what einc derives, and by plain torch with autograd."""
+"""A language model trained twice from the same start on the same text: by what einc
+derives, and by plain torch with autograd."""
 
 from __future__ import annotations
 
@@ -58,9 +59,11 @@ class Curve:
 
 
 def corpus(folder: Path | None = None) -> torch.Tensor:
-    """The sources of a folder one after the other, as bytes: those of the standard library, without what is installed beside it."""
+    """The sources of a folder one after the other, as bytes: those of the standard
+    library, without what is installed beside it."""
     folder = Path(sysconfig.get_paths()["stdlib"]) if folder is None else folder
-    files = sorted(file for file in folder.rglob("*.py") if "site-packages" not in file.parts and "test" not in file.parts)
+    files = sorted(file for file in folder.rglob("*.py")
+                   if "site-packages" not in file.parts and "test" not in file.parts)
     return torch.frombuffer(bytearray(b"\n".join(file.read_bytes() for file in files)), dtype=torch.uint8)
 
 
@@ -75,7 +78,8 @@ def batches(text: torch.Tensor, setup: Setup) -> Iterator[tuple[torch.Tensor, to
 
 
 def start(setup: Setup) -> Tensors:
-    """The first weights, as GPT-2's: normal with 0.02, what adds to the stream less, the deeper; shifts are 0, scales 1."""
+    """The first weights, as GPT-2's: normal with 0.02, what adds to the stream less, the
+    deeper; shifts are 0, scales 1."""
     N, H, D, F, E, V, C = (setup.sizes[name] for name in ("N", "H", "d_k", "d_model", "d_ff", "V", "C"))
     matrices = ((V, F), (C, F), (N, F, 3 * H * D), (N, H, D, F), (N, F, E), (N, E, F))
     random = torch.Generator().manual_seed(setup.seed)
@@ -83,8 +87,10 @@ def start(setup: Setup) -> Tensors:
     for name in ("W_O", "W_2"):
         out[name] /= (2 * N)**0.5
     ones = {"gamma": (F,), "gamma_1": (N, F), "gamma_2": (N, F)}
-    zeros = {"beta": (F,), "beta_1": (N, F), "beta_2": (N, F), "b_qkv": (N, 3 * H * D), "b_O": (N, F), "b_1": (N, E), "b_2": (N, F)}
-    out |= {name: torch.ones(shape) for name, shape in ones.items()} | {name: torch.zeros(shape) for name, shape in zeros.items()}
+    zeros = {"beta": (F,), "beta_1": (N, F), "beta_2": (N, F), "b_qkv": (N, 3 * H * D), "b_O": (N, F), "b_1": (N, E),
+             "b_2": (N, F)}
+    out |= {name: torch.ones(shape)
+            for name, shape in ones.items()} | {name: torch.zeros(shape) for name, shape in zeros.items()}
     return {name: value.to(setup.dtype) for name, value in out.items()}
 
 
@@ -98,7 +104,8 @@ def plain(x: Tensors, words: torch.Tensor, following: torch.Tensor) -> torch.Ten
     """The same model in torch's own functions."""
     stream = x["E"][words] + x["P"][:words.shape[1]]
     for layer in range(len(x["gamma_1"])):
-        stream = _block(stream, {name: value[layer] for name, value in x.items() if name not in ("E", "P", "gamma", "beta")})
+        stream = _block(stream, {name: value[layer] for name, value in x.items()
+                                 if name not in ("E", "P", "gamma", "beta")})
     logits = linear(layer_norm(stream, stream.shape[-1:], x["gamma"], x["beta"]), x["E"])
     return cross_entropy(logits.flatten(0, 1), following.flatten())
 

@@ -19,7 +19,8 @@ _DOORS = {
     "EincError": "einc.errors.report",
 }
 
-__all__ = ["EincError", "Engine", "__version__", "check", "compile", "generate", "install_hook", "interpret", "load_weights",
+__all__ = ["EincError", "Engine", "__version__", "check", "compile", "generate", "install_hook", "interpret",
+           "load_weights",
            "stream"]
 
 

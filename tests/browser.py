@@ -20,11 +20,13 @@ class Browser:
     """One window. What it asks of the network and what its console says is kept."""
 
     def __init__(self) -> None:
-        self.driver = subprocess.Popen([str(DRIVER), "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.driver = subprocess.Popen([str(DRIVER), "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                       text=True)
         assert self.driver.stdout is not None
         told = next(found for line in self.driver.stdout if (found := re.search(r"on port (\d+)\.", line)))
         self.base = f"http://127.0.0.1:{told[1]}"
-        options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1000,1200"]
+        options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                   "--window-size=1000,1200"]
         wanted = {"browserName": "chrome", "goog:chromeOptions": {"binary": BINARY, "args": options},
                   "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
         self.session = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
@@ -68,7 +70,8 @@ class Browser:
 
     def media(self, kind: str = "", features: Mapping[str, str] | None = None) -> None:
         """As if the page were printed, or read at night."""
-        params = {"media": kind, "features": [{"name": name, "value": value} for name, value in (features or {}).items()]}
+        params = {"media": kind,
+                  "features": [{"name": name, "value": value} for name, value in (features or {}).items()]}
         self.ask("/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": params})
 
     def console(self) -> list[str]:

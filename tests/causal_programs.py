@@ -1,4 +1,5 @@
-"""Random programs about positions: reads at clamped index expressions, folds over domains, blocks, sets, indicators, in chains."""
+"""Random programs about positions: reads at clamped index expressions, folds over
+domains, blocks, sets, indicators, in chains."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ _BLOCKS = ["j B ≤ t", "j B < t", "(j - 1) B < t", "j ≤ t", "j B ≤ t + 1", 
 
 @dataclass
 class Writer:
-    """One program as it grows: its lines, and the names of one time index, of blocks, and of none that it has so far."""
+    """One program as it grows: its lines, and the names of one time index, of blocks, and
+    of none that it has so far."""
 
     random: Random
     lines: list[str] = field(default_factory=list)
@@ -90,14 +92,16 @@ class Writer:
             case "block":
                 self.named("Σ_{s ∈ ((j - 1) B, j B]} " + self.read("s"), "j")
             case "blocks":
-                self.named(f"Σ_{{j, {pick(_BLOCKS)}}} {self.read('j', 't') if self.blocks else 'x_{min(j B, T)}'} (1 / j) + x_t")
+                self.named(f"Σ_{{j, {pick(_BLOCKS)}}} {self.read('j', 't') if self.blocks else 'x_{min(j B, T)}'} (1 / "
+                           f"j) + x_t")
             case "window":
                 self.named(f"Σ_{{{pick(['i', 'i ≤ B', 'i ≥ 1', 'i ≤ t'])}}} c^i {self.read('t', 'i')} + x_t")
             case "guard":
                 here = re.sub(r"\bs\b(?!_)", pick(["min(3, T)", "1", "ceil(T / 2)"]), re.sub(r"p_s", "p_1", domain))
                 self.named(f"1[{here}] {self.read('t')} + x_t")
             case "max":
-                self.named(f"max_{{s, {domain}}} {self.read('s', 't')} + x_t" if "s" in domain else f"{self.read('t')} + x_t")
+                self.named(f"max_{{s, {domain}}} {self.read('s', 't')} + x_t" if "s" in domain
+                           else f"{self.read('t')} + x_t")
             case "alone":
                 self.named(f"Σ_{{s{pick(['', ', s ≤ 2', ', s < T'])}}} {self.read('s')}", "")
             case "set":
@@ -117,7 +121,8 @@ def text(seed: int, meant: bool = False) -> str:
         writer.step()
     last = next((n for n in reversed(writer.times) if n.startswith("y")), None)
     if last is None:
-        last = writer.named(f"{writer.read('t', 'j') if not writer.blocks else writer.read('t')} + x_t" if not writer.blocks
+        last = writer.named(f"{writer.read('t', 'j') if not writer.blocks else writer.read('t')} + x_t"
+                            if not writer.blocks
                             else f"Σ_{{j, {writer.random.choice(_BLOCKS)}}} {writer.blocks[-1]}_j + x_t")
     return HEADER + "\n".join(writer.lines) + f"\noutput {last}_t" + " : all" * meant + "\n"
 

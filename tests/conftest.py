@@ -15,7 +15,8 @@ from seconds import Seconds
 
 sys.path.append(str(Path(__file__).parent.parent))  # the bench and the tests are no part of the package
 torch.set_num_threads(1)
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy has its own threads: those of the workers, which start after this
+# numpy has its own threads: those of the workers, which start after this
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # The same examples in every run: a red run is about the change at hand. `--hypothesis-seed=…` looks further.
 settings.register_profile("house", derandomize=True, deadline=None)
@@ -28,15 +29,19 @@ def share(text: str) -> Share:
     """`K/N` as two numbers, 1 ≤ K ≤ N."""
     part, _, parts = text.partition("/")
     if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
-        raise pytest.UsageError(f"--whole takes a share K/N, 1 ≤ K ≤ N, or nothing, and not `{text}`: write paths before it")
+        raise pytest.UsageError(f"--whole takes a share K/N, 1 ≤ K ≤ N, or nothing, and not `{text}`: write paths "
+                                f"before it")
     return int(part), int(parts)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write what is found as the golden text of each stage")
+    parser.addoption("--update-golden", action="store_true",
+                     help="write what is found as the golden text of each stage")
     parser.addoption("--whole", nargs="?", const="all", metavar="K/N",
-                     help="run the tests marked `whole` too; with K/N, those of them that fall into share K of N and no others")
-    parser.addoption("--cpu", nargs="?", const="", metavar="FILE", help="print CPU seconds by file; write each test's to FILE")
+                     help="run the tests marked `whole` too; with K/N, those of them that fall into share K of N and "
+                          "no others")
+    parser.addoption("--cpu", nargs="?", const="", metavar="FILE",
+                     help="print CPU seconds by file; write each test's to FILE")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -59,7 +64,8 @@ def chosen(name: str, marked: bool, asked: str | None) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what does not run. The tests of one program stand side by side, so that one worker compiles it, once."""
+    """Leaves out what does not run. The tests of one program stand side by side, so that
+    one worker compiles it, once."""
     asked = config.getoption("--whole")
     runs = {item: chosen(item.nodeid, item.get_closest_marker("whole") is not None, asked) for item in items}
     config.hook.pytest_deselected(items=[item for item in items if not runs[item]])
@@ -69,5 +75,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _program(item: pytest.Item) -> str:
     """The name of the program that a test is about, empty where it is about none in particular."""
-    parameters = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+    parameters = (item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+                  else ())
     return next((value.name for value in parameters if isinstance(value, Case)), "")

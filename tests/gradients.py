@@ -86,7 +86,8 @@ output Y_t^f = H_t^f γ^f
 # For each piece, by what it makes: its backward, and the gradients that this gives.
 _BACK = {
     "H_start": ("input X_t^f, c^f, dU_t^f, dH_t^f\noutput dX_t^f = (dU_t^f + dH_t^f) c^f + dH_t^f\n"
-                "output dc^f = Σ_{t ∈ 1..T} (dU_t^f + dH_t^f) X_t^f", {"U": "dU", "H_start": "dH"}, {"X": "dX", "c": "dc"}),
+                "output dc^f = Σ_{t ∈ 1..T} (dU_t^f + dH_t^f) X_t^f", {"U": "dU", "H_start": "dH"},
+                {"X": "dX", "c": "dc"}),
     "H_next": ("input M_f^g, U_t^g, H_t^f, dN_t^g\ninput n : int\nB_t^g = (1 - tanh(H_t^f M_f^g)^2) dN_t^g\n"
                "output dH_t^f = B_t^g M_{f g}\noutput dM_f^g = Σ_{t ∈ 1..T} H_{t f} B_t^g\noutput dU_t^g = n dN_t^g",
                {"H_next": "dN"}, {"H": "dH", "M": "dM", "U": "dU"}),
@@ -97,11 +98,13 @@ _BACK = {
 
 @cache
 def layers() -> SegmentedModule:
-    """A program with rounds, of which each takes a weight of its own, its number, and a tensor that all rounds share."""
+    """A program with rounds, of which each takes a weight of its own, its number, and a
+    tensor that all rounds share."""
 
     def derive(piece: NormalProgram) -> Gradient:
         text, cotangents, made = next(_BACK[key] for _, key in piece.outputs if key in _BACK)
-        return Gradient(plan(piece, piece.inputs()), front.plan(typed(_LAYERS + text)), (), pairs(cotangents), pairs(made))
+        return Gradient(plan(piece, piece.inputs()), front.plan(typed(_LAYERS + text)), (), pairs(cotangents),
+                        pairs(made))
 
     program = typed(LAYERS, "specs/layers.ein")
     return chained(pipeline.normal(program), program.inputs(), derive)

@@ -1,4 +1,5 @@
-"""Random programs of gates and rows without a point: shifted reads beside plain addends, weights that are summed further."""
+"""Random programs of gates and rows without a point: shifted reads beside plain addends,
+weights that are summed further."""
 
 from __future__ import annotations
 
@@ -15,11 +16,14 @@ input x_t, z_t, q_{t h}, v_{t d}, c
 input doc_t : int
 """
 # Where a row may have no point: p and r stand for two positions, the one folded and that of the row.
-ROWS = ["p < r", "p < r", "p > r", "p + W ≤ r", "p ≤ r - W", "doc_p < doc_r", "doc_p ≠ doc_r, p ≤ r", "p > doc_r", "p ≠ r, p < 3",
+ROWS = ["p < r", "p < r", "p > r", "p + W ≤ r", "p ≤ r - W", "doc_p < doc_r", "doc_p ≠ doc_r, p ≤ r", "p > doc_r",
+        "p ≠ r, p < 3",
         "p ≤ r", "p ≥ r", "doc_p = doc_r", "p < r, doc_p = doc_r", "r > 2, p ≤ r", "doc_r = 4", "p > r - W, p < r"]
-SHIFTS = ["1[p > 1] x_{p - 1}", "1[p + 1 ≤ T] x_{p + 1}", "1[p > W] z_{p - W}", "1[p + W ≤ T] z_{p + W}", "x_{max(p - 1, 1)}",
+SHIFTS = ["1[p > 1] x_{p - 1}", "1[p + 1 ≤ T] x_{p + 1}", "1[p > W] z_{p - W}", "1[p + W ≤ T] z_{p + W}",
+          "x_{max(p - 1, 1)}",
           "1[p > 1 and doc_p ≠ 2] x_{p - 1}", "1[p > 1, doc_{p - 1} = doc_p] z_{p - 1}", "1[p = 1 or doc_p = 2] z_p",
-          "1[p > 2] (x_{p - 1} - x_{p - 2})", "1[T + 1 - p ≥ 2] x_{T + 1 - p}", "1[p > 1] q_{p - 1, h}", "1[2 p ≤ T] x_{2 p}"]
+          "1[p > 2] (x_{p - 1} - x_{p - 2})", "1[T + 1 - p ≥ 2] x_{T + 1 - p}", "1[p > 1] q_{p - 1, h}",
+          "1[2 p ≤ T] x_{2 p}"]
 
 
 class Guarded:
@@ -41,7 +45,8 @@ class Guarded:
             return self.one(f"x_{p}", f"z_{p}", "c", "0.5", f"q_{{{p} h}}", f"({p} / 2)")
         name, letters = self.random.choice(self.known)
         if gated and "t" in letters and self.random.random() < 0.3:
-            before = indexed(name, [f"{p} - 1" if i == "t" else i for i in letters]).replace(" h", ", h").replace(" d", ", d")
+            before = indexed(name, [f"{p} - 1" if i == "t" else i
+                                    for i in letters]).replace(" h", ", h").replace(" d", ", d")
             return f"1[{p} > 1] {before}"
         return indexed(name, letters.replace("t", p))
 
@@ -53,7 +58,8 @@ class Guarded:
         if not depth:
             return self.shift(p) if self.random.random() < 0.45 else self.read(p)
         a, b = self.value(p, depth - 1), self.value(p, depth - 1)
-        return self.one(a, f"({a} + {b})", f"({a} + {b})", f"({b} - {a})", f"({a} - {b})^2", f"({a}) * ({b})", f"tanh({a})",
+        return self.one(a, f"({a} + {b})", f"({a} + {b})", f"({b} - {a})", f"({a} - {b})^2", f"({a}) * ({b})",
+                        f"tanh({a})",
                         f"exp(-abs({a} + x_{p}))", f"({a} / (1 + abs({b})))", f"max({a} + x_{p}, {b} + 2 z_{p})")
 
     def rows(self, p: str, r: str) -> str:
@@ -74,13 +80,15 @@ class Guarded:
         logit = self.one(f"x_{p}", f"({p} - {r}) c",
                          f"q_{{{p} h}}", f"(q_{{{p} h}} + x_{r})", f"(x_{p} x_{r})", f"(0 {p} + c)", f"(c / {p})",
                          f"(x_{p} + {self.read(p, False)})")
-        other = self.one("1", "1", "0.25", "c", f"v_{{{p} d}}", f"x_{p}", f"x_{r}", f"({self.shift(p)} + {self.read(p)})")
+        other = self.one("1", "1", "0.25", "c", f"v_{{{p} d}}", f"x_{p}", f"x_{r}",
+                         f"({self.shift(p)} + {self.read(p)})")
         return f"Σ_{p} softmax_{{{p}, {self.rows(p, r)}}}({logit}) * {other}"
 
     def step(self) -> None:
         """One equation."""
         a, b = self.value("s", 2), self.value("t", 1)
-        kind = self.one("variation", "fold", "fold", "weights", "weights", "scaled", "heads", "rows", "nested", "logsumexp", "hand",
+        kind = self.one("variation", "fold", "fold", "weights", "weights", "scaled", "heads", "rows", "nested",
+                        "logsumexp", "hand",
                         "hand", "extreme", "point", "ratio")
         match kind:
             case "variation":
@@ -94,7 +102,8 @@ class Guarded:
             case "heads":
                 self.define(f"Σ_h (({self.weights('s', 't')}) * {self.one('1', 'q_{t h}', 'c')})", "h")
             case "rows":
-                self.define(f"Σ_{{s, {self.rows('s', 't')}}} (({self.weights('u', 's')}) * {self.one('1', 'x_s', 'x_t', a)})")
+                self.define(f"Σ_{{s, {self.rows('s', 't')}}} (({self.weights('u', 's')}) * "
+                            f"{self.one('1', 'x_s', 'x_t', a)})")
             case "nested":
                 inner = f"Σ_{{s, {self.rows('s', 't')}}} (c + (s - u) x_s)"
                 self.define(f"Σ_u softmax_{{u, {self.rows('u', 't')}}}({inner}) * {self.one('c', '1', 'x_u')}")
@@ -118,7 +127,8 @@ class Guarded:
 
 
 def guarded(seed: int) -> Case:
-    """The program of a seed, of one to three equations; the last few are outputs, the last of all now and then summed whole."""
+    """The program of a seed, of one to three equations; the last few are outputs, the
+    last of all now and then summed whole."""
     writer = Guarded(seed)
     for _ in range(writer.random.choice((1, 2, 2, 3))):
         writer.step()

@@ -34,13 +34,14 @@ EXACT = 1e-12
 
 
 def turn(case: Case, of: int) -> int:
-    """A number below `of` that the name of a case fixes: which of several ways it is tried in, where not in all of them."""
+    """A number below `of` that the name of a case fixes: which of several ways it is
+    tried in, where not in all of them."""
     return crc32(case.name.encode()) % of
 
 
 def each(cases: Sequence[Case], broken: Mapping[str, str], every: int = 1, slow: str = "") -> pytest.MarkDecorator:
-    """A test for each case, without `--whole` for one of `every` so many and for none that is `slow`; those that are known to
-    fail are named with the reason, in groups: `one two`."""
+    """A test for each case, without `--whole` for one of `every` so many and for none that is `slow`; those that are
+    known to fail are named with the reason, in groups: `one two`."""
     reasons = {name: reason for names, reason in broken.items() for name in names.split()}
     assert set(reasons) <= {case.name for case in cases}
     marks: dict[str, list[pytest.MarkDecorator]] = {
@@ -50,9 +51,10 @@ def each(cases: Sequence[Case], broken: Mapping[str, str], every: int = 1, slow:
     return pytest.mark.parametrize("case", [pytest.param(c, id=c.name, marks=marks[c.name]) for c in cases])
 
 
-def each_in_turn(cases: Sequence[Case], name: str, ways: Mapping[str, Any], always: Sequence[str] = ()) -> pytest.MarkDecorator:
-    """A test for each case and way, the argument `name`. Without `--whole` a case is tried in those of `always`, and of the
-    others in one that its name fixes."""
+def each_in_turn(cases: Sequence[Case], name: str, ways: Mapping[str, Any],
+                 always: Sequence[str] = ()) -> pytest.MarkDecorator:
+    """A test for each case and way, the argument `name`. Without `--whole` a case is tried in those of `always`, and of
+    the others in one that its name fixes."""
     others = [way for way in ways if way not in always]
 
     def late(one: Case, way: str) -> bool:
@@ -64,9 +66,11 @@ def each_in_turn(cases: Sequence[Case], name: str, ways: Mapping[str, Any], alwa
 
 
 def pairs_in_turn(names: str, first: Iterable[str], second: Iterable[str], every: int) -> pytest.MarkDecorator:
-    """A test for each pair, the arguments `names`. Without `--whole` each value is in one of `every` so many of its pairs."""
+    """A test for each pair, the arguments `names`. Without `--whole` each value is in one
+    of `every` so many of its pairs."""
     found = [(n + m, a, b) for n, a in enumerate(first) for m, b in enumerate(second)]
-    return pytest.mark.parametrize(names, [pytest.param(a, b, marks=[pytest.mark.whole] * (at % every > 0)) for at, a, b in found])
+    return pytest.mark.parametrize(names, [pytest.param(a, b, marks=[pytest.mark.whole] * (at % every > 0))
+                                           for at, a, b in found])
 
 
 # stages
@@ -173,8 +177,10 @@ def meaning(program: Program, given: Mapping[str, Array], sizes: Mapping[str, in
     return interpret(program, given, {name: sizes[name] for name in names(program) if name in sizes})
 
 
-def called(function: Function, program: Program, given: Mapping[str, torch.Tensor], sizes: Mapping[str, int]) -> Outputs:
-    """The outputs of an emitted function by name; it gets the sizes it asks for, and where it gets no numbers is in float64."""
+def called(function: Function, program: Program, given: Mapping[str, torch.Tensor],
+           sizes: Mapping[str, int]) -> Outputs:
+    """The outputs of an emitted function by name; it gets the sizes it asks for, and
+    where it gets no numbers is in float64."""
     asks = inspect.signature(function).parameters.keys() - given.keys()
     usual = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
@@ -203,7 +209,8 @@ def wanted(case: Case, trial: int = 0) -> Arrays:
 
 
 def distance(got: Array, want: Array, least: float = 0.0) -> float:
-    """The largest difference in units of the largest value, or of `least`; infinite where shapes or what is not finite differ."""
+    """The largest difference in units of the largest value, or of `least`; infinite where
+    shapes or what is not finite differ."""
     got, want = np.asarray(got, dtype=np.float64), np.asarray(want, dtype=np.float64)
     finite = np.isfinite(want)
     if got.shape != want.shape or not np.array_equal(got[~finite], want[~finite], equal_nan=True):

@@ -1,4 +1,5 @@
-"""Whether emitted files of a program give what the interpreter gives: the judge of random programs, for tests and for the bench."""
+"""Whether emitted files of a program give what the interpreter gives: the judge of random
+programs, for tests and for the bench."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ FEW = 10  # extents below which Triton's interpreter is asked
 
 def agrees(program: TypedProgram, ranges: Mapping[str, tuple[str, str]], trials: Sequence[dict[str, int]],
            tiles: Sequence[tuple[int, int]], triton: bool) -> None:
-    """Torch in its own tiles and in others, and Triton in small ones where it is asked for, at sizes of which none that the
-    caller gives is 0. AssertionError where a result is another one; whatever the file raises."""
+    """Torch in its own tiles and in others, and Triton in small ones where it is asked for, at sizes of which none that
+    the caller gives is 0. AssertionError where a result is another one; whatever the file raises."""
     plan = front.plan(program)
     source = front.emit(plan)
     functions = [load(cut(source, t) if t else source, plan.name) for t in (None, *tiles)]

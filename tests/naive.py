@@ -24,7 +24,8 @@ Point = Mapping[Index, int]
 
 
 class Naive:
-    """The values of one program for inputs by name; `inputs` are tensors of torch, whole numbers in those of integers."""
+    """The values of one program for inputs by name; `inputs` are tensors of torch, whole
+    numbers in those of integers."""
 
     def __init__(self, program: Program, inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int]) -> None:
         self.program, self.inputs, self.sizes = program, inputs, sizes
@@ -47,7 +48,8 @@ class Naive:
         """An element of a tensor: 0 where it does not exist."""
         if key in self.inputs:
             starts = (slot.set.start for slot in self.program.tensors[key].slots)
-            assert all(n in self.range(slot.set) for n, slot in zip(place, self.program.tensors[key].slots, strict=True))
+            assert all(n in self.range(slot.set)
+                       for n, slot in zip(place, self.program.tensors[key].slots, strict=True))
             found = self.inputs[key][tuple(n - start for n, start in zip(place, starts, strict=True))]
             return found if found.is_floating_point() else int(found)
         if (key, place) not in self.known:

@@ -1,4 +1,5 @@
-"""What the specs of the gallery compute, each in a few lines of torch: rows of logits, a mask that is stored, no fold in parts."""
+"""What the specs of the gallery compute, each in a few lines of torch: rows of logits, a
+mask that is stored, no fold in parts."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
 
 
 def qkv(queries: int = STEPS, keys: int = STEPS) -> Tensors:
-    return {"Q": 1.5 * normal(2, 3, queries, HEAD), "K": normal(2, 3, keys, HEAD, seed=1), "V": normal(2, 3, keys, HEAD, seed=2)}
+    return {"Q": 1.5 * normal(2, 3, queries, HEAD), "K": normal(2, 3, keys, HEAD, seed=1),
+            "V": normal(2, 3, keys, HEAD, seed=2)}
 
 
 AWAY = torch.arange(STEPS)[:, None] - torch.arange(STEPS)  # t - s
@@ -90,7 +92,8 @@ def t5_bias() -> Trial:
     """The ranges by search: distance n ≥ 3 is in range k where 3 (7/3)^{k/3} ≤ n."""
     b = normal(3, 6)
     ends = [0.0, 1.0, 2.0, 3.0, *(3 * (7 / 3) ** (k / 3) for k in (1, 2))]
-    return biased(b[:, torch.searchsorted(torch.tensor(ends), AWAY.clamp(min=0), right=True) - 1], {"b": b}, scale=1.0, E=3, D=7)
+    return biased(b[:, torch.searchsorted(torch.tensor(ends), AWAY.clamp(min=0), right=True) - 1], {"b": b}, scale=1.0,
+                  E=3, D=7)
 
 
 def kerple() -> Trial:
@@ -177,7 +180,8 @@ def perceiver() -> Trial:
 def tanh_gate() -> Trial:
     x, memory, w, gate = normal(STEPS, WIDTH), normal(7, WIDTH), projections(WIDTH, 3), normal(1)[0]
     named = {f"{name}_x": weight for name, weight in w.items()}
-    return Trial({"H_tilde": x, "E": memory, "alpha": gate, **named}, {"H": x + torch.tanh(gate) * across(x, memory, w)})
+    return Trial({"H_tilde": x, "E": memory, "alpha": gate, **named},
+                 {"H": x + torch.tanh(gate) * across(x, memory, w)})
 
 
 def rope_2d() -> Trial:
@@ -212,7 +216,8 @@ def glu(gate: Callable[[Tensor], Tensor]) -> Trial:
 
 
 def words() -> tuple[Tensors, Tensor, Tensor]:
-    x, w, target = normal(STEPS, 5), normal(5, 9), torch.randint(0, 9, (STEPS,), generator=torch.Generator().manual_seed(0))
+    x, w, target = (normal(STEPS, 5), normal(5, 9),
+                    torch.randint(0, 9, (STEPS,), generator=torch.Generator().manual_seed(0)))
     return {"X": x, "W": w, "w": target + 1}, x @ w, target
 
 

@@ -25,14 +25,16 @@ class Case:
     ranges: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def trials(self) -> list[dict[str, int]]:
-        """The case's own sizes; one step, none at all, and many where there is time; one of everything that may be one."""
+        """The case's own sizes; one step, none at all, and many where there is time; one
+        of everything that may be one."""
         out = [dict(self.sizes)]
         if self.name in MODELS:
             return out
         if self.name.startswith("rounds"):
             out += [{**self.sizes, "N": n} for n in (0, 1)]
         for name in ("T", "U", "S", "V", "T_sum"):
-            out += [{**self.sizes, name: n} for n in (0, 1, 37) if name in self.sizes and (n or name == "T" or not self.ranges)]
+            out += [{**self.sizes, name: n} for n in (0, 1, 37)
+                    if name in self.sizes and (n or name == "T" or not self.ranges)]
         ones = {name: 1 for name, size in self.sizes.items() if name in ("H", "B", "T", "W", "d_model")}
         return [*out, {**self.sizes, **ones}] if len(ones) > 1 else out
 
@@ -76,17 +78,20 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
     # δ, ε, metric
     "rope_pairs": (_rope("(i a)", "(i a)", "(j b)"), {"T": 7, "H": 3, "d": 6}, {}),
     "rope_halves": (_rope("(a i)", "(a i)", "(b j)"), {"T": 7, "H": 3, "d": 6}, {}),
-    "delta": ("index t : time(T)\nindex i, j : feature(n)\ninput x_t^i\noutput y_t^j = x_t^i δ_i^j", {"T": 4, "n": 3}, {}),
+    "delta": ("index t : time(T)\nindex i, j : feature(n)\ninput x_t^i\noutput y_t^j = x_t^i δ_i^j", {"T": 4, "n": 3},
+              {}),
     "delta_matrix": ("index i, j : feature(n)\nweight c\noutput y_i^j = c δ_i^j", {"n": 3}, {}),
     "epsilon": ("index t : time(T)\nindex a, b : feature(2)\ninput x_t^a\noutput y_t^b = x_t^a ε_a^b", {"T": 4}, {}),
     "epsilon_twice": ("index t : time(T)\nindex a, b, c : feature(2)\ninput x_t^a\noutput y_t^c = x_t^a ε_a^b ε_b^c",
                       {"T": 4}, {}),
     "metric": ("index t : time(T)\nindex m, k : feature(n)\ninput a_t^m, b_t^k\noutput y_t = a_t^m δ_{m k} b_t^k",
                {"T": 4, "n": 3}, {}),
-    "lowered": ("index t : time(T)\nindex m : feature(n)\ninput a_t^m, b_t^m\noutput y_t = a_t^m b_{t m}", {"T": 4, "n": 3}, {}),
+    "lowered": ("index t : time(T)\nindex m : feature(n)\ninput a_t^m, b_t^m\noutput y_t = a_t^m b_{t m}",
+                {"T": 4, "n": 3}, {}),
     "trace": ("index i, j : feature(n)\ninput M_i^j\noutput y = M_i^j δ_j^i", {"n": 3}, {}),
     # numbers that Python refuses
-    "over_a_size": ("index s : time(S)\nindex c : feature(C)\ninput x_s, y^c\noutput z = (Σ_c y^c) / S\noutput u_s = x_s S / S",
+    "over_a_size": ("index s : time(S)\nindex c : feature(C)\ninput x_s, y^c\noutput z = (Σ_c y^c) / S\noutput u_s = "
+                    "x_s S / S",
                     {"S": 4, "C": 3}, {}),
     "over_zero": ("index t : time(T)\ninput x_t\noutput y_t = x_t + 1/0\noutput u_t = x_t - 1/(T - T)", TIME, {}),
     "of_an_empty_size": ("""
@@ -108,7 +113,8 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         output y_b = (Σ_t (x_{b t} - ν_b)^2) / T
         output z_b = ν_b
     """, {"T": 7, "B": 3}, {}),
-    "results_of_one_value": ("index t : time(T)\ninput x_t\na_t = x_t + 1\noutput y_t = a_t\noutput z_t = a_t\noutput u_t = x_t",
+    "results_of_one_value": ("index t : time(T)\ninput x_t\na_t = x_t + 1\noutput y_t = a_t\noutput z_t = a_t\noutput "
+                             "u_t = x_t",
                              TIME, {}),
     # maps and gathers
     "map": ("""
@@ -319,7 +325,8 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         output y_{t h} = Σ_s softmax_s(L_{t s}^{(h)}) x_s
     """, {"T": 11, "H": 3}, {}),
     "bias_of_positions": ("index n : batch(N)\nindex t, s : time(T)\nindex k : feature(d)\ninput q_{n t}^k\n"
-                          "output y_{n t} = logsumexp_{s ≤ t}(q_{n t}^k q_{n s k} + log(1 + t - s))", {"N": 2, "T": 7, "d": 3}, {}),
+                          "output y_{n t} = logsumexp_{s ≤ t}(q_{n t}^k q_{n s k} + log(1 + t - s))",
+                          {"N": 2, "T": 7, "d": 3}, {}),
     "logsumexp": ("index t, s : time(T)\ninput x_t\noutput y_t = logsumexp_{s < t}(x_t x_s)", TIME, {}),
     "moments": ("""
         index t, s : time(T)
@@ -385,7 +392,8 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         L_{t s} = x_t x_s
         output A_{t s} = softmax_s(L_{t s})
     """, TIME, {}),
-    "gates_in_gates": ("index t : time(T)\ninput x_t\noutput y_t = 1[t > 2] (1[t < 5] x_t) + 1[t < 3] (x_t 1[t > 1] x_t)",
+    "gates_in_gates": ("index t : time(T)\ninput x_t\noutput y_t = 1[t > 2] (1[t < 5] x_t) + 1[t < 3] (x_t 1[t > 1] "
+                       "x_t)",
                        TIME, {}),
     "positions_behind": ("""
         index t, s : time(T)
@@ -415,7 +423,8 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         output y_t : all
     """, TIME, {}),
     # functions
-    "cross_entropy": ("index t : time(T)\nindex v : vocab(0..V-1)\ninput o_t^v\ninput w_t : int\noutput y_t = CE(o_t^v, w_t)",
+    "cross_entropy": ("index t : time(T)\nindex v : vocab(0..V-1)\ninput o_t^v\ninput w_t : int\noutput y_t = "
+                      "CE(o_t^v, w_t)",
                       {"T": 4, "V": 6}, {"w": ("0", "V-1")}),
     "loss": ("""
         index t : time(T)
@@ -462,7 +471,8 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
     """, {"B": 3, "T": 5, "D": 2}, {}),
     "no_mask": ("index t : time(T)\nindex f, g : feature(D)\ninput x_t^f\nweight w_f\noutput y^f = Σ_t x_t^g x_t^f w_g",
                 {"T": 5, "D": 3}, {}),
-    "prefix_sum": ("index t, s : time(T)\nindex f : feature(D)\ninput x_t^f\noutput y_t^f = Σ_{s ≤ t} x_s^f", {"T": 9, "D": 3}, {}),
+    "prefix_sum": ("index t, s : time(T)\nindex f : feature(D)\ninput x_t^f\noutput y_t^f = Σ_{s ≤ t} x_s^f",
+                   {"T": 9, "D": 3}, {}),
     "two_outputs": ("index t, s : time(T)\ninput x_t\noutput y_t = Σ_{s ≤ t} x_s\noutput z_t = exp(y_t)", TIME, {}),
     "scalar": ("index t : time(T)\ninput x_t\ninput c\noutput y = c Σ_t x_t^2", TIME, {}),
     "constant": ("index t : time(T)\ninput x_t\noutput y_t = x_t\noutput z_t = 3", TIME, {}),
@@ -511,11 +521,14 @@ TEXTS: dict[str, tuple[str, dict[str, int], dict[str, tuple[str, str]]]] = {
         y_t = Σ_{s ≥ t} m_t^2
         output y_t : all
     """, TIME, {}),
-    "value_twice": ("index t, s : time(T)\ninput q_t, k_s, x_t\noutput y_t = Σ_{s ≤ t} (x_s - (q_t k_s + abs(q_t k_s)))", TIME, {}),
+    "value_twice": ("index t, s : time(T)\ninput q_t, k_s, x_t\noutput y_t = Σ_{s ≤ t} (x_s - (q_t k_s + abs(q_t "
+                    "k_s)))", TIME, {}),
     "constant_sum": ("index t, s : time(T)\ninput x_t\noutput y_t = x_t + Σ_{s < t} 0.5", TIME, {}),
-    "constant_max": ("index t, s : time(T)\ninput x_t\noutput y_t = max_{s < t} x_t\noutput z_t = min_{s ≤ t} x_t", TIME, {}),
+    "constant_max": ("index t, s : time(T)\ninput x_t\noutput y_t = max_{s < t} x_t\noutput z_t = min_{s ≤ t} x_t",
+                     TIME, {}),
     "constant_prod": ("index t, s : time(T)\ninput x_t\noutput y_t = prod_{s < t} x_t", TIME, {}),
-    "constant_mean": ("index t, s : time(T)\ninput x_t\nn_t = Σ_{s < t} 1\noutput y_t = x_t + Σ_{s < t} 0.5 / n_t", TIME, {}),
+    "constant_mean": ("index t, s : time(T)\ninput x_t\nn_t = Σ_{s < t} 1\noutput y_t = x_t + Σ_{s < t} 0.5 / n_t",
+                      TIME, {}),
     "constant_gated": ("index t, s : time(T)\ninput x_t\noutput y_t = Σ_s 1[s ≤ t, t > 2] x_t", TIME, {}),
     "constant_of_weights": ("index t, s : time(T)\ninput x_t\noutput y_t = Σ_s softmax_{s < t}(x_s) x_t", TIME, {}),
     "value_in_weights": ("""

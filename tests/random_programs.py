@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from programs import Case
 from random_shapes import shaped
 
-SETS = {"t": "time(T)", "s": "time(T)", "h": "head(H)", "d": "feature(D)", "e": "feature(E)", "f": "feature(D)", "n": "batch(B)"}
+SETS = {"t": "time(T)", "s": "time(T)", "h": "head(H)", "d": "feature(D)", "e": "feature(E)", "f": "feature(D)",
+        "n": "batch(B)"}
 HEADER = """index t, s, u : time(T)
 index h : head(H)
 index d : feature(D)
@@ -21,8 +22,10 @@ input q_{t h}^d, k_{s h}^d, x_t, z_t
 input doc_t : int
 weight c_h
 """
-PREDICATES = ["s ≤ t", "s < t", "s > t - W", "t - W < s, s ≤ t", "s ≤ t or s ≤ 2", "mod(t - s, 2) = 0", "doc_s = doc_t", "s ≠ t",
-              "not (s = t or s = 1)", "s ≥ t", "floor((s - 1) / W) = floor((t - 1) / W)", "s ≤ min(t, W)", "t > 2", "doc_s ≤ t",
+PREDICATES = ["s ≤ t", "s < t", "s > t - W", "t - W < s, s ≤ t", "s ≤ t or s ≤ 2", "mod(t - s, 2) = 0",
+              "doc_s = doc_t", "s ≠ t",
+              "not (s = t or s = 1)", "s ≥ t", "floor((s - 1) / W) = floor((t - 1) / W)", "s ≤ min(t, W)", "t > 2",
+              "doc_s ≤ t",
               "s < doc_t and doc_t > 1", "h ≤ s", "s + 1 ≤ t", "2 s ≤ t", "s ≤ t, s > t - W or s ≤ 1"]
 
 EARLIER = {"s < t", "s + 1 ≤ t", "2 s ≤ t"}  # what says that s is before t, wherever it holds
@@ -48,7 +51,8 @@ class Writer:
         return self.draw(st.sampled_from(options))
 
     def atom(self, folded: bool) -> str:
-        names = ["x_t", "c_h", "1.5", "0.5", "(t / 2)", *(indexed(name, letters) for name, letters in self.known[-2:] * 2)]
+        names = ["x_t", "c_h", "1.5", "0.5", "(t / 2)",
+                 *(indexed(name, letters) for name, letters in self.known[-2:] * 2)]
         if folded:
             names += ["x_s", "x_s", "z_s", "((t - s) / 2)", "(q_{t h}^d k_{s h d})", "(q_{t h}^d k_{s h d})"]
             names += [indexed(name, letters.replace("t", "s")) for name, letters in self.known[-1:]]
@@ -61,7 +65,8 @@ class Writer:
             return self.atom(folded)
         a = self.value(folded, depth - 1)
         b = self.value(folded, depth - 1) if kind in ("add", "sub", "mul", "max", "ratio") else ""
-        return {"add": f"({a} + {b})", "sub": f"({a} - {b})", "mul": f"{a} * {b}", "tanh": f"tanh({a})", "exp": f"exp(-abs({a}))",
+        return {"add": f"({a} + {b})", "sub": f"({a} - {b})", "mul": f"{a} * {b}", "tanh": f"tanh({a})",
+                "exp": f"exp(-abs({a}))",
                 "max": f"max({a}, {b})", "abs": f"abs({a})", "ratio": f"({a} / (1 + abs({b})))"}[str(kind)]
 
     def domain(self) -> str:
@@ -133,7 +138,8 @@ def cascade(writer: Writer) -> Case:
         writer.step()
     outputs = writer.known[-writer.one(1, 1, 2) :]
     text = HEADER + "\n".join([*writer.lines, *(f"output {indexed(*one)} : all" for one in outputs)])
-    sizes = {"T": writer.one(5, 1, 2, 9, 13, 0), "H": writer.one(2, 1, 3), "D": writer.one(2, 1), "W": writer.one(2, 1, 3, 20)}
+    sizes = {"T": writer.one(5, 1, 2, 9, 13, 0), "H": writer.one(2, 1, 3), "D": writer.one(2, 1),
+             "W": writer.one(2, 1, 3, 20)}
     return Case("cascade", text, sizes, {"doc": ("1", "3")})
 
 
@@ -149,7 +155,8 @@ def numbered(seed: int, number: int) -> Case:
 def contractions(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Case:
     """A sum of a product of two to four tensors over random letters."""
     letters = list(SETS)
-    operands = draw(st.lists(st.lists(st.sampled_from(letters), min_size=1, max_size=3, unique=True), min_size=2, max_size=4))
+    operands = draw(st.lists(st.lists(st.sampled_from(letters), min_size=1, max_size=3, unique=True), min_size=2,
+                             max_size=4))
     used = sorted({letter for operand in operands for letter in operand}, key=letters.index)
     kept = draw(st.lists(st.sampled_from(used), max_size=3, unique=True))
     bound = [letter for letter in used if letter not in kept]

@@ -1,5 +1,5 @@
-"""Random programs about shapes: folds over several indices, some of which no term has, extents of 0 and 1, masks of several
-spans, sets, composites and direct sums. `One` picks one of its arguments: hypothesis, or a seeded generator.
+"""Random programs about shapes: folds over several indices, some of which no term has, extents of 0 and 1, masks of
+several spans, sets, composites and direct sums. `One` picks one of its arguments: hypothesis, or a seeded generator.
 """
 
 from __future__ import annotations
@@ -25,11 +25,15 @@ input doc_t : int
 weight c_h
 """
 RANGES = {"doc": ("1", "3")}
-REACH = ["s ≤ t", "s < t", "s ≥ t", "s > t - W", "s ≠ t", "s ≤ t, s > t - W", "doc_s = doc_t", "s ≤ W", "s + W ≤ t", "2 s ≤ t + W"]
-SPANS = ["s ≤ t or floor((s - 1) / W) = floor((t - 1) / W)", "s + 1 ≤ t or s ≥ W", "s ≤ W or s ≥ t", "s < t or s > T - W",
+REACH = ["s ≤ t", "s < t", "s ≥ t", "s > t - W", "s ≠ t", "s ≤ t, s > t - W", "doc_s = doc_t", "s ≤ W", "s + W ≤ t",
+         "2 s ≤ t + W"]
+SPANS = ["s ≤ t or floor((s - 1) / W) = floor((t - 1) / W)", "s + 1 ≤ t or s ≥ W", "s ≤ W or s ≥ t",
+         "s < t or s > T - W",
          "s ≤ t or s > t + W", "abs(s - t) ≥ W or s = t", "mod(s, W) = 0 or s ≤ t", "s ≤ min(t, W) or s ≥ max(t, W)",
-         "doc_s ≤ doc_t or s = t", "s ≤ t or s ≥ 2 W or s = W", "floor(s / W) ≠ floor(t / W) or s = t", "s = t or s = t - W",
-         "mod(s + t, W) = 0 or s = t", "s W ≤ t + W or s = t", "not (s > t and s < W)", "s ≤ t or mod(s, W) ≤ mod(t, W)"]
+         "doc_s ≤ doc_t or s = t", "s ≤ t or s ≥ 2 W or s = W", "floor(s / W) ≠ floor(t / W) or s = t",
+         "s = t or s = t - W",
+         "mod(s + t, W) = 0 or s = t", "s W ≤ t + W or s = t", "not (s > t and s < W)",
+         "s ≤ t or mod(s, W) ≤ mod(t, W)"]
 
 
 def domain(one: One) -> str:
@@ -38,7 +42,8 @@ def domain(one: One) -> str:
 
 def body(one: One) -> str:
     """A value at t and s, and maybe at d or h."""
-    return str(one("x_s", "(x_t + x_s)", "x_t * z_s", "(x_t - c_h x_s)", "q_{s d}", "(q_{t d} + k_{s d})", "tanh(x_s + t / 2)", "1",
+    return str(one("x_s", "(x_t + x_s)", "x_t * z_s", "(x_t - c_h x_s)", "q_{s d}", "(q_{t d} + k_{s d})",
+                   "tanh(x_s + t / 2)", "1",
                    "x_t", "(s - t) / 2", "(1.5 * t) * c_h", "exp(-abs(x_s - z_t))", "q_t^d k_{s d}", "c_h"))
 
 
@@ -50,7 +55,8 @@ def counted(one: One) -> list[str]:
     left = "".join(f" {i}" for i in free if any(f"{read}{i}" in inner for read in ("c_", "_{t ", "_{s ")))
     more = one("", "", ", u ≤ s" if "u" in others else "", ", d ≤ t" if "d" in others else "")
     over = f"s, {''.join(f'{i}, ' for i in others)}{domain(one)}{more}"
-    return [f"ya_{{t{left}}} = {op}_{{{over}}} ({f'tanh({inner})' if op == 'prod' else inner})", f"output ya_{{t{left}}} : all"]
+    return [f"ya_{{t{left}}} = {op}_{{{over}}} ({f'tanh({inner})' if op == 'prod' else inner})",
+            f"output ya_{{t{left}}} : all"]
 
 
 def weighed(one: One) -> list[str]:
@@ -62,15 +68,19 @@ def weighed(one: One) -> list[str]:
     if kind == "softmax":
         return [*lines, f"ya_t{left} = Σ_s softmax_s(L_{{t s}}) {what}", f"output ya_t{left} : all"]
     if kind == "logsumexp":
-        return [*lines, "la_t = max(logsumexp_s(L_{t s}), -9)", f"output ya_t = {one('la_t', 'la_t + x_t', 'la_t z_t')} : all"]
+        return [*lines, "la_t = max(logsumexp_s(L_{t s}), -9)",
+                f"output ya_t = {one('la_t', 'la_t + x_t', 'la_t z_t')} : all"]
     return [*lines, f"ya_t{left} = Σ_s exp(-abs(L_{{t s}})) {what}", f"output ya_t{left} : all"]
 
 
 def nested(one: One) -> list[str]:
     """A fold of positions read by another one, under another name."""
-    first = one("max_{u, D} x_u", "Σ_{u, D} x_u x_t", "logsumexp_{u, D}(x_u x_t)", "logsumexp_{u, D}(x_u / (1 + abs(x_u)))",
-                "Σ_{u, D} softmax_{u, D}(x_u) z_u", "logaddexp_{u, D} (x_u + z_t)").replace("D", _word("s", "u", domain(one)))
-    second = one("Σ_s softmax_{s, D}(b_s + x_s) z_s", "Σ_{s, D} b_s x_t", "max_{s, D} (b_s + x_t)", "Σ_{s, d, D} (b_s + x_t)",
+    first = one("max_{u, D} x_u", "Σ_{u, D} x_u x_t", "logsumexp_{u, D}(x_u x_t)",
+                "logsumexp_{u, D}(x_u / (1 + abs(x_u)))",
+                "Σ_{u, D} softmax_{u, D}(x_u) z_u",
+                "logaddexp_{u, D} (x_u + z_t)").replace("D", _word("s", "u", domain(one)))
+    second = one("Σ_s softmax_{s, D}(b_s + x_s) z_s", "Σ_{s, D} b_s x_t", "max_{s, D} (b_s + x_t)",
+                 "Σ_{s, d, D} (b_s + x_t)",
                  "max(logsumexp_{s, D}(b_s x_s), -9)").replace("D", domain(one))
     bounded = _at_t(f"min(max({first}, -9), 9)")
     return [f"aa_t = {bounded}", one("b_t = aa_t", "b_t = 2 aa_t"), f"output ya_t = {_at_t(second)} : all"]
@@ -108,8 +118,10 @@ def composed(one: One) -> list[str]:
 def joined(one: One) -> list[str]:
     """A direct sum, read whole or in part."""
     parts = one("q_t^d ⊕ r_t^p", "(2 q_t^d) ⊕ r_t^p", "q_t^d ⊕ (r_t^p x_t)", "k_t^d ⊕ (Σ_{s ≤ t} r_s^p)")
-    read = one(("^y", "RMSNorm(v_t^y)"), ("^d", "2 v_t^d"), ("^y", "softmax_y(v_t^y)"), ("", "max_y v_t^y"), ("^p", "v_t^p x_t"),
-               ("^y", "Σ_{s ≤ t} v_s^y x_s"), ("^y", "Σ_s softmax_{s ≤ t}(v_t^{y'} v_{s y'}) v_s^y"), ("", "Σ_{y s, s < t} v_s^y"))
+    read = one(("^y", "RMSNorm(v_t^y)"), ("^d", "2 v_t^d"), ("^y", "softmax_y(v_t^y)"), ("", "max_y v_t^y"),
+               ("^p", "v_t^p x_t"),
+               ("^y", "Σ_{s ≤ t} v_s^y x_s"), ("^y", "Σ_s softmax_{s ≤ t}(v_t^{y'} v_{s y'}) v_s^y"),
+               ("", "Σ_{y s, s < t} v_s^y"))
     return [f"v_t^y = {parts}", f"output ya_t{read[0]} = {read[1]} : all"]
 
 
@@ -124,4 +136,5 @@ def shaped(one: One) -> Case:
 
 def sizes(one: One) -> dict[str, int]:
     """Sizes at which something is empty, or single, or does not come out even in tiles."""
-    return {"T": one(5, 9, 13, 1, 0, 2), "D": one(2, 3, 1, 0), "H": one(2, 1, 3, 0), "P": one(2, 1, 0), "W": one(2, 1, 3, 7, 20)}
+    return {"T": one(5, 9, 13, 1, 0, 2), "D": one(2, 3, 1, 0), "H": one(2, 1, 3, 0), "P": one(2, 1, 0),
+            "W": one(2, 1, 3, 7, 20)}

@@ -1,4 +1,5 @@
-"""What the tests of primitives and of folds share: terms of rows in numpy, random arguments, programs by both back ends."""
+"""What the tests of primitives and of folds share: terms of rows in numpy, random
+arguments, programs by both back ends."""
 
 from __future__ import annotations
 
@@ -55,10 +56,12 @@ def points(row: Primitive, count: int = 400, least: float = 1e-12, most: float =
 
 
 def agrees(program: TypedProgram, sizes: Mapping[str, int], bound: float = 1e-12, backend: str = "torch") -> str:
-    """The emitted file in float64 against the interpreter, in the tiles of the sizes and in small ones; the file's text."""
+    """The emitted file in float64 against the interpreter, in the tiles of the sizes and
+    in small ones; the file's text."""
     plan, given = front.plan(program, front.choices(False, False, backend)), arrays(program, sizes, {})
     text, want = front.emit(plan, backend), meaning(program, given, sizes)
-    small = tiled(text, plan.name, lambda kind, *_: TILES[kind]) if backend == "triton" else load(cut(text, (2, 3)), plan.name)
+    small = (tiled(text, plan.name, lambda kind, *_: TILES[kind]) if backend == "triton"
+             else load(cut(text, (2, 3)), plan.name))
     for run in (small, *([load(text, plan.name)] if backend == "torch" else ())):
         got = called(run, program, tensors(given), dict(sizes))
         assert_close({k: v.numpy() for k, v in got.items()}, want, bound)

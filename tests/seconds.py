@@ -1,4 +1,5 @@
-"""CPU seconds of the tests, for `pytest --cpu`: other processes on the machine do not change them much, as they do wall time."""
+"""CPU seconds of the tests, for `pytest --cpu`: other processes on the machine do not
+change them much, as they do wall time."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def spent() -> float:
 
 
 class Seconds:
-    """A plugin of pytest: workers measure the phases of each test, the controller adds them up by test and prints them by file."""
+    """A plugin of pytest: workers measure the phases of each test, the controller adds
+    them up by test and prints them by file."""
 
     def __init__(self, config: pytest.Config, out: str) -> None:
         self.config, self.out = config, out

@@ -54,14 +54,16 @@ def test_a_record_is_complete(name: str) -> None:
     for part, protocol in PARTS.items():
         if module := getattr(record, part):
             wanted = [word for word, value in vars(protocol).items() if callable(value) and word[0] != "_"]
-            assert wanted and [word for word in wanted if not callable(getattr(import_module(module), word, None))] == [], module
+            assert wanted and [word for word in wanted
+                               if not callable(getattr(import_module(module), word, None))] == [], module
     for target in record.devices:
         assert target.forms and target.binary <= set(target.forms)
 
 
 def test_every_package_with_a_record_is_in_the_list() -> None:
     packages = [path.parent for path in (ROOT / "backends").glob("*/__init__.py")]
-    assert {path.name for path in packages if "BACKEND = " in (path / "__init__.py").read_text("utf-8")} == set(BACK_ENDS)
+    assert {path.name for path in packages
+            if "BACKEND = " in (path / "__init__.py").read_text("utf-8")} == set(BACK_ENDS)
 
 
 def test_targets_are_unique_and_lead_to_their_back_end() -> None:
@@ -124,7 +126,8 @@ def of_fold(row: FoldRow) -> Module:
 
 
 def emitted(module: Module, name: str) -> str | None:
-    """The file, which Python can read; None where the back end can neither write nor expand what the module computes."""
+    """The file, which Python can read; None where the back end can neither write nor
+    expand what the module computes."""
     try:
         text = back_ends.emit(module, name)
     except (EincError, KeyError, Unspelled):
@@ -133,7 +136,8 @@ def emitted(module: Module, name: str) -> str | None:
     return text
 
 
-KINDS: Mapping[str, tuple[Kind, ...]] = {"value": ("real", "integer"), "relation": ("real", "integer"), "logic": ("truth",)}
+KINDS: Mapping[str, tuple[Kind, ...]] = {"value": ("real", "integer"), "relation": ("real", "integer"),
+                                         "logic": ("truth",)}
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -141,7 +145,8 @@ KINDS: Mapping[str, tuple[Kind, ...]] = {"value": ("real", "integer"), "relation
 def test_a_primitive_is_written_where_the_record_says_so(row: Primitive, name: str) -> None:
     spells = back_ends.record(name).spells
     for kind in KINDS[row.kind]:
-        fits = (kind == "integer") == row.exact if row.whole else kind != "integer" or row.exact or row.kind == "relation"
+        fits = ((kind == "integer") == row.exact if row.whole else kind != "integer" or row.exact
+                or row.kind == "relation")
         if fits:
             written = spells(row, kind) or row.expansion is not None
             assert written == (emitted(of_primitive(row, kind), name) is not None), kind
@@ -227,7 +232,8 @@ def without(names: frozenset[str]) -> Spells:
 def test_a_kernel_is_written_where_its_expansion_can_be(seed: int) -> None:
     """What is asked is what would be written: the kernel after expansion, of primitives drawn at random."""
     draw = random.Random(seed)
-    called = sorted(row.name for row in PRIMITIVES.values() if row.arity == 1 and "callable" in row.traits and not row.whole)
+    called = sorted(row.name for row in PRIMITIVES.values()
+                    if row.arity == 1 and "callable" in row.traits and not row.whole)
     told = "a_i"
     for name in draw.sample(called, 3):
         told = f"{name}({told})"
@@ -242,7 +248,8 @@ def test_a_kernel_is_written_where_its_expansion_can_be(seed: int) -> None:
             made = None
         assert writes(kernel, spells) == (made is not None)
         assert all(spells(row, "truth" if row.kind == "logic" else "real") for row in made or ())
-    assert writes(kernel, without(frozenset({"log1p", "erfc", "expm1", "abs", "ceil"}))), "each of them has an expansion"
+    assert writes(kernel, without(frozenset({"log1p", "erfc", "expm1", "abs",
+                                             "ceil"}))), "each of them has an expansion"
 
 
 def test_two_helpers_of_one_name_are_refused() -> None:

@@ -1,4 +1,5 @@
-"""Emitted modules against the interpreter, at any sizes, tiles and strides; what they refuse; what they hold in memory."""
+"""Emitted modules against the interpreter, at any sizes, tiles and strides; what they
+refuse; what they hold in memory."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ def possible(case: Case, sizes: dict[str, int]) -> bool:
 
 
 def means(case: Case, every: bool) -> None:
-    """The module against the interpreter in all tiles at the case's own sizes; at others in one of them, or in `every` one."""
+    """The module against the interpreter in all tiles at the case's own sizes; at others
+    in one of them, or in `every` one."""
     for trial, sizes in enumerate(case.trials()):
         if possible(case, sizes):
             for tiles in TILES if every or not trial else [TILES[(trial + turn(case, len(TILES))) % len(TILES)]]:
@@ -102,7 +104,8 @@ def transposed(x: torch.Tensor) -> torch.Tensor:
 
 
 def expanded(x: torch.Tensor) -> torch.Tensor:
-    """The first element of the first axis everywhere along it, at one place in memory, where there are two axes or more."""
+    """The first element of the first axis everywhere along it, at one place in memory,
+    where there are two axes or more."""
     return x[:1].expand(x.shape) if x.ndim > 1 else x
 
 
@@ -126,7 +129,8 @@ def overlapping(given: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 @each(CASES, BROKEN)
 def test_no_result_shares_memory(case: Case) -> None:
-    """Inputs may be views of each other; a result is a view of none of them, of no other result, and never of itself."""
+    """Inputs may be views of each other; a result is a view of none of them, of no other
+    result, and never of itself."""
     program = typed_of(case)
     inputs = overlapping(tensors(inputs_at(case)))
     want = meaning(program, {key: x.numpy() for key, x in inputs.items()}, case.sizes)
@@ -146,12 +150,14 @@ def test_a_narrower_type_says_nearly_the_same(case: Case, dtype: torch.dtype) ->
     """In float32 to a few digits; in half precision it runs, and what it gives has the type of the data."""
     program = typed_of(case)
     inputs = tensors(inputs_at(case), dtype)
-    want = meaning(program, {key: (x.double() if x.is_floating_point() else x).numpy() for key, x in inputs.items()}, case.sizes)
+    want = meaning(program, {key: (x.double() if x.is_floating_point() else x).numpy() for key, x in inputs.items()},
+                   case.sizes)
     floats = any(x.is_floating_point() for x in inputs.values())
     for tiles in (None, (3, 5)):
         given = {key: x.requires_grad_(x.is_floating_point()) for key, x in inputs.items()}
         got = called(module_of(case, tiles), program, given, case.sizes)
-        assert all(y.requires_grad == (floats and y.is_floating_point()) for y in got.values()), "differentiating it says why not"
+        assert all(y.requires_grad == (floats and y.is_floating_point())
+                   for y in got.values()), "differentiating it says why not"
         assert all(y.dtype in (dtype, torch.int64) or not floats for y in got.values())
         if dtype == torch.float32:
             assert_close({name: y.detach().double() for name, y in got.items()}, want, 1e-3)
@@ -165,7 +171,8 @@ def test_narrow_products_are_for_half_precision(case: Case) -> None:
     given = inputs_at(case)
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
         inputs = tensors(given, dtype)
-        want = meaning(program, {k: (x.double() if x.is_floating_point() else x).numpy() for k, x in inputs.items()}, case.sizes)
+        want = meaning(program, {k: (x.double() if x.is_floating_point() else x).numpy() for k, x in inputs.items()},
+                       case.sizes)
         one, other = (called(f, program, inputs, case.sizes) for f in (narrow, wide))
         for key, y in one.items():
             if dtype == torch.bfloat16:
@@ -186,7 +193,8 @@ def test_tiles_are_really_cut() -> None:
 
 
 KINDS = ["x_t", "i_t", "t", "3", "0.5", "T", "c", "n"]
-OPERATIONS = {"add": "{0} + {1}", "sub": "{0} - {1}", "mul": "({0}) * ({1})", "div": "({0}) / ({1})", "mod": "mod({0}, {1})",
+OPERATIONS = {"add": "{0} + {1}", "sub": "{0} - {1}", "mul": "({0}) * ({1})", "div": "({0}) / ({1})",
+              "mod": "mod({0}, {1})",
               "pow": "(abs({0}) + 1)^{{{1}}}", "max": "max({0}, {1})", "min": "min({0}, {1})", "le": "1[{0} ≤ {1}] x_t",
               "eq": "1[{0} = {1}] 2", "not": "1[not ({0} < {1}) or {0} ≠ 2] {1}"}
 FUNCTIONS = {name: f"{name}({{0}})" for name in ("exp", "sin", "cos", "tanh", "erf", "abs", "floor", "ceil")}
@@ -217,7 +225,8 @@ OPERATORS = [Case(name, form, {}) for name, form in {**OPERATIONS, **FUNCTIONS}.
 
 @each(OPERATORS, WRONG)
 def test_every_operation_on_every_kind_of_operand(case: Case) -> None:
-    """On its own, and along an index that is folded: reals, whole numbers, positions, numbers, sizes and single elements."""
+    """On its own, and along an index that is folded: reals, whole numbers, positions,
+    numbers, sizes and single elements."""
     found: dict[str, str] = {}
     for pair in itertools.product(KINDS, KINDS if case.name in OPERATIONS else [""]):
         inner = case.text.format(*(kind.replace("t", "s") for kind in pair)).replace("x_t", "x_s")
@@ -298,7 +307,8 @@ def distances(steps: int, keys: int | None = None) -> torch.Tensor:
 Tensors = dict[str, torch.Tensor]
 
 
-def projected(x: Tensors, turn: bool, bias: torch.Tensor | float = 0.0, window: int = 0, halves: bool = False) -> torch.Tensor:
+def projected(x: Tensors, turn: bool, bias: torch.Tensor | float = 0.0, window: int = 0,
+              halves: bool = False) -> torch.Tensor:
     """A whole layer from X and its weights; fewer heads of keys than of queries are repeated."""
     q, k, v = (torch.einsum("...tf,hfd->...htd", x["X"], x[name]) for name in ("W_Q", "W_K", "W_V"))
     if turn:
@@ -317,7 +327,8 @@ def biased(x: Tensors, n: dict[str, int]) -> torch.Tensor:
 def crossed(x: Tensors, n: dict[str, int]) -> torch.Tensor:
     q = torch.einsum("tf,hfd->htd", x["H_tilde"], x["W_Q_x"])
     k, v = (torch.einsum("uf,hfd->hud", x["E"], x[name]) for name in ("W_K_x", "W_V_x"))
-    return torch.einsum("htd,hdf->tf", weighed(logits(q, k), v, torch.ones(n["T"], n["U"], dtype=torch.bool)), x["W_O_x"])
+    return torch.einsum("htd,hdf->tf", weighed(logits(q, k), v, torch.ones(n["T"], n["U"], dtype=torch.bool)),
+                        x["W_O_x"])
 
 
 def plain(x: Tensors, allowed: torch.Tensor, cap: float = 0.0) -> torch.Tensor:
@@ -360,7 +371,8 @@ def test_the_equations_written_out_are_the_same() -> None:
         assert distance(got.numpy(), eager(inputs, sizes).numpy()) <= EXACT, name
 
 
-@pytest.mark.parametrize(("dtype", "fudge"), [(torch.float32, 10), (torch.bfloat16, 1.3), (torch.float16, 1.3)], ids=str)
+@pytest.mark.parametrize(("dtype", "fudge"), [(torch.float32, 10), (torch.bfloat16, 1.3), (torch.float16, 1.3)],
+                         ids=str)
 @pytest.mark.parametrize("name", EAGER)
 def test_rounding_is_no_worse_than_written_out(name: str, dtype: torch.dtype, fudge: float) -> None:
     eager, sizes = EAGER[name]
@@ -376,7 +388,8 @@ def test_large_logits_do_not_overflow() -> None:
     """Exponents are taken relative to the largest, also where tiles come in the worst order."""
     n = {"B": 1, "H": 1, "T": 40, "d_k": 2}
     for ramp in (torch.linspace(-1e3, 1e3, 40), torch.linspace(1e3, -1e3, 40)):
-        inputs = {"Q": torch.ones(1, 1, 40, 2), "K": ramp[:, None].expand(1, 1, 40, 2).clone(), "V": torch.randn(1, 1, 40, 2)}
+        inputs = {"Q": torch.ones(1, 1, 40, 2), "K": ramp[:, None].expand(1, 1, 40, 2).clone(),
+                  "V": torch.randn(1, 1, 40, 2)}
         for tiles in TILES:
             (got,) = called(module_of(case("sdpa"), tiles), typed_of(case("sdpa")), inputs, n).values()
             assert torch.allclose(got, plain(inputs, distances(40) >= 0), atol=1e-6)
@@ -439,7 +452,8 @@ def test_what_is_not_asked_for_is_refused() -> None:
 
 
 def test_a_width_that_has_no_pairs() -> None:
-    odd = {"W_Q": torch.zeros(3, 4, 3), "W_K": torch.zeros(3, 4, 3), "W_V": torch.zeros(3, 4, 3), "W_O": torch.zeros(3, 3, 4)}
+    odd = {"W_Q": torch.zeros(3, 4, 3), "W_K": torch.zeros(3, 4, 3), "W_V": torch.zeros(3, 4, 3),
+           "W_O": torch.zeros(3, 3, 4)}
     assert "d_k = 3 is not a multiple of 2" in refusal("attention", (ValueError,), X=torch.zeros(5, 4), **odd)
 
 
@@ -456,7 +470,8 @@ def test_ids_are_whole_numbers() -> None:
 
 
 @pytest.mark.parametrize("kind", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8], ids=str)
-@pytest.mark.parametrize("name", ["gather", "gather_sum", "gather_pages", "cross_entropy", "mask_documents", "mask_by_data"])
+@pytest.mark.parametrize("name", ["gather", "gather_sum", "gather_pages", "cross_entropy", "mask_documents",
+                                  "mask_by_data"])
 def test_whole_numbers_of_any_width(name: str, kind: torch.dtype) -> None:
     one = case(name)
     inputs = arrays(typed_of(one), one.sizes, one.ranges)
@@ -507,7 +522,8 @@ def test_modules_run_where_einc_is_not(tmp_path: Path) -> None:
         program = typed_of(one)
         inputs: dict[str, Any] = {**tensors(arrays(program, one.sizes, one.ranges))}
         outputs = called(module_of(one), program, inputs, one.sizes)
-        asked = inspect.signature(module_of(one)).parameters.keys() - inputs.keys()  # a tensor and a size may share a name
+        # a tensor and a size may share a name
+        asked = inspect.signature(module_of(one)).parameters.keys() - inputs.keys()
         inputs |= {name: n for name, n in one.sizes.items() if name in asked}
         paths.append(tmp_path / f"{one.name}.py")
         paths[-1].write_text(source_of(one), encoding="utf-8")
@@ -529,17 +545,20 @@ def test_the_front_door() -> None:
 # names
 
 
-WORDS = ["torch", "math", "device", "dtype", "wide", "narrow", "rows", "columns", "range", "int", "tuple", "NamedTuple", "lambda",
+WORDS = ["torch", "math", "device", "dtype", "wide", "narrow", "rows", "columns", "range", "int", "tuple",
+         "NamedTuple", "lambda",
          "None", "T", "t", "TextOutput", "helper", "ValueError"]
 PLACES_OF_NAMES = {
     "input": "input {0}_t, b_s\noutput y_t = Σ_{{s ≤ t}} {0}_s b_t exp({0}_t b_s)",
     "scalar": "input {0}, b_s\noutput y_t = Σ_{{s ≤ t}} {0} exp(b_s b_t)",
     "whole": "input {0}_t : int\ninput b_s\noutput y_t = Σ_{{s ≤ t, {0}_s = {0}_t}} exp(b_s b_t)",
-    "local": "input b_s\n{0}_t = abs(b_t)\noutput y_t = Σ_s softmax_{{s ≤ t}}({0}_t b_s) {0}_s\noutput z_t = 2 y_t + {0}_t",
+    "local": "input b_s\n{0}_t = abs(b_t)\noutput y_t = Σ_s softmax_{{s ≤ t}}({0}_t b_s) {0}_s\noutput z_t = 2 y_t + "
+             "{0}_t",
     "output": "input b_s\noutput {0}_t = Σ_{{s ≤ t}} b_s exp(b_t b_s)\noutput z_t = 2 {0}_t",
     "size": "index p, q : time({0})\ninput b_p\noutput y_p = Σ_{{q ≤ p}} exp(b_q b_p) / {0}",
     "asked": "dim {0}\ninput b_s\noutput y_t = Σ_{{s > t - {0}, s ≤ t}} exp(b_s b_t) / {0}",
-    "letter": "index {0} : time(T)\ninput b_s\noutput y_{{{0}}} = Σ_{{s ≤ {0}}} exp(b_s b_{{{0}}}) / 2 + Σ_{{s ≤ {0}}} {0} s",
+    "letter": "index {0} : time(T)\ninput b_s\noutput y_{{{0}}} = Σ_{{s ≤ {0}}} exp(b_s b_{{{0}}}) / 2 + Σ_{{s ≤ {0}}} "
+              "{0} s",
 }
 
 
@@ -573,7 +592,8 @@ def test_a_module_needs_no_other_word() -> None:
 
 
 WEIGHTED = "index t, s : time(T)\ninput x_t\noutput y_t = Σ_s softmax_{s ≤ t}(x_s) x_s\noutput z_t = abs(y_t)"
-FILE_NAMES = ["torch", "math", "range", "lambda", "lambda_", "_sdpa_", "map", "3d", "a b", "é", "tuple", "shape", '"""', r"a\N{b"]
+FILE_NAMES = ["torch", "math", "range", "lambda", "lambda_", "_sdpa_", "map", "3d", "a b", "é", "tuple", "shape",
+              '"""', r"a\N{b"]
 
 
 @pytest.mark.parametrize("name", FILE_NAMES)
@@ -583,10 +603,11 @@ def test_a_file_of_any_name(tmp_path: Path, name: str) -> None:
     module = einc.compile(path)
     assert module.plan.name == module.program.name
     x = torch.randn(7, dtype=torch.float64)
-    torch.testing.assert_close(module(x=x).y, torch.stack([torch.softmax(x[: n + 1], 0) @ x[: n + 1] for n in range(7)]))
+    torch.testing.assert_close(module(x=x).y,
+                               torch.stack([torch.softmax(x[: n + 1], 0) @ x[: n + 1] for n in range(7)]))
 
 
-INNER = ["y_max", "y_sum", "y_part", "y_scaled", "y_sum_part", "y_sum_scaled", "y_max_part", "y_sum_max", "m_sum", "y_exp"]
+INNER = ["z", "N", "S", "E", "mu", "M", "n", "r", "ell", "u"]
 CASCADES = ["output y_t = Σ_s softmax_{{s ≤ t}}({0}_s {1}_t) {2}_s {3}_t",
             "m_t = (Σ_{{s ≤ t}} {0}_s) / t\noutput y_t = Σ_{{s ≤ t}} exp({1}_s m_t) ({2}_s - m_t)^2 {3}_t"]
 
@@ -624,13 +645,15 @@ class Memory(TorchDispatchMode):
 
 
 def memory(case: Case, sizes: dict[str, int]) -> Memory:
-    """Of one run in float32; on tensors without elements, where no input holds whole numbers, so that length costs nothing."""
+    """Of one run in float32; on tensors without elements, where no input holds whole
+    numbers, so that length costs nothing."""
     program = typed_of(case)
     used = {name: sizes.get(name, n) for name, n in case.sizes.items()}
     if any(tensor.integer for tensor in program.inputs()):
         inputs = tensors(arrays(program, used, case.ranges), torch.float32)
     else:
-        inputs = {t.key: torch.empty([int(s.set.extent.at(used)) for s in t.slots], device="meta") for t in program.inputs()}
+        inputs = {t.key: torch.empty([int(s.set.extent.at(used)) for s in t.slots], device="meta")
+                  for t in program.inputs()}
     with Memory() as found:
         called(module_of(case), program, inputs, used)
     return found
@@ -638,9 +661,10 @@ def memory(case: Case, sizes: dict[str, int]) -> Memory:
 
 STEPS = 4096
 QUADRATIC: dict[str, str] = {}
-LINEAR = """attention alibi gqa sliding_window llama_attention cross_attention sdpa linear_cross_entropy attention_backward decode
-    documents prefix_lm softcap argmax_payload min_plus two_domains variance prefix mask_sinks mask_strided mask_pages sink
-    logsumexp softmax_of_softmax prefix_sum linear_attention distances count folds gather_sum"""
+LINEAR = """attention alibi gqa sliding_window llama_attention cross_attention sdpa linear_cross_entropy
+    attention_backward decode documents prefix_lm softcap argmax_payload min_plus two_domains variance prefix mask_sinks
+    mask_strided mask_pages sink logsumexp softmax_of_softmax prefix_sum linear_attention distances count folds
+    gather_sum"""
 
 
 @each([case(name) for name in LINEAR.split()], QUADRATIC)

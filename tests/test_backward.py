@@ -1,4 +1,5 @@
-"""Derived gradients as kernels: each back end against the interpreter, and the text of a derived program checked again."""
+"""Derived gradients as kernels: each back end against the interpreter, and the text of a
+derived program checked again."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def poisoned(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def modules_agree(case: Case, every: bool) -> None:
-    """The module of a gradient against the interpreter, at the case's own sizes and one of its other trials, or at `every` one."""
+    """The module of a gradient against the interpreter, at the case's own sizes and one
+    of its other trials, or at `every` one."""
     derived, trials = derived_of(case), case.trials()
     if not derived.gradients:
         pytest.skip("nothing moves an output")
@@ -94,10 +96,10 @@ def test_a_derived_program_passes_the_checker(case: Case) -> None:
 
 # Slow in the interpreter: with `--whole`, as are more sizes and more tiles of all.
 SLOW = """attention_dropout call cosine deepseek_attention deepseek_sparse documents dropped entropy_penalty gpt2_block
-llama_attention local_global moe_shared moe_swiglu neighbourhood one_value_in_two_kernels preblock preblock_relu preblock_silu
-qk_norm requests running_apart sparse_attention swiglu_block top_keys two_runs fire alibi_any_heads attention_backward perceiver
-mask_of_parts block_diagonal mask_documents dilated cross_attention_rope kerple head_windows mask_pages
-blocks_before sinks_window"""
+llama_attention local_global moe_shared moe_swiglu neighbourhood one_value_in_two_kernels preblock preblock_relu
+preblock_silu qk_norm requests running_apart sparse_attention swiglu_block top_keys two_runs fire alibi_any_heads
+attention_backward perceiver mask_of_parts block_diagonal mask_documents dilated cross_attention_rope kerple
+head_windows mask_pages blocks_before sinks_window"""
 FEW = {"_PRODUCTS": (16, 16, 4, 1), "_SUMS": (8, 8, 4, 1), "_POINTS": (256, 1, 4, 1)}
 
 
@@ -108,7 +110,8 @@ def interpreter() -> Iterator[None]:
 
 
 def kernels_agree(case: Case, tilings: Sequence[Mapping[str, Tiling] | None], trials: Iterable[int]) -> None:
-    """The kernels of a gradient against the interpreter, in each of the tiles and at the sizes of each of the trials."""
+    """The kernels of a gradient against the interpreter, in each of the tiles and at the
+    sizes of each of the trials."""
     backward = derived_of(case).backward
     if not derived_of(case).gradients:
         pytest.skip("nothing moves an output")
@@ -145,7 +148,8 @@ def test_products_of_pairs_meet_their_positions_first() -> None:
 
 @pytest.mark.parametrize("name", ["moe", "moe_swiglu", "deepseek_moe"])
 def test_no_matrix_is_stored_for_each_row(name: str) -> None:
-    """Rows meet the matrices of their elements group by group, in both halves; so do the gradients of these matrices."""
+    """Rows meet the matrices of their elements group by group, in both halves; so do the
+    gradients of these matrices."""
     plan = front.gradient(typed_of(next(c for c in CASES if c.name == name)))
     for half in (plan.forward, plan.backward):
         for buffer in half.buffers.values():

@@ -9,7 +9,8 @@ from bench import batching
 
 
 @pytest.mark.parametrize("texts", [
-    batching.Texts("prefill", (0, 0), (5, 9)), batching.Texts("decode", (4, 8), (1, 1)), batching.Texts("both", (4, 3), (1, 6)),
+    batching.Texts("prefill", (0, 0), (5, 9)), batching.Texts("decode", (4, 8), (1, 1)),
+    batching.Texts("both", (4, 3), (1, 6)),
 ], ids=lambda texts: texts.name)
 def test_both_ways_make_the_same(texts: batching.Texts) -> None:
     weights, rows = batching.data("float32", [5, 9])

@@ -37,7 +37,8 @@ def tiny(case: Case) -> Sizes:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a compiler gets is run as it is, and the matrix product to compare with is small: the cases are what is tested."""
+    """What a compiler gets is run as it is, and the matrix product to compare with is
+    small: the cases are what is tested."""
     def as_it_is(function: Callable[..., Any], **_: Any) -> Callable[..., Any]:
         return function
 
@@ -215,7 +216,8 @@ def test_durations_are_in_the_unit_that_suits() -> None:
 
 def growth(spans: tuple[int, ...], rounds: int = 1) -> list[record.Row]:
     case = Attention("growth", "tiny", "sdpa", tuple({"B": 1, "H": 2, "T": span, "D": 4} for span in spans))
-    plan = Plan([case], [rivals.BY_NAME["library"], rivals.BY_NAME["eager"]], ("float32", "bfloat16"), rounds=rounds, memory=False)
+    plan = Plan([case], [rivals.BY_NAME["library"], rivals.BY_NAME["eager"]], ("float32", "bfloat16"), rounds=rounds,
+                memory=False)
     return [record.Run().row("kernel", **one.shown()) for found in run(plan, lambda text: None) for one in found]
 
 
@@ -226,7 +228,8 @@ def test_a_run_becomes_json_lines_a_table_and_plots(tmp_path: Path) -> None:
     record.write(file, rows)
     read = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     assert read == rows
-    assert {"commit", "date", "machine", "load", "busy", "case", "sizes", "dtype", "rival", "seconds", "ratio", "error", "memory",
+    assert {"commit", "date", "machine", "load", "busy", "case", "sizes", "dtype", "rival", "seconds", "ratio",
+            "error", "memory",
             "disturbed"} <= set(read[0])
     assert set(read[0]["machine"]) == {"cpu", "cores", "threads", "torch"}
     for row in read:
@@ -256,7 +259,8 @@ def test_new_figures_take_the_place_of_old_ones(tmp_path: Path) -> None:
 
 
 def test_a_rival_that_cannot_stands_in_the_table() -> None:
-    figures = record.Figures("softcap", {"T": 8}, "float32", "library", "cannot", "has no function of the logits", rounds=0)
+    figures = record.Figures("softcap", {"T": 8}, "float32", "library", "cannot", "has no function of the logits",
+                             rounds=0)
     row = record.Run(load=9.0).row("kernel", **figures.shown())
     assert row["busy"]
     console = Console(width=200, record=True)
@@ -267,7 +271,8 @@ def test_a_rival_that_cannot_stands_in_the_table() -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    words = ["--case", "decode", "--rival", "library", "--rival", "eager", "--dtype", "float32", "--no-memory", "--rounds", "1",
+    words = ["--case", "decode", "--rival", "library", "--rival", "eager", "--dtype", "float32", "--no-memory",
+             "--rounds", "1",
              "--patience", "0"]
     done = CliRunner().invoke(main, [*words, "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output

@@ -1,4 +1,5 @@
-"""Closed forms as text: what each back end writes for the ends of a tile is, as Python computes it, what the plan means."""
+"""Closed forms as text: what each back end writes for the ends of a tile is, as Python
+computes it, what the plan means."""
 
 from __future__ import annotations
 
@@ -39,13 +40,16 @@ SPELLINGS = {"torch": torch_spelling, "triton": triton_spelling}
 def drawn(chance: random.Random, depth: int = 3) -> Term:
     """A closed form of sizes, numbers and the ends of a tile of t."""
     if depth == 0 or chance.random() < 0.2:
-        return chance.choice([Const(number(chance.randint(-9, 9)).constant), Size(size("T")), end(T, "first"), end(T, "last"),
+        return chance.choice([Const(number(chance.randint(-9, 9)).constant), Size(size("T")), end(T, "first"),
+                              end(T, "last"),
                               Const(number(10**11).constant)])
     inner = [drawn(chance, depth - 1) for _ in range(chance.randint(2, 3))]
     some = Const(number(chance.randint(1, 7)).constant)
     return chance.choice([
-        Apply("add", tuple(inner)), Apply("sub", tuple(inner[:2])), Apply("neg", tuple(inner[:1])), Apply("mul", (some, inner[0])),
-        Apply("min", tuple(inner)), Apply("max", tuple(inner)), Apply("abs", tuple(inner[:1])), Apply("mod", (inner[0], some)),
+        Apply("add", tuple(inner)), Apply("sub", tuple(inner[:2])), Apply("neg", tuple(inner[:1])),
+        Apply("mul", (some, inner[0])),
+        Apply("min", tuple(inner)), Apply("max", tuple(inner)), Apply("abs", tuple(inner[:1])),
+        Apply("mod", (inner[0], some)),
         Apply(chance.choice(["floor", "ceil"]), (Apply("div", (inner[0], some)),)),
     ])
 
@@ -65,7 +69,8 @@ def meaning(term: Term, space: dict[str, int]) -> Any:
             return meaning(a, space) % meaning(b, space)
         case Apply(op, args):
             values = [meaning(a, space) for a in args]
-            known = {"add": sum, "sub": lambda v: v[0] - v[1], "neg": lambda v: -v[0], "mul": math.prod, "min": min, "max": max,
+            known = {"add": sum, "sub": lambda v: v[0] - v[1], "neg": lambda v: -v[0], "mul": math.prod, "min": min,
+                     "max": max,
                      "abs": lambda v: abs(v[0]), "floor": lambda v: math.floor(v[0]), "ceil": lambda v: math.ceil(v[0])}
             return known[op](values)
     raise AssertionError(term)

@@ -99,14 +99,16 @@ def test_an_argument_may_have_other_letters(room: Path) -> None:
 def test_the_names_of_a_spec_are_its_own(room: Path) -> None:
     spec(room, "own", SCALE.replace("output y_t^f = w^f x_t^f", "a_t^f = w^f x_t^f\noutput b_t^f = a_t^f + 1"))
     a, w = random(4, 3), random(3)
-    assert np.allclose(meant(room, "input a_t^f\noutput b_t^f = own(x = a_t^f) a_t^f\n", a=a, w=w)["b"], (a * w + 1) * a)
+    assert np.allclose(meant(room, "input a_t^f\noutput b_t^f = own(x = a_t^f) a_t^f\n", a=a, w=w)["b"],
+                       (a * w + 1) * a)
 
 
 def test_an_extent_can_be_given(room: Path) -> None:
     spec(room, "near", "index t, s : time(T)\ndim W\ninput x_t\noutput y_t = Σ_{s ∈ (t - W, t]} x_s\n")
     a = random(6)
     for width, given in (("2", {}), ("K", {"K": 2})):
-        found = meant(room, f"{'dim K' if given else ''}\ninput a_t\noutput b_t = near(x = a_t, W = {width})\n", a=a, **given)
+        found = meant(room, f"{'dim K' if given else ''}\ninput a_t\noutput b_t = near(x = a_t, W = {width})\n", a=a,
+                      **given)
         assert np.allclose(found["b"], a + np.concatenate([[0], a[:-1]]))
 
 
@@ -176,7 +178,8 @@ def test_the_round_is_a_number(room: Path) -> None:
 
 def test_states_change_together_and_loops_follow_each_other(room: Path) -> None:
     a, w = random(4, 3), random(2, 3)
-    text = ("input a_t^f\nh_t^f = a_t^f\ng_t^f = 1\nfor ℓ in 1..N:\n    h_t^f ← g_t^f + scale(x = h_t^f)\n    g_t^f ← h_t^f\n"
+    text = ("input a_t^f\nh_t^f = a_t^f\ng_t^f = 1\nfor ℓ in 1..N:\n    h_t^f ← g_t^f + scale(x = h_t^f)\n    g_t^f ← "
+            "h_t^f\n"
             "k_t^f = h_t^f g_t^f\nfor i in 1..2:\n    k_t^f ← k_t^f + a_t^f\noutput k_t^f\n")
     found = meant(room, text, a=a, w=w)
     h, g = a, np.ones_like(a)
@@ -230,7 +233,8 @@ def test_the_plan_counts_every_round(room: Path) -> None:
     made = einc.compile(room / "main.ein")
     (rounds,) = (step for step in made.plan.steps if isinstance(step, Loop))
     sizes = {"T": 5, "D": 3}
-    flops = [sum(step.cost.flops.at({**sizes, "N": n}) for step in taken(made.plan, {**sizes, "N": n})) for n in (0, 1, 4)]
+    flops = [sum(step.cost.flops.at({**sizes, "N": n}) for step in taken(made.plan, {**sizes, "N": n}))
+             for n in (0, 1, 4)]
     assert flops[2] - flops[0] == 4 * (flops[1] - flops[0]) > 0
     shown = table(made.plan, {**sizes, "N": 4})
     assert shown.count("for ℓ in 1..N: h after each round") == 1
@@ -242,6 +246,7 @@ def test_the_plan_counts_every_round(room: Path) -> None:
 def test_a_call_costs_what_the_lines_cost(room: Path) -> None:
     """A called spec is no wall: the plan has the kernels of a spec that has its lines."""
     spec(room, "used", 'use "attention"\noutput B_t^f = 3 A_t^f\n')
-    spec(room, "called", "index t : time(T)\nindex f : feature(d_model)\ninput H_t^f\noutput B_t^f = 3 attention(X = H_t^f)\n")
+    spec(room, "called",
+         "index t : time(T)\nindex f : feature(d_model)\ninput H_t^f\noutput B_t^f = 3 attention(X = H_t^f)\n")
     used, called = (einc.compile(room / f"{name}.ein").plan for name in ("used", "called"))
     assert [type(step) for step in used.steps] == [type(step) for step in called.steps]

@@ -1,7 +1,8 @@
 """Causality, by laws and by measurement: where a text is accepted, no input after t changes an output at t.
 
-`tests/causal_programs.py` draws the programs. Of the first 115 the checker accepts 39, none of which leaks; 62 are refused and leak
-at some of the sizes that are tried, and 14 are refused though no leak is seen. `pytest --whole -s -k prints_what` counts 1000.
+`tests/causal_programs.py` draws the programs. Of the first 115 the checker accepts 39, none of which leaks;
+62 are refused and leak at some of the sizes that are tried, and 14 are refused though no leak is seen.
+`pytest --whole -s -k prints_what` counts 1000.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Chance as arithmetic: the same bits from every back end, for any tiles and types; even, independent, and fixed by a seed."""
+"""Chance as arithmetic: the same bits from every back end, for any tiles and types; even,
+independent, and fixed by a seed."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ def drawn(place: str, seed: int, *positions: Any) -> Array:
 
 
 def axes(*lengths: int) -> list[Array]:
-    return [np.arange(1, n + 1).reshape([-1 if k == at else 1 for k in range(len(lengths))]) for at, n in enumerate(lengths)]
+    return [np.arange(1, n + 1).reshape([-1 if k == at else 1 for k in range(len(lengths))])
+            for at, n in enumerate(lengths)]
 
 
 def test_a_hash_is_what_32_bits_make_of_it() -> None:
@@ -135,7 +137,8 @@ def test_draws_are_even_and_independent() -> None:
     assert abs(((counts - u.size / 64) ** 2).sum() / (u.size / 64) - 63) < 4 * math.sqrt(2 * 63)
     for axis in range(4):
         for far in (1, 2, 4):
-            assert abs(correlation(u.take(range(far, u.shape[axis]), axis), u.take(range(u.shape[axis] - far), axis))) < 4
+            assert abs(correlation(u.take(range(far, u.shape[axis]), axis),
+                                   u.take(range(u.shape[axis] - far), axis))) < 4
     low, high = np.tril_indices(40, -1)
     assert abs(correlation(u[:, low, high], u[:, high, low])) < 4
     assert abs(correlation(u[:, :-1, :-1], u[:, 1:, 1:])) < 4
@@ -179,7 +182,8 @@ def masks(x: Mapping[str, torch.Tensor], p: float, seed: int) -> tuple[torch.Ten
     n, t, f = x["X"].shape
     kept = drawn("A_dropout_uniform", seed, *axes(n, x["W_O"].shape[0], t, t)) >= p
     b, features, time = axes(n, f, t)
-    return torch.from_numpy(kept), torch.from_numpy((drawn("O_dropout_uniform", seed, b, features, time) >= p).transpose(0, 2, 1))
+    return torch.from_numpy(kept), torch.from_numpy((drawn("O_dropout_uniform", seed, b, features, time)
+                                                     >= p).transpose(0, 2, 1))
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])

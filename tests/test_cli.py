@@ -160,7 +160,8 @@ def test_check_json(room: Path) -> None:
     assert (page["errors"], page["warnings"]) == (1, 0)
     assert page["problems"][0]["code"] == "E0306"
     assert page["problems"][0]["span"]["line"] == 3
-    assert json.loads(einc_("check", "linear.ein", "--format", "json").stdout) == {"problems": [], "errors": 0, "warnings": 0}
+    assert json.loads(einc_("check", "linear.ein", "--format",
+                            "json").stdout) == {"problems": [], "errors": 0, "warnings": 0}
 
 
 def test_fix_rewrites_the_file_and_says_so(room: Path) -> None:
@@ -173,7 +174,8 @@ def test_fix_rewrites_the_file_and_says_so(room: Path) -> None:
 def test_fix_keeps_line_ends_and_byte_order_mark(room: Path) -> None:
     Path("stray.ein").write_bytes(b"\xef\xbb\xbf" + STRAY.replace("\n", "\r\n").encode())
     einc_("check", "stray.ein", "--fix")
-    assert Path("stray.ein").read_bytes() == b"\xef\xbb\xbf" + STRAY.replace("x_t)", "x_t").replace("\n", "\r\n").encode()
+    assert Path(
+        "stray.ein").read_bytes() == b"\xef\xbb\xbf" + STRAY.replace("x_t)", "x_t").replace("\n", "\r\n").encode()
 
 
 def test_fix_leaves_a_good_file_alone(room: Path) -> None:
@@ -214,7 +216,8 @@ def test_fixes_do_not_overlap_and_leave_choices_alone() -> None:
 def test_compile_prints_a_python_file(room: Path) -> None:
     text = einc_("compile", "linear.ein").stdout
     compile(text, "linear.py", "exec")
-    assert "einc" not in [line.split()[1].split(".")[0] for line in text.splitlines() if line.startswith(("import ", "from "))]
+    assert "einc" not in [line.split()[1].split(".")[0] for line in text.splitlines()
+                          if line.startswith(("import ", "from "))]
 
 
 def test_compile_writes_a_python_file(room: Path) -> None:
@@ -303,7 +306,8 @@ def test_run_reads_and_writes_data(room: Path, suffix: str) -> None:
         np.savez("in.npz", **data)
     else:
         save_file({name: torch.from_numpy(array) for name, array in data.items()}, "in.safetensors")
-    said = einc_("run", "gather.ein", "--data", f"in{suffix}", "--sizes", "n=3", "-o", f"out{suffix}", "--verify").stdout
+    said = einc_("run", "gather.ein", "--data", f"in{suffix}", "--sizes", "n=3", "-o", f"out{suffix}",
+                 "--verify").stdout
     assert f"wrote out{suffix}" in said
     got = np.load("out.npz")["y"] if suffix == ".npz" else load_file("out.safetensors")["y"].numpy()
     np.testing.assert_allclose(got, expected, rtol=1e-12)
@@ -395,7 +399,8 @@ def test_run_tells_what_the_module_refuses(room: Path, monkeypatch: pytest.Monke
 
 
 def test_a_size_that_makes_no_whole_extent(room: Path) -> None:
-    Path("half.ein").write_text("index i : feature(d / 2)\nindex e : feature(d)\ninput x^i, z^e\ny^i = x^i\nu^e = z^e\n")
+    Path("half.ein").write_text("index i : feature(d / 2)\nindex e : feature(d)\ninput x^i, z^e\ny^i = x^i\nu^e = "
+                                "z^e\n")
     assert "7/2" in error("run", "half.ein", "--sizes", "d=7")
 
 
@@ -409,7 +414,8 @@ def test_show_prints_every_stage(room: Path, stage: str) -> None:
 
 def test_show_explicit(room: Path) -> None:
     assert len(einc_("show", "linear.ein", "--stage", "typed", "--explicit").stdout) > 20
-    assert "--explicit is for the stages typed and normal" in error("show", "linear.ein", "--stage", "plan", "--explicit")
+    assert "--explicit is for the stages typed and normal" in error(
+        "show", "linear.ein", "--stage", "plan", "--explicit")
 
 
 def test_show_a_plan_with_numbers(room: Path) -> None:

@@ -91,9 +91,12 @@ def test_wide_logits_are_not_rounded() -> None:
 @pytest.mark.parametrize("near", [0, 1, 7, 64, 5000, 2**19])
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("shape", [(3, 2, 5, 3000), (1, 1, 4, 2500), (2, 17, 3, 70), (0, 2, 3, 9), (2, 2, 3, 0), (2, 2, 0, 2100)])
+@pytest.mark.parametrize("shape",
+                         [(3, 2, 5, 3000), (1, 1, 4, 2500), (2, 17, 3, 70), (0, 2, 3, 9), (2, 2, 3, 0),
+                          (2, 2, 0, 2100)])
 def test_parts_are_the_product(shape: tuple[int, int, int, int], turned: bool, kind: torch.dtype, near: int) -> None:
-    """Whatever room there is near the processor, and however the second operand lies; parts without elements are neutral."""
+    """Whatever room there is near the processor, and however the second operand lies;
+    parts without elements are neutral."""
     batch, rows, depth, count = shape
     torch.manual_seed(near)
     memory = torch.empty(near if kind != torch.float32 else 0)
@@ -105,12 +108,14 @@ def test_parts_are_the_product(shape: tuple[int, int, int, int], turned: bool, k
     c = torch.randn(batch, rows, count).to(kind)
     found = _shares(memory, c, b.mT)
     assert found.shape == (batch, rows, depth)
-    torch.testing.assert_close(found.float(), c.float() @ b.mT.float(), rtol=2e-2, atol=5e-1 if kind == torch.bfloat16 else 1e-3)
+    torch.testing.assert_close(found.float(), c.float() @ b.mT.float(), rtol=2e-2, atol=5e-1 if kind == torch.bfloat16
+                               else 1e-3)
 
 
 @pytest.mark.parametrize("count", [1, 5, 4096, 5000])
 def test_what_rounding_loses_is_given_back(count: int) -> None:
-    """A product of narrow operands, and another of what its rounding lost, are as exact as a wide one to some 16 bits."""
+    """A product of narrow operands, and another of what its rounding lost, are as exact
+    as a wide one to some 16 bits."""
     torch.manual_seed(count)
     x, b = torch.randn(20, 300), torch.randn(count, 300).to(torch.bfloat16).mT
     out, right = torch.empty(20, count), x.double() @ b.double()
@@ -118,7 +123,8 @@ def test_what_rounding_loses_is_given_back(count: int) -> None:
     assert far(out, right) < 2e-5 and far((x.bfloat16() @ b).float(), right) > 5e-4
 
 
-@pytest.mark.parametrize("spec", ["tf,hfd->thd", "ntf,hfd->nthd", "thd,hdf->tf", "tf,fhd->thd", "tf,hdf->thd", "thd,fhd->tf"])
+@pytest.mark.parametrize("spec", ["tf,hfd->thd", "ntf,hfd->nthd", "thd,hdf->tf", "tf,fhd->thd", "tf,hdf->thd",
+                                  "thd,fhd->tf"])
 @pytest.mark.parametrize("count", [1, 3, 80])
 def test_products_with_weights_of_heads(spec: str, count: int) -> None:
     """Rows times the matrices of all heads, as they lie."""

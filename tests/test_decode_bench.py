@@ -32,7 +32,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def tiny(name: str, dtype: str) -> decode.Task:
     case = decode.CASES[name]
-    return decode.Task(case, TINY[name], dtype, *case.make(TINY[name], decode.DTYPES[dtype], torch.Generator().manual_seed(0)))
+    return decode.Task(case, TINY[name], dtype,
+                       *case.make(TINY[name], decode.DTYPES[dtype], torch.Generator().manual_seed(0)))
 
 
 @pytest.mark.parametrize("name", decode.CASES)

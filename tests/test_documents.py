@@ -57,7 +57,8 @@ def paper_of(name: str, side: Path | None = SIDE) -> Paper:
     if not path.is_file():
         pytest.skip("the papers are not beside this repository")
     report = Report()
-    found = pipeline.paper(pipeline.read_source(path, report), report, None if side is None else pipeline.read_source(side, report))
+    found = pipeline.paper(pipeline.read_source(path, report), report, None if side is None
+                           else pipeline.read_source(side, report))
     assert report.errors == []
     return found
 
@@ -94,7 +95,8 @@ def test_every_equation_has_a_status() -> None:
 
 
 def test_the_words_of_the_paper_declare_its_indices() -> None:
-    assert [e.reason for e in made(LAYER).entries[:3]] == ["index t, s : time(T)", "index f : feature(D)", "index e : expert(E)"]
+    assert [e.reason for e in made(LAYER).entries[:3]] == ["index t, s : time(T)", "index f : feature(D)",
+                                                           "index e : expert(E)"]
 
 
 def test_a_section_has_its_own_variant_and_the_first_of_everything_else() -> None:
@@ -135,7 +137,8 @@ WRONG = "# A\n\nLet $t,s\\in\\{1..T\\}$ (time), $d\\in\\{1..D\\}$.\n\n"
 
 @pytest.mark.parametrize(("text", "statuses"), [
     (r"## B" "\n\n" r"$$ L_{t s} = q_t k_s $$ $$ Y_t = \sum_{s \le t} L_{t s} $$" "\n\n## C\n\n"
-     r"$$ L_{t s} = q_t k_s + \mystery{t} $$ $$ Y_t = \sum_{s \le t} L_{t s} $$", ["compiled", "compiled", "skipped", "skipped"]),
+     r"$$ L_{t s} = q_t k_s + \mystery{t} $$ $$ Y_t = \sum_{s \le t} L_{t s} $$",
+     ["compiled", "compiled", "skipped", "skipped"]),
     (r"$$ k_s = \foo x_s $$ $$ Y_t = \sum_{s \le t} k_s x_s $$", ["skipped", "skipped"]),
     (r"$$ a_t = 2 x_t \quad b_t = 3 x_t $$", ["compiled", "compiled"]),
     (r"$$ K_{s d} = X_s{}^e W_{e d} $$", ["skipped"]),
@@ -143,7 +146,8 @@ WRONG = "# A\n\nLet $t,s\\in\\{1..T\\}$ (time), $d\\in\\{1..D\\}$.\n\n"
     (r"$$ a_t = b_t $$ $$ b_t = a_t $$", ["skipped", "skipped"]),
     (r"## B" "\n\n" r"$$ B_{t s} = q_t{}^d k_{s d}, \quad s \le t $$ $$ Y_t = \sum_s B_{t s} $$" "\n\n## C\n\n"
      r"Here $B_{t s} = 9 v_s, s > t$.", ["compiled", "compiled", "skipped"]),
-], ids=["an unread variant", "an unread name", "a wide space", "an undeclared letter", "a function with a script", "a circle",
+], ids=["an unread variant", "an unread name", "a wide space", "an undeclared letter", "a function with a script",
+        "a circle",
         "another domain"])
 def test_nothing_is_read_as_something_else(text: str, statuses: list[str]) -> None:
     assert [e.status for e in made(WRONG + text + "\n").entries][2:] == statuses
@@ -211,7 +215,8 @@ def test_every_display_of_the_paper_is_compiled() -> None:
     assert [e for e in displays if e.status != "compiled"] == []
     assert found.problems == ()
     assert {e.span.text: e.restates for e in found.entries if e.status == "restates"} == {
-        r"\widehat K_{s h}{}^{k}=K_{s h}{}^{d}R_{s}{}_{d}{}^{k}": 22, r"Y_{t h}{}^{d}=z_{t h}{}^{\rho} Q_{h \rho}{}^{d}": 51 - 26,
+        r"\widehat K_{s h}{}^{k}=K_{s h}{}^{d}R_{s}{}_{d}{}^{k}": 22,
+        r"Y_{t h}{}^{d}=z_{t h}{}^{\rho} Q_{h \rho}{}^{d}": 51 - 26,
         r"\widehat Q_{t h}{}^{k}=Q_{t h}{}^{d} R_{t}{}_{d}{}^{k}": 21, r"A_t{}^{f}=Y_{t h}{}^{d} W_{O h d}{}^{f}": 26}
     assert all(e.reason for e in found.entries if e.status == "skipped")
 
@@ -247,7 +252,8 @@ def program_of(section: str) -> TypedProgram:
     if not path.is_file():
         pytest.skip("the papers are not beside this repository")
     report = Report()
-    found = pipeline.check(pipeline.read_source(path, report), report, section=section, side=pipeline.read_source(SIDE, report))
+    found = pipeline.check(pipeline.read_source(path, report), report, section=section,
+                           side=pipeline.read_source(SIDE, report))
     assert found is not None, "\n".join(map(render, report.problems))
     return found
 
@@ -279,7 +285,8 @@ def rotations(steps: int) -> Any:
 
 
 def heads(name: str = "X") -> Arrays:
-    return {name: random(T, F), "W_Q": random(H, F, D), "W_K": random(H, F, D), "W_V": random(H, F, D), "W_O": random(H, D, F)}
+    return {name: random(T, F), "W_Q": random(H, F, D), "W_K": random(H, F, D), "W_V": random(H, F, D),
+            "W_O": random(H, D, F)}
 
 
 def given_to(program: TypedProgram, arrays: Arrays) -> Arrays:
@@ -294,7 +301,8 @@ def outcome(program: TypedProgram, arrays: Arrays, **sizes: int) -> Any:
 def test_its_attention_is_that_of_the_spec() -> None:
     arrays = heads()
     given = arrays | {"H_tilde": arrays["X"], "R": rotations(T)}
-    assert np.allclose(outcome(program_of("Multi-Head Self-Attention"), given), outcome(spec("attention"), arrays), atol=1e-10)
+    assert np.allclose(outcome(program_of("Multi-Head Self-Attention"), given), outcome(spec("attention"), arrays),
+                       atol=1e-10)
 
 
 def test_its_bias_is_that_of_the_spec() -> None:
@@ -306,7 +314,8 @@ def test_its_bias_is_that_of_the_spec() -> None:
 
 def test_its_requests_are_those_of_the_spec() -> None:
     arrays = {name: random(R, T, H, D) for name in "QKV"}
-    assert np.allclose(outcome(program_of("Continuous batching"), arrays), outcome(spec("requests"), arrays), atol=1e-10)
+    assert np.allclose(outcome(program_of("Continuous batching"), arrays), outcome(spec("requests"), arrays),
+                       atol=1e-10)
 
 
 def test_its_groups_are_those_of_the_spec() -> None:
@@ -319,7 +328,8 @@ def test_its_groups_are_those_of_the_spec() -> None:
 
 
 def test_its_latents_are_those_of_the_spec() -> None:
-    arrays = {"H_tilde": random(T, F), "W_Q": random(H, F, D), "W_O": random(H, D, F), "U": random(F, R), "P": random(H, R, D),
+    arrays = {"H_tilde": random(T, F), "W_Q": random(H, F, D), "W_O": random(H, D, F), "U": random(F, R),
+              "P": random(H, R, D),
               "Q": random(H, R, D)}
     assert np.allclose(outcome(program_of("Multi-Head Latent"), arrays), outcome(spec("mla"), arrays), atol=1e-10)
 

@@ -1,4 +1,5 @@
-"""The text of emitted kernels as its reader meets it: parameters that are read, lines that fit, products of sizes in 64 bits."""
+"""The text of emitted kernels as its reader meets it: parameters that are read, lines
+that fit, products of sizes in 64 bits."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ NAMES = ["gqa", "gallery/documents", "gallery/retention", "not_attention/entropy
 def test_kernels_read_what_they_are_given(name: str) -> None:
     source = einc.compile(name, backend="triton", own=True).source
     for function in ast.parse(source).body:
-        if isinstance(function, ast.FunctionDef) and function.decorator_list and function.name.endswith(("_kernel", "_join")):
+        if (isinstance(function, ast.FunctionDef) and function.decorator_list
+            and function.name.endswith(("_kernel", "_join"))):
             read = {x.id for x in ast.walk(function) if isinstance(x, ast.Name)}
             unread = {x.arg for x in function.args.args if x.arg not in read}
             # The strides of a tensor are handed over together.
@@ -39,7 +41,8 @@ def test_statements_are_folded_in_brackets() -> None:
 
 def test_many_elements_though_each_size_is_small() -> None:
     """The first program of 2**32 elements: results and strides of one row stand for all of them."""
-    made = einc.compile("index t : time(T)\nindex h : head(H)\ninput x_{t h}\noutput y_{t h} = exp(x_{t h})", backend="triton")
+    made = einc.compile("index t : time(T)\nindex h : head(H)\ninput x_{t h}\noutput y_{t h} = exp(x_{t h})",
+                        backend="triton")
     with interpreted():
         kernel = space(load(made.source, made.plan.name))["_y_kernel"]
         x, y = torch.zeros(64), torch.zeros(64)
@@ -49,7 +52,8 @@ def test_many_elements_though_each_size_is_small() -> None:
 
 @pytest.mark.parametrize("name", ["preblock", "swiglu_block", "llama_lm"])
 def test_what_a_norm_gives_needs_no_guard(name: str) -> None:
-    """The root of a mean of squares and a constant is positive, so a value over it is finite, and no 0 times infinity is feared."""
+    """The root of a mean of squares and a constant is positive, so a value over it is
+    finite, and no 0 times infinity is feared."""
     source = einc.compile(name).source.split("\n\n\ndef _shape")[0]
     assert "torch.where(" not in source
     assert " == 0, 0)" not in source

@@ -1,4 +1,5 @@
-"""Texts that join and leave between steps: each is what it would be alone, with little room, beginnings shared, others' faults."""
+"""Texts that join and leave between steps: each is what it would be alone, with little
+room, beginnings shared, others' faults."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ SPECS = {
     "single": SPEC.replace("index n : batch(B)\n", "").replace("n t", "t").replace("n s", "s"),
     "near": SPEC.replace("s ≤ t", "s ∈ (t - 5, t]"),
 }
-WAYS = [{}, {"temperature": 1.0}, {"temperature": 0.7, "top_k": 4, "seed": 3}, {"temperature": 1.3, "top_p": 0.8, "seed": 1}]
+WAYS = [{}, {"temperature": 1.0}, {"temperature": 0.7, "top_k": 4, "seed": 3},
+        {"temperature": 1.3, "top_p": 0.8, "seed": 1}]
 POOLS = [None, (40, 1), (10, 4), (3, 16)]  # of which each holds the longest text, and no two of them
 
 
@@ -101,8 +103,10 @@ PROMPTS = st.one_of(
 
 
 @settings(max_examples=25, deadline=None)
-@given(name=st.sampled_from(list(SPECS)), pool=st.sampled_from(POOLS), budget=st.sampled_from([1, 7, 512]), data=st.data())
-def test_texts_that_join_and_leave_are_as_alone(name: str, pool: tuple[int, int] | None, budget: int, data: st.DataObject) -> None:
+@given(name=st.sampled_from(list(SPECS)), pool=st.sampled_from(POOLS), budget=st.sampled_from([1, 7, 512]),
+       data=st.data())
+def test_texts_that_join_and_leave_are_as_alone(name: str, pool: tuple[int, int] | None, budget: int,
+                                                data: st.DataObject) -> None:
     engine, texts = engine_of(name, pool, budget), list[tuple[Text, tuple[Any, ...]]]()
     made, left = dict[Text, list[int]](), set[Text]()
     for _ in range(data.draw(st.integers(1, 12))):
@@ -242,14 +246,18 @@ NO_NUMBERS: dict[str, Callable[[torch.Tensor, int], None]] = {
 
 @settings(max_examples=40, deadline=None)
 @given(pool=st.sampled_from(POOLS), budget=st.sampled_from([1, 7, 512]), data=st.data())
-def test_a_row_without_a_greatest_ends_its_own_text(pool: tuple[int, int] | None, budget: int, data: st.DataObject) -> None:
-    """Whichever texts have one, in whichever step, however tokens are taken: the others have the tokens that they have alone."""
+def test_a_row_without_a_greatest_ends_its_own_text(pool: tuple[int, int] | None, budget: int,
+                                                    data: st.DataObject) -> None:
+    """Whichever texts have one, in whichever step, however tokens are taken: the others
+    have the tokens that they have alone."""
     engine, how, spoils = engine_of("batch", pool, budget), list[tuple[Any, ...]](), dict[int, tuple[int, str, int]]()
     for number in range(data.draw(st.integers(1, 5))):
-        how.append((data.draw(PROMPTS), data.draw(st.integers(1, 12)), data.draw(st.integers(0, 3)), data.draw(st.integers(0, 2))))
+        how.append((data.draw(PROMPTS), data.draw(st.integers(1, 12)), data.draw(st.integers(0, 3)),
+                    data.draw(st.integers(0, 2))))
         if data.draw(st.booleans()):
             step = data.draw(st.integers(0, how[-1][1] - 1))
-            spoils[number] = step, data.draw(st.sampled_from(sorted(NO_NUMBERS))), data.draw(st.integers(0, VOCABULARY - 1))
+            spoils[number] = (step, data.draw(st.sampled_from(sorted(NO_NUMBERS))),
+                              data.draw(st.integers(0, VOCABULARY - 1)))
     texts = [engine.add(prompt, count, **WAYS[way], row=row) for prompt, count, way, row in how]
     plain = engine.model.step
 
@@ -288,7 +296,8 @@ def test_a_step_that_is_broken_off_loses_nothing(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("pool", [None, (10, 4)])
 def test_threads_that_step_one_engine(pool: tuple[int, int] | None) -> None:
-    """Texts that several threads add, step and close have the tokens that they have alone, and each token is made once."""
+    """Texts that several threads add, step and close have the tokens that they have
+    alone, and each token is made once."""
     engine, made, raised = engine_of("batch", pool, 7), dict[Text, list[int]](), list[BaseException]()
     wanted, closed = dict[Text, tuple[Any, ...]](), set[Text]()
 
@@ -330,7 +339,8 @@ def interrupted(*_: Any) -> None:
 
 
 def test_no_text_reads_a_page_that_is_not_its_own() -> None:
-    """What lies in free pages, and in those of another text, is no number: that text fails, and no other token changes."""
+    """What lies in free pages, and in those of another text, is no number: that text
+    fails, and no other token changes."""
     engine = engine_of("batch", (30, 4))
     first, second = engine.add(BEGINNING, 9, **WAYS[1]), engine.add((7, *BEGINNING), 9)
     third = engine.add((*BEGINNING[:9], 0), 9)
@@ -374,7 +384,8 @@ NO_WHOLE = st.one_of(st.floats(), st.text(max_size=2), st.booleans(), st.builds(
 
 
 @settings(max_examples=60, deadline=None)
-@given(name=st.sampled_from(["count", "top_k", "seed", "row", "budget", "steps", "pages", "page", "stop"]), wrong=NO_WHOLE)
+@given(name=st.sampled_from(["count", "top_k", "seed", "row", "budget", "steps", "pages", "page", "stop"]),
+       wrong=NO_WHOLE)
 def test_what_is_no_whole_number_is_refused_where_it_is_given(name: str, wrong: Any) -> None:
     """The error names the argument and what it was given; nothing joins that would stop a step."""
     assume(wrong is not None or name not in ("top_k", "stop"))
@@ -400,7 +411,8 @@ def test_what_is_no_whole_number_is_refused_where_it_is_given(name: str, wrong: 
 
 
 @pytest.mark.parametrize(("options", "said"), [
-    ({"stop": 10**30}, "stop = 1000000000000000000000000000000, a token or several"), ({"stop": [3, -1]}, r"stop = \[3, -1\]"),
+    ({"stop": 10**30}, "stop = 1000000000000000000000000000000, a token or several"),
+    ({"stop": [3, -1]}, r"stop = \[3, -1\]"),
     ({"temperature": float("inf")}, "temperature = inf, a finite number"), ({"temperature": "1"}, "temperature = '1'"),
     ({"top_p": "0.5"}, "top_p = '0.5'"), ({"top_p": 1j}, "top_p = 1j"), ({"top_p": float("nan")}, "top_p = nan"),
 ])
@@ -415,7 +427,8 @@ def test_numbers_that_say_nothing_are_refused(options: dict[str, Any], said: str
 def test_whole_numbers_of_any_kind_are_taken() -> None:
     """Those of numpy and torch are the plain ones that they stand for."""
     engine, kinds = engine_of("batch", None), (int, np.int64, np.uint8, torch.tensor)
-    texts = [engine.add((1, 2), kind(9), temperature=np.float32(1.0), top_k=kind(12), seed=kind(3), row=kind(1), stop=kind(200))
+    texts = [engine.add((1, 2), kind(9), temperature=np.float32(1.0), top_k=kind(12), seed=kind(3), row=kind(1),
+                        stop=kind(200))
              for kind in kinds]
     ended = engine.add((1, 2), 9, stop=torch.tensor([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]))
     through(engine)
@@ -490,7 +503,8 @@ def test_samples_share_what_is_kept_of_their_prompt(room: Path) -> None:
         assert ("pool     " in result.stderr) == bool(options)
     result = said(room, "--prompt", "ab", "--prompt", "c", "--samples", "2", "--temperature", "9", "--count", "3")
     assert result.stdout.splitlines()[0].startswith("[1.1] ") and "\n[2.2] " in result.stdout
-    assert said(room, "--prompt", "ab", "--samples", "2", "--temperature", "9", "--count", "3").stdout.startswith("[1] ")
+    assert said(room, "--prompt", "ab", "--samples", "2", "--temperature", "9", "--count",
+                "3").stdout.startswith("[1] ")
 
 
 @pytest.mark.parametrize(("args", "error"), [
@@ -511,10 +525,12 @@ def test_numbers_of_none_are_refused(room: Path, args: str) -> None:
 
 def test_pages_of_what_is_near(room: Path, tmp_path: Path) -> None:
     """Where the past is dropped a pool smaller than a text will do; one that will not is told."""
-    (tmp_path / "near.ein").write_text((room / "small.ein").read_text("utf-8").replace("s ≤ t", "s ∈ (t - 6, t]"), "utf-8")
+    (tmp_path / "near.ein").write_text((room / "small.ein").read_text("utf-8").replace("s ≤ t", "s ∈ (t - 6, t]"),
+                                       "utf-8")
     weights, told = str(room / "small.safetensors"), ["--ids", "1,2", "--count", "30"]
     want = rows(said(tmp_path, *told, spec="near.ein", weights=weights))
     assert rows(said(tmp_path, *told, "--pages", "4", "--page", "3", spec="near.ein", weights=weights)) == want
     result = said(tmp_path, *told, "--pages", "1", "--page", "3", spec="near.ein", weights=weights, status=1)
-    assert "have no room in 1 page of 3 positions: 11 are enough for it" in result.stderr and "--pages 11" in result.stderr
+    assert "have no room in 1 page of 3 positions: 11 are enough for it" in result.stderr
+    assert "--pages 11" in result.stderr
     assert result.stderr.count("error") == 1 and "Traceback" not in result.stderr

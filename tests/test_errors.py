@@ -23,7 +23,8 @@ KINDS = [(code, kind) for code, kind in sorted(Problem.registry.items()) if code
 
 # What the carets of each example stand under.
 UNDER = {
-    "E0101": "{", "E0102": ")", "E0103": "+", "E0104": "x_t", "E0106": "sum", "E0107": "_t", "E0108": "_th", "E0109": "\\fraq",
+    "E0101": "{", "E0102": ")", "E0103": "+", "E0104": "x_t", "E0106": "sum", "E0107": "_t", "E0108": "_th",
+    "E0109": "\\fraq",
     "E0110": "s <= t", "E0111": "exp", "E0112": "@", "E0113": "(", "E0114": "", "E0115": "x_t / y_t z_t",
     "E0116": 'section "FlashAttention":', "E0117": "1e999", "E0118": "for B ⊆ {s ≤ t}:", "E0119": "K",
     "E0120": "cache w paged 32", "E0201": "q_t",
@@ -35,7 +36,8 @@ UNDER = {
     "E0219": "^T",
     "E0301": "f",
     "E0302": "y_t^f = x_t", "E0304": "j", "E0305": "j", "E0306": "s", "E0308": "s", "E0309": "sum_s", "E0401": "t",
-    "E0402": "(i a)", "E0404": "w_t", "E0405": "x_t = 1", "E0406": "x_t", "E0407": "n", "E0408": "x_t", "E0501": "sum_{s >= t}",
+    "E0402": "(i a)", "E0404": "w_t", "E0405": "x_t = 1", "E0406": "x_t", "E0407": "n", "E0408": "x_t",
+    "E0501": "sum_{s >= t}",
     "E0502": "sum_{r'}", "E0503": "L_{t s}", "E0504": "sum_{s <= t, s > t}", "E0505": "1[s < t] L_{t s}",
     "E0506": "_{s <= t, u > s}",
     "E0507": "y_{t s}",
@@ -95,7 +97,8 @@ def test_the_kinds_of_documents_have_documents_as_examples() -> None:
 
 
 def test_the_message_of_the_language_page() -> None:
-    """§9's own example: both uses marked, the class told, and the sum over the domain that is known offered as an edit."""
+    """§9's own example: both uses marked, the class told, and the sum over the domain
+    that is known offered as an edit."""
     text = "mask A_{t s}^{(h)} : s ≤ t\ninput A_{t s}^{(h)}, V_{s h}^d\nY_{t h}^d = A_{t s}^{(h)} V_{s h}^d\n"
     (problem,) = problems(text)
     line = INDICES.count("\n") + 3
@@ -138,8 +141,10 @@ def test_all_errors_of_a_file_in_one_run() -> None:
 
 
 @pytest.mark.parametrize("line", [
-    "x_t = = 2", "y_t = (x_t", "y_t = x_t)", "y_t = x_t +\n", "$$ y_t = x_t \\\\ z_t = ) $$", "y_t = @ x_t", "index : time(T)",
-    "mask x_t", "map π = 2", "y_t = \\foo", "use attention", "for t", "y_t = x_t'", "def f(x", "override", "output", ", , ,",
+    "x_t = = 2", "y_t = (x_t", "y_t = x_t)", "y_t = x_t +\n", "$$ y_t = x_t \\\\ z_t = ) $$", "y_t = @ x_t",
+    "index : time(T)",
+    "mask x_t", "map π = 2", "y_t = \\foo", "use attention", "for t", "y_t = x_t'", "def f(x", "override", "output",
+    ", , ,",
 ])
 def test_a_bad_line_never_hides_the_next(line: str) -> None:
     text = f"input x_t\n{line}\nq_t = nothing_t\n"
@@ -179,7 +184,8 @@ def test_problems_of_a_used_spec_stand_in_its_file(tmp_path: Path) -> None:
     (tmp_path / "base.ein").write_text("index t : time(T)\ninput x_t\ny_t = q_t\n", encoding="utf-8")
     (tmp_path / "top.ein").write_text('use "base"\nz_t = x_t x_q\n', encoding="utf-8")
     found = einc.check(tmp_path / "top.ein")
-    assert [(Path(p.span.source.name).name, p.code) for p in found if p.span] == [("base.ein", "E0201"), ("top.ein", "E0204")]
+    assert [(Path(p.span.source.name).name, p.code) for p in found
+            if p.span] == [("base.ein", "E0201"), ("top.ein", "E0204")]
 
 
 def test_json_is_the_whole_problem() -> None:
@@ -201,7 +207,8 @@ def test_json_is_the_whole_problem() -> None:
 def shown(text: str, *marks: tuple[int, int, str]) -> list[str]:
     source = Source("a.ein", text)
     first, *others = marks
-    problem = Problem("m", Span(source, first[0], first[1]), first[2], *(Label(Span(source, a, b), t) for a, b, t in others))
+    problem = Problem("m", Span(source, first[0], first[1]), first[2],
+                      *(Label(Span(source, a, b), t) for a, b, t in others))
     return render(problem).splitlines()[3:]
 
 
@@ -214,7 +221,8 @@ def test_a_mark_over_several_lines_ends_with_its_first() -> None:
 
 
 def test_marks_far_apart_leave_lines_out() -> None:
-    assert shown("a\nb\nc", (4, 5, "x"), (0, 1, "declared here")) == ["1 | a", "  | - declared here", "  ⋮", "3 | c", "  | ^ x"]
+    assert shown("a\nb\nc", (4, 5, "x"),
+                 (0, 1, "declared here")) == ["1 | a", "  | - declared here", "  ⋮", "3 | c", "  | ^ x"]
 
 
 def test_a_long_line_is_cut_round_the_mark() -> None:
@@ -242,7 +250,8 @@ BAD = {
     "a macro is its whole run": ("y_t = \\leftover", ["E0109"]),
     "unbalanced brace": ("input x_{t", ["E0101"]),
     "the wrong brace": ("input x_{t)}", ["E0101"]),
-    "two readings": ("index q, w : feature(Q)\nindex qw : head(K)\ninput C_{q w h d}, C_{qw, h d}\ny = C_{qwhd}", ["E0203"]),
+    "two readings": ("index q, w : feature(Q)\nindex qw : head(K)\ninput C_{q w h d}, C_{qw, h d}\ny = C_{qwhd}",
+                     ["E0203"]),
     "summed silently": ("input A_{t s}, V_s\ny_t = A_{t s} V_s", ["E0306"]),
     "three occurrences": ("input a_d, b^d, c_d\ny = a_d b^d c_d", ["E0304"]),
     "nul": ("y_t = 2 \x00 + 1", ["E0112"]),
@@ -270,11 +279,14 @@ BAD = {
     "a chain, last line first": (BACKWARDS, []),
     "a long circle": ("\n".join(f"x_{{{n} t}} = 2 x_{{{(n + 1) % 300} t}}" for n in range(300)), ["E0406"]),
     "definitions that unfold": ("\n".join(["def fa(x) = x",
-                                           *(f"def f{chr(98 + n)}(x) = f{chr(97 + n)}(x) f{chr(97 + n)}(x)" for n in range(20))])
+                                           *(f"def f{chr(98 + n)}(x) = f{chr(97 + n)}(x) f{chr(97 + n)}(x)"
+                                             for n in range(20))])
                                 + "\ninput x_t\ny_t = fu(x_t)", ["E0113"]),
-    "a large extent": ("index q : feature(" + " * ".join(f"(a_{n} + b_{n})" for n in range(60)) + ")\ny = 1", ["E0210"]),
+    "a large extent": ("index q : feature(" + " * ".join(f"(a_{n} + b_{n})" for n in range(60)) + ")\ny = 1",
+                       ["E0210"]),
     "many alternatives": ("input x_t\n"
-                          "output y = Σ_{t, " + ", ".join(f"(t ≤ {n + 1} or t = {n + 3})" for n in range(40)) + "} x_{t+1}",
+                          "output y = Σ_{t, " + ", ".join(f"(t ≤ {n + 1} or t = {n + 3})" for n in range(40))
+                          + "} x_{t+1}",
                           ["E0601"]),
     "a name that no file has": ('use "a\x00b"', ["E0212"]),
     "a long path": ('use "' + "a/" * 3000 + '"', ["E0212"]),
@@ -352,13 +364,17 @@ def test_the_pair_on_one_level_is_refused_in_strict() -> None:
 # any input at all
 
 
-TEXTS = [file.read_text(encoding="utf-8") for file in sorted(SHIPPED.rglob("*.ein"))] + [*SPECS.values(), *BLOCKS.values()]
+TEXTS = [file.read_text(encoding="utf-8")
+         for file in sorted(SHIPPED.rglob("*.ein"))] + [*SPECS.values(), *BLOCKS.values()]
 PIECES = [
-    "$$", "\\\\", "\\frac", "{", "}", "(", ")", "[", "]", "_", "^", "'", "=", ":=", "<-", "\n", "\n\n", "for t:", "with", "as",
+    "$$", "\\\\", "\\frac", "{", "}", "(", ")", "[", "]", "_", "^", "'", "=", ":=", "<-", "\n", "\n\n", "for t:",
+    "with", "as",
     "in", "not",
-    "or", "and", "Σ_{s ≤ t}", "max", "softmax_s", "1[", "δ_r^{r'}", "ε_a^b", "⊕", "..", "…", "\x00", "\ud800", "é", "K̂", "1e999",
+    "or", "and", "Σ_{s ≤ t}", "max", "softmax_s", "1[", "δ_r^{r'}", "ε_a^b", "⊕", "..", "…", "\x00", "\ud800", "é",
+    "K̂", "1e999",
     "x2", "#",
-    '"', "use", "override", "mask", "claim", "map π(h) = h : h", "def f(x) = f(x)", 'section "a":', "t'", "∞", "/", "√", ",", ";",
+    '"', "use", "override", "mask", "claim", "map π(h) = h : h", "def f(x) = f(x)", 'section "a":', "t'", "∞", "/",
+    "√", ",", ";",
     ":", "all",
     "set S_t = topk_{s}(x_s, 3)",
 ]

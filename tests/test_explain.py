@@ -20,7 +20,8 @@ DOCUMENTS = [kind for _, kind in sorted(Problem.registry.items()) if not kind.ex
 
 def test_the_page_is_up_to_date() -> None:
     made = error_index.index()
-    assert PAGE.read_text(encoding="utf-8") == made, "look at the change, then: einc explain --markdown > specs/ERRORS.md"
+    assert PAGE.read_text(
+        encoding="utf-8") == made, "look at the change, then: einc explain --markdown > specs/ERRORS.md"
 
 
 def test_every_code_has_one_anchor_that_the_contents_link_to() -> None:
@@ -32,7 +33,7 @@ def test_every_code_has_one_anchor_that_the_contents_link_to() -> None:
 
 @pytest.mark.parametrize("kind", DOCUMENTS, ids=lambda kind: kind.code)
 def test_a_document_that_is_an_example_gives_its_own_problem(kind: type[Problem]) -> None:
-    (problem,) = kinds.told(kind)
+    (problem,) = kinds.problems_of(kind)
     assert type(problem) is kind
     assert problem.span is not None
     assert problem.notes or problem.helps, "an error says what could be done"
@@ -41,7 +42,7 @@ def test_a_document_that_is_an_example_gives_its_own_problem(kind: type[Problem]
 def test_what_is_certain_mends_the_example() -> None:
     mended = 0
     for kind in Problem.registry.values():
-        if kind.example_name.endswith(".ein") and (edits := certain(kinds.told(kind), kind.example_name)):
+        if kind.example_name.endswith(".ein") and (edits := certain(kinds.problems_of(kind), kind.example_name)):
             report = Report()
             pipeline.check(Source(kind.example_name, apply(Source(kind.example_name, kind.example), edits)), report)
             assert kind.code not in {p.code for p in report.problems}

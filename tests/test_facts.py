@@ -51,7 +51,8 @@ def test_a_part_that_no_scale_fits_is_refused(scores: str, said: str) -> None:
     ("s ≤ t and mod(t - s, 2) = 0", lambda t, s: (s <= t) & ((t - s) % 2 == 0)),
 ])
 def test_what_is_seen(domain: str, seen: object) -> None:
-    found = built(part(spec("Q_t^k K_{s k}", domain if "≤ t" in domain or "∈" in domain else f"({domain}) and s ≤ t")).facts.seen)
+    found = built(part(spec("Q_t^k K_{s k}", domain if "≤ t" in domain or "∈" in domain
+                            else f"({domain}) and s ≤ t")).facts.seen)
     t, s = np.meshgrid(np.arange(5, 9), np.arange(1, 9), indexing="ij")
     assert callable(seen) and np.array_equal(found(T=4, past=4).numpy() == 1, seen(t, s))
 

@@ -1,4 +1,5 @@
-"""Printing: what is printed means the same and is printed as itself, in every spelling; comments, lines and blocks stay."""
+"""Printing: what is printed means the same and is printed as itself, in every spelling;
+comments, lines and blocks stay."""
 
 from __future__ import annotations
 
@@ -93,16 +94,22 @@ input x_t, a_t, c, b, \widehat q_t^d, k_{t d}, w_\rho, u^ρ, \mathcal L_t, H''_t
 def σ(x) = x / (1 + abs(x))
 def ramp_up(x) = max(x, 0)
 y_t = """.replace("s, s'", "s")
-ATOMS = ("x_t", "a_t", "c", "2", "0.5", "doc_t", r"\widehat{q}_t{}^{d} k_{t d}", "q_hat_t^d k_{td}", r"w_{\rho} u^{rho}", "ℒ_t",
+ATOMS = ("x_t", "a_t", "c", "2", "0.5", "doc_t", r"\widehat{q}_t{}^{d} k_{t d}", "q_hat_t^d k_{td}",
+         r"w_{\rho} u^{rho}", "ℒ_t",
          "H''_t", r"W^{up}_{\text{no} t}", r"g_{\text{model} t}", "x_t^2", "e^{-x_t}", "(t - 1)", "x_{min(t + 1, T)}")
 FORMS = (
-    r"\frac{{{a}}}{{{b}}}", r"{a} \frac{{{b}}}{{{c}}} \cdot {a}", r"\frac{{{a}}}{{2}} {b}", "{a} / ({b} {c})", "{a} {b} / ({c})",
-    "1/√c {a} {b}", r"\sqrt{{{a}}} {b}", "sqrt(abs({a}))^2 {b}", "√(abs({a}))", r"\left({a}\right)^{{{b}}}", "({a} + {b})",
-    "({a} - {b} + {c})", "(-{a} * {b})", r"\exp({a}) / {b}", "σ({a}) · {b}", r"\text{{ramp_up}}({a}) {b}", "ramp_up({a}) / {b}",
+    r"\frac{{{a}}}{{{b}}}", r"{a} \frac{{{b}}}{{{c}}} \cdot {a}", r"\frac{{{a}}}{{2}} {b}", "{a} / ({b} {c})",
+    "{a} {b} / ({c})",
+    "1/√c {a} {b}", r"\sqrt{{{a}}} {b}", "sqrt(abs({a}))^2 {b}", "√(abs({a}))", r"\left({a}\right)^{{{b}}}",
+    "({a} + {b})",
+    "({a} - {b} + {c})", "(-{a} * {b})", r"\exp({a}) / {b}", "σ({a}) · {b}", r"\text{{ramp_up}}({a}) {b}",
+    "ramp_up({a}) / {b}",
     "1[s ≤ {b}] {a}", r"\mathbb{{1}}[t \ge 2 \land {a} \neq 1] {b}", r"\frac{{{a}}}{{{b}}} \frac{{{c}}}{{{a}}}",
     "({a}) / 2 / ({b})",
-    r"2^{{\frac{{{a}}}{{{b}}}}}", "{a} Σ_{{s<=t, not (s = 2)}} x_s / ({b})", r"\sum_{{s\in(t-2, t]}}\frac{{a_s}}{{c}} ({b})",
-    r"(\max_{{s' \le t}} (x_{{s'}} + {a})) {b}", r"{a} \cdot 3 {b}", "{a} (1/2) {b}", r"\frac{{1}}{{2}} {a} / ({b})", "[{a}] [{b}]",
+    r"2^{{\frac{{{a}}}{{{b}}}}}", "{a} Σ_{{s<=t, not (s = 2)}} x_s / ({b})",
+    r"\sum_{{s\in(t-2, t]}}\frac{{a_s}}{{c}} ({b})",
+    r"(\max_{{s' \le t}} (x_{{s'}} + {a})) {b}", r"{a} \cdot 3 {b}", "{a} (1/2) {b}", r"\frac{{1}}{{2}} {a} / ({b})",
+    "[{a}] [{b}]",
     r"\operatorname{{softmax}}_{{s \le t}}(x_s) Σ_{{s, s ≤ t}} a_s {b}", "{a} ({b}) / {c}",
 )
 
@@ -132,8 +139,10 @@ def test_a_printed_formula_is_the_same(formula: str) -> None:
             assert pipeline.check(again, Report(), proved=False) is None, "what has two readings must keep them"
 
 
-BITS = (r"\frac", r"\sqrt", "{", "}", "(", ")", "_", "^", "Σ", "'", "$$", r"\\", "\n", "#c\n", "for t:\n  ", "with ", " as x", ",",
-        "/", "*", "+", "-", "=", ":", "∈", "..", "…", "√", r"\text{a b}", "𝟙[", "]", " K̂ ", "ℒ", "t", "θ", "1", "e^{x}", "not ",
+BITS = (r"\frac", r"\sqrt", "{", "}", "(", ")", "_", "^", "Σ", "'", "$$", r"\\", "\n", "#c\n", "for t:\n  ", "with ",
+        " as x", ",",
+        "/", "*", "+", "-", "=", ":", "∈", "..", "…", "√", r"\text{a b}", "𝟙[", "]", " K̂ ", "ℒ", "t", "θ", "1",
+        "e^{x}", "not ",
         "mask ", '"q"', r"\left", r"\widehat", "d_k", "_hat", "\nplan a:\n  x\n")
 
 
@@ -177,11 +186,13 @@ def test_every_letter_has_a_macro_and_every_accent_a_mark() -> None:
 
 
 @pytest.mark.parametrize(("text", "latex", "unicode", "ascii_"), [
-    (r"L_{ts}^{(h)}=\tfrac1{\sqrt{d_k}}Q_{th}{}^d K_{shd}", r"L_{t s}^{(h)} = \frac{1}{\sqrt{d_k}} Q_{t h}{}^{d} K_{s h d}",
+    (r"L_{ts}^{(h)}=\tfrac1{\sqrt{d_k}}Q_{th}{}^d K_{shd}",
+     r"L_{t s}^{(h)} = \frac{1}{\sqrt{d_k}} Q_{t h}{}^{d} K_{s h d}",
      "L_{t s}^{(h)} = 1/√d_k Q_{t h}^d K_{s h d}", "L_{t s}^{(h)} = 1/sqrt(d_k) Q_{t h}^d K_{s h d}"),
     ("y_t := sum_{s<=t} softmax_{s<=t}(x_s) z_s", r"y_t := \sum_{s \le t} \operatorname{softmax}_{s \le t}(x_s) z_s",
      "y_t ≔ Σ_{s ≤ t} softmax_{s ≤ t}(x_s) z_s", "y_t := sum_{s <= t} softmax_{s <= t}(x_s) z_s"),
-    ("H''_tilde_t^f = x''_t^f with x''_t^f := 1", r"\widetilde{H}''_t{}^{f} = x''_t{}^{f} \text{with } x''_t{}^{f} := 1",
+    ("H''_tilde_t^f = x''_t^f with x''_t^f := 1",
+     r"\widetilde{H}''_t{}^{f} = x''_t{}^{f} \text{with } x''_t{}^{f} := 1",
      "H̃''_t^f = x''_t^f with x''_t^f ≔ 1", "H''_tilde_t^f = x''_t^f with x''_t^f := 1"),
     (r"y=𝟙[t∈(s-W,t]∧¬(t=s)](d_{\text{model}}-∞)",
      r"y = \mathbb{1}[t \in (s - W, t] \land \neg (t = s)] (d_{\text{model}} - \infty)",
@@ -189,21 +200,27 @@ def test_every_letter_has_a_macro_and_every_accent_a_mark() -> None:
     ("z <- e^{m-m'} z", r"z \leftarrow e^{m - m'} z", "z ← e^{m - m'} z", "z <- e^{m - m'} z"),
     ("for B ⊆ {s≤t}:\n  z = 1", "for B \\subseteq \\{s \\le t\\}:\n    z = 1", "for B ⊆ {s ≤ t}:\n    z = 1",
      "for B \\subseteq {s <= t}:\n    z = 1"),
-    ("index e : feature=c(+)ρ", r"index e : feature = c \oplus \rho", "index e : feature = c ⊕ ρ", "index e : feature = c (+) rho"),
+    ("index e : feature=c(+)ρ", r"index e : feature = c \oplus \rho", "index e : feature = c ⊕ ρ",
+     "index e : feature = c (+) rho"),
     ("index v:vocab(0..V-1)", "index v : vocab(0..V-1)", "index v : vocab(0..V-1)", "index v : vocab(0..V-1)"),
-    (r"O^{(j)}_{t}{}^{v} = \text{CE}\big(a, b\big)", r"O^{(j)}_t{}^{v} = \operatorname{CE}(a, b)", "O^{(j)}_t^v = CE(a, b)",
+    (r"O^{(j)}_{t}{}^{v} = \text{CE}\big(a, b\big)", r"O^{(j)}_t{}^{v} = \operatorname{CE}(a, b)",
+     "O^{(j)}_t^v = CE(a, b)",
      "O^{(j)}_t^v = CE(a, b)"),
     ("y = a/b * c", r"y = \frac{a}{b} \cdot c", "y = a / b · c", "y = a / b * c"),
     (r"y = \frac{a}{b} c", r"y = \frac{a}{b} c", "y = a / b · c", "y = a / b * c"),
     ("y = a/b c", "y = a / b c", "y = a / b c", "y = a / b c"),
     (r"y = t \sqrt{a}^2", r"y = t \sqrt{a}^{2}", "y = t · (√a)^2", "y = t * (sqrt(a))^2"),
     (r"y = t \frac{a+b}{2}", r"y = t \frac{a + b}{2}", "y = t · (a + b) / 2", "y = t * (a + b) / 2"),
-    ("y = Q_t^d K_{s d}/√d_k", r"y = Q_t{}^{d} K_{s d} / \sqrt{d_k}", "y = Q_t^d K_{s d} / √d_k", "y = Q_t^d K_{s d} / sqrt(d_k)"),
-    ("map π(h)=ceil(h G/H):g", r"map \pi(h) = \operatorname{ceil}\left(\frac{h G}{H}\right) : g", "map π(h) = ceil(h G / H) : g",
+    ("y = Q_t^d K_{s d}/√d_k", r"y = Q_t{}^{d} K_{s d} / \sqrt{d_k}", "y = Q_t^d K_{s d} / √d_k",
+     "y = Q_t^d K_{s d} / sqrt(d_k)"),
+    ("map π(h)=ceil(h G/H):g", r"map \pi(h) = \operatorname{ceil}\left(\frac{h G}{H}\right) : g",
+     "map π(h) = ceil(h G / H) : g",
      "map pi(h) = ceil(h G / H) : g"),
-    ("claim a=b assuming c=1 for all t,s", "claim a = b assuming c = 1 for all t, s", "claim a = b assuming c = 1 for all t, s",
+    ("claim a=b assuming c=1 for all t,s", "claim a = b assuming c = 1 for all t, s",
+     "claim a = b assuming c = 1 for all t, s",
      "claim a = b assuming c = 1 for all t, s"),
-    ('A_t^f="gpt2_block"(H=H_t^f,N=1)', 'A_t{}^{f} = "gpt2_block"(H = H_t{}^{f}, N = 1)', 'A_t^f = "gpt2_block"(H = H_t^f, N = 1)',
+    ('A_t^f="gpt2_block"(H=H_t^f,N=1)', 'A_t{}^{f} = "gpt2_block"(H = H_t{}^{f}, N = 1)',
+     'A_t^f = "gpt2_block"(H = H_t^f, N = 1)',
      'A_t^f = "gpt2_block"(H = H_t^f, N = 1)'),
 ])
 def test_how_a_line_looks(text: str, latex: str, unicode: str, ascii_: str) -> None:
@@ -280,7 +297,8 @@ def test_comments_blank_lines_and_broken_lines_stay() -> None:
 
 @pytest.mark.parametrize(("one", "other", "same"), [
     (r"\widehat K_t{}^d = \frac{1}{\sqrt{d_k}} x_t", "K_hat_t^d = 1/√d_k x_t", True), ("y_t = x_t", "y_t=  x_t", True),
-    ("y_t = x_t", "y_s = x_s", False), ("y_t = x_t z_t", "y_t = z_t x_t", False), (r"y = \text{relu}(x)", "y = relu (x)", True),
+    ("y_t = x_t", "y_s = x_s", False), ("y_t = x_t z_t", "y_t = z_t x_t", False),
+    (r"y = \text{relu}(x)", "y = relu (x)", True),
 ])
 def test_when_two_lines_are_one(one: str, other: str, same: bool) -> None:
     assert alike(Span(Source("", one), 0, len(one)), Span(Source("", other), 0, len(other))) == same

@@ -101,7 +101,8 @@ def test_every_back_end_has_every_form(row: FoldRow, backend: str) -> None:
 
 @by_name(MONOIDS)
 def test_every_form_has_a_gradient(row: FoldRow) -> None:
-    lines = [line for line in EVERY_FORM.format(row.name).split("\n") if not line.startswith("output G")]  # some are over nothing
+    # some are over nothing
+    lines = [line for line in EVERY_FORM.format(row.name).split("\n") if not line.startswith("output G")]
     has_gradient("\n".join(lines), 4, 2)
 
 
@@ -121,7 +122,8 @@ def test_a_fold_without_an_adjoint_has_no_gradient_and_says_so(monkeypatch: pyte
 
 def test_a_logarithm_of_a_sum_of_exponentials_does_not_overflow() -> None:
     run = front.compile(HEAD + "output A^i = logaddexp_{t} x_t^i : all", grad=True)
-    x = torch.tensor([[1000.0, -math.inf], [1000.0, -math.inf], [-2000.0, 3.0]], dtype=torch.float64, requires_grad=True)
+    x = torch.tensor([[1000.0, -math.inf], [1000.0, -math.inf], [-2000.0, 3.0]], dtype=torch.float64,
+                     requires_grad=True)
     found = run(x=x)
     assert torch.allclose(found, torch.logsumexp(x, 0))
     found.sum().backward()  # type: ignore[no-untyped-call]

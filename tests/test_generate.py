@@ -1,4 +1,5 @@
-"""`einc.generate`: what transformers generates, what is drawn as often as it should be, and a bar where it takes long."""
+"""`einc.generate`: what transformers generates, what is drawn as often as it should be,
+and a bar where it takes long."""
 
 from __future__ import annotations
 
@@ -38,16 +39,19 @@ def test_the_likeliest_token_is_that_of_transformers(model: Any) -> None:
                           eos_token_id=None)
     got = einc.generate(lambda x: model(x, use_cache=False), ids, 12)
     assert torch.equal(got, want) and torch.equal(got[:, :5], ids)
-    assert torch.equal(einc.generate(lambda x: model(x[None]).logits[0], ids[1], 12), want[1]), "one row without a batch"
+    assert torch.equal(einc.generate(lambda x: model(x[None]).logits[0], ids[1], 12),
+                       want[1]), "one row without a batch"
     assert torch.equal(einc.generate(model, einc.generate(model, ids, 7), 5), want)
     stop = int(want[1, 7])
-    ended = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False, pad_token_id=stop,
+    ended = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False,
+                           pad_token_id=stop,
                            eos_token_id=stop)
     assert torch.equal(einc.generate(model, ids, 12, stop=stop), ended)
     assert torch.equal(einc.generate(model, ids, 0), ids)
 
 
-def warped(theirs: Any, scores: torch.Tensor, temperature: float, top_k: int | None, top_p: float | None) -> torch.Tensor:
+def warped(theirs: Any, scores: torch.Tensor, temperature: float, top_k: int | None,
+           top_p: float | None) -> torch.Tensor:
     """The probabilities that transformers draws from."""
     ids = torch.zeros(len(scores), 1, dtype=torch.long)
     for warper in (theirs.TemperatureLogitsWarper(temperature), *([theirs.TopKLogitsWarper(top_k)] if top_k else []),
@@ -57,13 +61,16 @@ def warped(theirs: Any, scores: torch.Tensor, temperature: float, top_k: int | N
 
 
 @pytest.mark.parametrize(("temperature", "top_k", "top_p"), [
-    (1.0, None, None), (0.5, None, None), (2.0, 5, None), (1.0, None, 0.7), (1.3, 6, 0.8), (1.0, 1, None), (1.0, None, 1e-9),
+    (1.0, None, None), (0.5, None, None), (2.0, 5, None), (1.0, None, 0.7), (1.3, 6, 0.8), (1.0, 1, None),
+    (1.0, None, 1e-9),
 ])
-def test_draws_are_as_likely_as_they_should_be(theirs: Any, temperature: float, top_k: int | None, top_p: float | None) -> None:
+def test_draws_are_as_likely_as_they_should_be(theirs: Any, temperature: float, top_k: int | None,
+                                               top_p: float | None) -> None:
     scores = 1.5 * torch.randn(VOCABULARY, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     rows = 4000
     ids = torch.zeros(rows, 1, dtype=torch.long)
-    drawn = einc.generate(lambda x: scores.expand(*x.shape, -1), ids, 2, temperature=temperature, top_k=top_k, top_p=top_p, seed=3)
+    drawn = einc.generate(lambda x: scores.expand(*x.shape, -1), ids, 2, temperature=temperature, top_k=top_k,
+                          top_p=top_p, seed=3)
     want = warped(theirs, scores[None], temperature, top_k, top_p)[0].numpy()
     for step in (1, 2):
         counts = np.bincount(drawn[:, step].numpy(), minlength=VOCABULARY)
@@ -145,4 +152,5 @@ def test_bytes_are_tokens_that_may_grow() -> None:
     text = einc.generate(logits, torch.frombuffer(bytearray(b"x"), dtype=torch.uint8), 3)
     assert text.tolist() == [120, 220, 20, 120]
     assert einc.generate(logits, torch.tensor([200], dtype=torch.uint8), 1).tolist() == [200, 0]
-    assert einc.generate(logits, torch.tensor([150], dtype=torch.uint8), 2, temperature=1e-310).tolist() == [150, 250, 50]
+    assert einc.generate(logits, torch.tensor([150], dtype=torch.uint8), 2,
+                         temperature=1e-310).tolist() == [150, 250, 50]

@@ -1,4 +1,5 @@
-"""`einc generate`: the tokens of transformers from its own files, texts as they are made, and every input that does not fit."""
+"""`einc generate`: the tokens of transformers from its own files, texts as they are made,
+and every input that does not fit."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_file({"U": weights["U"], "P": weights["P"]}, room / "apart" / "2.safetensors")
     save_file({"E": weights["E"], "out": weights["U"].T.contiguous(), "P": weights["P"]}, room / "other.safetensors")
     save_file({**weights, "E": torch.zeros(VOCABULARY, 8, dtype=torch.long)}, room / "whole.safetensors")
-    save_file({"E": weights["E"][:50], "U": weights["U"][:, :50].contiguous(), "P": weights["P"]}, room / "few.safetensors")
+    save_file({"E": weights["E"][:50], "U": weights["U"][:, :50].contiguous(), "P": weights["P"]},
+              room / "few.safetensors")
     (room / "map.toml").write_text('E = "E"\nP = "P"\nU = { from = "out", as = "v f -> f v" }\n', encoding="utf-8")
     (room / "empty").mkdir()
     return room
@@ -80,7 +82,8 @@ def once() -> Iterator[None]:
         yield
 
 
-def said(room: Path, *args: str, status: int = 0, weights: str | None = "small.safetensors", spec: str = "small.ein") -> Result:
+def said(room: Path, *args: str, status: int = 0, weights: str | None = "small.safetensors",
+         spec: str = "small.ein") -> Result:
     """What the command says; it ends with the status, and without a traceback."""
     path = ["--weights", str(room / weights)] if weights is not None else []
     result = CliRunner().invoke(main, ["generate", str(room / spec) if spec.endswith(".ein") else spec, *path, *args])
@@ -110,13 +113,15 @@ def llama(zoo: Any) -> Any:
 @pytest.fixture(scope="module")
 def gpt2(zoo: Any) -> Any:
     return spiced(zoo.GPT2LMHeadModel(zoo.GPT2Config(
-        vocab_size=VOCABULARY, n_positions=32, n_embd=24, n_layer=2, n_head=HEADS, bos_token_id=0, eos_token_id=0)), biases=0.3)
+        vocab_size=VOCABULARY, n_positions=32, n_embd=24, n_layer=2, n_head=HEADS, bos_token_id=0, eos_token_id=0)),
+        biases=0.3)
 
 
 def theirs(model: Any, ids: list[int], steps: int) -> list[int]:
     """The tokens that the model's own `generate()` adds."""
     text = torch.tensor([ids])
-    made = model.generate(text, attention_mask=torch.ones_like(text), max_new_tokens=steps, do_sample=False, pad_token_id=0,
+    made = model.generate(text, attention_mask=torch.ones_like(text), max_new_tokens=steps, do_sample=False,
+                          pad_token_id=0,
                           eos_token_id=None)
     return [int(n) for n in made[0, len(ids) :]]
 
@@ -152,7 +157,8 @@ DRAWS = [{}, {"temperature": 1.0}, {"temperature": 0.6, "top_k": 5}, {"temperatu
 
 @pytest.mark.parametrize("options", DRAWS)
 @pytest.mark.parametrize("piece", [3, 1024])
-def test_a_cache_changes_no_token(room: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], piece: int) -> None:
+def test_a_cache_changes_no_token(room: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any],
+                                  piece: int) -> None:
     """Nor do the pieces in which a long text is read, nor the texts that stand beside one."""
     monkeypatch.setattr(importlib.import_module("einc.driver.decoding.generate"), "_PIECE", piece)
     made, plain = compiled(room)
@@ -172,7 +178,8 @@ def test_a_compiled_spec_asks_for_its_weights(room: Path) -> None:
         with pytest.raises(TypeError, match="'E'"):
             einc.generate(made, torch.tensor(TEXTS[0]), 2)
         with pytest.raises(EincError, match="has no logits"):
-            einc.generate(einc.compile("index t : time(T)\ninput x_t\noutput y_t = x_t"), torch.tensor(TEXTS[0]), 2, given={})
+            einc.generate(einc.compile("index t : time(T)\ninput x_t\noutput y_t = x_t"), torch.tensor(TEXTS[0]), 2,
+                          given={})
 
 
 def compiled(room: Path) -> tuple[front.Compiled, front.Compiled]:
@@ -223,7 +230,8 @@ def test_several_texts_and_stops(room: Path) -> None:
     ("apart", []), ("other.safetensors", ["--map", "map.toml"]), ("small.safetensors", ["--keep", "x"]),
     ("small.safetensors", ["--dtype", "float64"]),
 ])
-def test_the_same_weights_told_otherwise(room: Path, monkeypatch: pytest.MonkeyPatch, weights: str, more: list[str]) -> None:
+def test_the_same_weights_told_otherwise(room: Path, monkeypatch: pytest.MonkeyPatch, weights: str,
+                                         more: list[str]) -> None:
     monkeypatch.chdir(room)
     args = [*lists(TEXTS), "--count", "5"]
     assert rows(said(room, *args, *more, weights=weights)) == rows(said(room, *args))
@@ -237,7 +245,8 @@ def test_a_spec_without_a_batch(room: Path, tmp_path: Path) -> None:
     assert rows(alone) == rows(said(room, *args))
     made, ids = einc.compile(tmp_path / "one.ein", plan="serve"), torch.tensor(TEXTS[:1])
     weights = load_file(room / "small.safetensors")
-    assert einc.generate(made, ids, 3, given=weights).tolist()[0] == einc.generate(made, ids[0], 3, given=weights).tolist()
+    assert einc.generate(made, ids, 3,
+                         given=weights).tolist()[0] == einc.generate(made, ids[0], 3, given=weights).tolist()
     with pytest.raises(ValueError, match="takes one text at a time"):
         einc.generate(made, torch.tensor([TEXTS[0], TEXTS[2]]), 3, given=weights)
 
@@ -265,7 +274,8 @@ def bytewise(tmp_path_factory: pytest.TempPathFactory) -> str:
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = tokenizers.decoders.ByteLevel()
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
-    made.train_from_iterator(["the then there that"], tokenizers.trainers.BpeTrainer(vocab_size=270, initial_alphabet=alphabet))
+    made.train_from_iterator(["the then there that"],
+                             tokenizers.trainers.BpeTrainer(vocab_size=270, initial_alphabet=alphabet))
     file = tmp_path_factory.mktemp("tokens") / "tokenizer.json"
     made.save(str(file))
     return str(file)
@@ -331,7 +341,8 @@ def test_a_tokenizer(room: Path, bytewise: str, monkeypatch: pytest.MonkeyPatch)
     ("--ids 1 --sizes D=9", "small.safetensors", "`D`"),
     ("--ids 1 --keep Q", "small.safetensors", "`Q` is no tensor"),
 ])
-def test_what_does_not_fit_is_refused(room: Path, monkeypatch: pytest.MonkeyPatch, args: str, weights: str, error: str) -> None:
+def test_what_does_not_fit_is_refused(room: Path, monkeypatch: pytest.MonkeyPatch, args: str, weights: str,
+                                      error: str) -> None:
     monkeypatch.chdir(room)
     assert error in said(room, *args.split(), weights=weights, status=1).stderr
 
@@ -350,13 +361,15 @@ def test_a_count_of_none_is_refused(room: Path) -> None:
     (("mask L_{n t s} : s ≤ t", "mask L_{n t s} : all"), "later positions"),
     (("index v : vocab(0..V-1)", "index v : latent(0..V-1)"), "has no logits"),
 ])
-def test_a_spec_that_is_no_language_model_is_refused(room: Path, tmp_path: Path, change: tuple[str, str], error: str) -> None:
+def test_a_spec_that_is_no_language_model_is_refused(room: Path, tmp_path: Path, change: tuple[str, str],
+                                                     error: str) -> None:
     text = SPEC.replace(*change)
     text = text.replace("U_f^v\n", "U_f^v c\n") if "input c" in text else text
     text = text.replace("E_{w_{n t}}^f +", "E_{w_{n t}}^f + E_{a_{n t}}^f +") if "a_{n t}" in text else text
     (tmp_path / "other.ein").write_text(text, encoding="utf-8")
     weights = str(room / "small.safetensors")
-    assert error in said(tmp_path, "--ids", "1", "--count", "1", spec="other.ein", weights=weights, status=bool(error)).stderr
+    assert error in said(tmp_path, "--ids", "1", "--count", "1", spec="other.ein", weights=weights,
+                         status=bool(error)).stderr
 
 
 def test_positions_that_nothing_was_learned_of(room: Path) -> None:

@@ -37,7 +37,8 @@ def test_the_text_of_a_stage(case: Case, stage: str, pytestconfig: pytest.Config
     if pytestconfig.getoption("--update-golden"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(found, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == found, f"{path.name} of {case.name} has changed: look at it, then --update-golden"
+    assert path.read_text(
+        encoding="utf-8") == found, f"{path.name} of {case.name} has changed: look at it, then --update-golden"
 
 
 @pytest.mark.parametrize("backend", ["torch", "triton"])
@@ -45,7 +46,8 @@ def test_a_text_is_the_same_in_every_process(backend: str) -> None:
     """Sets of names stand in another order where their hashes differ."""
     texts = set()
     for seed in ("0", "1", "2"):
-        code = f"from einc.driver import checking, front; print(front.emit(front.plan(checking.typed('gqa')), {backend!r}))"
+        code = (f"from einc.driver import checking, front; print(front.emit(front.plan(checking.typed('gqa')), "
+                f"{backend!r}))")
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
                               env={**os.environ, "PYTHONHASHSEED": seed})
         texts.add(done.stdout)

@@ -1,5 +1,5 @@
-"""What is carried to a GPU, without one: the prepared folder by itself on tiny sizes in Triton's interpreter, the supervisor
-with a clock and processes that are told what to do, the report from figures that are given."""
+"""What is carried to a GPU, without one: the prepared folder by itself on tiny sizes in Triton's interpreter, the
+supervisor with a clock and processes that are told what to do, the report from figures that are given."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from bench.judge import judge
 
 ROOT = Path(__file__).parent.parent
 
-# The folder's own main with a clock that counts: every sample is a thousandth more than the one before, and each reading of
+# The folder's own main with a clock that counts: every sample is a thousandth more than the one before, and each
+# reading of
 # the time a hundredth later.
 DRIVER = """
 import sys
@@ -146,7 +147,8 @@ def test_every_case_has_the_exact_answer_of_eager_torch(tmp_path: Path) -> None:
         if "eager" not in case.rivals or case.case.name == "decode":
             continue
         ready = run.prepared(place, case.shrunk())
-        far = judge(case.case.picked(case.case.eager(ready.task).call(), ready.rows), ready.exact, ready.eager, "float32")
+        far = judge(case.case.picked(case.case.eager(ready.task).call(), ready.rows), ready.exact, ready.eager,
+                    "float32")
         assert far.error < 1e-6, case.name
 
 
@@ -183,7 +185,8 @@ def made(rows):
     assert module.seen["Y"][:2] == ((64, 64, 4, 3), (64, 128, 4, 2)), "its own, then the largest"
     assert {tile[0] for tile in module.seen["Y"]} == {64, 32, 16}
     assert (16, 32, 4, 4) in module.seen["Y"]
-    assert worth((128, 128, 8, 2), [(16, 64, 4, 2), (16, 256, 8, 3), (32, 64, 4, 3)]) == ((128, 128, 8, 2), (32, 64, 4, 3))
+    assert worth((128, 128, 8, 2),
+                 [(16, 64, 4, 2), (16, 256, 8, 3), (32, 64, 4, 3)]) == ((128, 128, 8, 2), (32, 64, 4, 3))
     module.held = {"Y": (64, 64, 4, 2)}
     assert module(rows=64) == (64, 64, 4, 2)
     module.turn = 1
@@ -195,7 +198,8 @@ def made(rows):
 
 def test_each_part_of_the_warming_is_done_once() -> None:
     kept = warm.unlike(cases.CASES)
-    assert [case.name for case in kept if case.kernel == "causal"] == ["causal-8192", "causal-8192-d64", "causal-4096-float32"]
+    assert [case.name for case in kept
+            if case.kernel == "causal"] == ["causal-8192", "causal-8192-d64", "causal-4096-float32"]
 
 
 def test_rounds_are_interleaved_and_fit_their_time() -> None:
@@ -301,7 +305,8 @@ def tell(file: Path, kind: str, name: str) -> Callable[[], None]:
     return write
 
 
-def supervised(world: tuple[Time, Path, list[list[str]]], steps: Callable[[list[str]], list[tuple[float, Callable[[], None]]]],
+def supervised(world: tuple[Time, Path, list[list[str]]],
+               steps: Callable[[list[str]], list[tuple[float, Callable[[], None]]]],
                budget: float, names: list[str], workers: int = 0) -> list[str]:
     time, file, started = world
 
@@ -337,7 +342,8 @@ def test_a_case_that_hangs_is_given_up(world: tuple[Time, Path, list[list[str]]]
 
     def steps(words: list[str]) -> list[tuple[float, Callable[[], None]]]:
         (first, *_) = names_of(words)
-        return [(1, tell(file, "gpu-begin", first)), (1e9 if first == "a" else 2, tell(file, "gpu-end", first)), (3, lambda: None)]
+        return [(1, tell(file, "gpu-begin", first)), (1e9 if first == "a" else 2, tell(file, "gpu-end", first)),
+                (3, lambda: None)]
 
     assert supervised(world, steps, 440, ["a", "b"]) == ["a"]
     assert len(started) == 2
@@ -362,7 +368,8 @@ def test_caches_are_filled_in_their_part_of_the_budget(world: tuple[Time, Path, 
     time, file, started = world
 
     def steps(words: list[str]) -> list[tuple[float, Callable[[], None]]]:
-        return [(1e9, lambda: None)] if "warm" in words else [(1, tell(file, "gpu-begin", "a")), (2, tell(file, "gpu-end", "a"))]
+        return ([(1e9, lambda: None)] if "warm" in words
+                else [(1, tell(file, "gpu-begin", "a")), (2, tell(file, "gpu-end", "a"))])
 
     assert supervised(world, steps, 100, ["a"], workers=3) == []
     assert [words[words.index("--share") + 1] for words in started[:3]] == ["0/3", "1/3", "2/3"]
@@ -380,11 +387,13 @@ def figures() -> list[record.Row]:
     tail = {"commit": "x", "date": "2026-11-20T12:00Z", "machine": MACHINE}
     flops, moved = 2**40, 2**29
     timed = {"status": "ok", "note": "", "fastest": 2e-3, "rounds": 30, "flops": flops, "bytes": moved, "error": 2e-3}
-    tile = {**place, "kind": "gpu-tile", "kernel": "Y", "status": "ok", "note": "", "n_regs": 255, "n_spills": 4, **tail}
+    tile = {**place, "kind": "gpu-tile", "kernel": "Y", "status": "ok", "note": "", "n_regs": 255, "n_spills": 4,
+            **tail}
     return [
         {"kind": "gpu-ceiling", "flops": {"bfloat16": 7.9e14, "float32": 5e13}, "bytes": 4.3e12, **tail},
         {"kind": "gpu", **place, "rival": "einc", "seconds": 3e-3, **timed, "ratios": {"sdpa-flash": 0.6}, **tail},
-        {"kind": "gpu", **place, "rival": "einc-tuned", "seconds": 2.5e-3, **timed, "ratios": {"sdpa-flash": 0.75, "flex": 1.1},
+        {"kind": "gpu", **place, "rival": "einc-tuned", "seconds": 2.5e-3, **timed,
+         "ratios": {"sdpa-flash": 0.75, "flex": 1.1},
          **tail},
         {"kind": "gpu", **place, "rival": "sdpa-cudnn", "status": "failed", "note": "RuntimeError: a | b", **tail},
         {**tile, "rival": "Y 128 128 8 2", "tile": [128, 128, 8, 2], "own": True, "seconds": 3e-3},
@@ -402,7 +411,8 @@ def test_figures_become_a_page(tmp_path: Path) -> None:
     assert len(record.read(tmp_path / "gpu.jsonl")) == len(figures()) - 1
     page = (tmp_path / "gpu.md").read_text(encoding="utf-8")
     assert page == gpu_report.markdown(record.read(tmp_path / "gpu.jsonl"))
-    assert "| causal | B4 H16 T8192 D128 | bfloat16 | 2.5 ms | 440 TF/s | 56% | 0.75 | failed |  | 1.10 |  |  |  |" in page
+    row = "| causal | B4 H16 T8192 D128 | bfloat16 | 2.5 ms | 440 TF/s | 56% | 0.75 | failed |  | 1.10 |  |  |  |"
+    assert row in page
     assert "790 TF/s of a product of 8192² in bfloat16, 50 TF/s in float32, 4.30 TB/s of a copy" in page
     assert "| Y | 128×128 8w 2s | 128×64 4w 3s | 2.5 ms | 1.20 | 255, 4 spilled | 128×128 8w 2s 3 ms |" in page
     assert "| sdpa-cudnn | failed | RuntimeError: a / b |" in page

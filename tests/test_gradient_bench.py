@@ -26,7 +26,8 @@ LEARNED = {"slopes": "m", "table": "b"}
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a compiler gets is run as it is, and the matrix product to compare with is small: the cases are what is tested."""
+    """What a compiler gets is run as it is, and the matrix product to compare with is
+    small: the cases are what is tested."""
     def as_it_is(function: Callable[..., Any], **_: Any) -> Callable[..., Any]:
         return function
 
@@ -49,7 +50,8 @@ def tiny(name: str, dtype: str = "float32") -> gradients.Task:
 def test_the_rivals_are_right_or_say_why_not(name: str, dtype: str) -> None:
     found = {one.rival: one for one in gradients.timed(tiny(name, dtype), ["library", "naive", "eager"], rounds=1)}
     assert {one.rival: one.note for one in found.values() if one.status in ("wrong", "failed")} == {}
-    assert {one.rival for one in found.values() if one.status == "cannot"} == ({"library"} if name in LEARNED else set())
+    assert {one.rival for one in found.values()
+            if one.status == "cannot"} == ({"library"} if name in LEARNED else set())
     assert all(one.seconds and one.ratio and one.error is not None for one in found.values() if one.status != "cannot")
     assert {one.reference for one in found.values() if one.seconds} == {"eager" if name in LEARNED else "library"}
 
@@ -98,7 +100,8 @@ def test_a_failing_way_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch)
             raise error
         return way
 
-    monkeypatch.setitem(gradients.WAYS, "lacks", fails(NotImplementedError("has no backward on CPU. Please do something")))
+    monkeypatch.setitem(gradients.WAYS, "lacks",
+                        fails(NotImplementedError("has no backward on CPU. Please do something")))
     monkeypatch.setitem(gradients.WAYS, "fails", fails(ValueError("what\never")))
     found = gradients.timed(tiny("causal"), ["lacks", "fails", "library"], rounds=1)
     assert [one.status for one in found] == ["cannot", "failed", "ok"]
@@ -151,7 +154,8 @@ def _called(name: str, sizes: dict[str, int]) -> Callable[[], object]:
 
 
 def test_the_command_of_memory(tmp_path: Path) -> None:
-    words = ["memory", "--case", "causal", "--rival", "library", "--rival", "eager", "--longest", "2048", "--out", str(tmp_path)]
+    words = ["memory", "--case", "causal", "--rival", "library", "--rival", "eager", "--longest", "2048", "--out",
+             str(tmp_path)]
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.output
     rows = record.read(tmp_path / "memory.jsonl")

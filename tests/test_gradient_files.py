@@ -59,7 +59,8 @@ def gradients(value: torch.Tensor, given: Tensors) -> list[torch.Tensor]:
 def test_gradients_are_those_of_plain_torch() -> None:
     function, given = loaded(weighted(True)), heads()
     assert torch.autograd.gradcheck(lambda Q, K, V: tuple(function(Q=Q, K=K, V=V)), tuple(given.values()))
-    for mine, theirs in zip(gradients(both(function(**given)), given), gradients(both(plain(**given)), given), strict=True):
+    for mine, theirs in zip(gradients(both(function(**given)), given), gradients(both(plain(**given)), given),
+                            strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
 
 
@@ -183,7 +184,8 @@ def test_exported_with_a_length_that_is_not_known() -> None:
 
 def test_checkpointed() -> None:
     function, given = loaded(weighted(True)), heads()
-    value = checkpoint(lambda *x: both(function(**dict(zip("QKV", x, strict=True)))), *given.values(), use_reentrant=False)
+    value = checkpoint(lambda *x: both(function(**dict(zip("QKV", x, strict=True)))), *given.values(),
+                       use_reentrant=False)
     assert all(map(torch.equal, gradients(value, given), gradients(both(function(**given)), given)))
 
 
@@ -197,11 +199,13 @@ def test_autocast_sets_the_type_of_what_goes_in() -> None:
         mixed = {**given, "K": narrow["K"]}
         inside = torch.autograd.grad(both(x.float() for x in made), list(mixed.values()), retain_graph=True)
         assert function(**heads()).Y.dtype == torch.float64
-        compiled = torch.compile(lambda given: both(x.float() for x in function(**given)), fullgraph=True, backend="aot_eager")
+        compiled = torch.compile(lambda given: both(x.float() for x in function(**given)), fullgraph=True,
+                                 backend="aot_eager")
         assert all(map(torch.equal, gradients(compiled(mixed), mixed), inside))
     outside = gradients(both(x.float() for x in made), mixed)
     assert [x.dtype for x in inside] == [x.dtype for x in mixed.values()]
-    assert all(torch.equal(a, b) and torch.equal(a.bfloat16(), c) for a, b, c in zip(inside, outside, want, strict=True))
+    assert all(torch.equal(a, b) and torch.equal(a.bfloat16(), c)
+               for a, b, c in zip(inside, outside, want, strict=True))
 
 
 @pytest.mark.parametrize("shown", [True, False])
@@ -218,13 +222,15 @@ def test_triton_has_the_same_gradients(shown: bool) -> None:
 
 # whole programs
 
-NAMES = ["requests", "alibi", "moe", "attention_dropout", "linear_cross_entropy", "expert_choice", "rounds", "unread", "two_runs",
+NAMES = ["requests", "alibi", "moe", "attention_dropout", "linear_cross_entropy", "expert_choice", "rounds", "unread",
+         "two_runs",
          "of_an_empty_size", "decoder_lm"]
 
 
 @each([case for case in CASES if case.name in NAMES], {})
 def test_operators_of_whole_programs(case: Case) -> None:
-    """What each call hands to an operator, handed to torch's own checks; the parameters are those of the file without gradients."""
+    """What each call hands to an operator, handed to torch's own checks; the parameters
+    are those of the file without gradients."""
     program = typed_of(case)
     function = loaded(front.gradient(program))
     assert inspect.signature(function).parameters.keys() == inspect.signature(module_of(case)).parameters.keys()
@@ -238,7 +244,8 @@ def test_operators_of_whole_programs(case: Case) -> None:
     def found(asked: list[str]) -> list[torch.Tensor | None]:
         mine = given | {key: given[key].detach().requires_grad_() for key in asked}
         made = [x for x in called(function, program, mine, case.sizes).values() if x.requires_grad]
-        return list(torch.autograd.grad(made, [mine[key] for key in asked], [torch.ones_like(x) for x in made], allow_unused=True))
+        return list(torch.autograd.grad(made, [mine[key] for key in asked], [torch.ones_like(x) for x in made],
+                                        allow_unused=True))
 
     for key, want in zip(real, found(real), strict=True):
         assert want is None or all(torch.equal(x, want) for x in found([key]) if x is not None)
@@ -301,12 +308,14 @@ def test_rounds_have_gradients(N: int) -> None:
 
 def test_rounds_compiled_exported_and_checkpointed() -> None:
     function = loaded(layers())
-    compiled = torch.compile(lambda given: function(**given).sin().sum(), fullgraph=True, backend="aot_eager", dynamic=True)
+    compiled = torch.compile(lambda given: function(**given).sin().sum(), fullgraph=True, backend="aot_eager",
+                             dynamic=True)
     for T in (4, 7):
         given = stack(T=T)
         want = gradients(function(**given).sin().sum(), given)
         assert all(map(torch.equal, gradients(compiled(given), given), want))
-        again = checkpoint(lambda X, c, gamma, M: function(X=X, c=c, gamma=gamma, M=M), *given.values(), use_reentrant=False)
+        again = checkpoint(lambda X, c, gamma, M: function(X=X, c=c, gamma=gamma, M=M), *given.values(),
+                           use_reentrant=False)
         assert all(map(torch.equal, gradients(again.sin().sum(), given), want))
 
     class Layers(torch.nn.Module):
@@ -314,7 +323,8 @@ def test_rounds_compiled_exported_and_checkpointed() -> None:
             return function(X=X, c=c, gamma=gamma, M=M)
 
     one, other = (tuple(x.detach() for x in stack(T=T).values()) for T in (4, 9))
-    program = export(Layers(), one, dynamic_shapes={"X": {0: Dim("T", min=1, max=64)}, "c": None, "gamma": None, "M": None})
+    program = export(Layers(), one,
+                     dynamic_shapes={"X": {0: Dim("T", min=1, max=64)}, "c": None, "gamma": None, "M": None})
     assert torch.equal(program.module()(*other), Layers()(*other))
 
 
@@ -325,7 +335,8 @@ def test_derived_gradients_of_rounds() -> None:
     shapes = {"E": (5, 3), "gamma": (3,), "W_Q": (2, 2, 3, 2), "W_K": (2, 2, 3, 2), "W_O": (2, 2, 2, 3)}
     given = {name: torch.randn(shape, dtype=torch.float64, requires_grad=True) for name, shape in shapes.items()}
     w = torch.tensor([1, 4, 1, 0])
-    torch.testing.assert_close(made(w=w, **given), plain(w=w, **given), rtol=1e-12, atol=1e-12)  # they lie at other places
+    # they lie at other places
+    torch.testing.assert_close(made(w=w, **given), plain(w=w, **given), rtol=1e-12, atol=1e-12)
     assert torch.autograd.gradcheck(lambda *x: made(w=w, **dict(zip(given, x, strict=True))), tuple(given.values()))
     with pytest.raises(IndexError, match="w holds values from 1 to 5, 0 to 4 are expected"):
         made(w=w + 1, **given)
@@ -370,8 +381,10 @@ def test_the_command_writes_it(backend: str, tmp_path: Path) -> None:
     file.write_text(FORWARD)
     done = CliRunner().invoke(main, ["compile", str(file), "--grad", "--backend", backend, "--module"])
     assert done.exit_code == 0, done.output
-    assert "def _backward(" in done.output and "einc" not in re.findall(r"^(?:import|from) (\w+)", done.output, re.MULTILINE)
-    refused = CliRunner().invoke(main, ["compile", str(file), "--grad", "--target", "sm_90", "-o", str(tmp_path / "out")])
+    assert "def _backward(" in done.output and "einc" not in re.findall(
+        r"^(?:import|from) (\w+)", done.output, re.MULTILINE)
+    refused = CliRunner().invoke(main, ["compile", str(file), "--grad", "--target", "sm_90", "-o",
+                                        str(tmp_path / "out")])
     assert refused.exit_code == 1 and "--grad is for a Python file" in refused.output
 
 

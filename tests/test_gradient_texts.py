@@ -70,7 +70,8 @@ def test_a_value_that_is_the_same_all_along_an_index_says_so() -> None:
 
 
 def test_a_part_of_which_nothing_is_read_is_zero_along_its_index() -> None:
-    text = "index c : feature(C)\nindex r : feature(R)\nindex e : feature = c ⊕ r\ninput q^e, a_c\noutput y = Σ_c (q^c)^2 a_c"
+    text = ("index c : feature(C)\nindex r : feature(R)\nindex e : feature = c ⊕ r\ninput q^e, a_c\noutput y = Σ_c "
+            "(q^c)^2 a_c")
     found = lines(gradient_of(text))
     assert any(line.endswith("⊕ 1[r = r] 0") for line in found)
     typed("\n".join(found))

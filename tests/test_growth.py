@@ -65,7 +65,8 @@ PAPERS: dict[str, tuple[Callable[[int], str], int]] = {
     "words of a formula": (lambda n: "$x = " + "ab " * n + "$\n", 100),
     "signs of a formula": (lambda n: "$$ x = " + " + ".join(["a"] * n) + " $$\n", 25),
     "formulas of a text": (lambda n: TIME + "and $x_t = y_t$\n\n" * n, 8),
-    "formulas of a text that are wrong": (lambda n: TIME + "".join(f"$$ x_{{{k} t}} = y_t z_q $$\n\n" for k in range(n)), 5),
+    "formulas of a text that are wrong": (lambda n: TIME
+                                          + "".join(f"$$ x_{{{k} t}} = y_t z_q $$\n\n" for k in range(n)), 5),
     "formulas without an end": (lambda n: TIME + "\\begin{align} x_t = y_t\n\n" * n, 10),
 }
 

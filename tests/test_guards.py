@@ -1,4 +1,5 @@
-"""Gates, and rows without a point: each form of a program, its kernels and its gradient against evaluations of their own."""
+"""Gates, and rows without a point: each form of a program, its kernels and its gradient
+against evaluations of their own."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def test_kernels_of_triton(seed: int) -> None:
     inputs = given(case, program)
     want = meaning(program, inputs, case.sizes)
     with interpreted():
-        function = tiled(front.emit(front.plan(program, front.choices(backend="triton")), "triton"), "text", choice(SMALL))
+        function = tiled(front.emit(front.plan(program, front.choices(backend="triton")), "triton"), "text",
+                         choice(SMALL))
         assert_close(called(function, program, tensors(inputs), case.sizes), want, NEAR, 1.0)
 
 
@@ -94,7 +96,8 @@ def total(found: dict[str, torch.Tensor], cotangents: dict[str, torch.Tensor]) -
 def slopes(value: torch.Tensor, inputs: dict[str, torch.Tensor]) -> Arrays:
     """The gradient of a number by every input that has one."""
     asked = {key: x for key, x in inputs.items() if x.requires_grad}
-    made = torch.autograd.grad(value, [*asked.values()], allow_unused=True) if value.requires_grad else [None] * len(asked)
+    made = (torch.autograd.grad(value, [*asked.values()], allow_unused=True) if value.requires_grad
+            else [None] * len(asked))
     return {key: np.zeros(x.shape) if d is None else d.numpy() for (key, x), d in zip(asked.items(), made, strict=True)}
 
 
@@ -103,7 +106,8 @@ def moving(inputs: Arrays) -> dict[str, torch.Tensor]:
 
 
 def gradients_agree(case: Case, backend: str = "torch") -> None:
-    """The gradient of a compiled text against autograd of single numbers, and this against differences of the interpreter."""
+    """The gradient of a compiled text against autograd of single numbers, and this
+    against differences of the interpreter."""
     program = typed(case.text)
     inputs = given(case, program)
     values = meaning(program, inputs, case.sizes)
@@ -144,14 +148,17 @@ EXAMPLES = {
     "a number beside": "input x_t, c\noutput y = Σ_t (c + 1[t > 1] x_{t - 1})",
     "a result beside": "input x_t\nm = max_t x_t\noutput y = Σ_u (m + 1[u > 1] x_{u - 1}) : all",
     "a row beside": "input x_t, z_t\noutput y_t = Σ_{s ≤ t} (z_t + 1[s > 1] x_{s - 1})",
-    "a gate in a condition": "input x_t, c\ninput doc_t : int\noutput y = Σ_t (c + 1[t = 1 or t > 2 and doc_{t - 1} = 2] x_t)",
+    "a gate in a condition": "input x_t, c\ninput doc_t : int\noutput y = Σ_t (c + 1[t = 1 or t > 2 and doc_{t - 1} = "
+                             "2] x_t)",
     "weights times a number": "input x_t, c\noutput y_t = c Σ_s softmax_{s < t}(x_s)",
     "weights of chosen heads": "input q_{t h}\ninput doc_t : int\noutput y_t = Σ_h softmax_{h, h > doc_t}(q_{t h}) * 1",
-    "weights of a number": "input c\nmask l_{u d} : u ≥ d\nl_{u d} = c / u + 0 * d\noutput a_d = Σ_u softmax_u(l_{u d}) * c : all",
+    "weights of a number": "input c\nmask l_{u d} : u ≥ d\nl_{u d} = c / u + 0 * d\noutput a_d = Σ_u softmax_u(l_{u "
+                           "d}) * c : all",
     "weights in a cap": ("input doc_t : int\ninput c\nmask l_{u t} : doc_u ≠ doc_t, u ≤ t\nl_{u t} = 1\n"
                          "a_t = (Σ_u softmax_u(l_{u t}) * 0.25) + c\noutput y_t = softcap(a_t, 2)"),
     "logits that are sums of nothing": ("input c\ninput doc_t : int\nmask l_{u t} : doc_u ≤ doc_t\n"
-                                        "l_{u t} = Σ_{s, s ≤ t - W} (c + (s - u))\noutput a_t = Σ_u softmax_u(l_{u t}) * c : all"),
+                                        "l_{u t} = Σ_{s, s ≤ t - W} (c + (s - u))\noutput a_t = Σ_u softmax_u(l_{u t}) "
+                                        "* c : all"),
     "weights of all heads": "input q_{t h}\noutput y_t = Σ_h Σ_u softmax_{u < t}(q_{u h})",
     "weights of all rows": "input x_t\noutput y = Σ_s (Σ_u softmax_{u, u < s}(x_u) * 1) : all",
     "weights of weights": "input x_t\noutput y_t = Σ_s softmax_{s ≤ t}(x_s) * (Σ_u softmax_{u > s}(x_u) * 1) : all",

@@ -1,7 +1,8 @@
-"""Exponentials that overflow or vanish where the value made of them does not: forward, in the interpreter, and in the gradient.
+"""Exponentials that overflow or vanish where the value made of them does not: forward, in
+the interpreter, and in the gradient.
 
-The truth is computed here, in float64 and in logarithms from the start: a positive value is its logarithm, a sum is torch's
-logsumexp. So nothing of it can overflow, and autograd differentiates it.
+The truth is computed here, in float64 and in logarithms from the start: a positive value is its logarithm, a sum is
+torch's logsumexp. So nothing of it can overflow, and autograd differentiates it.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ def trained(text: str) -> Callable[..., torch.Tensor]:
 
 
 def held(text: str, real: Real, magnitude: float, sign: float, rng: np.random.Generator) -> None:
-    """One text on inputs of one magnitude: its value, gradient, and the interpreter are as near as rounding lets them."""
+    """One text on inputs of one magnitude: its value, gradient, and the interpreter are
+    as near as rounding lets them."""
     x, z = (drawn(magnitude, sign, rng).requires_grad_() for _ in "xz")
     truth = real(x, z) + 0 * x + 0 * z
     truth.sum().backward()

@@ -95,10 +95,12 @@ def defines(key: str, axes: tuple[Index, ...], body: Term, domain: Term = TRUE) 
 def program(inputs: list[Tensor], *made: tuple[Tensor, Equation], outputs: str = "", **sizes: int) -> TypedProgram:
     tensors = {x.key: x for x in [*inputs, *(local for local, _ in made)]}
     names = outputs.split() or [made[-1][0].key]
-    return TypedProgram("test", tensors, tuple(equation for _, equation in made), tuple((n, n) for n in names), sizes, {})
+    return TypedProgram("test", tensors, tuple(equation for _, equation in made), tuple((n, n) for n in names), sizes,
+                        {})
 
 
-def run(inputs: list[Tensor], *made: tuple[Tensor, Equation], sizes: Mapping[str, int] | None = None, **arrays: Any) -> Array:
+def run(inputs: list[Tensor], *made: tuple[Tensor, Equation], sizes: Mapping[str, int] | None = None,
+        **arrays: Any) -> Array:
     """The one output of a program."""
     (result,) = interpret(program(inputs, *made), {k: np.asarray(x) for k, x in arrays.items()}, sizes).values()
     return result
@@ -140,17 +142,20 @@ def test_half_precision_is_computed_in_double() -> None:
 
 def test_order_of_equations_means_nothing() -> None:
     first, second = defines("y", (t,), op("add", read("x", t), 1)), defines("z", (t,), op("mul", read("y", t), 2))
-    np.testing.assert_array_equal(run([tensor("x", t)], second, first, defines("w", (t,), read("z", t)), x=[1.0, 2.0]), [4, 6])
+    np.testing.assert_array_equal(run([tensor("x", t)], second, first, defines("w", (t,), read("z", t)), x=[1.0, 2.0]),
+                                  [4, 6])
 
 
 def test_causal_sum() -> None:
     x = random(6)
-    np.testing.assert_allclose(run([tensor("x", t)], defines("y", (t,), total(s, read("x", s), CAUSAL)), x=x), np.cumsum(x))
+    np.testing.assert_allclose(run([tensor("x", t)], defines("y", (t,), total(s, read("x", s), CAUSAL)), x=x),
+                               np.cumsum(x))
 
 
 def test_sum_of_what_does_not_vary_counts_points() -> None:
     np.testing.assert_array_equal(run([], defines("y", (t,), total(s, ONE, CAUSAL)), sizes={"T": 4}), [1, 2, 3, 4])
-    np.testing.assert_array_equal(run([tensor("x", t)], defines("y", (t,), total(s, read("x", t))), x=[1.0, 2.0]), [2, 4])
+    np.testing.assert_array_equal(run([tensor("x", t)], defines("y", (t,), total(s, read("x", t))), x=[1.0, 2.0]),
+                                  [2, 4])
     got = run([tensor("x", t)], defines("y", (t,), Fold("max", (s,), TRUE, read("x", t))), x=[1.0, 2.0])
     np.testing.assert_array_equal(got, [1, 2])
 
@@ -183,7 +188,8 @@ def test_a_sum_means_what_its_terms_mean() -> None:
 
 def test_minus_and_quotient_and_condition_are_factors() -> None:
     x, w = random(4, 3), random(3)
-    body = op("neg", op("div", op("mul", read("x", t, d), Where(op("ne", d, 2), read("w", d))), op("sqrt", Size(size("d_k")))))
+    body = op("neg", op("div", op("mul", read("x", t, d), Where(op("ne", d, 2), read("w", d))),
+                        op("sqrt", Size(size("d_k")))))
     got = run([tensor("x", t, d), tensor("w", d)], defines("y", (t,), total(d, body)), x=x, w=w)
     np.testing.assert_allclose(got, -(x[:, [0, 2]] @ w[[0, 2]]) / math.sqrt(3))
 
@@ -192,7 +198,8 @@ def test_a_big_product_is_never_laid_out() -> None:
     n = 1500
     q, k = random(n, 8, 64), random(n, 8, 64)
     x, y = tensor("q", t, h, d), tensor("k", s, h, d)
-    body = Fold("sum", (s, d), CAUSAL, op("div", op("mul", read("q", t, h, d), read("k", s, h, d)), op("sqrt", Size(size("d_k")))))
+    body = Fold("sum", (s, d), CAUSAL,
+                op("div", op("mul", read("q", t, h, d), read("k", s, h, d)), op("sqrt", Size(size("d_k")))))
     got = run([x, y], defines("y", (t, h), body), q=q, k=k)
     np.testing.assert_allclose(got, np.einsum("thd,thd->th", q, np.cumsum(k, axis=0)) / 8, atol=1e-9)
 
@@ -210,8 +217,10 @@ def attention(domain: Term) -> TypedProgram:
         defines("z", (h, t), total(s, read("E", h, t, s), domain)),
         defines("A", (h, t, s), op("div", read("E", h, t, s), read("z", h, t)), domain),
         defines("Y", (t, h, d), total(s, op("mul", read("A", h, t, s), read("V", s, h, d)), domain)),
-        defines("Y2", (t, h, d), total(s, op("div", op("mul", read("E", h, t, s), read("V", s, h, d)), read("z", h, t)), domain)),
-        defines("Y3", (t, h, d), op("div", total(s, op("mul", read("E", h, t, s), read("V", s, h, d)), domain), read("z", h, t))),
+        defines("Y2", (t, h, d),
+                total(s, op("div", op("mul", read("E", h, t, s), read("V", s, h, d)), read("z", h, t)), domain)),
+        defines("Y3", (t, h, d),
+                op("div", total(s, op("mul", read("E", h, t, s), read("V", s, h, d)), domain), read("z", h, t))),
         defines("lse", (h, t), op("add", read("m", h, t), op("log", read("z", h, t)))),
         outputs="L m E A Y Y2 Y3 lse",
     )
@@ -224,7 +233,8 @@ def plain_attention(q: Array, k: Array, x: Array, mask: Array) -> tuple[Array, A
     return np.einsum("hts,shd->thd", weight / z, x), (logits.max(-1, keepdims=True) + np.log(z))[..., 0]
 
 
-@pytest.mark.parametrize("domain", [CAUSAL, both(CAUSAL, op("lt", op("sub", t, 2), s)), op("or", op("eq", s, 1), CAUSAL), TRUE])
+@pytest.mark.parametrize("domain",
+                         [CAUSAL, both(CAUSAL, op("lt", op("sub", t, 2), s)), op("or", op("eq", s, 1), CAUSAL), TRUE])
 def test_masked_softmax(domain: Term) -> None:
     q, k, x = random(5, 2, 3), random(5, 2, 4)[..., :3], random(5, 2, 5)[..., :3]
     at, to = np.arange(1, 6)[:, None], np.arange(1, 6)[None, :]
@@ -287,10 +297,12 @@ def rotated() -> TypedProgram:
     """R_{t (i a)}^{(j b)} = δ_i^j (cos(t θ_i) δ_a^b + sin(t θ_i) ε_a^b), then y_t^d = R_{t d}^k x_t^k."""
     left, right = (Pack((Position(x), Position(y)), (HALF, PAIR), FEATURE) for x, y in ((i, a), (j, b)))
     angle = op("mul", t, read("theta", i))
-    epsilon = op("sub", Where(both(op("eq", a, 1), op("eq", b, 2)), ONE), Where(both(op("eq", a, 2), op("eq", b, 1)), ONE))
+    epsilon = op("sub", Where(both(op("eq", a, 1), op("eq", b, 2)), ONE),
+                 Where(both(op("eq", a, 2), op("eq", b, 1)), ONE))
     turn = op("add", op("mul", op("cos", angle), Where(op("eq", a, b), ONE)), op("mul", op("sin", angle), epsilon))
     k = Index("k", FEATURE)
-    matrix = Tensor("R", "R", tuple(Slot(x, "lower", n) for x, n in ((TIME, "t"), (FEATURE, "d"), (FEATURE, "k"))), "local")
+    matrix = Tensor("R", "R", tuple(Slot(x, "lower", n) for x, n in ((TIME, "t"), (FEATURE, "d"), (FEATURE, "k"))),
+                    "local")
     return program(
         [tensor("x", t, d), tensor("theta", i)],
         (matrix, Equation("R", (Position(t), left, right), TRUE, Where(op("eq", i, j), turn))),
@@ -317,7 +329,8 @@ def test_direct_sum() -> None:
     joined = Join(e, ((c, read("x", t, c)), (rho, op("neg", read("y", t, rho)))))
     in_c = read("q", t, Part(Position(c), LATENT, number(0), BOTH))
     in_rho = read("q", t, Part(Position(rho), ROTARY, size("d_c"), BOTH))
-    made = program([tensor("x", t, c), tensor("y", t, rho)], defines("q", (t, e), joined), defines("first", (t, c), in_c),
+    made = program([tensor("x", t, c), tensor("y", t, rho)], defines("q", (t, e), joined),
+                   defines("first", (t, c), in_c),
                    defines("second", (t, rho), in_rho), outputs="q first second")
     got = interpret(made, {"x": x, "y": y})
     np.testing.assert_array_equal(got["q"], np.concatenate([x, -y], 1))
@@ -328,8 +341,10 @@ def test_direct_sum() -> None:
 def test_direct_sum_reads_each_part_where_it_lives() -> None:
     first = op("lt", e, op("add", Size(size("d_c")), 2))
     joined = Join(e, ((c, op("mul", 2, c)), (rho, read("y", op("mul", rho, op("add", rho, 0))))))
-    got = run([tensor("x", c), tensor("y", rho)], defines("q", (e,), joined, first), defines("p", (e,), Where(first, read("q", e))),
-              defines("r", (e,), op("add", read("p", e), total(c, op("mul", 0, read("x", c))))), x=random(2), y=random(3))
+    got = run([tensor("x", c), tensor("y", rho)], defines("q", (e,), joined, first),
+              defines("p", (e,), Where(first, read("q", e))),
+              defines("r", (e,), op("add", read("p", e), total(c, op("mul", 0, read("x", c))))), x=random(2),
+              y=random(3))
     np.testing.assert_array_equal(got, [2, 4, random(3)[0], 0, 0])
 
 
@@ -383,7 +398,8 @@ def test_comparisons_are_exact() -> None:
 def test_numbers_beyond_int64_are_real() -> None:
     big = 10**30
     many = op("mul", t, big)
-    got = run([], defines("y", (t,), Where(op("lt", many, op("add", big, big)), op("floor", op("div", many, 3)))), sizes={"T": 3})
+    got = run([], defines("y", (t,), Where(op("lt", many, op("add", big, big)), op("floor", op("div", many, 3)))),
+              sizes={"T": 3})
     np.testing.assert_allclose(got, [big / 3, 0, 0])
     assert run([], defines("y", (), const(-(10**400)))) == -np.inf
 
@@ -408,7 +424,8 @@ def test_shift_with_an_indicator_with_a_domain_and_clamped() -> None:
     y = defines("y", (t, j_), read("x", there), inside)
     np.testing.assert_array_equal(run([tensor("x", t)], y, x=x, sizes=sizes), want)
     summed = defines("y", (t,), total(j_, op("mul", read("x", there), read("w", t)), inside))
-    np.testing.assert_array_equal(run([tensor("x", t), tensor("w", t)], summed, x=x, w=[1.0, 2.0, 3.0], sizes=sizes), [5, 6, 0])
+    np.testing.assert_array_equal(run([tensor("x", t), tensor("w", t)], summed, x=x, w=[1.0, 2.0, 3.0], sizes=sizes),
+                                  [5, 6, 0])
     y = defines("y", (t, j_), read("x", op("min", there, Size(size("T")))))
     np.testing.assert_array_equal(run([tensor("x", t)], y, x=x, sizes=sizes), [[2, 3], [3, 3], [3, 3]])
 
@@ -419,7 +436,8 @@ def test_what_does_not_exist_neither_raises_nor_spoils() -> None:
     got = run([tensor("x", t)], defines("y", (t,), Where(op("eq", t, 3), bad)), x=x)
     np.testing.assert_array_equal(got, [0, 0, np.inf])
     chosen = read("E", op("floor", op("log", read("x", t))))
-    got = run([tensor("x", t), tensor("E", v)], defines("y", (t,), chosen, op("lt", 0, read("x", t))), x=x, E=[5.0, 6.0])
+    got = run([tensor("x", t), tensor("E", v)], defines("y", (t,), chosen, op("lt", 0, read("x", t))), x=x,
+              E=[5.0, 6.0])
     np.testing.assert_array_equal(got, [0, 0, 6])
 
 
@@ -458,7 +476,8 @@ def test_batch_and_start() -> None:
 def test_functions_of_one(name: str) -> None:
     x = np.array([0.5, 1.0, 2.5])
     plain = {"neg": lambda y: -y, "abs": abs}.get(name) or getattr(math, name)
-    np.testing.assert_allclose(run([tensor("x", t)], defines("y", (t,), op(name, read("x", t))), x=x), [plain(y) for y in x])
+    np.testing.assert_allclose(run([tensor("x", t)], defines("y", (t,), op(name, read("x", t))), x=x),
+                               [plain(y) for y in x])
 
 
 def test_functions_of_two() -> None:
@@ -512,7 +531,8 @@ def quotient(x: Any, y: Any) -> Any:
 
 
 PLAIN: dict[str, Any] = {
-    "add": lambda *x: sum(x), "sub": operator.sub, "mul": lambda *x: math.prod(x), "neg": operator.neg, "max": max, "min": min,
+    "add": lambda *x: sum(x), "sub": operator.sub, "mul": lambda *x: math.prod(x), "neg": operator.neg, "max": max,
+    "min": min,
     "div": quotient, "le": operator.le, "lt": operator.lt, "eq": operator.eq, "ne": operator.ne, "not": operator.not_,
     "floor": math.floor, "mod": operator.mod,
 }
@@ -525,7 +545,8 @@ SHAPES: dict[str, tuple[Index, ...]] = {"x": (t, h), "y": (s, h), "z": (t, s), "
 
 
 LEAF: st.SearchStrategy[Term] = st.one_of(
-    st.sampled_from(INDICES).map(Position), st.integers(-2, 3).map(const), st.just(read("n", s)), st.just(Size(size("T"))))
+    st.sampled_from(INDICES).map(Position), st.integers(-2, 3).map(const), st.just(read("n", s)),
+    st.just(Size(size("T"))))
 WHOLE = st.recursive(LEAF, lambda inner: st.one_of(
     st.builds(op, st.sampled_from(["add", "sub", "mul", "min", "max"]), inner, inner),
     st.builds(lambda x, k: op("floor", op("div", x, k)), inner, st.integers(1, 3)),
@@ -533,7 +554,8 @@ WHOLE = st.recursive(LEAF, lambda inner: st.one_of(
 ), max_leaves=4)
 RELATION: st.SearchStrategy[Term] = st.builds(op, st.sampled_from(["le", "lt", "eq", "ne"]), WHOLE, WHOLE)
 PREDICATE = st.recursive(RELATION, lambda inner: st.one_of(
-    st.builds(op, st.sampled_from(["and", "or"]), inner, inner), st.builds(lambda x: op("not", x), inner)), max_leaves=3)
+    st.builds(op, st.sampled_from(["and", "or"]), inner, inner), st.builds(lambda x: op("not", x), inner)),
+    max_leaves=3)
 
 
 def guarded(key: str, sub: Term, rest: tuple[Index, ...]) -> Term:
@@ -544,11 +566,13 @@ def guarded(key: str, sub: Term, rest: tuple[Index, ...]) -> Term:
 
 SCALAR = st.recursive(st.one_of(
     st.sampled_from([read(key, *axes) for key, axes in SHAPES.items()]), WHOLE,
-    st.builds(guarded, st.sampled_from(["x", "y"]), WHOLE, st.just((h,))), st.builds(guarded, st.just("n"), WHOLE, st.just(())),
+    st.builds(guarded, st.sampled_from(["x", "y"]), WHOLE, st.just((h,))),
+    st.builds(guarded, st.just("n"), WHOLE, st.just(())),
 ), lambda inner: st.one_of(
     st.builds(op, st.sampled_from(["mul", "mul", "mul", "add", "sub", "div", "max"]), inner, inner),
     st.builds(lambda x: op("neg", x), inner), st.builds(Where, PREDICATE, inner),
-    st.builds(Fold, st.sampled_from(["sum", "sum", "max", "min", "prod"]), st.sampled_from([(u,), (s,), (u, h)]), PREDICATE, inner),
+    st.builds(Fold, st.sampled_from(["sum", "sum", "max", "min", "prod"]), st.sampled_from([(u,), (s,), (u, h)]),
+              PREDICATE, inner),
 ), max_leaves=5)
 OPS = st.sampled_from(["sum", "sum", "sum", "max", "min", "prod"])
 FOLD = st.builds(Fold, OPS, st.sampled_from([(t,), (s,), (t, s), (s, h), (t, s, h)]), PREDICATE, SCALAR)
@@ -609,7 +633,8 @@ def test_a_composite_fixes_a_part() -> None:
 
 def test_extents_that_disagree() -> None:
     made, fits = simple(tensor("x", t, d), tensor("y", t)), {"x": random(3, 2), "y": random(3)}
-    refused(made, {**fits, "y": random(4)}, r"`y` has extent 4 along `t`, but T is 3; `T` = 3 is read from `x` along `t`")
+    refused(made, {**fits, "y": random(4)},
+            r"`y` has extent 4 along `t`, but T is 3; `T` = 3 is read from `x` along `t`")
     refused(made, {"x": random(3, 2), "y": random(1)}, r"`y` has extent 1 along `t`, but T is 3")
     refused(made, {"x": random(1, 2), "y": random(3)}, r"`y` has extent 3 along `t`, but T is 1")
     refused(made, fits, r"`x` has extent 2 along `d`, but d_k is 4; `d_k` = 4 is given as an argument", {"d_k": 4})
@@ -621,8 +646,10 @@ def test_extents_that_are_no_whole_number() -> None:
     made = simple(tensor("x", d), tensor("y", i))
     refused(made, {"x": random(7), "y": random(3)}, r"`y` has extent 3 along `i`, but d_k / 2 is 7/2")
     made = program([tensor("x", d)], defines("y", (i,), total(d, read("x", d))))
-    refused(made, {"x": random(7)}, r"the extent d_k / 2 is 7/2, not a whole number; `d_k` = 7 is read from `x` along `d`")
-    refused(simple(tensor("x", e), tensor("y", c)), {"x": random(2), "y": random(3)}, r"`d_R` would be -1, read from `x` along `e`")
+    refused(made, {"x": random(7)},
+            r"the extent d_k / 2 is 7/2, not a whole number; `d_k` = 7 is read from `x` along `d`")
+    refused(simple(tensor("x", e), tensor("y", c)), {"x": random(2), "y": random(3)},
+            r"`d_R` would be -1, read from `x` along `e`")
 
 
 def test_sizes_that_nothing_fixes() -> None:
@@ -633,13 +660,15 @@ def test_sizes_that_nothing_fixes() -> None:
     refused(window, {"x": random(2)}, r"`w` is no size of the program: its sizes are `T`, `W`", {"w": 3})
     refused(window, {"x": random(2)}, r"`W` is given as -1: a size is a whole number", {"W": -1})
     refused(window, {"x": random(2)}, r"`W` is given as 1.5", {"W": 1.5})  # type: ignore[dict-item]
-    refused(replace(window, sizes={"W": 2}), {"x": random(2)}, r"`W` is given as 3, but the spec fixes it to 2", {"W": 3})
+    refused(replace(window, sizes={"W": 2}), {"x": random(2)}, r"`W` is given as 3, but the spec fixes it to 2",
+            {"W": 3})
 
 
 def test_names_and_ranks() -> None:
     made = simple(tensor("x", t, d), tensor("y", t))
     refused(made, {"x": random(3, 2)}, r"no array is given for `y`")
-    refused(made, {"x": random(3, 2), "y": random(3), "q": random(3)}, r"`q` is no input of the program: its inputs are `x`, `y`")
+    refused(made, {"x": random(3, 2), "y": random(3), "q": random(3)},
+            r"`q` is no input of the program: its inputs are `x`, `y`")
     refused(made, {"x": random(3), "y": random(3)}, r"`x` has the axes \(t, d\), but the array given for it has rank 1")
 
 
@@ -651,7 +680,8 @@ def test_element_types_of_integer_tensors(array: Array) -> None:
 
 @pytest.mark.parametrize("array", [np.array([1j]), np.array([True]), np.array([None])])
 def test_element_types_of_real_tensors(array: Array) -> None:
-    refused(simple(tensor("x", t)), {"x": array}, r"`x` holds real numbers, but the array given for it is", kind=WrongType)
+    refused(simple(tensor("x", t)), {"x": array}, r"`x` holds real numbers, but the array given for it is",
+            kind=WrongType)
 
 
 def test_reads_out_of_range() -> None:
@@ -660,7 +690,8 @@ def test_reads_out_of_range() -> None:
     refused(made, {"w": [0, -1], "E": random(3, 2)}, r"`E` is read at `v` = -1 \(at t = 2\), outside 0\.\.2")
     shift = program([tensor("x", t)], defines("y", (t,), read("x", op("add", t, 1)), op("lt", 1, t)))
     refused(shift, {"x": random(3)}, r"`x` is read at `t` = 4 \(at t = 3\), outside 1\.\.3")
-    refused(program([tensor("x", t)], defines("y", (), read("x", 1))), {"x": random(0)}, r"`x` is read at `t` = 1, outside 1\.\.0")
+    refused(program([tensor("x", t)], defines("y", (), read("x", 1))), {"x": random(0)},
+            r"`x` is read at `t` = 1, outside 1\.\.0")
 
 
 def test_an_array_too_large_is_refused() -> None:
@@ -699,6 +730,7 @@ def test_ragged_sets_are_not_interpreted() -> None:
 
 
 def test_zero_sizes_below_a_fraction_bar() -> None:
-    made = program([tensor("x", t)], defines("y", (t,), op("mul", read("x", t), Size(number(1).over(size("T")) or number(1)))))
+    made = program([tensor("x", t)],
+                   defines("y", (t,), op("mul", read("x", t), Size(number(1).over(size("T")) or number(1)))))
     assert interpret(made, {"x": np.zeros(0)})["y"].shape == (0,)
     assert run([tensor("x", t)], defines("y", (t,), op("mul", ZERO, read("x", t))), x=np.zeros(0)).shape == (0,)

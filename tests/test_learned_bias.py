@@ -1,7 +1,8 @@
-"""The learned biases of FlexAttention's own tests, each a line of the language and a dense twin in float64: results and gradients.
+"""The learned biases of FlexAttention's own tests, each a line of the language and a
+dense twin in float64: results and gradients.
 
-Thirteen stand in its suite of learned biases, three more among its comparisons with torch's kernel. One of them it refuses: a bias
-that is read at two places (`symmetric`).
+Thirteen stand in its suite of learned biases, three more among its comparisons with torch's kernel. One of them it
+refuses: a bias that is read at two places (`symmetric`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ T_AT, S_AT = torch.arange(S)[:, None], torch.arange(S)
 
 @dataclass(frozen=True)
 class Pattern:
-    """How the logits are changed: declarations and a factor or an addend in the language, shapes, and the same in torch."""
+    """How the logits are changed: declarations and a factor or an addend in the language,
+    shapes, and the same in torch."""
 
     declared: str
     change: str
@@ -53,16 +55,20 @@ PATTERNS = {
     "batch_head": Pattern("weight b_{n h t s}", "+ b_{n h t s}", {"b": (B, H, S, S)}, lambda x, w: x + w["b"]),
     "multiplicative": Pattern("weight b_t", "b_t", {"b": (S,)}, lambda x, w: x * w["b"][:, None]),
     "local_window": Pattern("dim W\nindex p : feature(0..2 W)\nweight b_p", "+ b_{max(0, min(t - s + W, 2 W))}",
-                            {"b": (2 * WIDTH + 1,)}, lambda x, w: x + w["b"][(T_AT - S_AT + WIDTH).clamp(0, 2 * WIDTH)]),
+                            {"b": (2 * WIDTH + 1,)},
+                            lambda x, w: x + w["b"][(T_AT - S_AT + WIDTH).clamp(0, 2 * WIDTH)]),
     "global_tokens": Pattern("weight b_s", "+ b_s", {"b": (S,)}, lambda x, w: x + w["b"]),
-    "weird": Pattern("index p : feature(0..3)\ninput which : int\nweight b_{n h p t}", "+ b_{n h which t}", {"b": (B, H, 4, S)},
+    "weird": Pattern("index p : feature(0..3)\ninput which : int\nweight b_{n h p t}", "+ b_{n h which t}",
+                     {"b": (B, H, 4, S)},
                      lambda x, w: x + w["b"][:, :, w["which"], :, None], {"which": torch.tensor(2)}),
     "indirect": Pattern("index p : feature(0..T - 1)\ninput offset_t : int\nweight b_p", "+ b_{offset_t}", {"b": (S,)},
                         lambda x, w: x + w["b"][w["offset"]][:, None], {"offset": OFFSETS}),
     "symmetric": Pattern("weight b_t", "+ b_t + b_s", {"b": (S,)}, lambda x, w: x + w["b"][:, None] + w["b"]),
     "flipped": Pattern("weight b_{t s}", "+ b_{s t}", {"b": (S, S)}, lambda x, w: x + w["b"].T),
-    "head_gate": Pattern("weight gate_h", "sigmoid(gate_h)", {"gate": (H,)}, lambda x, w: x * w["gate"].sigmoid()[:, None, None]),
-    "distinct": Pattern("weight b_t, c_s", "+ b_t + c_s", {"b": (S,), "c": (S,)}, lambda x, w: x + w["b"][:, None] + w["c"]),
+    "head_gate": Pattern("weight gate_h", "sigmoid(gate_h)", {"gate": (H,)},
+                         lambda x, w: x * w["gate"].sigmoid()[:, None, None]),
+    "distinct": Pattern("weight b_t, c_s", "+ b_t + c_s", {"b": (S,), "c": (S,)},
+                        lambda x, w: x + w["b"][:, None] + w["c"]),
     "of_the_sum": Pattern("index p : feature(0..2 T - 1)\nweight b_p", "+ b_{t + s - 2}", {"b": (2 * S,)},
                           lambda x, w: x + w["b"][T_AT + S_AT]),
     "of_the_head": Pattern("weight b_h", "+ b_h", {"b": (H,)}, lambda x, w: x + w["b"][:, None, None]),
@@ -71,7 +77,8 @@ PATTERNS = {
 
 
 Function = Callable[[Tensors], Tensor]
-ABOVE = torch.randn(B, H, S, D, generator=torch.Generator().manual_seed(5)).bfloat16().double()  # the same in every type
+# the same in every type
+ABOVE = torch.randn(B, H, S, D, generator=torch.Generator().manual_seed(5)).bfloat16().double()
 
 
 @cache
@@ -107,7 +114,8 @@ def gradients(function: Function, x: Tensors, wanted: Iterable[str] = ()) -> Ten
 
 
 def far(got: Tensors, want: Tensors, bound: float) -> dict[str, float]:
-    """What is farther than the bound, and how far; what shifts whole rows has gradient 0, so values count as 1 at least."""
+    """What is farther than the bound, and how far; what shifts whole rows has gradient 0,
+    so values count as 1 at least."""
     found = {key: distance(got[key].numpy(), want[key].numpy(), 1.0) for key in want}
     return {key: value for key, value in found.items() if value > bound}
 
@@ -138,19 +146,22 @@ def test_where_the_bias_alone_is_learned(name: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", PATTERNS)
 def test_gradients_in_the_types_of_training(name: str, dtype: torch.dtype) -> None:
-    """As near to float64 as eager torch in the same type, by that suite's own rule: 1.35 times its distance, 13.5 in float32."""
+    """As near to float64 as eager torch in the same type, by that suite's own rule: 1.35
+    times its distance, 13.5 in float32."""
     fudge, x = 13.5 if dtype == torch.float32 else 1.35, cast(data(name), dtype)
     got, eager = (gradients(f, x) for f in (ours(name, grad=True), twin(name)))
     exact = gradients(twin(name), cast(x, torch.float64))
     for key, value in exact.items():
         mine, theirs = (float((found[key].double() - value).square().mean().sqrt()) for found in (got, eager))
-        nothing = float(value.abs().max()) < 1e-12  # a shift of a whole row: what is left is rounding, of sums of numbers near 1
+        # a shift of a whole row: what is left is rounding, of sums of numbers near 1
+        nothing = float(value.abs().max()) < 1e-12
         assert mine <= max(fudge * theirs, nothing * 4 * torch.finfo(dtype).eps), key
 
 
 @pytest.mark.parametrize("name", PATTERNS)
 def test_nothing_of_all_pairs_is_stored(name: str) -> None:
-    """But for a bias that has a number for each pair, and its gradient; and one pass gives all gradients, pairs tile by tile."""
+    """But for a bias that has a number for each pair, and its gradient; and one pass
+    gives all gradients, pairs tile by tile."""
     plan = einc.compile(PATTERNS[name].text, grad=True).plan.backward
     given = {key for key, shape in PATTERNS[name].shapes.items() if shape.count(S) > 1}
     pairs = {b.name for b in plan.buffers.values() if sum(s.cls == "time" for s in b.sets) > 1}

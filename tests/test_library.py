@@ -29,14 +29,16 @@ SAME = {
     "as the row": LOGITS + "output Y_{n h t}^d = Σ_s softmax_s(L_{n h t s}) V_{n h s}^d",
     "factors in another order": LOGITS.replace("Q_{n h t}^k K_{n h s k}", "K_{n h s}^k Q_{n h t k}")
     + "output Y_{n h t}^d = Σ_s V_{n h s}^d softmax_s(L_{n h t s})",
-    "by hand": LOGITS + "z_{n h t} = Σ_s exp(L_{n h t s})\noutput Y_{n h t}^d = Σ_s exp(L_{n h t s}) V_{n h s}^d / z_{n h t}",
+    "by hand": LOGITS
+    + "z_{n h t} = Σ_s exp(L_{n h t s})\noutput Y_{n h t}^d = Σ_s exp(L_{n h t s}) V_{n h s}^d / z_{n h t}",
     "shared heads": LOGITS.replace("K_{n h s k}", "k_{n, π(h), s k}")
     + "output Y_{n h t}^d = Σ_s softmax_s(L_{n h t s}) v_{n, π(h), s}^d",
     "a result in other axes": LOGITS + "output Y_{t n h}^d = Σ_s softmax_s(L_{n h t s}) V_{n h s}^d",
 }
 OTHER = {
     "another scale": LOGITS.replace("1/√D", "2/√D") + "output Y_{n h t}^d = Σ_s softmax_s(L_{n h t s}) V_{n h s}^d",
-    "another domain": LOGITS + "mask L_{n h t s} : t - s < 3\noutput Y_{n h t}^d = Σ_s softmax_s(L_{n h t s}) V_{n h s}^d",
+    "another domain": LOGITS
+    + "mask L_{n h t s} : t - s < 3\noutput Y_{n h t}^d = Σ_s softmax_s(L_{n h t s}) V_{n h s}^d",
     "an addend": LOGITS.strip() + " + b_{n h s}\noutput Y_{n h t}^d = Σ_s softmax_s(L_{n h t s}) V_{n h s}^d",
     "another width": LOGITS + "output Y_{n h t}^e = Σ_s softmax_s(L_{n h t s}) U_{n h s}^e",
     "heads shared in one operand": LOGITS.replace("K_{n h s k}", "k_{n, π(h), s k}")
@@ -47,7 +49,8 @@ OTHER = {
 
 
 def calls(text: str, **options: bool) -> list[str]:
-    return [step.library.name for step in leaves(einc.compile(HEAD + text, **options).plan.steps) if isinstance(step, Call)]
+    return [step.library.name for step in leaves(einc.compile(HEAD + text, **options).plan.steps)
+            if isinstance(step, Call)]
 
 
 @pytest.mark.parametrize("spelling", SAME)
@@ -80,14 +83,16 @@ def test_the_call_gives_what_the_kernel_gives(spelling: str, heads: tuple[int, i
 def halves(text: str, **options: bool) -> list[list[str]]:
     plan = einc.compile(HEAD + text, grad=True, **options).plan
     assert isinstance(plan, Gradient)
-    return [[step.library.name for step in leaves(half.steps) if isinstance(step, Call)] for half in (plan.forward, plan.backward)]
+    return [[step.library.name for step in leaves(half.steps) if isinstance(step, Call)]
+            for half in (plan.forward, plan.backward)]
 
 
 
 
 ONE = "heads shared in one operand"  # is repeated
 ALSO = {**SAME, ONE: OTHER[ONE]}
-EVERYWHERE = HEAD.replace("mask L_{n h t s} : s ≤ t", "index u : time(S)\ninput X_{n h u}^d, Z_{n h u}^d\nmask M_{n h t u} : all")
+EVERYWHERE = HEAD.replace("mask L_{n h t s} : s ≤ t",
+                          "index u : time(S)\ninput X_{n h u}^d, Z_{n h u}^d\nmask M_{n h t u} : all")
 EVERYWHERE += "M_{n h t u} = 1/√D Q_{n h t}^k X_{n h u k}\noutput Y_{n h t}^d = Σ_u softmax_u(M_{n h t u}) Z_{n h u}^d"
 
 
@@ -129,7 +134,8 @@ LAID: dict[str, Laid] = {
 @pytest.mark.parametrize(("shape", "groups", "dtype"), [
     ((2, 4, 7, 4), 2, torch.float32), ((1, 2, 40, 8), 1, torch.bfloat16), ((2, 3, 5, 4), 2, torch.float32),
     ((2, 3, 0, 4), 3, torch.float32)])
-def test_gradients_are_those_of_float64(spelling: str, laid: str, shape: tuple[int, ...], groups: int, dtype: torch.dtype) -> None:
+def test_gradients_are_those_of_float64(spelling: str, laid: str, shape: tuple[int, ...], groups: int,
+                                        dtype: torch.dtype) -> None:
     torch.manual_seed(7)
     module = _compiled(ALSO[spelling])
     assert isinstance(module.plan, Gradient)
@@ -155,7 +161,8 @@ def test_a_gradient_over_other_positions() -> None:
     torch.manual_seed(5)
     module = einc.compile(EVERYWHERE, grad=True)
     assert isinstance(module.plan, Gradient)
-    assert [step.library.name for step in leaves(module.plan.backward.steps) if isinstance(step, Call)] == ["library/full"]
+    assert [step.library.name for step in leaves(module.plan.backward.steps)
+            if isinstance(step, Call)] == ["library/full"]
     for many in (5, 0):
         given = {name: torch.randn(2, 3, n, 4).requires_grad_() for name, n in {"Q": 7, "X": many, "Z": many}.items()}
         wide = {name: x.detach().double().requires_grad_() for name, x in given.items()}
@@ -172,7 +179,8 @@ def test_results_that_differ_by_a_number_are_scaled() -> None:
     (call,) = (step for step in leaves(module.plan.backward.steps) if isinstance(step, Call))
     assert call.scales
     sizes = {"B": 2, "T": 6, "H": 2, "d_k": 4, "d_model": 8, "d_ff": 16, "r": 3}
-    given = {t.key: torch.randn([int(s.set.extent.at(sizes)) for s in t.slots]) * 0.3 for t in module.plan.forward.inputs}
+    given = {t.key: torch.randn([int(s.set.extent.at(sizes)) for s in t.slots]) * 0.3
+             for t in module.plan.forward.inputs}
     wide = {key: x.double() for key, x in given.items()}
     found, exact = [], []
     for data, out in ((given, found), (wide, exact)):
@@ -219,7 +227,8 @@ def test_steps_that_call_give_what_the_kernel_gives(name: str, heads: tuple[int,
     given = {key: torch.randn(shape).to(dtype) for key, shape in shapes.items() if key in asked}
     found: list[torch.Tensor] = []
     for each in (module, own):
-        parts = [{key: x[:, :, first:last] for key, x in given.items()} for first, last in ((0, 1), (1, 5), (5, 6), (6, 9))]
+        parts = [{key: x[:, :, first:last] for key, x in given.items()}
+                 for first, last in ((0, 1), (1, 5), (5, 6), (6, 9))]
         y, cache = each.prefill(**parts[0], chunk=4)
         found.append(torch.cat([y, *(each(cache, **part) for part in parts[1:])], 2))
     bound = 1e-5 if dtype == torch.float32 else 2e-2

@@ -88,7 +88,8 @@ def test_an_output_that_is_a_link_to_itself_is_told_in_a_line(target: str, tmp_p
 
 
 @pytest.mark.parametrize("factor", [2, 50])
-def test_an_archive_that_unpacks_to_too_much_is_refused(factor: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_that_unpacks_to_too_much_is_refused(factor: int, tmp_path: Path,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "UNPACKED", 10_000)
     spec, bomb, plain = tmp_path / "a.ein", tmp_path / "bomb.npz", tmp_path / "plain.npz"
     spec.write_text(SPEC, encoding="utf-8")
@@ -161,12 +162,15 @@ def test_standard_input_is_a_file_of_the_name_minus(tmp_path: Path) -> None:
 
 
 def test_a_spec_with_a_similar_name_is_named() -> None:
-    """Of every spec that comes with einc one letter is doubled, left out or exchanged: the one that is named is there."""
+    """Of every spec that comes with einc one letter is doubled, left out or exchanged:
+    the one that is named is there."""
     draw = Random(3)
-    names = sorted(x.stem for x in (Path(__file__).parent.parent / "specs").glob("*.ein") if len(x.stem) > 3 and x.stem != "paper")
+    names = sorted(x.stem for x in (Path(__file__).parent.parent / "specs").glob("*.ein")
+                   if len(x.stem) > 3 and x.stem != "paper")
     for name in draw.sample(names, 12):
         at = draw.randrange(1, len(name))
-        slip = draw.choice([name[:at] + name[at] + name[at:], name[:at] + name[at + 1 :], name[:at] + "q" + name[at + 1 :]])
+        slip = draw.choice([name[:at] + name[at] + name[at:], name[:at] + name[at + 1 :],
+                            name[:at] + "q" + name[at + 1 :]])
         if slip in names:
             continue
         done = run("check", slip)

@@ -19,7 +19,8 @@ from einc.ir.indices import Index, IndexSet, size
 from einc.ir.terms import Apply, Position, Term, both, const
 from einc.meaning.interpret import interpret
 
-SHIPPED = [x for x in sorted((Path(__file__).parent.parent / "specs").rglob("*.ein")) if "\nsection " not in x.read_text("utf-8")]
+SHIPPED = [x for x in sorted((Path(__file__).parent.parent / "specs").rglob("*.ein"))
+           if "\nsection " not in x.read_text("utf-8")]
 
 # domains
 
@@ -27,7 +28,8 @@ T, S = (Index(name, IndexSet("time", size("T"))) for name in "ts")
 LEAVES = st.sampled_from([Position(T), Position(S), const(1), const(3)])
 LINES = st.tuples(LEAVES, st.integers(-2, 2)).map(lambda x: Apply("add", (x[0], const(x[1]))))
 ATOMS = st.tuples(st.sampled_from(["le", "lt", "eq", "ne"]), LINES, LINES).map(lambda x: Apply(x[0], x[1:]))
-DOMAINS = st.lists(ATOMS | st.lists(ATOMS, min_size=2, max_size=2).map(lambda x: Apply("or", tuple(x))), min_size=1, max_size=4)
+DOMAINS = st.lists(ATOMS | st.lists(ATOMS, min_size=2, max_size=2).map(lambda x: Apply("or", tuple(x))), min_size=1,
+                   max_size=4)
 
 
 def holds(term: Term, at: dict[Index, int]) -> bool:
@@ -59,13 +61,15 @@ def test_a_domain_called_empty_has_no_point(atoms: list[Apply]) -> None:
             assert not any(holds(domain, {T: t, S: s}) for t, s in points)
 
 
-@pytest.mark.parametrize("under", ["s ≤ t, s > t", "s < t, t < s", "s < 1", "s > T", "s ∈ (t, t]", "s = t, s < t", "s ≤ t - T",
+@pytest.mark.parametrize("under",
+                         ["s ≤ t, s > t", "s < t, t < s", "s < 1", "s > T", "s ∈ (t, t]", "s = t, s < t", "s ≤ t - T",
                                    "s ∈ (t - 4, t], s > t + 1", "(s > t or s < 1), s ≤ t", "s = t, s ≠ t"])
 def test_a_sum_over_nothing(under: str) -> None:
     assert "E0504" in codes(f"input x_s\noutput y_t = Σ_{{{under}}} x_s x_t : all")
 
 
-@pytest.mark.parametrize("under", ["s ≤ t", "s < t", "s ∈ (t - W, t]", "s > t - W, s ≤ t", "s = t", "s ≤ 3", "s > 4, s ≤ t",
+@pytest.mark.parametrize("under",
+                         ["s ≤ t", "s < t", "s ∈ (t - W, t]", "s > t - W, s ≤ t", "s = t", "s ≤ 3", "s > 4, s ≤ t",
                                    "(s > t - 2 or s < 3), s ≤ t", "doc_s = doc_t", "s ≤ t - W"])
 def test_a_sum_with_empty_rows_is_fine(under: str) -> None:
     assert codes(f"dim W\ninput x_s\ninput doc_t : int\noutput y_t = Σ_{{{under}}} x_s x_t : all") == []
@@ -117,7 +121,8 @@ def test_what_is_declared_and_not_used(line: str, under: str) -> None:
     "input x_s\nz = 0\nfor s in 1..T:\n    z ← z + x_s\noutput z",
 ])
 def test_what_is_used_is_not_told(text: str) -> None:
-    assert [p.code for p in problems(text, "" if "use" in text else "index t, s : time(T)\nindex h : head(H)\nindex g : head(G)\n"
+    assert [p.code for p in problems(text, "" if "use" in text
+                                     else "index t, s : time(T)\nindex h : head(H)\nindex g : head(G)\n"
                                      "index r : request(R)\n")] == []
 
 
@@ -185,7 +190,8 @@ def test_weights_summed_along_another_index(seed: int) -> None:
     values = random.choice([f"V_{second}^d", f"(V_{second}^d + 1)", f"V_{second}^d exp(-{second})"])
     for over, wanted in ((second, []), (first, ["W0907"])):
         share = f"softmax_{over}({scale}L_{{{first} {second}}})"
-        lines = [f"index {first}, {second} : time(T)", "index d : feature(D)", f"input L_{{{first} {second}}}, V_{second}^d",
+        lines = [f"index {first}, {second} : time(T)", "index d : feature(D)",
+                 f"input L_{{{first} {second}}}, V_{second}^d",
                  f"mask L_{{{first} {second}}} : all"]
         if named:
             lines.append(f"A_{{{first} {second}}} = {share}")
@@ -232,12 +238,14 @@ def test_a_size_that_is_anothers_extent(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_an_index_that_a_mask_alone_has(seed: int) -> None:
-    """Random logits under random restrictions: no term has s, so it is E0302; with a term that has it the text is sound."""
+    """Random logits under random restrictions: no term has s, so it is E0302; with a term
+    that has it the text is sound."""
     random = Random(seed)
     restriction = random.choice(["s ≤ t", "s < t", "s ∈ (t - 3, t]", "s ≤ t and s ≥ 1", "t - s ≤ 4, s ≤ t"])
     masked = random.random() < 0.5
     terms = [random.choice(["Q_t^d K_{t d}", "exp(x_t)", "x_t", "2 x_t x_t"]) for _ in range(random.randint(1, 3))]
-    for more, wanted in (([], ["E0302"]), ([random.choice(["x_s", "Q_t^d K_{s d}", "1[s = s] x_t", "(t - s) x_t"])], [])):
+    for more, wanted in (([], ["E0302"]),
+                         ([random.choice(["x_s", "Q_t^d K_{s d}", "1[s = s] x_t", "(t - s) x_t"])], [])):
         body = " + ".join([*terms, *more])
         lines = ["input Q_t^d, K_t^d, x_t", f"mask L_{{t s}} : {restriction}" * masked,
                  f"L_{{t s}} = {body}" + f", {restriction}" * (not masked), "output Y_t = Σ_s softmax_s(L_{t s}) x_s"]
@@ -249,7 +257,8 @@ def test_an_index_that_a_mask_alone_has(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_number_beside_an_index_in_parentheses(seed: int) -> None:
-    """Pairs and products in slots of composites: side by side they are refused, and both ways to say which are compiled."""
+    """Pairs and products in slots of composites: side by side they are refused, and both
+    ways to say which are compiled."""
     random = Random(seed)
     number, label = random.randint(1, 2), random.choice(["", "2 ", "1 "])
     text = ("index t : time(T)\nindex y : head(2)\nindex l : head(J)\nindex h : head(2 J) = (y l)\ninput A_t^h\n"

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-HEAVY = {"sympy", "rich", "numpy", "torch", "triton", "safetensors", "transformers", "opt_einsum", "markdown_it", "pylatexenc",
+HEAVY = {"sympy", "rich", "numpy", "torch", "triton", "safetensors", "transformers", "opt_einsum", "markdown_it",
+         "pylatexenc",
          "latex2mathml", "tokenizers", "matplotlib"}
 WINGS = {"errors", "ir", "syntax", "checking", "transforms", "meaning", "driver"}
 CALLED = """
@@ -49,5 +50,6 @@ def test_checking_loads_no_plans_back_ends_or_papers() -> None:
 def test_compiling_loads_what_the_file_needs() -> None:
     words = ("compile", "specs/attention.ein")
     assert wings(*words) <= WINGS | {"planning", "backends"}
-    assert not any(name.startswith(("einc.transforms.gradients", "einc.transforms.serving", "einc.backends.triton.emit"))
+    assert not any(name.startswith(("einc.transforms.gradients", "einc.transforms.serving",
+                                    "einc.backends.triton.emit"))
                    for name in loaded(*words))

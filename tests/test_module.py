@@ -54,7 +54,8 @@ def test_every_file_may_have_a_class(case: Case) -> None:
     source = front.emit(plan_of(case), "torch", front.shell(typed_of(case)))
     compile(source, case.name, "exec")
     (found,) = re.findall(r"\n\n\nclass \w+\(torch\.nn\.Module\):\n(?:    .*\n|\n)+", source)
-    assert source.replace(found.rstrip(), "", 1).replace("\n" * 5, "\n" * 3).split() == front.emit(plan_of(case)).split()
+    assert source.replace(found.rstrip(), "", 1).replace("\n" * 5,
+                                                         "\n" * 3).split() == front.emit(plan_of(case)).split()
     assert max(map(len, found.splitlines())) <= 132
 
 
@@ -90,7 +91,8 @@ def test_evaluation_leaves_nothing_to_chance() -> None:
     torch.manual_seed(5)
     assert not torch.equal(first, second) and torch.equal(block(x), first)
     assert torch.equal(block(x, seed=7), made(p=0.4, seed=7)(x)) and not torch.equal(block(x, seed=7), block(x, seed=8))
-    assert torch.equal(block(x, seed=7), layer()(X=x, p=torch.tensor(0.4), seed=torch.tensor(7), **dict(block.named_parameters())))
+    assert torch.equal(block(x, seed=7),
+                       layer()(X=x, p=torch.tensor(0.4), seed=torch.tensor(7), **dict(block.named_parameters())))
 
 
 def test_scalars_sizes_and_whole_numbers() -> None:
@@ -136,7 +138,8 @@ def test_the_file_stands_alone(tmp_path: Path) -> None:
     """Written by the command, run where einc is not."""
     done = CliRunner().invoke(main, ["compile", "swiglu_block", "--module", "-o", str(tmp_path / "block.py")])
     assert done.exit_code == 0, done.output
-    code = ("import sys, torch, block; b = block.SwigluBlock(H=4, G=2, d_k=6, d_model=8, d_ff=12); y = b(torch.randn(5, 8)); "
+    code = ("import sys, torch, block; b = block.SwigluBlock(H=4, G=2, d_k=6, d_model=8, d_ff=12); y = "
+            "b(torch.randn(5, 8)); "
             "assert y.shape == (5, 8) and 'einc' not in sys.modules; print(len(b.state_dict()))")
     ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (0, "9\n"), ran.stderr

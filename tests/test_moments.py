@@ -38,7 +38,8 @@ MOMENTS = {  # texts, and how many values are carried
     ),
     "about another centre": (PAST + "output Y_t = sum_{s ≤ t} (x_s - 3 μ_t + n_t)^2", 3),
     "with weights": (
-        "n_t = sum_{s ≤ t} w_s^2\nμ_t = (sum_{s ≤ t} w_s^2 x_s) / n_t\noutput Y_t = (sum_{s ≤ t} w_s^2 (x_s - μ_t)^2) / n_t",
+        "n_t = sum_{s ≤ t} w_s^2\nμ_t = (sum_{s ≤ t} w_s^2 x_s) / n_t\noutput Y_t = (sum_{s ≤ t} w_s^2 (x_s - μ_t)^2) "
+        "/ n_t",
         6,
     ),
     "signed weights": (PAST + "output Y_t = sum_{s ≤ t} w_s (x_s - μ_t)^2", 5),
@@ -58,7 +59,8 @@ def check(text: str, sizes: dict[str, int], tiles: tuple[int, int] | None, offse
     source = front.emit(plan)
     given_ = {k: a + offset for k, a in arrays(program, sizes, {}, seed=sizes["T"]).items()}
     got = called(load(cut(source, tiles) if tiles else source, plan.name), program, tensors(given_), sizes)
-    assert_close({k: v.numpy() for k, v in got.items()}, meaning(program, given_, sizes), 1e-9 if offset else 1e-11, least=1.0)
+    assert_close({k: v.numpy() for k, v in got.items()}, meaning(program, given_, sizes), 1e-9 if offset else 1e-11,
+                 least=1.0)
     return plan
 
 
@@ -124,8 +126,10 @@ def test_derive_tells_the_update(tex: bool) -> None:
 @pytest.mark.parametrize("mask", ["s ≤ t", "s < t"])
 def test_powers_and_roots_of_sums_of_exponentials_keep_their_scale(mask: str) -> None:
     """Σ e^{2x} / (Σ e^x)² lies between 0 and 1, however large x is; a row of nothing gives 0."""
-    text = (f"index t, s : time(T)\ninput x_{{t s}}\nmask L_{{t s}} : {mask}\nL_{{t s}} = x_{{t s}}\nz_t = Σ_s exp(L_{{t s}})\n"
-            "p_t = Σ_s exp(2 L_{t s})\noutput q_t = p_t / z_t^2\noutput r_t = sqrt(p_t) / z_t\noutput c_t = p_t^3 / z_t^6")
+    text = (f"index t, s : time(T)\ninput x_{{t s}}\nmask L_{{t s}} : {mask}\nL_{{t s}} = x_{{t s}}\nz_t = Σ_s "
+            f"exp(L_{{t s}})\n"
+            "p_t = Σ_s exp(2 L_{t s})\noutput q_t = p_t / z_t^2\noutput r_t = sqrt(p_t) / z_t\noutput c_t = p_t^3 / "
+            "z_t^6")
     x = np.random.default_rng(0).normal(size=(9, 9)) * 40 + 300
     seen = np.tril(np.ones((9, 9), bool), -(mask == "s < t"))
     shifted = np.exp(np.where(seen, x - np.where(seen, x, -np.inf).max(1, keepdims=True, initial=-1e9), -np.inf))

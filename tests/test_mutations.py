@@ -61,7 +61,8 @@ def test_a_fix_is_made_once() -> None:
             pipeline.check(mutant.source, report)
             pipeline.advise(mutant.source, report)
             edits = certain(report.problems, mutant.original.name)
-            assert edits == check.certain(report.problems, mutant.original.name), "the suite makes the fixes that the command makes"
+            assert edits == check.certain(report.problems,
+                                          mutant.original.name), "the suite makes the fixes that the command makes"
             after = applied(mutant.source, edits)
             again = Report()
             assert pipeline.check(after, again) is not None
@@ -73,7 +74,8 @@ def test_a_fix_is_made_once() -> None:
 
 def test_a_mutant_is_changed_where_it_says() -> None:
     """Outside of its changes the text is the one it was; the specs have a mutant of each mutator."""
-    made = [m for source in sources((*SPECS, "mla_rope", "requests_packed", "online_softmax")) for m in mutants(source, 8)]
+    made = [m for source in sources((*SPECS, "mla_rope", "requests_packed", "online_softmax"))
+            for m in mutants(source, 8)]
     assert len({m.mutator for m in made}) == len(MUTATORS)
     for mutant in made:
         assert mutant.text != mutant.original.text
@@ -89,7 +91,8 @@ def test_the_referee_has_no_word_about_what_is_sound() -> None:
 
 
 @pytest.mark.parametrize("code", [
-    "E0101", "E0102", "E0103", "E0201", "E0204", "E0205", "E0207", "E0209", "E0213", "E0215", "E0301", "E0302", "E0304", "E0305",
+    "E0101", "E0102", "E0103", "E0201", "E0204", "E0205", "E0207", "E0209", "E0213", "E0215", "E0301", "E0302",
+    "E0304", "E0305",
     "E0306", "E0401", "E0503", "E0506",
 ])
 def test_the_referee_sees_what_an_error_is_about(code: str) -> None:
@@ -111,7 +114,8 @@ def test_mutants_are_the_same_in_every_run() -> None:
     ("index t, s : timeT)\ninput x_t\noutput y_t = x_t\n", "timeT)", "time(T)"),
     ("inzex t : time(T)\ninput x_t\noutput y_t = x_t\n", "inzex", "index"),
     ("index t : tme(T)\ninput x_t\noutput y_t = x_t\n", "tme", "time"),
-    ("index t : time(T)\nindex f : feature(D)\nweight gain^f\ninput x_t^f\noutput y_t^f = gaim^f x_t^f\n", "gaim", "gain"),
+    ("index t : time(T)\nindex f : feature(D)\nweight gain^f\ninput x_t^f\noutput y_t^f = gaim^f x_t^f\n", "gaim",
+     "gain"),
 ])
 def test_the_only_edit_that_mends_is_certain(text: str, old: str, new: str) -> None:
     source, report = Source("a.ein", text), Report()

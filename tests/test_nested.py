@@ -30,7 +30,8 @@ SUMS = {
     "rows and columns": "output y_h = Σ_{t s, k_t = 1, z_s > 0} dL_{h t s} : all",
     "a maximum": "output y_h = max_{t s} (Q_{h t}^d K_{h s d} - x_t z_s) : all",
     "the past": "output y = Σ_{h t s, s ≤ t} (Q_{h t}^d K_{h s d}) : all",
-    "the past, fading": "output y_h = Σ_{t s, s ≤ t} (t - s) e^{s - t} (Q_{h t}^d K_{h s d}) (V_{h s}^e dY_{h t e}) : all",
+    "the past, fading": "output y_h = Σ_{t s, s ≤ t} (t - s) e^{s - t} (Q_{h t}^d K_{h s d}) (V_{h s}^e dY_{h t e}) : "
+                        "all",
 }
 LEFT = {
     "a table": "output y_h^n = Σ_{t s, min(t - s + 1, N) = n} dL_{h t s} : all",
@@ -78,5 +79,6 @@ def test_what_runs_over_the_same_pairs_shares_the_kernel() -> None:
 def test_work_over_the_past_is_linear() -> None:
     for name in ("the past", "the past, fading"):
         plan = front.plan(typed(HEAD + SUMS[name]))
-        flops = [sum(s.cost.flops.at({"H": 4, "d_k": 16, "d_v": 16, "T": n}) for s in plan.steps) for n in (1 << 12, 1 << 16)]
+        flops = [sum(s.cost.flops.at({"H": 4, "d_k": 16, "d_v": 16, "T": n}) for s in plan.steps)
+                 for n in (1 << 12, 1 << 16)]
         assert flops[1] < 17 * flops[0]

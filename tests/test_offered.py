@@ -26,7 +26,8 @@ AT_ONCE = 24
 @cache
 def drawn() -> tuple[Mutant, ...]:
     """Faulty texts, drawn from the mutants of small programs: the same ones in every run."""
-    texts = [Source(f"{case.name}.ein", case.text) for case in CASES if len(case.text) < 700 and "use " not in case.text]
+    texts = [Source(f"{case.name}.ein", case.text) for case in CASES
+             if len(case.text) < 700 and "use " not in case.text]
     found = [m for source in texts for m in mutants(source, 1) if pipeline.check(m.source, Report()) is None]
     return tuple(found[:: max(1, len(found) // DRAWN)][:DRAWN])
 
@@ -54,8 +55,9 @@ def plain(equation: Equation) -> tuple[object, ...]:
 
 
 def assert_sound(source: Source, before: TypedProgram | None = None, changed: set[int] | None = None) -> int:
-    """Every edit that is offered leaves fewer errors and no new one; of the program that a slip was made in, the equations
-    mean the same that stand in no line of the slip, of the carets and of the edit. How many edits are offered."""
+    """Every edit that is offered leaves fewer errors and no new one; of the program that a slip
+    was made in, the equations mean the same that stand in no line of the slip, of the carets and
+    of the edit. How many edits are offered."""
     report = told(source)
     known = {(p.code, p.message) for p in report.errors}
     for problem, edit in offered(report):
@@ -63,13 +65,15 @@ def assert_sound(source: Source, before: TypedProgram | None = None, changed: se
         after = pipeline.check(applied(source, [edit]), again)
         assert len(again.errors) < len(report.errors), (edit, source.text)
         assert {(p.code, p.message) for p in again.errors} <= known, (edit, source.text)
-        assert not {p.code for p in again.warnings} & {"W0310", "W0905"} - {p.code for p in report.warnings}, (edit, source.text)
+        assert not {p.code for p in again.warnings} & {"W0310",
+                                                       "W0905"} - {p.code for p in report.warnings}, (edit, source.text)
         if after is None or before is None or changed is None or edit.span is None or problem.span is None:
             continue
         marked = lines([problem.span, *(x.span for x in problem.labels), edit.span]) | changed
         for equation in after.equations:
             there = before.equation(equation.target)
-            line = next((n for n, text in enumerate(source.text.splitlines(), 1) if equation.source and equation.source in text), 0)
+            line = next((n for n, text in enumerate(source.text.splitlines(), 1)
+                         if equation.source and equation.source in text), 0)
             if there is not None and line and line not in marked:
                 assert plain(there) == plain(equation), (edit, equation.source, source.text)
     return len(offered(report))
@@ -80,13 +84,15 @@ def test_an_edit_of_an_example_mends_it(code: str, kind: type[Problem]) -> None:
     assert_sound(Source("example.ein", kind.example))
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.whole) for n in range(1, DRAWN // AT_ONCE + 1))])
+@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.whole)
+                                       for n in range(1, DRAWN // AT_ONCE + 1))])
 def test_an_edit_of_a_drawn_text_mends_it(part: int) -> None:
     faulty = drawn()[part * AT_ONCE : (part + 1) * AT_ONCE]
     found = 0
     for mutant in faulty:
         places = [Span(mutant.source, *change) for change in (*mutant.changes, *mutant.about)]
-        in_declaration = any(mutant.text.splitlines()[n - 1].split()[:1] in (["index"], ["input"], ["dim"], ["mask"], ["weight"])
+        in_declaration = any(
+            mutant.text.splitlines()[n - 1].split()[:1] in (["index"], ["input"], ["dim"], ["mask"], ["weight"])
                              for n in lines(places))
         before = None if in_declaration else pipeline.check(mutant.original, Report())
         found += assert_sound(mutant.source, before, lines(places))
@@ -167,7 +173,8 @@ def test_rounds_are_not_made_provable_by_another_letter(update: str) -> None:
     ("input X'_t^k\noutput y_t^k = 2 X_t^k'", "E0108", ["'_t^k"]),
     ("input a_t, b_t\noutput y_{t s} = Σ_{u ∈ (s, t]} -exp(a_u) b_u : all", "E0106", ["(-exp(a_u) b_u)"]),
     ("dim B\nindex j : head(ceil(T / B))\ninput x_t\noutput y_t = x_t", "E0210", []),
-    ("index h : head(H)\nindex g : head(G)\ninput x_g\nmap p(h) = \\lceil h G / H \\rceil : g\noutput y_h = x_{p(h)}", "E0109", []),
+    ("index h : head(H)\nindex g : head(G)\ninput x_g\nmap p(h) = \\lceil h G / H \\rceil : g\noutput y_h = x_{p(h)}",
+     "E0109", []),
     ("input X_{s q}\noutput y_s = Σ_q X_{s q}", "E0215", []),
 ])
 def test_what_is_offered_for_a_slip(text: str, code: str, made: list[str]) -> None:
@@ -204,8 +211,10 @@ def test_a_misspelt_class_is_one_error() -> None:
 
 
 def test_a_range_that_a_mask_leaves_is_told_in_the_mask() -> None:
-    text = ("index j : head(J)\ndim B, n\ninput G_{t j}, x_s\nmap β(s) = ceil(s / B) : j\nset S_t = topk_{j B < t}(G_{t j}, n)\n"
-            "mask L_{t s} : s ≤ t and β(s) ∈ S_t\nL_{t s} = x_s + x_t\noutput y_t = Σ_s softmax_s(L_{t s})\noutput y_t : all\n")
+    text = ("index j : head(J)\ndim B, n\ninput G_{t j}, x_s\nmap β(s) = ceil(s / B) : j\nset S_t = topk_{j B < "
+            "t}(G_{t j}, n)\n"
+            "mask L_{t s} : s ≤ t and β(s) ∈ S_t\nL_{t s} = x_s + x_t\noutput y_t = Σ_s softmax_s(L_{t s})\noutput y_t "
+            ": all\n")
     (problem,) = told(Source("a.ein", INDICES + text)).errors
     assert problem.code == "E0601"
     assert problem.span is not None

@@ -1,4 +1,5 @@
-"""Kernels of derived gradients compiled without a device: products run from registers and shared memory that are there."""
+"""Kernels of derived gradients compiled without a device: products run from registers and
+shared memory that are there."""
 
 from __future__ import annotations
 
@@ -83,5 +84,6 @@ def test_matrices_that_are_sums_over_time_are_plain_products() -> None:
 
 def test_a_sum_that_keeps_no_place_is_no_part_of_a_kernel_in_tiles() -> None:
     plan = front.gradient(typed_of(case("log_n")), front.choices(backend="triton")).backward
-    apart = [step for step in leaves(plan.steps) if isinstance(step, Kernel) and "dc" in {s.buffer for s in step.stores}]
+    apart = [step for step in leaves(plan.steps)
+             if isinstance(step, Kernel) and "dc" in {s.buffer for s in step.stores}]
     assert [len(kernel.stores) for kernel in apart] == [1]

@@ -41,8 +41,10 @@ def zoo() -> SimpleNamespace:
     sys.modules.setdefault("fla", None)  # type: ignore[arg-type]
     transformers = importlib.import_module("transformers")
     models = ("Llama", "Mistral", "Bloom", "GPTNeoX", "GPT2", "Bart")
-    classes = [*(f"{name}{kind}" for name in models for kind in ("Model", "Config")), "GPT2LMHeadModel", "LlamaForCausalLM"]
-    files = {"gptj": module("gptj"), "llama": module("llama"), "deepseek": module("deepseek_v3"), "bloom": module("bloom"),
+    classes = [*(f"{name}{kind}" for name in models for kind in ("Model", "Config")), "GPT2LMHeadModel",
+               "LlamaForCausalLM"]
+    files = {"gptj": module("gptj"), "llama": module("llama"), "deepseek": module("deepseek_v3"),
+             "bloom": module("bloom"),
              "sparse": module("deepseek_v32"), "mixtral": module("mixtral")}
     return SimpleNamespace(**files, **{name: getattr(transformers, name) for name in classes})
 
@@ -71,8 +73,8 @@ def double() -> Iterator[None]:
 
 
 def spiced(model: Any, seed: int = 0, biases: float = 0.0) -> Any:
-    """Every parameter drawn anew, in the order of names: matrices with spread 1.4 / √fan_in, biases with that spread, norms
-    about 1 with shifts about 0."""
+    """Every parameter drawn anew, in the order of names: matrices with spread 1.4 / √fan_in, biases with that
+    spread, norms about 1 with shifts about 0."""
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, weight in sorted(model.named_parameters()):
@@ -104,15 +106,18 @@ def ids(batch: int = 1) -> torch.Tensor:
 
 
 def heads(weight: torch.Tensor, paired: bool = False) -> torch.Tensor:
-    """A projection (heads · width, model) as (heads, model, width); halves laid side by side in pairs where that is asked."""
+    """A projection (heads · width, model) as (heads, model, width); halves laid side by
+    side in pairs where that is asked."""
     split = weight.detach().unflatten(0, (-1, HEAD)).transpose(1, 2)
     return split.unflatten(2, (2, HEAD // 2)).transpose(2, 3).flatten(2) if paired else split
 
 
 def weights(layer: Any, paired: bool) -> Tensors:
-    """The projections of a layer; turning pairs instead of halves is an exchange of the features of queries and keys."""
+    """The projections of a layer; turning pairs instead of halves is an exchange of the
+    features of queries and keys."""
     q, k, v, o = (getattr(layer, f"{name}_proj").weight for name in "qkvo")
-    return {"W_Q": heads(q, paired), "W_K": heads(k, paired), "W_V": heads(v), "W_O": o.detach().T.unflatten(0, (-1, HEAD))}
+    return {"W_Q": heads(q, paired), "W_K": heads(k, paired), "W_V": heads(v),
+            "W_O": o.detach().T.unflatten(0, (-1, HEAD))}
 
 
 def decoder(zoo: SimpleNamespace, name: str, keys: int, **more: Any) -> Any:
@@ -145,7 +150,8 @@ def bloom(zoo: SimpleNamespace, count: int = 4) -> Trial:
     part = model.h[0].self_attention
     given, (output, *_) = captured(model, part, input_ids=ids(), use_cache=False)
     q, k, v = part.query_key_value.weight.detach().unflatten(0, (count, 3, HEAD)).transpose(2, 3).unbind(1)
-    inputs = {"X": given[0][0], "W_Q": q, "W_K": k, "W_V": v, "W_O": part.dense.weight.detach().T.unflatten(0, (count, HEAD))}
+    inputs = {"X": given[0][0], "W_Q": q, "W_K": k, "W_V": v,
+              "W_O": part.dense.weight.detach().T.unflatten(0, (count, HEAD))}
     return Trial(inputs, {"A": (output - given[1])[0]})
 
 
@@ -157,7 +163,8 @@ def latents(zoo: SimpleNamespace, asking: int | None = None) -> Trial:
     part = spiced(zoo.deepseek.DeepseekV3Attention(config, 0).double())
     part.kv_a_layernorm = nn.Identity()
     x, none = normal(STEPS, WIDTH), normal(1, STEPS, 0)
-    mixed, output = captured(part, part.o_proj, hidden_states=x[None], position_embeddings=(none, none), attention_mask=None)
+    mixed, output = captured(part, part.o_proj, hidden_states=x[None], position_embeddings=(none, none),
+                             attention_mask=None)
     down, q, o = part.kv_a_proj_with_mqa.weight.detach().T, heads(part.q_proj.weight), part.o_proj.weight.detach().T
     keys, values = part.kv_b_proj.weight.detach().unflatten(0, (HEADS, 2, HEAD)).transpose(2, 3).unbind(1)
     up = {"P": keys, "Q": values}
@@ -191,7 +198,8 @@ def experts(part: Any, gate: torch.Tensor) -> Tensors:
 
 def mixture(zoo: SimpleNamespace) -> Trial:
     """Experts and router as lists: position by position, the largest first."""
-    x, w = normal(STEPS, WIDTH), {"W_gate": normal(WIDTH, 7) / WIDTH**0.5, "b": normal(7), "W_1": normal(7, WIDTH, 13) / 4,
+    x, w = normal(STEPS, WIDTH), {"W_gate": normal(WIDTH, 7) / WIDTH**0.5, "b": normal(7),
+                                  "W_1": normal(7, WIDTH, 13) / 4,
                                   "W_2": normal(7, 13, WIDTH)}
     rows = []
     for row in x:
@@ -203,7 +211,8 @@ def mixture(zoo: SimpleNamespace) -> Trial:
 
 def mixtral(zoo: SimpleNamespace) -> tuple[Any, torch.Tensor, Tensors]:
     """The experts of a Mixtral, what they get, and their matrices."""
-    config = zoo.mixtral.MixtralConfig(hidden_size=WIDTH, intermediate_size=13, num_local_experts=7, num_experts_per_tok=3)
+    config = zoo.mixtral.MixtralConfig(hidden_size=WIDTH, intermediate_size=13, num_local_experts=7,
+                                       num_experts_per_tok=3)
     part, x = spiced(zoo.mixtral.MixtralSparseMoeBlock(config).double()), normal(STEPS, WIDTH)
     return part, x, {"H_prime2": x, **experts(part.experts, part.gate.weight)}
 
@@ -222,17 +231,20 @@ def shared_expert(zoo: SimpleNamespace) -> Trial:
 
 
 def shared_matrices(mlp: Any) -> Tensors:
-    return {f"W_{n}_s": getattr(mlp, f"{name}_proj").weight.detach().T for n, name in ((1, "gate"), (2, "down"), (3, "up"))}
+    return {f"W_{n}_s": getattr(mlp, f"{name}_proj").weight.detach().T
+            for n, name in ((1, "gate"), (2, "down"), (3, "up"))}
 
 
 def grouped_experts(zoo: SimpleNamespace) -> Trial:
     """DeepSeek-V3: 2 of 4 groups of 3 experts, of which 4."""
     config = zoo.deepseek.DeepseekV3Config(
-        hidden_size=WIDTH, moe_intermediate_size=13, num_local_experts=12, n_routed_experts=12, num_experts_per_tok=4, n_group=4,
+        hidden_size=WIDTH, moe_intermediate_size=13, num_local_experts=12, n_routed_experts=12, num_experts_per_tok=4,
+        n_group=4,
         topk_group=2, n_shared_experts=2, routed_scaling_factor=2.5, norm_topk_prob=True)
     part, x = spiced(zoo.deepseek.DeepseekV3MoE(config).double()), normal(STEPS, WIDTH)
     bias = part.gate.e_score_correction_bias.copy_(0.3 * normal(12)).detach()
-    inputs = {"H_prime2": x, **experts(part.experts, part.gate.weight), **shared_matrices(part.shared_experts), "b": bias,
+    inputs = {"H_prime2": x, **experts(part.experts, part.gate.weight), **shared_matrices(part.shared_experts),
+              "b": bias,
               "alpha": torch.tensor(2.5, dtype=torch.float64)}
     return Trial(inputs, {"F": part(x[None])[0].detach()}, {"n": 4, "m": 2, "N": 4})
 
@@ -262,7 +274,8 @@ def found_by(part: Any, x: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
     places = part(x[None], x[None], (none, none), future(), None).long()
     chosen = torch.zeros(STEPS, STEPS).scatter(1, places[0], 1).tril()
     turn = torch.linalg.qr(normal(HEAD, HEAD))[0]
-    return {"W_Q_I": heads(part.wq_b.weight), "W_K_I": part.wk.weight.detach().T, "W_I": part.weights_proj.weight.detach(),
+    return {"W_Q_I": heads(part.wq_b.weight), "W_K_I": part.wk.weight.detach().T,
+            "W_I": part.weights_proj.weight.detach(),
             "U": turn}, chosen
 
 
@@ -322,8 +335,10 @@ def given_to(inputs: dict[Any, Any]) -> torch.Tensor:
     return hidden
 
 
-def neox(zoo: SimpleNamespace, part: str, act: str = "gelu", share: float = 1.0) -> tuple[Any, dict[Any, Any], Any, Tensors]:
-    """A GPT-NeoX with norms and feed-forward one after the other; what its layer gets and gives, and its projections."""
+def neox(zoo: SimpleNamespace, part: str, act: str = "gelu",
+         share: float = 1.0) -> tuple[Any, dict[Any, Any], Any, Tensors]:
+    """A GPT-NeoX with norms and feed-forward one after the other; what its layer gets and
+    gives, and its projections."""
     config = zoo.GPTNeoXConfig(
         vocab_size=50, hidden_size=HEADS * HEAD, intermediate_size=32, num_hidden_layers=1, num_attention_heads=HEADS,
         hidden_act=act, attention_bias=False, use_parallel_residual=False, attn_implementation="sdpa",
@@ -357,7 +372,8 @@ def swiglu(zoo: SimpleNamespace) -> Trial:
     model = decoder(zoo, "Llama", KEYS)
     layer = model.layers[0]
     given, output = captured(model, layer, input_ids=ids(), use_cache=False)
-    norms = {"gamma_1": layer.input_layernorm.weight.detach(), "gamma_2": layer.post_attention_layernorm.weight.detach()}
+    norms = {"gamma_1": layer.input_layernorm.weight.detach(),
+             "gamma_2": layer.post_attention_layernorm.weight.detach()}
     mlp = {key: getattr(layer.mlp, name).weight.detach().T
            for key, name in (("W_1", "gate_proj"), ("W_2", "down_proj"), ("W_3", "up_proj"))}
     inputs = {"H": given_to(given)[0], **weights(layer.self_attn, paired=True), **norms, **mlp}
@@ -365,8 +381,10 @@ def swiglu(zoo: SimpleNamespace) -> Trial:
 
 
 def gpt2(zoo: SimpleNamespace) -> Trial:
-    """The layer of a GPT-2 with all its biases; its matrices are (in, out), so queries and keys need a larger spread."""
-    config = zoo.GPT2Config(vocab_size=50, n_embd=HEADS * HEAD, n_layer=1, n_head=HEADS, n_inner=32, attn_implementation="sdpa")
+    """The layer of a GPT-2 with all its biases; its matrices are (in, out), so queries
+    and keys need a larger spread."""
+    config = zoo.GPT2Config(vocab_size=50, n_embd=HEADS * HEAD, n_layer=1, n_head=HEADS, n_inner=32,
+                            attn_implementation="sdpa")
     model = spiced(zoo.GPT2Model(config).double(), biases=0.3)
     layer = model.h[0]
     with torch.no_grad():
@@ -377,7 +395,8 @@ def gpt2(zoo: SimpleNamespace) -> Trial:
 
 def block(layer: Any) -> Tensors:
     """The parameters of a layer of GPT-2."""
-    named = {"gamma_1": layer.ln_1.weight, "beta_1": layer.ln_1.bias, "gamma_2": layer.ln_2.weight, "beta_2": layer.ln_2.bias,
+    named = {"gamma_1": layer.ln_1.weight, "beta_1": layer.ln_1.bias, "gamma_2": layer.ln_2.weight,
+             "beta_2": layer.ln_2.bias,
              "W_qkv": layer.attn.c_attn.weight, "b_qkv": layer.attn.c_attn.bias, "b_O": layer.attn.c_proj.bias,
              "W_O": layer.attn.c_proj.weight.unflatten(0, (HEADS, HEAD)), "W_1": layer.mlp.c_fc.weight,
              "b_1": layer.mlp.c_fc.bias, "W_2": layer.mlp.c_proj.weight, "b_2": layer.mlp.c_proj.bias}
@@ -441,7 +460,8 @@ def decoupled(zoo: SimpleNamespace, norms: bool) -> Trial:
         hidden_size=WIDTH, num_attention_heads=HEADS, num_key_value_heads=HEADS, q_lora_rank=narrow, kv_lora_rank=5,
         qk_nope_head_dim=HEAD, qk_rope_head_dim=turned, v_head_dim=HEAD, attn_implementation="sdpa")
     part = spiced(zoo.deepseek.DeepseekV3Attention(config, 0).double())
-    scales = {"gamma_Q": part.q_a_layernorm.weight.detach(), "gamma_KV": part.kv_a_layernorm.weight.detach()} if norms else {}
+    scales = ({"gamma_Q": part.q_a_layernorm.weight.detach(), "gamma_KV": part.kv_a_layernorm.weight.detach()} if norms
+              else {})
     if not norms:
         part.q_a_layernorm = part.kv_a_layernorm = nn.Identity()
     x = normal(STEPS, WIDTH)
@@ -457,7 +477,8 @@ def latent_matrices(part: Any, turned: int) -> Tensors:
     q = part.q_b_proj.weight.detach().unflatten(0, (HEADS, -1)).transpose(1, 2)
     down, key = part.kv_a_proj_with_mqa.weight.detach().T.split((5, turned), -1)
     keys, values = part.kv_b_proj.weight.detach().unflatten(0, (HEADS, 2, HEAD)).transpose(2, 3).unbind(1)
-    return {"W_DQ": part.q_a_proj.weight.detach().T, "W_UQ": q[..., :HEAD], "W_QR": q[..., HEAD:], "W_D": down, "W_UK": keys,
+    return {"W_DQ": part.q_a_proj.weight.detach().T, "W_UQ": q[..., :HEAD], "W_QR": q[..., HEAD:], "W_D": down,
+            "W_UK": keys,
             "W_UV": values, "W_KR": key, "W_O": part.o_proj.weight.detach().T.unflatten(0, (HEADS, HEAD))}
 
 
@@ -482,7 +503,8 @@ def crossed(zoo: SimpleNamespace) -> Trial:
 def requested(_: SimpleNamespace) -> Trial:
     """Each request alone."""
     q, k, v = (x.transpose(1, 2) for x in qkv().values())
-    alone = [functional.scaled_dot_product_attention(*(x[r].transpose(0, 1) for x in (q, k, v)), is_causal=True) for r in (0, 1)]
+    alone = [functional.scaled_dot_product_attention(*(x[r].transpose(0, 1) for x in (q, k, v)), is_causal=True)
+             for r in (0, 1)]
     return Trial({"Q": q, "K": k, "V": v}, {"Y": torch.stack(alone).transpose(1, 2)})
 
 
@@ -540,7 +562,8 @@ def flex(mask: Mask, more: Tensors | None = None, score: Any = None, keys: int =
     """FlexAttention, not compiled, which takes masks and scores as functions of positions, from 0."""
     x = qkv(keys=keys)
     block = create_block_mask(mask, None, None, STEPS, keys, device="cpu")
-    return Trial({**x, **(more or {})}, {"Y": flex_attention(x["Q"], x["K"], x["V"], score_mod=score, block_mask=block)}, sizes)
+    return Trial({**x, **(more or {})},
+                 {"Y": flex_attention(x["Q"], x["K"], x["V"], score_mod=score, block_mask=block)}, sizes)
 
 
 def causal(_b: Any, _h: Any, t: Any, s: Any) -> Any:
@@ -554,7 +577,8 @@ def documents(_: SimpleNamespace) -> Trial:
 
 def decode(_: SimpleNamespace) -> Trial:
     x = qkv(queries=4)
-    return Trial(x, {"Y": functional.scaled_dot_product_attention(x["Q"], x["K"], x["V"], attn_mask=causal_lower_right(4, STEPS))})
+    return (Trial(x, {
+        "Y": functional.scaled_dot_product_attention(x["Q"], x["K"], x["V"], attn_mask=causal_lower_right(4, STEPS))}))
 
 
 def latest(_: SimpleNamespace) -> Trial:
@@ -595,8 +619,10 @@ def backward(_: SimpleNamespace) -> Trial:
 
 
 def cross_entropy(_: SimpleNamespace) -> Trial:
-    x, w, target = normal(STEPS, 5), normal(5, 9), torch.randint(0, 9, (STEPS,), generator=torch.Generator().manual_seed(0))
-    return Trial({"X": x, "W": w, "w": target + 1}, {"L_cal": functional.cross_entropy(x @ w, target, reduction="none")})
+    x, w, target = (normal(STEPS, 5), normal(5, 9),
+                    torch.randint(0, 9, (STEPS,), generator=torch.Generator().manual_seed(0)))
+    return Trial({"X": x, "W": w, "w": target + 1},
+                 {"L_cal": functional.cross_entropy(x @ w, target, reduction="none")})
 
 
 def two_domains(_: SimpleNamespace) -> Trial:
@@ -637,7 +663,8 @@ def nearest(_: SimpleNamespace) -> Trial:
 
 def cheapest(_: SimpleNamespace) -> Trial:
     x, c = normal(STEPS, 3), normal(STEPS)
-    return Trial({"X": x, "c": c}, {"y": torch.stack([torch.amin(x[: t + 1] @ x[t] + c[: t + 1]) for t in range(STEPS)])})
+    return Trial({"X": x, "c": c},
+                 {"y": torch.stack([torch.amin(x[: t + 1] @ x[t] + c[: t + 1]) for t in range(STEPS)])})
 
 
 def decayed(_: SimpleNamespace) -> Trial:
@@ -669,7 +696,8 @@ def features(_: SimpleNamespace) -> Trial:
     """Running sums of outer products."""
     q, k, v = (x[0] for x in qkv().values())
     state = torch.cumsum(k.exp()[..., None] * v[..., None, :], 1)
-    y = torch.einsum("htd,htde->hte", q.exp(), state) / torch.einsum("htd,htd->ht", q.exp(), torch.cumsum(k.exp(), 1))[..., None]
+    y = torch.einsum("htd,htde->hte", q.exp(),
+                     state) / torch.einsum("htd,htd->ht", q.exp(), torch.cumsum(k.exp(), 1))[..., None]
     return Trial({"Q": q, "K": k, "V": v}, {"Y": y})
 
 
@@ -887,7 +915,8 @@ def test_the_layer_of_a_llama_from_the_command_line(zoo: SimpleNamespace, tmp_pa
         np.savez(data, **{key: x.numpy() for key, x in trial.inputs.items()})
     else:
         save_file({key: x.contiguous() for key, x in trial.inputs.items()}, data)
-    command = ["run", str(SPECS / "llama_attention.ein"), "--data", str(data), "-o", str(out), "--verify", "--repeat", "1"]
+    command = ["run", str(SPECS / "llama_attention.ein"), "--data", str(data), "-o", str(out), "--verify", "--repeat",
+               "1"]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0, result.output
     got = np.load(out)["A"] if suffix == ".npz" else load_file(out)["A"].numpy()

@@ -26,7 +26,7 @@ from einc.planning.contractions.associate import Search, associate, samples
 from einc.planning.contractions.choose import leading, price, taken
 from einc.planning.contractions.materialise import peeled
 from einc.planning.contractions.order import FEW, path
-from einc.planning.planner import plan, written
+from einc.planning.planner import plan, plan_as_written
 from einc.syntax.printing.show import show
 
 LARGE = {"H": 128, "d_k": 128, "r": 512, "S": 4096}
@@ -131,7 +131,7 @@ def test_every_order_runs(case: Case, draw: st.DataObject) -> None:
     note(show(made))
     inputs = arrays(program, case.sizes, case.ranges)
     want = meaning(program, inputs, case.sizes)
-    for module in (written(made, program.inputs()), *ways(plan(made, program.inputs()))):
+    for module in (plan_as_written(made, program.inputs()), *ways(plan(made, program.inputs()))):
         assert_close(called(emitted(module), program, tensors(inputs), case.sizes), want, 1e-10)
 
 
@@ -176,7 +176,7 @@ def total(module: Module, sizes: Mapping[str, int]) -> float:
 @given(layers())
 def test_what_is_chosen_costs_no_more_than_what_is_written(case: Case) -> None:
     program = normal(case.text)
-    module, before = plan(program), written(program)
+    module, before = plan(program), plan_as_written(program)
     note(case.text)
     for sizes in samples(program):
         begun = 10**6 * max(len(taken(module, sizes)), len(before.steps))
@@ -253,7 +253,8 @@ def test_many_open_sizes_are_not_crossed() -> None:
 def test_one_plan_for_both_spellings() -> None:
     """Written through the latents, the expanded form is found, and costs what it costs when it is written."""
     text = spec("mla_decode").text
-    text = text.replace("K_{s h}^d = L_s^ρ P_{h ρ}^d", "p_{t h}^ρ = q_{t h}^d P_h^ρ_d").replace("V_{s h}^d = L_s^ρ Q_{h ρ}^d", "")
+    text = text.replace("K_{s h}^d = L_s^ρ P_{h ρ}^d",
+                        "p_{t h}^ρ = q_{t h}^d P_h^ρ_d").replace("V_{s h}^d = L_s^ρ Q_{h ρ}^d", "")
     text = text.replace("q_{t h}^k K_{s h k}", "p_{t h}^ρ L_{s ρ}").replace("V_{s h}^d", "L_s^ρ")
     text = text.replace("Y_{t h}^d = Σ", "z_{t h}^ρ = Σ")
     text = text.replace("output z", "z") + "\noutput Y_{t h}^d = z_{t h}^ρ Q_{h ρ}^d"
@@ -265,7 +266,8 @@ def test_one_plan_for_both_spellings() -> None:
 def test_sizes_that_are_fixed_leave_nothing_to_choose() -> None:
     """The same text with its sizes in it: the order is known when it is compiled."""
     for length, made in ((1, {"q_P", "Y_L", "Y"}), (4096, {"K", "V", "Y"})):
-        module = planned(spec("mla_decode").text + "".join(f"\ndim {name} = {n}" for name, n in {**LARGE, "T": length}.items()))
+        module = planned(spec("mla_decode").text
+                         + "".join(f"\ndim {name} = {n}" for name, n in {**LARGE, "T": length}.items()))
         assert not any(isinstance(s, Choose) for s in module.steps)
         assert stored(module, {}) == made
 
@@ -301,7 +303,8 @@ def test_heads_with_the_same_logits_collapse() -> None:
     assert [last.operands[n][0] for n in last.path[0]] == ["W_V", "W_O"]
     assert "V" in stored(module, {**sizes, "T": 128})
     text = spec("shared_logits").text
-    per_head = text.replace("M_{f g}", "M_{h f g}").replace("L_{t s}", "L_{t s}^{(h)}").replace("A_{t s}", "A_{t s}^{(h)}")
+    per_head = text.replace("M_{f g}", "M_{h f g}").replace("L_{t s}",
+                                                            "L_{t s}^{(h)}").replace("A_{t s}", "A_{t s}^{(h)}")
     assert "V" in stored(planned(per_head), {**sizes, "T": 16384})
 
 
@@ -315,7 +318,8 @@ def test_a_product_without_anything_between_is_not_the_square_of_the_length() ->
         output y_t^e : all
     """
     module = planned(text)
-    assert [step.cost.flops.at({"T": 10000, "D": 10}) for step in taken(module, {"T": 10000, "D": 10})] == [4 * 10000 * 100]
+    assert [step.cost.flops.at({"T": 10000, "D": 10})
+            for step in taken(module, {"T": 10000, "D": 10})] == [4 * 10000 * 100]
 
 
 def test_what_no_order_can_run_stays_as_it_is_written() -> None:
@@ -339,10 +343,12 @@ def test_long_chains_are_searched_in_time() -> None:
     """More definitions than can be tried in every combination."""
     lines = ["index t : time(T)", "index s : time(S)", "index a : feature(A)", "input x_t^a, y_s^a"]
     lines += ["index b, c, d, e, f, g : feature(A)", "weight M_a^b, N_b^c, O_c^d, P_d^e, Q_e^f"]
-    lines += ["i_t^b = x_t^a M_a^b", "j_t^c = i_t^b N_b^c", "k_t^d = j_t^c O_c^d", "l_t^e = k_t^d P_d^e", "m_t^f = l_t^e Q_e^f"]
-    lines += ["n_s^b = y_s^a M_a^b", "o_s^c = n_s^b N_b^c", "z_{t s} = exp(m_t^f o_{s f})", "output w_t^b = Σ_s z_{t s} n_s^b"]
+    lines += ["i_t^b = x_t^a M_a^b", "j_t^c = i_t^b N_b^c", "k_t^d = j_t^c O_c^d", "l_t^e = k_t^d P_d^e",
+              "m_t^f = l_t^e Q_e^f"]
+    lines += ["n_s^b = y_s^a M_a^b", "o_s^c = n_s^b N_b^c", "z_{t s} = exp(m_t^f o_{s f})",
+              "output w_t^b = Σ_s z_{t s} n_s^b"]
     text, sizes = "\n".join(lines), {"T": 1, "S": 8192, "A": 128}
-    assert total(planned(text), sizes) < 0.6 * total(written(normal(text)), sizes)
+    assert total(planned(text), sizes) < 0.6 * total(plan_as_written(normal(text)), sizes)
 
 
 # what is kept in range
@@ -351,7 +357,8 @@ def test_long_chains_are_searched_in_time() -> None:
 @pytest.mark.parametrize("weights", ["softmax_s(L_{t s}^{(h)})", "exp(L_{t s}^{(h)}) / sum_{s'} exp(L_{t s'}^{(h)})"])
 @pytest.mark.parametrize("name", ["mla_decode", "cross_attention"])
 def test_large_logits_do_not_overflow_on_any_way(name: str, weights: str) -> None:
-    """Also where the source takes no maximum, which is too much for the interpreter: what is stored is already scaled."""
+    """Also where the source takes no maximum, which is too much for the interpreter: what
+    is stored is already scaled."""
     text = spec(name).text
     if name == "mla_decode":
         text = text.replace("softmax_s(L_{t s}^{(h)})", weights)
@@ -368,14 +375,17 @@ LETTERS = "abcdefg"
 
 
 @given(st.lists(st.lists(st.sampled_from(LETTERS), max_size=4, unique=True), min_size=2, max_size=FEW + 1),
-       st.lists(st.sampled_from(LETTERS), unique=True), st.lists(st.sampled_from([1, 2, 3, 64, 4096]), min_size=7, max_size=7))
+       st.lists(st.sampled_from(LETTERS), unique=True),
+       st.lists(st.sampled_from([1, 2, 3, 64, 4096]), min_size=7, max_size=7))
 @settings(max_examples=300, deadline=None)
-def test_few_factors_are_ordered_as_opt_einsum_does(factors: list[list[str]], out: list[str], lengths: list[int]) -> None:
+def test_few_factors_are_ordered_as_opt_einsum_does(factors: list[list[str]], out: list[str],
+                                                    lengths: list[int]) -> None:
     """Of two orders that cost the same, too, the one that the library finds first."""
     known = dict(zip(LETTERS, lengths, strict=True))
     index = {letter: Index(letter, IndexSet("feature", number(n))) for letter, n in known.items()}
     text = ",".join(map("".join, factors)) + "->" + "".join(x for x in out if any(x in factor for factor in factors))
     way = "optimal" if len(factors) < FEW else "auto"
-    wanted, _ = opt_einsum.contract_path(text, *[tuple(known[x] for x in factor) for factor in factors], shapes=True, optimize=way)
+    wanted, _ = opt_einsum.contract_path(text, *[tuple(known[x] for x in factor) for factor in factors], shapes=True,
+                                         optimize=way)
     found = path(tuple(tuple(index[x] for x in factor) for factor in factors), tuple(index[x] for x in out), {})
     assert found == tuple(map(tuple, wanted))

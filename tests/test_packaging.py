@@ -98,9 +98,11 @@ def test_the_project_says_where_it_is_and_which_version() -> None:
 
 
 def test_every_dependency_is_pinned() -> None:
-    pinned = [line.split("==")[0] for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if "==" in line]
+    pinned = [line.split("==")[0] for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+              if "==" in line]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    needed = [re.split("[<>=;]", entry)[0] for entry in (*project["dependencies"], *project["optional-dependencies"]["test"])]
+    needed = [re.split("[<>=;]", entry)[0]
+              for entry in (*project["dependencies"], *project["optional-dependencies"]["test"])]
     assert len(needed) > 10
     assert {plain(name) for name in needed} - {plain(name) for name in pinned} == set()
 
@@ -126,7 +128,8 @@ def test_check_is_light(tmp_path: Path) -> None:
 
 def test_compile_loads_no_framework(tmp_path: Path) -> None:
     (tmp_path / "s.ein").write_text("index t : time(T)\ninput x_t\ny_t = 2 x_t\n", encoding="utf-8")
-    assert set(loaded("from einc.cli import main\nmain(['compile', 's.ein'], standalone_mode=False)", tmp_path)) <= {"numpy"}
+    assert set(loaded("from einc.cli import main\nmain(['compile', 's.ein'], standalone_mode=False)",
+                      tmp_path)) <= {"numpy"}
 
 
 def test_the_front_door_is_functions_whatever_is_imported(tmp_path: Path) -> None:

@@ -67,7 +67,8 @@ def account(text: str = PAPER, name: str = "paper.md") -> Account:
             if entry.status == "restates":
                 entry = replace(entry, restates=1, reason="")
             if entry.status == "compiled":
-                entry = replace(entry, explicit=r"Q_{t h}^{d} = \sum_{f} H_t^f W_{Q h f}^d", shapes={"Q_{t h}^d": "T × H × d_k"})
+                entry = replace(entry, explicit=r"Q_{t h}^{d} = \sum_{f} H_t^f W_{Q h f}^d",
+                                shapes={"Q_{t h}^d": "T × H × d_k"})
             entries.append(entry)
     wrong = UnknownMacro("`<x>` is not known", entries[0].span)
     entries[0] = replace(entries[0], problems=(wrong,))
@@ -100,7 +101,8 @@ def test_a_page_asks_for_nothing_and_runs_nothing(shown: Browser) -> None:
     assert [address.rpartition("/")[2] for address in shown.asked()] == ["page.html"]
     assert shown.console() == []
     assert shown.run("return window.hurt") is None
-    assert shown.run("return document.querySelectorAll('script, img, iframe, object, link[rel=stylesheet]').length") == 0
+    assert shown.run("return document.querySelectorAll('script, img, iframe, object, "
+                     "link[rel=stylesheet]').length") == 0
     assert "a picture" in shown.run("return document.body.innerText")
 
 
@@ -112,14 +114,16 @@ def test_every_equation_is_mathematics_with_its_status_beside_it(shown: Browser)
     assert [row[:3] for row in told] == [[f"eq.{e.number}", True, e.status] for e in found.entries]
     assert all(row[3] > 5 for row in told)
     assert shown.run("return document.querySelectorAll('article math').length") >= len(found.document.formulas) - 1
-    assert shown.run("return [...document.querySelectorAll('article .eq > code')].map(e => e.textContent)") == [r"\left( broken"]
+    assert shown.run(
+        "return [...document.querySelectorAll('article .eq > code')].map(e => e.textContent)") == [r"\left( broken"]
     assert shown.run("return document.querySelector('.counts').innerText.split(/\\s+/)") == [
         word for status in STATUSES for word in (str(sum(e.status == status for e in found.entries)), status)]
     assert shown.run("return document.querySelector('math').namespaceURI").endswith("MathML")
 
 
 def visible(browser: Browser, name: str) -> bool:
-    return bool(browser.run("return getComputedStyle(document.getElementById(arguments[0])).visibility === 'visible'", name))
+    return bool(browser.run("return getComputedStyle(document.getElementById(arguments[0])).visibility === 'visible'",
+                            name))
 
 
 def test_sums_and_shapes_show_on_hover_and_on_focus(shown: Browser) -> None:
@@ -128,7 +132,8 @@ def test_sums_and_shapes_show_on_hover_and_on_focus(shown: Browser) -> None:
     assert not visible(shown, tip)
     shown.hover(f'[id="eq.{compiled.number}"] math')
     assert visible(shown, tip)
-    assert shown.run("return document.getElementById(arguments[0]).querySelectorAll('math munder, math msub').length", tip) > 0
+    assert shown.run("return document.getElementById(arguments[0]).querySelectorAll('math munder, math msub').length",
+                     tip) > 0
     assert "T × H × d_k" in shown.run("return document.getElementById(arguments[0]).innerText", tip)
     shown.hover(".overview h1")
     assert not visible(shown, tip)
@@ -140,7 +145,8 @@ def test_no_tip_leaves_the_window(shown: Browser) -> None:
     assert shown.run("return document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     for entry in account().entries:
         shown.hover(f'[id="eq.{entry.number}"] math')
-        assert shown.run("""const box = document.getElementById(arguments[0]).querySelector('.box').getBoundingClientRect();
+        assert shown.run(
+            """const box = document.getElementById(arguments[0]).querySelector('.box').getBoundingClientRect();
             return box.left >= 0 && box.right <= innerWidth && box.width > 40""", f"tip.{entry.number}"), entry.number
 
 
@@ -153,7 +159,8 @@ def test_a_click_opens_the_kernel(shown: Browser) -> None:
 
 
 def test_programs_stand_under_their_headings_beside_what_was_derived(shown: Browser) -> None:
-    assert shown.run("return document.querySelector('[id=\"program.0\"]').previousElementSibling.innerText") == "The rest of it"
+    assert shown.run(
+        "return document.querySelector('[id=\"program.0\"]').previousElementSibling.innerText") == "The rest of it"
     words = shown.run("return document.querySelector('[id=\"program.0\"]').innerText")
     assert "rest(X_t^f) → A_t^f" in words
     assert "over B ⊆ {s ≤ t}" in words
@@ -161,7 +168,8 @@ def test_programs_stand_under_their_headings_beside_what_was_derived(shown: Brow
 
 
 def test_every_link_reaches(shown: Browser) -> None:
-    links = shown.run("return [...document.querySelectorAll('a[href^=\"#\"]')].map(a => decodeURIComponent(a.hash.slice(1)))")
+    links = shown.run("return [...document.querySelectorAll('a[href^=\"#\"]')].map(a => "
+                      "decodeURIComponent(a.hash.slice(1)))")
     assert {"eq.1", "problem.0", "problems", "program.0", "the-rest-of-it"} <= set(links)
     assert [name for name in links if not shown.run("return !!document.getElementById(arguments[0])", name)] == []
     ids = shown.run("return [...document.querySelectorAll('[id]')].map(e => e.id)")
@@ -183,7 +191,8 @@ def test_dark_and_print(shown: Browser) -> None:
     shown.media()
 
 
-@pytest.mark.parametrize("name", ["einstein-transformer.md", "einstein-transformer.pdf.txt", "transformer-with-pytorch.md"])
+@pytest.mark.parametrize("name", ["einstein-transformer.md", "einstein-transformer.pdf.txt",
+                                  "transformer-with-pytorch.md"])
 def test_the_page_of_a_paper(browser: Browser, tmp_path: Path, name: str) -> None:
     if not (SEEDS / name).is_file():
         pytest.skip("the paper is not beside this repository")
@@ -223,14 +232,17 @@ def test_latex_is_shown_as_words() -> None:
 
 
 HOSTILE = [
-    "<a onclick=x>y</a>", "<script>x</script>", "<p style=x>", "<!-- x -->", "<iframe src=x>", "<svg/onload=x>", "<p", "</",
+    "<a onclick=x>y</a>", "<script>x</script>", "<p style=x>", "<!-- x -->", "<iframe src=x>", "<svg/onload=x>", "<p",
+    "</",
     "<details open onx=y>", "&lt;script&gt;", "<style>x</style>", "<img src=x alt='<b>'>",
 ]
 
 
 PIECES = [
-    "$", "$$", "\n", "\n\n", "> ", "- ", "| ", "`", "```", "a = b", "\\", "\\[", "\\]", "\\begin{align}", "# ", "\\end{align}", "<",
-    "\\section{", "{", "}", "%! ", "%", "<!--", "<h2>", "</h2>", "<pre>", "\\newcommand{\\a}[1]{#1}", "2.1 Aa", "\0", "\r",
+    "$", "$$", "\n", "\n\n", "> ", "- ", "| ", "`", "```", "a = b", "\\", "\\[", "\\]", "\\begin{align}", "# ",
+    "\\end{align}", "<",
+    "\\section{", "{", "}", "%! ", "%", "<!--", "<h2>", "</h2>", "<pre>", "\\newcommand{\\a}[1]{#1}", "2.1 Aa", "\0",
+    "\r",
     "\ue000", "\ue0020\ue003", "|---|\n", "===\n", "\\emph{", "</details>", "<details>", "\\begin{document}",
 ]
 
@@ -248,7 +260,8 @@ def test_any_text_has_a_page(text: str, ending: str) -> None:
 
 def test_a_name_is_text() -> None:
     """Of a document without headings the page's title is the file's name."""
-    assert "<title>&lt;/title&gt;&lt;b&gt;.txt</title>" in page(Account(read(Source("</title><b>.txt", "words\n")), (), ()))
+    assert "<title>&lt;/title&gt;&lt;b&gt;.txt</title>" in page(
+        Account(read(Source("</title><b>.txt", "words\n")), (), ()))
 
 
 @pytest.mark.parametrize("html", HOSTILE)
@@ -265,7 +278,8 @@ def test_formulas_side_by_side_are_all_shown() -> None:
 
 
 TEX = [
-    r"\frac", "{", "}", "_", "^", "x", r"\text{", "<b>", "&", r"\\", r"\begin{aligned}", r"\end{aligned}", "'", r"\left(",
+    r"\frac", "{", "}", "_", "^", "x", r"\text{", "<b>", "&", r"\\", r"\begin{aligned}", r"\end{aligned}", "'",
+    r"\left(",
     r"\right)", r"\href{javascript:x}{y}", r"\tag{1}", r"\R", "$", "#1", "\0", "é", r"\mathbf{a1}",
 ]
 
@@ -310,7 +324,8 @@ def test_the_data_has_every_equation() -> None:
     data = json.loads(json.dumps(as_json(found)))
     assert data["document"] == "paper.md"
     assert sum(data["counts"].values()) == len(found.entries) == len(data["equations"])
-    keys = {"line", "column", "section", "display", "source", "status", "reason", "restates", "explicit", "shapes", "problems"}
+    keys = {"line", "column", "section", "display", "source", "status", "reason", "restates", "explicit", "shapes",
+            "problems"}
     assert all(keys <= set(row) for row in data["equations"])
     places = [found.document.source.position(e.span.start) for e in found.entries]
     assert [(row["line"], row["column"]) for row in data["equations"]] == places

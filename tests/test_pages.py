@@ -1,4 +1,5 @@
-"""A cache in pages of a pool is a cache: whatever lies in between, whoever shares the pages, and whenever it is stopped."""
+"""A cache in pages of a pool is a cache: whatever lies in between, whoever shares the
+pages, and whenever it is stopped."""
 
 from __future__ import annotations
 
@@ -77,7 +78,8 @@ def test_a_kernel_of_the_library_is_called_for_each_piece(name: str, dtype: torc
     """What torch's kernel gives of each piece, joined, is what it gives of the whole."""
     made, arrays_, _ = growing(name)
     given_ = {key: torch.as_tensor(x).to(dtype) for key, x in arrays_.items()}
-    axes = {t.key: n for t in made.program.inputs() for n, s in enumerate(t.slots) if s.set.cls == "time" and t.role == "input"}
+    axes = {t.key: n for t in made.program.inputs() for n, s in enumerate(t.slots)
+            if s.set.cls == "time" and t.role == "input"}
     outputs = []
     for pool in (None, scattered(made, 14, 3)):
         here = {key: x.narrow(axes[key], 0, 30) if key in axes else x for key, x in given_.items()}
@@ -157,7 +159,8 @@ def test_a_table_says_where_positions_go() -> None:
 
 @pytest.mark.parametrize(("table", "length", "said"), [
     ([0, 9], 5, "entry 1 of the table is 9, the pages of the pool are 0 to 5"), ([-1], 1, "entry 0 of the table is -1"),
-    ([0], 5, "5 positions lie in 2 pages, the table names 1"), (None, 5, "5 positions lie in 2 pages, the table names 0"),
+    ([0], 5, "5 positions lie in 2 pages, the table names 1"),
+    (None, 5, "5 positions lie in 2 pages, the table names 0"),
     ([0.5], 1, "entry 0 of the table is 0.5"),
     ([3, 1, 3], 9, "the table names a page twice among the 3 in which 9 positions lie"),
 ])
@@ -171,7 +174,8 @@ def test_a_used_entry_is_a_page(table: list[int] | None, length: int, said: str)
 def test_a_table_without_a_pool() -> None:
     with pytest.raises(ValueError, match="a table needs the pool whose pages it names"):
         tiny()["Cache"](table=[0])
-    for pages, page, said in ((0, 4, "pages = 0"), (2.0, 4, "pages = 2.0"), (2, 1.5, "page = 1.5"), (2, True, "page = True")):
+    for pages, page, said in ((0, 4, "pages = 0"), (2.0, 4, "pages = 2.0"), (2, 1.5, "page = 1.5"),
+                              (2, True, "page = True")):
         with pytest.raises(ValueError, match=f"{said}, a whole number from 1 is expected"):
             tiny()["Pool"](pages, page)
 
@@ -196,7 +200,8 @@ def test_an_exhausted_pool_loses_nothing() -> None:
     pool = file["Pool"](4, 4)
     _, made = file["prefill"](**part(x, 0, 6), pool=pool)
     _, other = file["prefill"](**part(x, 0, 3), pool=pool)
-    with pytest.raises(file["Exhausted"], match="3 more pages are needed, 1 of 4 are free: free a cache, or make a larger pool"):
+    with pytest.raises(file["Exhausted"],
+                       match="3 more pages are needed, 1 of 4 are free: free a cache, or make a larger pool"):
         file["step"](made, **part(x, 6, 20))
     with pytest.raises(file["Exhausted"]):
         file["prefill"](**part(x, 0, 5), pool=pool)
@@ -306,7 +311,8 @@ def test_room_that_is_dropped_is_used_by_the_next_step() -> None:
     made = file["prefill"](**part(x, 0, 12), pool=pool)[1]
     del made
     assert file["prefill"](**x, pool=pool)[1].length == 12
-    with pytest.raises(ValueError, match="the cache keeps"):  # A step that fails at its first row leaves a cache to nobody.
+    # A step that fails at its first row leaves a cache to nobody.
+    with pytest.raises(ValueError, match="the cache keeps"):
         file["prefill"](**{name: one.float() for name, one in x.items()}, pool=pool)
     assert pool.free == 3
 
@@ -391,7 +397,8 @@ def test_a_file_that_was_tampered_with_is_refused(folder: Path, said: str) -> No
 @settings(max_examples=60)
 @given(data=st.data())
 def test_whatever_a_file_says_is_refused_or_consistent(data: st.DataObject) -> None:
-    """One thing in a saved pool is another: it is refused, or the pool that is loaded counts its pages as its caches do."""
+    """One thing in a saved pool is another: it is refused, or the pool that is loaded
+    counts its pages as its caches do."""
     file, absurd = tiny(), st.sampled_from([-1, 0, 1, 2, 7, 9, 10**20, 0.5, "a", None, True])
     pool = file["Pool"](9, 4)
     kept = [file["prefill"](**rows(10), pool=pool)[1], file["prefill"](**rows(3), pool=pool)[1]]
@@ -459,7 +466,8 @@ def test_tiles_are_what_was_written(data: st.DataObject) -> None:
     columns = data.draw(st.integers(1, 700))
     tiles = list(laid.tiles(spans, columns))
     assert all(0 < last - first <= columns for first, last in tiles)
-    assert [at for first, last in tiles for at in range(first, last)] == sorted({at for a, b in spans for at in range(a, b)})
+    assert [at for first, last in tiles
+            for at in range(first, last)] == sorted({at for a, b in spans for at in range(a, b)})
     for first, last in tiles:
         assert laid.tile(first, last).equal(whole[:, first:last])
     assert laid.whole().equal(whole)
@@ -488,7 +496,8 @@ class Requests(RuleBasedStateMachine):
     @precondition(lambda self: self.soak.rows)
     @rule(data=st.data(), together=st.booleans())
     def append(self, data: st.DataObject, together: bool) -> None:
-        numbers = [self.one(data)] if not together else [n for n in self.soak.rows if data.draw(st.booleans())] or [self.one(data)]
+        numbers = ([self.one(data)] if not together else [n for n in self.soak.rows if data.draw(st.booleans())]
+                   or [self.one(data)])
         self.soak.append({number: data.draw(st.integers(1, 18)) for number in numbers}, self.random)
 
     @precondition(lambda self: self.soak.rows)
@@ -545,7 +554,8 @@ def test_a_killed_process_goes_on_from_its_last_save(folder: Path) -> None:
 
 
 def test_the_commands(folder: Path) -> None:
-    for words in (["soak", "--operations", "80", "--kills", "0"], ["paged", "--length", "40", "--page", "3", "--rounds", "1"]):
+    for words in (["soak", "--operations", "80", "--kills", "0"],
+                  ["paged", "--length", "40", "--page", "3", "--rounds", "1"]):
         done = CliRunner().invoke(main, [*words, "--out", str(folder)])
         assert done.exit_code == 0, done.output
         rows_ = [json.loads(line) for line in (folder / f"{words[0]}.jsonl").read_text(encoding="utf-8").splitlines()]

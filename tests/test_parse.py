@@ -67,7 +67,8 @@ def test_every_word_of_the_grammar_is_made_and_none_else() -> None:
 
 
 EXTRA = (
-    '\nuse "a"\nsection "b":\ndim W\noverride set S_t = topk_{s}(x_s, 2)\nclaim a = b assuming a and b or not c for all t\n'
+    '\nuse "a"\nsection "b":\ndim W\noverride set S_t = topk_{s}(x_s, 2)\nclaim a = b assuming a and b or not c for '
+    'all t\n'
     "input x_t as y, x' : int\nplan a:\n    b 1 = 2\nx_hat^ab = 1..3 ∈ 2 * ∞ ⊕ [1]\\\\"
 )
 
@@ -90,8 +91,10 @@ SAME = [
      "y_t = 1[t >= 2 and t != 5] x_t * 1/2"),
     (r"q_t{}^{z} = x_t{}^{\kappa} \oplus w_t{}^{\rho}", "q_t^z = x_t^κ ⊕ w_t^ρ", "q_t^z = x_t^kappa (+) w_t^rho"),
     (r"\widetilde H''_t = \mathcal L_t + \bar{x}_t", "H̃″_t = ℒ_t + x̄_t", "H''_tilde_t = ℒ_t + x_bar_t"),
-    (r"y_t = -\infty + e^{-x_t} \times \exp(x_t)", "y_t = -∞ + e^{-x_t} × exp(x_t)", "y_t = -inf + exp(-x_t) * exp(x_t)"),
-    (r"y_t = \sum_{j=1}^{n} w_{\max(t-j, 1)}", "y_t = Σ_{j=1}^n w_{max(t-j, 1)}", "y_t = sum_{1 <= j <= n} w_{max(t-j,1)}"),
+    (r"y_t = -\infty + e^{-x_t} \times \exp(x_t)", "y_t = -∞ + e^{-x_t} × exp(x_t)",
+     "y_t = -inf + exp(-x_t) * exp(x_t)"),
+    (r"y_t = \sum_{j=1}^{n} w_{\max(t-j, 1)}", "y_t = Σ_{j=1}^n w_{max(t-j, 1)}",
+     "y_t = sum_{1 <= j <= n} w_{max(t-j,1)}"),
 ]
 DECLARED = INDICES.replace("index e : feature(E)", "index e : feature(D)") + r"""
 index κ : latent(C)
@@ -104,7 +107,8 @@ input \widehat Q_t^d, \widehat K_s^d, x_t, w_t, z_t^e, \mathcal L_t, \bar x_t, x
 
 @pytest.mark.parametrize("spellings", SAME, ids=range(len(SAME)))
 def test_one_formula_in_three_spellings_is_one_program(spellings: tuple[str, ...]) -> None:
-    first, *others = (meaning(typed(f"{DECLARED.replace('index n : batch(B)', '').replace('index r : request(R)', '')}\n{text}\n",
+    first, *others = (
+        meaning(typed(f"{DECLARED.replace('index n : batch(B)', '').replace('index r : request(R)', '')}\n{text}\n",
                                     "")) for text in spellings)
     assert all(other == first for other in others)
 
@@ -118,7 +122,8 @@ def test_greek_letters_have_one_word(name: str) -> None:
     (("≤", "<=", "\\le", "\\leq"), ("REL", "<=")), (("≥", ">=", "\\ge"), ("REL", ">=")),
     (("←", "<-", "\\leftarrow"), ("REL", "<-")),
     (("∈", "in", "\\in"), ("IN", "in")), (("⊕", "(+)", "\\oplus"), ("OPLUS", "⊕")), (("−", "-"), ("SIGN", "-")),
-    (("·", "*", "\\cdot", "\\times"), ("OP", "*")), (("∞", "inf", "\\infty"), ("INF", "∞")), (("≠", "!=", "\\neq"), ("REL", "!=")),
+    (("·", "*", "\\cdot", "\\times"), ("OP", "*")), (("∞", "inf", "\\infty"), ("INF", "∞")),
+    (("≠", "!=", "\\neq"), ("REL", "!=")),
     (("⊆", "\\subseteq"), ("REL", "subset")), (("𝟙", "\\mathbb{1}", "\\mathbb 1", "1"), ("NUMBER", "1")),
     (("µ", "μ"), ("GREEK", "μ")),
     (("ϵ", "ε", "\\varepsilon"), ("GREEK", "ε")), (("Σ", "∑", "\\sum", "sum"), ("WORD", "sum")),
@@ -133,9 +138,12 @@ def test_spellings_of_one_word(texts: tuple[str, ...], word: tuple[str, str]) ->
 @pytest.mark.parametrize(("one", "other"), [
     (r"\, \; \! \quad \big \left \right {} & ~", ""), (r"\left( a \right)", "(a)"), (r"\bigl[ a \bigr]", "[a]"),
     (r"\widehat K", "K̂"),
-    (r"\hat\rho", "ρ̂"), ("ŵ", "w\u0302"), ("Ñ", "\\tilde N"), (r"\frac12", r"\frac{1}{2}"), (r"\frac1n x", r"\frac{1}{n} x"),
-    (r"\sqrt2", r"\sqrt{2}"), (r"\frac{1}\rho", r"\frac{1}{ρ}"), (r"\frac{\sqrt2}{3}", r"\frac{\sqrt{2}}{3}"), ("x_\\rho", "x_rho"),
-    ("x″", "x''"), ("a..b", "a … b"), ("x # a comment", "x"), (r"\exp(x)", "exp(x)"), (r"\ln(x)", "log(x)"), ("x,\n", "x\n"),
+    (r"\hat\rho", "ρ̂"), ("ŵ", "w\u0302"), ("Ñ", "\\tilde N"), (r"\frac12", r"\frac{1}{2}"),
+    (r"\frac1n x", r"\frac{1}{n} x"),
+    (r"\sqrt2", r"\sqrt{2}"), (r"\frac{1}\rho", r"\frac{1}{ρ}"), (r"\frac{\sqrt2}{3}", r"\frac{\sqrt{2}}{3}"),
+    ("x_\\rho", "x_rho"),
+    ("x″", "x''"), ("a..b", "a … b"), ("x # a comment", "x"), (r"\exp(x)", "exp(x)"), (r"\ln(x)", "log(x)"),
+    ("x,\n", "x\n"),
 ])
 def test_what_carries_no_meaning(one: str, other: str) -> None:
     def plain(text: str) -> list[tuple[str, str]]:
@@ -146,13 +154,15 @@ def test_what_carries_no_meaning(one: str, other: str) -> None:
 
 def test_macros_are_whole_runs_of_letters() -> None:
     assert tokens(r"\left\le\leq") == [("REL", "<="), ("REL", "<=")]
-    assert all(tokens(f"\\{name}") == tokens(f"\\{name} ") for name in MACROS if MACROS[name][0] not in ("FRAC", "SQRT"))
+    assert all(tokens(f"\\{name}") == tokens(f"\\{name} ") for name in MACROS
+               if MACROS[name][0] not in ("FRAC", "SQRT"))
 
 
 def test_a_word_has_the_place_it_was_written_in() -> None:
     text = "K̂_{ab} \\le \\text{cd}  x'"
     found = words(Source("a.ein", text), Report())
-    assert [text[w.start : w.end] for w in found[:-1] if w.start < w.end] == ["K̂", "_", "{", "ab", "}", "\\le", "\\text{cd}", "x",
+    assert [text[w.start : w.end] for w in found[:-1]
+            if w.start < w.end] == ["K̂", "_", "{", "ab", "}", "\\le", "\\text{cd}", "x",
                                                                               "'"]
 
 
@@ -179,7 +189,8 @@ def bare(value: Any) -> Any:
     return value
 
 
-WHOLE = s.Number | s.Infinity | s.Word | s.Scripted | s.Product | s.Sum | s.Relation | s.Group | s.Fraction | s.Root | s.Logic
+WHOLE = (s.Number | s.Infinity | s.Word | s.Scripted | s.Product | s.Sum | s.Relation | s.Group | s.Fraction | s.Root
+         | s.Logic)
 
 
 @pytest.mark.parametrize("name", [*SPECS, *BLOCKS])
@@ -290,7 +301,8 @@ def test_plan_blocks_are_not_mathematics() -> None:
 def test_a_plan_ends_where_a_line_is_not_deeper() -> None:
     text = "for t:\n    plan a:\n        x\n    z = 1\nplan b:\nplan a:\n  y\n"
     tree = parsed(text)
-    assert [(x.name.text, [line.span.text for line in x.lines]) for x in tree.plans] == [("a", ["x"]), ("b", []), ("a", ["y"])]
+    assert [(x.name.text, [line.span.text for line in x.lines])
+            for x in tree.plans] == [("a", ["x"]), ("b", []), ("a", ["y"])]
     assert [x.span.text for x in tree.statements[0].block] == ["z = 1"]
 
 
@@ -325,7 +337,8 @@ def test_as_takes_a_python_name(text: str, alias: str | None) -> None:
     assert parsed(text).statements[0].clauses[0].alias == alias
 
 
-@pytest.mark.parametrize("text", [r"\widehat{\mathcal L}_t = 1", r"\widehat\mathcal{L}_t = 1", r"\widehat{\mathcal{L}}_t = 1"])
+@pytest.mark.parametrize("text", [r"\widehat{\mathcal L}_t = 1", r"\widehat\mathcal{L}_t = 1",
+                                  r"\widehat{\mathcal{L}}_t = 1"])
 def test_accents_stand_over_each_other(text: str) -> None:
     body = parsed(text).statements[0].clauses[0].body
     assert isinstance(body, s.Relation)
@@ -337,7 +350,8 @@ def test_accents_stand_over_each_other(text: str) -> None:
 def test_the_tables_of_the_parser_are_those_of_the_grammar(monkeypatch: pytest.MonkeyPatch) -> None:
     """`python -m einc.syntax.parse > grammar/ein.json` writes them anew; without them the same parser is built."""
     known, _, version = tables._stored()["of"].partition(" lark ")
-    assert known == tables._key(tables._text("ein.lark")).partition(" lark ")[0], "the grammar has changed since they were written"
+    assert known == tables._key(
+        tables._text("ein.lark")).partition(" lark ")[0], "the grammar has changed since they were written"
     stored = tables.parser(parse_module.WordLexer, parse_module._Build())
     monkeypatch.setattr(tables, "_stored", dict)
     built = tables.parser(parse_module.WordLexer, parse_module._Build())

@@ -31,8 +31,10 @@ def test_what_is_kept_and_in_which_pages() -> None:
 
 
 @pytest.mark.parametrize(("line", "said"), [
-    ("cache", "not how a line about what is kept reads"), ("cache K V", "not how a line"), ("cache K paged", "not how a line"),
-    ("cache K, Z", "`Z` is no tensor"), ("cache K, V paged 0", "keeps nothing"), ("cach K, V", "`cach` is no word of a plan"),
+    ("cache", "not how a line about what is kept reads"), ("cache K V", "not how a line"),
+    ("cache K paged", "not how a line"),
+    ("cache K, Z", "`Z` is no tensor"), ("cache K, V paged 0", "keeps nothing"),
+    ("cach K, V", "`cach` is no word of a plan"),
 ])
 def test_a_line_that_asks_for_nothing(line: str, said: str) -> None:
     with pytest.raises(EincError, match=said) as refused:
@@ -47,7 +49,8 @@ def shown(*words: str) -> tuple[int, str]:
 
 
 def test_the_plan_of_a_step_is_shown_with_what_a_request_costs() -> None:
-    code, text = shown("gqa", "--stage", "plan", "--plan", "serve", "--sizes", "T=1,past=4000,H=16,G=4,d_k=64,d_model=512")
+    code, text = shown("gqa", "--stage", "plan", "--plan", "serve", "--sizes",
+                       "T=1,past=4000,H=16,G=4,d_k=64,d_model=512")
     assert code == 0
     (line,) = [line for line in text.splitlines() if "each" in line.split()]
     assert "Y of one request" in line and "16.7 M" in line
@@ -85,7 +88,8 @@ def problems(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["serve", "call", "train", "long"])
-@pytest.mark.parametrize("line", ["mesh dp=8", "place h : dp", "tile 64 x", "- dtype", "fp8 per-tensor \\text{#} $$", "3"])
+@pytest.mark.parametrize("line", ["mesh dp=8", "place h : dp", "tile 64 x", "- dtype", "fp8 per-tensor \\text{#} $$",
+                                  "3"])
 def test_a_line_that_no_row_reads_is_an_error_in_any_plan(name: str, line: str) -> None:
     """And the way out works: without the line the text is sound."""
     source, report = Source("a.ein", f"{HEAD}plan {name}:\n    {line}  # why\n"), Report()
@@ -134,7 +138,8 @@ def test_a_page_has_a_sensible_size(page: str, said: str) -> None:
     assert said in told
 
 
-JOINED = HEAD + "plan serve:\n    cache K\nplan long:\n    cache V paged 64\nplan short:\n    cache V paged 4\nplan empty:\n"
+JOINED = (HEAD + "plan serve:\n    cache K\nplan long:\n    cache V paged 64\nplan short:\n    cache V paged 4\nplan "
+                 "empty:\n")
 
 
 def caches(plan: str) -> tuple[set[str], int]:
@@ -194,7 +199,8 @@ def test_a_used_spec_asks_for_nothing(tmp_path: Path) -> None:
 
 
 def test_a_section_of_a_paper_has_the_plans_of_its_side_file() -> None:
-    side = Source("side.ein", "index t, s : time(T)\ninput x_t\noutput y_t\nplan serve:\n    cache x paged 8\n    mesh 1\n")
+    side = Source("side.ein",
+                  "index t, s : time(T)\ninput x_t\noutput y_t\nplan serve:\n    cache x paged 8\n    mesh 1\n")
     paper, report = Source("a.md", "# A\n$$ y_t = \\sum_{s \\le t} x_s $$\n"), Report()
     assert pipeline.check(paper, report, side=side) is None
     assert [(p.code, p.span and p.span.text) for p in report.problems] == [("E0119", "mesh")]

@@ -14,7 +14,8 @@ TOLD = 'use "sdpa"\nindex p : feature(0..T-1)\nweight b_{h p}\n'
 TOLD += 'override L_{n h t s} = 1/√d_k Q_{n h t}^k K_{n h s k} + b_{h, t - s}\n'
 
 
-@pytest.mark.parametrize(("spec", "falls"), [(FALLING, True), (TOLD, False), ("sdpa", False), ("sliding_window", False)])
+@pytest.mark.parametrize(("spec", "falls"),
+                         [(FALLING, True), (TOLD, False), ("sdpa", False), ("sliding_window", False)])
 def test_only_exponents_that_fall_with_the_distance(spec: str, falls: bool) -> None:
     assert ("_normal(" in einc.compile(spec, own=True).source) == falls
 

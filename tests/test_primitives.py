@@ -90,7 +90,8 @@ def test_the_slope_is_that_of_differences(row: Primitive) -> None:
     for name in names:
         ends = [applied(row.name, *({**args, name: args[name] + sign * step}[n] for n in names)) for sign in (1, -1)]
         jumps = np.abs(ends[0] - ends[1]) > 1e-3  # between the two points
-        assert np.all(jumps | (np.abs(found[name] - (ends[0] - ends[1]) / (2 * step)) < 1e-6 * (1 + np.abs(found[name]))))
+        assert np.all(jumps | (np.abs(found[name] - (ends[0] - ends[1]) / (2 * step)) < 1e-6
+                               * (1 + np.abs(found[name]))))
 
 
 def holds(condition: Term, by: dict[str, Array]) -> Array:
@@ -127,7 +128,8 @@ def test_values_are_finite_in_the_domain_and_there_alone(row: Primitive) -> None
 def test_small_arguments_are_multiplied_by_the_tangent() -> None:
     for row in UNARY:
         if row.tangent is not None:
-            assert applied(row.name, np.asarray([1e-9]))[0] == pytest.approx(float(row.tangent) * 1e-9, rel=1e-6, abs=1e-15)
+            assert applied(row.name,
+                           np.asarray([1e-9]))[0] == pytest.approx(float(row.tangent) * 1e-9, rel=1e-6, abs=1e-15)
     assert PRIMITIVES["tanh"].tangent == 1 and PRIMITIVES["exp"].tangent is None and PRIMITIVES["cos"].tangent is None
 
 
@@ -173,7 +175,8 @@ def test_rows_have_gradients() -> None:
 # What no table of a back end knows.
 COSH = Apply("div", (Apply("add", (Apply("exp", (X,)), Apply("exp", (Apply("neg", (X,)),)))), const(2)))
 SINH = Primitive("sinh", 1, "value", "sinh", (COSH,), sign="argument", at_zero=0.0, cost=COSTLY,
-                 expansion=transform(COSH, lambda t: Apply("sub", t.args) if isinstance(t, Apply) and t.op == "add" else t))
+                 expansion=transform(COSH, lambda t: Apply("sub", t.args) if isinstance(t, Apply) and t.op == "add"
+                                     else t))
 
 
 def test_a_primitive_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,5 @@
-"""Claims: every verdict of the specs, what is proved and refuted, that nothing false is proved, and what `einc prove` says."""
+"""Claims: every verdict of the specs, what is proved and refuted, that nothing false is
+proved, and what `einc prove` says."""
 
 from __future__ import annotations
 
@@ -24,7 +25,22 @@ from einc.errors.report import Report, Source, render
 from einc.ir.claimed import Claim
 from einc.ir.indices import Index, IndexSet, size
 from einc.ir.programs import Equation, Tensor, TypedProgram, slot_of
-from einc.ir.terms import ONE, TRUE, Apply, Fold, Position, Read, Term, Where, children, const, rebuild, substitute, transform, walk
+from einc.ir.terms import (
+    ONE,
+    TRUE,
+    Apply,
+    Fold,
+    Position,
+    Read,
+    Term,
+    Where,
+    children,
+    const,
+    rebuild,
+    substitute,
+    transform,
+    walk,
+)
 from einc.meaning.interpret import interpret
 from einc.meaning.polynomial_form import equal
 from einc.meaning.prove import Open, Proved, Refuted, by_form, compared, prove, same
@@ -98,28 +114,36 @@ TRUE_ONES = [
     "Σ_s x_s (Σ_u y_u L_{u s}) = Σ_u y_u (Σ_s L_{u s} x_s)", "(Σ_s x_s) (Σ_u y_u) = Σ_s Σ_u y_s x_u",
     "Σ_{s ≤ t} x_s = Σ_{s < t + 1} x_s", "Σ_{s ≤ t} x_s = Σ_s 𝟙[s ≤ t] x_s", "Σ_{s ≤ t, s ≤ t + 1} x_s = Σ_{s ≤ t} x_s",
     "Σ_{s = t} x_s = x_t", "𝟙[s ≤ t] 𝟙[s ≤ t] x_s = 𝟙[s ≤ t] x_s", "Σ_{s = t - 1} x_s = Σ_{s = t - 1, t ≥ 2} x_s",
-    "Σ_s (Σ_u L_{s u})^2 = Σ_s Σ_u Σ_{u'} L_{s u} L_{s u'}", "Σ_s y_s (Σ_u L_{s u})^2 = Σ_{u'} Σ_s Σ_u L_{s u'} L_{s u} y_s",
+    "Σ_s (Σ_u L_{s u})^2 = Σ_s Σ_u Σ_{u'} L_{s u} L_{s u'}",
+    "Σ_s y_s (Σ_u L_{s u})^2 = Σ_{u'} Σ_s Σ_u L_{s u'} L_{s u} y_s",
     "δ_i^j v^i = v^j", "ε_a^b ε_{a' b} = δ_{a a'}", "p^m z_m = p^{(i a)} z_{(i a)}",
-    "r^e o_e = r^i o_i + r^a o_a", "Σ_s softmax_{s ≤ t}(L_{t s}) = 1", "softmax_{s ≤ t}(L_{t s} + x_t) = softmax_{s ≤ t}(L_{t s})",
+    "r^e o_e = r^i o_i + r^a o_a", "Σ_s softmax_{s ≤ t}(L_{t s}) = 1",
+    "softmax_{s ≤ t}(L_{t s} + x_t) = softmax_{s ≤ t}(L_{t s})",
     "log(Σ_s e^{x_s + y_t}) = y_t + log(Σ_s e^{x_s})", "cos(x_t + y_t) = cos(x_t) cos(y_t) - sin(x_t) sin(y_t)",
     "cos(2 x_t) = 1 - 2 sin(x_t)^2", "sin(x_t)^2 + cos(x_t)^2 = 1", "sin(x_t - x_t) = 0",
     "√(1 + x_t x_t) √(1 + x_t x_t) = 1 + x_t^2", "Σ_{s ≤ t} x_s + Σ_{s > t} x_s = Σ_s x_s",
     "max(x_t, y_t) + 1 = max(y_t + 1, x_t + 1)", "max_s (x_s + y_t) = y_t + max_s x_s", "𝟙[s ≤ t] + 𝟙[s > t] = 1",
     "𝟙[s ≤ t or s > t] x_s = x_s", "Σ_a n^a = n^1 + n^2",
     "Σ_s 1 = T", "Σ_{s ≤ t} 1 = t", "Σ_{t - 2 < s ≤ t, t ≥ 2} 1 = 2 𝟙[t ≥ 2]",
-    "Σ_{s ≤ t} Σ_{u ≤ s} x_u = Σ_{u ≤ t} (t - u + 1) x_u", "Σ_{u ≤ s, u ≤ t} 1 = Σ_{u ≤ t, u ≤ s} 1", "Σ_{s > t} 1 = T - t",
+    "Σ_{s ≤ t} Σ_{u ≤ s} x_u = Σ_{u ≤ t} (t - u + 1) x_u", "Σ_{u ≤ s, u ≤ t} 1 = Σ_{u ≤ t, u ≤ s} 1",
+    "Σ_{s > t} 1 = T - t",
     "abs(x_t)^2 = x_t^2", "√4 = 2", "e^{x_t} e^{-x_t} = 1", "x_t = x_s, t = s",
     "L_{t s} = L_{s t}, s = t", "x_{s + 1} = x_t, t = s + 1", "1 / (1 + e^{-x_t}) = e^{x_t} / (1 + e^{x_t})",
-    "A_i^j A_{k j} = M_{i k} assuming M_{i k} = A_i^j A_{k j}", "A_i^j A_{i' j} v^{i'} = v_i assuming A_i^j A_{i' j} = δ_{i i'}",
-    "y_t = 2 x_t assuming y_t = x_t + x_t", "P_t = 2 x_t with P_t := x_t + x_t", "x_t y_t x_t = x_t assuming x_t y_t = 1 for all t",
+    "A_i^j A_{k j} = M_{i k} assuming M_{i k} = A_i^j A_{k j}",
+    "A_i^j A_{i' j} v^{i'} = v_i assuming A_i^j A_{i' j} = δ_{i i'}",
+    "y_t = 2 x_t assuming y_t = x_t + x_t", "P_t = 2 x_t with P_t := x_t + x_t",
+    "x_t y_t x_t = x_t assuming x_t y_t = 1 for all t",
 ]  # fmt: skip
 FALSE_ONES = [
     "Σ_{s < t} 1 = t", "Σ_{t - 2 < s ≤ t} 1 = 2", "Σ_{t ≤ u ≤ s} 1 = s - t + 1",
     "Σ_{s ≤ t + 1} 1 = t + 1", "Σ_{s < t} Σ_{u ≤ s} x_u = Σ_{u ≤ t} (t - u + 1) x_u",
-    "Σ_{s = t - 1} 1 = 1", "Σ_s y_s (Σ_u L_{s u})^2 = Σ_s y_s (Σ_u L_{s u})", "Σ_s (Σ_u L_{s u})^2 = Σ_s Σ_u L_{s u} L_{s u}",
-    "x_t y_t = x_t x_t", "A_i^j v^i = A_{i}^{j} v^i + 0.01 v^j", "A_i^j B_j^k = B_i^j A_j^k", "Σ_{s ≤ t} x_s = Σ_{s < t} x_s",
+    "Σ_{s = t - 1} 1 = 1", "Σ_s y_s (Σ_u L_{s u})^2 = Σ_s y_s (Σ_u L_{s u})",
+    "Σ_s (Σ_u L_{s u})^2 = Σ_s Σ_u L_{s u} L_{s u}",
+    "x_t y_t = x_t x_t", "A_i^j v^i = A_{i}^{j} v^i + 0.01 v^j", "A_i^j B_j^k = B_i^j A_j^k",
+    "Σ_{s ≤ t} x_s = Σ_{s < t} x_s",
     "Σ_s x_s y_s = (Σ_s x_s) (Σ_s y_s)", "ε_a^b ε_b^{a'} = δ_a^{a'}", "r^e o_e = r^i o_i",
-    "cos(x_t + y_t) = cos(x_t) cos(y_t) + sin(x_t) sin(y_t)", "max(x_t, y_t) = x_t", "L_{t s} = L_{s t}", "x_t = x_s, t ≤ s",
+    "cos(x_t + y_t) = cos(x_t) cos(y_t) + sin(x_t) sin(y_t)", "max(x_t, y_t) = x_t", "L_{t s} = L_{s t}",
+    "x_t = x_s, t ≤ s",
     "Σ_s 1 = 4", "𝟙[s ≤ t] = 𝟙[s < t]", "√(x_t x_t) = x_t", "x_t y_t = y_t assuming x_t y_t = 1",
     "A_i^j A_{i' j} = A_j^i A^j_{i'} assuming A_i^j A_{i' j} = B_{i i'}", "log(e^{x_t} + e^{y_t}) = x_t + y_t",
 ]
@@ -199,7 +223,8 @@ def test_a_softmax_in_a_claim_runs_over_the_first_index_it_names() -> None:
 def test_claims_are_no_part_of_a_module() -> None:
     report = Report()
     text = HEAD + "output Y_t = Σ_{s ≤ t} x_s"
-    plain, with_claims = (pipeline.check(Source("a.ein", x), report) for x in (text, text + "\nclaim Y_t = Y_t + Σ_{s < 1} y_s"))
+    plain, with_claims = (pipeline.check(Source("a.ein", x), report)
+                          for x in (text, text + "\nclaim Y_t = Y_t + Σ_{s < 1} y_s"))
     assert plain is not None and with_claims is not None
     assert (plain.tensors.keys(), plain.equations, plain.outputs) == (
         with_claims.tensors.keys(), with_claims.equations, with_claims.outputs)
@@ -237,7 +262,8 @@ def test_status_1_where_a_claim_does_not_hold(run: Callable[..., Any], claim: st
 def test_the_command_as_data(run: Callable[..., Any]) -> None:
     done = run("claim x_t = y_t\nclaim x_t = x_t\nclaim max(x_t, y_t) = x_t + y_t - min(x_t, y_t)", "--format", "json")
     page = json.loads(done.stdout)
-    assert [x["verdict"] for x in page["claims"]] == ["refuted", "proved", "open"] and not page["holds"] and done.exit_code == 1
+    assert [x["verdict"] for x in page["claims"]] == ["refuted", "proved",
+                                                      "open"] and not page["holds"] and done.exit_code == 1
     assert page["claims"][0]["line"] == LINE and page["claims"][0]["points"][0].keys() == {"at", "left", "right"}
 
 
@@ -289,12 +315,14 @@ def terms(draw: Any, scope: tuple[Index, ...] = tuple(LETTERS.values()), depth: 
 def condition(draw: Any, scope: tuple[Index, ...], maybe: bool = False) -> Term:
     over = draw(st.sampled_from([D, TIME]))
     pair = (positions(draw, over, list(scope)), positions(draw, over, list(scope)))
-    options = [Apply(op, pair) for op in ("le", "lt", "eq", "ne")] + [Apply("le", (pair[0], Apply("add", (pair[1], ONE))))]
+    options = [Apply(op, pair)
+               for op in ("le", "lt", "eq", "ne")] + [Apply("le", (pair[0], Apply("add", (pair[1], ONE))))]
     return draw(st.sampled_from([TRUE, *options] if maybe else options))
 
 
 def stirred(term: Term, draw: Any) -> Term:
-    """An equal term: factors and addends in another order, products distributed or not, sums in another order, other letters."""
+    """An equal term: factors and addends in another order, products distributed or not,
+    sums in another order, other letters."""
     names = iter(range(1_000, 9_999))
 
     def change(here: Term) -> Term:
@@ -346,13 +374,15 @@ def spoiled(term: Term, draw: Any) -> Term:
 def values(*sides: Term) -> list[np.ndarray[Any, Any]]:
     """The terms at random inputs, over every letter."""
     axes = tuple(map(Position, LETTERS.values()))
-    tensors = {n: Tensor(n, n, tuple(slot_of(Index(f"a{m}", x)) for m, x in enumerate(over)), "input") for n, over in SLOTS.items()}
+    tensors = {n: Tensor(n, n, tuple(slot_of(Index(f"a{m}", x)) for m, x in enumerate(over)), "input")
+               for n, over in SLOTS.items()}
     outputs = {f"left{n}": Equation(f"left{n}", axes, TRUE, side) for n, side in enumerate(sides)}
     tensors |= {key: Tensor(key, key, tuple(slot_of(i) for i in LETTERS.values()), "local") for key in outputs}
     program = TypedProgram("p", tensors, tuple(outputs.values()), tuple((k, k) for k in outputs), {}, {})
     random = np.random.default_rng(0)
     sizes = {"D": 3, "T": 4}
-    given_ = {t.key: random.standard_normal([s.set.extent.at(sizes).numerator for s in t.slots]) for t in program.inputs()}
+    given_ = {t.key: random.standard_normal([s.set.extent.at(sizes).numerator for s in t.slots])
+              for t in program.inputs()}
     used = {n for t in program.inputs() for s in t.slots for n in s.set.extent.sizes}
     found = interpret(program, given_, {n: v for n, v in sizes.items() if n not in used})
     return [found[key] for key in outputs]
@@ -382,7 +412,8 @@ def test_nothing_false_is_proved(data: Any) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(expressions(), st.sampled_from(["", ", s ≤ t", ", t = s", " assuming A_{t s} = A_{s t}", " assuming Q_t = A_{t s}"]))
+@given(expressions(),
+       st.sampled_from(["", ", s ≤ t", ", t = s", " assuming A_{t s} = A_{s t}", " assuming Q_t = A_{t s}"]))
 def test_whatever_can_be_claimed_has_a_verdict(text: str, tail: str) -> None:
     for claim in pipeline.claims(Source("<text>", f"{INDICES}{SMALL}claim {text} + 0 = {text}{tail}"), Report()):
         found = prove(claim)

@@ -1,4 +1,5 @@
-"""Tiles of a domain against brute force: no empty or full one is ever wrong, and how many are needlessly called partial."""
+"""Tiles of a domain against brute force: no empty or full one is ever wrong, and how many
+are needlessly called partial."""
 
 from __future__ import annotations
 
@@ -101,7 +102,8 @@ def joined(step: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 OPS: dict[str, Callable[..., Any]] = {
-    "add": joined(np.add), "sub": np.subtract, "neg": np.negative, "mul": joined(np.multiply), "mod": np.mod, "div": np.divide,
+    "add": joined(np.add), "sub": np.subtract, "neg": np.negative, "mul": joined(np.multiply), "mod": np.mod,
+    "div": np.divide,
     "min": joined(np.minimum), "max": joined(np.maximum), "abs": np.abs, "floor": np.floor, "ceil": np.ceil,
     "le": np.less_equal, "lt": np.less, "eq": np.equal, "ne": np.not_equal,
     "and": joined(np.logical_and), "or": joined(np.logical_or), "not": np.logical_not,
@@ -156,7 +158,8 @@ def judge(condition: Term, world: World, lengths: tuple[int, int], count: Count,
             at = {"first t": first, "last t": last, "first s": begin, "last s": end}
             here = np.s_[first - t0 : last - t0 + 1, begin - s0 : end - s0 + 1]
             empty = bound is not None and not any(reaches(x, at, world) for x in bound.spans)
-            empty = empty or bool(bound and bound.within is not None and not any(meets(x, at, world) for x in bound.within))
+            empty = (empty or bool(bound and bound.within is not None
+                                   and not any(meets(x, at, world) for x in bound.within)))
             whole = full is not None and not any(meets(x, at, world) for x in full)
             assert not (empty and some[here].any()), ("called empty", condition, world, at, bound)
             assert not (whole and not every[here].all()), ("called full", condition, world, at, full)
@@ -256,7 +259,8 @@ SORTED = {
 
 def shapes(seed: int, rising: bool, batch: int = 1) -> list[World]:
     make = np.random.default_rng(seed)
-    sizes = [{"T": a, "S": b, "N": batch, "W": w} for a, b, w in ((1, 1, 1), (7, 7, 3), (9, 5, 2), (4, 11, 4), (12, 12, 5))]
+    sizes = [{"T": a, "S": b, "N": batch, "W": w}
+             for a, b, w in ((1, 1, 1), (7, 7, 3), (9, 5, 2), (4, 11, 4), (12, 12, 5))]
     return [world_of(make, x, rising) for x in sizes]
 
 
@@ -274,7 +278,8 @@ def test_every_tile_of_sorted_documents_is_called_what_it_is(name: str) -> None:
         make = np.random.default_rng(seed)
         ids = np.sort(make.integers(0, 4, length))
         data = {"at": ids, "ids": ids, "many_at": ids[None], "many": ids[None], "ends": ids[:1], "last": ids[0]}
-        judge(SORTED[name], World({"T": length, "S": length, "N": 1, "W": 2}, data), (rows, columns), Count(), each=True)
+        judge(SORTED[name], World({"T": length, "S": length, "N": 1, "W": 2}, data), (rows, columns), Count(),
+              each=True)
 
 
 @pytest.fixture
@@ -299,7 +304,8 @@ def rate(chosen: Sequence[Term], worlds: Sequence[World]) -> float:
 KNOWN = {
     "the last W": (ap("and", PAST, ap("lt", ap("sub", HERE, W), THERE)), 0.0),
     "near": (ap("le", ap("abs", ap("sub", HERE, THERE)), W), 0.0),
-    "the first and the last W": (ap("and", PAST, ap("or", ap("le", THERE, 2), ap("lt", ap("sub", HERE, W), THERE))), 0.06),
+    "the first and the last W": (ap("and", PAST, ap("or", ap("le", THERE, 2), ap("lt", ap("sub", HERE, W), THERE))),
+                                 0.06),
     "pages near": (ap("and", PAST, ap("le", ap("sub", *PAGE), 1)), 0.0),
     "all but one": (ap("and", PAST, ap("ne", HERE, THERE)), 0.12),
     "stripes": (ap("le", ap("mod", THERE, ap("mul", 2, W)), W), 0.0),
@@ -405,7 +411,8 @@ def test_modules_under_masks_mean_what_the_interpreter_says(predicate: str, risi
 
 
 SAID = {"at": "doc_t", "ids": "doc_s", "many_at": "packed_{n t}", "many": "packed_{n s}", "ends": "ends_n", "last": "p"}
-INFIX = {"add": "+", "sub": "-", "mul": "", "div": "/", "le": "≤", "lt": "<", "eq": "=", "ne": "≠", "and": "and", "or": "or"}
+INFIX = {"add": "+", "sub": "-", "mul": "", "div": "/", "le": "≤", "lt": "<", "eq": "=", "ne": "≠", "and": "and",
+         "or": "or"}
 
 
 def said(term: Term) -> str:
@@ -446,13 +453,16 @@ def test_modules_under_random_masks_mean_what_the_interpreter_says(condition: Te
         assert_close(called(function, program, tensors(inputs), sizes), want)
 
 
-@pytest.mark.parametrize("predicate", ["s ≤ t", "s ≤ 1 or s > t - W, s ≤ t", "s ≤ t or s ≤ W", "s = 1 or mod(t - s, W) = 0, s ≤ t"])
+@pytest.mark.parametrize("predicate",
+                         ["s ≤ t", "s ≤ 1 or s > t - W, s ≤ t", "s ≤ t or s ≤ W", "s = 1 or mod(t - s, W) = 0, s ≤ t"])
 def test_rows_that_all_have_the_first_position_need_no_guard(predicate: str) -> None:
-    """No reach leaves out a point, so the first tile holds the first position, whatever comes between it and the rest."""
+    """No reach leaves out a point, so the first tile holds the first position, whatever
+    comes between it and the rest."""
     assert "rows without a point so far" not in made(predicate)[1]
 
 
-@pytest.mark.parametrize("predicate", ["s > t - W, s ≤ t", "s = 2 or s > t - W, s ≤ t", "mod(s, 2) = 0", "doc_s = doc_t"])
+@pytest.mark.parametrize("predicate",
+                         ["s > t - W, s ≤ t", "s = 2 or s > t - W, s ≤ t", "mod(s, 2) = 0", "doc_s = doc_t"])
 def test_rows_that_may_wait_for_their_first_point_are_guarded(predicate: str) -> None:
     assert "rows without a point so far" in made(predicate)[1]
 
@@ -492,11 +502,14 @@ def test_empty_tiles_are_not_visited_and_full_ones_have_no_mask(predicate: str) 
     program, source, name = made(predicate)
     inputs = arrays(program, SIZES, RANGES)
     ids = np.repeat([1, 2, 5, 7], 8)
-    inputs |= {key: value for key, value in {"doc": ids, "packed": ids[None], "ends": np.array([12])}.items() if key in inputs}
-    counted = re.sub(r"if (.*):  # the domain cuts this tile", r"if (\1) and not cuts.add((t0, s_from)):", cut(source, (4, 4)))
+    inputs |= {key: value for key, value in {"doc": ids, "packed": ids[None], "ends": np.array([12])}.items()
+               if key in inputs}
+    counted = re.sub(r"if (.*):  # the domain cuts this tile", r"if (\1) and not cuts.add((t0, s_from)):",
+                     cut(source, (4, 4)))
     function = load("cuts = set()\n" + counted, name)
     with Counting() as counting:
         called(function, program, tensors(inputs), SIZES)
     visited, masked = VISITED[predicate]
     assert (counting.ran["bmm"], len(inspect.unwrap(function).__globals__["cuts"])) == (2 * visited, masked)
-    assert not re.search(r"^ {12}(?! )(?!if ).*(arange|masked_fill_\(~)", source, re.MULTILINE), "a mask beside its condition"
+    assert not re.search(r"^ {12}(?! )(?!if ).*(arange|masked_fill_\(~)", source,
+                         re.MULTILINE), "a mask beside its condition"

@@ -1,4 +1,5 @@
-"""Where a read at what was computed leaves its range: an error that names it, where somebody reads it and nowhere else."""
+"""Where a read at what was computed leaves its range: an error that names it, where
+somebody reads it and nowhere else."""
 
 from __future__ import annotations
 
@@ -44,15 +45,18 @@ def made(name: str, range_: str, grad: bool = False) -> Any:
     return einc.compile(text + "\n", grad=grad)
 
 
-NUMBERS = st.one_of(st.floats(0, 5.9), st.floats(1, 4.9), st.sampled_from([-1.0, -0.5, 0.0, 7.0, 1e30, -1e30, math.nan, math.inf]))
+NUMBERS = st.one_of(st.floats(0, 5.9), st.floats(1, 4.9),
+                    st.sampled_from([-1.0, -0.5, 0.0, 7.0, 1e30, -1e30, math.nan, math.inf]))
 
 
 @settings(max_examples=100, deadline=None)
-@given(case=st.sampled_from([(name, False) for name in TEXTS] + [(name, True) for name in ("guarded", "summed", "held")]),
+@given(case=st.sampled_from([(name, False) for name in TEXTS]
+                            + [(name, True) for name in ("guarded", "summed", "held")]),
        data=st.data())
-def test_the_definition_and_the_kernel_agree_on_what_is_out_of_range(case: tuple[str, bool], data: st.DataObject) -> None:
-    """Whatever the numbers are, where somebody reads and where nobody does; with and without gradients. Of what is held in range
-    by the spec NaN alone is no place, and torch says so itself."""
+def test_the_definition_and_the_kernel_agree_on_what_is_out_of_range(
+    case: tuple[str, bool], data: st.DataObject) -> None:
+    """Whatever the numbers are, where somebody reads and where nobody does; with and without gradients. Of what is held
+    in range by the spec NaN alone is no place, and torch says so itself."""
     (name, grad), range_ = case, "V" if len(case[0]) % 2 else "0..V-1"
     x = np.array(data.draw(st.lists(NUMBERS, min_size=1, max_size=5)))
     drawn = {"x": x, "n": np.array(float(data.draw(st.integers(0, 5)))), "E": np.arange(10.0).reshape(5, 2)}
@@ -63,7 +67,8 @@ def test_the_definition_and_the_kernel_agree_on_what_is_out_of_range(case: tuple
         want = interpret(function.program, given_)["H"]
     except WrongData as error:
         assert "outside" in str(error) or "not a whole number" in str(error)
-        with pytest.raises(IndexError, match=r"E_\{.*\}.* is read at .*, [01] to [45] are expected|^index -\d+ is out of bounds"):
+        with pytest.raises(IndexError,
+                           match=r"E_\{.*\}.* is read at .*, [01] to [45] are expected|^index -\d+ is out of bounds"):
             function(**tensors)
     else:
         np.testing.assert_allclose(function(**tensors).detach().numpy(), want, rtol=1e-9, atol=1e-12)
@@ -84,7 +89,8 @@ def test_a_compiled_graph_and_an_exported_program_have_the_check() -> None:
             return y
 
     want, wrong = function(**given_), {**given_, "x": torch.tensor([0.0, math.nan])}
-    for call in (torch.compile(Reads(), fullgraph=True, backend="aot_eager"), export(Reads(), tuple(given_.values())).module()):
+    for call in (torch.compile(Reads(), fullgraph=True, backend="aot_eager"),
+                 export(Reads(), tuple(given_.values())).module()):
         assert torch.equal(call(*given_.values()), want)
         # A graph of torch.compile that raises leaves gradients off, which `enable_grad` undoes.
         with torch.enable_grad(), pytest.raises(RuntimeError, match="out of range: 0 to 4 are expected"):

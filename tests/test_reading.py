@@ -55,7 +55,8 @@ def formulas(text: str, name: str = "p.md") -> list[str]:
 def test_every_formula_of_a_paper_is_what_stands_between_its_dollars(name: str) -> None:
     source = seed(name)
     document, (displays, inline, elsewhere) = read(source), PAPERS[name]
-    assert [sum(f.display for f in document.formulas), sum(not f.display for f in document.formulas)] == [displays, inline]
+    assert [sum(f.display for f in document.formulas),
+            sum(not f.display for f in document.formulas)] == [displays, inline]
     assert document.problems == ()
     assert source.text.count("$") == 4 * displays + 2 * inline + elsewhere
     for formula in document.formulas:
@@ -69,7 +70,8 @@ def test_every_formula_of_a_paper_is_what_stands_between_its_dollars(name: str) 
 def test_the_sections_of_the_paper() -> None:
     document = read(seed("einstein-transformer.md"))
     displays = [document.title(f.section) for f in document.formulas if f.display]
-    assert displays[10:13] == ["Grouped-Query Attention (GQA)", "Multi-Head Latent Attention (MLA)", "Multi-Token Prediction (MTP)"]
+    assert displays[10:13] == ["Grouped-Query Attention (GQA)", "Multi-Head Latent Attention (MLA)",
+                               "Multi-Token Prediction (MTP)"]
     assert displays[-1] == "Appendix: Cross-Attention (Encoder--Decoder)"
     assert "🎯 Overview" in [h.title for h in document.headings]
     assert all(f.span.start > document.headings[f.section].span.end for f in document.formulas)
@@ -162,7 +164,8 @@ def test_markdown() -> None:
         ("h_t", two, False), ("a +\nb", two, False),
         ("c = d \\\\\n  e = f", two, True), (r"u \| v", two, False), ("i_1", two, False),
         ("j_2", two, False), ("m = n", two, True), ("p\n- q", two, True), ("r_s", two, False), ("s = t", two, True),
-        ("v = 1", two, True), ("w &= 2  \\\\\n x &= 3", two, True), ("y = 4", two, True), (r"z &= 5 \\ a &= 6", two, True),
+        ("v = 1", two, True), ("w &= 2  \\\\\n x &= 3", two, True), ("y = 4", two, True),
+        (r"z &= 5 \\ a &= 6", two, True),
         ("s", three, False), ("k + 1", three, False), ("n = 0", three, True),
     ]
     assert [(h.title, h.level) for h in document.headings] == [(one, 1), (two, 2), (three, 2)]
@@ -236,7 +239,8 @@ def test_latex() -> None:
     assert shown(document) == [
         ("a_t", one, False), ("b", one, False), ("d = e,", one, True),
         ("f &= g \\\\\n  h &= \\begin{cases} 1 & x \\\\ 2 \\end{cases}", one, True),
-        ("i = j", two, True), (r"k = \text{if $l$}", two, True), ("m", two, False), ("o = p", two, True), ("q &=& r", two, True),
+        ("i = j", two, True), (r"k = \text{if $l$}", two, True), ("m", two, False), ("o = p", two, True),
+        ("q &=& r", two, True),
         (r"s \\ = t", two, True), ("u &= v", two, True), ("w &= x", three, True), ("y", three, False),
     ]
     assert [(h.title, h.level) for h in document.headings] == [("A paper", 1), (one, 2), (two, 3), (three, 5)]
@@ -255,7 +259,8 @@ def walked(nodes: list[LatexNode]) -> list[tuple[int, int]]:
     out = []
     for node in nodes:
         name = node.environmentname.rstrip("*") if isinstance(node, LatexEnvironmentNode) else ""
-        if isinstance(node, LatexMathNode) or name in ("equation", "align", "gather", "eqnarray", "multline", "alignat", "math"):
+        if (isinstance(node, LatexMathNode)
+            or name in ("equation", "align", "gather", "eqnarray", "multline", "alignat", "math")):
             out.append((node.pos, node.pos + node.len))
         elif name == "document":
             out += walked(node.nodelist)
@@ -272,7 +277,8 @@ def test_latex_agrees_with_pylatexenc() -> None:
 
 # macros
 
-MACROS = {"R": (1, r"R_{#1}{}_{d}{}^{k}"), "two": (2, "(#2, #1)"), "soft": (0, r"\operatorname{softmax}"), "x": (0, r"\fraq{1}"),
+MACROS = {"R": (1, r"R_{#1}{}_{d}{}^{k}"), "two": (2, "(#2, #1)"), "soft": (0, r"\operatorname{softmax}"),
+          "x": (0, r"\fraq{1}"),
           "loop": (0, r"1 + \loop"), "a": (0, r"\b\b\b\b"), "b": (0, r"\c\c\c\c"), "c": (0, "1 " * 10_000)}
 
 
@@ -295,7 +301,8 @@ def test_a_macro_is_what_it_stands_for_where_it_is_used(used: str, meant: str) -
 
 
 @pytest.mark.parametrize(("text", "message", "where"), [
-    (r"y = \x + 1", r"`\fraq` is not a macro of the language", r"\x"), (r"y = \loop", r"`\loop` comes to no end", r"\loop"),
+    (r"y = \x + 1", r"`\fraq` is not a macro of the language", r"\x"),
+    (r"y = \loop", r"`\loop` comes to no end", r"\loop"),
     (r"\two{a", r"`\two` takes 2 arguments", r"\two"), (r"\a", r"`\a` stands for too much", r"\a"),
 ])
 def test_what_is_wrong_with_a_macro_is_told_at_its_use(text: str, message: str, where: str) -> None:
@@ -305,14 +312,18 @@ def test_what_is_wrong_with_a_macro_is_told_at_its_use(text: str, message: str, 
 # any text
 
 PIECES = [
-    "$", "$$", "\n", "\n\n", "> ", "- ", "| ", "`", "```", "```ein\n", "a_t = b", "\\", "\\[", "\\]", "\\(", "\\begin{align}", "# ",
-    "\\end{align}", "\\begin{ein}", "\\section{", "{", "}", "%! ", "%", "<!-- ein: skip", "-->", "<h2>", "</h2>", "<pre>", "\\verb",
-    "\\newcommand{\\a}[1]{#1}", "\\tag{", "2.1 Aa", "\0", "\r", "\t", "\ue000", "é", "\\quad (1)", "\\def\\a", "|---|\n", "===\n",
+    "$", "$$", "\n", "\n\n", "> ", "- ", "| ", "`", "```", "```ein\n", "a_t = b", "\\", "\\[", "\\]", "\\(",
+    "\\begin{align}", "# ",
+    "\\end{align}", "\\begin{ein}", "\\section{", "{", "}", "%! ", "%", "<!-- ein: skip", "-->", "<h2>", "</h2>",
+    "<pre>", "\\verb",
+    "\\newcommand{\\a}[1]{#1}", "\\tag{", "2.1 Aa", "\0", "\r", "\t", "\ue000", "é", "\\quad (1)", "\\def\\a",
+    "|---|\n", "===\n",
 ]
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=30).map("".join), st.sampled_from([".md", ".tex", ".txt"]))
+@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=30).map("".join),
+       st.sampled_from([".md", ".tex", ".txt"]))
 def test_any_text_is_read(text: str, ending: str) -> None:
     source = Source("p" + ending, text)
     document = read(source)

@@ -88,7 +88,7 @@ def test_the_inner_loop_is_the_one_that_is_written(page: str, options: list[str]
     """Line by line and in this order, where `…` stands for anything, a line of its own for any number of lines."""
     file = tmp_path / "first.ein"
     file.write_text(fences(README, "ein")[0], encoding="utf-8")
-    (shown,) = (x.splitlines() for x in fences(PAGES[page], "python") if "A_max_before" in x)
+    (shown,) = (x.splitlines() for x in fences(PAGES[page], "python") if "m_before" in x)
     emitted = iter(line.strip() for line in printed("compile", str(file), *options))
     for line in (x.strip() for x in shown if x.strip() != SHORTENED):
         wanted = re.compile(".*".join(map(re.escape, line.split(SHORTENED))))

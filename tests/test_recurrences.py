@@ -1,4 +1,5 @@
-"""Written recurrences: their meaning for every cut, the proof that it is one, what is refused, and what `einc derive` says."""
+"""Written recurrences: their meaning for every cut, the proof that it is one, what is
+refused, and what `einc derive` says."""
 
 from __future__ import annotations
 
@@ -85,7 +86,8 @@ RIGHT = {
 # Each with the state that is told, and what the two sides of `einc derive` have to show.
 WRONG = {
     "no rescale": (PAPER.replace(r"\alpha z +", "z +"), ["z"], r"z \leftarrow z +", "z ← α z + Σ_{s ∈ B}"),
-    "wrong sign": (PAPER.replace("exp(m - m')", "exp(m' - m)"), ["N", "z"], r"\alpha = \exp(m' - m)", "z ← α z + Σ_{s ∈ B}"),
+    "wrong sign": (PAPER.replace("exp(m - m')", "exp(m' - m)"), ["N", "z"], r"\alpha = \exp(m' - m)",
+                   "z ← α z + Σ_{s ∈ B}"),
     "no maximum": (PAPER.replace(r"\max(m, m_B)", "m_B"), ["m"], "m' = m_B", "m' = max(m, max_{s ∈ B}"),
     "wrong reference": (PAPER.replace(r"\exp(ℓ_s - m') V", r"\exp(ℓ_s - m) V"), ["N"], "exp(ℓ_s - m) V", "N^{d} ← α"),
     "one loop as printed": (SPECS["one_loop"].text.replace(r"\frac{e^m}{e^{m'}}", r"\frac{e^{m'}}{e^m}"), ["o"],
@@ -215,7 +217,8 @@ def test_what_is_wrong_is_refused(name: str) -> None:
 def test_what_is_refused_depends_on_the_cut(name: str) -> None:
     program = program_of(WRONG[name][0], proved=False)
     given_arrays, sizes = given_for(program)
-    one, other = (interpret(program, given_arrays, sizes, cut)["Y"] for cut in (single, lambda n: [range(2), range(2, n)]))
+    one, other = (interpret(program, given_arrays, sizes, cut)["Y"]
+                  for cut in (single, lambda n: [range(2), range(2, n)]))
     assert not np.allclose(one, other)
 
 
@@ -227,7 +230,8 @@ def test_what_is_refused_is_not_what_was_meant(name: str) -> None:
     same = []
     for seed in range(4):
         given_arrays, sizes = given_for(program, seed)
-        (one,), (other,) = interpret(program, given_arrays, sizes).values(), interpret(right, given_arrays, sizes).values()
+        (one,), (other,) = interpret(program, given_arrays,
+                                     sizes).values(), interpret(right, given_arrays, sizes).values()
         same.append(np.allclose(one, other))
     assert not all(same)
 
@@ -237,14 +241,17 @@ def test_a_spec_with_open_rounds_is_not_compiled() -> None:
         einc.compile(WRONG["no rescale"][0])
 
 
-STEPS = ("m", "max(m, max_{s ∈ B} L_{t s})", "max_{s ∈ B} L_{t s}", "m + Σ_{s ∈ B} L_{t s}", "min(m, min_{s ∈ B} L_{t s})", "m + 1")
+STEPS = ("m", "max(m, max_{s ∈ B} L_{t s})", "max_{s ∈ B} L_{t s}", "m + Σ_{s ∈ B} L_{t s}",
+         "min(m, min_{s ∈ B} L_{t s})", "m + 1")
 SCALES = ("", "e^{m - m'}", "e^{m' - m}", "2", "e^{m}", "m", "(m / m')")
 SHARES = ("x_s", "e^{L_{t s} - m'}", "e^{L_{t s}}", "m' x_s", "m x_s", "1", "x_s y_s e^{-m'}", "z x_s", "(x_s - m')")
 
 
 @settings(max_examples=150, deadline=None)
-@given(*map(st.sampled_from, (["0", "1", "-∞", "∞", "g_t"], ["0", "1", "g_t"], STEPS, SCALES, SHARES, ["s ≤ t", "s < t"])), cuts())
-def test_what_is_proved_is_the_same_for_every_cut(m: str, z: str, step: str, scale: str, share: str, domain: str, cut: Cut) -> None:
+@given(*map(st.sampled_from,
+            (["0", "1", "-∞", "∞", "g_t"], ["0", "1", "g_t"], STEPS, SCALES, SHARES, ["s ≤ t", "s < t"])), cuts())
+def test_what_is_proved_is_the_same_for_every_cut(m: str, z: str, step: str, scale: str, share: str, domain: str,
+                                                  cut: Cut) -> None:
     """Of random rounds some are proved, and these agree with the folds that they stand for."""
     report = Report()
     lines = (f"for t:\n    m = {m}\n    z = {z}\n    for B ⊆ {{{domain}}}:\n        m' = {step}\n"
@@ -261,7 +268,8 @@ def test_what_is_proved_is_the_same_for_every_cut(m: str, z: str, step: str, sca
 
 LEAVES = st.sampled_from(["a", "b", "c"]).map(lambda n: Read(n, ())) | st.integers(-2, 2).map(const)
 TERMS: st.SearchStrategy[Term] = st.recursive(LEAVES, lambda kids: st.one_of(
-    st.tuples(st.sampled_from(["add", "sub", "mul", "div", "max", "min"]), kids, kids).map(lambda x: Apply(x[0], x[1:])),
+    st.tuples(st.sampled_from(["add", "sub", "mul", "div", "max", "min"]), kids,
+              kids).map(lambda x: Apply(x[0], x[1:])),
     st.tuples(st.sampled_from(["exp", "neg", "tanh"]), kids).map(lambda x: Apply(x[0], x[1:])),
 ), max_leaves=6)
 
@@ -271,7 +279,8 @@ def value(term: Term, at: dict[str, float]) -> float:
         case Read(name):
             return at[name]
         case Apply(op, args):
-            names = {"sub": "subtract", "mul": "multiply", "div": "divide", "neg": "negative", "max": "maximum", "min": "minimum"}
+            names = {"sub": "subtract", "mul": "multiply", "div": "divide", "neg": "negative", "max": "maximum",
+                     "min": "minimum"}
             return float(getattr(np, names.get(op, op))(*(value(x, at) for x in args)))
     return float(term.value)  # type: ignore[union-attr, arg-type]
 
@@ -285,7 +294,8 @@ def test_equal_forms_are_equal_numbers(one: Term, other: Term, seed: int) -> Non
         x, y = value(one, at), value(other, at)
         if np.isfinite(x) and np.isfinite(y) and equal(one, other):
             assert np.isclose(x, y, rtol=1e-6)
-        shaken = Apply("div", (Apply("mul", (Apply("add", (other, one)), Apply("exp", (other,)))), Apply("exp", (other,))))
+        shaken = Apply("div", (Apply("mul", (Apply("add", (other, one)), Apply("exp", (other,)))),
+                               Apply("exp", (other,))))
         if all(np.isfinite(value(t, at)) for t in (one, other, shaken)) and abs(y) < 50:
             assert equal(shaken, Apply("sub", (one, Apply("neg", (other,))))) or _open(one) or _open(other)
 
@@ -311,7 +321,8 @@ def source_of(normal: NormalProgram, found: list[Recurrence]) -> str:
             needed |= {r.tensor for t in (equation.domain, equation.body) for r in reads(t)}
     words = ("index", "dim", "input", "weight", "output")
     head = [x for x in show(normal).splitlines() if x.split(" ")[0] in words]
-    body = [x for x in show(replace(normal, equations=tuple(reversed(kept)))).splitlines() if x.split(" ")[0] not in words]
+    body = [x for x in show(replace(normal, equations=tuple(reversed(kept)))).splitlines()
+            if x.split(" ")[0] not in words]
     return "\n".join([*head[:-len(normal.outputs)], *body, *map(as_text, found), *head[-len(normal.outputs):]])
 
 
@@ -326,7 +337,8 @@ OPEN_TEXTS = {
 
 
 # What is found in a round is told as text of that round, not of the whole.
-@each([c for c in FILES if not typed_of(c).repeats and (f := found_in(c)) and len(f) == 1 and not f[0].note], OPEN_TEXTS)
+@each([c for c in FILES if not typed_of(c).repeats and (f := found_in(c)) and len(f) == 1 and not f[0].note],
+      OPEN_TEXTS)
 def test_what_is_found_is_a_spec_that_is_proved(case: Case) -> None:
     """The text of `einc derive` is source: read back, it is proved for every cut, and means what it was found in."""
     program = typed_of(case)
@@ -353,15 +365,18 @@ def test_derive_proves_the_paper(options: tuple[str, ...]) -> None:
     sign = "%" if options else "#"
     line = 1 + PAPER[: PAPER.index(r"z \leftarrow")].count("\n")
     assert code == 0
-    assert f"{sign} the rounds over {{s ≤ t}} written in spec.ein:{line} are proved equal to this, for every cut:" in said
+    place = f"the rounds over {{s ≤ t}} written in spec.ein:{line}"
+    assert f"{sign} {place} are proved equal to this, for every cut:" in said
     assert f"{sign}     N_{{t h}}^{{d}} = N^{{d}}\n" in said
-    for shown in ((r"m' &= \max\left(m, \max_{s \in B}", r"z &\leftarrow \alpha \, z + \sum_{s \in B}") if options else (
+    for shown in ((r"m' &= \max\left(m, \max_{s \in B}", r"z &\leftarrow \alpha \, z + \sum_{s \in B}") if options
+                  else (
             "m' = max(m, max_{s ∈ B}", "α = exp(m - m')", "z ← α z + Σ_{s ∈ B} exp(")):
         assert shown in said
 
 
 def test_three_loops_become_two_and_one() -> None:
-    """Eq. 72–74 give 80–81; with the weighted sum as output they give 87, whose output is the numerator over the sum."""
+    """Eq. 72–74 give 80–81; with the weighted sum as output they give 87, whose output is
+    the numerator over the sum."""
     three = RIGHT["three loops"]
     assert "z ← α z + Σ_{j ∈ B} exp(x_{j} - m')" in derived(three)[1]
     assert "N^" not in derived(three)[1]
@@ -428,7 +443,8 @@ def test_what_a_for_fixes_is_written_or_not(start: str, state: str, read: str) -
 
 @pytest.mark.parametrize("use", ["S_k^v", "S_{k v}", "S_{t h k}^v", "S^{k v}"])
 def test_what_a_for_fixes_may_be_left_out_of_what_is_lowered(use: str) -> None:
-    text = ("index t : time(T)\nindex h : head(H)\nindex k, v : feature(3), feature(4)\ninput q_{t h}^k, r_{t h k}, w_{t h}^v\n"
+    text = ("index t : time(T)\nindex h : head(H)\nindex k, v : feature(3), feature(4)\ninput q_{t h}^k, r_{t h k}, "
+            "w_{t h}^v\n"
             "for t, h:\n    S^{k v} = r_{t h k} w_{t h}^v\n    output y_{t h}^v = ")
     factor = "q_{t h k}" if use == "S^{k v}" else "q_{t h}^k"
     plain, low = "Σ_k q_{t h}^k S_{t}^{(h) k v}", f"Σ_k {factor} {use}"
@@ -486,7 +502,8 @@ def test_a_bad_loop_is_one_clear_error(text: str) -> None:
 
 
 LINES = PAPER.splitlines()
-CHANGES = ["drop", "twice", "left", "right", "for", "B", "⊆", "{s ≤ t}", ":", "←", "z", "m'", "s ∈ B", "for s in 1..t:", "$$",
+CHANGES = ["drop", "twice", "left", "right", "for", "B", "⊆", "{s ≤ t}", ":", "←", "z", "m'", "s ∈ B",
+           "for s in 1..t:", "$$",
            "output", "    ", "\n", "t, h", "Σ_{s ∈ B}"]
 
 
@@ -518,7 +535,8 @@ DECAYS = ["0.9 S^c + 0.1 x_s^c", "a_s S^c + x_s^c", "S^c - a_s S^c x_s^c + x_s^c
 def test_what_is_not_proved_is_told_with_all_that_a_round_reads(update: str, tmp_path: Path) -> None:
     """A start that makes terms vanish takes none of them from what is told."""
     file = tmp_path / "rounds.ein"
-    file.write_text("index t, s : time(T)\nindex c : feature(C)\ninput x_t^c, a_t\nfor t:\n    S^c = 0\n    for s in 1..t:\n"
+    file.write_text("index t, s : time(T)\nindex c : feature(C)\ninput x_t^c, a_t\nfor t:\n    S^c = 0\n    for s in "
+                    "1..t:\n"
                     f"        S^c ← {update}\n    output y_t^c = S^c\n", encoding="utf-8")
     done = CliRunner().invoke(main, ["derive", str(file)])
     assert done.exit_code == 1

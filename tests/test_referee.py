@@ -47,7 +47,8 @@ def rotated(claim: Claim, sizes: dict[str, int], element: Element) -> Element:
 
 
 def shared(claim: Claim, sizes: dict[str, int], element: Element) -> Element:
-    """`M` is W_Q W_Kᵀ for all heads, whose projections differ by a scale for each feature, which cancels in the product."""
+    """`M` is W_Q W_Kᵀ for all heads, whose projections differ by a scale for each
+    feature, which cancels in the product."""
     def found(key: str, at: tuple[int, ...]) -> Any:
         if key in ("W_Q", "W_K"):
             head, *rest = at

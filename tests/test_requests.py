@@ -67,7 +67,8 @@ class Texts:
         out = dict(zip(names, [out] if len(names) == 1 else out, strict=True))
         keys = dict(self.program.outputs)
         self.at = [at + count for at, count in zip(self.at, counts, strict=True)]
-        return {name: np.split(x.numpy(), ends, places(self.program.tensors[keys[name]], self.along)[0]) for name, x in out.items()}
+        return {name: np.split(x.numpy(), ends, places(self.program.tensors[keys[name]], self.along)[0])
+                for name, x in out.items()}
 
     def alone(self, n: int) -> Arrays:
         given = {t.key: self.part(n, t, 0, self.at[n]) for t in self.program.inputs()}
@@ -75,7 +76,8 @@ class Texts:
 
 
 def steady(case: Case) -> bool:
-    """A program whose inputs and outputs have one position each, and whose numbers are none of the number of positions."""
+    """A program whose inputs and outputs have one position each, and whose numbers are
+    none of the number of positions."""
     program = typed_of(case)
     along = growing(program)
     tensors = [*program.inputs(), *(program.tensors[key] for _, key in program.outputs)]
@@ -93,7 +95,8 @@ def test_texts_side_by_side_are_each_as_alone(case: Case) -> None:
     keys = dict(texts.program.outputs)
     for n in range(len(texts.at)):
         for name, want in texts.alone(n).items():
-            got = np.concatenate([step[name][n] for step in found], places(texts.program.tensors[keys[name]], texts.along)[0])
+            got = np.concatenate([step[name][n] for step in found],
+                                 places(texts.program.tensors[keys[name]], texts.along)[0])
             np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
 
 
@@ -163,7 +166,8 @@ def test_the_last_positions_alone(name: str) -> None:
         place = {name: places(last.program.tensors[key], last.along)[0] for name, key in last.program.outputs}
         here = {t.key: torch.as_tensor(np.concatenate(
             [last.part(n, t, last.at[n], last.at[n] + count) for n, count in enumerate(counts)], found[0]))
-            if (found := places(t, last.along)) else torch.as_tensor(last.part(0, t, 0, 0)) for t in last.program.inputs()}
+            if (found := places(t, last.along)) else torch.as_tensor(last.part(0, t, 0, 0))
+            for t in last.program.inputs()}
         out = last.made(last.caches, **here, **last.asked(), lengths=counts, latest=True)
         last.at = [at + count for at, count in zip(last.at, counts, strict=True)]
         (key,) = want

@@ -1,4 +1,5 @@
-"""Folds from a point on are the mirror image of folds up to a point: what the tiles behind left is carried the other way.
+"""Folds from a point on are the mirror image of folds up to a point: what the tiles
+behind left is carried the other way.
 
 The examples are the adjoints, written by hand, of layers whose past is a carried sum.
 """
@@ -120,7 +121,8 @@ def test_adjoints_are_the_derivatives_of_torch(name: str, dtype: torch.dtype, bo
     inputs = {k: v.detach().to(dtype) for k, v in given.items()}
     for run in functions(front.plan(program)):
         got = called(run, program, inputs, sizes)
-        far = {k: distance(got[f"d{k}"].numpy(), leaf.grad.numpy()) for k, leaf in leaves.items() if leaf.grad is not None}
+        far = {k: distance(got[f"d{k}"].numpy(), leaf.grad.numpy()) for k, leaf in leaves.items()
+               if leaf.grad is not None}
         assert len(far) == len(leaves) and max(far.values()) < bound, far
 
 
@@ -131,7 +133,8 @@ def test_work_and_memory_of_an_adjoint_grow_with_the_length(name: str) -> None:
     assert {k.resumed.bound.resumes for k in chunks(plan) if k.resumed and k.resumed.bound} == {"on", "back"}
     assert all(k in chunks(plan) for k in tiled(plan))
     assert not [b for b in plan.buffers.values() if sum(s.cls == "time" for s in b.sets) > 1]
-    flops = [sum(step.cost.flops.at({"H": 4, "d_k": 16, "d_v": 16, "T": n}) for step in plan.steps) for n in (1 << 12, 1 << 16)]
+    flops = [sum(step.cost.flops.at({"H": 4, "d_k": 16, "d_v": 16, "T": n}) for step in plan.steps)
+             for n in (1 << 12, 1 << 16)]
     assert flops[1] < 17 * flops[0]
 
 
@@ -147,7 +150,8 @@ def test_what_comes_apart_is_carried_the_other_way(name: str) -> None:
     program = typed(f"{TWO}output Y_{{h t}}^e = {text.replace('(u - t)', '(s - t)')} : all")
     plan = front.plan(program)
     (only,) = chunks(plan)
-    assert only.resumed and only.resumed.bound and only.resumed.bound.resumes == ("on" if name == "backwards" else "back")
+    assert only.resumed and only.resumed.bound and only.resumed.bound.resumes == (
+        "on" if name == "backwards" else "back")
     for extent in (0, 1, 4, 9):
         sizes = {"H": 2, "T": extent, "D": 3, "E": 2}
         given = arrays(program, sizes, {"k": ("0", "2")}, extent)

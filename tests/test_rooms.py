@@ -42,7 +42,8 @@ LIBRARIES = {
     "transformers": ("compiler/driver/integrations/transformers.py",),
 }
 BACKENDS_SEE = {"ir", "errors"}
-# The statements of torch are what a back end falls back to where it cannot write a kernel: see `backends/host/mixed.py`.
+# The statements of torch are what a back end falls back to where it cannot write a kernel: see
+# `backends/host/mixed.py`.
 BACKENDS_SHARE = ("einc.backends.host", "einc.backends.writer", "einc.backends.torch.emit")
 RUNTIME = "runtime"  # the folders of a back end's modules that emitted files have the source of
 LAWS_SEE = ("einc.ir.", "einc.errors.", "einc.transforms.laws.rule")
@@ -75,8 +76,8 @@ MODULES = {module(file): file for file in files(*HOUSE)}
 
 @cache
 def imports(file: Path) -> tuple[str, ...]:
-    """The modules a file imports, by their full names; `from einc.a import b` is `einc.a.b` where that is a module, and a text
-    that is given to `import_module` counts.
+    """The modules a file imports, by their full names; `from einc.a import b` is `einc.a.b` where that is a module, and
+    a text that is given to `import_module` counts.
     """
     found: list[str] = []
     for node in ast.walk(tree(file)):
@@ -87,7 +88,8 @@ def imports(file: Path) -> tuple[str, ...]:
                 found += [f"{of}.{name.name}" if f"{of}.{name.name}" in MODULES else str(of) for name in names]
             case ast.ImportFrom():
                 found.append("." * node.level + (node.module or ""))
-            case ast.Call(func, [ast.Constant(str(name)), *_]) if ast.unparse(func).endswith(("import_module", "__import__")):
+            case ast.Call(func, [ast.Constant(str(name)),
+                                 *_]) if ast.unparse(func).endswith(("import_module", "__import__")):
                 found.append(name)
     return tuple(dict.fromkeys(found))
 
@@ -127,10 +129,12 @@ def test_compiler_imports_go_one_way() -> None:
 
 
 def for_types(file: Path) -> set[str]:
-    """What a runtime module imports for its annotations alone: its classes know each other's types, as those of one file may."""
+    """What a runtime module imports for its annotations alone: its classes know each
+    other's types, as those of one file may."""
     if file.parent.name != RUNTIME:
         return set()
-    blocks = [node for node in tree(file).body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    blocks = [node for node in tree(file).body
+              if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     return {str(inner.module) for node in blocks for inner in node.body if isinstance(inner, ast.ImportFrom)}
 
 
@@ -156,7 +160,8 @@ def test_a_wing_says_what_it_imports(wing: str) -> None:
     said = re.search(r"\nIn: .+\nOut: .+\nMay import: (.+)\.\n?$", text)
     assert said is not None
     seen = {room_of(name) for file in files(f"compiler/{wing}") for name in imports(file) if name.startswith("einc.")}
-    assert set(said[1].replace("nothing of einc", "").split(", ")) - {""} == seen - {wing, "backends", "specs", "grammar"}
+    assert set(said[1].replace("nothing of einc",
+                               "").split(", ")) - {""} == seen - {wing, "backends", "specs", "grammar"}
 
 
 def test_former_classes_are_there_by_the_former_names_of_their_modules() -> None:
@@ -187,7 +192,8 @@ def test_libraries_stay_in_their_rooms() -> None:
 
 def test_the_compiler_imports_only_libraries_of_the_plan() -> None:
     known = {*LIBRARIES, "einc", *sys.stdlib_module_names}
-    wrong = [f"{short(file)} imports {name}" for file in files(*HOUSE) for name in imports(file) if name.split(".")[0] not in known]
+    wrong = [f"{short(file)} imports {name}" for file in files(*HOUSE) for name in imports(file)
+             if name.split(".")[0] not in known]
     assert wrong == []
 
 
@@ -240,13 +246,15 @@ def test_laws_see_only_terms() -> None:
 
 
 def test_the_bench_uses_the_front_door() -> None:
-    """And the one module that compiles without a device: what it finds is what `bench.offline` measures. The algebra that is
-    compared with sympy's is imported where it stands. The mutation suite
-    takes its places from the words and the tree of a text, and reads its rules itself: of the checker it sees the report alone."""
+    """And the one module that compiles without a device: what it finds is what `bench.offline` measures. The algebra
+    that is compared with sympy's is imported where it stands. The mutation suite takes its places from the words and
+    the tree of a text, and reads its rules itself: of the checker it sees the report alone."""
     def seen(file: Path) -> set[str]:
-        mutating = {"einc.driver.pipeline", "einc.syntax.tree", "einc.syntax.tokens", "einc.errors.report", "einc.ir.terms",
+        mutating = {"einc.driver.pipeline", "einc.syntax.tree", "einc.syntax.tokens", "einc.errors.report",
+                    "einc.ir.terms",
                     "einc.ir.programs"}
-        measured = {"einc.ir.domains", "einc.ir.indices", "einc.ir.terms", "einc.meaning.polynomial_form", "einc.transforms.laws",
+        measured = {"einc.ir.domains", "einc.ir.indices", "einc.ir.terms", "einc.meaning.polynomial_form",
+                    "einc.transforms.laws",
                     "einc.transforms.laws.simplify"}
         if short(file) == "bench/algebra.py":
             return measured
@@ -260,7 +268,8 @@ def test_the_bench_uses_the_front_door() -> None:
 
 
 def test_imports_stand_at_the_top() -> None:
-    wrong = [f"{short(file)}:{node.lineno}" for file in files(*HOUSE, "tests", "bench") for function in ast.walk(tree(file))
+    wrong = [f"{short(file)}:{node.lineno}" for file in files(*HOUSE, "tests", "bench")
+             for function in ast.walk(tree(file))
              if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
              for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)]
     assert wrong == []
@@ -283,7 +292,8 @@ def test_grammar_and_specs_hold_no_logic() -> None:
 
 
 def test_files_are_short() -> None:
-    lengths = {short(file): len(file.read_text(encoding="utf-8").splitlines()) for file in files("compiler", "backends")}
+    lengths = {short(file): len(file.read_text(encoding="utf-8").splitlines())
+               for file in files("compiler", "backends")}
     assert {name: n for name, n in lengths.items() if n > FILE_LINES and name not in DATA} == {}
 
 
@@ -310,7 +320,8 @@ def test_every_file_says_what_it_is() -> None:
 
 
 def test_no_code_knows_a_layer_by_name() -> None:
-    """A feature is a sentence in the language: the compiler and the back ends have no word for one; an integration translates."""
+    """A feature is a sentence in the language: the compiler and the back ends have no
+    word for one; an integration translates."""
     wrong = [f"{short(file)}:{number}: {line.strip()}" for file in files("compiler", "backends")
              if short(file) not in DATA and not within(file, ("compiler/driver/integrations/",))
              for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1) if FORBIDDEN.search(line)]

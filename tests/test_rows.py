@@ -54,5 +54,6 @@ def test_a_row_far_from_zero_keeps_its_digits(tiles: tuple[int, int] | None) -> 
     g, b = torch.randn(333, generator=draw), torch.randn(333, generator=draw)
     want = functional.layer_norm(x.double(), (333,), g.double(), b.double())
     assert (module_of(case("layer_norm"), tiles)(x=x, g=g, b=b) - want).abs().max() < 1e-2
-    assert (module_of(case("layer_norm"), tiles)(x=x - 1e4, g=g, b=b) - functional.layer_norm((x - 1e4).double(), (333,),
+    assert (module_of(case("layer_norm"), tiles)(x=x - 1e4, g=g, b=b)
+            - functional.layer_norm((x - 1e4).double(), (333,),
             g.double(), b.double())).abs().max() < 1e-5

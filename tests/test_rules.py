@@ -225,7 +225,8 @@ class Chooser:
         return FALSE
 
     def below(self, scope: Scope) -> Term:
-        return self.one(const(-2), const(4), self.read(scope), self.read(scope), mul(self.read(scope), self.read(scope)))
+        return self.one(const(-2), const(4), self.read(scope), self.read(scope),
+                        mul(self.read(scope), self.read(scope)))
 
     def term(self, scope: Scope, depth: int) -> Term:
         kind = self.one(*KINDS) if depth else "leaf"
@@ -297,7 +298,8 @@ def test_a_law_holds_wherever_it_applies(term: Term, seed: int) -> None:
                 note(f"{rule.name}: {spelled(inner)}   ->   {spelled(found)}")
                 axes = axes_of(inner)
                 assert free_indices(found) <= set(axes), rule.name
-                np.testing.assert_array_equal(worth(found, seed, axes, exact=True), worth(inner, seed, axes, exact=True), rule.name)
+                np.testing.assert_array_equal(worth(found, seed, axes, exact=True),
+                                              worth(inner, seed, axes, exact=True), rule.name)
 
 
 def test_simplify_keeps_values() -> None:
@@ -327,7 +329,8 @@ def test_simplify_keeps_values() -> None:
 
 def test_what_leaves_a_sum_stays_in_range() -> None:
     p, q = BOUND[:2]
-    shifted = Fold("sum", (p, q), eq(Position(p), add(i, ONE)), mul(Read("u", (Position(p),)), Read("v", (Position(q),))))
+    shifted = Fold("sum", (p, q), eq(Position(p), add(i, ONE)),
+                   mul(Read("u", (Position(p),)), Read("v", (Position(q),))))
     np.testing.assert_array_equal(worth(simplify(shifted), 0, exact=True), worth(shifted, 0, exact=True))
 
 
@@ -341,7 +344,8 @@ EXPONENTIAL = st.recursive(
         st.sampled_from([a, u, w, Apply("neg", (u,)), add(u, v)]).map(exponentials.exp),
         inner.map(lambda y: Apply("log", (add(Apply("abs", (y,)), ONE),))),
         inner.map(lambda y: Apply("log", (mul(exponentials.exp(u), add(Apply("abs", (y,)), ONE)),))),
-        st.builds(mul, inner, inner), st.builds(add, inner, inner), st.builds(lambda y, z: Apply("sub", (y, z)), inner, inner),
+        st.builds(mul, inner, inner), st.builds(add, inner, inner),
+        st.builds(lambda y, z: Apply("sub", (y, z)), inner, inner),
         st.builds(lambda y, z: Apply("div", (y, exponentials.exp(z))), inner, st.sampled_from([a, u, w])),
         st.builds(lambda y, z, e: Apply("div", (mul(y, e), add(Apply("abs", (z,)), mul(const(3), e)))),
                   inner, inner, st.sampled_from([exponentials.exp(a), exponentials.exp(u)])),
@@ -376,7 +380,8 @@ def opened(program: Program, term: Term) -> Term:
     """The term with every definition in it written out."""
     def change(inner: Term) -> Term:
         equation = program.equation(inner.tensor) if isinstance(inner, Read) else None
-        if not isinstance(inner, Read) or equation is None or not all(isinstance(axis, Position) for axis in equation.axes):
+        if (not isinstance(inner, Read) or equation is None
+            or not all(isinstance(axis, Position) for axis in equation.axes)):
             return inner
         return substitute(opened(program, equation.body), dict(zip(equation.indices, inner.subs, strict=True)))
 
@@ -401,7 +406,8 @@ def shape(program: NormalProgram) -> tuple[object, ...]:
     return (kinds, *(canonical(ordered(opened(program, e.body)), e.indices) for e in results))
 
 
-LONG = ("deepseek_sparse", "deepseek_moe", "gpt2_block")  # in another order of the rules their texts take seconds to compare
+# in another order of the rules their texts take seconds to compare
+LONG = ("deepseek_sparse", "deepseek_moe", "gpt2_block")
 
 
 @pytest.mark.parametrize("case", [c for c in FILES if c.name not in LONG], ids=lambda case: case.name)

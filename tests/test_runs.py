@@ -1,4 +1,5 @@
-"""Heads that share: an element read by a run of indices is a view where the runs are of one length, a copy elsewhere."""
+"""Heads that share: an element read by a run of indices is a view where the runs are of
+one length, a copy elsewhere."""
 
 from __future__ import annotations
 

@@ -86,7 +86,8 @@ def test_names_are_defined_once(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", LIBRARIES)
 def test_each_stands_alone(backend: str, tmp_path: Path) -> None:
-    """With what it needs, each definition parses and runs, and has no undefined name and no import that nothing reads."""
+    """With what it needs, each definition parses and runs, and has no undefined name and
+    no import that nothing reads."""
     known = LIBRARIES[backend]
     for name in defined(known):
         source = text(backend, known.needed([name]))
@@ -122,7 +123,8 @@ def test_exactly_what_is_needed_is_taken(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", LIBRARIES)
 def test_the_text_is_that_of_the_module(backend: str) -> None:
-    """A definition and its text have the same statements, but for annotations, declarations and docstrings of helpers."""
+    """A definition and its text have the same statements, but for annotations,
+    declarations and docstrings of helpers."""
     for source in modules(backend):
         spec = importlib.util.find_spec(source.module)
         assert spec is not None and spec.origin is not None
@@ -138,7 +140,8 @@ def test_the_text_is_that_of_the_module(backend: str) -> None:
 def undocumented(definition: ast.stmt) -> ast.stmt:
     """The definition without the docstrings in it; one that is a body of its own stays. Changes the definition."""
     for node in ast.walk(definition):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None and len(node.body) > 1:
+        if (isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None
+            and len(node.body) > 1):
             del node.body[0]
     return definition
 

@@ -1,4 +1,5 @@
-"""Folds over everything up to a point: one running value where the body does not know the point, a carried state where it does."""
+"""Folds over everything up to a point: one running value where the body does not know the
+point, a carried state where it does."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ input x_t^d, z_s^d
 input k_t : int
 """
 BODIES = ("x_u^d", "x_u^d x_u^d", "exp(x_u^d)", "(1 + x_u^d)", "x_u^e x_u^d", "2")
-DOMAINS = ("u ≤ t", "u < t", "u ≤ t - 2", "u < t + W", "u ≥ t", "u > t + 1", "u ≥ t - W", "u ≤ t, k_u = 1", "t < u, u ≠ 2")
+DOMAINS = ("u ≤ t", "u < t", "u ≤ t - 2", "u < t + W", "u ≥ t", "u > t + 1", "u ≥ t - W", "u ≤ t, k_u = 1",
+           "t < u, u ≠ 2")
 FOLDS = ("sum", "prod", "max", "min")
 
 
@@ -50,7 +52,8 @@ def tiled(plan: Module) -> list[Kernel]:
 @given(st.sampled_from(FOLDS), st.sampled_from(BODIES), st.sampled_from(DOMAINS), st.integers(0, 9), st.integers(1, 3))
 def test_a_running_fold_is_one_pass(fold: str, body: str, domain: str, extent: int, width: int) -> None:
     left = "y_t" if "^d" not in body else "y_t^{d e}" if "^e" in body else "y_t^d"
-    plan = run(f"{HEAD}output {left} = {fold}_{{{'u, ' + domain}}} {body} : all", {"T": extent, "S": 3, "D": 2, "W": width})
+    plan = run(f"{HEAD}output {left} = {fold}_{{{'u, ' + domain}}} {body} : all",
+               {"T": extent, "S": 3, "D": 2, "W": width})
     assert len(scans(plan)) == 1 and not tiled(plan)
 
 
@@ -133,7 +136,8 @@ WITH_RESULTS = {  # several folds in one pass, one of them of another's result
     "output Y_{h t}^e = (Σ_s A_{h t s} V_{h s}^e) / Σ_s A_{h t s}",
     "of one side": ("mask A_{h t s} : s < t, k_s ≠ 1\nA_{h t s} = x_{h s} + 0 t\n"
                    "output Y_{h t}^e = Σ_s softmax_s(A_{h t s}) V_{h s}^e"),
-    "with a slope": "mask A_{h t s} : s ≤ t\nA_{h t s} = x_{h s} - (t - s)\noutput Y_{h t}^e = Σ_s softmax_s(A_{h t s}) V_{h s}^e",
+    "with a slope": "mask A_{h t s} : s ≤ t\nA_{h t s} = x_{h s} - (t - s)\noutput Y_{h t}^e = Σ_s softmax_s(A_{h t "
+                    "s}) V_{h s}^e",
 }
 
 
@@ -165,7 +169,8 @@ def test_work_grows_with_the_length_not_its_square() -> None:
     for name in ("gallery/retention", "gallery/gated", "gallery/linear", "not_attention/prefix"):
         plan = front.plan(typed((SPECS / f"{name}.ein").read_text(encoding="utf-8")))
         sizes = dict.fromkeys({n for b in plan.buffers.values() for s in b.sets for n in s.extent.sizes}, 8)
-        flops = [sum(step.cost.flops.at({**sizes, "T": extent}) for step in plan.steps) for extent in (1 << 12, 1 << 16)]
+        flops = [sum(step.cost.flops.at({**sizes, "T": extent}) for step in plan.steps)
+                 for extent in (1 << 12, 1 << 16)]
         assert flops[1] < 17 * flops[0]
         stored = [b for b in plan.buffers.values() if sum(s.cls == "time" for s in b.sets) > 1]
         assert stored == []

@@ -236,7 +236,8 @@ def test_a_spec_of_displays_checks(name: str) -> None:
     assert program is not None, "\n".join(map(render, report.problems))
     assert not report.errors
     again = Report()
-    assert pipeline.check(Source(f"{name}.ein", show(program)), again) is not None, "\n".join(map(render, again.problems))
+    assert pipeline.check(Source(f"{name}.ein", show(program)),
+                          again) is not None, "\n".join(map(render, again.problems))
 
 
 def test_the_merge_of_the_paper_is_a_warning() -> None:
@@ -249,7 +250,8 @@ def test_the_merge_of_the_paper_is_a_warning() -> None:
 
 @pytest.mark.parametrize(("name", "told"), [("blocks", []), ("tokens", ["E0601", "E0501"])])
 def test_a_block_checks(name: str, told: list[str]) -> None:
-    """The recurrence of the paper is legal as printed; the loss reads tokens past the end, which the paper leaves open."""
+    """The recurrence of the paper is legal as printed; the loss reads tokens past the
+    end, which the paper leaves open."""
     report = Report()
     program = pipeline.check(Source("seed.ein", BLOCKS[name]), report)
     assert [p.code for p in report.problems] == told

@@ -55,7 +55,8 @@ ROWS = {
     "a shift": "output y_v^f = Σ_{t, w_t + z_t = v} X_t^f : all",
     "a cut shift": "output y_s^f = Σ_{t, min(t + M, T) = s} X_t^f : all",
     "heads": "output y_g^f = Σ_{h, π(h) = g} Q_h^f",
-    "heads, folded before": "output y_{g s}^f = Σ_{h t, π(h) = g, s ≤ t} exp(Q_h^k X_{t k} - X_s^k X_{s k}) X_t^f : all",
+    "heads, folded before": "output y_{g s}^f = Σ_{h t, π(h) = g, s ≤ t} exp(Q_h^k X_{t k} - X_s^k X_{s k}) X_t^f : "
+                            "all",
     "the element in the body": "output y_v = Σ_{t, w_t = v} P_{t v} β_v : all",
     "folded before": "output y_v^f = Σ_{t s, w_t = v, s ≤ t} exp(X_t^k X_{s k}) X_s^f : all",
     "folded before, chosen": "output y_v^f = Σ_{b t, w_t = v, c_{b t} = 1} Y_{b t}^f X_t^f : all",
@@ -101,7 +102,8 @@ def test_sums_over_rows_that_name_an_element(name: str, backend: str) -> None:
     (step,) = segments(plan)
     assert (len(step.operands) == 2) == name.startswith("products")
     run = function(plan, backend)
-    for seed, change in enumerate([{}, {"T": 0}, {"T": 1}, {"T": 40, "V": 9}, {"T": 13, "V": 1, "X": 1, "B": 1, "G": 1}]):
+    for seed, change in enumerate([{}, {"T": 0}, {"T": 1}, {"T": 40, "V": 9},
+                                   {"T": 13, "V": 1, "X": 1, "B": 1, "G": 1}]):
         sizes = {**SMALL, **change}
         if name == "read again" and sizes["V"] < 5:
             continue
@@ -117,7 +119,8 @@ def test_what_names_nothing_is_left_out(names: list[int], extent: int, backend: 
     x = torch.randn(len(names), 3, dtype=torch.float64)
     run = FUNCTIONS.setdefault(backend, function(front.plan(program), backend))
     got = called(run, program, {"X_in": x, "w": torch.tensor(names, dtype=torch.int64)}, {"V": extent})
-    want = torch.stack([x[[n for n, w in enumerate(names) if w == v]].sum(0) for v in range(extent)] or [torch.zeros(3).double()])
+    want = torch.stack([x[[n for n, w in enumerate(names) if w == v]].sum(0) for v in range(extent)]
+                       or [torch.zeros(3).double()])
     assert torch.allclose(got["y"], want[:extent], atol=1e-12)
     assert got["n"].tolist() == [names.count(v) for v in range(extent)]
 
@@ -183,7 +186,8 @@ def test_what_is_no_such_sum(name: str) -> None:
     plan = front.plan(program)
     assert segments(plan) == []
     given_ = arrays(program, sizes, RANGES)
-    assert_close(called(load(front.emit(plan), plan.name), program, tensors(given_), sizes), meaning(program, given_, sizes), 1e-11)
+    assert_close(called(load(front.emit(plan), plan.name), program, tensors(given_), sizes),
+                 meaning(program, given_, sizes), 1e-11)
 
 
 def test_elements_that_are_chosen_are_counted_so() -> None:
@@ -196,15 +200,18 @@ def test_heads_that_share_add_up_what_each_sends_back() -> None:
     """One pass for both gradients, of each head alone; what heads name is found once."""
     text = (
         "input K_{s g}^f, L_h\nmask A_{h t s} : s ≤ t\nA_{h t s} = exp(Q_h^k K_{s π(h) k} - L_h x_t)\ninput x_t\n"
-        "output dK_{s g}^f = Σ_{h t, π(h) = g} A_{h t s} X_t^f : all\noutput dL_{s g} = Σ_{h t, π(h) = g} A_{h t s} x_t : all"
+        "output dK_{s g}^f = Σ_{h t, π(h) = g} A_{h t s} X_t^f : all\noutput dL_{s g} = Σ_{h t, π(h) = g} A_{h t s} "
+        "x_t : all"
     )
     program = typed(HEAD + text)
     plan = front.plan(program)
     assert len(segments(plan)) == 2 and len({ids for step in segments(plan) for ids, _, _ in step.names}) == 1
-    stores = [{store.buffer for store in step.stores} for step in leaves(plan.steps) if isinstance(step, Kernel) and step.grid]
+    stores = [{store.buffer for store in step.stores} for step in leaves(plan.steps)
+              if isinstance(step, Kernel) and step.grid]
     assert {name for step in segments(plan) for name, _ in step.operands} in stores
     assert not [b for b in plan.buffers.values() if sum(s.cls == "time" for s in b.sets) > 1]
     for sizes in (SMALL, {**SMALL, "H": 5}, {**SMALL, "T": 0}, {**SMALL, "H": 1}):
         given_ = arrays(program, sizes, RANGES)
         for backend in ("torch", "triton"):
-            assert_close(called(function(plan, backend), program, tensors(given_), sizes), meaning(program, given_, sizes), 1e-10)
+            assert_close(called(function(plan, backend), program, tensors(given_), sizes),
+                         meaning(program, given_, sizes), 1e-10)

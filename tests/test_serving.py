@@ -23,11 +23,12 @@ from einc.transforms.serving.cached import Refused, growing, settled
 # What reads later positions, or is a sum over all of them.
 LATER = """
 shift_indicator shift_gated shift_min row_and_product mask_all mask_future mask_prefix tiles_without_points exact_factor
-one_value_in_two_kernels attention_weights one_term_two_domains difference positions_after waiting running_apart two_loops
-attention_backward block_diagonal cosine expert_choice local_global neighbourhood prefix_lm relative_table three_loops
-group_norm packed_shift requests_packed"""
+one_value_in_two_kernels attention_weights one_term_two_domains difference positions_after waiting running_apart
+two_loops attention_backward block_diagonal cosine expert_choice local_global neighbourhood prefix_lm relative_table
+three_loops group_norm packed_shift requests_packed"""
 
-SLOW = "deepseek_attention deepseek_sparse llama_lm swiglu_block preblock_relu preblock_silu sparse_attention indexer call"
+SLOW = ("deepseek_attention deepseek_sparse llama_lm swiglu_block preblock_relu preblock_silu sparse_attention indexer "
+        "call")
 
 
 def grows(program: TypedProgram) -> bool:
@@ -73,14 +74,16 @@ def stepwise(made: front.Compiled, given: Arrays, sizes: dict[str, int], cuts: l
         at += count
         assert state.length == at
     keys = dict(program.outputs)
-    places = {name: next(n for n, s in enumerate(program.tensors[keys[name]].slots) if s.set == along) for name in found}
+    places = {name: next(n for n, s in enumerate(program.tensors[keys[name]].slots) if s.set == along)
+              for name in found}
     return {name: np.concatenate(parts, places[name]) for name, parts in found.items()}
 
 
 def padded(x: np.ndarray, slots: tuple[Slot, ...], along: IndexSet, length: int) -> np.ndarray:
     """Rows of pairs of positions as long as those of the last step: what is not there yet is no number."""
     later = [n for n, s in enumerate(slots) if s.set == along][1:]
-    return np.pad(x, [(0, length - x.shape[n] if n in later else 0) for n in range(x.ndim)], constant_values=np.nan) if later else x
+    return (np.pad(x, [(0, length - x.shape[n] if n in later else 0) for n in range(x.ndim)], constant_values=np.nan)
+            if later else x)
 
 
 GROWING = [case for case in CASES if "T" in case.sizes and "T" not in typed_of(case).sizes and grows(typed_of(case))]
@@ -102,7 +105,8 @@ def test_steps_are_the_whole(case: Case) -> None:
 
 
 def expected(program: TypedProgram, given: Arrays, sizes: dict[str, int], cuts: list[int]) -> Arrays:
-    """What the program gives for all positions; where the number of positions has a part in it, what it gives after each step."""
+    """What the program gives for all positions; where the number of positions has a part
+    in it, what it gives after each step."""
     along = growing(program)
     lengths, keys = settled(program, along).lengths, dict(program.outputs)
     want = meaning(program, given, sizes)
@@ -164,7 +168,8 @@ def test_what_no_step_reads_is_dropped() -> None:
 
 
 @pytest.mark.parametrize(("name", "keeps"), [
-    ("attention", {"K_hat", "V"}), ("mla", {"L"}), ("mla_rope", {"c", "k_R"}), ("decoder_lm", {"K", "V"}), ("gqa", {"K_hat", "V"}),
+    ("attention", {"K_hat", "V"}), ("mla", {"L"}), ("mla_rope", {"c", "k_R"}), ("decoder_lm", {"K", "V"}),
+    ("gqa", {"K_hat", "V"}),
 ])
 def test_what_is_kept_is_the_cheapest(name: str, keeps: set[str]) -> None:
     assert kept(served(named(name)).plan) == keeps
@@ -180,8 +185,10 @@ def test_what_turns_with_the_length_is_kept_unturned() -> None:
 
 
 @pytest.mark.parametrize(("keep", "said"), [
-    (("V",), "`X` is needed of the past too"), (("Z",), "`Z` is no tensor"), (("W_Q",), "`W_Q` has no row for each position"),
-    (("K_hat", "V", "Q"), "nothing reads the past of `Q`"), (("A",), "nothing reads the past of `A`|needed of the past too"),
+    (("V",), "`X` is needed of the past too"), (("Z",), "`Z` is no tensor"),
+    (("W_Q",), "`W_Q` has no row for each position"),
+    (("K_hat", "V", "Q"), "nothing reads the past of `Q`"),
+    (("A",), "nothing reads the past of `A`|needed of the past too"),
 ])
 def test_what_is_asked_to_be_kept_is_checked(keep: tuple[str, ...], said: str) -> None:
     with pytest.raises(EincError, match=said):

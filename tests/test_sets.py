@@ -1,4 +1,5 @@
-"""Sets of the largest: ties, what is no candidate, fewer than are asked for; folds over sets; what a plan computes and stores."""
+"""Sets of the largest: ties, what is no candidate, fewer than are asked for; folds over
+sets; what a plan computes and stores."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from einc.syntax.printing.show import show
 Chosen = list[int]
 HEAD = "index t, s, u : time(T)\nindex b : batch(B)\nindex x, y : expert(E)\ndim n, m\n"
 CAUSAL = HEAD + "input I_{t s}, v_s\nset S_t = topk_{s ≤ t}(I_{t s}, n)\n"
-OUTPUTS = "output y_t = Σ_{s ∈ S_t} v_s\noutput z_t = Σ_s softmax_{s ∈ S_t}(I_{t s}) v_s\noutput w_t = max_{s ∈ S_t} v_s\n"
+OUTPUTS = ("output y_t = Σ_{s ∈ S_t} v_s\noutput z_t = Σ_s softmax_{s ∈ S_t}(I_{t s}) v_s\noutput w_t = max_{s ∈ S_t} "
+           "v_s\n")
 
 
 def largest(values: Any, count: int, candidates: Any = None) -> Chosen:
@@ -39,7 +41,8 @@ def causal(given: Arrays, count: int) -> list[Chosen]:
     return [largest(row, count, np.arange(len(row)) <= t) for t, row in enumerate(rows)]
 
 
-def run(text: str, given: Arrays, sizes: dict[str, int], dtype: torch.dtype = torch.float64, bound: float = 1e-9) -> Arrays:
+def run(text: str, given: Arrays, sizes: dict[str, int], dtype: torch.dtype = torch.float64,
+        bound: float = 1e-9) -> Arrays:
     """The meaning, once both back ends are near it."""
     program = typed(text)
     want = meaning(program, given, sizes)
@@ -70,7 +73,8 @@ def test_folds_over_a_set(steps: int, count: int) -> None:
     got = run(CAUSAL + OUTPUTS, given, sized(steps, count))
     weights = [np.exp(given["I"][t, own]) for t, own in enumerate(sets)]
     assert_close(got, {"y": np.array([v[own].sum() for own in sets]),
-                       "z": np.array([w @ v[own] / w.sum() if own else 0.0 for w, own in zip(weights, sets, strict=True)]),
+                       "z": np.array([w @ v[own] / w.sum() if own else 0.0
+                                      for w, own in zip(weights, sets, strict=True)]),
                        "w": np.array([v[own].max(initial=-np.inf) for own in sets])})
 
 
@@ -104,7 +108,8 @@ output z_t = (Σ_{s ∈ S_t} v_s) (Σ_{s ∈ R_t} v_s) + Σ_{s ∈ S_t} 𝟙[s �
 @pytest.mark.parametrize("steps", [1, 6])
 def test_a_set_of_candidates_in_a_set(steps: int) -> None:
     random = np.random.default_rng(steps)
-    given = {**{key: random.integers(0, 4, (steps, steps)).astype(float) for key in "IJ"}, "v": random.standard_normal(steps)}
+    given = {**{key: random.integers(0, 4, (steps, steps)).astype(float) for key in "IJ"},
+             "v": random.standard_normal(steps)}
     sets = causal(given, 4)
     inner = [largest(given["J"][t], 2, np.isin(np.arange(steps), own)) for t, own in enumerate(sets)]
     v = given["v"]
@@ -130,7 +135,8 @@ output w_{b t} = 𝟙[t ∈ S_{b t}]
 
 def test_a_block_gives_a_set_its_index() -> None:
     """What is defined under `for t` carries t, sets too."""
-    block = HEAD + "input I_{t s}, v_s\nfor t:\n    set S = topk_{s ≤ t}(I_{t s}, n)\n    y = Σ_{s ∈ S} v_s\noutput y_t\n"
+    block = (HEAD + "input I_{t s}, v_s\nfor t:\n    set S = topk_{s ≤ t}(I_{t s}, n)\n    y = Σ_{s ∈ S} v_s\noutput "
+                    "y_t\n")
     random = np.random.default_rng(0)
     given = {"I": random.standard_normal((5, 5)), "v": random.standard_normal(5)}
     plain = CAUSAL + "output y_t = Σ_{s ∈ S_t} v_s\n"
@@ -138,7 +144,8 @@ def test_a_block_gives_a_set_its_index() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(1, 5), st.integers(0, 4), st.sampled_from(["s ≤ t", "s < t", "s ≤ t, s > t - 3", "s ≤ t, mod(s, 2) = 0"]),
+@given(st.integers(1, 5), st.integers(0, 4),
+       st.sampled_from(["s ≤ t", "s < t", "s ≤ t, s > t - 3", "s ≤ t, mod(s, 2) = 0"]),
        st.data())
 def test_random_domains(steps: int, count: int, domain: str, data: st.DataObject) -> None:
     """Small whole numbers in small domains, against sorting."""
@@ -147,7 +154,8 @@ def test_random_domains(steps: int, count: int, domain: str, data: st.DataObject
     inside: dict[str, Callable[[int, int], bool]] = {
         "s ≤ t": lambda s, t: s <= t, "s < t": lambda s, t: s < t, "s ≤ t, s > t - 3": lambda s, t: t - 3 < s <= t,
         "s ≤ t, mod(s, 2) = 0": lambda s, t: s <= t and s % 2 == 0}
-    program = typed(HEAD + f"input I_{{t s}}, v_s\nset S_t = topk_{{{domain}}}(I_{{t s}}, n)\noutput y_t = Σ_{{s ∈ S_t}} v_s")
+    program = typed(HEAD + f"input I_{{t s}}, v_s\nset S_t = topk_{{{domain}}}(I_{{t s}}, n)\noutput y_t = Σ_{{s ∈ "
+                           f"S_t}} v_s")
     given = {"I": np.array(rows), "v": 2.0 ** np.arange(steps)}
     want = [sum(2.0**n for n in largest(row, count, [inside[domain](s, t) for s in range(1, steps + 1)]))
             for t, row in enumerate(rows, 1)]
@@ -166,7 +174,8 @@ MIXTURES = [case for case in FILES if case.name in ("moe", "moe_swiglu", "moe_sh
 @pytest.mark.parametrize("case", MIXTURES, ids=lambda case: case.name)
 def test_experts_that_are_not_chosen_cost_nothing(case: Any) -> None:
     """Operations grow with n, not with E but for the router; no matrix is copied for a position."""
-    plan, usual = plan_of(case), {**dict.fromkeys(case.sizes, 2), "T": 4096, "d_model": 512, "d_ff": 1024, "E": 64, "N": 8, "n": 2}
+    plan, usual = plan_of(case), {**dict.fromkeys(case.sizes, 2), "T": 4096, "d_model": 512, "d_ff": 1024, "E": 64,
+                                  "N": 8, "n": 2}
 
     def flops(**sizes: int) -> float:
         return float(sum(step.cost.flops.at({**usual, **sizes}) for step in taken(plan, {**usual, **sizes})))
@@ -210,11 +219,14 @@ def test_sets_parse_back(text: str) -> None:
     ("input I_{t s}\nset S_t = topk_{s ≤ t}(I_{t s})\noutput y_t = Σ_{s ∈ S_t} 1", "E", "a set is written"),
     ("input I_{t s}\nset S_t = max_{s ≤ t}(I_{t s}, n)\noutput y_t = Σ_{s ∈ S_t} 1", "E", "is no set"),
     ("input I_s\nset S_t = topk_{s ≤ T}(I_s, n)\noutput y_t = Σ_{s ∈ S_t} 1", "E", "`t`"),
-    ("input p_{t u s}\nset S_t = topk_{s ≤ t}(p_{t u s}, n)\noutput y_t = Σ_{s ∈ S_t} 1", "E", "give the set the index"),
+    ("input p_{t u s}\nset S_t = topk_{s ≤ t}(p_{t u s}, n)\noutput y_t = Σ_{s ∈ S_t} 1", "E",
+     "give the set the index"),
     ("input I_{t s}\nset S_t = topk_{s ≤ t}(I_{t s}, n)\noutput y_t = S_t", "E", "is a set, not a number"),
-    ("input I_{t s}, p_x\nset S_t = topk_{s ≤ t}(I_{t s}, n)\noutput y_t = Σ_{x ∈ S_t} p_x", "E", "the elements of `S_t` are of"),
+    ("input I_{t s}, p_x\nset S_t = topk_{s ≤ t}(I_{t s}, n)\noutput y_t = Σ_{x ∈ S_t} p_x", "E",
+     "the elements of `S_t` are of"),
     ("input I_{t s}, r_t\nset S_t = topk_{s ≤ t}(I_{t s}, n)\noutput y_t = 𝟙[r_t ∈ S_t]", "E", "is no whole number"),
-    ("input I_{t s}\nset S_t = topk_{s ≤ t}(I_{t s}, n)\nset S_t = topk_{s ≤ t}(I_{t s}, m)\noutput y_t = Σ_{s ∈ S_t} 1", "E",
+    ("input I_{t s}\nset S_t = topk_{s ≤ t}(I_{t s}, n)\nset S_t = topk_{s ≤ t}(I_{t s}, m)\noutput y_t = Σ_{s ∈ S_t} "
+     "1", "E",
      "defined twice"),
     ("input I_{t s}\noverride set S_t = topk_{s ≤ t}(I_{t s}, n)\noutput y_t = Σ_{s ∈ S_t} 1", "E", "to override"),
     ("input I_{t s}\noutput y_t = topk_{s ≤ t}(I_{t s}, 1/2)", "E0404", "whole number"),

@@ -1,4 +1,5 @@
-"""Folds over the axis of the tiles: the same as the interpreter says, twice the same bits, and memory that grows with T alone."""
+"""Folds over the axis of the tiles: the same as the interpreter says, twice the same
+bits, and memory that grows with T alone."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ TEXTS = {
     "both": TILE + "output m_h = Σ_t Σ_s U_{h t s} (t - s) : all\noutput c = Σ_h Σ_t Σ_s U_{h t s} : all",
     "beside_rows": TILE + "output z_{h t}^k = Σ_s U_{h t s} K_{h s}^k : all\noutput c = 3 Σ_h Σ_t Σ_s U_{h t s} : all",
     "scaled": TILE + "output m_h = 1/√D Σ_t Σ_s U_{h t s} (t - s) : all",
-    "greatest": FREE + "output m_h = max_{t} max_{s ≤ t} U_{h t s} : all\noutput n = min_{h} min_{t} min_{s ≤ t} U_{h t s} : all",
+    "greatest": FREE
+    + "output m_h = max_{t} max_{s ≤ t} U_{h t s} : all\noutput n = min_{h} min_{t} min_{s ≤ t} U_{h t s} : all",
     "matrix": FREE + "output w_h^{d k} = Σ_t Σ_s U_{h t s} Y_{h t}^d K_{h s}^k : all",
     "bounded": FREE + "output m_h = Σ_t Σ_s U_{h t s} (t - s) : all\noutput z_{h t}^k = Σ_s U_{h t s} K_{h s}^k : all",
     "strip": FREE.replace("s ≤ t", "s ∈ (t - W, t]").replace("index r", "dim W\n    index r") +
@@ -60,7 +62,8 @@ TEXTS = {
     output v_{h s}^d = Σ_t P_{h t s} Y_{h t}^d : all
     output c = Σ_h Σ_t Σ_s U_{h t s} : all
     """,
-    "sides_of_one_bias": FREE + "output b_u = Σ_h Σ_s U_{h u s} + Σ_h Σ_{t, u ≤ t} U_{h t u} : all".replace("_u", "_{t'}")
+    "sides_of_one_bias": FREE
+    + "output b_u = Σ_h Σ_s U_{h u s} + Σ_h Σ_{t, u ≤ t} U_{h t u} : all".replace("_u", "_{t'}")
     .replace("{h u s}", "{h t' s}").replace("{t, u ≤ t} U_{h t u}", "{t, t' ≤ t} U_{h t t'}"),
     "table": TILE + "output b_{h r} = Σ_{t, s, min(t - s, 2) + 1 = r} U_{h t s} : all",
     "tables": FREE + """
@@ -147,7 +150,8 @@ def test_memory_grows_with_the_length_alone(case: Case, ordered: bool) -> None:
 
 
 def test_what_both_axes_need_is_formed_once() -> None:
-    """Where tiles run in order one kernel has five products, two of them the same for all results; else two have seven."""
+    """Where tiles run in order one kernel has five products, two of them the same for all
+    results; else two have seven."""
     one = next(c for c in CASES if c.name == "both_axes")
     for ordered, kernels, products in ((True, 1, 5), (False, 2, 7)):
         steps = front.plan(typed_of(one), Choices(ordered=ordered)).steps

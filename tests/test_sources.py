@@ -37,7 +37,8 @@ def test_a_path_is_one_file_however_it_is_written(tmp_path: Path, other: str) ->
     assert checked(tmp_path / "a.ein", Sources({other.format(tmp_path): BASE}))[0] is not None
 
 
-@pytest.mark.parametrize("top", ['use "base"\noutput z_t = y_t\n', "index t : time(T)\ninput w_t\noutput z_t = base(x = w_t)\n"])
+@pytest.mark.parametrize("top", ['use "base"\noutput z_t = y_t\n',
+                                 "index t : time(T)\ninput w_t\noutput z_t = base(x = w_t)\n"])
 def test_open_specs_use_and_call_one_another(tmp_path: Path, top: str) -> None:
     """Neither is on the disk; then one of them is, and its open text is the one that is read."""
     names = {name: str(tmp_path / f"{name}.ein") for name in ("top", "base")}
@@ -60,7 +61,8 @@ def test_fixes_and_layout_see_open_texts(tmp_path: Path) -> None:
     sound = Source(source.name, source.text.replace(")", ""))
     assert pipeline.formatted(sound, "unicode", Report(), sources) == 'use "base"\noutput z_t = y_t\n'
     assert len(pipeline.used(pipeline.syntax(sound, Report()), sources)) == 2
-    assert pipeline.find(sound, "base", Report(), sources) is not None and pipeline.find(sound, "base", Report()) is None
+    assert pipeline.find(sound, "base", Report(),
+                         sources) is not None and pipeline.find(sound, "base", Report()) is None
 
 
 def test_what_cannot_be_read_is_a_problem(tmp_path: Path) -> None:

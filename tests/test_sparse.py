@@ -23,7 +23,8 @@ FEW = {
     "chosen by a tensor": "output y_t : all\nA_{t s} = tanh(Q_t^k K_{s k})\ny_t = A_{t w_t} + A_{t t}",
     "a sum along the other index": "mask L_{t s} : s ≤ t\nL_{t s} = Q_t^k K_{s k}\nB_{t u} = Σ_{s ≤ u} L_{t s}^2\n"
                                    "output y_t = B_{t t}",
-    "one row": "mask L_{t s} : all\nL_{t s} = Q_t^k K_{s k}\nA_{t s} = tanh(L_{t s} - max_{s'} L_{t s'})\noutput y_t = A_{t 1}",
+    "one row": "mask L_{t s} : all\nL_{t s} = Q_t^k K_{s k}\nA_{t s} = tanh(L_{t s} - max_{s'} L_{t s'})\noutput y_t = "
+               "A_{t 1}",
 }
 
 

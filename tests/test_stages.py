@@ -1,4 +1,5 @@
-"""Every stage means the same: typed and normal programs by the interpreter, and both again after their text is read back."""
+"""Every stage means the same: typed and normal programs by the interpreter, and both
+again after their text is read back."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ UNFOLDED: dict[str, str] = {}
 NORMAL = {
     **UNFOLDED,
     "unread": "an input that is simplified away is refused when it is given",
-    "shift_restricted": "a factor with an index expression gets an equation without the restriction that keeps it in range",
+    "shift_restricted": "a factor with an index expression gets an equation without the restriction that keeps it in "
+                        "range",
 }
 SHOWN_TYPED: dict[str, str] = {}
 SHOWN_NORMAL = {
@@ -69,7 +71,8 @@ def test_what_is_not_normal() -> None:
     t = Index("t", IndexSet("time", size("T")))
     x = Read("x", (Position(t),))
     inner = Fold("sum", (t,), TRUE, x)
-    bodies = [Apply("exp", (inner,)), Fold("sum", (t,), TRUE, Apply("exp", (x,))), Fold("max", (t,), TRUE, Apply("mul", (x, x))),
+    bodies = [Apply("exp", (inner,)), Fold("sum", (t,), TRUE, Apply("exp", (x,))),
+              Fold("max", (t,), TRUE, Apply("mul", (x, x))),
               Fold("sum", (t,), TRUE, Apply("mul", (x, ONE))), Fold("sum", (t,), Apply("lt", (inner, ONE)), x)]
     assert [is_normal(Equation("y", (), TRUE, body)) for body in bodies] == [False] * len(bodies)
     assert is_normal(Equation("y", (), TRUE, inner))
@@ -105,7 +108,8 @@ def volume(sets: Iterable[IndexSet]) -> Extent:
 
 def volumes(module: Module) -> list[Extent]:
     """The numbers of elements of everything that is stored or computed."""
-    return [*stored(module), *(volume(kernel.axis(a).set for a in let.axes) for kernel, let in lets(leaves(module.steps)))]
+    return [*stored(module),
+            *(volume(kernel.axis(a).set for a in let.axes) for kernel, let in lets(leaves(module.steps)))]
 
 
 def stored(module: Module) -> list[Extent]:
@@ -146,7 +150,8 @@ def test_a_rotation_is_two_products_per_element(name: str, width: str, products:
     assert max(power(v, width) for v in volumes(module)) == 1
 
 
-LOGITS = {"attention": "T H T", "alibi": "T H T", "gqa": "T H T", "sliding_window": "T H T", "llama_attention": "B T H T",
+LOGITS = {"attention": "T H T", "alibi": "T H T", "gqa": "T H T", "sliding_window": "T H T",
+          "llama_attention": "B T H T",
           "sdpa": "B T H T", "cross_attention": "T H U", "sink": "T H T", "mask_prefix": "T H T", "capped": "T T",
           "logsumexp": "T T", "bias_of_positions": "N T T", "fire": "B H T T"}
 

@@ -1,4 +1,5 @@
-"""One pass over a folded index: found from the algebra, whatever the source looks like; ranges of tiles are never unsound."""
+"""One pass over a folded index: found from the algebra, whatever the source looks like;
+ranges of tiles are never unsound."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ def test_shares_are_all_of_the_slow_tests_and_nothing_else() -> None:
 
 
 def test_without_a_share_all_run_or_the_quick_ones() -> None:
-    assert [chosen("x", marked, asked) for asked in (None, "all") for marked in (False, True)] == [True, False, True, True]
+    assert [chosen("x", marked, asked) for asked in (None, "all")
+            for marked in (False, True)] == [True, False, True, True]
 
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/", "a/b", "-1/3", "tests/test_x.py", ""])
@@ -40,13 +41,16 @@ def test_every_mutant_still_applies() -> None:
 
 
 def test_every_wing_and_back_end_has_a_mutant() -> None:
-    wings = {entry.name for entry in (ROOT / "compiler").iterdir() if entry.is_dir() and (entry / "__init__.py").is_file()}
-    ends = {entry.name for entry in (ROOT / "backends").iterdir() if entry.is_dir() and (entry / "__init__.py").is_file()}
+    wings = {entry.name for entry in (ROOT / "compiler").iterdir()
+             if entry.is_dir() and (entry / "__init__.py").is_file()}
+    ends = {entry.name for entry in (ROOT / "backends").iterdir()
+            if entry.is_dir() and (entry / "__init__.py").is_file()}
     assert {one.wing.partition("/")[0] for one in mutants.mutants().values()} == wings | ends
 
 
 def test_a_mutant_that_no_longer_applies_names_its_file() -> None:
     one = mutants.Mutant("gone", "compiler/x.py", "a = 1", "a = 2", ())
     for text, count in (("", 0), ("a = 1\na = 1", 2)):
-        with pytest.raises(mutants.StaleError, match=rf"^compiler/x\.py: the old text of the mutant `gone` stands {count} times"):
+        with pytest.raises(mutants.StaleError,
+                           match=rf"^compiler/x\.py: the old text of the mutant `gone` stands {count} times"):
             one.applied(text)

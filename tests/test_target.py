@@ -1,4 +1,5 @@
-"""`einc compile --target` as it is met by who types it: what it writes, what it refuses, and parts that are not installed."""
+"""`einc compile --target` as it is met by who types it: what it writes, what it refuses,
+and parts that are not installed."""
 
 from __future__ import annotations
 

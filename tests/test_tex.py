@@ -76,7 +76,8 @@ def test_the_equations_of_an_explicit_page_are_the_program(name: str) -> None:
         pytest.skip("rounds are told in words")
     kept = [line for line in explicit.splitlines() if line.startswith(DECLARED)]
     again = "\n".join([*kept, *(row for row in rows(paged(Source("<explicit>", explicit))) if "exists" not in row)])
-    assert sorted(meant(Source("<explicit>", again)).splitlines()) == sorted(meant(Source("<explicit>", explicit)).splitlines())
+    assert sorted(meant(Source("<explicit>",
+                               again)).splitlines()) == sorted(meant(Source("<explicit>", explicit)).splitlines())
 
 
 def test_every_page_compiles_in_one_run(tmp_path: Path) -> None:
@@ -84,9 +85,11 @@ def test_every_page_compiles_in_one_run(tmp_path: Path) -> None:
     if shutil.which("pdflatex") is None:
         pytest.skip("pdflatex is not installed")
     pages = [paged(source_of(name)) for name in CORPUS]
-    pages += [paged(Source("<explicit>", show(program_of(name), explicit=True))) for name in MODULES if name.startswith("specs/")]
+    pages += [paged(Source("<explicit>", show(program_of(name), explicit=True))) for name in MODULES
+              if name.startswith("specs/")]
     (tmp_path / "all.tex").write_text(document("\n".join(pages)), encoding="utf-8")
-    done = subprocess.run(["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"], cwd=tmp_path, capture_output=True,
+    done = subprocess.run(["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"], cwd=tmp_path,
+                          capture_output=True,
                           check=False)
     assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
     log = (tmp_path / "all.log").read_text(errors="replace")
@@ -161,7 +164,8 @@ def test_what_a_page_says() -> None:
 
 
 @pytest.mark.parametrize(("text", "want"), [
-    ("50 % of x_t & {y} #1", r"50 \% of x\_t \& \{y\} \#1"), ("K̂ ≥ α·∞", r"$\widehat{K}$ $\ge$ $\alpha$$\cdot$$\infty$"),
+    ("50 % of x_t & {y} #1", r"50 \% of x\_t \& \{y\} \#1"),
+    ("K̂ ≥ α·∞", r"$\widehat{K}$ $\ge$ $\alpha$$\cdot$$\infty$"),
     ("é — “x”", "é — “x”"), ("a ↯ \\b", r"a [U+21AF] \textbackslash{}b"),
     ("Σ_s 𝟙[s∈B] √2", r"$\sum$\_s $\mathbf{1}$[s$\in$B] $\surd$2"),
 ])

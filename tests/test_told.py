@@ -13,7 +13,7 @@ from triton_modes import interpreted
 from einc.backends.triton.load import load
 from einc.driver import front
 
-HALVES = {"forward": "_Y_sum2_log_kernel", "backward": "_dK_kernel"}
+HALVES = {"forward": "_ell_kernel", "backward": "_dK_kernel"}
 
 
 @pytest.fixture(autouse=True)

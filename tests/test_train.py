@@ -1,4 +1,5 @@
-"""`python -m bench train` on tiny models: what is compared is the same model on the same text, and curves that part are told."""
+"""`python -m bench train` on tiny models: what is compared is the same model on the same
+text, and curves that part are told."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def skewed(weights: train.Tensors, words: torch.Tensor, following: torch.Tensor)
 
 
 def test_the_text_is_sources_in_order(tmp_path: Path) -> None:
-    for name, code in {"b.py": "two", "a.py": "one", "c.txt": "no", "test/d.py": "no", "site-packages/e.py": "no"}.items():
+    for name, code in {"b.py": "two", "a.py": "one", "c.txt": "no", "test/d.py": "no",
+                       "site-packages/e.py": "no"}.items():
         file = tmp_path / name
         file.parent.mkdir(exist_ok=True)
         file.write_text(code, encoding="utf-8")
@@ -104,7 +106,8 @@ def test_the_command(way: train.Loss, status: int, tmp_path: Path, monkeypatch: 
     assert done.exit_code == status, done.output
     assert ("the curves part" in done.output) == bool(status)
     rows = record.read(tmp_path / "train.jsonl")
-    assert [(row["rival"], len(row["losses"]), row["sizes"]) for row in rows] == [("einc", 6, SIZES), ("torch", 6, SIZES)]
+    assert [(row["rival"], len(row["losses"]), row["sizes"])
+            for row in rows] == [("einc", 6, SIZES), ("torch", 6, SIZES)]
     assert (tmp_path / "train.png").read_bytes().startswith(b"\x89PNG")
 
 

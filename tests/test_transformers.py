@@ -1,4 +1,5 @@
-"""Specs as the attention of models of transformers: outputs, gradients and tokens as its own, and nothing that is dropped."""
+"""Specs as the attention of models of transformers: outputs, gradients and tokens as its
+own, and nothing that is dropped."""
 
 from __future__ import annotations
 
@@ -19,9 +20,12 @@ from test_oracles import spiced  # noqa: E402
 from einc.driver.integrations.transformers import register  # noqa: E402
 
 VOCABULARY, WIDTH, LENGTH = 50, 48, 11
-SMALL = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 6,
-         "num_key_value_heads": 2, "max_position_embeddings": 64, "bos_token_id": 1, "eos_token_id": None, "pad_token_id": 0}
-LATENT = {"num_key_value_heads": 6, "q_lora_rank": 20, "kv_lora_rank": 16, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8,
+SMALL = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 64, "num_hidden_layers": 2,
+         "num_attention_heads": 6,
+         "num_key_value_heads": 2, "max_position_embeddings": 64, "bos_token_id": 1, "eos_token_id": None,
+         "pad_token_id": 0}
+LATENT = {"num_key_value_heads": 6, "q_lora_rank": 20, "kv_lora_rank": 16, "qk_nope_head_dim": 12,
+          "qk_rope_head_dim": 8,
           "v_head_dim": 10, "n_routed_experts": 4, "first_k_dense_replace": 2, "n_group": 1, "topk_group": 1}
 WINDOW = 'use "gqa"\ndim W\noverride mask L_{t s}^{(h)} : s ∈ (t - W, t]'
 SLOPES = 'use "gqa"\nm_h = 2^{-8 h / H}\noverride L_{t s}^{(h)} = 1/√d_k Q_hat_{t h}^k K_hat_{s, π(h)}_k - m_h (t - s)'
@@ -54,7 +58,8 @@ def trial(request: pytest.FixtureRequest) -> SimpleNamespace:
     return SimpleNamespace(model=model_of(kind, **more), name=f"einc {request.param}")
 
 
-def ran(trial: SimpleNamespace, what: Callable[[Any], torch.Tensor], oracle: str = "sdpa") -> tuple[torch.Tensor, torch.Tensor]:
+def ran(trial: SimpleNamespace, what: Callable[[Any], torch.Tensor],
+        oracle: str = "sdpa") -> tuple[torch.Tensor, torch.Tensor]:
     """What a model does with its own attention, and with the spec's."""
     out = []
     for name in (oracle, trial.name):
@@ -98,7 +103,8 @@ def test_another_kernel_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
     kernel = theirs.AttentionInterface()["einc sabotaged"].__self__
     trial = SimpleNamespace(model=model_of("Llama"), name="einc sabotaged")
     right = kernel.function
-    monkeypatch.setattr(kernel, "function", lambda *how: lambda **given: right(*how)(**given | {"V": given["V"].roll(1, 1)}))
+    monkeypatch.setattr(kernel, "function",
+                        lambda *how: lambda **given: right(*how)(**given | {"V": given["V"].roll(1, 1)}))
     want, got = ran(trial, lambda model: model(ids, attention_mask=RIGHT).logits)
     assert not close(got[RIGHT == 1], want[RIGHT == 1])
 
@@ -129,7 +135,8 @@ def test_axes_heads_and_scales_are_the_models(spec: str, heads: int) -> None:
         there = torch.arange(7) >= torch.tensor(first)[:, None]
         got, _ = attend(torch.nn.Module(), *given, there if any(first) else None, scaling=scaling)
         seen = torch.ones(3, 7, dtype=torch.bool).tril(4) & there[:, None, None]
-        want = torch.nn.functional.scaled_dot_product_attention(*given, seen, scale=scaling, enable_gqa=True).transpose(1, 2)
+        want = (torch.nn.functional.scaled_dot_product_attention(
+            *given, seen, scale=scaling, enable_gqa=True).transpose(1, 2))
         whole = seen.any(-1).expand(3, 4, 3).transpose(1, 2)
         assert torch.allclose(got[whole], want[whole]) and bool((got[~whole] == 0).all())
         gradients = [torch.autograd.grad(y[whole].square().sum(), given) for y in (got, want)]
@@ -154,10 +161,12 @@ def test_torch_compiles_a_layer_as_one_graph() -> None:
     draw = torch.Generator().manual_seed(1)
     q, k, v = (torch.randn(3, n, 7, 8, generator=draw, requires_grad=True) for n in (4, 2, 2))
     there = torch.arange(7) >= torch.tensor([0, 2, 6])[:, None]
-    traced = torch.compile(lambda *given: attend(torch.nn.Module(), *given, scaling=0.5)[0], backend="eager", fullgraph=True)
+    traced = torch.compile(lambda *given: attend(torch.nn.Module(), *given, scaling=0.5)[0], backend="eager",
+                           fullgraph=True)
     want, got = attend(torch.nn.Module(), q, k, v, there, scaling=0.5)[0], traced(q, k, v, there)
     gradients = [torch.autograd.grad(y.square().sum(), (q, k, v)) for y in (got, want)]
-    assert torch.allclose(got, want, atol=1e-6) and all(torch.allclose(a, b, atol=1e-5) for a, b in zip(*gradients, strict=True))
+    assert torch.allclose(got, want, atol=1e-6) and all(torch.allclose(a, b, atol=1e-5)
+                                                        for a, b in zip(*gradients, strict=True))
 
 
 # what a model says besides
@@ -179,13 +188,17 @@ def test_a_bias_is_that_of_the_spec() -> None:
 
 
 @pytest.mark.parametrize(("kind", "more", "spec", "given"), [
-    ("Gemma2", {"head_dim": 8, "query_pre_attn_scalar": 20, "layer_types": ["full_attention"] * 2, "attn_logit_softcapping": 2.0},
+    ("Gemma2",
+     {"head_dim": 8, "query_pre_attn_scalar": 20, "layer_types": ["full_attention"] * 2, "attn_logit_softcapping": 2.0},
      CAPPED, {"c": "softcap"}),
-    ("GptOss", {"head_dim": 8, "num_local_experts": 4, "sliding_window": 3}, SINKS, {"sink": "s_aux", "W": "sliding_window"}),
-    ("Gemma2", {"head_dim": 8, "query_pre_attn_scalar": 20, "sliding_window": 3, "attn_logit_softcapping": None}, WINDOW,
+    ("GptOss", {"head_dim": 8, "num_local_experts": 4, "sliding_window": 3}, SINKS,
+     {"sink": "s_aux", "W": "sliding_window"}),
+    ("Gemma2", {"head_dim": 8, "query_pre_attn_scalar": 20, "sliding_window": 3, "attn_logit_softcapping": None},
+     WINDOW,
      {"W": "sliding_window"}),
 ], ids=["caps", "sinks and windows", "windows in every second layer"])
-def test_what_a_model_says_goes_where_register_says(kind: str, more: dict[str, Any], spec: str, given: dict[str, Any]) -> None:
+def test_what_a_model_says_goes_where_register_says(kind: str, more: dict[str, Any], spec: str,
+                                                    given: dict[str, Any]) -> None:
     register(spec, "einc told", **given)
     trial = SimpleNamespace(model=model_of(kind, **more).float(), name="einc told")
 
@@ -203,7 +216,8 @@ LLAMA, SPEC = ("Llama", {}), ("gqa", {})
 
 
 @pytest.mark.parametrize(("model", "spec", "call", "said"), [
-    (("Llama", {"attention_dropout": 0.1}), SPEC, lambda m: m.train()(ids), "the model drops weights by chance (`dropout`)"),
+    (("Llama", {"attention_dropout": 0.1}), SPEC, lambda m: m.train()(ids),
+     "the model drops weights by chance (`dropout`)"),
     (("Gemma2", {"head_dim": 8}), SPEC, lambda m: m(ids), "the model caps its logits (`softcap`)"),
     (("GptOss", {"head_dim": 8, "num_local_experts": 4, "sliding_window": 64}), SPEC, lambda m: m(ids),
      "the model adds sinks (`s_aux`)"),
@@ -215,11 +229,13 @@ LLAMA, SPEC = ("Llama", {}), ("gqa", {})
     (LLAMA, (WINDOW, {"W": "windows"}), lambda m: m(ids), "the model has no `windows`, which `W` was to be"),
     (LLAMA, SPEC, lambda m: m(ids, attention_mask=torch.ones(3, 1, LENGTH, LENGTH).tril() - 1),
      "the model's mask is a tensor of shape (3, 1, 11, 11)"),
-    (LLAMA, SPEC, lambda m: m(ids, attention_mask=LEFT[:, 3:]), "the model's padding has shape (3, 8) for 11 positions"),
+    (LLAMA, SPEC, lambda m: m(ids, attention_mask=LEFT[:, 3:]),
+     "the model's padding has shape (3, 8) for 11 positions"),
     (LLAMA, SPEC, lambda m: m(ids, position_ids=(torch.arange(LENGTH) % 4)[None], use_cache=False),
      "in the model position 5 does not read position 1"),
     (LLAMA, SPEC, lambda m: m(ids, output_attentions=True), "the model asks for the weights"),
-    (LLAMA, SPEC, lambda m: m.generate(ids, max_new_tokens=2, cache_implementation="static"), "go on after its queries"),
+    (LLAMA, SPEC, lambda m: m.generate(ids, max_new_tokens=2, cache_implementation="static"),
+     "go on after its queries"),
     (LLAMA, ("gallery/log_n", {"c": 1}), lambda m: m(ids, attention_mask=LEFT), "the model has padding before a text"),
     (("Mistral", {"sliding_window": 4}), (PLACED, {"W": 4}), lambda m: m.generate(ids, max_new_tokens=3),
      "positions of its past, and `text` counts from the first one"),

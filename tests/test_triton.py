@@ -1,4 +1,5 @@
-"""The Triton back end under Triton's interpreter: the language's meaning at any sizes, tiles, strides and element types."""
+"""The Triton back end under Triton's interpreter: the language's meaning at any sizes,
+tiles, strides and element types."""
 
 from __future__ import annotations
 
@@ -89,8 +90,8 @@ def kernel_of(case: Case, tiles: Mapping[str, Tiling] | None = None) -> Callable
 
 
 def means(case: Case, every: bool) -> None:
-    """The kernels against the interpreter: in two ways of tiles at the case's own sizes and in one at another of its trials, or
-    at `every` one of these."""
+    """The kernels against the interpreter: in two ways of tiles at the case's own sizes and in one at another of
+    its trials, or at `every` one of these."""
     functions, trials = [kernel_of(case, tiles) for tiles in (SMALL, None)], case.trials()
     for n in range(len(trials)) if every else {0, turn(case, len(trials))}:
         if possible(case, trials[n]):
@@ -144,7 +145,8 @@ def test_a_narrower_type_is_as_near_as_with_torch(case: Case, dtype: torch.dtype
     """In the type of the data, and not much farther from the meaning than what torch's own operations reach in it."""
     program = typed_of(case)
     inputs = tensors(arrays(program, case.sizes, case.ranges), dtype)
-    want = meaning(program, {key: (x.double() if x.is_floating_point() else x).numpy() for key, x in inputs.items()}, case.sizes)
+    want = meaning(program, {key: (x.double() if x.is_floating_point() else x).numpy() for key, x in inputs.items()},
+                   case.sizes)
     floats = any(x.is_floating_point() for x in inputs.values())
     got = called(kernel_of(case, SMALL), program, inputs, case.sizes)
     assert all(y.dtype in (dtype, torch.int64) or not floats for y in got.values())
@@ -186,7 +188,8 @@ def test_large_logits_do_not_overflow() -> None:
     """Exponents are taken relative to the largest, also where tiles come in the worst order."""
     n = {"B": 1, "H": 1, "T": 40, "d_k": 2}
     for ramp in (torch.linspace(-1e3, 1e3, 40), torch.linspace(1e3, -1e3, 40)):
-        inputs = {"Q": torch.ones(1, 1, 40, 2), "K": ramp[:, None].expand(1, 1, 40, 2).clone(), "V": torch.randn(1, 1, 40, 2)}
+        inputs = {"Q": torch.ones(1, 1, 40, 2), "K": ramp[:, None].expand(1, 1, 40, 2).clone(),
+                  "V": torch.randn(1, 1, 40, 2)}
         for tiles in (SMALL, None):
             (got,) = called(kernel_of(case("sdpa"), tiles), typed_of(case("sdpa")), inputs, n).values()
             assert torch.allclose(got, plain(inputs, distances(40) >= 0), atol=1e-6)
@@ -195,7 +198,8 @@ def test_large_logits_do_not_overflow() -> None:
 # sizes that kernels are known to fail at
 
 
-def agrees(one: Case, sizes: dict[str, int], tiles: Mapping[str, Tiling] | None = None, seed: int = 0) -> dict[str, torch.Tensor]:
+def agrees(one: Case, sizes: dict[str, int], tiles: Mapping[str, Tiling] | None = None,
+           seed: int = 0) -> dict[str, torch.Tensor]:
     """The outputs, which are what the interpreter says."""
     inputs = arrays(typed_of(one), sizes, one.ranges, seed)
     got = called(kernel_of(one, tiles), typed_of(one), tensors(inputs), sizes)
@@ -221,7 +225,8 @@ def test_rows_and_columns_of_any_number(name: str, sizes: tuple[int, int]) -> No
 @pytest.mark.parametrize("steps", [1, 20])
 def test_heads_in_groups(groups: tuple[int, int], steps: int) -> None:
     heads, shared = groups
-    agrees(case("gqa"), {**case("gqa").sizes, "T": steps, "H": heads, "G": shared}, {**SMALL, "_POINTS": (256, 1, 4, 1)})
+    agrees(case("gqa"), {**case("gqa").sizes, "T": steps, "H": heads, "G": shared},
+           {**SMALL, "_POINTS": (256, 1, 4, 1)})
 
 
 EMPTY = """index t, s : time(T)
@@ -240,7 +245,8 @@ def test_rows_without_a_point(steps: int) -> None:
     one = Case("empty", EMPTY, {"T": steps, "D": 5})
     for tiles in (SMALL, UNEVEN, None):
         got = agrees(one, dict(one.sizes), tiles)
-        assert (got["y"][:3] == 0).all() and (got["z"][:3] == float("-inf")).all() and torch.isfinite(got["z"][3:]).all()
+        assert (got["y"][:3] == 0).all() and (got["z"][:3]
+                                              == float("-inf")).all() and torch.isfinite(got["z"][3:]).all()
 
 
 @pytest.mark.parametrize("name", ["sdpa", "linear", "prefix", "variance", "gated"])
@@ -266,7 +272,8 @@ def attempt(one: Case, bound: float, choices: tuple[Mapping[str, Tiling] | None,
     source = front.emit(front.plan(program), "triton")
     want = meaning(program, inputs := arrays(program, one.sizes, one.ranges), one.sizes)
     for tiles in choices:
-        got, expected = ignoring(called(tiled(source, "text", choice(tiles)), program, tensors(inputs), one.sizes), want)
+        got, expected = ignoring(called(tiled(source, "text", choice(tiles)), program, tensors(inputs), one.sizes),
+                                 want)
         assert_close(got, expected, bound, least=1.0)
 
 
@@ -285,7 +292,8 @@ def failure(bodies: Sequence[str]) -> str:
 
 @each(OPERATORS, {})
 def test_every_operation_on_every_kind_of_operand(case: Case) -> None:
-    """On its own, and along an index that is folded: reals, whole numbers, positions, numbers, sizes and single elements."""
+    """On its own, and along an index that is folded: reals, whole numbers, positions,
+    numbers, sizes and single elements."""
     bodies = []
     pairs: Iterator[tuple[str, ...]] = itertools.product(KINDS, KINDS if case.name in OPERATIONS else [""])
     if case.name in ("add", "mul", "max", "min", "eq"):  # the other half is the same
@@ -294,7 +302,8 @@ def test_every_operation_on_every_kind_of_operand(case: Case) -> None:
     for n, pair in enumerate(pairs):
         inner = case.text.format(*(kind.replace("t", "s") for kind in pair)).replace("x_t", "x_s")
         maximum = n % 2 and "1[" not in case.text  # an indicator under a maximum is refused
-        bodies += [case.text.format(*pair), f"max_{{s ≤ t}} (({inner}) z_t)" if maximum else f"Σ_{{s ≤ t}} z_s ({inner})"]
+        bodies += [case.text.format(*pair), f"max_{{s ≤ t}} (({inner}) z_t)" if maximum
+                   else f"Σ_{{s ≤ t}} z_s ({inner})"]
     some = [bodies[n : n + 24] for n in range(0, len(bodies), 24)]
     found = {body: failure([body]) for part in some if failure(part) for body in part}
     wrong = [f"{body}: {said}" for body, said in found.items() if said]
@@ -338,7 +347,8 @@ def test_a_module_imports_torch_and_triton_alone(case: Case) -> None:
     assert found >= {"triton", "triton.language"}
 
 
-WORDS = ["tl", "torch", "rows", "programs", "program", "phase", "first", "DTYPE", "PRECISION", "BLOCK_t", "range", "float",
+WORDS = ["tl", "torch", "rows", "programs", "program", "phase", "first", "DTYPE", "PRECISION", "BLOCK_t", "range",
+         "float",
          "s_from", "x_tile", "fold", "T", "t"]
 
 
@@ -357,7 +367,8 @@ def test_what_is_no_number_stays_none(text: str) -> None:
     program = typed(f"index t, s : time(T)\ninput x_t\noutput y_t = {text}")
     x = np.random.default_rng(0).standard_normal(9)
     x[4] = np.nan
-    got = called(tiled(front.emit(front.plan(program), "triton"), "text", choice(SMALL)), program, tensors({"x": x}), {"T": 9})
+    got = called(tiled(front.emit(front.plan(program), "triton"), "text", choice(SMALL)), program, tensors({"x": x}),
+                 {"T": 9})
     assert_close(got, meaning(program, {"x": x}, {"T": 9}))
 
 
@@ -365,14 +376,16 @@ def test_wrong_ids_are_refused() -> None:
     """What stands as a position is one, before a kernel reads there."""
     for wrong in (-1, 5, 2**40):
         one = case("gather_sum")
-        inputs = {**tensors(arrays(typed_of(one), {"T": 5, "V": 4, "D": 3}, one.ranges)), "w": torch.tensor([1, 1, wrong, 1, 1])}
+        inputs = {**tensors(arrays(typed_of(one), {"T": 5, "V": 4, "D": 3}, one.ranges)),
+                  "w": torch.tensor([1, 1, wrong, 1, 1])}
         with pytest.raises(IndexError, match=str(wrong)):
             kernel_of(one)(**inputs)
 
 
 def results(one: Case, tiles: Mapping[str, Tiling]) -> Arrays:
     inputs = arrays(typed_of(one), one.sizes, one.ranges)
-    return {key: y.numpy() for key, y in called(kernel_of(one, tiles), typed_of(one), tensors(inputs), one.sizes).items()}
+    return {key: y.numpy()
+            for key, y in called(kernel_of(one, tiles), typed_of(one), tensors(inputs), one.sizes).items()}
 
 
 def test_tiles_are_really_cut() -> None:

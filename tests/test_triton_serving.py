@@ -1,4 +1,5 @@
-"""Serving with the Triton back end, in its interpreter: steps are the whole, in any tiles, and the past shared among programs."""
+"""Serving with the Triton back end, in its interpreter: steps are the whole, in any
+tiles, and the past shared among programs."""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ OUTPUTS = [
     "A_{t s} = softmax_s(L_{t s})\noutput e_t = Σ_s A_{t s} log(A_{t s}) : all",
     "output y_t^d = Σ_s sigmoid(L_{t s}) v_s^d : all\noutput n_t = min_s L_{t s} : all",
 ]
-DOMAINS = ["s ∈ (lo_t, hi_t]", "of_s = lo_t", "s ≤ hi_t and of_s < lo_t", "s > lo_t", "s ≤ lo_t or s > hi_t", "s ≤ t - 3",
+DOMAINS = ["s ∈ (lo_t, hi_t]", "of_s = lo_t", "s ≤ hi_t and of_s < lo_t", "s > lo_t", "s ≤ lo_t or s > hi_t",
+           "s ≤ t - 3",
            "s ≤ t + S - T"]
 
 
@@ -95,7 +97,8 @@ def shared_pass(domain: str, outputs: str) -> tuple[TypedProgram, str]:
 @settings(max_examples=40, phases=QUICK)
 @given(st.sampled_from(DOMAINS), st.sampled_from(OUTPUTS), st.integers(1, 5), st.integers(0, 70), st.integers(2, 9),
        st.integers(0, 99))
-def test_parts_of_a_pass_are_joined_to_the_whole(domain: str, outputs: str, rows: int, length: int, parts: int, seed: int) -> None:
+def test_parts_of_a_pass_are_joined_to_the_whole(domain: str, outputs: str, rows: int, length: int, parts: int,
+                                                 seed: int) -> None:
     """Any number of parts, for any number of points: parts without a point are neutral, of which all may be."""
     program, source = shared_pass(domain, outputs)
     sizes, random = {"T": rows, "S": length, "D": 3}, np.random.default_rng(seed)
@@ -113,10 +116,13 @@ def test_parts_of_a_pass_are_joined_to_the_whole(domain: str, outputs: str, rows
 
 @pytest.mark.parametrize("processors", [1, 8, 108, 132])
 def test_how_many_share_a_pass_depends_on_its_length(processors: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short passes are not shared, nor those of programs that keep the device at work; of long ones no processor is idle."""
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=processors))
+    """Short passes are not shared, nor those of programs that keep the device at work; of
+    long ones no processor is idle."""
+    monkeypatch.setattr(torch.cuda, "get_device_properties",
+                        lambda _: SimpleNamespace(multi_processor_count=processors))
     device = torch.device("cuda", 0)
-    for programs, tiles, uneven in itertools.product([1, 2, 8, 60, 140, 5000], [0, 1, 2, 4, 16, 300, 5000], [False, True]):
+    for programs, tiles, uneven in itertools.product([1, 2, 8, 60, 140, 5000], [0, 1, 2, 4, 16, 300, 5000],
+                                                     [False, True]):
         parts = _parts(programs, tiles, device, uneven)
         assert 1 <= parts <= max(1, min(tiles, 64)) and (tiles > 4 or parts == 1)
         assert parts == 1 or programs < 8 * processors
@@ -163,12 +169,14 @@ def scattered(made: Compiled, page: int, length: int) -> Compiled:
 
 
 @pytest.mark.parametrize(("case", "page"), [
-    pytest.param(case, page, id=f"{case.name}-{page}", marks=[pytest.mark.whole] * (case.name not in PAGED.split() or page != 3))
+    pytest.param(case, page, id=f"{case.name}-{page}",
+                 marks=[pytest.mark.whole] * (case.name not in PAGED.split() or page != 3))
     for case in (*STEPPING, TURNED) for page in (1, 3, 16)
 ])
 def test_kernels_read_what_lies_in_pages(case: Case, page: int) -> None:
     """In a pool without a number elsewhere they give the same bits as in a row."""
-    whole = {"H": 4, "G": 2} if "G" in case.sizes else {}  # heads that share rows: else each has a copy, which lies in a row
+    # heads that share rows: else each has a copy, which lies in a row
+    whole = {"H": 4, "G": 2} if "G" in case.sizes else {}
     sizes, cuts = {**case.sizes, **whole, "T": 8}, [5, 1, 2]
     made = served(case, SMALL)
     assert case.name not in PAGED.split() or "_moved(" in made.source

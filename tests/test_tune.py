@@ -1,4 +1,5 @@
-"""Tuning: which tiles are tried, what is kept on disk and when it counts, the budget, and the commands; no test times anything.
+"""Tuning: which tiles are tried, what is kept on disk and when it counts, the budget, and
+the commands; no test times anything.
 
 Kernels are stood for by ones that only note their starts, so nothing here needs a GPU or Triton's interpreter.
 """
@@ -36,7 +37,8 @@ A_{t s} = softmax_{s ≤ t}(Q_t^d K_{s d})
 Z_t^d = Σ_{s ≤ t} A_{t s} V_s^d
 output Y_t^d = tanh(Z_t^d)
 """
-LINEAR = "index t : time(T)\nindex f : feature(F)\nindex d : feature(D)\ninput X_t^f\nweight W_f^d\noutput Y_t^d = X_t^f W_f^d\n"
+LINEAR = ("index t : time(T)\nindex f : feature(F)\nindex d : feature(D)\ninput X_t^f\nweight W_f^d\noutput Y_t^d = "
+          "X_t^f W_f^d\n")
 Tile = tuple[int, int, int, int]
 
 
@@ -66,7 +68,8 @@ class Fake(KernelInterface):  # type: ignore[misc]
     def run(self, *args: Any, grid: Any, warmup: bool, **constants: Any) -> None:
         del args, grid, warmup
         blocks = [n for name, n in constants.items() if name.startswith("BLOCK_")]
-        tile = (blocks[-2] if len(blocks) > 1 else blocks[-1], blocks[-1], constants["num_warps"], constants["num_stages"])
+        tile = (blocks[-2] if len(blocks) > 1 else blocks[-1], blocks[-1], constants["num_warps"],
+                constants["num_stages"])
         if self.refuses(tile):
             raise OutOfResources(300_000, 232_448, "shared memory")
         self.started.append(tile)
@@ -226,7 +229,8 @@ def test_no_budget_times_the_defaults_alone() -> None:
 
 
 def test_the_time_goes_to_what_takes_longest() -> None:
-    text = "index t : time(T)\nindex d : feature(D)\ninput Q_t^d, V_t^d\noutput a_t = Σ_d exp(Q_t^d)\noutput b_t = max_d(V_t^d)\n"
+    text = ("index t : time(T)\nindex d : feature(D)\ninput Q_t^d, V_t^d\noutput a_t = Σ_d exp(Q_t^d)\noutput b_t = "
+            "max_d(V_t^d)\n")
     function, _ = faked(text)
     watch = Watch(lambda trial: 9.0 if trial.key[0].startswith("a") else 1.0)
     run(function, {"Q": torch.zeros(256, 300), "V": torch.zeros(256, 300)}, watch, budget=12.0)
@@ -308,7 +312,8 @@ def _tile(name, shapes, rows, columns, device, held, shared):
 
 
 def test_all_that_a_tile_starts_is_timed_with_it() -> None:
-    """Where a tile has its pass shared by several programs, what joins their results is part of its time; its memory is its own."""
+    """Where a tile has its pass shared by several programs, what joins their results is
+    part of its time; its memory is its own."""
     function = front.load(PARTED, "parted", "triton")
     space = inspect.unwrap(function).__globals__
     space |= {"_y_kernel": Fake(lambda tile: False), "_y_join": Fake(lambda tile: False)}
@@ -393,7 +398,8 @@ def test_the_text_of_a_kernel_is_its_own_and_its_helpers() -> None:
     assert record.text_of(other, (user,)) == plain
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", "null", '{"key": {}, "value": 1}', '{"key": 1}', "\x00", "[" * 100_000])
+@pytest.mark.parametrize("damage",
+                         ["", "{", "[]", "null", '{"key": {}, "value": 1}', '{"key": 1}', "\x00", "[" * 100_000])
 def test_a_damaged_file_is_ignored_and_written_anew(home: Path, damage: str) -> None:
     found = run(faked()[0], tensors(), Watch(fewest_warps))
     whole = {file: file.read_text(encoding="utf-8") for file in home.iterdir()}
@@ -408,8 +414,10 @@ def test_a_damaged_file_is_ignored_and_written_anew(home: Path, damage: str) -> 
 @pytest.mark.parametrize("value", [
     None, 3, [], {}, {"tile": 3, "default": 4, "ratio": 1, "timed": 1},
     {"tile": [7, 7, 4, 1], "default": [7, 7, 4, 1], "ratio": 1, "timed": 1},
-    {"tile": ["a"] * 4, "default": [], "ratio": 1, "timed": 1}, {"tile": [[1]] * 4, "default": [], "ratio": 1, "timed": 1},
-    {"tile": [], "default": [], "ratio": "x", "timed": 1}, {"tile": [], "default": [], "ratio": 1, "timed": float("inf")},
+    {"tile": ["a"] * 4, "default": [], "ratio": 1, "timed": 1},
+    {"tile": [[1]] * 4, "default": [], "ratio": 1, "timed": 1},
+    {"tile": [], "default": [], "ratio": "x", "timed": 1},
+    {"tile": [], "default": [], "ratio": 1, "timed": float("inf")},
 ])
 def test_a_value_that_tuning_does_not_write_is_ignored(home: Path, value: object) -> None:
     run(faked()[0], tensors(), Watch(fewest_warps))
@@ -460,7 +468,8 @@ def test_a_write_that_fails_leaves_no_half(home: Path, monkeypatch: pytest.Monke
 
 
 def test_what_was_found_before_an_interrupt_is_kept(home: Path) -> None:
-    text = "index t : time(T)\nindex d : feature(D)\ninput Q_t^d, V_t^d\noutput a_t = Σ_d exp(Q_t^d)\noutput b_t = max_d(V_t^d)\n"
+    text = ("index t : time(T)\nindex d : feature(D)\ninput Q_t^d, V_t^d\noutput a_t = Σ_d exp(Q_t^d)\noutput b_t = "
+            "max_d(V_t^d)\n")
     inputs = {"Q": torch.zeros(256, 300), "V": torch.zeros(256, 300)}
 
     def interrupted(trial: record.Trial) -> float:
@@ -656,7 +665,8 @@ def test_the_errors_of_the_commands(spec: str, home: Path) -> None:
 
 def test_what_the_module_refuses_is_told(spec: str) -> None:
     del spec
-    Path("rows.ein").write_text("index t : time(T)\nindex v : vocab(0..V-1)\nindex d : feature(D)\ninput w_t : int\nweight E_v^d\n"
+    Path("rows.ein").write_text("index t : time(T)\nindex v : vocab(0..V-1)\nindex d : feature(D)\ninput w_t : "
+                                "int\nweight E_v^d\n"
                                 "output y_t^d = tanh(E_{w_t}^d)\n", encoding="utf-8")
     np.savez("rows.npz", w=np.array([1, 9]), E=np.zeros((3, 2), dtype=np.float32))
     for command in (["tune", "rows.ein"], ["compile", "rows.ein", "--backend", "triton", "--tuned"]):

@@ -1,4 +1,5 @@
-"""What was compiled without its gradient says so where it is differentiated, and cannot be pickled; all else stays as it was."""
+"""What was compiled without its gradient says so where it is differentiated, and cannot
+be pickled; all else stays as it was."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ output z_t = w_t + 1
 output y_t = Σ_{s ≤ t} exp(x_s^d M_d)
 output l_t = x_t^d M_d
 """
-ONE = TEXT.replace("output z_t = w_t + 1\n", "").replace("input w_t : int\n", "").replace("output l_t = x_t^d M_d\n", "")
+ONE = TEXT.replace("output z_t = w_t + 1\n", "").replace("input w_t : int\n",
+                                                         "").replace("output l_t = x_t^d M_d\n", "")
 TOLD = "was compiled without its gradient: compile its spec with grad=True, or einc compile --grad"
 
 
@@ -46,7 +48,8 @@ def test_who_differentiates_is_told(asking: set[str], on: bool, used: set[str], 
     """Whichever inputs ask for gradients and whichever results are used; where none asks results are as they were."""
     given_ = {key: x.clone().requires_grad_(key in asking) for key, x in GIVEN.items()}
     if wide:
-        given_ = {key: x.double().detach().requires_grad_(key in asking) if key != "w" else x for key, x in given_.items()}
+        given_ = {key: x.double().detach().requires_grad_(key in asking) if key != "w" else x
+                  for key, x in given_.items()}
     with torch.set_grad_enabled(on):
         out = MANY(**given_) if whole else MANY(**given_)._asdict()
     out = out._asdict() if whole else out
@@ -137,8 +140,10 @@ class Mine(HERE.module):  # type: ignore[misc, name-defined]
 def test_what_stands_in_no_file_is_not_pickled(name: str, save: Any) -> None:
     """The error says what to do; reading a pickle would have to execute emitted text."""
     layer = HERE.module(D=3)
-    what = {"function": HERE, "module": layer, "class": HERE.module, "inside": torch.nn.Sequential(torch.nn.Linear(3, 3), layer)}
-    with pytest.raises(pickle.PicklingError, match="stands in no file that a pickle could name: write it to one with einc compile"):
+    what = {"function": HERE, "module": layer, "class": HERE.module,
+            "inside": torch.nn.Sequential(torch.nn.Linear(3, 3), layer)}
+    with pytest.raises(pickle.PicklingError,
+                       match="stands in no file that a pickle could name: write it to one with einc compile"):
         save(what[name])
 
 

@@ -20,7 +20,8 @@ from einc.ir.verify import verify
 S = TypeVar("S")
 
 TEXTS = {
-    "pass": "specs/sdpa.ein", "loop": "specs/decoder_lm.ein", "choice": "specs/gallery/mla_decode.ein", "groups": "specs/moe.ein",
+    "pass": "specs/sdpa.ein", "loop": "specs/decoder_lm.ein", "choice": "specs/gallery/mla_decode.ein",
+    "groups": "specs/moe.ein",
     "chosen": "specs/gallery/top_keys.ein",
 }
 
@@ -91,7 +92,8 @@ def a_sum_that_keeps_its_axis(module: Module) -> Module:
 
 def a_store_of_nothing(module: Module) -> Module:
     old = kernel(module)
-    return put(module, old, replace(old, stores=(*old.stores[:-1], Store(old.stores[-1].buffer, "nothing", old.stores[-1].axes))))
+    return put(module, old,
+               replace(old, stores=(*old.stores[:-1], Store(old.stores[-1].buffer, "nothing", old.stores[-1].axes))))
 
 
 def a_load_of_too_few_slots(module: Module) -> Module:
@@ -137,9 +139,11 @@ def a_call_without_an_operand(module: Module) -> Module:
 
 FAULTS = [
     ("loop", reversed_steps), ("groups", reversed_steps), ("chosen", reversed_steps), ("pass", without_the_last),
-    ("pass", without_a_let), ("pass", twice_the_same_let), ("pass", lets_in_another_order), ("pass", a_reference_of_a_reference),
+    ("pass", without_a_let), ("pass", twice_the_same_let), ("pass", lets_in_another_order),
+    ("pass", a_reference_of_a_reference),
     ("pass", an_axis_that_is_none), ("pass", a_sum_that_keeps_its_axis), ("pass", a_store_of_nothing),
-    ("pass", a_load_of_too_few_slots), ("loop", an_operand_without_letters), ("groups", a_lost_buffer), ("choice", a_choice_of_one),
+    ("pass", a_load_of_too_few_slots), ("loop", an_operand_without_letters), ("groups", a_lost_buffer),
+    ("choice", a_choice_of_one),
     ("choice", a_way_that_makes_less), ("loop", a_loop_with_a_lost_state), ("loop", a_loop_with_a_broken_body),
 ]
 

@@ -57,7 +57,8 @@ def test_every_map_is_of_a_spec_and_every_map_is_tried() -> None:
 def test_a_whole_model_goes_on_as_its_own_does(zoo: Any, name: str) -> None:
     """Every layer's weights by one map, and the tokens that transformers takes."""
     if name == "decoder_lm":
-        model = zoo.GPT2LMHeadModel(zoo.GPT2Config(vocab_size=50, n_positions=16, n_embd=24, n_layer=2, n_head=HEADS, n_inner=32))
+        model = zoo.GPT2LMHeadModel(zoo.GPT2Config(vocab_size=50, n_positions=16, n_embd=24, n_layer=2, n_head=HEADS,
+                                                   n_inner=32))
     else:
         model = zoo.LlamaForCausalLM(zoo.LlamaConfig(
             vocab_size=50, hidden_size=24, intermediate_size=32, num_hidden_layers=2, num_attention_heads=HEADS,
@@ -93,7 +94,8 @@ def test_gpt2(zoo: Any, name: str) -> None:
         made = einc.compile(name, module=True)
         prefix = "h.1." if name == "gpt2_block" else "h.1.attn."
         weights = einc.load_weights(made, model.state_dict(), prefix=prefix, H=HEADS)
-        sizes = {"H": HEADS, "d_k": 4, "d_model": 24, "d_ff": 32} if name == "gpt2_block" else {"H": HEADS, "d_k": 4, "d_model": 24}
+        sizes = ({"H": HEADS, "d_k": 4, "d_model": 24, "d_ff": 32} if name == "gpt2_block"
+                 else {"H": HEADS, "d_k": 4, "d_model": 24})
         layer = made.module(**sizes, dtype=torch.float64)
         layer.load_state_dict(weights)
         assert torch.allclose(layer.eval()(x), want, atol=1e-10, rtol=0)
@@ -107,7 +109,8 @@ def test_llama(zoo: Any, name: str) -> None:
         weights = einc.load_weights(name, model.state_dict(), prefix=prefix, H=HEADS, G=KEYS)
         assert all(w.is_contiguous() for w in weights.values())
         layer = einc.compile(name)
-        got = layer(X=x, **weights) if name == "llama_attention" else torch.stack([layer(H=one, **weights) for one in x])
+        got = (layer(X=x, **weights) if name == "llama_attention"
+               else torch.stack([layer(H=one, **weights) for one in x]))
         assert torch.allclose(got, want, atol=1e-10, rtol=0)
 
 
@@ -132,7 +135,8 @@ def test_run_with_a_map(zoo: Any, tmp_path: Path) -> None:
 
 def arrays(layers: int = 3) -> dict[str, torch.Tensor]:
     random = torch.Generator().manual_seed(0)
-    shapes = {"V.weight": (5, 5), **{f"m.{n}.a": (5, 6) for n in range(layers)}, **{f"m.{n}.b": (2, 5) for n in range(layers)}}
+    shapes = {"V.weight": (5, 5), **{f"m.{n}.a": (5, 6) for n in range(layers)},
+              **{f"m.{n}.b": (2, 5) for n in range(layers)}}
     return {name: torch.randn(shape, generator=random) for name, shape in shapes.items()}
 
 
@@ -141,7 +145,8 @@ def read(written: dict[str, Any], state: dict[str, torch.Tensor], **sizes: int) 
     return mapped(program, entries(program, written, "this map"), state, "", sizes)[0]
 
 
-GOOD = {"W": {"from": "m.{l}.a", "as": "l f (h d) -> l h f d"}, "b": {"from": "m.{l}.b", "as": "l c f -> c l f", "take": 1},
+GOOD = {"W": {"from": "m.{l}.a", "as": "l f (h d) -> l h f d"},
+        "b": {"from": "m.{l}.b", "as": "l c f -> c l f", "take": 1},
         "V": {"from": "V.weight", "as": "g f -> f g"}}
 
 
@@ -158,7 +163,8 @@ def test_layers_are_stacked_and_parts_are_taken() -> None:
 def test_several_are_stacked() -> None:
     state = {**arrays(), **{name: torch.full((5,), float(n)) for n, name in enumerate("pqr")}}
     assert read({**GOOD, "b": {"from": ["p", "q", "r"]}}, state, H=3)["b"][:, 4].tolist() == [0, 1, 2]
-    assert read({**GOOD, "b": {"from": ["r", "q", "p"], "as": "l f -> l f"}}, state, H=3)["b"][:, 4].tolist() == [2, 1, 0]
+    assert read({**GOOD, "b": {"from": ["r", "q", "p"], "as": "l f -> l f"}}, state,
+                H=3)["b"][:, 4].tolist() == [2, 1, 0]
 
 
 WRONG = [

@@ -1,4 +1,5 @@
-"""One number for each row is kept in more digits than the data has; what a caller gives and gets stays in the data's type."""
+"""One number for each row is kept in more digits than the data has; what a caller gives
+and gets stays in the data's type."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ NEAR = 2**-7
 DIGITS = {  # what is far off where the statistic has 8 bits
     "a normaliser's logarithm": (
         "mask L_{h t s} : s ≤ t\nL_{h t s} = 9 Q_{h t}^d K_{h s d}\nz_{h t} = logsumexp_s(L_{h t s})\n"
-        "output c_{h s} = Σ_{t ≥ s} exp(L_{h t s} - z_{h t}) : all\noutput Y_{h t}^f = Σ_s exp(L_{h t s} - z_{h t}) V_s^f"
+        "output c_{h s} = Σ_{t ≥ s} exp(L_{h t s} - z_{h t}) : all\noutput Y_{h t}^f = Σ_s exp(L_{h t s} - z_{h t}) "
+        "V_s^f"
     ),
     "a mean": "m_t = 1/D Σ_f X_t^f\noutput Z_t^e = Σ_f (X_t^f - m_t) W_{O f}^e",
     "a mean, twice": "m_t = 1/D Σ_f X_t^f\noutput Z_t^e = Σ_f (X_t^f - m_t) W_{O f}^e\n"
@@ -44,7 +46,8 @@ DIGITS = {  # what is far off where the statistic has 8 bits
     "a mean of everything": "m = 1/(T D) Σ_{t f} X_t^f\noutput Z_t^f = X_t^f - m : all",
     "a scale": "r_t = 1/sqrt(1/D Σ_f X_t^f X_{t f})\noutput Z_t^e = (Σ_f X_t^f W_{O f}^e) r_t - X_t^f W_{O f}^e / 100",
     "a product": "r_t = X_t^f X_{t f}\noutput Z^{f e} = Σ_t (r_t - 10^4 D) X_t^f W_O^{f e}",
-    "a difference": "a_h = Σ_{t d} Q_{h t}^d Q_{h t d}\nb_h = Σ_{t d} Q_{h t}^d Q_{h t d} + γ_h / 10\noutput y_h = b_h - a_h",
+    "a difference": "a_h = Σ_{t d} Q_{h t}^d Q_{h t d}\nb_h = Σ_{t d} Q_{h t}^d Q_{h t d} + γ_h / 10\noutput y_h = b_h "
+                    "- a_h",
     "chosen matrices": "u_t = Σ_{f e} X_t^f W_{C_t f}^e\nv_t = Σ_{f e} W_{C_t f}^e\noutput y_t = u_t - 100 v_t",
     "rounds": "z_t = 0\nfor ℓ in 1..N:\n    z_t ← z_t + β_t / 64\noutput y_t^f = z_t X_t^f / N",
 }
@@ -114,7 +117,8 @@ BACKWARD = (SPECS / "attention_backward.ein").read_text(encoding="utf-8")
 
 
 def with_wide(program: TypedProgram, *keys: str) -> TypedProgram:
-    return replace(program, tensors={k: replace(t, element=WIDE) if k in keys else t for k, t in program.tensors.items()})
+    return replace(program,
+                   tensors={k: replace(t, element=WIDE) if k in keys else t for k, t in program.tensors.items()})
 
 
 @pytest.mark.parametrize("backend", ["torch", "triton"])
@@ -147,7 +151,8 @@ def test_an_output_may_be_wide() -> None:
 
 
 def test_the_type_of_the_data_is_that_of_what_is_not_wide() -> None:
-    program = with_wide(typed("index t : time(T)\nindex f : feature(D)\ninput r_t, X_t^f\noutput Z_t^f = X_t^f / r_t"), "r")
+    program = with_wide(typed("index t : time(T)\nindex f : feature(D)\ninput r_t, X_t^f\noutput Z_t^f = X_t^f / r_t"),
+                        "r")
     given_ = {"r": torch.full((3,), 1.001), "X": torch.ones(3, 2, dtype=torch.bfloat16)}
     for backend in ("torch", "triton"):
         (got,) = called(function(front.plan(program), backend), program, given_, {}).values()
@@ -160,4 +165,5 @@ def test_what_is_wide_is_one_number_for_each_row() -> None:
         bodies = [plan, *(s.body for s in plan.steps if isinstance(s, Loop))]
         wide = [b for body in bodies for b in body.buffers.values() if b.element == WIDE]
         assert wide or name.startswith("a mean")
-        assert all(sum(s.cls == "time" for s in b.sets) < 2 and not any(s.cls == "feature" for s in b.sets) for b in wide)
+        assert all(sum(s.cls == "time" for s in b.sets) < 2 and not any(s.cls == "feature" for s in b.sets)
+                   for b in wide)

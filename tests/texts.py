@@ -1,4 +1,5 @@
-"""What the tests of the front share: a text checked, its problems, and the meaning of a program without its spelling."""
+"""What the tests of the front share: a text checked, its problems, and the meaning of a
+program without its spelling."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Emitted Triton files under Triton's interpreter, in a process that compiles as well; the interpreter's half precision made right.
+"""Emitted Triton files under Triton's interpreter, in a process that compiles as well; the
+interpreter's half precision made right.
 
-Which of the two a function of Triton's own language is, is settled when triton is imported; `interpreted` exchanges them for a
-while. The interpreter holds bfloat16 and fp8 as bits and computes with the bits, and has comparisons of single numbers in the
-type of the numbers: for the time being that is put right too.
+Which of the two a function of Triton's own language is, is settled when triton is imported; `interpreted` exchanges
+them for a while. The interpreter holds bfloat16 and fp8 as bits and computes with the bits, and has comparisons of
+single numbers in the type of the numbers: for the time being that is put right too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from einc.backends.triton.load import load
 
 Tiling = tuple[int, int, int, int]
 
-PLACES = (tl, tl.core, tl.standard, tl.math, tl.random, tl.core.tensor, tl.core.tensor_descriptor_base, tl.core.tensor_descriptor,
+PLACES = (tl, tl.core, tl.standard, tl.math, tl.random, tl.core.tensor, tl.core.tensor_descriptor_base,
+          tl.core.tensor_descriptor,
           tl.core.dtype, tl.core.condition)
 
 
@@ -31,7 +33,8 @@ PLACES = (tl, tl.core, tl.standard, tl.math, tl.random, tl.core.tensor, tl.core.
 def interpreted() -> Iterator[None]:
     """Within it, files that are loaded run in Triton's interpreter; outside, those loaded outside can be compiled."""
     saved = [(place, dict(place.__dict__)) for place in PLACES]
-    numbers = [(place, dict(place.__dict__)) for place in (inner.InterpreterBuilder, inner.ReduceOps, inner.GridExecutor)]
+    numbers = [(place, dict(place.__dict__))
+               for place in (inner.InterpreterBuilder, inner.ReduceOps, inner.GridExecutor)]
     usual, made = triton.knobs.runtime.interpret, dict[Any, Any]()
     try:
         triton.knobs.runtime.interpret = True
@@ -81,8 +84,8 @@ def space(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def tiled(source: str, entry: str, choose: Callable[[str, int, int], Tiling] | None = None) -> Callable[..., Any]:
-    """The emitted function; with `choose`, its tiles are what that gives for a kind of kernel, its rows and its columns;
-    three programs share each pass."""
+    """The emitted function; with `choose`, its tiles are what that gives for a kind of kernel, its rows and its
+    columns; three programs share each pass."""
     function = load(source, entry)
     names = space(function)
     if choose is not None and "_tile" in names:

@@ -1,1 +1,2 @@
-"""The function that callers see, whatever its kernels are written in: names, sizes, checks, and the steps between kernels."""
+"""The function that callers see, whatever its kernels are written in: names, sizes,
+checks, and the steps between kernels."""

@@ -1,7 +1,8 @@
-"""Closed forms of the plan as whole numbers of a program: where tiles begin and end, and where an axis has points for them.
+"""Closed forms of the plan as whole numbers of a program: where tiles begin and end, and
+where an axis has points for them.
 
-The rules stand here once. A back end gives its spelling: how its language writes the arithmetic of whole numbers, what the ends
-of a tile are called, and how an element of a tensor is read before the tile is computed.
+The rules stand here once. A back end gives its spelling: how its language writes the arithmetic of whole numbers, what
+the ends of a tile are called, and how an element of a tensor is read before the tile is computed.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class Spelling(Protocol):
 
 
 def total(term: Term, spelling: Spelling, inline: bool = False) -> Extent:
-    """The term as a sum of names and of small expressions that stand for names. A fold in the sum itself may stand `inline`."""
+    """The term as a sum of names and of small expressions that stand for names. A fold in
+    the sum itself may stand `inline`."""
     form = linear(term)
     assert form is not None
     made = form.constant
@@ -93,8 +95,8 @@ def _atom(atom: Term, spelling: Spelling, inline: bool) -> Extent:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The first (or the last) position of an axis at which the running greatest (or least) element of a tensor of whole numbers
-    is as great (or as small) as a limit.
+    """The first (or the last) position of an axis at which the running greatest (or least) element of a tensor of whole
+    numbers is as great (or as small) as a limit.
     """
 
     read: Read
@@ -115,8 +117,8 @@ def search(fold: Fold) -> Search | None:
 
 
 def limits(axis: Axis, span: Interval, spelling: Spelling, inline: bool = False) -> tuple[list[str], list[str]]:
-    """The storage positions from which a span may begin, of which the greatest holds, and before which it has to end, of which
-    the least holds.
+    """The storage positions from which a span may begin, of which the greatest holds, and before which
+    it has to end, of which the least holds.
     """
     start = axis.set.start
     lows = [text(t, spelling, -start, inline) for t in span.low]

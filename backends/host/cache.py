@@ -37,7 +37,8 @@ def switched(name: str) -> bool:
 
 
 def read(key: Mapping[str, Any]) -> Any:
-    """The value that was written under the key; None where there is none, or its file is damaged, or `EINC_SKIP_CACHE` is set."""
+    """The value that was written under the key; None where there is none, or its file is
+    damaged, or `EINC_SKIP_CACHE` is set."""
     if switched("EINC_SKIP_CACHE"):
         return None
     found = _content(_file(key))
@@ -70,7 +71,8 @@ def entries() -> Iterator[tuple[Path, dict[str, Any] | None]]:
 
 
 def clear() -> int:
-    """Deletes every kept file, and nothing else in the folder; how many there were. OSError where one cannot be deleted."""
+    """Deletes every kept file, and nothing else in the folder; how many there were.
+    OSError where one cannot be deleted."""
     files = list(folder().glob(_FILES))
     for file in files:
         file.unlink(missing_ok=True)

@@ -1,4 +1,5 @@
-"""How a step reads what is kept of the past: tile by tile where a kernel passes over its positions, else all rows at once."""
+"""How a step reads what is kept of the past: tile by tile where a kernel passes over its
+positions, else all rows at once."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ Streams = Callable[[Module, Kernel, str, int], bool]  # whether a kernel takes a
 
 @dataclass(frozen=True)
 class Laid:
-    """The buffers that are objects of the cache, with their axis of positions; what is read of them whole has another name."""
+    """The buffers that are objects of the cache, with their axis of positions; what is
+    read of them whole has another name."""
 
     axes: Mapping[str, int]
     streams: Streams

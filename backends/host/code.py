@@ -55,8 +55,9 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How an operation of a fixed number of operands is written: a text with a place for each of them, how tightly each
-    operand has to bind to stand in its place, how tightly the whole binds, and the helpers and imports that the text names.
+    """How an operation of a fixed number of operands is written: a text with a place for each of them,
+    how tightly each operand has to bind to stand in its place, how tightly the whole binds, and the
+    helpers and imports that the text names.
     """
 
     text: str
@@ -65,8 +66,8 @@ class Form:
     calls: frozenset[str] = frozenset()
 
     def of(self, codes: Sequence[Code], fresh: bool = False) -> Code:
-        """The operation on these operands; `fresh` where the result has memory of its own. The `calls` of the result are
-        those of the operation alone, without those of its operands.
+        """The operation on these operands; `fresh` where the result has memory of its own. The `calls` of the result
+        are those of the operation alone, without those of its operands.
         """
         text = self.text.format(*(c.at(n) for c, n in zip(codes, self.operands, strict=True)))
         return Code(text, self.level, fresh, calls=self.calls)
@@ -88,7 +89,8 @@ def tight(text: str) -> str:
 
 
 def some(base: str, subs: Sequence[Subscript], sets: Sequence[IndexSet]) -> str:
-    """A tensor that may be empty along what is read at places which need not be in it: there another one with an element."""
+    """A tensor that may be empty along what is read at places which need not be in it:
+    there another one with an element."""
     loose = [isinstance(sub, Gather) and not sub.safe for sub in subs]
     if not any(loose):
         return base
@@ -99,7 +101,8 @@ def some(base: str, subs: Sequence[Subscript], sets: Sequence[IndexSet]) -> str:
 
 
 def infix(op: str, codes: list[Code]) -> Code:
-    """An operation between its operands. EincError where it has no such sign, so that the back end cannot write it at all."""
+    """An operation between its operands. EincError where it has no such sign, so that the
+    back end cannot write it at all."""
     if op not in INFIX:
         raise EincError([Problem(f"this back end cannot write `{op}`", helps=(Help("compile for another back end"),))])
     sign, level = INFIX[op]

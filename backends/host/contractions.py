@@ -34,7 +34,8 @@ def stored(module: Module, name: str, out: str) -> str:
 
 
 def contract(module: Module, step: Contract, body: Writer, names: Names) -> None:
-    """Pairs in the planned order; einsum hands those of two matrices to a matrix product. What is wide makes its pair wide."""
+    """Pairs in the planned order; einsum hands those of two matrices to a matrix product.
+    What is wide makes its pair wide."""
     body(f"# {step.text}")
     letters = lettered(a for _, o in step.operands for a in o)
     mixed = module.buffers[step.out].element != WIDE
@@ -48,9 +49,11 @@ def contract(module: Module, step: Contract, body: Writer, names: Names) -> None
         target = step.out if n == len(step.path) - 1 else names.fresh(f"{step.out}_{n}")
         wide = any(w for _, _, w in chosen)
         if _by_points([axes for _, axes, _ in chosen], out):
-            text, wide = _points([(text, axes) for text, axes, _ in chosen], out, mixed), wide or (mixed and len(chosen) > 1)
+            text, wide = (_points([(text, axes) for text, axes, _ in chosen], out, mixed), wide
+                          or (mixed and len(chosen) > 1))
         else:
-            spec = ",".join("".join(letters[a] for a in o) for _, o, _ in chosen) + "->" + "".join(letters[a] for a in out)
+            spec = ",".join("".join(letters[a] for a in o)
+                            for _, o, _ in chosen) + "->" + "".join(letters[a] for a in out)
             given = [(f"{text}.to(wide)" if wide and not w else text, axes) for text, axes, w in chosen]
             plain = f'torch.einsum("{spec}", {", ".join(text for text, _ in given)})'
             text = _matrices(given, out, plain) or plain
@@ -59,7 +62,8 @@ def contract(module: Module, step: Contract, body: Writer, names: Names) -> None
 
 
 def _steps(step: Contract) -> Iterator[tuple[tuple[int, ...], Axes]]:
-    """Which of the operands left are taken in turn, and the axes of their product, which is then the last of those left."""
+    """Which of the operands left are taken in turn, and the axes of their product, which
+    is then the last of those left."""
     left = [axes for _, axes in step.operands]
     for n, pair in enumerate(step.path):
         chosen = [left[p] for p in pair]

@@ -1,4 +1,5 @@
-"""How torch spells a fold: its start, its step on two tensors, and what is derived from them where it has no function for it."""
+"""How torch spells a fold: its start, its step on two tensors, and what is derived from
+them where it has no function for it."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def definitions() -> tuple[Generated, ...]:
 
 
 def _definition(fold: str, op: str) -> str:
-    lines = statements(straight(op, ("a", "b"), spells), _written)
+    lines = statements(straight(op, ("a", "b"), spells), _step_text)
     return "\n".join([f"def _{fold}_step(a, b):", f'    """Two values of the fold {fold}, merged."""', *lines])
 
 
@@ -50,7 +51,7 @@ def statements(lets: tuple[Let, ...], written: Callable[[Let], str]) -> list[str
     return [re.sub(r"\b_(\d+)\b", r"x\1", line) for line in lines]
 
 
-def _written(let: Let) -> str:
+def _step_text(let: Let) -> str:
     match let:
         case Let(op=Scalar(term)):
             return scalar(term).text

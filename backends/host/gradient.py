@@ -1,7 +1,8 @@
 """A module and its gradient -> the text of one file, whose halves are operators of torch.
 
-So what it computes is compiled, exported, checkpointed and differentiated as torch's own operators are. The caller's function
-looks at shapes and types alone: what looks at elements stands inside the operators, which run only where tensors have some.
+So what it computes is compiled, exported, checkpointed and differentiated as torch's own operators are.
+The caller's function looks at shapes and types alone: what looks at elements stands inside the
+operators, which run only where tensors have some.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from einc.ir.plan import Gradient, ModuleClass, SegmentedModule
 
 _NOTES = (
     "",
-    "Results have gradients, and gradients have none of their own. Under torch.autocast real inputs, but for float64, are taken",
+    "Results have gradients, and gradients have none of their own. Under torch.autocast real inputs, but for float64, "
+    "are taken",
     "in its type, and nothing is cast again inside.",
 )
 

@@ -1,4 +1,5 @@
-"""Primitives that a back end does not spell, as primitives that it does: the expansions of their rows, made lets of a kernel."""
+"""Primitives that a back end does not spell, as primitives that it does: the expansions
+of their rows, made lets of a kernel."""
 
 from __future__ import annotations
 
@@ -66,8 +67,8 @@ def _is_primitive(op: str) -> bool:
 def _asked(let: Let, lets: Mapping[str, Let]) -> tuple[Primitive, Kind] | None:
     """The primitive that a let computes and the element type that `BackEnd.spells` is asked about.
 
-    None where it computes none: what a plan has beside the primitives (conversions, exact quotients of whole numbers) every
-    back end has to write.
+    None where it computes none: what a plan has beside the primitives (conversions, exact quotients of
+    whole numbers) every back end has to write.
     """
     if not isinstance(let.op, Map) or not _is_primitive(let.op.op):
         return None

@@ -1,4 +1,5 @@
-"""What is done more than once, round after round or for each request: a function of its own that is called in a loop."""
+"""What is done more than once, round after round or for each request: a function of its
+own that is called in a loop."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from einc.ir.plan import Contract, Kernel, Loop, Module, PerRequest, makes
 
 @dataclass
 class Page:
-    """The function being written: its lines, the names in it, the helpers it calls, whole axes that have a variable already."""
+    """The function being written: its lines, the names in it, the helpers it calls, whole
+    axes that have a variable already."""
 
     module: Module
     body: Writer
@@ -29,14 +31,16 @@ class Page:
     places: dict[tuple[str, IndexSet], str] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)
     laid: Laid | None = None
-    wholes: dict[str, str] = field(default_factory=dict)  # what is read of the past as a whole, by the name of its object
+    # what is read of the past as a whole, by the name of its object
+    wholes: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def passed(self) -> frozenset[str]:
         """Products of matrices that are made by one step and read by one."""
         steps = self.module.steps
         touched = Counter(name for step in steps for name in reads(step) | makes(step))
-        return frozenset(s.out for s in steps if isinstance(s, Contract) and len(s.operands) > 1 and touched[s.out] == 2)
+        return frozenset(s.out for s in steps
+                         if isinstance(s, Contract) and len(s.operands) > 1 and touched[s.out] == 2)
 
 
 class Dialect(Protocol):
@@ -93,16 +97,19 @@ def repeat(step: Loop, page: Page, dialect: Dialect, write: Steps) -> None:
     values: dict[str, str] = {}
     for key, buffer, axis in step.inputs:
         kept = axis is not None and module.buffers[buffer].role == "cache"
-        part = f"[one[{at}] for one in {buffer}]" if kept else f"{buffer}[{at}]" if axis == 0 else f"{buffer}.select({axis}, {at})"
+        part = (f"[one[{at}] for one in {buffer}]" if kept else f"{buffer}[{at}]" if axis == 0
+                else f"{buffer}.select({axis}, {at})")
         values[key] = buffer if axis is None else part
     if step.counter:
         values[step.counter] = f"torch.tensor({place}, device=device)"
     states = ", ".join(state for state, _, _ in step.states)
-    tensors, sizes = _function(step.body, name, f"One round: {states}.", [key for _, _, key in step.states], page, dialect, write)
+    tensors, sizes = _function(step.body, name, f"One round: {states}.", [key for _, _, key in step.states], page,
+                               dialect, write)
     given = [f"{mine}={values[key]}" for key, mine in tensors.items()]
     given += [f"{mine}={dict(step.sizes)[key]}" for key, mine in sizes.items()]
     given += ["requests=requests"] * _shared(step.body)
-    body.lines += folded(f"{'    ' * body.depth}{states} = {name}({', '.join([*given, 'device=device', 'dtype=dtype'])})")
+    body.lines += folded(f"{'    ' * body.depth}{states} = "
+                         f"{name}({', '.join([*given, 'device=device', 'dtype=dtype'])})")
     body.close()
 
 
@@ -116,7 +123,8 @@ def each(step: PerRequest, page: Page, dialect: Dialect, write: Steps) -> None:
     body, fresh = page.body, page.names.fresh
     name, made, n, one, first, last = map(fresh, ("_request", "made", "n", "one", "first", "last"))
     ours = ", ".join(step.writes)
-    tensors, sizes = _function(step.body, name, f"Of one request: {ours}.", [key for key, _ in step.made], page, dialect, write)
+    tensors, sizes = _function(step.body, name, f"Of one request: {ours}.", [key for key, _ in step.made], page,
+                               dialect, write)
     values: dict[str, str] = {}
     for key, buffer, share in step.inputs:
         cut = f"{buffer}[{':, ' * (share or 0)}{first}:{last}]" if isinstance(share, int) else ""
@@ -128,7 +136,8 @@ def each(step: PerRequest, page: Page, dialect: Dialect, write: Steps) -> None:
     body("# For each request, from its own positions:")
     body(f"{made} = []")
     body.open(f"for {n}, ({one}, {first}, {last}) in enumerate(requests):")
-    body.lines += folded(f"{'    ' * body.depth}{made}.append({name}({', '.join([*given, 'device=device', 'dtype=dtype'])}))")
+    body.lines += (
+        folded(f"{'    ' * body.depth}{made}.append({name}({', '.join([*given, 'device=device', 'dtype=dtype'])}))"))
     body.close()
     for at, (buffer, _, share) in enumerate(step.outputs):
         parts = made if len(step.made) == 1 else f"[{one}[{at}] for {one} in {made}]"
@@ -140,7 +149,8 @@ def each(step: PerRequest, page: Page, dialect: Dialect, write: Steps) -> None:
 
 def _function(plan: Module, name: str, told: str, results: Sequence[str], page: Page,
               dialect: Dialect, write: Steps) -> tuple[dict[str, str], dict[str, str]]:
-    """Writes a module as a function of its own, beside the entry; its tensors and its sizes by what the plan calls them."""
+    """Writes a module as a function of its own, beside the entry; its tensors and its
+    sizes by what the plan calls them."""
     naming = named(plan, ("requests",) if _shared(plan) else ())
     module, body = naming.module, Writer(depth=1)
     own = Page(module, body, Names(set(naming.taken) | page.names.taken), page.helpers)

@@ -16,7 +16,8 @@ from einc.ir.plan import Kernel, Let, Module, Reduce, Scan
 
 
 def writes(kernel: Kernel, spells: Spells) -> bool:
-    """Whether a back end can write all that a kernel computes, folds and stores, after what it does not spell is expanded."""
+    """Whether a back end can write all that a kernel computes, folds and stores, after
+    what it does not spell is expanded."""
     try:
         kernel = legal(kernel, spells)
     except Unspelled:

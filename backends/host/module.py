@@ -1,4 +1,5 @@
-"""Plan -> the text of a Python file: the equation above each step, sizes read at the call. A dialect writes the kernels."""
+"""Plan -> the text of a Python file: the equation above each step, sizes read at the
+call. A dialect writes the kernels."""
 
 from __future__ import annotations
 
@@ -127,8 +128,8 @@ def step(one: Step, page: Page, dialect: Dialect) -> None:
 
 
 def head(naming: Named, dialect: Dialect, out: Writer, imports: Sequence[str], notes: Sequence[str] = ()) -> None:
-    """The file's first lines: what it computes of what, notes on it, its imports, and the class of its results. `imports` are
-    those of its statements and helpers, beside the ones that every file of the dialect has."""
+    """The file's first lines: what it computes of what, notes on it, its imports, and the class of its results.
+    `imports` are those of its statements and helpers, beside the ones that every file of the dialect has."""
     module = naming.module
     source = module.source.replace("\\", "/").replace('"', "'")
     out(f'"""{module.name}: written by einc from {" ".join(source.split())}. It needs {dialect.needs}.')
@@ -183,7 +184,8 @@ def signature(naming: Named, out: Writer, asked: list[str], decorator: str = "")
         out.open(f"def {entry}({cache}{parameters(public, sizes)}{lengths}) -> {returns}:")
         handed = zip(inside + asked, public + sizes, strict=True)
         also = ", lengths=lengths, latest=latest" if module.past else ""
-        out(f"return _computed({'cache, ' if cache else ''}{', '.join(f'{name}={given}' for name, given in handed)}{also})")
+        out(f"return "
+            f"_computed({'cache, ' if cache else ''}{', '.join(f'{name}={given}' for name, given in handed)}{also})")
         out.close()
         out()
         out()
@@ -255,7 +257,8 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
         case TopK():
             pick(step, body, page.helpers)
         case GroupedMatmul():
-            grouped(step, module.buffers[step.out], body, page.names, page.helpers, lambda name: stored(module, name, step.out))
+            grouped(step, module.buffers[step.out], body, page.names, page.helpers,
+                    lambda name: stored(module, name, step.out))
         case SegmentSum():
             segment(step, module, body, page.names, page.helpers)
         case BroadcastView():

@@ -10,13 +10,17 @@ from einc.ir.programs import Tensor
 
 # What every module has: an attribute of that name would hide it.
 TAKEN = frozenset({
-    "T_destination", "add_module", "apply", "bfloat16", "buffers", "call_super_init", "children", "compile", "cpu", "cuda",
-    "double", "dump_patches", "eval", "extra_repr", "float", "forward", "get_buffer", "get_extra_state", "get_parameter",
-    "get_submodule", "half", "ipu", "load_state_dict", "modules", "mtia", "named_buffers", "named_children", "named_modules",
+    "T_destination", "add_module", "apply", "bfloat16", "buffers", "call_super_init", "children", "compile", "cpu",
+    "cuda",
+    "double", "dump_patches", "eval", "extra_repr", "float", "forward", "get_buffer", "get_extra_state",
+    "get_parameter",
+    "get_submodule", "half", "ipu", "load_state_dict", "modules", "mtia", "named_buffers", "named_children",
+    "named_modules",
     "named_parameters", "parameters", "register_backward_hook", "register_buffer", "register_forward_hook",
     "register_forward_pre_hook", "register_full_backward_hook", "register_full_backward_pre_hook",
     "register_load_state_dict_post_hook", "register_load_state_dict_pre_hook", "register_module", "register_parameter",
-    "register_state_dict_post_hook", "register_state_dict_pre_hook", "requires_grad_", "set_extra_state", "set_submodule",
+    "register_state_dict_post_hook", "register_state_dict_pre_hook", "requires_grad_", "set_extra_state",
+    "set_submodule",
     "share_memory", "state_dict", "to", "to_empty", "train", "training", "type", "xpu", "zero_grad", "self",
 })  # fmt: skip
 
@@ -59,7 +63,8 @@ class _Class:
         out()
         out()
         out.open(f"class {class_name(name)}(torch.nn.Module):")
-        out(f'"""The weights of {entry_name(name)} as parameters. In evaluation nothing is left to chance; {gradients}."""')
+        out(f'"""The weights of {entry_name(name)} as parameters. In evaluation nothing is left to chance; '
+            f'{gradients}."""')
         out()
         self._constructor()
         out()
@@ -120,7 +125,8 @@ class _Class:
         for tensor in self.scalars:
             self._scalar(tensor)
         inner = {t.key for t in self.weights}
-        handed = [f"{self.public(t)}={self.on_self(t) if t.key in inner else self.public(t)}" for t in self.naming.module.inputs]
+        handed = [f"{self.public(t)}={self.on_self(t) if t.key in inner else self.public(t)}"
+                  for t in self.naming.module.inputs]
         handed += [f"{self.naming.size(n)}=self.{self.attribute[n]}" for n in self.asked]
         self.line(f"return {entry}({', '.join(handed)})")
         out.depth -= 1
@@ -133,7 +139,8 @@ class _Class:
         if kind == "seed":
             out(f"if {name} is None:  # as torch's own generator has it, in training")
             out(f"    {name} = int(torch.randint(2**31, ())) if self.training else 0")
-        like = next((self.on_self(t) for t in self.weights if not t.integer), next((self.public(t) for t in self.given), ""))
+        like = next((self.on_self(t) for t in self.weights if not t.integer),
+                    next((self.public(t) for t in self.given), ""))
         if tensor.integer:
             device = f", device={like}.device" if like else ""
             out(f"{name} = torch.as_tensor({name}{device})")

@@ -1,7 +1,8 @@
-"""Python's names for what a module speaks of. Callers see declared names; inside, nothing hides what the text needs for itself.
+"""Python's names for what a module speaks of. Callers see declared names; inside, nothing
+hides what the text needs for itself.
 
-Sizes and tensors are called as they were declared where that name is free: no word of Python, no name of the emitted text,
-not one name for a size and a tensor. Where a declared name is not free inside, the caller's function hands it on.
+Sizes and tensors are called as they were declared where that name is free: no word of Python, no name of the emitted
+text, not one name for a size and a tensor. Where a declared name is not free inside, the caller's function hands it on.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from einc.ir.plan import (
 from einc.ir.terms import Read
 
 BUILT_IN = frozenset({
-    "range", "min", "max", "abs", "int", "bool", "tuple", "type", "isinstance", "ValueError", "TypeError", "IndexError", "sorted",
+    "range", "min", "max", "abs", "int", "bool", "tuple", "type", "isinstance", "ValueError", "TypeError",
+    "IndexError", "sorted",
     "self", "super",
 })  # fmt: skip
 IMPORTED = frozenset({"torch", "triton", "tl", "math", "bisect_left", "bisect_right", "NamedTuple"})
@@ -61,7 +63,8 @@ def tuple_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class Named:
-    """A module in names that are free inside; `public` and `declared` have what callers say for inputs and for sizes."""
+    """A module in names that are free inside; `public` and `declared` have what callers
+    say for inputs and for sizes."""
 
     module: Module
     taken: frozenset[str]
@@ -108,7 +111,8 @@ def named(module: Module, also: Iterable[str] = ()) -> Named:
     )
     outputs = tuple(identifier(name) for name, _ in made.outputs)
     return Named(
-        made, frozenset(names.taken), {tensors[key]: identifier(key) for key in first}, {b: a for a, b in sizes.items()}, outputs
+        made, frozenset(names.taken), {tensors[key]: identifier(key) for key in first},
+        {b: a for a, b in sizes.items()}, outputs
     )
 
 
@@ -170,13 +174,15 @@ def _sized(value: Any, names: Mapping[str, str]) -> Any:
             return Extent(tuple(sorted((tuple(sorted((names.get(n, n), p) for n, p in mono)), c) for mono, c in terms)))
         case Loop():
             # The body is a function with names of its own.
-            return replace(value, index=_sized(value.index, names), sizes=tuple((a, names.get(b, b)) for a, b in value.sizes))
+            return replace(value, index=_sized(value.index, names),
+                           sizes=tuple((a, names.get(b, b)) for a, b in value.sizes))
         case PerRequest():
             return replace(value, sizes=tuple((a, names.get(b, b)) for a, b in value.sizes))
         case BroadcastView():
             return _fields_sized(replace(value, count=names.get(value.count, value.count)), names)
         case Call():
-            return _fields_sized(replace(value, repeats=tuple((a, n, names.get(b, b)) for a, n, b in value.repeats)), names)
+            return _fields_sized(replace(value, repeats=tuple((a, n, names.get(b, b)) for a, n, b in value.repeats)),
+                                 names)
         case tuple():
             return tuple(_sized(item, names) for item in value)
         case dict():
@@ -188,4 +194,5 @@ def _sized(value: Any, names: Mapping[str, str]) -> Any:
 
 def _fields_sized(value: Any, names: Mapping[str, str]) -> Any:
     """A record with every size in its fields under its new name."""
-    return replace(value, **{field.name: _sized(getattr(value, field.name), names) for field in fields(value) if field.init})
+    return replace(value, **{field.name: _sized(getattr(value, field.name), names) for field in fields(value)
+                             if field.init})

@@ -1,4 +1,5 @@
-"""A module as an operator of torch: a function of tensors and sizes, and another that knows the shapes of its results alone."""
+"""A module as an operator of torch: a function of tensors and sizes, and another that
+knows the shapes of its results alone."""
 
 from __future__ import annotations
 
@@ -103,7 +104,8 @@ def operator(
 ) -> Operator:
     """The function of a module, for inputs whose shapes have been checked.
 
-    With `checked` their elements have been too, and not every result may be wanted: it is the second half of a gradient.
+    With `checked` their elements have been too, and not every result may be wanted: it is
+    the second half of a gradient.
     """
     own = naming.module
     asked, summed = check_shapes(naming, Writer(), set(), [])
@@ -117,7 +119,8 @@ def operator(
         chosen = steps_for(page, dialect, made, bits)
     else:
         steps(page, dialect)
-    taken |= {one for one in page.names.taken if one.startswith("_")}  # functions of the file: the other half has its own
+    # functions of the file: the other half has its own
+    taken |= {one for one in page.names.taken if one.startswith("_")}
     returned = ", ".join(made)
     if not set(made) <= _fresh(own):
         helpers.add("_own")
@@ -184,7 +187,8 @@ def _words(text: str) -> set[str]:
 
 
 def results(module: Module) -> list[str]:
-    """The outputs in the order in which an operator returns them: torch's own checks begin with one that has a gradient."""
+    """The outputs in the order in which an operator returns them: torch's own checks
+    begin with one that has a gradient."""
     return sorted((key for _, key in module.outputs), key=lambda key: module.buffers[key].element.kind == "integer")
 
 

@@ -1,4 +1,5 @@
-"""A gradient as two operators of torch: their functions, what torch calls between them, and what makes both known to it."""
+"""A gradient as two operators of torch: their functions, what torch calls between them,
+and what makes both known to it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ class Pair:
     """The two operators of a gradient. `stem` begins the names of both; without gradients there is no second one."""
 
     def __init__(self, gradient: Gradient, stem: str, dialect: Dialect, helpers: set[str], taken: set[str]) -> None:
-        """Writes both operators; adds the helpers that they call to `helpers`, and the names that they use to `taken`."""
+        """Writes both operators; adds the helpers that they call to `helpers`, and the
+        names that they use to `taken`."""
         self.gradient, self.stem = gradient, stem
         forward, backward = named(gradient.forward, _OWN), named(gradient.backward, _OWN)
         made = [key for _, key in forward.module.outputs]
@@ -44,7 +46,8 @@ class Pair:
         return [line for half in halves if half is not None for line in [*half.lines, *half.functions]]
 
     def call(self, tensors: Sequence[str], sizes: Mapping[str, str], targets: Mapping[str, str]) -> list[str]:
-        """The statements that call it. What goes in, in order; sizes by what the spec calls them; results by their keys."""
+        """The statements that call it. What goes in, in order; sizes by what the spec
+        calls them; results by their keys."""
         lines = self._called(self.forward, self.gradient.forward, tensors, sizes, targets)
         if self.plain is None or self.gradient.plain is None:
             return lines
@@ -53,7 +56,8 @@ class Pair:
         return [*test, *(f"    {line}" for line in lines), "else:", *(f"    {line}" for line in other)]
 
     def _called(
-        self, half: Operator, module: Module, tensors: Sequence[str], sizes: Mapping[str, str], targets: Mapping[str, str]
+        self, half: Operator, module: Module, tensors: Sequence[str], sizes: Mapping[str, str],
+        targets: Mapping[str, str]
     ) -> list[str]:
         key = {inner: key for key, inner in self.outputs(module, half).items()}
         made = ", ".join(targets.get(key[x], "_") for x in half.results)
@@ -88,7 +92,8 @@ class Pair:
         outputs = self.outputs(self.gradient.forward, self.forward)
         mine = dict(zip((t.key for t in self.gradient.backward.inputs), backward.tensors, strict=True))
         saved, cotangents = ({b: a for a, b in pairs} for pairs in (self.gradient.saved, self.gradient.cotangents))
-        kept = {mine[key]: outputs[saved[key]] if key in saved else inputs[key] for key in mine if key not in cotangents}
+        kept = {mine[key]: outputs[saved[key]] if key in saved else inputs[key] for key in mine
+                if key not in cotangents}
         return kept, {mine[key]: outputs[cotangents[key]] for key in mine if key in cotangents}
 
     def _save(self, backward: Operator) -> list[str]:
@@ -101,7 +106,8 @@ class Pair:
         still = [x for x in forward.results if x not in cotangents.values()]
         lines = given_sizes(forward.naming, forward.given, [])
         lines += folded(f"ctx.save_for_backward({', '.join(kept.values())})", 126)
-        lines += folded(f"ctx.like = [{', '.join(f'({x}.shape, {x}.dtype, {x}.device)' for x in cotangents.values())}]", 126)
+        lines += folded(f"ctx.like = "
+                        f"[{', '.join(f'({x}.shape, {x}.dtype, {x}.device)' for x in cotangents.values())}]", 126)
         lines += [f"ctx.sizes = [{', '.join(sizes)}]"] if sizes else []
         lines += [f"ctx.mark_non_differentiable({', '.join(still)})"] if still else []
         lines = [*live(lines), "ctx.set_materialize_grads(False)"]
@@ -115,7 +121,8 @@ class Pair:
         """
         kept, cotangents = self._read(backward)
         order = {name: n for n, name in enumerate(self.forward.results)}
-        lines = [f"{name} = _filled(cotangents[{order[of]}], ctx.like[{n}])" for n, (name, of) in enumerate(cotangents.items())]
+        lines = [f"{name} = _filled(cotangents[{order[of]}], ctx.like[{n}])"
+                 for n, (name, of) in enumerate(cotangents.items())]
         more = ["*ctx.sizes"] * bool(backward.given) + ["wanted"] * bool(backward.chosen)
         outputs = self.outputs(self.gradient.backward, backward)
         gradients = {key: outputs[made] for key, made in self.gradient.gradients}

@@ -1,4 +1,5 @@
-"""Products of which one operand has all indices of the other: point by point, then summed, where no matrices are multiplied."""
+"""Products of which one operand has all indices of the other: point by point, then
+summed, where no matrices are multiplied."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ Axes = tuple[str, ...]
 
 
 def within(left: Axes, right: Axes, out: Axes) -> bool:
-    """Whether the product is best formed point by point: the right one has no index of its own, and shares one with the result."""
+    """Whether the product is best formed point by point: the right one has no index of
+    its own, and shares one with the result."""
     mine, theirs = set(left), set(right)
     over = mine - set(out)
     return theirs <= mine and set(out) <= mine and bool(theirs & set(out)) and (not over or bool(over & theirs))
@@ -16,7 +18,8 @@ def within(left: Axes, right: Axes, out: Axes) -> bool:
 
 def pair(operands: Sequence[Axes], out: Axes) -> tuple[int, int] | None:
     """Of several operands two, of which the first has all indices of the second: their product is no larger than it."""
-    found = [(len(b), m, n) for m, a in enumerate(operands) for n, b in enumerate(operands) if m != n and set(b) <= set(a)]
+    found = [(len(b), m, n) for m, a in enumerate(operands) for n, b in enumerate(operands)
+             if m != n and set(b) <= set(a)]
     found = [f for f in found if set(operands[f[2]]) & set(out) or len(operands[f[2]]) == len(operands[f[1]])]
     return max(found)[1:] if found else None
 

@@ -1,7 +1,7 @@
 """Numbers made of constants and sizes, in Python's own arithmetic where that refuses nothing.
 
-Python raises where the language has a value: 1/0 is infinite, 0/0 is 0, log(-1) is no number. So what is known of a number
-goes with its text, and wherever Python might refuse a helper stands in place of the operator.
+Python raises where the language has a value: 1/0 is infinite, 0/0 is 0, log(-1) is no number. So what is known of a
+number goes with its text, and wherever Python might refuse a helper stands in place of the operator.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _mapped(op: str, codes: list[Code]) -> Code:
         return replace(infix(op, codes), sign=codes[0].sign, finite=finite)
     if op == "div":
         return quotient(codes, codes[0].sign if codes[1].sign else UNKNOWN)
-    made = replace(_written(op, codes), sign=_sign(op, codes), finite=finite)
+    made = replace(_operation_text(op, codes), sign=_sign(op, codes), finite=finite)
     if _refused(op, codes):
         text = f"_number(torch.{_TORCH[op]}, {', '.join(c.text for c in codes)})"
         return Code(text, sign=made.sign, calls=frozenset({"_number"}))
@@ -115,13 +115,13 @@ def _sign(op: str, codes: list[Code]) -> int:
     return min(found, NONNEGATIVE) if op == "pow" or (op in PRIMITIVES and PRIMITIVES[op].sign == "positive") else found
 
 
-def _written(op: str, codes: list[Code]) -> Code:
+def _operation_text(op: str, codes: list[Code]) -> Code:
     """An operation on Python's numbers as text. A quotient or remainder of whole numbers is 0 where the divisor is 0;
     what else Python refuses is not guarded here.
     """
     match op:
         case "floordiv" | "ceildiv" | "mod" if codes[1].sign < POSITIVE:
-            inner = _written(op, [codes[0], replace(codes[1], sign=POSITIVE)])
+            inner = _operation_text(op, [codes[0], replace(codes[1], sign=POSITIVE)])
             return Code(f"({inner.text} if {codes[1].text} else 0)", calls=inner.calls)
         case "and" | "or":
             return Code(f" {op} ".join(c.at(COMPARE) for c in codes), LOOSE)

@@ -1,4 +1,5 @@
-"""The pieces of a program with rounds as plain Python, which torch differentiates: each piece is an operator with a gradient."""
+"""The pieces of a program with rounds as plain Python, which torch differentiates: each
+piece is an operator with a gradient."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from einc.ir.plan import Gradient, GradientLoop, SegmentedModule
 class SegmentWriter:
     """The statements between the pieces, in the names of the whole."""
 
-    def __init__(self, chain: SegmentedModule, naming: Named, dialect: Dialect, helpers: set[str], body: Writer) -> None:
+    def __init__(self, chain: SegmentedModule, naming: Named, dialect: Dialect, helpers: set[str],
+                 body: Writer) -> None:
         self.chain, self.naming, self.dialect, self.helpers, self.body = chain, naming, dialect, helpers, body
         self.names, self.taken = Names(set(naming.taken)), set[str]()
         keys = [*(t.key for t in chain.whole.inputs), *chain.whole.buffers]
@@ -32,7 +34,8 @@ class SegmentWriter:
             if isinstance(piece, GradientLoop):
                 self._turns(piece)
             else:
-                pair = self._pair(piece, "_last" if at and at == len(self.chain.pieces) - 1 else "_part" if at else "_first")
+                pair = self._pair(piece, "_last" if at and at == len(self.chain.pieces) - 1 else "_part" if at
+                                  else "_first")
                 made = {key: self.inner[key] for _, key in piece.shown}
                 self._call(pair, self.inner, self.sizes, made)
 

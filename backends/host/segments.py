@@ -1,4 +1,5 @@
-"""Sums over sorted rows: those that name one element stand together, and each sum is made in their order, the same in every run."""
+"""Sums over sorted rows: those that name one element stand together, and each sum is made
+in their order, the same in every run."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def segment(step: SegmentSum, module: Module, body: Writer, names: Names, helper
     else:
         helpers_ |= {"_groups"}
         rest = _rest(step)
-        code = step.out if (*named, *rest) == step.axes and len(named) == 1 else names.fresh(f"{identifier(step.out)}_each")
+        code = (step.out if (*named, *rest) == step.axes and len(named) == 1
+                else names.fresh(f"{identifier(step.out)}_each"))
         _products(step, module, code, numbered, count, body, names)
     helpers |= helpers_
     made, turned = (*named, *rest), ""
@@ -42,7 +44,8 @@ def segment(step: SegmentSum, module: Module, body: Writer, names: Names, helper
 
 
 def _numbers(step: SegmentSum, sets: dict[str, IndexSet]) -> list[str]:
-    """For each axis that rows choose an element of: whole numbers along the rows, how many elements, the first one's number."""
+    """For each axis that rows choose an element of: whole numbers along the rows, how
+    many elements, the first one's number."""
     out = []
     for axis in step.rows:
         if axis in sets:
@@ -66,7 +69,8 @@ def _rest(step: SegmentSum) -> tuple[str, ...]:
     return tuple(a for a in step.axes if a not in gone)
 
 
-def _sum(step: SegmentSum, module: Module, numbered: str, count: Extent, body: Writer, names: Names) -> tuple[str, tuple[str, ...]]:
+def _sum(step: SegmentSum, module: Module, numbered: str, count: Extent, body: Writer,
+         names: Names) -> tuple[str, tuple[str, ...]]:
     """Each element's sum in the wide type, and its axes after the element's."""
     rows = {axis: names.fresh(axis) for axis in step.rows}
     ends, out = names.fresh("ends"), element(module.buffers[step.out])
@@ -92,7 +96,8 @@ def _whole(buffer: Buffer) -> bool:
     return buffer.element.kind in ("integer", "exact")
 
 
-def _products(step: SegmentSum, module: Module, every: str, numbered: str, count: Extent, body: Writer, names: Names) -> None:
+def _products(step: SegmentSum, module: Module, every: str, numbered: str, count: Extent, body: Writer,
+              names: Names) -> None:
     """A product for each element that is named, over its rows."""
     rows = {axis: names.fresh(axis) for axis in step.rows}
     sets, rest = dict(zip(step.axes, module.buffers[step.out].sets, strict=True)), _rest(step)

@@ -59,7 +59,8 @@ def begin(naming: Named, body: Writer, helpers: set[str]) -> None:
             body(f"{tensor.key} = torch.cat([{places} for one, first, last in requests])")
             for _, over in (x for x in module.keys if x[0] == tensor.key):
                 helpers.add("_within")
-                body(f'_within("the new positions", {tensor.key}, {over.start}, {sized(over.extent + number(over.start - 1))})')
+                body(f'_within("the new positions", {tensor.key}, {over.start}, '
+                     f'{sized(over.extent + number(over.start - 1))})')
         elif tensor.role == "cache":
             body(f'{tensor.key} = [one["{label(naming, tensor.key)}"] for one, _, _ in requests]')
 
@@ -77,7 +78,8 @@ def latest(module: Module, ahead: int, body: Writer) -> None:
         made |= makes(step)
         read |= takes(step)
     own = size(module.new)
-    found = [(b.name, n) for b in module.buffers.values() if b.name in read - made for n, s in enumerate(b.sets) if s.extent == own]
+    found = [(b.name, n) for b in module.buffers.values() if b.name in read - made for n, s in enumerate(b.sets)
+             if s.extent == own]
     body.open("if latest:  # of each request the last position alone")
     body("_last = torch.tensor([last - 1 for _, _, last in requests], dtype=torch.long, device=device)")
     for name, axis in dict(reversed(found)).items():
@@ -115,7 +117,8 @@ def prefill(naming: Named, asked: list[str], parameters: str, returns: str) -> l
         "", "",
         *folded(f"def prefill({parameters or '*'}, {chunk}: int = 256, {pool}: Pool | None = None, "
                 f"latest: bool = False) -> tuple[{returns}, Cache]:"),
-        f'    """The first positions, and the cache that has them; its room grows by `{chunk}` positions, or page by page."""',
+        f'    """The first positions, and the cache that has them; its room grows by `{chunk}` positions, or page by '
+        f'page."""',
         f"    cache = Cache({chunk}, {pool})",
         "    try:",
         f"        return step(cache, {given}, latest=latest), cache",

@@ -34,7 +34,8 @@ class Source:
 
 @dataclass(frozen=True)
 class Generated:
-    """A definition that stands in no module: a back end derives its text, without blank lines around it, from a table."""
+    """A definition that stands in no module: a back end derives its text, without blank
+    lines around it, from a table."""
 
     name: str
     text: str

@@ -1,4 +1,5 @@
-"""What a back end can write, by the names in its tables, and what torch can, which the host's helpers are written in."""
+"""What a back end can write, by the names in its tables, and what torch can, which the
+host's helpers are written in."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from einc.ir.primitives import HASHES, Primitive
 
 TORCH = frozenset({*FUNCTIONS, *INFIX, *HASHES, "max", "min", "neg", "not", "pow", "exact"})  # primitives, on tensors
 _NUMBERS = frozenset({"real", "exact", "integer"})
-_KINDS = frozenset((*get_args(Op), *get_args(Step)))  # `host` writes every step around the kernels, and each back end every let
+# `host` writes every step around the kernels, and each back end every let
+_KINDS = frozenset((*get_args(Op), *get_args(Step)))
 
 
 def spells(what: Writable, element: Kind) -> bool:
@@ -27,8 +29,8 @@ def spells(what: Writable, element: Kind) -> bool:
 def spelled(what: Writable, element: Kind, primitives: Container[str]) -> bool:
     """Whether a back end can write something for an element type: see `BackEnd.spells`.
 
-    `primitives` are those that its kernels compute on tensors. Numbers are the host's for every back end. A fold that has no
-    spelling is derived from its step; an ordered one gives no number, and stands in no kernel.
+    `primitives` are those that its kernels compute on tensors. Numbers are the host's for every back end. A fold that
+    has no spelling is derived from its step; an ordered one gives no number, and stands in no kernel.
     """
     match what:
         case Primitive():

@@ -31,7 +31,8 @@ def grouped(step: GroupedMatmul, out: Buffer, body: Writer, names: Names, helper
     rows = {axis: names.fresh(axis) for axis in step.rows}
     listed = ", ".join(rows[axis] for axis in step.rows)
     first = "" if step.set.start == 1 else f", {step.set.start}"
-    body.open(f"for {one}, ({listed}{',' * (len(rows) == 1)}) in _groups({step.names}, {sized(step.set.extent)}{first}):")
+    body.open(f"for {one}, ({listed}{',' * (len(rows) == 1)}) in _groups({step.names}, "
+              f"{sized(step.set.extent)}{first}):")
     free = [a for _, o in (*step.operands, step.matrix) for a in o if a and a not in rows]
     letters = lettered(["rows", *free, *(a for a in step.axes if a not in rows)])
     specs, given = [], []

@@ -27,8 +27,8 @@ _LISTS = {
 
 @dataclass
 class Numbers:
-    """Terms in the ends of tiles as Python. `marks` are the lines, with their depth, before the loops and at the head of
-    a tile of rows; statements are put there as they are needed.
+    """Terms in the ends of tiles as Python. `marks` are the lines, with their depth, before the loops and at the head
+    of a tile of rows; statements are put there as they are needed.
     """
 
     reader: Reader
@@ -185,7 +185,8 @@ class Numbers:
         return " or ".join(out)
 
     def within(self, axis: Axis, span: Interval) -> tuple[str, str]:
-        """The places between which a span lies, the second one after its last; empty where it has no bound on that side."""
+        """The places between which a span lies, the second one after its last; empty
+        where it has no bound on that side."""
         lows, highs = limits(axis, span, self)
         return ", ".join(lows), ", ".join(highs)
 

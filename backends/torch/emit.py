@@ -44,7 +44,8 @@ class Torch:
         tiled = [k for k in kernels if k.grid is not None or k.stream is not None]
         may_round = any(isinstance(let.op, Dot) and let.op.may_round for k in tiled for let in k.lets)
         wide = "wide = torch.float64 if dtype == torch.float64 else torch.float32"
-        narrow = 'narrow = wide if dtype == torch.float16 and device.type == "cpu" else dtype  # of products that are only summed'
+        narrow = ('narrow = wide if dtype == torch.float16 and device.type == "cpu" else dtype  # of products that are '
+                  'only summed')
         return [wide] * (bool(kernels) or speaks_wide(module)) + [narrow] * may_round
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
@@ -71,7 +72,8 @@ class Torch:
         return ""
 
     def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
-        """Where every load of it follows the streamed axis there, and nothing of it is read to find the ends of tiles."""
+        """Where every load of it follows the streamed axis there, and nothing of it is
+        read to find the ends of tiles."""
         loads = [let for let in kernel.lets if isinstance(let.op, Load) and let.op.buffer == buffer]
         reader = Reader(module, kernel, Names(set()), set())
         return buffer not in kernel.searched and all(reader.follows(load, axis) for load in loads)

@@ -136,7 +136,8 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         start = self.sets[axis].start
         first = f"{low} + {start}" if start and low != "0" else str(start) if start else low
         return Code(
-            f"torch.arange({first}, {high} + {start}, device=device)" if start else f"torch.arange({low}, {high}, device=device)"
+            f"torch.arange({first}, {high} + {start}, device=device)" if start
+            else f"torch.arange({low}, {high}, device=device)"
         )
 
     def aligned(self, name: str, axes: tuple[str, ...]) -> Code:
@@ -151,7 +152,8 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         return Code(f"{code.at(ATOM)}[{marks}]", ATOM)
 
     def _as_real(self, let: Let, name: str, axes: tuple[str, ...]) -> Code:
-        """An operand in the arithmetic of its result: whole numbers in float64 for exact values, exact ones rounded for real."""
+        """An operand in the arithmetic of its result: whole numbers in float64 for exact
+        values, exact ones rounded for real."""
         code, kind = self.aligned(name, axes), self.lets[name].kind
         if let.kind == "exact" and kind == "integer":
             return Code(f"{code.at(ATOM)}.double()", ATOM, True)
@@ -167,16 +169,19 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
             return self._spread(let, args[0])
         if op in ("real", "exact"):
             converted = self.lets[args[0]].kind in ("integer", "truth")
-            return Code(f"{self.value(args[0]).at(ATOM)}{f'.to({self.real})' if op == 'real' else '.double()'}", ATOM, converted)
+            return Code(f"{self.value(args[0]).at(ATOM)}{f'.to({self.real})' if op == 'real' else '.double()'}", ATOM,
+                        converted)
         if op in HASHES:
             return self._hashed(op, args, let.axes)
-        if (joined := self._outer_added(let, op, args) or (self.stacked(let, args) if op == "add" else None)) is not None:
+        if (joined := self._outer_added(let, op, args)
+            or (self.stacked(let, args) if op == "add" else None)) is not None:
             return joined
         codes = [self._as_real(let, a, let.axes) for a in args]
         if let.kind == "truth" and op in INFIX:
             codes = [self.aligned(a, let.axes) for a in args]
         scalars = [self.lets[a].kind == "scalar" for a in args]
-        if let.kind == "real" and any(scalars):  # beside a number of Python's, torch takes whole numbers for its default type
+        # beside a number of Python's, torch takes whole numbers for its default type
+        if let.kind == "real" and any(scalars):
             codes = [Code(f"{c.at(ATOM)}.to(wide)", ATOM, True) if self.lets[a].kind == "integer" else c
                      for c, a in zip(codes, args, strict=True)]
         if op == "div" and scalars[1] and codes[1].sign < POSITIVE and not self._empty_at_zero(args[1], let.axes):
@@ -185,7 +190,8 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
                 found := self.in_place(let, op, args, codes)) is not None:
             return found
         if op in ("floor", "ceil") and let.kind == "integer":
-            return codes[0] if self.lets[args[0]].kind == "integer" else Code(f"torch.{op}({codes[0].text}).long()", ATOM, True)
+            return (codes[0] if self.lets[args[0]].kind == "integer"
+                    else Code(f"torch.{op}({codes[0].text}).long()", ATOM, True))
         if op in EXTREMES:
             return self._extreme(op, codes, scalars)
         return FORMS[op].of(codes, fresh=True) if op in FORMS else infix(op, codes)
@@ -207,7 +213,8 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
 
     def _outer_added(self, let: Let, op: str, args: tuple[str, ...]) -> Code | None:
         """x ± a b, where a b varies along more axes than either: added in one pass, the product is never stored."""
-        if not self.inside or op not in ("add", "sub") or len(args) != 2 or let.kind != "real" or args[1] in self.variables:
+        if (not self.inside or op not in ("add", "sub") or len(args) != 2 or let.kind != "real"
+            or args[1] in self.variables):
             return None
         if self.lets[args[0]].kind == "scalar":
             return None
@@ -218,11 +225,13 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         inner = max(product.args, key=lambda a: (len(tile & set(self.lets[a].axes)), len(self.lets[a].axes)))
         outer = tuple(a for a in product.args if a != inner)
         axes = tuple(a for a in product.axes if any(a in self.lets[x].axes for x in outer))
-        if not axes or set(product.axes) in (set(axes), set(self.lets[inner].axes)) or len(outer) + 1 != len(product.args):
+        if (not axes or set(product.axes) in (set(axes), set(self.lets[inner].axes))
+            or len(outer) + 1 != len(product.args)):
             return None
         base = self._as_real(let, args[0], let.axes)
         kind: Kind = "exact" if any(self.lets[x].kind in ("exact", "integer") for x in outer) else "real"
-        left = self._map(Let("", axes, kind, Map("mul"), outer), "mul", outer) if len(outer) > 1 else self.value(outer[0])
+        left = (self._map(Let("", axes, kind, Map("mul"), outer), "mul", outer) if len(outer) > 1
+                else self.value(outer[0]))
         a = f"{left.at(ATOM)}{self.spread_marks(axes, let.axes)}{'.to(wide)' if kind == 'exact' else ''}"
         b = f"{self.aligned(inner, let.axes).at(ATOM)}{'' if self.lets[inner].kind == 'real' else '.to(wide)'}"
         sign = ", value=-1" if op == "sub" else ""
@@ -243,7 +252,8 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         shape = ", ".join(self.extent(a) for a in let.axes)
         if self.lets[arg].kind == "scalar":
             return Code(
-                f"torch.full(({shape}{',' * (len(let.axes) == 1)}), {self.value(arg).text}, dtype=torch.float64, device=device)"
+                f"torch.full(({shape}{',' * (len(let.axes) == 1)}), {self.value(arg).text}, dtype=torch.float64, "
+                f"device=device)"
             )
         return Code(f"{self.aligned(arg, let.axes).at(ATOM)}.expand({shape})")
 
@@ -274,7 +284,8 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         stream = self.kernel.stream
         guarding, chosen = let.args
         then = self.lets[chosen]
-        if op.cut is None or stream is None or self.numbers is None or then.axes != let.axes or then.kind not in ("real", "exact"):
+        if (op.cut is None or stream is None or self.numbers is None or then.axes != let.axes
+            or then.kind not in ("real", "exact")):
             return False
         self._begin(let)
         value = self.value(chosen)
@@ -282,7 +293,8 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         name = (
             value.text
             if value.text.isidentifier() and not kept
-            else self.names.fresh("x" if let.name.startswith("_") else let.name if kept else let.name.removesuffix("_masked"))
+            else self.names.fresh("x" if let.name.startswith("_") else let.name if kept
+                                  else let.name.removesuffix("_masked"))
         )
         if name != value.text:
             write(f"{name} = {value.text}")
@@ -304,9 +316,11 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         return True
 
     def _positional(self, name: str) -> bool:
-        """Whether a condition is made of positions, numbers and elements alone: it can be asked of a part of the tile."""
+        """Whether a condition is made of positions, numbers and elements alone: it can be
+        asked of a part of the tile."""
         let = self.lets[name]
-        return isinstance(let.op, Iota | Scalar | Load) or (isinstance(let.op, Map) and all(map(self._positional, let.args)))
+        return (isinstance(let.op, Iota | Scalar | Load)
+                or (isinstance(let.op, Map) and all(map(self._positional, let.args))))
 
     def _narrowed(self, name: str, let: Let, stream: Axis, span: Interval, write: Writer) -> str:
         """The columns of the tile that a span may reach; from here on they are the range of the axis."""
@@ -337,7 +351,8 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
     def _is_number(self, name: str) -> bool:
         """Whether a let is a number or a truth value of Python's."""
         op, args = self.lets[name].op, self.lets[name].args
-        return isinstance(op, Scalar) or (isinstance(op, Map) and op.op not in HASHES and all(map(self._is_number, args)))
+        return (isinstance(op, Scalar)
+                or (isinstance(op, Map) and op.op not in HASHES and all(map(self._is_number, args))))
 
     def _opposite(self, name: str, axes: tuple[str, ...]) -> str:
         """Where the condition fails."""
@@ -355,7 +370,8 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
     # reductions
 
     def _has_some(self, axis: str) -> bool:
-        """Whether an axis has an element here: of a tile, of a set as large as one that is cut in tiles, or of one never empty."""
+        """Whether an axis has an element here: of a tile, of a set as large as one that
+        is cut in tiles, or of one never empty."""
         extent = self.sets[axis].extent
         cut = [a for a in (self.kernel.grid, self.kernel.stream) if a is not None and a.name in self.ranges]
         return axis in self.ranges or any(a.set.extent == extent for a in cut) or (extent.constant or 0) > 0
@@ -375,7 +391,8 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
             self.helpers.add("_folded")
             shown = f"({dims[0]},)" if len(dims) == 1 else str(dims)
             text = f"{code.at(ATOM)}.to(wide)" if FOLDS[fold].rounds and self.lets[arg].kind == "real" else code.text
-            return Code(f"_folded({step(fold, self.helpers)}, {text}, {shown}, {start(fold, self.helpers)})", ATOM, True)
+            return Code(f"_folded({step(fold, self.helpers)}, {text}, {shown}, {start(fold, self.helpers)})", ATOM,
+                        True)
         if full and all(map(self._has_some, over)):
             return Code(f"{code.at(ATOM)}.{REDUCTIONS[fold]}({dim})", ATOM, True)
         self.helpers.add(f"_{REDUCTIONS[fold]}")

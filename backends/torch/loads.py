@@ -31,7 +31,8 @@ from einc.ir.terms import Const
 
 @dataclass
 class Reader:
-    """What is known while one kernel is written: the names of its axes and lets, the slices of its tile. It reads buffers."""
+    """What is known while one kernel is written: the names of its axes and lets, the
+    slices of its tile. It reads buffers."""
 
     module: Module
     kernel: Kernel
@@ -45,7 +46,8 @@ class Reader:
     write: Writer = field(default_factory=Writer)  # a statement in front of the one being made
     places: dict[tuple[str, IndexSet], str] = field(default_factory=dict)  # whole axes that have a variable already
     carried: dict[str, str] = field(default_factory=dict)  # let -> the variable that lives through the stream
-    former: dict[str, str] = field(default_factory=dict)  # let -> what it was when this tile began, where it has grown since
+    # let -> what it was when this tile began, where it has grown since
+    former: dict[str, str] = field(default_factory=dict)
     memory: dict[str, str] = field(default_factory=dict)  # let -> memory that every tile uses again
     converted: dict[tuple[str, str], str] = field(default_factory=dict)  # let, type -> memory for it
     near: str = ""  # memory in which what is passed over is widened
@@ -64,7 +66,8 @@ class Reader:
 
     @property
     def real(self) -> str:
-        """The element type of real values: the wide one within a loop over tiles or beside what is wide, else the data's."""
+        """The element type of real values: the wide one within a loop over tiles or
+        beside what is wide, else the data's."""
         return "wide" if self.widened else "dtype"
 
     def value(self, name: str) -> Code:
@@ -116,7 +119,8 @@ class Reader:
                         slices.append(self._index(args[arg], piece))
                     case Gather(arg):
                         at = len(axes)
-                        picks.append((at, f".flip({at})" if self._reversed(args[arg]) else self._index(args[arg], piece)))
+                        picks.append((at, f".flip({at})" if self._reversed(args[arg])
+                                      else self._index(args[arg], piece)))
                         axes.append(self.lets[args[arg]].axes[0])
                         slices.append(":")
                 dim += 1
@@ -165,7 +169,8 @@ class Reader:
         assert isinstance(let.op, Load)
         plain = {a for s in let.op.subs for a in axes_of(s)}
         mine = [self.lets[v].axes for v in let.args if not isinstance(self.lets[v].op, Scalar)]
-        return all(len(m) == 1 for m in mine) and len({m for m in mine}) == len(mine) and not any(m[0] in plain for m in mine)
+        return (all(len(m) == 1 for m in mine) and len({m for m in mine}) == len(mine)
+                and not any(m[0] in plain for m in mine))
 
     def _reversed(self, value: str) -> bool:
         """Whether the subscript runs through its whole axis backwards."""
@@ -180,10 +185,12 @@ class Reader:
     def _index(self, value: str, sub: Gather) -> str:
         """Storage positions of a computed subscript whose number is the value."""
         code, start, extent = self.value(value), sub.set.start, sized(sub.set.extent)
-        text = str(int(code.text) - start) if code.text.isdigit() else f"{code.at(SUM)} - {start}" if start else code.text
+        text = (str(int(code.text) - start) if code.text.isdigit() else f"{code.at(SUM)} - {start}" if start
+                else code.text)
         if not sub.safe and sub.told:
             self.helpers.add("_reached")
-            return f"_reached({json.dumps(sub.told, ensure_ascii=False)}, {text}, {extent}{f', {start}' if start else ''})"
+            return (f"_reached({json.dumps(sub.told, ensure_ascii=False)}, {text}, "
+                    f"{extent}{f', {start}' if start else ''})")
         if not sub.safe and not self.lets[value].axes and isinstance(self.lets[value].op, Scalar):
             text = f"min(max({text}, 0), {extent} - 1)"
         elif not sub.safe:

@@ -1,4 +1,5 @@
-"""Memory that every tile uses again: fresh pages for each of the largest values cost more than what is done with them."""
+"""Memory that every tile uses again: fresh pages for each of the largest values cost more
+than what is done with them."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def _converted(name: str, count: str, kind: str, body: Writer, reader: Reader) -
     """Memory for a value in another type; none where the two types are one."""
     if (name, kind) not in reader.converted:
         reader.converted[name, kind] = reader.names.fresh(f"{'x' if name.startswith('_') else name}_{kind}")
-        body(f"{reader.converted[name, kind]} = torch.empty({count} if narrow != wide else 0, dtype={kind}, device=device)")
+        body(f"{reader.converted[name, kind]} = torch.empty({count} if narrow != wide else 0, dtype={kind}, "
+             f"device=device)")
 
 
 def _count(kernel: Kernel, let: Let, tile: set[str], rows: str, columns: str) -> str:

@@ -17,7 +17,8 @@ class Overwriter(Reader):
     def in_place(self, let: Let, op: str, args: tuple[str, ...], codes: list[Code]) -> Code | None:
         """The operation on memory that nobody reads afterwards."""
         whole = [self.lets[a].axes == let.axes and self.lets[a].kind == "real" for a in args]
-        first = next((n for n, c in enumerate(codes) if c.fresh and whole[n] and (n == 0 or op in ("add", "mul"))), None)
+        first = next((n for n, c in enumerate(codes) if c.fresh and whole[n] and (n == 0 or op in ("add", "mul"))),
+                     None)
         if first is None:
             return None
         text, last = codes[first].at(ATOM), None

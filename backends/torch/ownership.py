@@ -1,9 +1,9 @@
 """Which memory a statement may write over: that of a value which nothing written later reads.
 
-A value is read by lets and by stores. What a statement makes, together with the lets that stand inside its text, is done
-once the statement is written. So a value's memory is free for the statement that does the last of its readers, if it reads
-the value once, if the memory was made in the same block (the next round of a loop reads what stands before it again), and
-if it is the value's alone: what is no new memory may be a view of anything that its statement reads.
+A value is read by lets and by stores. What a statement makes, together with the lets that stand inside its text, is
+done once the statement is written. So a value's memory is free for the statement that does the last of its readers, if
+it reads the value once, if the memory was made in the same block (the next round of a loop reads what stands before it
+again), and if it is the value's alone: what is no new memory may be a view of anything that its statement reads.
 """
 
 from __future__ import annotations

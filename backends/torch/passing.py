@@ -1,4 +1,5 @@
-"""Values made point by point in many steps: tile by tile, so that what stands between stays in the cache and is written over."""
+"""Values made point by point in many steps: tile by tile, so that what stands between
+stays in the cache and is written over."""
 
 from __future__ import annotations
 

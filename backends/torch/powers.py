@@ -1,4 +1,5 @@
-"""Powers of two that are too small to be normal numbers: arithmetic on such takes a processor many times as long, so they are 0."""
+"""Powers of two that are too small to be normal numbers: arithmetic on such takes a
+processor many times as long, so they are 0."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from einc.ir.plan import Iota, Kernel, Let, Map, Select
 
 
 def is_far(let: Let, lets: Mapping[str, Let], kernel: Kernel) -> bool:
-    """Whether a power may be that small over much of a tile: its exponent is arithmetic on the places along the row, as a
-    distance is, and grows with it.
+    """Whether a power may be that small over much of a tile: its exponent is arithmetic on the places along the
+    row, as a distance is, and grows with it.
     """
     row = kernel.stream.name if kernel.stream is not None else None
     stack = list(let.args) if let.op == Map("exp2") else []

@@ -54,7 +54,8 @@ class Multiplier(Reader):
         return Code(f'torch.einsum("{left}->{out}", {", ".join(c.text for c, _ in operands)})', ATOM, True)
 
     def _matmul(self, let: Let, operands: list[tuple[Code, tuple[str, ...]]], over: tuple[str, ...]) -> Code | None:
-        """A batched matrix product: batches, then rows, then columns, each of any number of axes; None for other patterns."""
+        """A batched matrix product: batches, then rows, then columns, each of any number
+        of axes; None for other patterns."""
         if not self.inside or not over or let.kind != "real":
             return None
         (a, left), (b, right) = operands
@@ -63,7 +64,8 @@ class Multiplier(Reader):
         if let.axes[-1] in left:
             (a, left), (b, right) = (b, right), (a, left)
         batch, rows, columns = (
-            tuple(x for x in let.axes if (x in left, x in right) == kind) for kind in ((True, True), (True, False), (False, True))
+            tuple(x for x in let.axes if (x in left, x in right) == kind)
+            for kind in ((True, True), (True, False), (False, True))
         )
         if (*batch, *rows, *columns) != let.axes or not rows or not columns:
             return None
@@ -73,7 +75,8 @@ class Multiplier(Reader):
         passed = stream in columns or (stream in over and let.carry is not None)
         bare = Code(b.raw) if b.raw and passed else b
         first = self._merged(self._permuted(a, left, (*batch, *rows, *over)), len(batch), len(rows), len(over))
-        second = self._merged(self._permuted(bare, right, (*batch, *over, *columns)), len(batch), len(over), len(columns))
+        second = self._merged(self._permuted(bare, right, (*batch, *over, *columns)), len(batch), len(over),
+                              len(columns))
         memory = self.memory.get(let.name)
         out = ""
         if memory is not None:
@@ -111,7 +114,8 @@ class Multiplier(Reader):
         else:
             code, axes = self.value(name), let.axes
         if may_round:
-            return replace(self._into(name, code, "narrow"), raw=code.at(ATOM) if isinstance(let.op, Load) else ""), axes
+            return replace(self._into(name, code, "narrow"), raw=code.at(ATOM) if isinstance(let.op, Load)
+                           else ""), axes
         if out.kind == "real" and let.kind in ("exact", "integer"):
             code = Code(f"{code.at(ATOM)}.to({self.real})")
         elif out.kind == "exact" and let.kind == "integer":

@@ -66,8 +66,8 @@ def called(module: Module, kernel: Kernel) -> str:
 
 
 def lasting(module: Module, kernel: Kernel) -> str:
-    """The kept rows by which what the kernel carries lasts from step to step: it follows from these rows and from what is the same
-    in every step. Nothing where it does not.
+    """The kept rows by which what the kernel carries lasts from step to step: it follows from these rows and from what
+    is the same in every step. Nothing where it does not.
     """
     axis, by = kernel.resumed, {let.name: let for let in kernel.lets}
     if axis is None or not _on(axis) or not module.past or module.dropped:
@@ -83,7 +83,8 @@ def lasting(module: Module, kernel: Kernel) -> str:
                 found = rows[buffer]
             case Load(buffer) if buffer not in given or axis.name in let.axes:
                 return ""
-            case Scalar(term) if any(isinstance(x, Size) and x.extent.sizes & {module.new, module.past} for x in walk(term)):
+            case Scalar(term) if any(isinstance(x, Size) and x.extent.sizes & {module.new, module.past}
+                                     for x in walk(term)):
                 return ""
         if kernel.grid is not None and kernel.grid.name in let.axes:
             return ""

@@ -11,7 +11,8 @@ from einc.backends.writer import sized
 from einc.ir.folds import FOLDS
 from einc.ir.plan import Let, Load, Scan
 
-_RUNNING = {"sum": "", "prod": "", "max": ".values", "min": ".values"}  # torch.cumsum and so on, and what they give of it
+# torch.cumsum and so on, and what they give of it
+_RUNNING = {"sum": "", "prod": "", "max": ".values", "min": ".values"}
 
 
 @dataclass

@@ -15,4 +15,5 @@ FORMS: Mapping[str, Form] = {
     "ceildiv": Form("-(-{} // {})", (UNARY, ATOM), UNARY),
 }
 EXTREMES = frozenset({"max", "min"})  # of any number of operands, in pairs: torch.maximum, or torch.clamp with a number
-REDUCTIONS = {"max": "amax", "min": "amin", "prod": "prod"}  # a sum is a product of matrices or an einsum, and no reduction
+# a sum is a product of matrices or an einsum, and no reduction
+REDUCTIONS = {"max": "amax", "min": "amin", "prod": "prod"}

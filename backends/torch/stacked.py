@@ -23,7 +23,8 @@ class Stacker(Reader):
             return None
         (axis,) = axes
         set_, rest = self.sets[axis], tuple(a for a in let.axes if a != axis)
-        parts = {place - set_.start: one for (_, place), one in zip(sorted(places), self._selected_terms(args, found), strict=True)}
+        parts = {place - set_.start: one
+                 for (_, place), one in zip(sorted(places), self._selected_terms(args, found), strict=True)}
         whole = axis not in self.ranges and set_.extent.constant == len(args) and parts.keys() == {*range(len(args))}
         if not whole or any(set(self.lets[p].axes) != set(rest) for p in parts.values()):
             return None

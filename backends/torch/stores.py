@@ -1,4 +1,5 @@
-"""Results of a kernel in memory: stored tile by tile, or merged from the shares of tiles that come one after the other."""
+"""Results of a kernel in memory: stored tile by tile, or merged from the shares of tiles
+that come one after the other."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def along(kernel: Kernel, store: Store, stream: Axis) -> bool:
     return any(stream.name in let.axes for let in kernel.lets if let.name == store.value)
 
 
-def _written(store: Store, place: str, text: str, helpers: set[str]) -> str:
+def _store_text(store: Store, place: str, text: str, helpers: set[str]) -> str:
     """A tile's value into its place, or merged with what stands there."""
     if not store.merge:
         return f"{place} = {text}" if store.axes else f"{place}.copy_({text})"
@@ -75,7 +76,7 @@ def write_store(module: Module, kernel: Kernel, store: Store, body: Writer, scri
             (first, function, other) = code.last
             body(f"torch.{function}({first}, {other}, out={place})")
         else:
-            body(_written(store, place, text, scribe.helpers))
+            body(_store_text(store, place, text, scribe.helpers))
         return
     if let.text:
         body(f"# {let.text}")

@@ -35,7 +35,7 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
     for text in kernel.texts:
         body(f"# {text}")
     _prepare(module, kernel, body, scribe)
-    parts = cut(kernel)
+    parts = parts_of(kernel)
     _lets(module, kernel, body, scribe, uses, parts.before)
     scribe.numbers = Numbers(scribe, body)
     if grid is None:
@@ -129,7 +129,8 @@ def _tile_lengths(module: Module, kernel: Kernel, grid: Axis | None, body: Write
     if grid is None:
         assert stream is not None
         scribe.columns = scribe.names.fresh("columns")
-        body(f"{scribe.columns} = max({COLUMNS}, 2**{ELEMENTS - 1} // max(1, {sized(row(kernel, stream), tight=True)}))")
+        body(f"{scribe.columns} = max({COLUMNS}, 2**{ELEMENTS - 1} // max(1, "
+             f"{sized(row(kernel, stream), tight=True)}))")
         near(kernel, stream, body, scribe)
         return ""
     rows = scribe.names.fresh("rows")
@@ -248,7 +249,8 @@ def _reference(let: Let, variable: str, text: Code, body: Writer, scribe: Scribe
 
 @dataclass(frozen=True)
 class Parts:
-    """The lets of a tiled kernel by where they stand: before the tiles, once a tile, once a step of the stream, after it."""
+    """The lets of a tiled kernel by where they stand: before the tiles, once a tile, once
+    a step of the stream, after it."""
 
     before: set[str]
     row: set[str]
@@ -256,7 +258,7 @@ class Parts:
     after: set[str]
 
 
-def cut(kernel: Kernel) -> Parts:
+def parts_of(kernel: Kernel) -> Parts:
     """Sorts the lets of a kernel by what they depend on: the tile, the streamed axis, what is carried along it."""
     stream = kernel.stream.name if kernel.stream is not None else None
     carried = {let.name for let in kernel.lets if let.carry is not None}
@@ -315,7 +317,8 @@ def _lets(
     chosen: set[str],
     keep: Collection[str] = (),
 ) -> None:
-    """A statement for each let that has a name of its own or is used more than once; the others stand where they are used."""
+    """A statement for each let that has a name of its own or is used more than once; the
+    others stand where they are used."""
     stored, merging = {s.value for s in kernel.stores}, {s.value for s in kernel.merged}
     masking = masks_only(kernel)
     for let in kernel.lets:

@@ -1,4 +1,5 @@
-"""What a kernel is called with: pointers and strides of the tensors it touches, sizes, numbers, and constants of its text."""
+"""What a kernel is called with: pointers and strides of the tensors it touches, sizes,
+numbers, and constants of its text."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Arguments:
     calls: dict[str, frozenset[str]] = field(default_factory=dict)  # what the host computes -> helpers in it
     blocks: dict[str, str] = field(default_factory=dict)  # dimension -> parameter
     prepared: dict[str, str] = field(default_factory=dict)  # parameter of a running list -> what the host computes
-    laid: Mapping[str, int] = field(default_factory=dict)  # buffer of which positions may lie in pages -> the slot of these
+    # buffer of which positions may lie in pages -> the slot of these
+    laid: Mapping[str, int] = field(default_factory=dict)
     paging: tuple[str, str] = ("", "")  # parameters: the pages, in the order of positions, and how many lie in one
 
     def __post_init__(self) -> None:

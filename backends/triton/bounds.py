@@ -1,4 +1,5 @@
-"""Closed forms of the plan as numbers of a program: the reach of an axis in its tile, and where the domain cuts that reach."""
+"""Closed forms of the plan as numbers of a program: the reach of an axis in its tile, and
+where the domain cuts that reach."""
 
 from __future__ import annotations
 
@@ -102,7 +103,8 @@ class Numbers:
         for slot, sub in enumerate(read.subs):
             assert isinstance(sub, Position)
             if sub.index != without:
-                parts.append(f"{self.scribe.at[sub.index.name]} * {self.scribe.arguments.strides[key or read.tensor, slot]}")
+                parts.append(f"{self.scribe.at[sub.index.name]} * "
+                             f"{self.scribe.arguments.strides[key or read.tensor, slot]}")
         return " + ".join(parts)
 
     def _search(self, fold: Fold, found: Search) -> Extent:
@@ -119,7 +121,8 @@ class Numbers:
         arguments.running(name, read.tensor, f"{base}_{wanted}", made)
         key = text(found.limit, self, 0 if found.first else 1)
         given = [self._pointer(read, axis, name), arguments.strides[name, slot], arguments.size(axis.set.extent), key]
-        dims = {self.scribe.layout.dim(s.index.name) for s in read.subs if isinstance(s, Position) and s.index != axis} - {None}
+        dims = {self.scribe.layout.dim(s.index.name) for s in read.subs
+                if isinstance(s, Position) and s.index != axis} - {None}
         helper = "_counts" if dims else "_count"  # one search, or one for each element of a dimension
         self.scribe.helpers.add(helper)
         count = f"{helper}({', '.join([*given, *(self.scribe.inside[d.name] for d in dims if d is not None)])})"

@@ -1,4 +1,5 @@
-"""Folds of one tile: products of matrices on the tensor cores where the operands have that shape, sums of products elsewhere."""
+"""Folds of one tile: products of matrices on the tensor cores where the operands have
+that shape, sums of products elsewhere."""
 
 from __future__ import annotations
 
@@ -20,9 +21,10 @@ class Folder(Scribe):
     """A scribe that writes folds. `deep` are the whole dimensions that a tile may have a part of."""
 
     deep: set[str] = field(default_factory=set)
-    scaled: dict[str, tuple[str, str]] = field(default_factory=dict)  # let -> the variable and the number ≥ 0 that it is times
+    # let -> the variable and the number ≥ 0 that it is times
+    scaled: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-    def folded(self, let: Let) -> Shape:
+    def folded_dims(self, let: Let) -> Shape:
         """The dimensions of the tile that a let folds over."""
         return self.layout.shape(let.over)
 
@@ -32,7 +34,7 @@ class Folder(Scribe):
         args = let.args if isinstance(let.op, Dot) else let.args[:1]
         fold = let.op.fold if isinstance(let.op, Reduce) else "sum"
         out: dict[str, Shape] = {}
-        for dim in self.folded(let):
+        for dim in self.folded_dims(let):
             if dim.role == "passed" and not self.when:
                 continue
             for name in self.outside(dim.name).masked(fold, args):
@@ -63,7 +65,8 @@ class Folder(Scribe):
         self.variables[name] = Code(f"{variable} * {factor}", PRODUCT)
 
     def fold(self, let: Let, merged: str = "") -> tuple[Code, bool]:
-        """One tile's share of a fold, up to the factor of the code; whether `merged`, what came before it, is in it already."""
+        """One tile's share of a fold, up to the factor of the code; whether `merged`,
+        what came before it, is in it already."""
         neutral = self._neutral(let)
         op = let.op
         if isinstance(op, Reduce):
@@ -71,17 +74,19 @@ class Folder(Scribe):
             shape = self.shape(arg)
             if arg in self.scaled and arg not in neutral and FOLDS[op.fold].scales:
                 raw, factor = self.scaled[arg]
-                return Code(f"{self._reduced(Code(raw), op.fold, shape, self.folded(let)).text} * {factor}", PRODUCT), False
+                return Code(f"{self._reduced(Code(raw), op.fold, shape, self.folded_dims(let)).text} * {factor}",
+                            PRODUCT), False
             code = self._operand(arg, neutral, let.kind, shape)
             quick = referred(self.kernel, let.name)  # what is no number then shows in what is relative to it
-            return self._reduced(code, op.fold, shape, self.folded(let), quick), False
+            return self._reduced(code, op.fold, shape, self.folded_dims(let), quick), False
         assert isinstance(op, Dot)
         if let.kind == "real" and (made := self._product(let, op, neutral, merged)) is not None:
             return made, bool(merged) and made.text.startswith("tl.dot(") and f", {merged}, " in made.text
         shape = self.layout.shape(tuple(a for x in let.args for a in self.lets[x].axes))
         kind = "exact" if let.kind == "exact" else "real"
         codes = [self._operand(a, neutral, kind, shape) for a in let.args]
-        return self._reduced(infix("mul", codes) if len(codes) > 1 else codes[0], "sum", shape, self.folded(let)), False
+        return self._reduced(infix("mul", codes) if len(codes) > 1 else codes[0], "sum", shape,
+                             self.folded_dims(let)), False
 
     def _neutral(self, let: Let) -> dict[str, Code]:
         """The masked arguments: under a name, with the mask where it is needed."""
@@ -106,10 +111,12 @@ class Folder(Scribe):
         code = neutral[name] if name in neutral else self.wide(name, "exact" if kind == "exact" else "real")
         if not self.shape(name) and self.lets[name].axes == () and not shape:
             return code
-        return Code(f"{code.at(ATOM)}{self.marks(self.shape(name), shape)}") if self.marks(self.shape(name), shape) else code
+        return (Code(f"{code.at(ATOM)}{self.marks(self.shape(name), shape)}") if self.marks(self.shape(name), shape)
+                else code)
 
     def _reduced(self, code: Code, fold: str, shape: Shape, over_dims: Shape, quick: bool = True) -> Code:
-        """The fold over dimensions. Triton's own maximum leaves out what is no number: it is for what is `quick` alone."""
+        """The fold over dimensions. Triton's own maximum leaves out what is no number: it
+        is for what is `quick` alone."""
         text = code.text
         for n in sorted((shape.index(d) for d in over_dims), reverse=True):
             text = spelling.reduced(fold, text, n, quick, self.helpers)
@@ -121,7 +128,7 @@ class Folder(Scribe):
         """A product of matrices by `tl.dot`, or None where the operands do not have that shape. The variable `merged`
         becomes its accumulator, unless the result has yet to be scaled.
         """
-        folded, result = self.folded(let), self.shape(let.name)
+        folded, result = self.folded_dims(let), self.shape(let.name)
         if len(folded) != 1 or len(result) != 2 or len(op.over) != 1:
             return None
         (depth,) = folded
@@ -160,7 +167,8 @@ class Folder(Scribe):
         return replace(code, factor=text, sign=min((f.sign for f in factors), default=0))
 
     def _may_be_deep(self, depth: Dim, result: Shape) -> bool:
-        """Whether a depth may be cut: only stored operands of such products run along it, and it is the last of both."""
+        """Whether a depth may be cut: only stored operands of such products run along it,
+        and it is the last of both."""
         place = self.layout.dims.index
         if depth.role != "whole" or any(place(d) > place(depth) for d in result):
             return False
@@ -169,13 +177,15 @@ class Folder(Scribe):
                 users = [x for x in self.kernel.lets if let.name in x.reads]
                 stored = self.stored(let.name) is not None or let.name in self.variables
                 plain = not isinstance(let.op, Load) or any(self._along_depth(sub, depth) for sub in let.op.subs)
-                ends = all((isinstance(x.op, Dot) and self.folded(x) == (depth,)) or self._scales(x) for x in users)
+                ends = all((isinstance(x.op, Dot) and self.folded_dims(x) == (depth,)) or self._scales(x)
+                           for x in users)
                 if not (stored and plain and ends):
                     return False
         return True
 
     def _scales(self, let: Let) -> bool:
-        return isinstance(let.op, Map) and let.op.op == "mul" and sum(not self.arguments.is_number(a) for a in let.args) == 1
+        return (isinstance(let.op, Map) and let.op.op == "mul"
+                and sum(not self.arguments.is_number(a) for a in let.args) == 1)
 
     def _deep(self, let: Let, left: str, right: str, depth: Dim) -> Code:
         """A product whose depth the host may cut: whole where it is short, else in steps."""
@@ -191,7 +201,8 @@ class Folder(Scribe):
             slot = next(n for n, sub in enumerate(load.op.subs) if self._along_depth(sub, depth))
             step = self.arguments.strides[load.op.buffer, slot]
             others = tuple(d for d in shape if d != depth)
-            given += [self._pointer(load.op.buffer, load.op.subs, shape, args=load.args), step, self.mask(others, shape)]
+            given += [self._pointer(load.op.buffer, load.op.subs, shape, args=load.args), step,
+                      self.mask(others, shape)]
         a, b = (self.value(self.stored(x) or x).text for x in (left, right))
         self.body(f"if {block} < {extent}:  # too long for one tile")
         self.body(f"    {name} = _deep({', '.join(given)}, {extent}, {block}, PRECISION, WIDE)")
@@ -202,7 +213,8 @@ class Folder(Scribe):
     def _along_depth(self, sub: Subscript, depth: Dim) -> bool:
         return isinstance(sub, AxisRef) and self.layout.dim(sub.axis) == depth
 
-    def _groups(self, args: tuple[str, ...], rows: Dim, columns: Dim, depth: Dim) -> tuple[list[str], list[str], list[str]] | None:
+    def _groups(self, args: tuple[str, ...], rows: Dim, columns: Dim,
+                depth: Dim) -> tuple[list[str], list[str], list[str]] | None:
         """Operands left and right of the product, and those that scale its result."""
         left: list[str] = []
         right: list[str] = []

@@ -39,16 +39,16 @@ class Written:
 
 
 def write_kernel(module: Module, kernel: Kernel, laid: Mapping[str, int]) -> Written:
-    """The kernel; where its pass can be shared, also the one that joins the parts. `laid` are buffers that may lie in pages,
-    with the slot of their positions.
+    """The kernel; where its pass can be shared, also the one that joins the parts. `laid` are buffers that may lie in
+    pages, with the slot of their positions.
     """
-    made = _written(module, kernel, shared(kernel), False, laid)
+    made = _kernel_text(module, kernel, shared(kernel), False, laid)
     if shared(kernel):
-        made.joined = _written(module, kernel, True, True, laid)
+        made.joined = _kernel_text(module, kernel, True, True, laid)
     return made
 
 
-def _written(module: Module, kernel: Kernel, parts: bool, join: bool, laid: Mapping[str, int]) -> Written:
+def _kernel_text(module: Module, kernel: Kernel, parts: bool, join: bool, laid: Mapping[str, int]) -> Written:
     """The text of one kernel: with `join` the one that joins the parts of a shared pass, else the kernel itself;
     `parts` says whether several programs may share its pass.
     """
@@ -163,7 +163,8 @@ class _Kernel(Passer):
         names = {let.name for let in lets}
         masking = masks_only(self.kernel) if self.scribe.when == SPLIT or self.scribe.asked else set()
         for let in lets:
-            if let.name in self.scribe.variables or self.given.is_number(let.name) or isinstance(let.op, Iota | PreviousCarry):
+            if (let.name in self.scribe.variables or self.given.is_number(let.name)
+                or isinstance(let.op, Iota | PreviousCarry)):
                 continue
             if let.name in ends or let.carry is not None:
                 self.merge(let)
@@ -180,16 +181,19 @@ class _Kernel(Passer):
                 self.scribe.put(let, self._wanted(let))
             elif isinstance(let.op, Select) and self._cuts(let, let.op):
                 self._masked(let, let.op)
-            elif (let.kind in ("truth", "integer") and len(self.scribe.value(let.name).text) < 80) or self._inline(let, names):
+            elif ((let.kind in ("truth", "integer") and len(self.scribe.value(let.name).text) < 80)
+                  or self._inline(let, names)):
                 continue
             else:
                 self._statement(let, self.scribe.value(let.name))
 
     def _cuts(self, let: Let, op: Select) -> bool:
-        """Whether a selection is one that whole tiles do without; what is asked of a tile as it runs keeps its dimensions."""
+        """Whether a selection is one that whole tiles do without; what is asked of a tile
+        as it runs keeps its dimensions."""
         if op.cut is None or not self._passes(let):
             return False
-        return self.scribe.when == SPLIT or (self.scribe.asked and self.scribe.shape(let.args[1]) == self.scribe.shape(let.name))
+        return (self.scribe.when == SPLIT
+                or (self.scribe.asked and self.scribe.shape(let.args[1]) == self.scribe.shape(let.name)))
 
     def _passes(self, let: Let) -> bool:
         return any(d.role == "passed" for d in self.scribe.shape(let.name))
@@ -199,7 +203,8 @@ class _Kernel(Passer):
         users = [x.name for x in self.kernel.lets if let.name in x.reads]
         if len(users) == 1 and self.scribe.stored(let.name) is not None:
             return True
-        if self.uses.get(let.name, 0) != 1 or not users or users[0] not in names or (let.text and not self._passes(let)):
+        if (self.uses.get(let.name, 0) != 1 or not users or users[0] not in names
+            or (let.text and not self._passes(let))):
             return False
         by = self.scribe.lets[users[0]]
         if isinstance(by.op, Select) and by.op.cut is not None:
@@ -219,7 +224,8 @@ class _Kernel(Passer):
         """A selection that whole tiles do without."""
         scribe, shape, chosen = self.scribe, self.scribe.shape(let.name), let.args[1]
         then, factor = scribe.chosen(let), ""
-        if chosen in scribe.scaled and (op.otherwise == 0 or math.isinf(op.otherwise)) and scribe.shape(chosen) == shape:
+        if (chosen in scribe.scaled and (op.otherwise == 0 or math.isinf(op.otherwise))
+            and scribe.shape(chosen) == shape):
             raw, factor = scribe.scaled[chosen]  # 0 and infinity are what they are times the number, too
             then = Code(raw)
         again = any(x.name != let.name and chosen in x.reads for x in self.kernel.lets)

@@ -1,4 +1,5 @@
-"""What starts a kernel: its results' memory, the numbers it is given, the tile, the programs; and its definition as text."""
+"""What starts a kernel: its results' memory, the numbers it is given, the tile, the
+programs; and its definition as text."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from einc.backends.host.naming import with_names
 from einc.backends.triton.arguments import Arguments
 from einc.backends.triton.kernel import Written, write_kernel
 from einc.backends.triton.loads import extent_text
-from einc.backends.triton.resources import room
+from einc.backends.triton.resources import measured
 from einc.backends.triton.resources import text as polynomial
 from einc.backends.writer import Writer, folded, identifier, sized
 from einc.ir.folds import FOLDS
@@ -86,7 +87,8 @@ def _joined(store: Store, shares: str, helpers: set[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """The slots of positions in buffers that may lie in pages; the host's names for the pages, and for the rows of one."""
+    """The slots of positions in buffers that may lie in pages; the host's names for the
+    pages, and for the rows of one."""
 
     slots: dict[str, int]
     pages: str = ""
@@ -133,7 +135,8 @@ def _start(name: str, programs: str, values: list[str], page: Page) -> None:
 
 def _shared(kernel: Kernel, made: Written, blocks: dict[str, str], paging: Paging, name: str, programs: str,
             page: Page) -> list[str]:
-    """Where tiles are too few for the device, several programs share the pass of each, and a second kernel joins them."""
+    """Where tiles are too few for the device, several programs share the pass of each,
+    and a second kernel joins them."""
     assert made.joined is not None
     body, passed = page.body, made.layout.role("passed")
     assert passed is not None
@@ -150,7 +153,8 @@ def _shared(kernel: Kernel, made: Written, blocks: dict[str, str], paging: Pagin
     body.open(f"if {parts} > 1:")
     _start(second, programs, _values(made.joined, blocks, paging, page, states, parts), page)
     body.close()
-    return _definition(second, (f"What the programs of {name} left for one tile, joined.", *kernel.texts[-1:]), made.joined)
+    return _definition(second, (f"What the programs of {name} left for one tile, joined.", *kernel.texts[-1:]),
+                       made.joined)
 
 
 def _hosted(text: str, blocks: dict[str, str]) -> str:
@@ -233,7 +237,7 @@ def _tile(kernel: Kernel, name: str, made: Written, page: Page) -> dict[str, str
     long = extent_text(given, kernel, passed.axes[:1]) if passed is not None else "1"
     shapes = "_PRODUCTS" if products else "_POINTS" if passed is None else "_SUMS"
     page.helpers.add(shapes)
-    needed = room(kernel, made.layout, made.stages)
+    needed = measured(kernel, made.layout, made.stages)
     shared = [polynomial(needed.kept, lengths), polynomial(needed.moved, lengths)]
     shared = [*([shared[0]] if shared[0] != "0" else []), *([f"stages * ({shared[1]})"] if shared[1] != "0" else [])]
     body("rows, columns, warps, stages = _tile(")
@@ -242,7 +246,8 @@ def _tile(kernel: Kernel, name: str, made: Written, page: Page) -> dict[str, str
     page.helpers |= {"_twofold"} if products else set()
     numbers += f" + _spread(rows, warps) * {tight(fed)}" if fed != "0" else ""
     page.helpers |= {"_spread"} if fed != "0" else set()
-    body(f"    registers=lambda rows, columns, warps: {f'_twofold(dtype, 2.2) * ({numbers})' if products else numbers},")
+    body(f"    registers=lambda rows, columns, warps: "
+         f"{f'_twofold(dtype, 2.2) * ({numbers})' if products else numbers},")
     each = "_twofold(dtype, 1.7) * dtype.itemsize" if products else "dtype.itemsize"
     body(f"    shared=lambda rows, columns, stages: {f'{each} * (' + ' + '.join(shared) + ')' if shared else '0'},")
     body(")")
@@ -261,7 +266,8 @@ def _definition(name: str, texts: tuple[str, ...], made: Written) -> list[str]:
     numbers = [f'{p}:{_FIXED}"fp64"' for p in given.numbers.values()]
     pages = [given.paging[0]] if given.paging[0] else []
     groups = [[*tensors, *pages, *["states"] * bool(made.states)], list(given.strides.values()), sizes, numbers]
-    constants = [*given.static, *given.blocks.values(), *[given.paging[1]] * len(pages), *["SHARED"] * (made.joined is not None)]
+    constants = [*given.static, *given.blocks.values(), *[given.paging[1]] * len(pages),
+                 *["SHARED"] * (made.joined is not None)]
     constants += [*(c for c in ("DTYPE", "WIDE", "OFFSET", "PRECISION") if _uses(made, c)), *["SPLIT"] * made.split]
     groups.append([f"{c}:{_FIXED}tl.constexpr" for c in constants])
     for group in groups:

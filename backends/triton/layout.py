@@ -1,8 +1,9 @@
 """Where each axis of a kernel goes: programs, the dimensions of a tile, the axis that a program passes over.
 
-A program has one element of every axis in `programs` and a tile of the others. A dimension of a tile is a pack of axes, the
-slowest first: the heads that share an operand stand beside the positions, so a tile is full where positions are few. What
-streams through a program is its `passed` axis. All other axes stand in the tile whole, padded to a power of two.
+A program has one element of every axis in `programs` and a tile of the others. A dimension of a tile is a
+pack of axes, the slowest first: the heads that share an operand stand beside the positions, so a tile is
+full where positions are few. What streams through a program is its `passed` axis. All other axes stand in
+the tile whole, padded to a power of two.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Dim:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`same` are whole axes that never meet the one whose dimension they take: what is loaded along both is loaded once."""
+    """`same` are whole axes that never meet the one whose dimension they take: what is
+    loaded along both is loaded once."""
 
     programs: tuple[str, ...]
     dims: tuple[Dim, ...]
@@ -53,23 +55,27 @@ class Layout:
 
 def layout(kernel: Kernel) -> Layout:
     """Programs and dimensions from what is stored, what is folded, and who shares which operand."""
-    folds = [let for let in kernel.lets if isinstance(let.op, Dot | Reduce | Scan | ScatterAdd) and not _shares(kernel, let)]
+    folds = [let for let in kernel.lets
+             if isinstance(let.op, Dot | Reduce | Scan | ScatterAdd) and not _shares(kernel, let)]
     folded = {a for let in folds for a in let.over}
     passed = _passed(kernel, folds, folded)
     stored = [{a for axes in store.axes for a in axes} | ({kernel.grid.name} if store.merge and kernel.grid else set())
               for store in kernel.stores]
-    free = [a.name for a in kernel.axes if all(a.name in s for s in stored) and a.name not in folded and a.name not in passed]
+    free = [a.name for a in kernel.axes
+            if all(a.name in s for s in stored) and a.name not in folded and a.name not in passed]
     grid = kernel.grid.name if kernel.grid is not None else None
     if kernel.resumed is not None and grid in free:
         free.remove(grid)  # its tiles follow one another inside a program
     same = _same(kernel, passed)
-    named = {let.op.axis for let in kernel.lets if isinstance(let.op, ScatterAdd)}  # a tile has a share of each of its elements
+    # a tile has a share of each of its elements
+    named = {let.op.axis for let in kernel.lets if isinstance(let.op, ScatterAdd)}
     free = [a for a in free if a not in {*same, *same.values(), *named}]
     heavy = [let for let in folds if product(kernel, let)] or folds
     common = [a for a in free if all(a in let.axes for let in heavy)]
     rows = _rows(kernel, common, grid)
     made = _products(kernel)
-    flat = bool(made) and all(set(let.axes) <= {*common, grid} for let in made)  # else columns would be a third dimension
+    # else columns would be a third dimension
+    flat = bool(made) and all(set(let.axes) <= {*common, grid} for let in made)
     lacked = [a for a in common if flat and any(a not in s for let in heavy for s in _operands(kernel, let))]
     columns = () if kernel.merged else tuple(a for a in free if a not in rows and (a not in common or a in lacked))
     taken = {*rows, *passed, *columns, *same}
@@ -107,28 +113,31 @@ def _name(kernel: Kernel, axes: tuple[str, ...], pack: str) -> str:
 
 
 def _passed(kernel: Kernel, folds: list[Let], folded: set[str]) -> tuple[str, ...]:
-    """The streamed axis; else a folded one of any length: one that a scan runs along, one with a bound, one that is not the
-    depth of products of stored matrices alone. Of several it is a long one, for the others stand in the tile whole."""
+    """The streamed axis; else a folded one of any length: one that a scan runs along, one with a
+    bound, one that is not the depth of products of stored matrices alone. Of several it is a long one,
+    for the others stand in the tile whole."""
     if kernel.stream is not None:
         return (kernel.stream.name,)
     for let in folds:
         if isinstance(let.op, Scan):
             return (let.op.axis, let.op.over)
     bounded = [a.name for a in kernel.axes if a.name in folded and a.bound is not None]
-    loose = [a.name for a in kernel.axes if a.name in folded and any(a.name in x.over and not _deep(kernel, x) for x in folds)]
+    loose = [a.name for a in kernel.axes
+             if a.name in folded and any(a.name in x.over and not _deep(kernel, x) for x in folds)]
     return tuple(sorted([*bounded, *loose], key=lambda name: kernel.axis(name).set.cls not in PLACES)[:1])
 
 
 def _deep(kernel: Kernel, let: Let) -> bool:
-    """Whether a let is a product of matrices that are stored, or hold no more than that scaled: a tile may cut its depth."""
+    """Whether a let is a product of matrices that are stored, or hold no more than that
+    scaled: a tile may cut its depth."""
     by = {x.name: x for x in kernel.lets}
     made = [by[a] for a in let.args if set(let.over) & set(by[a].axes)] if isinstance(let.op, Dot) else []
     return product(kernel, let) and not any(isinstance(x.op, Select) for x in made)
 
 
 def product(kernel: Kernel, let: Let) -> bool:
-    """Whether a let may be a product of matrices: two groups of operands, each with an axis that the other lacks, and none
-    with a value for each point of a tile that stays in the result."""
+    """Whether a let may be a product of matrices: two groups of operands, each with an axis that the other lacks, and
+    none with a value for each point of a tile that stays in the result."""
     by = {x.name: x for x in kernel.lets}
     if not isinstance(let.op, Dot) or len(let.args) < 2 or len(let.op.over) != 1:
         return False

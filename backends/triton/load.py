@@ -38,14 +38,15 @@ def settle() -> None:
 def load(source: str, entry: str) -> Callable[..., Any]:
     """The function `entry` of an emitted module.
 
-    EincError where Triton is not installed. Calls, and gradients, raise RuntimeError where Triton refuses a kernel, with its
-    equations and the lines at which it stopped.
+    EincError where Triton is not installed. Calls, and gradients, raise RuntimeError where Triton refuses a kernel,
+    with its equations and the lines at which it stopped.
     """
     try:
         function = host.load(source, entry)
     except ModuleNotFoundError as error:
         help_ = Help("`pip install 'triton>=3.6'` on Linux, or compile for the torch back end, which runs anywhere")
-        raise EincError([Problem(f"{error.name} is not installed, which these kernels are written in", helps=(help_,))]) from None
+        raise EincError([Problem(f"{error.name} is not installed, which these kernels are written in",
+                                 helps=(help_,))]) from None
     for name, kernel in inspect.unwrap(function).__globals__.items():
         if type(kernel).__module__.startswith("triton.") and f"\ndef {name}(\n" in source:
             kernel.run = _telling(kernel.run, name, source, host.filename(source, entry))
@@ -60,7 +61,7 @@ def _telling(run: Callable[..., Any], kernel: str, source: str, name: str) -> Ca
         try:
             return run(*values, **named)
         except Exception as error:
-            text = None if named.get("warmup") else _told(error, kernel, source, name)
+            text = None if named.get("warmup") else _failure_text(error, kernel, source, name)
             if text is None:
                 raise
             raise RuntimeError(text) from error
@@ -68,7 +69,7 @@ def _telling(run: Callable[..., Any], kernel: str, source: str, name: str) -> Ca
     return told
 
 
-def _told(error: BaseException, kernel: str, source: str, name: str) -> str | None:
+def _failure_text(error: BaseException, kernel: str, source: str, name: str) -> str | None:
     """The kernel, its equations, and its lines around the failure; None for errors that are not Triton's."""
     chain = [error]
     while (cause := chain[-1].__cause__) is not None:
@@ -82,7 +83,8 @@ def _told(error: BaseException, kernel: str, source: str, name: str) -> str | No
     inner = [line for frame in frames if (line := frame.lineno or 0) > start + 1]
     at = start - 1 + node if node is not None else inner[-1] - 1 if inner else None  # Triton counts from the decorator
     reason = str(chain[-1]).strip().splitlines()
-    out = [f"the kernel {kernel} failed: {reason[-1] if reason else type(chain[-1]).__name__}", *_equations(lines, start)]
+    out = [f"the kernel {kernel} failed: {reason[-1] if reason else type(chain[-1]).__name__}",
+           *_equations(lines, start)]
     if at is not None:
         shown = range(max(start, at - _AROUND), min(len(lines), at + _AROUND + 1))
         out += ["the lines:", *(f"{'>' if n == at else ' '} {n + 1:5} {lines[n]}" for n in shown)]

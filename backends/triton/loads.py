@@ -117,7 +117,8 @@ class Reader:
         """The mask of these dimensions as text, aligned with the shape; empty for none."""
         return " & ".join(f"{self.inside[d.name]}{self.marks((d,), shape)}" for d in dims)
 
-    def _pointer(self, buffer: str, subs: tuple[Subscript, ...], shape: Shape, tile: str = "", args: tuple[str, ...] = ()) -> str:
+    def _pointer(self, buffer: str, subs: tuple[Subscript, ...], shape: Shape, tile: str = "",
+                 args: tuple[str, ...] = ()) -> str:
         """Base, what moves in a pass, and the offsets of the tile; the first and the last stand before the loops."""
         key = buffer if tile else self._some(buffer, subs)
         pointer = self.arguments.pointer(key)
@@ -138,7 +139,8 @@ class Reader:
         return " + ".join([base, *moving, *([f"({offsets})" if many else offsets] if offsets else [])])
 
     def _some(self, buffer: str, subs: tuple[Subscript, ...]) -> str:
-        """The key of a buffer, or of what the host gives in its place where it may be empty and is read all the same."""
+        """The key of a buffer, or of what the host gives in its place where it may be
+        empty and is read all the same."""
         base = identifier(buffer)
         made = some(base, subs, self.module.buffers[buffer].sets) if buffer not in self.arguments.laid else base
         if made != base:
@@ -196,7 +198,8 @@ class Reader:
         let = self.lets[store.value]
         flat = tuple(a for axes in store.axes for a in axes)
         shape = self.layout.shape(flat)
-        subs = tuple(AxisRef(axes[0]) if len(axes) == 1 else Flatten(tuple(map(AxisRef, axes)), tuple(self.sets[a] for a in axes))
+        subs = tuple(AxisRef(axes[0]) if len(axes) == 1
+                     else Flatten(tuple(map(AxisRef, axes)), tuple(self.sets[a] for a in axes))
                      for axes in store.axes)
         if store.merge:
             pointer = self._pointer(self.arguments.share(store.buffer), subs, shape, self.tile)

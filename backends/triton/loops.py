@@ -17,7 +17,8 @@ from einc.ir.plan import Axis, PreviousCarry, Scan
 
 @dataclass
 class Passer(Merger):
-    """A merger that writes loops. `split`: whole tiles are told from others; `ends`: what the tiles before left to this one."""
+    """A merger that writes loops. `split`: whole tiles are told from others; `ends`: what
+    the tiles before left to this one."""
 
     split: bool = False
     ends: tuple[str, str] = ("", "")
@@ -77,7 +78,8 @@ class Passer(Merger):
             self.scribe.shift[scan.over] = shift
             count = extent_text(self.given, self.kernel, (scan.over,))
             if scan.back:
-                return [(f"tl.minimum(0, {count} - {extent} - ({shift}))", f"tl.maximum({extent}, {count} - ({shift}))")]
+                return [(f"tl.minimum(0, {count} - {extent} - ({shift}))",
+                         f"tl.maximum({extent}, {count} - ({shift}))")]
             return [(f"tl.minimum(0, -({shift}))", extent)]
         if axis.bound is None:
             return [("0", extent)]
@@ -120,8 +122,8 @@ class Passer(Merger):
     # tile by tile
 
     def _loops(self, one: Pass, dim: Dim, axis: Axis, low: str, high: str) -> None:
-        """One loop over all tiles, each of which is asked whether the domain cuts it; or, where that leaves registers enough, one
-        text for two loops: whole tiles, and those that are cut on the right."""
+        """One loop over all tiles, each of which is asked whether the domain cuts it; or, where that leaves registers
+        enough, one text for two loops: whole tiles, and those that are cut on the right."""
         start = self.fresh(f"{dim.name}_from")
         cuts = self.numbers.cuts(axis) if self.kernel.stream is not None else None
         if cuts is None or (axis.bound is not None and len(axis.bound.spans) > 1):
@@ -131,9 +133,11 @@ class Passer(Merger):
         self.split = True
         begins, ends = cuts
         whole, upto = self._whole(dim, begins, ends, low, high)
-        if begins or sum(let.carry is not None and len(self.scribe.shape(let.name)) > 1 for let in self.kernel.lets) > 1:
+        if (begins or sum(let.carry is not None and len(self.scribe.shape(let.name)) > 1 for let in self.kernel.lets)
+            > 1):
             self.scribe.when, self.scribe.asked = self.fresh("cut"), True
-            self._loop(one, dim, start, (low, high), high, f"{self.scribe.when} = ({start} < {whole}) | ({start} >= {upto})")
+            self._loop(one, dim, start, (low, high), high,
+                       f"{self.scribe.when} = ({start} < {whole}) | ({start} >= {upto})")
             self.scribe.asked = False
             return
         self.body.open("for phase in tl.static_range(1, 3):  # whole tiles, then those that are cut")
@@ -152,7 +156,8 @@ class Passer(Merger):
             begin = f"tl.maximum({begin}, {text})"
         for text in ends:
             end = f"tl.minimum({end}, {text})"
-        self.body(f"{whole} = {low}" if begin == low else f"{whole} = {low} + tl.cdiv({begin} - {low}, {block}) * {block}")
+        self.body(f"{whole} = {low}" if begin == low
+                  else f"{whole} = {low} + tl.cdiv({begin} - {low}, {block}) * {block}")
         self.body(f"{upto} = {whole} + tl.maximum({end} - {whole}, 0) // {block} * {block} if SPLIT else {whole}")
         return whole, upto
 

@@ -1,4 +1,5 @@
-"""What is merged tile by tile: neutral elements, a tile's share, a reference that grows; and the states of several programs."""
+"""What is merged tile by tile: neutral elements, a tile's share, a reference that grows;
+and the states of several programs."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from einc.ir.plan import Dot, Kernel, Let, PreviousCarry, Reduce, Scan, ScatterA
 
 
 def shared(kernel: Kernel) -> bool:
-    """Whether the passed axis of a tile can be shared among programs: all that is carried are folds, merged by their own law."""
+    """Whether the passed axis of a tile can be shared among programs: all that is carried
+    are folds, merged by their own law."""
     carried = [let for let in kernel.lets if let.carry is not None]
     if kernel.stream is None or not carried or any(isinstance(let.op, PreviousCarry) for let in kernel.lets):
         return False
@@ -37,7 +39,8 @@ class Merger(Frame):
             kind = "tl.float64" if FOLDS[fold].rounds else "WIDE"
         else:
             shape, kind = self.scribe.shape(let.name), TYPES[let.kind]
-        name = self.fresh(f"{let.name}_run" if isinstance(op, Scan) else let.name if not let.name.startswith("_") else "fold")
+        name = self.fresh(f"{let.name}_run" if isinstance(op, Scan) else let.name if not let.name.startswith("_")
+                          else "fold")
         blocks = ", ".join(self.given.block(d.name) for d in shape)
         self.body(f"{name} = tl.full(({blocks}{',' * (len(shape) == 1)}), {spelling.start(fold)}, {kind})")
         self.states[let.name] = name
@@ -50,7 +53,8 @@ class Merger(Frame):
         self.scribe.variables[let.name] = Code(name)
 
     def merge(self, let: Let) -> None:
-        """One tile's share, merged into what the tiles before gave; a reference that grows rescales what refers to it."""
+        """One tile's share, merged into what the tiles before gave; a reference that
+        grows rescales what refers to it."""
         name, carry, scribe = self.states[let.name], let.carry, self.scribe
         if isinstance(let.op, ScatterAdd):
             self.body(f"{name} = {scribe.tally(let, let.op, name)}")
@@ -132,7 +136,8 @@ class Merger(Frame):
             if let.carry is not None:
                 self.start(let)
         self.body.open("for part in range(0, parts):")
-        self.body(f"place = states + (tl.cast(part, tl.int64) * tl.num_programs(0) + tl.program_id(0)) * ({self.numel()})")
+        self.body(f"place = states + (tl.cast(part, tl.int64) * tl.num_programs(0) + tl.program_id(0)) * "
+                  f"({self.numel()})")
         shares: dict[str, str] = {}
         for let, address in self._addresses("place"):
             carry, name = let.carry, self.states[let.name]

@@ -1,6 +1,7 @@
 """Kernels of an emitted file compiled without a device: for any target, from the shapes of the inputs alone.
 
-The host function runs on tensors without data; what it would start is recorded, and compiled as it would be at that call.
+The host function runs on tensors without data; what it would start is recorded, and
+compiled as it would be at that call.
 """
 
 from __future__ import annotations
@@ -53,14 +54,17 @@ class Launch:
             if isinstance(value, torch.Tensor):
                 out.append({"name": name, "type": "pointer", "element": str(value.dtype).removeprefix("torch.")})
             elif value is not None and (value != 1 or isinstance(value, float)):
-                kind = "float64" if isinstance(value, float) else "int32" if -(2**31) <= int(str(value)) < 2**31 else "int64"
+                kind = ("float64" if isinstance(value, float) else "int32" if -(2**31) <= int(str(value)) < 2**31
+                        else "int64")
                 out.append({"name": name, "type": kind, "value": value})
         return out
 
     @cached_property
     def key(self) -> str:
-        """Equal for launches with one binary: the text up to names, what is known of the arguments, constants and options."""
-        kinds = [(str(x.dtype), x.data_ptr() % 16) if isinstance(x, torch.Tensor) else _known(x) for x in self.arguments]
+        """Equal for launches with one binary: the text up to names, what is known of the
+        arguments, constants and options."""
+        kinds = [(str(x.dtype), x.data_ptr() % 16) if isinstance(x, torch.Tensor) else _known(x)
+                 for x in self.arguments]
         named = [str(x) for x in self.named.values()]
         return hashlib.sha256(f"{_nameless(self.function.src)} {kinds} {named}".encode()).hexdigest()[:16]
 
@@ -77,7 +81,8 @@ def _nameless(text: str) -> str:
     (function,) = ast.parse(text).body
     assert isinstance(function, ast.FunctionDef)
     function.name, function.body = "", function.body[isinstance(function.body[0], ast.Expr) :]
-    own = [x for x in ast.walk(function) if isinstance(x, ast.arg) or (isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store))]
+    own = [x for x in ast.walk(function)
+           if isinstance(x, ast.arg) or (isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store))]
     names = {x: f"x{n}" for n, x in enumerate(dict.fromkeys(x.arg if isinstance(x, ast.arg) else x.id for x in own))}
     for node in ast.walk(function):
         if isinstance(node, ast.arg):
@@ -91,8 +96,8 @@ def _nameless(text: str) -> str:
 class Binary:
     """A compiled kernel and what it needs.
 
-    `asm` holds each stage by Triton's name for it (ttgir, ptx, cubin, amdgcn, …). `shared` is bytes of a program, `registers`
-    those of a thread, on AMD with the accumulation registers.
+    `asm` holds each stage by Triton's name for it (ttgir, ptx, cubin, amdgcn, …). `shared` is bytes of a program,
+    `registers` those of a thread, on AMD with the accumulation registers.
     """
 
     kernel: str
@@ -113,8 +118,8 @@ class Binary:
 
     @cached_property
     def spills(self) -> int:
-        """Registers that found no place: NVIDIA's loads and stores of local memory, which the reduction of a sine's large
-        angles has too, or AMD's count."""
+        """Registers that found no place: NVIDIA's loads and stores of local memory, which the reduction of a sine's
+        large angles has too, or AMD's count."""
         if "amdgcn" in self.asm:
             field = _fields(str(self.asm["amdgcn"]))
             return field["vgpr_spill_count"] + field["sgpr_spill_count"]
@@ -123,12 +128,13 @@ class Binary:
 
 def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int], target: Gpu,
              parts: int = 1, first: Mapping[str, torch.Tensor] | None = None, page: int = 0) -> list[Launch]:
-    """What `entry` starts on the target for inputs of these shapes, strides and types, in order; only their layout is read.
-    `parts` programs share each pass that can be shared. A file that serves has been given the inputs `first` before, and keeps
-    them in pages of so many positions, or in a row.
+    """What `entry` starts on the target for inputs of these shapes, strides and types, in order; only their layout is
+    read. `parts` programs share each pass that can be shared. A file that serves has been given the inputs `first`
+    before, and keeps them in pages of so many positions, or in a row.
 
-    Of `sizes` it is given those that it asks for; where no input is real, it computes in torch's default type.
-    RuntimeError where the process runs Triton's interpreter; ValueError and TypeError of the entry where inputs do not fit.
+    Of `sizes` it is given those that it asks for; where no input is real, it computes in torch's
+    default type. RuntimeError where the process runs Triton's interpreter; ValueError and
+    TypeError of the entry where inputs do not fit.
     """
     if knobs.runtime.interpret:
         raise RuntimeError("Triton's interpreter is on, which compiles nothing: unset TRITON_INTERPRET")
@@ -197,8 +203,10 @@ def built(launches: Sequence[Launch], target: Gpu, workers: int = 1) -> Iterator
         yield from zip(launches, pool.map(attempt, launches), strict=True)
 
 
-def compiled(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int], target: Gpu) -> list[Binary]:
-    """The binary of every kernel that a call on inputs of this layout starts, in order. Raises what the compiler raises."""
+def compiled(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int],
+             target: Gpu) -> list[Binary]:
+    """The binary of every kernel that a call on inputs of this layout starts, in order.
+    Raises what the compiler raises."""
     out: list[Binary] = []
     for _, binary in built(launches(source, entry, inputs, sizes, target), target):
         if isinstance(binary, Exception):
@@ -225,7 +233,8 @@ class Made:
         return self.binary.asm
 
     def described(self) -> dict[str, Any]:
-        """What a loader must know: the symbol, the programs and threads of the launch, shared memory, the arguments in order.
+        """What a loader must know: the symbol, the programs and threads of the launch,
+        shared memory, the arguments in order.
 
         Arguments are `pointer` for tensors and numbers with their type; a 1 and constants stand in the code and are no
         arguments. After them Triton's launchers hand over two pointers to memory for its own use, here null.
@@ -239,13 +248,15 @@ class Made:
 
 
 def kernels(plan: Module, source: str, sizes: Mapping[str, int], dtype: str, target: str) -> list[Made]:
-    """Every kernel that a call at these sizes starts, compiled for the target. Raises what the entry or the compiler raises."""
+    """Every kernel that a call at these sizes starts, compiled for the target. Raises
+    what the entry or the compiler raises."""
     gpu = TARGETS[target]
     real = getattr(torch, dtype)
     types = {"data": real, "wide": torch.promote_types(real, torch.float32)}
     inputs = {
         tensor.key: torch.empty([int(slot.set.extent.at(sizes)) for slot in tensor.slots], device="meta",
-                                dtype=types.get(storage := plan.buffers[tensor.key].element.storage) or getattr(torch, storage))
+                                dtype=types.get(storage := plan.buffers[tensor.key].element.storage)
+                                or getattr(torch, storage))
         for tensor in plan.inputs
     }
     asked = inspect.signature(inspect.unwrap(load(source, plan.name))).parameters.keys() - inputs.keys()
@@ -287,12 +298,15 @@ def _active(target: Gpu) -> Iterator[None]:
 
 def _build(launch: Launch, target: Gpu) -> Binary:
     # Triton warns where the choice of fused multiplications is left to it.
-    kernel = launch.function.warmup(*launch.arguments, grid=(launch.programs,), **{"enable_fp_fusion": True, **launch.named})
+    kernel = launch.function.warmup(*launch.arguments, grid=(launch.programs,),
+                                    **{"enable_fp_fusion": True, **launch.named})
     asm, meta = dict(kernel.asm), kernel.metadata
-    return Binary(launch.kernel, target.name, asm, meta.num_warps, meta.num_stages, meta.shared, _registers(asm), meta.name)
+    return Binary(launch.kernel, target.name, asm, meta.num_warps, meta.num_stages, meta.shared, _registers(asm),
+                  meta.name)
 
 
-_COUNTED = ("HGMMA", "QGMMA", "IGMMA", "HMMA", "DMMA", "UTCHMMA", "UTCQMMA", "LDGSTS", "UTMALDG", "LDL", "STL", "MUFU.EX2")
+_COUNTED = ("HGMMA", "QGMMA", "IGMMA", "HMMA", "DMMA", "UTCHMMA", "UTCQMMA", "LDGSTS", "UTMALDG", "LDL", "STL",
+            "MUFU.EX2")
 _COUNTED_AMD = ("v_mfma", "buffer_load", "global_load", "ds_read", "scratch_", "v_exp")
 
 

@@ -1,8 +1,8 @@
 """What a let is at the places of a tile that lie outside an axis.
 
-Loads are 0 there and selections take what stands for a failed condition; positions are what they are. A fold may run over
-such places where that makes its argument neutral; otherwise the argument is masked first. A value without the axis counts as
-an ordinary number: where it is infinite, so is what the elements inside the axis make of it.
+Loads are 0 there and selections take what stands for a failed condition; positions are what they are. A fold may run
+over such places where that makes its argument neutral; otherwise the argument is masked first. A value without the axis
+counts as an ordinary number: where it is infinite, so is what the elements inside the axis make of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The lets of a kernel by where they stand: once a tile, in a pass over the passed axis, after that pass.
 
-What is carried is merged in the pass that makes it, and everything in that pass may use what is merged so far. A fold that
-is not carried is whole only after its pass: what needs it along the passed axis again is a further pass.
+What is carried is merged in the pass that makes it, and everything in that pass may use what is merged so far. A fold
+that is not carried is whole only after its pass: what needs it along the passed axis again is a further pass.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def stages(kernel: Kernel, layout: Layout) -> Stages:
 
 
 class _Cut:
-    """Levels: how many passes must be over before a let is known. `late` is what depends on something merged in a pass."""
+    """Levels: how many passes must be over before a let is known. `late` is what depends
+    on something merged in a pass."""
 
     def __init__(self, kernel: Kernel, passed: tuple[str, ...]) -> None:
         """Computes the level of every let; `passed` are the axes that a program passes over in a loop."""
@@ -91,7 +92,8 @@ class _Cut:
 
     def inner(self, n: int) -> set[str]:
         """What pass n computes on the way to its folds and stores."""
-        stack = [let.name for let in self.kernel.lets if self.ends(let) and self.within(let) == n and (let.carry or not self.whole)]
+        stack = [let.name for let in self.kernel.lets
+                 if self.ends(let) and self.within(let) == n and (let.carry or not self.whole)]
         stack += [s.value for s in self.kernel.stores if self.runs(s.value) and self.level[s.value] == n]
         out: set[str] = set()
         while stack:

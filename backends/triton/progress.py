@@ -15,7 +15,8 @@ Show = Callable[[str, int, int], None]  # a kernel, how many tiles of all kernel
 def bar() -> Iterator[Show]:
     """A bar on the terminal of the error stream, taken away at the end."""
     console = Console(stderr=True)
-    columns = (TextColumn("tuning {task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("tuning {task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
+               TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=None)
         yield lambda name, done, count: progress.update(task, description=name, completed=done, total=count)

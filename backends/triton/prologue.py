@@ -22,7 +22,8 @@ class Frame:
     stages: Stages
     numbers: Numbers
     parts: bool = False
-    counts: dict[str, str] = field(default_factory=dict)  # program axis, or cut dimension -> how many of it, for the host
+    # program axis, or cut dimension -> how many of it, for the host
+    counts: dict[str, str] = field(default_factory=dict)
     tiles: dict[str, str] = field(default_factory=dict)  # cut dimension -> which of its tiles the program has
 
     def __post_init__(self) -> None:
@@ -52,7 +53,8 @@ class Frame:
 
     def _programs(self) -> None:
         """A tile of the rows, the heaviest first, of the columns, and one element of every other axis."""
-        cut = [d for d in self.layout.dims if d.role in ("rows", "columns") and not (d.role == "rows" and self.kernel.resumed)]
+        cut = [d for d in self.layout.dims
+               if d.role in ("rows", "columns") and not (d.role == "rows" and self.kernel.resumed)]
         digits: list[tuple[str, str, str]] = []
         for dim in cut:
             total, block = self._total(dim), self.given.block(dim.name)
@@ -75,7 +77,8 @@ class Frame:
                 many = self.fresh(f"{name}s")
                 self.body(f"{many} = {count}")
                 count = many
-            text = "tl.program_id(0).to(OFFSET)" if len(digits) == 1 else "program" if last else f"program % {tight(count)}"
+            text = ("tl.program_id(0).to(OFFSET)" if len(digits) == 1 else "program" if last
+                    else f"program % {tight(count)}")
             self.body(f"{name} = {count}{turned.format(text)}" if turned else f"{name} = {text}")
             if not last:
                 self.body(f"program = program // {tight(count)}")

@@ -18,7 +18,8 @@ import torch
 from triton.runtime.jit import KernelInterface
 
 Tile = tuple[int, int, int, int]  # rows, columns, warps, stages
-Key = tuple[str, int, int]  # kernel, rows and columns of the data as powers of two: what TILES of an emitted file goes by
+# kernel, rows and columns of the data as powers of two: what TILES of an emitted file goes by
+Key = tuple[str, int, int]
 
 WARPS, STAGES = (4, 8), (1, 2, 3, 4)
 MOST = 48  # candidates of a kernel
@@ -50,7 +51,8 @@ class Start:
 
 @dataclass(frozen=True)
 class Trial:
-    """What a choice of tile led to: the starts that follow it, and the tiles that could have been chosen, the default first.
+    """What a choice of tile led to: the starts that follow it, and the tiles that could
+    have been chosen, the default first.
 
     A call starts them again on the same memory: results are written there, and what a kernel reads it does not change.
     """
@@ -66,8 +68,10 @@ class Trial:
             start()
 
     def marks(self) -> list[tuple[str, str, list[tuple[str, str]]]]:
-        """What the starts are compiled for and how many programs they have; equal for tiles between which nothing differs."""
-        return [(s.name, str(s.grid), sorted((name, str(value)) for name, value in s.constants.items())) for s in self.starts]
+        """What the starts are compiled for and how many programs they have; equal for
+        tiles between which nothing differs."""
+        return [(s.name, str(s.grid), sorted((name, str(value)) for name, value in s.constants.items()))
+                for s in self.starts]
 
 
 class Refused(Exception):  # noqa: N818, it is what the device did
@@ -110,7 +114,8 @@ def text_of(source: str, names: tuple[str, ...]) -> str:
 
 
 def survey(module: Emitted, tensors: Mapping[str, Any], tiles: Mapping[Key, Tile], starting: bool) -> dict[Key, Trial]:
-    """Runs the function with the given tiles, defaults for the rest; what each kernel's tile led to, in the order of the run.
+    """Runs the function with the given tiles, defaults for the rest; what each kernel's
+    tile led to, in the order of the run.
 
     Without `starting` no kernel runs and results hold whatever their memory held: it is for finding out what would run.
     With it, Refused where a kernel cannot be compiled or started.
@@ -163,7 +168,8 @@ def _both_halves(module: Emitted, tensors: Mapping[str, Any]) -> None:
 
 def candidates(fitting: Callable[..., Iterator[Tile]], default: Tile, shapes: Sequence[Tile], rows: int, columns: int,
                *rest: Any, **bounds: Any) -> tuple[Tile, ...]:
-    """The default, the others of its list that fit, then these with more or fewer warps and stages, the nearest first."""
+    """The default, the others of its list that fit, then these with more or fewer warps
+    and stages, the nearest first."""
     plain = list(dict.fromkeys(fitting(shapes, rows, columns, *rest, **bounds)))
     shared = bounds["shared"]
     near: list[tuple[float, Tile]] = []

@@ -1,7 +1,7 @@
 """How much a program holds: numbers in registers where most are alive at once, and elements in shared memory.
 
-Both are polynomials in the lengths of the tile, as text for the host. Values made point by point take the place of what they
-are made from; an operand that is rounded for a product stands beside what it was rounded from for a moment.
+Both are polynomials in the lengths of the tile, as text for the host. Values made point by point take the place of what
+they are made from; an operand that is rounded for a product stands beside what it was rounded from for a moment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from einc.ir.plan import Dot, Kernel, Let, Load, Map, PreviousCarry, Reduce, Sel
 from einc.ir.primitives import LONG, PRIMITIVES
 
 _COUNTED = frozenset({"floordiv", "ceildiv", "mod"})  # of positions
-_BESIDE = 0.25  # of what a tile of rows holds: the columns of a thread stand in 16 rows, and half of such values at a time
+# of what a tile of rows holds: the columns of a thread stand in 16 rows, and half of such values at a time
+_BESIDE = 0.25
 _STRICT = 3  # an operand of a product in full precision that is no load: itself, and the two parts that it is formed of
 _USUAL = {"rows": 128, "passed": 64, "whole": 64, "columns": 64}
 Held = defaultdict[tuple[Dim, ...], float]
@@ -28,7 +29,8 @@ def _held(of: Mapping[tuple[Dim, ...], float] | None = None) -> Held:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Polynomials: registers, shared memory that stays, shared memory of one stage; the last two in elements of the data.
+    """Polynomials: registers, shared memory that stays, shared memory of one stage; the
+    last two in elements of the data.
 
     `fed`: for each row what products of the pass take from outside it, which tiles of few rows hold in registers, too.
     """
@@ -39,7 +41,7 @@ class Room:
     fed: Held
 
 
-def room(kernel: Kernel, layout: Layout, stages: Stages) -> Room:
+def measured(kernel: Kernel, layout: Layout, stages: Stages) -> Room:
     """The registers and the shared memory that a program needs; of several passes the fullest one counts."""
     measure = _Measure(kernel, layout)
     alive = [measure.alive(one, stages) for one in stages.passes] or [measure.walk(stages.head, _held(), set())]
@@ -115,11 +117,13 @@ class _Measure:
         rows, passed = self.layout.role("rows"), self.layout.role("passed")
         if rows is not None and passed is not None:
             base[(rows, passed)] += _BESIDE * self.beside(one, passed)
-        return self.walk(one.inner, base, {let.name for let in one.folds} | {x.name for x in self.kernel.lets if x.carry})
+        return self.walk(one.inner, base,
+                         {let.name for let in one.folds} | {x.name for x in self.kernel.lets if x.carry})
 
     def beside(self, one: Pass, passed: Dim) -> int:
-        """Values with a number for each place of the passed axis, which every thread holds for all its columns, but for the places
-        themselves: what is loaded, and what places are counted by; beside products of places all have 64 bits."""
+        """Values with a number for each place of the passed axis, which every thread holds for all
+        its columns, but for the places themselves: what is loaded, and what places are counted by;
+        beside products of places all have 64 bits."""
         mine = [let for let in one.inner if self.shape(let.name) == (passed,)]
         loads = {let.op.buffer for let in mine if isinstance(let.op, Load)}
         counted = [let for let in mine if isinstance(let.op, Map) and let.op.op in _COUNTED]
@@ -141,7 +145,8 @@ class _Measure:
                 alive[let.name] = self.weight(let)
             here = _held(base)
             for name, weight in alive.items():
-                dies = last[name] == n and not isinstance(let.op, Dot | Reduce) and self.shape(name) == self.shape(let.name)
+                dies = (last[name] == n and not isinstance(let.op, Dot | Reduce)
+                        and self.shape(name) == self.shape(let.name))
                 here[self.shape(name)] += 0 if dies and name != let.name else weight
             if isinstance(let.op, Map) and let.op.op in PRIMITIVES and PRIMITIVES[let.op.op].cost >= LONG:
                 here[self.shape(let.name)] += 1
@@ -157,7 +162,8 @@ class _Measure:
         return _held({shape: many for shape, many in most.items() if many and shape})
 
     def _operands(self, let: Let, op: Dot) -> Held:
-        """What a product's operands take beside what they were made of: rounded, or as float32 in the registers of all threads."""
+        """What a product's operands take beside what they were made of: rounded, or as
+        float32 in the registers of all threads."""
         out = _held()
         made = [name for name in let.args if not isinstance(self.lets[name].op, Load) and self.shape(name)]
         folded = set(self.layout.shape(let.over))
@@ -172,7 +178,8 @@ class _Measure:
         return out
 
     def shared(self) -> tuple[Held, Held, Held]:
-        """What stays, and what passes through: loads of products, and operands that were computed; what rows are fed with."""
+        """What stays, and what passes through: loads of products, and operands that were
+        computed; what rows are fed with."""
         kept, moved, fed = _held(), _held(), _held()
         seen: set[tuple[str, tuple[Dim, ...]]] = set()
         for let in self.kernel.lets:

@@ -18,7 +18,7 @@ class ScatterWriter(Folder):
         """The total with the elements of this tile."""
         neutral = self._neutral(let)
         arg, number = let.args
-        shape, folded = self.shape(arg), self.folded(let)
+        shape, folded = self.shape(arg), self.folded_dims(let)
         kept = tuple(d for d in shape if d not in folded)
         named = self.layout.dim(op.axis)
         helper = {0: "_tally", 1: "_tally_rows"}.get(len(kept)) if named is not None else None

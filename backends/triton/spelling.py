@@ -1,4 +1,5 @@
-"""How Triton spells primitives and folds; what it does not spell is expanded, or derived from the start and the step of a fold."""
+"""How Triton spells primitives and folds; what it does not spell is expanded, or derived
+from the start and the step of a fold."""
 
 from __future__ import annotations
 

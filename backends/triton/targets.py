@@ -11,8 +11,8 @@ from einc.ir.backend import Target
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A kind of GPU as Triton's compiler knows it: its driver, architecture and threads of a warp; bytes of shared memory of a
-    program, how products of float32 are formed on it, and how many numbers a thread may hold."""
+    """A kind of GPU as Triton's compiler knows it: its driver, architecture and threads of a warp; bytes of shared
+    memory of a program, how products of float32 are formed on it, and how many numbers a thread may hold."""
 
     target: Target
     driver: Literal["cuda", "hip"]

@@ -49,7 +49,8 @@ class Scribe(Reader):
         return Code(f"{code.at(ATOM)}.to({target})") if let.axes or not code.text[0].isdigit() else code
 
     def _rounded(self, let: Let) -> Code:
-        """An exact product that is only used as a real one: what does not move in the pass is exact, the rest is rounded."""
+        """An exact product that is only used as a real one: what does not move in the
+        pass is exact, the rest is rounded."""
         still = [a for a in let.args if not any(d.role == "passed" for d in self.shape(a))]
         moving = [a for a in let.args if a not in still]
         if not moving or not still:

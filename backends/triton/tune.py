@@ -1,4 +1,5 @@
-"""Tiles found by timing: each kernel of a loaded file with several tiles on given data, and what was found kept on disk."""
+"""Tiles found by timing: each kernel of a loaded file with several tiles on given data,
+and what was found kept on disk."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ Measure = Callable[[Trial], float]  # one kernel with one tile -> its time, in a
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The tile of one kernel for data of one size: `ratio` is the default's time over the tile's, `timed` how many were timed."""
+    """The tile of one kernel for data of one size: `ratio` is the default's time over the
+    tile's, `timed` how many were timed."""
 
     key: Key
     tile: Tile
@@ -60,7 +62,8 @@ def device() -> torch.device:
     """The GPU that kernels are timed on. EincError where there is none."""
     if not torch.cuda.is_available():
         raise failure("tuning times kernels on a GPU, and there is none here",
-                       "tune on the machine that will run the file; without tuning it has tiles that are good for most sizes")
+                       "tune on the machine that will run the file; without tuning it has tiles that are good for most "
+                       "sizes")
     return torch.device("cuda", torch.cuda.current_device())
 
 
@@ -68,7 +71,8 @@ def _timeable(trials: Mapping[Key, Trial]) -> None:
     device()
     elsewhere = next((trial.device for trial in trials.values() if trial.device.type != "cuda"), None)
     if elsewhere is not None:
-        raise failure(f"the tensors are on {elsewhere}, and kernels are timed on the GPU", "give tensors that are on the GPU")
+        raise failure(f"the tensors are on {elsewhere}, and kernels are timed on the GPU",
+                      "give tensors that are on the GPU")
 
 
 def placed(tensors: Tensors) -> dict[str, Any]:
@@ -92,11 +96,11 @@ def tune(function: Callable[..., Any], tensors: Tensors, *, measure: Measure | N
          memory: dict[str, Found] | None = None) -> Tuning:
     """Times the kernels of a loaded function on the given tensors and sizes, and writes the best tiles into its TILES.
 
-    What the cache has is not timed again, unless `EINC_FORCE_AUTOTUNE` is set; what is found is kept there. `budget` is in
-    seconds by `clock`, and `EINC_AUTOTUNE_BUDGET_SECONDS` or 60 where it is None. EincError where there is no GPU, where the
-    variable is no number, and where a kernel runs with no tile at all; what the function raises for its arguments. `show` is
-    told how far it is; a bar on a terminal where it is None. What is in `memory` is not timed in any case, and what is known
-    after the call is put there: it is for callers that ask again and again.
+    What the cache has is not timed again, unless `EINC_FORCE_AUTOTUNE` is set; what is found is kept there. `budget` is
+    in seconds by `clock`, and `EINC_AUTOTUNE_BUDGET_SECONDS` or 60 where it is None. EincError where there is no GPU,
+    where the variable is no number, and where a kernel runs with no tile at all; what the function raises for its
+    arguments. `show` is told how far it is; a bar on a terminal where it is None. What is in `memory` is not timed in
+    any case, and what is known after the call is put there: it is for callers that ask again and again.
     """
     module = emitted(function)
     trials, names = _identified(module, tensors)
@@ -235,7 +239,8 @@ class _Search:
                 self.refused.add((error.key, error.tile))
                 left = [tile for tile in plain[error.key].candidates if (error.key, tile) not in self.refused]
                 if not left:
-                    raise failure(f"the kernel `{error.key[0]}` runs with no tile on this device: {error.reason}") from error
+                    raise failure(f"the kernel `{error.key[0]}` runs with no tile on this device: "
+                                  f"{error.reason}") from error
                 self.standing[error.key] = left[0]
 
     def _timed(self, trial: Trial) -> float:
@@ -249,7 +254,8 @@ class _Search:
         for n, tile in enumerate(tiles):
             if self.clock() >= end:
                 self._step(first.key[0], len(tiles) - n)
-                self.notes.append(f"{first.key[0]}: {timed} of {len(tiles) + 1} tiles were timed in its share of the time")
+                self.notes.append(f"{first.key[0]}: {timed} of {len(tiles) + 1} tiles were timed in its share of the "
+                                  f"time")
                 break
             self._step(first.key[0])
             try:

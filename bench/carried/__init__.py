@@ -1,1 +1,2 @@
-"""What `python -m bench.gpu prepare` copies beside the kernels: it runs where einc is not, with torch and Triton alone."""
+"""What `python -m bench.gpu prepare` copies beside the kernels: it runs where einc is
+not, with torch and Triton alone."""

@@ -87,7 +87,8 @@ class Measured:
     def name(self) -> str:
         """What `--case` takes."""
         D = f"-d{self.sizes['D']}" if self.sizes.get("D", 128) != 128 else ""
-        return f"{self.case.name}-{self.sizes.get('S', self.sizes['T'])}{D}{'' if self.dtype == 'bfloat16' else '-' + self.dtype}"
+        kind = "" if self.dtype == "bfloat16" else f"-{self.dtype}"
+        return f"{self.case.name}-{self.sizes.get('S', self.sizes['T'])}{D}{kind}"
 
     def shrunk(self) -> Measured:
         """For the interpreter, which has no bfloat16."""
@@ -124,7 +125,8 @@ TURNED = Rotary("rotary", "rotary positions", ROTARY, ())
 
 CASES: tuple[Measured, ...] = (
     Measured(CAUSAL, _square(8192), _small(), KERNELS),
-    Measured(DECODE, {"B": 16, "H": 8, "T": 1, "S": 16384, "D": 128}, _small(T=1, S=40), (*UNMASKED, "eager"), bytes_bound=True),
+    Measured(DECODE, {"B": 16, "H": 8, "T": 1, "S": 16384, "D": 128}, _small(T=1, S=40), (*UNMASKED, "eager"),
+             bytes_bound=True),
     Measured(GROUPS, _square(8192, H=32, G=4), _small(H=4, G=1), KERNELS),
     Measured(SLOPES, _square(8192), _small(), MASKED),
     Measured(NEAR, _square(8192, W=1024), _small(W=5), MASKED),

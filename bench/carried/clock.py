@@ -66,8 +66,9 @@ def clock_of(device: torch.device) -> Clock:
 
 
 def interleaved(clock: Clock, calls: Mapping[str, Call], seconds: float, most: int = 30) -> dict[str, list[float]]:
-    """Seconds of each call in rounds that run all of them, each round starting with another one; as many rounds as fit into
-    so many seconds of calls, `most` at most, and fewer than 5 only where calls are very slow; after one that warms up."""
+    """Seconds of each call in rounds that run all of them, each round starting with another one; as
+    many rounds as fit into so many seconds of calls, `most` at most, and fewer than 5 only where calls
+    are very slow; after one that warms up."""
     names = list(calls)
     once = sum(clock.sample(calls[name]) for name in names)
     rounds = max(1, min(5, int(4 * seconds / max(once, 1e-6))), min(most, int(seconds / max(once, 1e-6))))

@@ -38,7 +38,8 @@ class Plain(Entry):
 
 @dataclass(frozen=True)
 class Rotary(Plain):
-    """x (B, H, T, D) turned, pairs side by side. The rivals have the angles' cosines and sines in tables, as models do."""
+    """x (B, H, T, D) turned, pairs side by side. The rivals have the angles' cosines and
+    sines in tables, as models do."""
 
     def tensors(self, sizes: Sizes, generator: torch.Generator, spread: float) -> Tensors:
         shape = [sizes[name] for name in "BHTD"]
@@ -72,7 +73,8 @@ class Rotary(Plain):
 
 @dataclass(frozen=True)
 class Retention(Plain):
-    """Y_t = Σ_{s ≤ t} γ^{t - s} (Q_t · K_s) V_s over (H, T, D); the rivals go in chunks, with the chunks' sums as matrices."""
+    """Y_t = Σ_{s ≤ t} γ^{t - s} (Q_t · K_s) V_s over (H, T, D); the rivals go in chunks,
+    with the chunks' sums as matrices."""
 
     def tensors(self, sizes: Sizes, generator: torch.Generator, spread: float) -> Tensors:
         H, T, D = (sizes[name] for name in "HTD")
@@ -132,7 +134,8 @@ def _fading(gamma: torch.Tensor, count: int, step: int, before: bool = False) ->
 
 @dataclass(frozen=True)
 class Latents(Plain):
-    """One query q (B, T, H, D) per request over its latents L (B, S, R); P and Q (H, R, D) make keys and values of them.
+    """One query q (B, T, H, D) per request over its latents L (B, S, R); P and Q (H, R,
+    D) make keys and values of them.
 
     Every way here is the absorbed one: expanded keys and values of so many requests would not fit.
     """
@@ -141,7 +144,8 @@ class Latents(Plain):
         B, T, H, S, D, R = (sizes[name] for name in "BTHSDR")
         shapes = {"q": (B, T, H, D), "L": (B, S, R), "P": (H, R, D), "Q": (H, R, D)}
         scales = {"q": spread, "L": 1.0}
-        return {name: torch.randn(shape, generator=generator) * scales.get(name, R**-0.5) for name, shape in shapes.items()}
+        return {name: torch.randn(shape, generator=generator) * scales.get(name, R**-0.5)
+                for name, shape in shapes.items()}
 
     def whole(self, task: Task) -> Callable[[], torch.Tensor]:
         def middle(q: torch.Tensor, latents: torch.Tensor) -> torch.Tensor:
@@ -169,7 +173,8 @@ class Latents(Plain):
 
         return Prepared(self._around(task, middle))
 
-    def _around(self, task: Task, middle: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def _around(self, task: Task,
+                middle: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[[], torch.Tensor]:
         """The products before and after: `middle` is given (B, H, 1, R) and (B, S, R)."""
         q, latents, into, out = (task.tensors[name] for name in ("q", "L", "P", "Q"))
 

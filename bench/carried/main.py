@@ -26,25 +26,30 @@ BUDGET = 440.0
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
-        prog="run.py", description="Check and time the carried kernels beside their rivals, the most important first. Figures are "
+        prog="run.py",
+        description="Check and time the carried kernels beside their rivals, the most important first. Figures are "
         f"appended to OUT/{FILE} as they come.")
-    made.add_argument("--case", action="append", choices=list(BY_NAME), metavar="NAME", help=f"which; all of: {', '.join(BY_NAME)}")
+    made.add_argument("--case", action="append", choices=list(BY_NAME), metavar="NAME",
+                      help=f"which; all of: {', '.join(BY_NAME)}")
     made.add_argument("--budget", type=float, default=BUDGET, help="seconds for everything (default: %(default).0f)")
     made.add_argument("--out", type=Path, help="the folder of the figures (default: $OUT, else the prepared folder)")
     made.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="default: %(default)s")
     made.add_argument("--tiny", action="store_true", help="tiny sizes in float32, for Triton's interpreter")
-    made.add_argument("--workers", type=int, help="processes that fill the compilers' caches first (default: by cores; 0: none)")
-    made.add_argument("--part", choices=["all", "warm", "measure"], default="all", help="all, or one of its parts in this process")
+    made.add_argument("--workers", type=int,
+                      help="processes that fill the compilers' caches first (default: by cores; 0: none)")
+    made.add_argument("--part", choices=["all", "warm", "measure"], default="all",
+                      help="all, or one of its parts in this process")
     made.add_argument("--share", default="0/1", help="with --part warm: which of how many")
     return made
 
 
 def main(words: Sequence[str] | None = None, folder: Path | None = None, clock: Clock | None = None) -> int:
-    """0 where every case came to its end, whatever was found, else 1; with `--part measure` 1 also where ours was not right in
-    all of them, and 3 where the device was lost; 2 where the command cannot be done."""
+    """0 where every case came to its end, whatever was found, else 1; with `--part measure` 1 also where ours was not
+    right in all of them, and 3 where the device was lost; 2 where the command cannot be done."""
     asked = parser().parse_args(words)
     if asked.device == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
-        print("no GPU is here: set TRITON_INTERPRET=1 and give --tiny, and Triton's interpreter runs the kernels", file=sys.stderr)
+        print("no GPU is here: set TRITON_INTERPRET=1 and give --tiny, and Triton's interpreter runs the kernels",
+              file=sys.stderr)
         return 2
     folder = folder or Path(__file__).parent.parent.parent
     out: Path = asked.out or Path(os.environ.get("OUT") or folder)
@@ -74,7 +79,8 @@ def whole(asked: argparse.Namespace, names: Sequence[str], folder: Path, file: P
     workers = asked.workers if asked.workers is not None else max(1, min(12, (os.cpu_count() or 2) - 2)) if gpu else 0
     common = ["--out", str(file.parent), "--device", asked.device, *["--tiny"] * asked.tiny]
     with tempfile.TemporaryDirectory() as caches:
-        environment = {**os.environ, "TRITON_CACHE_DIR": f"{caches}/triton", "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
+        environment = {**os.environ, "TRITON_CACHE_DIR": f"{caches}/triton",
+                       "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
                        "TORCHINDUCTOR_COMPILE_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
         def start(words: list[str]) -> subprocess.Popen[bytes]:

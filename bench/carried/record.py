@@ -1,4 +1,5 @@
-"""What a run on a device writes: JSON lines as they come, in the form of the other results of the bench, and a line to read."""
+"""What a run on a device writes: JSON lines as they come, in the form of the other
+results of the bench, and a line to read."""
 
 from __future__ import annotations
 
@@ -70,8 +71,10 @@ def line(row: Row, tops: Mapping[str, float], copy: float) -> str:
     if "seconds" not in row:
         return f"{head} {row['status']}: {row['note']}"
     rate, moved = row["flops"] / row["seconds"], row["bytes"] / row["seconds"]
-    told: str = f"{head} {row['seconds'] * 1e3:9.3f} ms {rate / 1e12:7.1f} TF/s ({rate / tops[row['dtype']]:4.0%} of a product)"
+    told: str = (f"{head} {row['seconds'] * 1e3:9.3f} ms {rate / 1e12:7.1f} TF/s ({rate / tops[row['dtype']]:4.0%} of "
+                 f"a product)")
     told += f" {moved / 1e9:6.0f} GB/s ({moved / copy:4.0%} of a copy)  error {row['error']:.1e}"
     told += f" {row['status']}: {row['note']}" * (row["status"] != "ok")
     ratios = row.get("ratios") or {}
-    return told + ("  times as fast as: " + ", ".join(f"{name} {x:.2f}" for name, x in ratios.items()) if ratios else "")
+    return told + ("  times as fast as: " + ", ".join(f"{name} {x:.2f}" for name, x in ratios.items()) if ratios
+                   else "")

@@ -106,7 +106,8 @@ def measure(place: Place, tops: Ceilings, case: Measured, until: float) -> bool:
     for name in case.rivals:
         admit(place, ready, name, until)
     taken = interleaved(place.clock, ready.calls, 0.0 if place.tiny else REPEATED) if ready.calls else {}
-    moved = sum(x.numel() * x.element_size() for x in ready.task.tensors.values()) + ready.facts["einc"].pop("written", 0)
+    moved = sum(x.numel() * x.element_size()
+                for x in ready.task.tensors.values()) + ready.facts["einc"].pop("written", 0)
     with torch.device(place.device):
         flops = case.case.flops(ready.task)
     for name, facts in ready.facts.items():
@@ -147,7 +148,8 @@ def given(task: Task) -> dict[str, Any]:
 
 
 def tune(place: Place, ready: Ready, module: Carried, until: float) -> dict[str, dict[str, Tile]]:
-    """Our module with the tiles that it chooses, and with the best ones that are right: the ways to be timed, with their tiles.
+    """Our module with the tiles that it chooses, and with the best ones that are right:
+    the ways to be timed, with their tiles.
 
     Each kernel's tiles are tried one after the other while the others keep theirs, as long as the time lasts.
     """
@@ -160,7 +162,8 @@ def tune(place: Place, ready: Ready, module: Carried, until: float) -> dict[str,
         taken = time.perf_counter() - start
         verdict = ready.judged(result)
         facts = _of(verdict)
-        ready.facts["einc"] = {**facts, "first": taken, "compiled": dict(told), "written": result.numel() * result.element_size()}
+        ready.facts["einc"] = {**facts, "first": taken, "compiled": dict(told),
+                               "written": result.numel() * result.element_size()}
         print(f"  first call {taken:.1f} s, error {verdict.error:.1e}, {verdict.beside:.2f} times that of eager torch"
               f"{': ' + verdict.note if verdict.note else ''} {told}", flush=True)
         best = {kernel: tried(place, ready, module, kernel, until) for kernel in module.kernels()}
@@ -192,7 +195,8 @@ def tried(place: Place, ready: Ready, module: Carried, kernel: str, until: float
         if number and place.clock.now() > until:
             break
         module.held = {**module.held, kernel: tile}
-        facts: Row = {"rival": f"{kernel} {' '.join(map(str, tile))}", "kernel": kernel, "tile": list(tile), "own": number == 0}
+        facts: Row = {"rival": f"{kernel} {' '.join(map(str, tile))}", "kernel": kernel, "tile": list(tile),
+                      "own": number == 0}
         try:
             spoil(place.device)
             with module.told() as told:

@@ -1,4 +1,5 @@
-"""What holds a run to its time: processes that fill caches, then one that measures, started anew after the case that broke it."""
+"""What holds a run to its time: processes that fill caches, then one that measures,
+started anew after the case that broke it."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ class Supervisor:
             if count != known:
                 known, since = count, max(since, self.now())
             if self.now() > end or self.now() - since > STUCK:
-                print("  given up: " + ("the time is over" if self.now() > end else f"no answer for {STUCK:.0f} s"), flush=True)
+                print("  given up: " + ("the time is over" if self.now() > end else f"no answer for {STUCK:.0f} s"),
+                      flush=True)
                 self.stop(child)
                 return
 

@@ -10,16 +10,19 @@ from typing import Any
 
 Tile = tuple[int, ...]  # rows, columns, warps, stages
 
-# Tiles that a module does not try by itself, for kernels of products. The estimate of registers does not hold them back.
+# Tiles that a module does not try by itself, for kernels of products. The estimate of registers does not hold them
+# back.
 MORE: tuple[Tile, ...] = (
-    (128, 128, 8, 3), (128, 128, 4, 2), (128, 64, 8, 2), (128, 64, 4, 2), (128, 64, 4, 3), (128, 32, 4, 3), (64, 128, 4, 2),
+    (128, 128, 8, 3), (128, 128, 4, 2), (128, 64, 8, 2), (128, 64, 4, 2), (128, 64, 4, 3), (128, 32, 4, 3),
+    (64, 128, 4, 2),
     (64, 128, 8, 2), (64, 64, 4, 2), (64, 32, 4, 3), (32, 128, 4, 2), (32, 64, 4, 3), (16, 256, 8, 3), (16, 128, 8, 4),
     (16, 128, 4, 4), (16, 64, 4, 5), (16, 64, 4, 3), (16, 32, 4, 4),
 )
 
 
 def worth(own: Tile, found: list[Tile]) -> tuple[Tile, ...]:
-    """The tiles to try: a kernel's own choice, then the others from the largest on, without those far smaller than its own."""
+    """The tiles to try: a kernel's own choice, then the others from the largest on,
+    without those far smaller than its own."""
     rows, area = own[0], own[0] * own[1]
     near = [tile for tile in found if 4 * tile[0] >= rows and 8 * tile[0] * tile[1] >= area]
     return tuple(dict.fromkeys([own, *sorted(near, key=lambda tile: -tile[0] * tile[1])]))
@@ -30,8 +33,8 @@ class PastError(Exception):
 
 
 class Carried:
-    """A generated module, imported from its file. `seen` has the tiles that fit each kernel it has started, its own choice
-    first; `held` makes it take another one."""
+    """A generated module, imported from its file. `seen` has the tiles that fit each kernel it has started, its own
+    choice first; `held` makes it take another one."""
 
     def __init__(self, file: Path, entry: str) -> None:
         found = importlib.util.spec_from_file_location(f"kernels_{file.stem}", file)
@@ -77,9 +80,11 @@ class Carried:
 
     @contextmanager
     def told(self) -> Iterator[dict[str, dict[str, int]]]:
-        """By kernel, the registers and spilled registers of what is started meanwhile, where the compiler tells them."""
+        """By kernel, the registers and spilled registers of what is started meanwhile,
+        where the compiler tells them."""
         found: dict[str, dict[str, int]] = {}
-        kernels = {name: value for name, value in vars(self.module).items() if name.endswith("_kernel") and hasattr(value, "run")}
+        kernels = {name: value for name, value in vars(self.module).items()
+                   if name.endswith("_kernel") and hasattr(value, "run")}
         before = {name: kernel.__dict__.get("run") for name, kernel in kernels.items()}
         for name, kernel in kernels.items():
             kernel.run = _telling(kernel.run, found, name.removeprefix("_").removesuffix("_kernel"))

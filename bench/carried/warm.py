@@ -1,5 +1,5 @@
-"""Filling the compilers' caches, in processes beside each other, before anything is timed: one thread compiles a tile in
-seconds, and there are hundreds."""
+"""Filling the compilers' caches, in processes beside each other, before anything is timed: one thread compiles a
+tile in seconds, and there are hundreds."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def unlike(cases: Sequence[Measured]) -> list[Measured]:
 
 
 def warm(place: Place, cases: Sequence[Measured], number: int, of: int) -> int:
-    """The part of process `number` of `of`: every so many of the tiles of each kernel, and some cases' compiled rivals. Their
-    count; what fails here fails again, and is told, where it is measured."""
+    """The part of process `number` of `of`: every so many of the tiles of each kernel, and some cases' compiled rivals.
+    Their count; what fails here fails again, and is told, where it is measured."""
     cases = [case.shrunk() for case in cases] if place.tiny else cases
     done = 0
     rivals = {case.name for turn, case in enumerate(cases) if turn % of == number}
@@ -38,7 +38,8 @@ def warm(place: Place, cases: Sequence[Measured], number: int, of: int) -> int:
         try:
             task = drawn(place, case)
             if case.name in rivals and place.device.type == "cuda":
-                done += sum(tried(place, partial(_first, place, task, name)) for name in case.rivals if name in COMPILED)
+                done += sum(tried(place, partial(_first, place, task, name)) for name in case.rivals
+                            if name in COMPILED)
             if case.name in tiles:
                 done += _tiles(place, case, task, tiles[case.name], of)
         except LostError:

@@ -40,7 +40,8 @@ def figures(rows: Sequence[Outcome]) -> Row:
         "mutants": len(rows), "wrong": len(wrong), "recall": share(len(refused), len(wrong)),
         "one": share(sum(len(o.codes) == 1 for o in refused), len(refused)),
         **{name: share(sum(getattr(o, field) for o in refused), len(refused)) for name, field in (
-            ("span", "touched"), ("strict", "strict"), ("family", "family"), ("offered", "offered"), ("restored", "restored"))},
+            ("span", "touched"), ("strict", "strict"), ("family", "family"), ("offered", "offered"),
+            ("restored", "restored"))},
         "same": sum(o.kind == "same" for o in rows), "other": sum(o.kind == "other" for o in rows),
         "refused beside": sum(o.refused and not o.wrong for o in rows),
         "fixed": dict(sorted(Counter(o.fixed for o in rows if o.fixed).items())),
@@ -53,11 +54,13 @@ def _percent(value: float | None) -> str:
 
 def table(rows: Sequence[Outcome]) -> Table:
     """A line for each mutator, and one for all."""
-    shown = Table("mutator", "mutants", "wrong", *SHARES, "accepted: same", "other", "refused beside", box=None, pad_edge=False)
+    shown = Table("mutator", "mutants", "wrong", *SHARES, "accepted: same", "other", "refused beside", box=None,
+                  pad_edge=False)
     names = [m.__name__.replace("_", " ") for m in MUTATORS]
     for name in [*sorted({o.mutator for o in rows}, key=lambda x: names.index(x) if x in names else len(names)), "all"]:
         found = figures([o for o in rows if name in (o.mutator, "all")])
-        shown.add_row(name, str(found["mutants"]), str(found["wrong"]), *(_percent(found[x]) for x in SHARES), str(found["same"]),
+        shown.add_row(name, str(found["mutants"]), str(found["wrong"]), *(_percent(found[x]) for x in SHARES),
+                      str(found["same"]),
                       str(found["other"]), str(found["refused beside"]))
     return shown
 
@@ -78,17 +81,20 @@ def by_rule(rows: Sequence[Outcome]) -> Table:
               help="So many mutants of every mutator for each spec, spread over its text.")
 @click.option("--all", "everything", is_flag=True, help="Every mutant.")
 @click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")
-@click.option("--misses", is_flag=True, help="Tell what was wrong and accepted, or told elsewhere than where it was changed.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench/results"), show_default=True,
+@click.option("--misses", is_flag=True,
+              help="Tell what was wrong and accepted, or told elsewhere than where it was changed.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench/results"),
+              show_default=True,
               help="The folder of the JSON lines.")
 def main(*, names: tuple[str, ...], each: int, everything: bool, workers: int, misses: bool, out: Path) -> None:
     """Mutate the specs, one slip at a time, and judge what the checker says.
 
-    `wrong` are mutants that break a rule of the language's page, by a referee that reads the syntax tree itself; of these
-    `recall` are refused. Of the refused: `one` with one error; `span` with the first error or one of its labels on the change
-    (where it left nothing to point at: on what was there, see bench/mutations/mutators.py); `strict` with its own carets alone;
-    `family` with a code for a rule that is broken; `offered` with an edit, `restored` where the first one gives the original back.
-    `same` and `other` are accepted mutants that mean what the spec meant, or something else that is sound.
+    `wrong` are mutants that break a rule of the language's page, by a referee that reads the syntax tree itself; of
+    these `recall` are refused. Of the refused: `one` with one error; `span` with the first error or one of its
+    labels on the change (where it left nothing to point at: on what was there, see bench/mutations/mutators.py);
+    `strict` with its own carets alone; `family` with a code for a rule that is broken; `offered` with an edit,
+    `restored` where the first one gives the original back. `same` and `other` are accepted mutants that mean what
+    the spec meant, or something else that is sound.
     """
     console = wide_console()
     here, rows = Run(), []

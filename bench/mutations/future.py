@@ -1,7 +1,8 @@
 """Whether an output surely reads positions after its own: the referee's reading of causality.
 
-A sum over `s` in an equation of `t` reads the future where nothing that is said of `s`, under it, by the masks of what it runs
-over or after a comma, bounds it by `t` from above. Whatever this page cannot read as a bound or as none is taken to be one.
+A sum over `s` in an equation of `t` reads the future where nothing that is said of `s`, under it, by the
+masks of what it runs over or after a comma, bounds it by `t` from above. Whatever this page cannot read
+as a bound or as none is taken to be one.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def _names(node: s.Expression) -> Iterator[s.Expression]:
         yield from _names(kid)
 
 
-def _sums_later(read: r.Reading, equation: r.Equation, node: s.Expression, mine: set[str], sets: set[r.Set | None]) -> bool:
+def _sums_later(read: r.Reading, equation: r.Equation, node: s.Expression, mine: set[str],
+                sets: set[r.Set | None]) -> bool:
     for n, factor in enumerate(node.factors[:-1]) if isinstance(node, s.Product) else ():
         if r.base(factor) not in r.FOLDS or not r.inner_scripts(factor):
             continue
@@ -81,7 +83,8 @@ def _sums_later(read: r.Reading, equation: r.Equation, node: s.Expression, mine:
                    for _, found in r.uses(read, word)[:1] for i in found}
         for name in read_at.intersection(bound):
             of = read.of(name)
-            if of in sets and of is not None and of.cls == "time" and all(_free(c, name, names, mine) for c, names in conditions):
+            if (of in sets and of is not None and of.cls == "time"
+                and all(_free(c, name, names, mine) for c, names in conditions)):
                 return True
     return any(_sums_later(read, equation, kid, mine, sets) for kid in r.kids(node))
 
@@ -112,7 +115,8 @@ def _domain(read: r.Reading, node: s.Expression, seen: set[int]) -> list[tuple[s
                     letters = [i.name for i in equation.items if i.kind != "label"]
                     to = dict(zip(letters, slots, strict=False))
                     inner = [*((x, {}) for x in equation.restrictions), *_domain(read, equation.body, seen)]
-                    out += [(c, {a: to.get(b, b) for a, b in {**{x: x for x in to}, **names}.items()}) for c, names in inner]
+                    out += [(c, {a: to.get(b, b) for a, b in {**{x: x for x in to}, **names}.items()})
+                            for c, names in inner]
     return out
 
 

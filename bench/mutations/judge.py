@@ -1,8 +1,8 @@
 """Each mutant before the checker: what it says, whether it had to, and whether what it says is what a reader needs.
 
-`wrong` is the referee's word, given without the checker. Of what is wrong and refused: was it said with one error; is that
-error (its carets, or for `strict` the first carets alone) where the text was changed; is its code one for the rule that is
-broken; and does the first way out that is text give the original back.
+`wrong` is the referee's word, given without the checker. Of what is wrong and refused: was it said with one error; is
+that error (its carets, or for `strict` the first carets alone) where the text was changed; is its code one for the rule
+that is broken; and does the first way out that is text give the original back.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def outcome(mutant: Mutant) -> Outcome:
     name = mutant.original.name
     if not errors:
         before = original(mutant.original)
-        same = program is not None and (alike(program, before) or alike(pipeline.normal(program), pipeline.normal(before)))
+        same = (program is not None
+                and (alike(program, before) or alike(pipeline.normal(program), pipeline.normal(before))))
         return Outcome(name, mutant.mutator, mutant.what, rules, (), kind="same" if same else "other", text=mutant.text)
     first = errors[0]
     spans = [first.span, *(x.span for x in first.labels)]
@@ -118,7 +119,8 @@ def certain(problems: list[Problem], name: str) -> list[Help]:
             edits.append(ways[0])
     out: list[Help] = []
     for edit in sorted(edits, key=lambda h: (h.span.start, h.span.end) if h.span else (0, 0)):
-        if not out or (edit.span and out[-1].span and edit.span.start >= out[-1].span.end and edit.span.start > out[-1].span.start):
+        if (not out or (edit.span and out[-1].span and edit.span.start >= out[-1].span.end
+                        and edit.span.start > out[-1].span.start)):
             out.append(edit)
     return out
 

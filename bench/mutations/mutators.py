@@ -1,7 +1,8 @@
 """One slip in a sound text: each mutator takes its places from the words and the tree of the text, never from a guess.
 
-A mutant knows where it was changed, and what else a reader may be shown instead: where nothing is left to point at (a line
-that is gone, a name declared otherwise) the uses of what was there, and where a sum or a domain is gone what it ran over.
+A mutant knows where it was changed, and what else a reader may be shown instead: where nothing is left
+to point at (a line that is gone, a name declared otherwise) the uses of what was there, and where a
+sum or a domain is gone what it ran over.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from einc.errors.report import Report, Source
 from einc.syntax import tree as s
 from einc.syntax.tokens import Word, words
 
-FLIPPED = {"<=": ">=", "≤": "≥", ">=": "<=", "≥": "≤", "<": ">", ">": "<", "\\le": "\\ge", "\\leq": "\\geq", "\\ge": "\\le",
+FLIPPED = {"<=": ">=", "≤": "≥", ">=": "<=", "≥": "≤", "<": ">", ">": "<", "\\le": "\\ge", "\\leq": "\\geq",
+           "\\ge": "\\le",
            "\\geq": "\\leq"}
 BRACKETS = {"LPAR", "RPAR", "LSQB", "RSQB", "LBRACE", "RBRACE"}
 LATIN, GREEK = "xqzjwkup", "χξζωψ"
@@ -28,7 +30,8 @@ Edit = tuple[int, int, str]
 
 @dataclass(frozen=True)
 class Mutant:
-    """A text with one slip. `changes` are where it was changed and `about` where else the fault shows, both in its own text."""
+    """A text with one slip. `changes` are where it was changed and `about` where else the
+    fault shows, both in its own text."""
 
     original: Source
     mutator: str
@@ -82,7 +85,8 @@ class Spec:
     def nodes(self) -> list[s.Expression]:
         """Every expression, what stands in scripts included."""
         out: list[s.Expression] = []
-        stack = [c.body for x in reversed(self.statements) for c in reversed((*x.clauses, *x.tail)) if x.keyword != "use"]
+        stack = [c.body for x in reversed(self.statements) for c in reversed((*x.clauses, *x.tail))
+                 if x.keyword != "use"]
         while stack:
             node = stack.pop()
             out.append(node)
@@ -107,7 +111,8 @@ class Spec:
                 out += [Place(node, script, own, n) for n, x in enumerate(own) if x.kind == "index"]
         return out
 
-    def made(self, mutator: str, what: str, *edits: Edit, about: tuple[tuple[int, int], ...] = (), names: set[str] | None = None
+    def made(self, mutator: str, what: str, *edits: Edit, about: tuple[tuple[int, int], ...] = (),
+             names: set[str] | None = None
              ) -> Mutant:
         """The text with the edits; `about` are spans of the original, `names` words whose uses the fault shows at."""
         text, changes = self.source.text, []
@@ -116,7 +121,8 @@ class Spec:
             text = text[:start] + new + text[end:]
 
         def moved(at: int, after: bool) -> int:
-            return at + sum(len(new) - (end - start) for start, end, new in ordered if end <= at and (after or end < at))
+            return at + sum(len(new) - (end - start) for start, end, new in ordered
+                            if end <= at and (after or end < at))
 
         for n, (start, _, new) in enumerate(ordered):
             begin = start + sum(len(w) - (b - a) for a, b, w in ordered[:n])
@@ -142,7 +148,8 @@ class Spec:
         if not text[end:stop].split("#")[0].strip():
             end = stop
         before = text.rfind("\n", 0, start) + 1
-        return (before, min(end + 1, len(text)), "") if not text[before:start].strip() and end == stop else (start, end, "")
+        return ((before, min(end + 1, len(text)), "") if not text[before:start].strip() and end == stop
+                else (start, end, ""))
 
 
 # the mutators
@@ -156,7 +163,8 @@ def swap_index(spec: Spec) -> Iterator[Mutant]:
         for pick in (own, other):
             if pick:
                 new = pick[n % len(pick)]
-                yield spec.made("swap index", f"{place.item.name} → {new}", (place.item.span.start, place.item.span.end, new))
+                yield spec.made("swap index", f"{place.item.name} → {new}",
+                                (place.item.span.start, place.item.span.end, new))
 
 
 def drop_binder(spec: Spec) -> Iterator[Mutant]:
@@ -187,7 +195,8 @@ def drop_domain(spec: Spec) -> Iterator[Mutant]:
                             names={r.base(statement.clauses[0].body) or ""})
         if statement.keyword == "output" and statement.tail:
             start, end = statement.clauses[-1].span.end, statement.tail[-1].span.end
-            yield spec.made("drop domain", ": all", (start, end, ""), names={r.base(c.body) or "" for c in statement.clauses})
+            yield spec.made("drop domain", ": all", (start, end, ""),
+                            names={r.base(c.body) or "" for c in statement.clauses})
         for before, clause in zip(statement.clauses, statement.clauses[1:], strict=False):
             if statement.keyword in ("", "output") and isinstance(clause.body, s.Relation) and any(
                     clause.body in e.restrictions for e in spec.read.equations):
@@ -203,7 +212,8 @@ def _without_condition(spec: Spec, script: s.Script, rest: tuple[int, int]) -> I
             operands = item.operands[:1] if item.operators[0] == "in" else item.operands
             named = [n for x in operands if (n := r.index_of(x)) is not None and spec.read.of(n) is not None]
             if named:
-                yield spec.made("drop domain", item.span.text, (item.span.start, item.span.end, named[0]), about=(rest,))
+                yield spec.made("drop domain", item.span.text, (item.span.start, item.span.end, named[0]),
+                                about=(rest,))
 
 
 def flip_level(spec: Spec) -> Iterator[Mutant]:
@@ -245,14 +255,16 @@ def flip_relation(spec: Spec) -> Iterator[Mutant]:
         if not isinstance(node, s.Relation):
             continue
         for a, b in zip(node.operands, node.operands[1:], strict=False):
-            sign = next((w for w in spec.tokens if w.type == "REL" and a.span.end <= w.start and w.end <= b.span.start), None)
+            sign = next((w for w in spec.tokens
+                         if w.type == "REL" and a.span.end <= w.start and w.end <= b.span.start), None)
             new = FLIPPED.get(spec.source.text[sign.start : sign.end]) if sign is not None else None
             if sign is not None and new is not None:
                 whole = ((node.span.start, node.span.end),)
                 yield spec.made("flip relation", node.span.text, (sign.start, sign.end, new), about=whole)
                 if len(node.operands) == 2:
                     yield spec.made("flip relation", f"{b.span.text} {sign.value} {a.span.text}", (
-                        node.span.start, node.span.end, f"{b.span.text} {spec.source.text[sign.start : sign.end]} {a.span.text}"))
+                        node.span.start, node.span.end,
+                        f"{b.span.text} {spec.source.text[sign.start : sign.end]} {a.span.text}"))
 
 
 def misspell(spec: Spec) -> Iterator[Mutant]:
@@ -270,10 +282,12 @@ def misspell(spec: Spec) -> Iterator[Mutant]:
         new = new.upper() if letters[at].isupper() else new
         here = word.start + lead + at
         names = {word.value, letters} if any(a <= word.start and word.end <= b for a, b in heads) else set()
-        yield spec.made("misspell", f"{letters} → {letters[:at]}{new}{letters[at + 1:]}", (here, here + 1, new), names=names,
+        yield spec.made("misspell", f"{letters} → {letters[:at]}{new}{letters[at + 1:]}", (here, here + 1, new),
+                        names=names,
                         about=((word.start, word.end),))
         if len(letters) > 2:
-            yield spec.made("misspell", f"{letters} → {letters[:at]}{letters[at + 1:]}", (here, here + 1, ""), names=names,
+            yield spec.made("misspell", f"{letters} → {letters[:at]}{letters[at + 1:]}", (here, here + 1, ""),
+                            names=names,
                             about=((word.start, word.end),))
 
 
@@ -284,12 +298,15 @@ def _declares(spec: Spec, statement: s.Statement) -> Iterator[tuple[int, int]]:
         clauses += [c.body for c in statement.tail]
     for body in clauses:
         node = body.operands[0] if isinstance(body, s.Relation) and statement.keyword != "index" else body
-        if statement.keyword in ("index", "dim") or (statement.keyword in ("map", "def") and isinstance(node, s.Product)):
+        if (statement.keyword in ("index", "dim")
+            or (statement.keyword in ("map", "def") and isinstance(node, s.Product))):
             yield (node.span.start, node.span.end)
         elif statement.keyword not in ("mask", "use", "for") and (statement.keyword or isinstance(body, s.Relation)):
-            taken = {p.item.span for p in spec.places if node.span.start <= p.item.span.start and p.item.span.end <= node.span.end}
+            taken = {p.item.span for p in spec.places
+                     if node.span.start <= p.item.span.start and p.item.span.end <= node.span.end}
             inside = [w for w in spec.tokens if node.span.start <= w.start and w.end <= node.span.end]
-            yield from ((w.start, w.end) for w in inside if not any(x.start <= w.start and w.end <= x.end for x in taken))
+            yield from ((w.start, w.end) for w in inside
+                        if not any(x.start <= w.start and w.end <= x.end for x in taken))
 
 
 def drop_index(spec: Spec) -> Iterator[Mutant]:
@@ -327,7 +344,8 @@ def swap_operands(spec: Spec) -> Iterator[Mutant]:
             first, second = (by_node.get((x.span.start, x.span.end), []) for x in (a, b))
             pairs = [(p.item, q.item) for p in first for q in second if p.item.name != q.item.name]
             for one, other in (pairs[0], pairs[-1]) if len(pairs) > 1 else pairs:
-                yield spec.made("swap operands", f"{one.name} ↔ {other.name}", (one.span.start, one.span.end, other.span.text),
+                yield spec.made("swap operands", f"{one.name} ↔ {other.name}",
+                                (one.span.start, one.span.end, other.span.text),
                                 (other.span.start, other.span.end, one.span.text))
 
 
@@ -355,7 +373,8 @@ def drop_declaration(spec: Spec) -> Iterator[Mutant]:
                     yield spec.made("drop declaration", clause.span.text, (start, end, ""), names=mine)
 
 
-MUTATORS = (swap_index, drop_binder, drop_domain, flip_level, merge_script, delete_brace, flip_relation, misspell, drop_index,
+MUTATORS = (swap_index, drop_binder, drop_domain, flip_level, merge_script, delete_brace, flip_relation, misspell,
+            drop_index,
             double_index, swap_operands, drop_declaration)
 
 

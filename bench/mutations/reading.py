@@ -1,4 +1,5 @@
-"""A spec as its referee reads it: sets, names and their slots, by the page of the language. Shares nothing with the checker."""
+"""A spec as its referee reads it: sets, names and their slots, by the page of the
+language. Shares nothing with the checker."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from einc.syntax import tree as s
 CLASSES = frozenset({"time", "request", "batch", "feature", "latent", "head", "expert", "vocab"})
 EXPLICIT = frozenset({"time", "request", "batch"})  # never summed implicitly
 FOLDS = frozenset({"sum", "prod", "max", "min"})
-PRIMITIVES = frozenset({"hash", "chance", "exp", "log", "sqrt", "sin", "cos", "tanh", "erf", "abs", "floor", "ceil", "mod", "max",
+PRIMITIVES = frozenset({"hash", "chance", "exp", "log", "sqrt", "sin", "cos", "tanh", "erf", "abs", "floor", "ceil",
+                        "mod", "max",
                         "min", "uniform"})
 ACCENTS = frozenset({"hat", "tilde", "bar"})
 
@@ -54,7 +56,8 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Definition:
-    """`def f_{s}(x_s) = …`: whether it has a line of its own, whether that is left in its value, and what its body sees."""
+    """`def f_{s}(x_s) = …`: whether it has a line of its own, whether that is left in its
+    value, and what its body sees."""
 
     line: bool
     keeps: bool
@@ -106,7 +109,8 @@ def base(node: s.Expression) -> str | None:
             return text
         case s.Scripted(s.Word(text), accents, scripts):
             marks = [x.text for x in scripts if x.kind == "label_lower" and x.text in ACCENTS][:1]
-            return text + "".join(f"_{a}" for a in (*accents, *marks)) + "".join(x.text for x in scripts if x.kind == "prime")
+            return text + "".join(f"_{a}" for a in (*accents,
+                                                    *marks)) + "".join(x.text for x in scripts if x.kind == "prime")
     return None
 
 
@@ -160,7 +164,8 @@ def bare_labels(node: s.Expression) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def entries(content: s.Expression | None, maps: Container[str] = ()) -> tuple[s.Expression, ...]:
     """The things that stand side by side in a script; a map stands with what it is applied to."""
-    items = content.items if isinstance(content, s.Group) and content.open == "{" else () if content is None else (content,)
+    items = (content.items if isinstance(content, s.Group) and content.open == "{" else () if content is None
+             else (content,))
     out: list[s.Expression] = []
     for item in items:
         several = isinstance(item, s.Product) and not any(item.operators)
@@ -189,7 +194,8 @@ def ways(word: str, primes: str, names: Iterable[str]) -> list[tuple[str, ...]]:
     def of(at: int) -> list[tuple[str, ...]]:
         if at == len(word):
             return [()]
-        return [(word[at:end], *rest) for end in range(at + 1, len(word) + 1) if word[at:end] in known for rest in of(end)]
+        return [(word[at:end], *rest) for end in range(at + 1, len(word) + 1) if word[at:end] in known
+                for rest in of(end)]
 
     return [(*found[:-1], found[-1] + primes) for found in of(0)]
 
@@ -249,7 +255,8 @@ def _word(read: Reading, node: s.Expression, level: str, labels: frozenset[str] 
         if len(found) == 1 and stem in (labels or ()) and read.of(name) is not None:
             out.append((Item("label", stem, level, node.span),))
     spelled = node.span.text
-    if not out and spelled != name and spelled.isascii() and spelled.isalpha() and (found_ := ways(spelled, "", read.indices)):
+    if (not out and spelled != name and spelled.isascii() and spelled.isalpha()
+        and (found_ := ways(spelled, "", read.indices))):
         # A run of letters that spells a Greek letter may also be several Latin ones.
         out += [tuple(Item("index", part, level, node.span, read.of(part)) for part in way) for way in found_]
     if not out and labels is None:
@@ -268,17 +275,20 @@ def fits(read: Reading, slot: Set | None, item: Item) -> bool:
     if item.kind == "index":
         return item.of == slot or item.of in inside
     parts = [read.splits[x] for x in (slot, *inside) if x in read.splits]
-    return any(len(p) == len(item.parts) and all(a is None or b.of is None or a == b.of for a, b in zip(p, item.parts, strict=True))
+    return any(len(p) == len(item.parts)
+               and all(a is None or b.of is None or a == b.of for a, b in zip(p, item.parts, strict=True))
                for p in parts)
 
 
 def matches(read: Reading, tensor: Tensor, node: s.Expression, items: tuple[Item, ...]) -> bool:
-    """Whether a use with these items is of this tensor: labels equal, slots filled level by level or in the order written."""
+    """Whether a use with these items is of this tensor: labels equal, slots filled level
+    by level or in the order written."""
     lower, upper = bare_labels(node)
     labels = ((*lower, *(i.name for i in items if i.kind == "label" and i.level == "lower")),
               (*upper, *(i.name for i in items if i.kind == "label" and i.level != "lower")))
     slots = [i for i in items if i.kind != "label"]
-    if labels != tensor.labels or (len(slots) != len(tensor.slots) and not (tensor.carried and len(slots) >= len(tensor.slots))):
+    if (labels != tensor.labels
+        or (len(slots) != len(tensor.slots) and not (tensor.carried and len(slots) >= len(tensor.slots)))):
         return False
     if tensor.carried:
         return True
@@ -418,7 +428,8 @@ def _index(read: Reading, statement: s.Statement) -> None:
             body, structure = body.operands[0], body.operands[1]
         match body:
             case s.Product((s.Word(cls), s.Group("(", ")", (extent,))), _):
-                ragged = [x for x in inner_scripts(extent) if isinstance(x.content, s.Word) and x.content.text in read.indices
+                ragged = [x for x in inner_scripts(extent)
+                          if isinstance(x.content, s.Word) and x.content.text in read.indices
                           and read.indices[x.content.text].cls == "request"]
                 made = Set(cls, _extent(read, extent))
                 if ragged:
@@ -499,7 +510,8 @@ def left_items(read: Reading, node: s.Expression) -> tuple[Item, ...]:
     return script_items(read, inner_scripts(node), None)[0]
 
 
-def declared(read: Reading, node: s.Expression, around: tuple[str, ...] = (), **said: bool) -> tuple[Tensor, tuple[Item, ...]]:
+def declared(read: Reading, node: s.Expression, around: tuple[str, ...] = (),
+             **said: bool) -> tuple[Tensor, tuple[Item, ...]]:
     """The tensor that a left side or a declaration makes."""
     items = left_items(read, node)
     lower, upper = bare_labels(node)
@@ -548,7 +560,8 @@ def _equations(read: Reading, statement: s.Statement, around: tuple[str, ...]) -
         tensor, items = declared(read, relation.operands[0], around)
         if tensor not in read.tensors:
             read.tensors.append(tensor)
-        read.equations.append(Equation(tensor, items, relation.operands[1], tuple(restrictions), tuple(withs), around, statement,
+        read.equations.append(Equation(tensor, items, relation.operands[1], tuple(restrictions), tuple(withs), around,
+                                       statement,
                                        span))
 
 

@@ -1,7 +1,8 @@
-"""What is surely wrong with a text, by the rules of the language's page: a second reading, made from the syntax tree alone.
+"""What is surely wrong with a text, by the rules of the language's page: a second
+reading, made from the syntax tree alone.
 
-It says only what it is sure of: where it does not try to read something it is silent, so a text without a word from it may
-still be wrong. Each finding names its rule; `EXPECTED` are the codes that tell a user so.
+It says only what it is sure of: where it does not try to read something it is silent, so a text without a word from it
+may still be wrong. Each finding names its rule; `EXPECTED` are the codes that tell a user so.
 """
 
 from __future__ import annotations
@@ -18,17 +19,21 @@ from einc.syntax import tree as s
 
 EXPECTED = {
     "§1 brackets have partners": {"E0101", "E0102", "E0103", "E0108"},
-    "§1 a statement has a form": {"E0101", "E0102", "E0103", "E0104", "E0105", "E0106", "E0108", "E0109", "E0112", "E0201", "E0210",
+    "§1 a statement has a form": {"E0101", "E0102", "E0103", "E0104", "E0105", "E0106", "E0108", "E0109", "E0112",
+                                  "E0201", "E0210",
                                   "E0212"},
-    "§1 several letters after a bare script are a label": {"E0108", "E0201", "E0205", "E0207", "E0301", "E0302", "E0203", "E0204"},
+    "§1 several letters after a bare script are a label": {"E0108", "E0201", "E0205", "E0207", "E0301", "E0302",
+                                                           "E0203", "E0204"},
     "§2 a class is one of eight": {"E0210"},
     "§2 an index is declared": {"E0204", "E0215", "E0201", "E0207", "E0203", "E0210", "E0401", "E0205"},
-    "§2 a temporal index is summed explicitly": {"E0306", "E0301", "E0308", "E0506", "E0305", "E0304", "E0205", "E0401", "E0302"},
+    "§2 a temporal index is summed explicitly": {"E0306", "E0301", "E0308", "E0506", "E0305", "E0304", "E0205",
+                                                 "E0401", "E0302"},
     "§2 an index stands once, or once up and once down": {"E0301", "E0304", "E0305", "E0308", "E0204", "E0205"},
     "§2 a pair that is on the left has two readings": {"E0305"},
     "§2 an index on the left stands on the right": {"E0302"},
     "§2 a binder's index is its own": {"E0308", "E0309", "E0506"},
-    "§3 a name is declared": {"E0201", "E0204", "E0207", "E0210", "E0215", "E0205", "E0212", "E0404", "E0213", "E0103", "E0301",
+    "§3 a name is declared": {"E0201", "E0204", "E0207", "E0210", "E0215", "E0205", "E0212", "E0404", "E0213", "E0103",
+                              "E0301",
                               "E0217"},
     "§3 a use fits a declaration": {"E0205", "E0401", "E0207", "E0204", "E0203", "E0216", "E0213"},
     "§3 two equations for one signature": {"E0209", "E0405"},
@@ -124,11 +129,13 @@ class _Line:
                 out.append(around)
                 inner = self.close(self.product(factors[at + 1:], held | bound, span), held | bound, span)
                 return _merged([*out, {n: levels for n, levels in inner.items() if n not in bound}])
-            if isinstance(group, s.Group) and group.open == "(" and (called in self.read.functions or called in r.PRIMITIVES
+            if isinstance(
+                group, s.Group) and group.open == "(" and (called in self.read.functions or called in r.PRIMITIVES
                                                                      or name in self.read.maps or called == "topk"):
                 out.append(self.call(factor, called, group, held))
                 at += 2
-            elif isinstance(group, s.Group) and any(isinstance(x, s.Relation) and x.operators == ("=",) for x in group.items
+            elif isinstance(group, s.Group) and any(isinstance(x, s.Relation) and x.operators == ("=",)
+                                                    for x in group.items
                                                     ) and group.open == "(" and name is not None:
                 self.unsure = True
                 called = called if not isinstance(factor, s.Word) else factor.text
@@ -136,7 +143,8 @@ class _Line:
                     self.say("§3 a name is declared", factor.span)
                 at += 2
             else:
-                out.append(self.free(factor, held) if isinstance(factor, s.Word | s.Scripted) else self.once(factor, held))
+                out.append(self.free(factor, held) if isinstance(factor, s.Word | s.Scripted)
+                           else self.once(factor, held))
                 at += 1
         return _merged(out)
 
@@ -205,7 +213,8 @@ class _Line:
                 inner = node.items if isinstance(node, s.Group) and node.open == "(" else (node,)
                 for one in (x for i in inner for x in r.entries(i)):
                     name = r.index_of(one)
-                    ways = [] if name is None else r.ways(name.rstrip("'"), name[len(name.rstrip("'")):], self.read.indices)
+                    ways = ([] if name is None
+                            else r.ways(name.rstrip("'"), name[len(name.rstrip("'")):], self.read.indices))
                     if not ways:
                         self.say("§2 an index is declared", one.span)
                     names += ways[0] if ways else ()
@@ -283,7 +292,8 @@ def restricted(read: r.Reading, node: s.Expression, seen: set[int]) -> bool:
         case s.Relation() | s.Logic():
             return True
         case s.Word() | s.Scripted(s.Word()):
-            if r.base(node) in ("δ", "ε") or any(restricted(read, x, seen) for y in r.inner_scripts(node) if y.content is not None
+            if r.base(node) in ("δ", "ε") or any(restricted(read, x, seen) for y in r.inner_scripts(node)
+                                                 if y.content is not None
                                                  for x in r.entries(y.content) if isinstance(x, s.Relation | s.Logic)):
                 return True
             hits = r.masked(read)
@@ -300,7 +310,8 @@ def restricted(read: r.Reading, node: s.Expression, seen: set[int]) -> bool:
                         return True
             return False
         case s.Scripted(inner, _, scripts):
-            return restricted(read, inner, seen) or any(restricted(read, x.content, seen) for x in scripts if x.content is not None)
+            return (restricted(read, inner, seen)
+                    or any(restricted(read, x.content, seen) for x in scripts if x.content is not None))
     return any(restricted(read, x, seen) for x in r.kids(node))
 
 
@@ -356,7 +367,8 @@ def _all(statements: tuple[s.Statement, ...]) -> list[s.Statement]:
 
 def _declarations(read: r.Reading, tree: s.SyntaxTree, found: list[Finding]) -> None:
     for statement in tree.statements:
-        if statement.keyword == "use" and pipeline.find(tree.source, statement.clauses[0].span.text.strip('"'), Report()) is None:
+        if (statement.keyword == "use"
+            and pipeline.find(tree.source, statement.clauses[0].span.text.strip('"'), Report()) is None):
             found.append(Finding("§3 a name is declared", statement.span))
         if statement.keyword == "index":
             for clause in statement.tail:
@@ -382,7 +394,8 @@ def _equation(read: r.Reading, equation: r.Equation, found: list[Finding]) -> No
     for name in free:
         of = read.of(name)
         if name not in line.left and of is not None and of.cls != "layer":
-            line.say("§2 a temporal index" if of.cls in r.EXPLICIT else "§2 an index stands once, or", equation.body.span)
+            line.say("§2 a temporal index" if of.cls in r.EXPLICIT else "§2 an index stands once, or",
+                     equation.body.span)
     there = set(line.free(equation.body, frozenset()))
     for restriction in equation.restrictions:
         there |= set(line.free(restriction, frozenset()))
@@ -399,7 +412,8 @@ def _others(read: r.Reading, statement: s.Statement, found: list[Finding]) -> No
             node = statement.clauses[0].body
             known = r.uses(read, node)
             if not known:
-                found.append(Finding("§3 a use fits a declaration" if any(t.stem == r.base(node) for t in read.tensors) else
+                found.append(Finding("§3 a use fits a declaration" if any(t.stem == r.base(node) for t in read.tensors)
+                                     else
                                      "§3 a name is declared", node.span))
                 return
             left = frozenset(x.name for i in known[0][1] for x in (i.parts or (i,)) if x.kind == "index")
@@ -408,18 +422,22 @@ def _others(read: r.Reading, statement: s.Statement, found: list[Finding]) -> No
                 line.conditions([c.body for c in statement.tail if isinstance(c.body, s.Relation | s.Logic)], set())
         case "output":
             for clause in statement.clauses:
-                if not isinstance(clause.body, s.Relation) and r.base(clause.body) is not None and not r.uses(read, clause.body):
+                if (not isinstance(clause.body, s.Relation) and r.base(clause.body) is not None
+                    and not r.uses(read, clause.body)):
                     known_stem = any(t.stem == r.base(clause.body) for t in read.tensors)
-                    found.append(Finding("§3 a use fits a declaration" if known_stem else "§3 a name is declared", clause.span))
+                    found.append(Finding("§3 a use fits a declaration" if known_stem else "§3 a name is declared",
+                                         clause.span))
         case "" if statement.override:
             mine = [e for e in read.equations if e.statement is statement]
-            there = [e for e in read.equations if mine and _same(e.tensor, mine[0].tensor) and e.statement is not statement]
+            there = [e for e in read.equations
+                     if mine and _same(e.tensor, mine[0].tensor) and e.statement is not statement]
             if mine and not there and not any(t.given and t.stem == mine[0].tensor.stem for t in read.tensors):
                 found.append(Finding("§6 an override replaces something", statement.span))
         case "":
             mine = [e for e in read.equations if e.statement is statement and not _updates(e)]
             for one in mine:
-                twin = next((e for e in read.equations if e.tensor == one.tensor and e is not one and not e.statement.override
+                twin = next((e for e in read.equations
+                             if e.tensor == one.tensor and e is not one and not e.statement.override
                              and not _updates(e) and not e.around and e.span.source == one.span.source), None)
                 if twin is not None and not one.around:
                     found.append(Finding("§3 two equations for one signature", one.span))

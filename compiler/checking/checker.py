@@ -34,7 +34,8 @@ from einc.syntax.texts import MAX_STATEMENTS, too_many
 Find = Callable[[Source, str, Report], Source | None]
 Parse = Callable[[Source, Report], s.SyntaxTree]
 
-# Deep terms are walked by functions that call themselves; more than this would end in the C stack, which no one can catch.
+# Deep terms are walked by functions that call themselves; more than this would end in the C stack, which no one can
+# catch.
 _RECURSION = 6_000
 
 
@@ -107,7 +108,8 @@ def _worked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, 
     return work, statements
 
 
-def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...], linted: bool = False) -> Called | None:
+def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...],
+             linted: bool = False) -> Called | None:
     """Runs every pass of the checker on a tree. Problems go into the report; errors among them give None."""
     try:
         work, statements = _worked(tree, specs, report, chain)
@@ -136,7 +138,8 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
 
 
 def _about_claims(tree: s.SyntaxTree) -> bool:
-    """Whether a text makes claims and has no output of its own: then it says nothing else, whatever the specs do that it uses."""
+    """Whether a text makes claims and has no output of its own: then it says nothing
+    else, whatever the specs do that it uses."""
     def keywords(statements: Iterable[s.Statement]) -> set[str]:
         return {word for x in statements for word in (x.keyword, *keywords(x.block))}
 
@@ -153,8 +156,8 @@ class _Library:
     known: dict[str, Called | None] = field(default_factory=dict)
 
     def __call__(self, name: str, span: Span) -> Called:
-        """The spec of this name, called at the span. Raises CannotUse where there is none or it calls itself, and Silent where
-        its own errors are in the report already.
+        """The spec of this name, called at the span. Raises CannotUse where there is none or it calls itself, and
+        Silent where its own errors are in the report already.
         """
         told = len(self.report.errors)
         found = self.specs.find(span.source, name, self.report)

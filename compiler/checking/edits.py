@@ -6,7 +6,8 @@ from einc.errors.report import Help, Problem, Source
 
 
 def certain(problems: list[Problem], name: str) -> list[Help]:
-    """The edits of the file `name` that leave no choice, in order and apart: a problem with two ways out offers none."""
+    """The edits of the file `name` that leave no choice, in order and apart: a problem
+    with two ways out offers none."""
     edits: list[Help] = []
     for problem in problems:
         ways = [h for h in problem.helps if h.span is not None and h.new is not None]

@@ -1,9 +1,9 @@
 """Ways out that were tried: an edit of the text without which there is an error, and with which there is none.
 
-An edit is offered where two things hold: the text is sound with it, but for its other errors, and every equation that is not
-marked as wrong means what it meant before. What an error itself offers is tried in the same way, and left out where it fails.
-Where one edit of all that were tried mends an error, or all that do mean the same, it is offered as certain; where several do,
-each is offered. Non-goal: to know the rules. What an edit is worth, the checker says.
+An edit is offered where two things hold: the text is sound with it, but for its other errors, and every equation that
+is not marked as wrong means what it meant before. What an error itself offers is tried in the same way, and left out
+where it fails. Where one edit of all that were tried mends an error, or all that do mean the same, it is offered as
+certain; where several do, each is offered. Non-goal: to know the rules. What an edit is worth, the checker says.
 """
 
 from __future__ import annotations
@@ -157,7 +157,8 @@ def _kept(trial: _Trial, problem: Problem, own: list[Help]) -> bool:
 
 
 def _offered(trial: _Trial, problem: Problem) -> None:
-    """The edits of the text near the error that mend it: certain where what was meant is evident, and no other meaning left."""
+    """The edits of the text near the error that mend it: certain where what was meant is
+    evident, and no other meaning left."""
     found: list[tuple[Edit, bool, TypedProgram | None]] = []
     most = min(MOST_TRIES, MOST_READ // max(1, len(trial.text.source.text)))
     edits = dict.fromkeys(islice(_edits(trial.text, problem), 2 * MOST_TRIES))
@@ -202,7 +203,8 @@ def meaning(program: TypedProgram) -> tuple[object, ...]:
 
     rounds = [[plain(e) for e in x.equations] for x in program.recurs]
     given = {t.key: (t.role, t.element, tuple((x.set, x.level) for x in t.slots)) for t in program.inputs()}
-    return ({e.target: plain(e) for e in program.equations}, given, program.outputs, dict(program.sizes), rounds, program.repeats)
+    return ({e.target: plain(e) for e in program.equations}, given, program.outputs, dict(program.sizes), rounds,
+            program.repeats)
 
 
 def _edited(place: Span, new: str) -> Source:
@@ -226,12 +228,14 @@ def _help(source: Source, problem: Problem, edit: Edit, certain: bool) -> Help:
 
 
 def _edits(text: _Text, problem: Problem) -> Iterator[tuple[Edit, bool]]:
-    """Edits by the kind of an error, and whether it is evident what was meant: so with brackets where one is missing and names
-    that nothing has; not so with domains and indices in scripts, where others may be meant that were not tried."""
+    """Edits by the kind of an error, and whether it is evident what was meant: so with brackets where
+    one is missing and names that nothing has; not so with domains and indices in scripts, where
+    others may be meant that were not tried."""
     assert problem.span is not None
     spans = (problem.span, *(x.span for x in problem.labels if x.span.source == text.source))
     for help_ in problem.helps:
-        if help_.span is not None and help_.new is not None and help_.span.source == text.source and "\n" not in help_.new:
+        if (help_.span is not None and help_.new is not None and help_.span.source == text.source
+            and "\n" not in help_.new):
             yield (help_.span.start, help_.span.end, help_.new), problem.code in (*_OF_BRACKETS, *_OF_NAMES)
     if problem.code in _OF_BRACKETS:
         yield from ((edit, True) for edit in _brackets(text, text.at(problem.span)))
@@ -271,7 +275,8 @@ def _brackets(text: _Text, here: tuple[Word, ...]) -> Iterator[Edit]:
 
 
 def _wrapped(text: _Text, span: Span) -> Iterator[Edit]:
-    """The term with its sign that follows a big operator, in parentheses: up to the next sign or the end of what is around it."""
+    """The term with its sign that follows a big operator, in parentheses: up to the next
+    sign or the end of what is around it."""
     line, depth = text.at(span), 0
     rest = [w for w in line if w.start >= span.end]
     for word, following in pairwise(rest):
@@ -294,7 +299,8 @@ def _nested(types: Iterable[str]) -> bool:
 
 
 def _names(text: _Text, span: Span) -> Iterator[Edit]:
-    """A word for one of the text that is spelled much the same; and the other way round, where that stands there alone."""
+    """A word for one of the text that is spelled much the same; and the other way round,
+    where that stands there alone."""
     everything = [w for w in text.words if w.type in _LETTERS]
     counts: dict[str, int] = {}
     for word in everything:
@@ -302,7 +308,8 @@ def _names(text: _Text, span: Span) -> Iterator[Edit]:
     indices = text.indices
     for wrong in (w for w in everything if span.start <= w.start and w.end <= span.end):
         # What is written otherwise once, and more often so, is more likely the slip.
-        others = [w for w in everything if counts[w.value] == 1 and w.value != wrong.value and _near(w.value, wrong.value)]
+        others = [w for w in everything
+                  if counts[w.value] == 1 and w.value != wrong.value and _near(w.value, wrong.value)]
         turned = [_respelled(text.source, w, wrong.value) for w in others]
         yield from turned if counts[wrong.value] > 1 else ()
         words = (*counts, *sorted(text.known - counts.keys()))
@@ -324,7 +331,8 @@ def _respelled(source: Source, word: Word, new: str) -> Edit:
 
 
 def _scripts(text: _Text, span: Span, counts: bool) -> Iterator[Edit]:
-    """An index in a script near the error exchanged, left out or put in; the indices that are rare in the line come first."""
+    """An index in a script near the error exchanged, left out or put in; the indices that
+    are rare in the line come first."""
     indices = text.indices
     line = Counter(w.value for w in text.at(span) if w.type in _NAMES and w.value in indices)
     choices = sorted(line, key=lambda i: line[i]) + [i for i in indices if i not in line]
@@ -335,14 +343,16 @@ def _scripts(text: _Text, span: Span, counts: bool) -> Iterator[Edit]:
     inside = [w for w in here if w.value in indices or (len(w.value) == 1 and often[w.value] == 1)]
     exchanged = [(w.start, w.end, other) for other in choices for w in inside if other != w.value]
     fewer = [(w.start, w.end, "") for w in inside]
-    more = [(at, at, new) for other in choices for w in inside for at, new in ((w.end, f" {other}"), (w.start, f"{other} "))]
+    more = [(at, at, new) for other in choices for w in inside
+            for at, new in ((w.end, f" {other}"), (w.start, f"{other} "))]
     more += [(w.end, w.end, f"_{other}") for other in choices for w in here[:1]]
     more += [(span.end, span.end, f"^{other}") for other in choices if here]
     yield from (*fewer, *more, *exchanged) if counts else (*exchanged, *fewer, *more)
 
 
 def _domains(text: _Text, span: Span) -> Iterator[Edit]:
-    """A comparison the other way round, in the span; an index under an operator there, or just before, bounded by another one."""
+    """A comparison the other way round, in the span; an index under an operator there, or
+    just before, bounded by another one."""
     line = text.at(span)
     inside = [n for n, w in enumerate(line) if span.start <= w.start and w.end <= span.end]
     for word in (line[n] for n in inside if line[n].type == "REL"):

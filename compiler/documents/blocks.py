@@ -58,12 +58,14 @@ def _right(line: s.Statement) -> list[object]:
 
 
 def _names(node: object) -> Iterator[_Known]:
-    """What stands for a tensor in an expression: its name, and the words of its scripts that begin with a capital or are quoted."""
+    """What stands for a tensor in an expression: its name, and the words of its scripts
+    that begin with a capital or are quoted."""
     for inner in _walk(node):
         if isinstance(inner, s.Word | s.Scripted):
             found = head(inner)
             if found is not None:
-                labels = tuple(w.text for script in found[1] for w in _walk(script) if isinstance(w, s.Word) and _label(w))
+                labels = tuple(w.text for script in found[1] for w in _walk(script)
+                               if isinstance(w, s.Word) and _label(w))
                 yield (found[0], labels)
 
 

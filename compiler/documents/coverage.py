@@ -16,8 +16,9 @@ Status = Literal["compiled", "restates", "definition", "skipped"]
 class Entry:
     """One equation: a formula may hold several.
 
-    `section` is the place of its heading in the document's; `restates` the number of the entry it is proved equal to;
-    `explicit` its LaTeX with every implied sum written, where it is compiled; `shapes` the shapes of its tensors by their text.
+    `section` is the place of its heading in the document's; `restates` the number of the entry it is
+    proved equal to; `explicit` its LaTeX with every implied sum written, where it is compiled; `shapes`
+    the shapes of its tensors by their text.
     """
 
     number: int
@@ -35,7 +36,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Made:
-    """The program of a section: what it takes and returns, what was inferred, the text of its kernel, what was derived."""
+    """The program of a section: what it takes and returns, what was inferred, the text of
+    its kernel, what was derived."""
 
     section: int
     name: str

@@ -24,9 +24,10 @@ class Heading:
 class Formula:
     """A formula: `span` is what stands between its dollars or in its environment.
 
-    `section` is the place of its heading in the document's, -1 before the first. `holes` are stretches of the file inside the
-    span that are no part of it, such as the `> ` of a quotation. `skip` says why it is not read, where the author said so.
-    `problem` is that of a formula that has no end: then the span is its beginning alone, and what follows is read as prose.
+    `section` is the place of its heading in the document's, -1 before the first. `holes` are stretches of the
+    file inside the span that are no part of it, such as the `> ` of a quotation. `skip` says why it is not read,
+    where the author said so. `problem` is that of a formula that has no end: then the span is its beginning
+    alone, and what follows is read as prose.
     """
 
     span: Span

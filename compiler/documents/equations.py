@@ -25,8 +25,8 @@ _LISTED = re.compile(r"\\?[A-Za-z]+\s*=\s*[01]\s*,\s*[12]\s*,(?:\s*[23]\s*,)?\s*
 class Said:
     """One equation of a document, or one definition of indices.
 
-    `statement` is the equation alone, with its restrictions and local definitions; `indices` the letters that it says run over
-    a range, which is the last operand of the statement's relation. `problem` says why it cannot be read.
+    `statement` is the equation alone, with its restrictions and local definitions; `indices` the letters that it says
+    run over a range, which is the last operand of the statement's relation. `problem` says why it cannot be read.
     """
 
     formula: Formula
@@ -38,12 +38,14 @@ class Said:
 
 
 def said(document: Document, functions: frozenset[str], indices: Iterable[str]) -> tuple[Said, ...]:
-    """Every equation in the order of the file. `functions` are names that a macro may spell, `indices` the declared ones."""
+    """Every equation in the order of the file. `functions` are names that a macro may
+    spell, `indices` the declared ones."""
     letters = frozenset(indices)
     return tuple(x for formula in document.formulas for x in _formula(document, formula, functions, letters))
 
 
-def _formula(document: Document, formula: Formula, functions: frozenset[str], indices: frozenset[str]) -> Iterator[Said]:
+def _formula(document: Document, formula: Formula, functions: frozenset[str],
+             indices: frozenset[str]) -> Iterator[Said]:
     """The equations of one formula. One that is skipped or cannot be read gives an entry that says so; inline ones
     without a relation give none.
     """
@@ -73,7 +75,8 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], in
 
 
 def _nothing(span: Span) -> Problem:
-    return BadDeclaration("there is no equation in it", _trimmed(span), helps=(Help("an equation is written `NAME = …`"),))
+    return BadDeclaration("there is no equation in it", _trimmed(span),
+                          helps=(Help("an equation is written `NAME = …`"),))
 
 
 def _trimmed(span: Span) -> Span:

@@ -16,7 +16,8 @@ from einc.documents.pieces import DEFINES, ENVIRONMENTS, MAX_TITLE, Draft, closi
 from einc.documents.scanning import reason
 from einc.errors.report import Source
 
-LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5, "subparagraph": 6, "title": 1}
+LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5,
+          "subparagraph": 6, "title": 1}
 
 _MARKS = re.compile(
     rf"(?P<said>^[ \t]*%!)|(?P<comment>%)|\\begin\s*\{{(?P<math>(?:{ENVIRONMENTS})\*?)\}}(?:\s*\{{\d+\}})?"
@@ -48,7 +49,8 @@ class _Reader:
     text: str
     draft: Draft
     blanks: list[int]
-    absent: dict[str, tuple[int, int]] = field(default_factory=dict)  # where the end of a formula was looked for in vain
+    # where the end of a formula was looked for in vain
+    absent: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def mark(self, found: re.Match[str]) -> int:
         """Puts what begins at a mark into the draft, and returns the place from which to read on."""
@@ -127,7 +129,8 @@ class _Reader:
         return macro[1].span.end
 
     def _formula(self, found: re.Match[str], closer: str, display: bool) -> int:
-        """A formula up to its end; comments in it are holes. One that is not closed is told, and what follows it read."""
+        """A formula up to its end; comments in it are holes. One that is not closed is
+        told, and what follows it read."""
         holes = []
         start = found.end()
         limit = self._limit(start)

@@ -1,6 +1,8 @@
-"""Markdown -> Document. Markdown-it says what is a paragraph, a heading, a cell or code; formulas are found in its lines.
+"""Markdown -> Document. Markdown-it says what is a paragraph, a heading, a cell or code;
+formulas are found in its lines.
 
-The text is parsed with every character in its place, so each block knows where its lines begin behind `> ` and list marks.
+The text is parsed with every character in its place, so each block knows where its lines
+begin behind `> ` and list marks.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ def read_markdown(source: Source) -> Document:
                 _prose(draft, text)
             case "inline" if tokens[at - 1].type in ("th_open", "td_open"):
                 row = lines[0]
-                found = source.text.find(token.content.replace("|", "\\|"), cell[1] if cell[0] == row[0] else row[0], row[1])
+                found = source.text.find(token.content.replace("|", "\\|"), cell[1] if cell[0] == row[0] else row[0],
+                                         row[1])
                 if token.content and found >= 0:
                     cell = (row[0], found + len(token.content) + token.content.count("|"))
                     _prose(draft, _Text(source.text, ((found, cell[1]),)))
@@ -73,11 +76,11 @@ def blocks() -> MarkdownIt:
     ruler = parser.block.ruler
     ruler.before("fence", "display", _display, {"alt": ["paragraph", "reference", "blockquote", "list"]})
     for rule in ruler.__rules__:
-        ruler.at(rule.name, _told(rule.fn), {"alt": rule.alt})
+        ruler.at(rule.name, _with_places(rule.fn), {"alt": rule.alt})
     return parser
 
 
-def _told(rule: Rule) -> Rule:
+def _with_places(rule: Rule) -> Rule:
     """The rule, with the places of its lines left in each of its tokens that has text."""
 
     def told(state: StateBlock, start: int, end: int, silent: bool) -> bool:
@@ -95,7 +98,8 @@ def _told(rule: Rule) -> Rule:
 
 
 def _display(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """A rule of markdown-it: a display at the beginning of a line, closed at the end of one before the next empty line."""
+    """A rule of markdown-it: a display at the beginning of a line, closed at the end of
+    one before the next empty line."""
     first = state.bMarks[start] + state.tShift[start]
     opening = _OPENER.match(state.src, first, state.eMarks[start])
     if opening is None or state.is_code_block(start):

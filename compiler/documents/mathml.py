@@ -1,4 +1,5 @@
-"""TeX -> MathML as a browser shows it: latex2mathml, with what it stumbles over taken out before and set right after."""
+"""TeX -> MathML as a browser shows it: latex2mathml, with what it stumbles over taken out
+before and set right after."""
 
 from __future__ import annotations
 
@@ -20,17 +21,20 @@ _DROPPED = re.compile(r"\\label\s*\{[^{}]*\}|\\!|\\(?:nonumber|notag|limits|noli
 _TAG = re.compile(r"\\tag\*?\s*\{([^{}]*)\}")
 _ENVIRONMENT = re.compile(r"\\(begin|end)\s*\{([A-Za-z]+\*?)\}(?:\[[tbc]\])?")
 _ENVIRONMENTS = {
-    "aligned": "align*", "alignedat": "align*", "split": "align*", "align": "align*", "alignat": "align*", "flalign": "align*",
+    "aligned": "align*", "alignedat": "align*", "split": "align*", "align": "align*", "alignat": "align*",
+    "flalign": "align*",
     "gathered": "gather*", "gather": "gather*", "multline": "gather*", "multlined": "gather*", "eqnarray": "align*",
 }
 _WORD = re.compile(r"\\([A-Za-z]+)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
-_SPELLED = {"Σ_": r"\sum_", "∑": r"\sum ", "∏": r"\prod ", "√": r"\surd ", ":=": "≔", "\u00a0": " ", "...": r"\ldots ", "..": "‥"}
+_SPELLED = {"Σ_": r"\sum_", "∑": r"\sum ", "∏": r"\prod ", "√": r"\surd ", ":=": "≔", "\u00a0": " ", "...": r"\ldots ",
+            "..": "‥"}
 _EDGES = re.compile(r"\A(?:\s|&|\\\\|\\q?quad(?![A-Za-z])|\\[,;: ])+|(?:\s|&|\\\\)+\Z")
 
 _KEPT = frozenset({
     "display", "mathvariant", "width", "height", "depth", "stretchy", "fence", "form", "minsize", "maxsize", "accent",
-    "accentunder", "displaystyle", "scriptlevel", "columnalign", "rowspacing", "columnspacing", "columnlines", "rowlines",
+    "accentunder", "displaystyle", "scriptlevel", "columnalign", "rowspacing", "columnspacing", "columnlines",
+    "rowlines",
     "linethickness", "lspace", "movablelimits", "mathcolor", "rspace", "separator", "symmetric", "voffset",
 })
 _SCRIPTED = ("msub", "msup", "msubsup")
@@ -106,7 +110,8 @@ def _settle(element: Element) -> None:
             element.remove(child)
     _signed(element)
     text = element.text or ""
-    if element.tag == "mi" and len(text) == 1 and text not in _LETTERS and (unicodedata.category(text) == "Sm" or text in ":;,.!"):
+    if (element.tag == "mi" and len(text) == 1 and text not in _LETTERS
+        and (unicodedata.category(text) == "Sm" or text in ":;,.!")):
         element.tag = "mo"
     elif element.tag == "mo" and text in _LETTERS:
         element.tag = "mi"
@@ -127,7 +132,8 @@ def _signed(element: Element) -> None:
     before: Element | None = None
     for child in element:
         if child.tag == "mo" and child.text in ("−", "-", "+") and before is not None and before.tag == "mo":
-            between = before.get("form") != "postfix" and (before.text or "") not in (")", "]", "}", "′", "|", "…", "⊤", "!")
+            between = (before.get("form") != "postfix"
+                       and (before.text or "") not in (")", "]", "}", "′", "|", "…", "⊤", "!"))
             child.attrib |= {"form": "prefix"} if between else {}
         before = child
 

@@ -1,4 +1,5 @@
-"""The lines of a section that an equation needs, so that one equation is compared with another at the price of these alone."""
+"""The lines of a section that an equation needs, so that one equation is compared with
+another at the price of these alone."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from einc.syntax import tree as s
 
 @dataclass(frozen=True)
 class Needs:
-    """The tree of a section, whose equations are looked up by the names that they define; `passed` are those that do not hold."""
+    """The tree of a section, whose equations are looked up by the names that they define;
+    `passed` are those that do not hold."""
 
     tree: s.SyntaxTree
     passed: Container[Span]

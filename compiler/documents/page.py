@@ -91,7 +91,8 @@ class _Page:
         return " ".join(self.inline(e, shown) for e, shown in pieces)
 
     def pieces(self, n: int, entries: list[Entry]) -> list[tuple[Entry, str]]:
-        """Each equation as MathML, with what stands between it and the next; one that has no shape alone goes with the first."""
+        """Each equation as MathML, with what stands between it and the next; one that has
+        no shape alone goes with the first."""
         document = self.account.document
         formula = document.formulas[n]
         if len(entries) == 1:
@@ -118,10 +119,12 @@ class _Page:
     def row(self, entry: Entry, shown: str) -> str:
         return (f'<span class="row {entry.status}" id="eq.{entry.number}">'
                 f'<span class="eq" tabindex="0" aria-describedby="tip.{entry.number}">{shown}</span>'
-                f'{self.badge(entry, True)}<a class="no" href="#eq.{entry.number}">{entry.number}</a>{self.tip(entry)}</span>')
+                f'{self.badge(entry, True)}<a class="no" '
+                f'href="#eq.{entry.number}">{entry.number}</a>{self.tip(entry)}</span>')
 
     def inline(self, entry: Entry, shown: str) -> str:
-        return (f'<span class="eq inline {entry.status}" id="eq.{entry.number}" tabindex="0" aria-describedby="tip.{entry.number}">'
+        return (f'<span class="eq inline {entry.status}" id="eq.{entry.number}" tabindex="0" '
+                f'aria-describedby="tip.{entry.number}">'
                 f"{shown}{self.badge(entry, False)}{self.tip(entry)}</span>")
 
     def badge(self, entry: Entry, words: bool) -> str:
@@ -129,7 +132,8 @@ class _Page:
         said = escape(f"{entry.status}: {entry.reason}" if entry.reason else entry.status) if words else ""
         if entry.restates is not None:
             said = f'{"restates " if words else "="}{self.link(entry.restates)}'
-        wrong = [f' <a class="error" href="#problem.{self.place(p)}">{escape(p.code or p.severity)}</a>' for p in entry.problems]
+        wrong = [f' <a class="error" href="#problem.{self.place(p)}">{escape(p.code or p.severity)}</a>'
+                 for p in entry.problems]
         return f'<span class="badge">{said}{"".join(wrong)}</span>'
 
     def link(self, number: int) -> str:
@@ -141,7 +145,8 @@ class _Page:
     def tip(self, entry: Entry) -> str:
         """What shows on hover: the equation with every sum written, and the shapes of its tensors."""
         line, column = entry.span.source.position(entry.span.start)
-        parts = [f"<b>{entry.number}</b>, line {line}:{column}: {escape(entry.status)} {escape(why(self.account, entry))}"]
+        parts = [f"<b>{entry.number}</b>, line {line}:{column}: {escape(entry.status)} "
+                 f"{escape(why(self.account, entry))}"]
         if entry.explicit:
             parts.append('<span class="what">with every sum written</span>' + self.math(entry.explicit, True))
         parts += [f"<code>{escape(name)}</code> {escape(shape)}" for name, shape in (entry.shapes or {}).items()]
@@ -153,13 +158,15 @@ class _Page:
     def overview(self) -> str:
         """How many equations have each status, and a list of all of them."""
         account, document = self.account, self.account.document
-        cards = "".join(f'<li class="{status}"><b>{n}</b> {status}</li>' for status, n in counts(account.entries).items())
+        cards = "".join(f'<li class="{status}"><b>{n}</b> {status}</li>'
+                        for status, n in counts(account.entries).items())
         displays = [e for e in account.entries if e.display]
         inferred = sum(len(made.inferred) for made in account.made)
         facts = [f"{len(displays)} in displays, {len(account.entries) - len(displays)} in the text"]
         facts += [_many(len(account.made), "program")] if account.made else []
         facts += [f"{_many(inferred, 'input')} inferred"] if inferred else []
-        facts += [f'<a class="error" href="#problems">{_many(len(self.problems), "problem")}</a>'] if self.problems else []
+        facts += ([f'<a class="error" href="#problems">{_many(len(self.problems), "problem")}</a>'] if self.problems
+                  else [])
         head = "<thead><tr><th>#<th>line<th>section<th>equation<th>status</thead>"
         rows = "".join(self.listed(entry) for entry in account.entries)
         listed = (f"<details><summary>All {_many(len(account.entries), 'equation')}</summary>"
@@ -191,16 +198,19 @@ class _Page:
         return "".join(self.program(n, made) for n, made in enumerate(self.account.made) if made.section == section)
 
     def program(self, n: int, made: Made) -> str:
-        """What a section was compiled to: its signature, what was inferred, what was derived, and the kernel behind a click."""
+        """What a section was compiled to: its signature, what was inferred, what was
+        derived, and the kernel behind a click."""
         signature = f"{made.name}({', '.join(made.inputs)}) → {', '.join(made.outputs)}"
         lines = [f"<b>compiled here:</b> <code>{escape(signature)}</code>"]
         if made.inferred:
             lines.append(f"inferred inputs: {', '.join(f'<code>{escape(name)}</code>' for name in made.inferred)}")
-        derived = "".join(f"<figure><figcaption>derived, beside what is written</figcaption>{self.recurrence(tex)}</figure>"
+        derived = "".join(f"<figure><figcaption>derived, beside what is "
+                          f"written</figcaption>{self.recurrence(tex)}</figure>"
                           for tex in made.recurrences)
         kernel = (f'<details class="kernel" id="kernel.{n}"><summary>the kernel</summary>'
                   f"<pre><code>{highlighted(made.kernel)}</code></pre></details>") if made.kernel else ""
-        wrong = "".join(f'<p class="error"><a href="#problem.{self.place(p)}">{escape(p.message)}</a></p>' for p in made.problems)
+        wrong = "".join(f'<p class="error"><a href="#problem.{self.place(p)}">{escape(p.message)}</a></p>'
+                        for p in made.problems)
         facts = "".join(f"<p>{line}</p>" for line in lines)
         return f'<aside class="made" id="program.{n}">{facts}{wrong}{derived}{kernel}</aside>\n'
 
@@ -215,7 +225,8 @@ class _Page:
         """Every problem as a terminal shows it."""
         if not self.problems:
             return ""
-        shown = "".join(f'<pre class="problem" id="problem.{n}">{escape(render(p))}</pre>\n' for n, p in enumerate(self.problems))
+        shown = "".join(f'<pre class="problem" id="problem.{n}">{escape(render(p))}</pre>\n'
+                        for n, p in enumerate(self.problems))
         return f'<section id="problems"><h2>Problems</h2>\n{shown}</section>\n'
 
 

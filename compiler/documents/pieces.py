@@ -1,4 +1,5 @@
-"""What every reader needs: a document as it grows, what inside a formula is layout, and macros that the author defines."""
+"""What every reader needs: a document as it grows, what inside a formula is layout, and
+macros that the author defines."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ _OUTSIDE = {  # of a display and of a formula in a line, what stands before it a
            re.compile(r"\$\$|\\\]|\\end\s*\{[a-z*]+\}|\n[> \t]*(?:```+|~~~+)")),
     False: (re.compile(r"(?:\$`?|\\\(|\\begin\s*\{[a-z*]+\})\Z"), re.compile(r"`?\$|\\\)|\\end\s*\{[a-z*]+\}")),
 }
-logging.getLogger("pylatexenc").addHandler(logging.NullHandler())  # what a heading cannot say is no matter for the terminal
+# what a heading cannot say is no matter for the terminal
+logging.getLogger("pylatexenc").addHandler(logging.NullHandler())
 _TO_TEXT = LatexNodes2Text(math_mode="text", strict_latex_spaces=False)
 _TEX = re.compile(r"[\\${}%~]|--|``|''")
 _COMMENT = re.compile(r"(?<!\\)%[^\n]*\n?[ \t]*")
@@ -70,8 +72,10 @@ class Draft:
     def unclosed(self, opener: str, start: int, closer: str) -> None:
         """A formula without an end is one that cannot be read; the rest of the document can."""
         where = self._span(start, start + len(opener))
-        problem = Unclosed(f"`{opener}` is not closed", where, "opened here", notes=("a formula ends before the next empty line",),
-                           helps=(Help(f"close it with `{closer}` before the next empty line; a formula has no empty line in it"),))
+        problem = Unclosed(f"`{opener}` is not closed", where, "opened here",
+                           notes=("a formula ends before the next empty line",),
+                           helps=(Help(f"close it with `{closer}` before the next empty line; a formula has no empty "
+                                       f"line in it"),))
         display = opener not in ("$", "\\(", "\\begin{math}")
         self.formulas.append(Formula(where, display, len(self.headings) - 1, (), self.waiting, problem))
         self.waiting = ""

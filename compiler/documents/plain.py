@@ -34,7 +34,8 @@ def read_plain(source: Source) -> Document:
 
 
 def _level(line: str) -> int:
-    """How deep a heading is below the title, 0 where the line is none: it has a number, or most of its words have capitals."""
+    """How deep a heading is below the title, 0 where the line is none: it has a number,
+    or most of its words have capitals."""
     if "\n" in line or len(line) > MOST or _NOT_TITLES.search(line):
         return 0
     numbered = _NUMBERED.fullmatch(line)

@@ -1,7 +1,8 @@
 """Document -> its prose as HTML, with room for its formulas and for what stands under its headings.
 
-Formulas and headings are marked in the text by characters of no meaning before it is rendered, and the marks are filled after:
-so what is shown is exactly what was read. No tag of the paper gets through but a few that say nothing of scripts or places.
+Formulas and headings are marked in the text by characters of no meaning before it is rendered, and the
+marks are filled after: so what is shown is exactly what was read. No tag of the paper gets through but a
+few that say nothing of scripts or places.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ Fill = Callable[[int], str]
 _MARKS = "\ue000\ue001\ue002\ue003\ue004\ue005"
 _NO_MARKS = dict.fromkeys(map(ord, _MARKS), " ")
 _HEADING, _FENCE = (re.compile(f"{_MARKS[n]}(\\d+){_MARKS[n + 1]}") for n in (2, 4))
-_FORMULA = re.compile(f"{_MARKS[0]}(\\d+){_MARKS[1]}([).,;:!?’”\\]]*)")  # and the stops after it, which stay on its line
+# and the stops after it, which stay on its line
+_FORMULA = re.compile(f"{_MARKS[0]}(\\d+){_MARKS[1]}([).,;:!?’”\\]]*)")
 _MARK = re.compile(f"[{_MARKS[::2]}]\\d+[{_MARKS[1::2]}]")
 _TITLE = re.compile(rf"<(h[1-6])>((?:(?!</?h[1-6]>).)*?){_MARKS[2]}(\d+){_MARKS[3]}((?:(?!</?h[1-6]>).)*)</\1>", re.S)
 _TAGS = frozenset("""
@@ -44,7 +46,8 @@ def body(rendered: str, names: list[str], formula: Fill, heading: Fill) -> str:
 
     rendered = _TITLE.sub(title, rendered)
     rendered = _HEADING.sub(lambda m: heading(int(m[1])), rendered)
-    return _FORMULA.sub(lambda m: f'<span class="keep">{formula(int(m[1]))}{m[2]}</span>' if m[2] else formula(int(m[1])), rendered)
+    return _FORMULA.sub(lambda m: f'<span class="keep">{formula(int(m[1]))}{m[2]}</span>' if m[2]
+                        else formula(int(m[1])), rendered)
 
 
 def slugs(document: Document) -> list[str]:
@@ -89,7 +92,8 @@ def markdown(document: Document) -> str:
 
 
 def _parser() -> MarkdownIt:
-    """Markdown-it with nothing of the paper's HTML but plain tags, and with no picture: that would be asked of the network."""
+    """Markdown-it with nothing of the paper's HTML but plain tags, and with no picture:
+    that would be asked of the network."""
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
     def raw(_: Any, tokens: Sequence[Token], at: int, *rest: Any) -> str:
@@ -145,7 +149,8 @@ _PARSER = _parser()
 
 # plain text, and LaTeX as plain text
 
-_STYLED = {"emph": "em", "textit": "em", "textbf": "strong", "texttt": "code", "textsc": "span", "text": "span", "underline": "u"}
+_STYLED = {"emph": "em", "textit": "em", "textbf": "strong", "texttt": "code", "textsc": "span", "text": "span",
+           "underline": "u"}
 _MACROS = re.compile(
     rf"\\(?P<style>{'|'.join(_STYLED)})\s*\{{(?P<inner>[^{{}}]*)\}}|\\(?P<cite>cite[a-z]*|ref|eqref|autoref|cref)\*?"
     r"(?:\[[^\]]*\])*\{(?P<key>[^{}]*)\}"
@@ -184,9 +189,11 @@ def _paragraphs(document: Document, text: str, latex: bool = False) -> str:
         words = paragraph.strip()
         if title := _HEADING.fullmatch(words):
             heading = document.headings[int(title[1])]
-            out.append(f"<h{min(heading.level, 6)}>{escape(heading.title.translate(_NO_MARKS))}{words}</h{min(heading.level, 6)}>")
+            kind = f"h{min(heading.level, 6)}"
+            out.append(f"<{kind}>{escape(heading.title.translate(_NO_MARKS))}{words}</{kind}>")
         elif fence := _FENCE.fullmatch(words):
-            out.append(f"<pre><code>{escape(document.fences[int(fence[1])].span.text.translate(_NO_MARKS))}</code></pre>")
+            out.append(
+                f"<pre><code>{escape(document.fences[int(fence[1])].span.text.translate(_NO_MARKS))}</code></pre>")
         elif words:
             shown = _prose(words) if latex else escape(words)
             out += [f"<p>{shown}</p>"] if shown.strip() else []

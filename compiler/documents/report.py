@@ -19,7 +19,8 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 def as_text(account: Account) -> str:
-    """The equations section by section, then how many there are of each status, what was inferred, and what is wrong."""
+    """The equations section by section, then how many there are of each status, what was
+    inferred, and what is wrong."""
     out = [f"{account.document.source.name}: {_counted(account.entries)}", ""]
     if account.entries:
         out.append(_row("#", "line", "status", "equation", "reason"))
@@ -31,7 +32,7 @@ def as_text(account: Account) -> str:
             f"inline:   {_counted([e for e in account.entries if not e.display])}"]
     for made in account.made:
         out += ["", *_program(account, made)]
-    said = [x for x in problems(account) if x.code != "E0801" or x.span not in _told(account)]
+    said = [x for x in problems(account) if x.code != "E0801" or x.span not in _explained(account)]
     out += [f"\n{render(problem).rstrip()}" for problem in said]
     return "\n".join(line.rstrip() for line in out) + "\n"
 
@@ -44,7 +45,7 @@ def problems(account: Account) -> list[Problem]:
     return list({(p.code, p.message, p.span): p for p in everything}.values())
 
 
-def _told(account: Account) -> set[Span | None]:
+def _explained(account: Account) -> set[Span | None]:
     """The equations whose own problem says why they are not compiled."""
     return {entry.span for entry in account.entries if len(entry.problems) > 1}
 
@@ -131,7 +132,8 @@ def _entry(account: Account, entry: Entry) -> dict[str, Any]:
     return {
         "number": entry.number, "line": line, "column": column, "section": document.title(entry.section),
         "display": entry.display, "source": document.text(entry.span), "status": entry.status,
-        "reason": entry.reason, "restates": entry.restates, "explicit": entry.explicit, "shapes": dict(entry.shapes or {}),
+        "reason": entry.reason, "restates": entry.restates, "explicit": entry.explicit,
+        "shapes": dict(entry.shapes or {}),
         "problems": [errors.as_json(p) for p in entry.problems],
     }
 

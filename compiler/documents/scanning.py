@@ -1,6 +1,7 @@
 """A paragraph -> its formulas: dollars, `\\( \\)`, `\\[ \\]` and environments that stand in prose.
 
-One pass from left to right, each mark looked at a bounded number of times: a search that finds no end is not made again.
+One pass from left to right, each mark looked at a bounded number of times: a search that
+finds no end is not made again.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def scan(text: str, markup: bool = True) -> Iterator[Piece]:
 
 @dataclass
 class _Scanner:
-    """`absent` are ends that stand nowhere in the rest of the text; `ticks` the places of runs of backticks by their length."""
+    """`absent` are ends that stand nowhere in the rest of the text; `ticks` the places of
+    runs of backticks by their length."""
 
     text: str
     markup: bool

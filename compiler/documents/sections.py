@@ -1,8 +1,8 @@
 """A document with its declarations -> the syntax tree of each of its sections.
 
-The first equation for a tensor holds everywhere, a later one in its own section; a formula in a line of text defines only what no
-display does. What a side file says comes before both. A display that cannot be read leaves what it defines unknown: no other
-equation is put in its place.
+The first equation for a tensor holds everywhere, a later one in its own section; a formula in a line of text defines
+only what no display does. What a side file says comes before both. A display that cannot be read leaves what it defines
+unknown: no other equation is put in its place.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Paper:
         return out
 
     def find(self, name: s.Word | s.Expression | str) -> int:
-        """The section of a title: in full, else by its beginning, else by a part of it. Problem where that is not one."""
+        """The section of a title: in full, else by its beginning, else by a part of it.
+        Problem where that is not one."""
         text = name if isinstance(name, str) else name.text if isinstance(name, s.Word) else ""
         span = None if isinstance(name, str) else name.span
         titles = [(n, title) for n in range(len(self.document.headings)) for title in _titles(self.document.title(n))]
@@ -68,7 +69,8 @@ class Paper:
                 return found[0]
             if found:
                 listed = ", ".join(f"`{self.document.title(n)}`" for n in found[:6])
-                raise NoSuchSection(f"`{text}` begins the title of {len(found)} sections", span, notes=(f"they are {listed}",),
+                raise NoSuchSection(f"`{text}` begins the title of {len(found)} sections", span,
+                                    notes=(f"they are {listed}",),
                                     helps=(Help("give the whole title of one"),))
         listed = ", ".join(f"`{self.document.title(n)}`" for n in self.sections if n >= 0)
         notes = (f"sections with equations are {listed}",) if listed else ()
@@ -102,7 +104,8 @@ class Paper:
                             frozenset(map(_unread, unread)) - {""})
 
     def _others(self, section: int, without: Container[Span], named: set[str]) -> list[s.Statement]:
-        """The equations of other sections; not those of rounds, whose names are their own, and none of what is `named`."""
+        """The equations of other sections; not those of rounds, whose names are their
+        own, and none of what is `named`."""
         apart = {n for n, lines in self.homes.items() if any(line.keyword == "for" for line in lines)}
         found = (_ranked(x, section) for n in self.sections if n != section and n not in apart
                  for x in self.own(n) if x.span not in without)

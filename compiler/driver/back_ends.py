@@ -1,4 +1,5 @@
-"""The back ends by their names: what each can do, the modules that do it, and one table of the targets of all of them."""
+"""The back ends by their names: what each can do, the modules that do it, and one table
+of the targets of all of them."""
 
 from __future__ import annotations
 
@@ -51,8 +52,8 @@ def targets() -> MappingProxyType[str, tuple[str, Target]]:
 
 
 def targeted(name: str, backend: str | None = None) -> tuple[str, Target]:
-    """The back end that compiles for an architecture, and the row of that. EincError where it is not known, or where `backend`
-    is another one.
+    """The back end that compiles for an architecture, and the row of that. EincError where it is not
+    known, or where `backend` is another one.
     """
     if backend is not None and not record(backend).devices:
         raise _lacking(backend, "has no kernels of a device: --target and --emit are not for it",
@@ -63,7 +64,8 @@ def targeted(name: str, backend: str | None = None) -> tuple[str, Target]:
         raise failure(said, f"the targets are {', '.join(targets())}")
     owner, row = targets()[name]
     if backend is not None and backend != owner:
-        raise failure(f"`{name}` is a target of the back end `{owner}`", f"give --backend {owner}, or leave --backend out")
+        raise failure(f"`{name}` is a target of the back end `{owner}`",
+                      f"give --backend {owner}, or leave --backend out")
     return owner, row
 
 

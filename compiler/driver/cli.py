@@ -1,4 +1,5 @@
-"""The `einc` command. Each subcommand is a file of `commands/`, imported when it is asked for, so that `check` starts fast."""
+"""The `einc` command. Each subcommand is a file of `commands/`, imported when it is asked
+for, so that `check` starts fast."""
 
 from __future__ import annotations
 

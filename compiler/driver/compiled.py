@@ -82,7 +82,8 @@ class Loaded(type):
 
 
 def _pickled(made: Loaded) -> str:
-    """What pickle writes of a class: the name by which it is imported, which those of users have that extend one of einc's."""
+    """What pickle writes of a class: the name by which it is imported, which those of
+    users have that extend one of einc's."""
     if made.__module__.startswith("einc.emitted."):
         raise unpicklable(made.__name__)
     return made.__qualname__
@@ -92,6 +93,8 @@ copyreg.pickle(Loaded, _pickled)
 
 
 def unpicklable(name: str) -> PicklingError:
-    """What is said of something that only an execution of emitted text could bring back: reading a pickle executes none."""
-    return PicklingError(f"`{name}` was made by einc.compile and stands in no file that a pickle could name: write it to one with "
+    """What is said of something that only an execution of emitted text could bring back:
+    reading a pickle executes none."""
+    return PicklingError(f"`{name}` was made by einc.compile and stands in no file that a pickle could name: write it "
+                         f"to one with "
                          "einc compile -o, and import that, or save a module's state_dict()")

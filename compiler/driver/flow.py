@@ -52,7 +52,8 @@ def find(source: Source, name: str, report: Report, sources: Sources = DISK) -> 
 @cache
 def _prelude() -> SyntaxTree:
     report = Report()
-    tree = parse(Source("prelude.ein", files("einc.grammar").joinpath("prelude.ein").read_text(encoding="utf-8")), report)
+    tree = parse(Source("prelude.ein", files("einc.grammar").joinpath("prelude.ein").read_text(encoding="utf-8")),
+                 report)
     assert not report.problems, [p.message for p in report.problems]
     return tree
 
@@ -101,18 +102,18 @@ def formatted(source: Source, spelling: Spelling, report: Report, sources: Sourc
     """The text in one spelling and one layout; None where it cannot be read. What it means is the same, or it is
     refused.
     """
-    out = _written(source, spelling, report, sources)
+    out = _in_spelling(source, spelling, report, sources)
     again = Source(source.name, out)
     if report.errors:
         return None
-    if _meant(source, sources) != _meant(again, sources) or _written(again, spelling, Report(), sources) != out:
+    if _meant(source, sources) != _meant(again, sources) or _in_spelling(again, spelling, Report(), sources) != out:
         report.add(Problem("the text cannot be printed so that it is read as the same again", Span(source, 0, 0),
                            helps=(Help("this is a fault of einc; the text is left as it is"),)))
         return None
     return out
 
 
-def _written(source: Source, spelling: Spelling, report: Report, sources: Sources) -> str:
+def _in_spelling(source: Source, spelling: Spelling, report: Report, sources: Sources) -> str:
     tree = syntax(source, report)
     return printed(tree, spelling, known(used(tree, sources)))
 
@@ -147,7 +148,8 @@ def check_tree(tree: SyntaxTree, report: Report, *, strict: bool = False, proved
     if program is not None and proved:
         _prove(program, report)
     report.settle()
-    return (None if report.errors or (strict and report.warnings) else program), Account() if found is None else found.account
+    return ((None if report.errors or (strict and report.warnings) else program), Account() if found is None
+            else found.account)
 
 
 def claims(source: Source, report: Report, sources: Sources = DISK) -> tuple[Claim, ...]:

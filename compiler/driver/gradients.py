@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from einc.driver import pipeline
-from einc.driver.library import made_row, plain_row, program, written
+from einc.driver.library import made_row, plain_row, program, rows_as_written
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.choices import PLAIN, Choices, Row
 from einc.ir.plan import Gradient, SegmentedModule
@@ -30,14 +30,15 @@ def gradient(of: TypedProgram, choices: Choices = PLAIN) -> Gradient | Segmented
 def constant(of: Program) -> EincError:
     """What is said of a program that has no gradient."""
     return EincError([Problem(f"`{of.name}` has no gradient: nothing it returns depends on an input of real numbers",
-                              helps=(Help("return something that changes with one: what is rounded, counted or compared does not"),
+                              helps=(Help("return something that changes with one: what is rounded, counted or "
+                                          "compared does not"),
                                      Help("leave the gradient out")))])
 
 
 @cache
 def library_with_halves() -> tuple[Row, ...]:
     """The kernels of the library, with those that compute a spec and what its gradient needs, or that gradient."""
-    return tuple(_half(one) if "half" in one else plain_row(one["spec"], n) for n, one in enumerate(written()))
+    return tuple(_half(one) if "half" in one else plain_row(one["spec"], n) for n, one in enumerate(rows_as_written()))
 
 
 @cache

@@ -1,4 +1,5 @@
-"""`import my_spec` for a `my_spec.ein` on the path: a finder after Python's own, and a loader whose source is the emitted text."""
+"""`import my_spec` for a `my_spec.ein` on the path: a finder after Python's own, and a
+loader whose source is the emitted text."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ class _Finder(MetaPathFinder):
     def __init__(self, backend: str) -> None:
         self.backend = backend
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, path: Sequence[str] | None,
+                  target: ModuleType | None = None) -> ModuleSpec | None:
         name = fullname.rpartition(".")[2]
         for folder in sys.path if path is None else path:
             file = Path(folder or ".") / f"{name}.ein"

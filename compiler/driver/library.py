@@ -18,7 +18,7 @@ from einc.planning import row
 @cache
 def library() -> tuple[Row, ...]:
     """The kernels that compute a spec, each with what it computes."""
-    return tuple(plain_row(one["spec"], n) for n, one in enumerate(written()) if "half" not in one)
+    return tuple(plain_row(one["spec"], n) for n, one in enumerate(rows_as_written()) if "half" not in one)
 
 
 @cache
@@ -29,12 +29,12 @@ def program(spec: str) -> TypedProgram:
 
 @cache
 def plain_row(spec: str, number: int) -> Row:
-    """The row with this number in `written()`, which computes `spec` without a gradient."""
-    return made_row(written()[number], program(spec))
+    """The row with this number in `rows_as_written()`, which computes `spec` without a gradient."""
+    return made_row(rows_as_written()[number], program(spec))
 
 
 @cache
-def written() -> tuple[Mapping[str, Any], ...]:
+def rows_as_written() -> tuple[Mapping[str, Any], ...]:
     """Every row as it is written; a row with a `half` computes a spec with what its gradient needs, or the gradient."""
     text = files("einc.specs").joinpath("library", "rows.toml").read_text(encoding="utf-8")
     return tuple(tomllib.loads(text)["row"])

@@ -1,6 +1,7 @@
 """Modules by their former names: an import of one gives the module that it is now, with a warning that names it.
 
-Where a function of the package has the former name of a module, an import of the module is an error that names the new one."""
+Where a function of the package has the former name of a module, an import of the module
+is an error that names the new one."""
 
 from __future__ import annotations
 
@@ -220,14 +221,17 @@ MOVED = {
 # Classes that such modules had, by the present name of the module, and where each stands now.
 CLASSES = {
     "ir.plan": {
-        "Along": "ir.plan.AxisRef", "Packed": "ir.plan.Flatten", "Within": "ir.plan.Slice", "Computed": "ir.plan.Gather",
-        "Place": "ir.plan.Iota", "Span": "ir.plan.Interval", "Tally": "ir.plan.ScatterAdd", "Before": "ir.plan.PreviousCarry",
+        "Along": "ir.plan.AxisRef", "Packed": "ir.plan.Flatten", "Within": "ir.plan.Slice",
+        "Computed": "ir.plan.Gather",
+        "Place": "ir.plan.Iota", "Span": "ir.plan.Interval", "Tally": "ir.plan.ScatterAdd",
+        "Before": "ir.plan.PreviousCarry",
         "Shell": "ir.plan.ModuleClass", "Turns": "ir.plan.GradientLoop", "Chain": "ir.plan.SegmentedModule",
         "Runs": "ir.plan.BroadcastView", "Pick": "ir.plan.TopK", "Grouped": "ir.plan.GroupedMatmul",
         "Segment": "ir.plan.SegmentSum", "Repeat": "ir.plan.Loop", "Each": "ir.plan.PerRequest",
     },
     "ir.terms": {
-        **{name: f"ir.programs.{name}" for name in ("Slot", "Tensor", "Equation", "Program", "TypedProgram", "NormalProgram")},
+        **{name: f"ir.programs.{name}"
+           for name in ("Slot", "Tensor", "Equation", "Program", "TypedProgram", "NormalProgram")},
         "slot_of": "ir.programs.slot_of", "Recur": "ir.programs.BlockLoop", "Repeat": "ir.programs.IndexLoop",
     },
     "driver.decoding.sampling": {"Taking": "driver.decoding.sampling.Sampler"},

@@ -40,7 +40,8 @@ def paper(source: Source, report: Report, side: Source | None = None) -> Paper:
     document = read(source)
     if (found := damage(source)):
         many = f"{len(found)} places have" if len(found) > 1 else "one place has"
-        garbled = Damaged(f"the text was decoded as something that it is not: {many} letters like these", found[0], notes=(
+        garbled = Damaged(f"the text was decoded as something that it is not: {many} letters like these", found[0],
+                          notes=(
             "equations in plain letters are read all the same",), helps=(Help("decode the original as UTF-8"),))
         document = replace(document, problems=(*document.problems, garbled))
     for problem in document.problems:
@@ -71,7 +72,8 @@ def _section(found: Paper, section: str, report: Report) -> int | None:
         titles = ", ".join(f"`{found.document.title(n)}`" for n in found.sections)
         raise NoSuchSection(f"{found.document.source.name} has {len(found.sections)} sections with equations",
                             notes=(f"they are {titles}",) if titles else (), helps=(
-                                Help('say which is meant: `--section "…"`') if titles else Help("write an equation between `$$`"),))
+                                Help('say which is meant: `--section "…"`') if titles
+                                else Help("write an equation between `$$`"),))
     except NoSuchSection as problem:
         report.add(problem)
         return None

@@ -102,10 +102,13 @@ def shipped(name: str) -> Source | None:
 def _similar(name: str) -> str | None:
     """The spec that comes with einc and has a similar name, with the folder that it stands in or without."""
     found = files("einc.specs")
-    names = {PurePath(x).relative_to(str(found)).with_suffix("").as_posix() for x in Path(str(found)).rglob(f"*{ENDING}")}
+    names = {PurePath(x).relative_to(str(found)).with_suffix("").as_posix()
+             for x in Path(str(found)).rglob(f"*{ENDING}")}
     near = nearest(name, sorted(names)) or nearest(name, sorted({PurePath(full).name for full in names}))
-    return next((full for full in sorted(names, key=len) if near in (full, PurePath(full).name)), None) if near else None
+    return (next((full for full in sorted(names, key=len) if near in (full, PurePath(full).name)), None) if near
+            else None)
 
 
 def _unread(message: str) -> NotText:
-    return NotText(message, helps=(Help("give a file, the name of a spec that comes with einc, or the text of a spec"),))
+    return NotText(message,
+                   helps=(Help("give a file, the name of a spec that comes with einc, or the text of a spec"),))

@@ -86,7 +86,8 @@ class Label:
 
 @dataclass(frozen=True)
 class Help:
-    """One way out: a sentence, and the text to put in place of a span, to be applied without asking where it is `certain`."""
+    """One way out: a sentence, and the text to put in place of a span, to be applied
+    without asking where it is `certain`."""
 
     text: str
     span: Span | None = None
@@ -109,6 +110,9 @@ class Problem(Exception):  # noqa: N818, it is the noun of the whole house
     def __init__(self, message: str, span: Span | None = None, label: str = "", *labels: Label,
                  notes: tuple[str, ...] = (), helps: tuple[Help, ...] = (), once: object = None,
                  against: tuple[Span, ...] = ()) -> None:
+        """`once` is the slip behind a problem: another one with the same slip is not told again. `against` are lines
+        that it was held against: where one of them is wrong itself, this follows from it.
+        """
         super().__init__(message)
         self.message = message
         self.span = span
@@ -116,12 +120,17 @@ class Problem(Exception):  # noqa: N818, it is the noun of the whole house
         self.labels = labels
         self.notes = notes
         self.helps = helps
-        self.once = once  # the slip behind it: another problem with the same one is not told again
-        self.against = against  # the lines it was held against: where one of them is wrong itself, this follows from it
+        self.once = once
+        self.against = against
 
-    def __init_subclass__(cls) -> None:
-        if cls.code:
-            Problem.registry[cls.code] = cls
+    def __init_subclass__(cls, *, code: str = "", section: str = "", title: str = "", example: str = "",
+                          explanation: str = "",
+                          severity: str = "error", example_name: str = "example.ein") -> None:
+        """Takes the columns of a kind of error from the line of its class."""
+        cls.code, cls.section, cls.severity, cls.title = code, section, severity, title
+        cls.example, cls.example_name, cls.explanation = example, example_name, explanation
+        if code:
+            Problem.registry[code] = cls
 
 
 class Silent(Problem):
@@ -143,7 +152,8 @@ class Report:
             self.problems.append(problem)
 
     def settle(self) -> None:
-        """Leaves out what follows from another problem: the same slip told before, or held against a line that is wrong."""
+        """Leaves out what follows from another problem: the same slip told before, or
+        held against a line that is wrong."""
         told: set[object] = set()
         wrong = {_line(p.span): p for p in reversed(self.sorted()) if p.span is not None and p.severity == "error"}
         kept: set[int] = set()
@@ -230,7 +240,8 @@ def _marked(source: Source, marks: list[tuple[Span, str, str]], gutter: int) -> 
         shown, start, _ = _clip(text, items[0][0], items[0][1])
         shift = start - items[0][0]
         out.append(f"{line:>{gutter}} | {shown}".rstrip())
-        out.extend(f"{'':>{gutter}} | {row}" for row in _caret_rows(shown, [(a + shift, b + shift, c, t) for a, b, c, t in items]))
+        out.extend(f"{'':>{gutter}} | {row}"
+                   for row in _caret_rows(shown, [(a + shift, b + shift, c, t) for a, b, c, t in items]))
     return out
 
 
@@ -252,7 +263,8 @@ def _caret_rows(line: str, items: list[tuple[int, int, str, str]]) -> list[str]:
 
 def render(problem: Problem) -> str:
     """The whole message as plain text: the author's own line, carets, notes, help."""
-    head = f"{problem.severity}[{problem.code}]: {problem.message}" if problem.code else f"{problem.severity}: {problem.message}"
+    head = (f"{problem.severity}[{problem.code}]: {problem.message}" if problem.code
+            else f"{problem.severity}: {problem.message}")
     out = [head]
     if problem.span is not None and problem.span.source.name:
         source = problem.span.source

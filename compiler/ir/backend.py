@@ -1,7 +1,7 @@
 """What a back end is: its name, what it can write, the targets it compiles for, and the modules that do its work.
 
-A back end is a package of `backends/` with a constant `BACKEND`, which is such a record. The parts of its work are modules by
-their full names; the driver imports one where it is needed, so that reading the record needs no library.
+A back end is a package of `backends/` with a constant `BACKEND`, which is such a record. The parts of its work are
+modules by their full names; the driver imports one where it is needed, so that reading the record needs no library.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class BackEnd:
     """One back end.
 
     `ordered`: it runs the tiles of a kernel one after the other, so that each may add to what those before it made.
-    `spells(what, element)`: whether it can write a primitive, a fold, an operation of a let or a step of a plan, for values of
-    the element type: those of the result, or where a primitive is a relation those of its operands.
-    `emit`, `load`, `tune` and `offline` are the modules that satisfy `Emitter`, `Loader`, `Tuner` and `Builder`; the last two
+    `spells(what, element)`: whether it can write a primitive, a fold, an operation of a let or a step of a plan, for
+    values of the element type: those of the result, or where a primitive is a relation those of its operands. `emit`,
+    `load`, `tune` and `offline` are the modules that satisfy `Emitter`, `Loader`, `Tuner` and `Builder`; the last two
     are empty where a back end has no tiles to choose, or no target to compile for.
     """
 
@@ -120,7 +120,8 @@ class Timed(Protocol):
 
 
 class Timings(Protocol):
-    """What tuning found: `missing` are kernels of which nothing is known, `lost` says why nothing could be written to disk."""
+    """What tuning found: `missing` are kernels of which nothing is known, `lost` says why
+    nothing could be written to disk."""
 
     @property
     def found(self) -> Sequence[Timed]:
@@ -160,7 +161,8 @@ class Tuner(Protocol):
         ...
 
     def tune(self, function: Function, tensors: Mapping[str, Any]) -> Timings:
-        """Times the kernels of a loaded function on the given tensors and sizes, and writes the best tiles into its table."""
+        """Times the kernels of a loaded function on the given tensors and sizes, and
+        writes the best tiles into its table."""
         ...
 
     def kept(self, function: Function, tensors: Mapping[str, Any]) -> Timings:
@@ -201,8 +203,9 @@ class Compiled(Protocol):
 class Builder(Protocol):
     """A module that compiles kernels for targets."""
 
-    def kernels(self, plan: Module, source: str, sizes: Mapping[str, int], dtype: str, target: str) -> Sequence[Compiled]:
-        """Every kernel that a call of the emitted file at these sizes starts, compiled for the target of that name. Raises
-        what the function or the compiler raises.
+    def kernels(self, plan: Module, source: str, sizes: Mapping[str, int], dtype: str,
+                target: str) -> Sequence[Compiled]:
+        """Every kernel that a call of the emitted file at these sizes starts, compiled for the target of that name.
+        Raises what the function or the compiler raises.
         """
         ...

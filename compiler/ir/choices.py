@@ -11,11 +11,13 @@ from einc.ir.programs import Equation
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A kernel of a library: the equations it computes, its call with operands by their names, and where it is the faster.
+    """A kernel of a library: the equations it computes, its call with operands by their
+    names, and where it is the faster.
 
-    `shared` is its call where all the operands `shares` have one element for a run of the last batch; with `repeats` such
-    elements may be repeated for it. `flat`: it takes all batches as one. `inputs` have the words of the call; `beside` are
-    equations outside the kernel, of what it alone reads. `pieces`: what it takes of a past may come in pieces.
+    `shared` is its call where all the operands `shares` have one element for a run of the last batch;
+    with `repeats` such elements may be repeated for it. `flat`: it takes all batches as one. `inputs`
+    have the words of the call; `beside` are equations outside the kernel, of what it alone reads.
+    `pieces`: what it takes of a past may come in pieces.
     """
 
     name: str
@@ -35,9 +37,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What is not mathematics. `narrow`: every product of half inputs may be rounded to their type, for speed; `rows` are
-    the kernels of a library that may be called. `ordered`: the back end runs the tiles of a kernel one after the other, so that
-    each may add to what those before it made.
+    """What is not mathematics. `narrow`: every product of half inputs may be rounded to their type, for speed; `rows`
+    are the kernels of a library that may be called. `ordered`: the back end runs the tiles of a kernel one after the
+    other, so that each may add to what those before it made.
     """
 
     narrow: bool = False

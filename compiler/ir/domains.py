@@ -3,8 +3,8 @@
 A proof is a search over bounds: facts come from the ranges of the indices, from the atoms of a domain, and from what
 floor, ceil, min, max, abs and mod are. `proves` never says yes wrongly; it may fail to see what is true.
 
-sympy does not serve here: its solver of linear inequalities takes about 3 times as long for three plain bounds (`python -m bench
-algebra`), knows no floor, mod or minimum, and would have to be imported by `einc check`, which takes half a second.
+sympy does not serve here: its solver of linear inequalities takes about 3 times as long for three plain bounds
+(`python -m bench algebra`), knows no floor, mod or minimum, and would cost `einc check` half a second of import.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Linear:
     constant: Extent
 
     def coefficient(self, atom: Term) -> Extent:
+        """What an atom is multiplied by; 0 where it is not there."""
         return dict(self.atoms).get(atom, number(0))
 
     def plus(self, other: Linear, times: Extent | None = None) -> Linear:
@@ -61,6 +62,7 @@ class Linear:
         return Linear(kept, self.constant + other.constant * times)
 
     def without(self, atom: Term) -> Linear:
+        """The form less the addend of an atom."""
         return Linear(tuple((a, c) for a, c in self.atoms if a != atom), self.constant)
 
 
@@ -163,9 +165,10 @@ class _Search:
     `some` are the sizes that are at least 1, of which any other may be 0; None for all.
     """
 
-    def __init__(self, given: list[Linear], sizes: Mapping[str, int], steps: int = _STEPS, some: Set[str] | None = None) -> None:
+    def __init__(self, given: list[Linear], sizes: Mapping[str, int], steps: int = _STEPS,
+                 some: Set[str] | None = None) -> None:
         self.given, self.sizes, self.steps, self.some = given, sizes, steps, some
-        self.failed: dict[tuple[frozenset[tuple[Term, Extent]], Extent, bool], int] = {}  # goals, and how deep each was looked for
+        self.failed: dict[tuple[frozenset[tuple[Term, Extent]], Extent, bool], int] = {}
 
     def nonnegative(self, goal: Linear, strict: bool = False, depth: int = _DEPTH) -> bool:
         """Whether `goal ≥ 0` (strict: `> 0`) follows."""
@@ -188,7 +191,8 @@ class _Search:
                 if self.nonnegative(rest.plus(bound, coefficient), strict or above, depth - 1):
                     return True
             options = _alternatives(atom, sign)
-            if options is not None and all(self.nonnegative(rest.plus(o, coefficient), strict, depth - 1) for o in options):
+            if (options is not None
+                and all(self.nonnegative(rest.plus(o, coefficient), strict, depth - 1) for o in options)):
                 return True
         return False
 
@@ -214,7 +218,8 @@ class _Search:
                 if sign > 0 and whole:
                     yield inner.plus(one), True
                 yield (inner, False) if sign > 0 or whole else (inner.plus(one), False)
-            case Apply("mod", (x, b)) if (inner := linear(b)) is not None and not inner.atoms and _positive(inner.constant, True):
+            case Apply("mod", (
+                x, b)) if (inner := linear(b)) is not None and not inner.atoms and _positive(inner.constant, True):
                 whole_top = (form := linear(x)) is not None and is_whole(form) and is_whole(inner)
                 top = inner.plus(one, number(-1)) if whole_top else inner
                 yield (Linear((), number(0)) if sign > 0 else top), False
@@ -251,7 +256,8 @@ def is_whole(form: Linear) -> bool:
     """Whether the form is a whole number at every point."""
     extents = [form.constant, *(c for _, c in form.atoms)]
     exact = all(c.denominator == 1 and all(p > 0 for _, p in m) for e in extents for m, c in e.terms)
-    return exact and all(isinstance(a, Position) or (isinstance(a, Apply) and a.op in ("floor", "ceil")) for a, _ in form.atoms)
+    return (exact and all(isinstance(a, Position) or (isinstance(a, Apply) and a.op in ("floor", "ceil"))
+                          for a, _ in form.atoms))
 
 
 def _alternatives(atom: Term, sign: int) -> list[Linear] | None:
@@ -276,13 +282,14 @@ def proves(given: Term, goal: Term, sizes: Mapping[str, int] = _NO_SIZES, cases:
     either = next((a for a in known if isinstance(a, Apply) and a.op == "or"), None) if cases else None
     if either is not None:
         rest = tuple(a for a in known if a is not either)
-        return all(proves(Apply("and", (*rest, *conjuncts(option))), goal, sizes, cases - 1, some) for option in either.args)
+        return all(proves(Apply("and", (*rest, *conjuncts(option))), goal, sizes, cases - 1, some)
+                   for option in either.args)
     search = _Search(facts(given), sizes, some=some)
     return all(_proves_atom(search, set(known), atom, sizes) for atom in conjuncts(goal))
 
 
 def roundings(term: Term) -> tuple[Term, ...]:
-    """What the rounded quotients in a term say of what is rounded: b ⌊a/b⌋ ≤ a < b ⌊a/b⌋ + b, b ⌈a/b⌉ - b < a ≤ b ⌈a/b⌉."""
+    """What rounded quotients in a term say of what is rounded: b ⌊a/b⌋ ≤ a < b ⌊a/b⌋ + b, b ⌈a/b⌉ - b < a ≤ b ⌈a/b⌉."""
     out: dict[Term, None] = {}
     for rounded in walk(term):
         match rounded:
@@ -337,7 +344,8 @@ def _proves_atom(search: _Search, known: set[Term], goal: Term, sizes: Mapping[s
             # Positions and their terms are whole numbers; what is not, is compared as it is.
             if form is None:
                 return False
-            return search.nonnegative(form.plus(Linear((), number(-1)))) if is_whole(form) else search.nonnegative(form, True)
+            return (search.nonnegative(form.plus(Linear((), number(-1)))) if is_whole(form)
+                    else search.nonnegative(form, True))
         case Apply("eq", (a, b)):
             return a == b or Apply("eq", (b, a)) in known or all(
                 _proves_atom(search, known, Apply("le", pair), sizes) for pair in ((a, b), (b, a)))
@@ -347,8 +355,8 @@ def _proves_atom(search: _Search, known: set[Term], goal: Term, sizes: Mapping[s
 
 
 def witnessed(domain: Term, bound: Iterable[Index], rows: Iterable[Index], given: Term = TRUE) -> bool:
-    """Whether a fold surely has a point wherever `given` holds: one where each bound index stands where one of the `rows` of its
-    set does, counted from the last where its set is the longer one. Sound, not complete.
+    """Whether a fold surely has a point wherever `given` holds: one where each bound index stands where one of the
+    `rows` of its set does, counted from the last where its set is the longer one. Sound, not complete.
     """
     options: list[list[tuple[Index, Term]]] = []
     rows = sorted(rows, key=lambda row: row.name)
@@ -390,11 +398,3 @@ def negation(condition: Term) -> Term:
         case Apply("ne", args):
             return Apply("eq", args)
     return Apply("not", (condition,))
-
-
-def evaluate(extent: Extent, sizes: Mapping[str, int]) -> int:
-    """The extent as a whole number; ValueError where it is none."""
-    value = extent.at(sizes)
-    if value.denominator != 1 or value < 0:
-        raise ValueError(f"{extent} is {value} for the given sizes")
-    return int(value)

@@ -42,7 +42,8 @@ class Draft:
         self.tensors[key] = Tensor(key, key, tuple(slots), "local", element)
         return key
 
-    def value(self, stem: str, indices: Iterable[Index], body: Term, domain: Term = TRUE, element: Element = REAL) -> Read:
+    def value(self, stem: str, indices: Iterable[Index], body: Term, domain: Term = TRUE,
+              element: Element = REAL) -> Read:
         """Makes a local tensor with these indices and adds its equation; returns a read of it at the indices."""
         letters = tuple(indices)
         axes = tuple(map(Position, letters))
@@ -51,7 +52,8 @@ class Draft:
         return Read(key, axes)
 
     def done(self, program: P) -> P:
-        """The program with the tensors and equations of the draft in place of its own; itself where nothing was made."""
+        """The program with the tensors and equations of the draft in place of its own;
+        itself where nothing was made."""
         if len(self.tensors) == len(program.tensors) and tuple(self.equations) == program.equations:
             return program
         return program.but(equations=self.equations, tensors=self.tensors)
@@ -64,6 +66,8 @@ def renamed(term: Term, names: Mapping[str, str]) -> Term:
 
 def with_other_names(program: P, names: Mapping[str, str]) -> P:
     """The program with other names for some of its tensors."""
-    equations = (replace(e.map(lambda t: renamed(t, names)), target=names.get(e.target, e.target)) for e in program.equations)
-    tensors = {names.get(k, k): replace(t, key=names.get(k, k), text=names.get(k, t.text)) for k, t in program.tensors.items()}
+    equations = (replace(e.map(lambda t: renamed(t, names)), target=names.get(e.target, e.target))
+                 for e in program.equations)
+    tensors = {names.get(k, k): replace(t, key=names.get(k, k), text=names.get(k, t.text))
+               for k, t in program.tensors.items()}
     return program.but(equations=equations, tensors=tensors)

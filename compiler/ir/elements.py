@@ -1,4 +1,5 @@
-"""What the numbers of a tensor are: how a kernel computes with them, and how they are stored. A row for each kind of element."""
+"""What the numbers of a tensor are: how a kernel computes with them, and how they are
+stored. A row for each kind of element."""
 
 from __future__ import annotations
 
@@ -12,11 +13,12 @@ Kind = Literal["real", "exact", "integer", "truth", "scalar"]
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """`kind` is the arithmetic of the values; `storage` is the type in memory, by the name that torch and Triton have for it.
+    """`kind` is the arithmetic of the values; `storage` is the type in memory, by the
+    name that torch and Triton have for it.
 
-    Two names of storage stand for no one type: `data` is the type of the data, `wide` the same but no narrower than float32.
-    `bytes` are those of one element, where the data is float32. `word` declares tensors of such elements in the language; it is
-    empty where no declaration asks for them.
+    Two names of storage stand for no one type: `data` is the type of the data, `wide` the same but no narrower than
+    float32. `bytes` are those of one element, where the data is float32. `word` declares tensors of such elements in
+    the language; it is empty where no declaration asks for them.
     """
 
     kind: Kind

@@ -1,8 +1,9 @@
-"""The ways to take an index away: a commutative monoid each, one row with everything that a pass or a back end asks about it.
+"""The ways to take an index away: a commutative monoid each, one row with everything that
+a pass or a back end asks about it.
 
-The value over a set of points is the `step` of the values over its parts, in any order and grouping. So one row says how
-values are reduced, how the shares of tiles merge, and what a running fold gives: the step of all values so far. A back end
-that has no spelling of its own for a fold derives all three from `start` and `step`.
+The value over a set of points is the `step` of the values over its parts, in any order and grouping. So one row says
+how values are reduced, how the shares of tiles merge, and what a running fold gives: the step of all values so far. A
+back end that has no spelling of its own for a fold derives all three from `start` and `step`.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ Adjoint = Term | Literal["attained"] | None
 class FoldRow:
     """One fold.
 
-    `start` is the neutral element, and the value over no points. `step` is the primitive that merges two values; it is empty
-    for an `ordered` fold, which gives no number but the points themselves, the largest first: only `pick` reads it.
-    `adjoint`: the derivative by one of the values, a term in `X` (that value), `VALUE` (the fold) and `REST` (the fold of all
-    other values); "attained" is declared: equal parts for the values that equal the fold; None where no gradient passes.
-    `meaning`: numpy's function of an array and a tuple of axes, if there is one.
-    `linear`: factors free of the bound index may leave it. `shifts`: a number added to every value is added to the fold.
-    `scales`: a positive number times every value is that number times the fold.
-    `rounds`: a step rounds, so a running fold is kept in float64.
+    `start` is the neutral element, and the value over no points. `step` is the primitive that merges two values;
+    it is empty for an `ordered` fold, which gives no number but the points themselves, the largest first: only
+    `pick` reads it. `adjoint`: the derivative by one of the values, a term in `X` (that value), `VALUE` (the fold)
+    and `REST` (the fold of all other values); "attained" is declared: equal parts for the values that equal the
+    fold; None where no gradient passes. `meaning`: numpy's function of an array and a tuple of axes, if there is
+    one. `linear`: factors free of the bound index may leave it. `shifts`: a number added to every value is added
+    to the fold. `scales`: a positive number times every value is that number times the fold. `rounds`: a step
+    rounds, so a running fold is kept in float64.
     """
 
     name: str

@@ -3,8 +3,9 @@
 An extent is a Laurent polynomial in named sizes with rational coefficients, in one canonical form, so that
 `2 · (d_k / 2)` and `d_k` are the same extent.
 
-sympy does not serve here: extents are multiplied and compared thousands of times for a plan, its `expand` takes about 30 times as
-long for a product and a sum of them (`python -m bench algebra`), and importing it takes half a second, as long as `einc check` may.
+sympy does not serve here: extents are multiplied and compared thousands of times for a plan, its `expand`
+takes about 30 times as long for a product and a sum of them (`python -m bench algebra`), and importing it
+takes half a second, as long as `einc check` may.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ class IndexClass:
     """What an index runs over, and what follows from that. The classes are the rows of `INDEX_CLASSES`.
 
     `summed`: a repeated index is summed without a Σ. `numbered`: its elements have numbers that a text may speak of.
-    `sequence`: a value with two such indices is stored only where that cannot be helped. `data`: its extent is that of the data,
-    not of the model. `outer`: loops over it stand outside those over positions. `width`: it is an axis of a matrix of weights.
-    `before` says which elements of the same class an element may read: those that are `le` it, those that are `eq`, or any.
-    `usual` is the extent to assume where the data has not said it, `place` the order in which axes of helper tensors stand.
+    `sequence`: a value with two such indices is stored only where that cannot be helped. `data`: its extent is that
+    of the data, not of the model. `outer`: loops over it stand outside those over positions. `width`: it is an axis
+    of a matrix of weights. `before` says which elements of the same class an element may read: those that are `le`
+    it, those that are `eq`, or any. `usual` is the extent to assume where the data has not said it, `place` the
+    order in which axes of helper tensors stand.
     """
 
     name: str
@@ -202,7 +204,8 @@ class Packed(Node):
 class IndexSet(Node):
     """One class and one extent are one set; values run from `start`.
 
-    `by` names the request index of a ragged set; `packed` says that the elements are the positions of all requests, in turn.
+    `by` names the request index of a ragged set; `packed` says that the elements are the
+    positions of all requests, in turn.
     """
 
     cls: str

@@ -1,8 +1,8 @@
 """Chance as arithmetic: whole numbers mixed until nothing of their order is left. The same bits by any machine.
 
-A round multiplies by odd numbers and folds high bits onto low ones, on 32 bits, so it is a permutation in which each bit of
-the result depends on each bit given. The factors have 31 bits: no product leaves the 63 bits of a whole number. The back
-ends spell the same few lines; here they serve Python's numbers and arrays of int64 alike.
+A round multiplies by odd numbers and folds high bits onto low ones, on 32 bits, so it is a permutation in which each
+bit of the result depends on each bit given. The factors have 31 bits: no product leaves the 63 bits of a whole number.
+The back ends spell the same few lines; here they serve Python's numbers and arrays of int64 alike.
 """
 
 from __future__ import annotations

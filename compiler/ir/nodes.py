@@ -1,7 +1,7 @@
 """The decorator of immutable nodes: frozen dataclasses with slots, each of which computes its hash once.
 
-Terms, indices and extents are keys of dictionaries and elements of sets many times over, and a term's hash goes over all that
-is in it: keeping it makes look-ups take time that does not grow with the term.
+Terms, indices and extents are keys of dictionaries and elements of sets many times over, and a term's hash goes over
+all that is in it: keeping it makes look-ups take time that does not grow with the term.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ class Node:
 
 @dataclass_transform(frozen_default=True)
 def node(cls: type[T]) -> type[T]:
-    """A frozen dataclass with slots, whose instances keep their hash once it has been asked for. The class inherits from `Node`."""
+    """A frozen dataclass with slots, whose instances keep their hash once it has been
+    asked for. The class inherits from `Node`."""
     made = dataclass(frozen=True, slots=True)(cls)
     compute: Any = made.__hash__
 

@@ -57,10 +57,11 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """The argument of the load at place `arg`, a whole number of the slot's set; `safe` where it provably stays in range.
+    """The argument of the load at place `arg`, a whole number of the slot's set; `safe`
+    where it provably stays in range.
 
-    With `told`, which is the read as the language writes it, a value out of range is an error; else it stands at a place
-    that nobody reads.
+    With `told`, which is the read as the language writes it, a value out of range is an error;
+    else it stands at a place that nobody reads.
     """
 
     arg: int
@@ -113,7 +114,8 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """A primitive of the arguments, point by point; `floordiv` and `ceildiv` are the exact quotients of whole numbers."""
+    """A primitive of the arguments, point by point; `floordiv` and `ceildiv` are the
+    exact quotients of whole numbers."""
 
     op: str
 
@@ -158,7 +160,8 @@ class Select:
     """Of a condition and a value the value where the condition holds, else a number."""
 
     otherwise: float
-    cut: tuple[Interval, ...] | None = None  # a tile that meets none of these is in the condition as a whole; None if unknown
+    # a tile that meets none of these is in the condition as a whole; None if unknown
+    cut: tuple[Interval, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +180,8 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class ScatterAdd:
-    """Of a value and a number: for each element of `axis` the sum of the value at the points of `over` whose number names it.
+    """Of a value and a number: for each element of `axis` the sum of the value at the
+    points of `over` whose number names it.
 
     Numbers count from 0; one that names no element counts for nothing.
     """
@@ -245,7 +249,8 @@ class Bound:
     """The reach of an axis in a tile of rows: nothing lies outside the spans. A tile of the axis that meets none of the
     spans `within` is empty too.
 
-    `resumes`: it goes on where the reach of the tile before ended, `back` where the tiles go from the last to the first.
+    `resumes`: it goes on where the reach of the tile before ended, `back` where the tiles
+    go from the last to the first.
     """
 
     spans: tuple[Interval, ...]
@@ -255,7 +260,8 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis of a kernel. A grid axis is cut in tiles, of `length` if it says so; `bound` narrows another axis for one of them."""
+    """An axis of a kernel. A grid axis is cut in tiles, of `length` if it says so; `bound`
+    narrows another axis for one of them."""
 
     name: str
     set: IndexSet
@@ -281,8 +287,8 @@ class Store:
 class Cost:
     """Work and traffic as formulas in the sizes: multiply-adds count two, bytes are those read and written once.
 
-    `held` are the bytes of a tile's values that are alive at one time, in the sizes and the lengths of the tile, which are sizes
-    of the names that `tiles.tile_name` gives; 0 of a step that has no tiles.
+    `held` are the bytes of a tile's values that are alive at one time, in the sizes and the lengths of the tile, which
+    are sizes of the names that `tiles.tile_name` gives; 0 of a step that has no tiles.
     """
 
     flops: Extent
@@ -310,7 +316,8 @@ def summed(costs: Iterable[Cost], times: Extent | None = None) -> Cost:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A step that the plan writes itself: tiles of the grid axis, in each of them lets, and stores of what others need."""
+    """A step that the plan writes itself: tiles of the grid axis, in each of them lets,
+    and stores of what others need."""
 
     name: str
     axes: tuple[Axis, ...]
@@ -323,7 +330,8 @@ class Kernel:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The buffers whose elements its lets load, in their order; those that bounds of tiles search are not among them."""
+        """The buffers whose elements its lets load, in their order; those that bounds of
+        tiles search are not among them."""
         return tuple(dict.fromkeys(let.op.buffer for let in self.lets if isinstance(let.op, Load)))
 
     @property
@@ -339,7 +347,8 @@ class Kernel:
     @property
     def searched(self) -> frozenset[str]:
         """The buffers in which the bounds of tiles, and the ranges of conditions, search for positions."""
-        spans = [s for axis in self.axes if axis.bound is not None for s in (*axis.bound.spans, *(axis.bound.within or ()))]
+        spans = [s for axis in self.axes if axis.bound is not None
+                 for s in (*axis.bound.spans, *(axis.bound.within or ()))]
         spans += [s for let in self.lets if isinstance(let.op, Select) for s in let.op.cut or ()]
         return frozenset(r.tensor for s in spans for term in (*s.low, *s.high, *s.when) for r in reads(term))
 
@@ -364,16 +373,19 @@ class Kernel:
 
     @property
     def resumed(self) -> Axis | None:
-        """The axis that tile after tile goes through once: the tiles must come in order, for values pass from one to the next."""
+        """The axis that tile after tile goes through once: the tiles must come in order,
+        for values pass from one to the next."""
         return next((a for a in self.axes if a.bound is not None and a.bound.resumes), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What every step but a kernel says in the same words. Its own fields speak of operands and results by their places.
+    """What every step but a kernel says in the same words. Its own fields speak of
+    operands and results by their places.
 
-    `reads` are buffers whose elements it reads itself, `writes` those that it writes itself; a buffer may stand in `reads` twice.
-    `bodies` are lists of steps within it: the ways of a choice, or what is done where a call or a view cannot be made.
+    `reads` are buffers whose elements it reads itself, `writes` those that it writes itself; a buffer
+    may stand in `reads` twice. `bodies` are lists of steps within it: the ways of a choice, or what is
+    done where a call or a view cannot be made.
     """
 
     reads: tuple[str, ...]
@@ -397,8 +409,8 @@ class Operation:
 class Contract(Operation):
     """A plain contraction of stored tensors, in pairs: each pair makes a temporary or the result.
 
-    `letters` are the axes of each operand. `views` say for each operand where its axes lie in the slots of its buffer: a slot may
-    be split, or be read in part.
+    `letters` are the axes of each operand. `views` say for each operand where its axes lie in the slots of its buffer:
+    a slot may be split, or be read in part.
     """
 
     axes: tuple[str, ...]
@@ -428,9 +440,11 @@ class Append(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BroadcastView(Operation):
-    """A copy along an axis whose elements are shared by groups: a view where `onto` divides `of`, else what its kernel makes.
+    """A copy along an axis whose elements are shared by groups: a view where `onto`
+    divides `of`, else what its kernel makes.
 
-    `count` is the size by which later steps know the number of groups; `order` are the view's axes as those of the operand.
+    `count` is the size by which later steps know the number of groups; `order` are the
+    view's axes as those of the operand.
     """
 
     order: tuple[int, ...]
@@ -451,8 +465,8 @@ class BroadcastView(Operation):
 
 @dataclass(frozen=True, slots=True)
 class LibraryCall:
-    """A function of a library as text: what it is called, the call, and where it can be made. With `flat` its operands have all
-    batches as one axis; with `pieces` what is kept of the past may come piece after piece.
+    """A function of a library as text: what it is called, the call, and where it can be made. With `flat` its operands
+    have all batches as one axis; with `pieces` what is kept of the past may come piece after piece.
     """
 
     name: str
@@ -464,11 +478,13 @@ class LibraryCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Operation):
-    """A call of a library where its condition holds, the steps of its body elsewhere: a kernel, and before it what it alone reads.
+    """A call of a library where its condition holds, the steps of its body elsewhere: a
+    kernel, and before it what it alone reads.
 
-    `operands` are for each of `reads` the parameter and the order of its axes; `results` are for each of `writes` its axes as those
-    of the result; all have the `batch` in front. `sizes` are those that the condition speaks of, `scales` are numbers by which
-    results, by their places, are to be multiplied. What `repeats` has is (parameter, batch, number of groups): an element for each.
+    `operands` are for each of `reads` the parameter and the order of its axes; `results` are for each of `writes` its
+    axes as those of the result; all have the `batch` in front. `sizes` are those that the condition speaks of,
+    `scales` are numbers by which results, by their places, are to be multiplied. What `repeats` has is (parameter,
+    batch, number of groups): an element for each.
     """
 
     library: LibraryCall
@@ -497,7 +513,8 @@ class Call(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopK(Operation):
-    """Where the `count` largest along the last axis of the operand stand, its axes in `order`; they are axis `at` of the result."""
+    """Where the `count` largest along the last axis of the operand stand, its axes in
+    `order`; they are axis `at` of the result."""
 
     order: tuple[int, ...]
     at: int
@@ -512,10 +529,11 @@ class TopK(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedMatmul(Operation):
-    """A contraction whose rows name each one element of the axis "" of a matrix: a product for each element, over its rows.
+    """A contraction whose rows name each one element of the axis "" of a matrix: a
+    product for each element, over its rows.
 
-    It reads the names of the elements, whose axes are `rows`, the operands, and last the matrix; `letters` are the axes of each
-    operand and of the matrix. `count` is how many of `set` a row of tokens names, if that is known.
+    It reads the names of the elements, whose axes are `rows`, the operands, and last the matrix; `letters` are the axes
+    of each operand and of the matrix. `count` is how many of `set` a row of tokens names, if that is known.
     """
 
     axes: tuple[str, ...]
@@ -547,10 +565,12 @@ class GroupedMatmul(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSum(Operation):
-    """Sums over the rows that name an element, all rows of one element together: of one operand, of a product of two, or of 1.
+    """Sums over the rows that name an element, all rows of one element together: of one
+    operand, of a product of two, or of 1.
 
-    It reads whole numbers that name elements, for each of which `named` has the axes and the axis of the result whose element they
-    name, and then the operands, whose axes are `letters`. `rows` are all axes of the names, those that stand in the result first.
+    It reads whole numbers that name elements, for each of which `named` has the axes and the axis of the
+    result whose element they name, and then the operands, whose axes are `letters`. `rows` are all axes of the
+    names, those that stand in the result first.
     """
 
     axes: tuple[str, ...]
@@ -571,7 +591,8 @@ class SegmentSum(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way to do a few steps: what it is called, and for each of its steps what that makes, its operations and its bytes."""
+    """One way to do a few steps: what it is called, and for each of its steps what that
+    makes, its operations and its bytes."""
 
     label: str
     prices: tuple[tuple[str, Extent, Extent], ...]
@@ -579,7 +600,8 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choose(Operation):
-    """The call takes the body whose price at its sizes is lowest: Σ max(operations, balance · bytes). Each body has an option."""
+    """The call takes the body whose price at its sizes is lowest: Σ max(operations,
+    balance · bytes). Each body has an option."""
 
     balance: int
     options: tuple[Option, ...]
@@ -594,9 +616,9 @@ class Choose(Operation):
 class Loop(Operation):
     """The body once for each value of the index, in order: a function of its own that is called in a loop.
 
-    It reads what the body is given, for each of which `given` has the input of the body and the axis of which each round takes its
-    own place, and then the first value of each state. It writes the states; `following` are what the body makes their next values.
-    `counter` is the input that is the value itself, or empty; `sizes` are handed on.
+    It reads what the body is given, for each of which `given` has the input of the body and the axis of which each
+    round takes its own place, and then the first value of each state. It writes the states; `following` are what the
+    body makes their next values. `counter` is the input that is the value itself, or empty; `sizes` are handed on.
     """
 
     index: Index
@@ -619,11 +641,13 @@ class Loop(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerRequest(Operation):
-    """The body once for each request, on the positions that are its own: a function of its own that is called in a loop.
+    """The body once for each request, on the positions that are its own: a function of
+    its own that is called in a loop.
 
-    `given` are for each of `reads` the input of the body and how each request has it, `made` for each of `writes` the output of the
-    body and how: its part along an axis, in the order of requests; one of its own, of which there is a list; or None, the same for
-    all. `own` says for sizes of the body which of a request's they are, `sizes` are handed on.
+    `given` are for each of `reads` the input of the body and how each request has it, `made` for each of
+    `writes` the output of the body and how: its part along an axis, in the order of requests; one of its
+    own, of which there is a list; or None, the same for all. `own` says for sizes of the body which of a
+    request's they are, `sizes` are handed on.
     """
 
     body: Module
@@ -656,7 +680,8 @@ def last_kernel(steps: tuple[Leaf, ...]) -> Kernel:
 
 
 def within(steps: Iterable[Step]) -> Iterator[Step]:
-    """The steps and all that stand in their bodies. Modules that loops call are functions of their own and not among them."""
+    """The steps and all that stand in their bodies. Modules that loops call are functions
+    of their own and not among them."""
     for step in steps:
         yield step
         for body in step.bodies:
@@ -664,7 +689,8 @@ def within(steps: Iterable[Step]) -> Iterator[Step]:
 
 
 def leaves(steps: Iterable[Step]) -> Iterator[Leaf]:
-    """The steps, and in place of a choice those of every way; loops, and what is done for each request, are not among them."""
+    """The steps, and in place of a choice those of every way; loops, and what is done for
+    each request, are not among them."""
     for step in steps:
         match step:
             case Choose():
@@ -681,7 +707,8 @@ def makes(step: Step) -> frozenset[str]:
 
 
 def takes(step: Step) -> frozenset[str]:
-    """The buffers whose elements a step reads, or a step in one of its bodies, and which that body has not made itself."""
+    """The buffers whose elements a step reads, or a step in one of its bodies, and which
+    that body has not made itself."""
     inner = (takes_all(body) for body in step.bodies)
     return frozenset(step.reads).union(*inner)
 
@@ -693,7 +720,8 @@ def takes_all(steps: Iterable[Step]) -> frozenset[str]:
 
 
 def replaced(step: Step, change: Callable[[Kernel], Kernel]) -> Step:
-    """The step with every kernel in it changed, in its bodies too; a loop calls modules of its own, which stay as they are."""
+    """The step with every kernel in it changed, in its bodies too; a loop calls modules
+    of its own, which stay as they are."""
     if isinstance(step, Kernel):
         return change(step)
     bodies = tuple(tuple(cast(Leaf, replaced(inner, change)) for inner in body) for body in step.bodies)
@@ -710,10 +738,11 @@ def renamed(step: Step, names: Callable[[str], str], kernel: Callable[[Kernel], 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """The input that holds how long the pieces of an axis are, what that axis is long, and the buffers that follow from it.
+    """The input that holds how long the pieces of an axis are, what that axis is long,
+    and the buffers that follow from it.
 
-    For each element of the axis its piece, in numbers from `first`, and its offset, the sum of the lengths before; for each
-    piece its start, which is the same. A name is empty where nothing reads it.
+    For each element of the axis its piece, in numbers from `first`, and its offset, the sum of the lengths before; for
+    each piece its start, which is the same. A name is empty where nothing reads it.
     """
 
     given: str
@@ -734,9 +763,9 @@ class Lengths:
 class Generation:
     """What is said of a step that adds positions to those before.
 
-    `past`, `new` and `dropped` name sizes: the number of positions that the cache has, of those that the step adds, and of those
-    before, which the cache has no longer. So many positions, the largest of `back`, are all that a step reads of the past. So
-    many, where the text says it and `page` is not 0, stand in a page of a cache.
+    `past`, `new` and `dropped` name sizes: the number of positions that the cache has, of those that the step adds, and
+    of those before, which the cache has no longer. So many positions, the largest of `back`, are all that a step reads
+    of the past. So many, where the text says it and `page` is not 0, stand in a page of a cache.
     """
 
     past: str
@@ -765,7 +794,8 @@ class Module:
 
     @property
     def past(self) -> str:
-        """The size that is the number of positions in the cache, of a step of a generation; the empty text for any other module."""
+        """The size that is the number of positions in the cache, of a step of a
+        generation; the empty text for any other module."""
         return "" if self.generation is None else self.generation.past
 
     @property
@@ -786,7 +816,8 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """How a weight begins: ones where it scales, zeros where it is added, else normal; `over` is how many products a sum takes."""
+    """How a weight begins: ones where it scales, zeros where it is added, else normal;
+    `over` is how many products a sum takes."""
 
     key: str
     start: Literal["ones", "zeros", "normal"]
@@ -795,7 +826,8 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class ModuleClass:
-    """A class around the function. `rates` are scalars that chance is compared with, `seeds` those that it is made of."""
+    """A class around the function. `rates` are scalars that chance is compared with,
+    `seeds` those that it is made of."""
 
     weights: tuple[Weight, ...]
     rates: frozenset[str]
@@ -804,12 +836,12 @@ class ModuleClass:
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """A module in two halves. `forward` gives the outputs, and after them what is saved; `backward` takes inputs of `forward`,
-    what was saved, and a cotangent for each output of numbers, and gives the gradients.
+    """A module in two halves. `forward` gives the outputs, and after them what is saved; `backward` takes inputs of
+    `forward`, what was saved, and a cotangent for each output of numbers, and gives the gradients.
 
-    `saved` are (output of `forward`, input of `backward`), `cotangents` (output, input of `backward`), `gradients` (input of
-    `forward`, output of `backward`), all by their keys; inputs that both halves have, have one key in both. `plain` is `forward`
-    with nothing saved, where that is faster: it has the same inputs.
+    `saved` are (output of `forward`, input of `backward`), `cotangents` (output, input of `backward`), `gradients`
+    (input of `forward`, output of `backward`), all by their keys; inputs that both halves have, have one key in both.
+    `plain` is `forward` with nothing saved, where that is faster: it has the same inputs.
     """
 
     forward: Module
@@ -834,8 +866,8 @@ class Gradient:
 
 @dataclass(frozen=True, slots=True)
 class GradientLoop:
-    """Rounds in order where one round has a gradient: `Loop` but for its body. Inputs of `body.forward` are given, and those
-    outputs of it that are not merely saved are the next values of the states.
+    """Rounds in order where one round has a gradient: `Loop` but for its body. Inputs of `body.forward` are given, and
+    those outputs of it that are not merely saved are the next values of the states.
     """
 
     index: Index
@@ -848,8 +880,9 @@ class GradientLoop:
 
 @dataclass(frozen=True, slots=True)
 class SegmentedModule:
-    """A program with rounds, in pieces that have gradients. `whole` has what the caller gives and gets, and no steps: the pieces
-    read inputs and buffers of it by their keys, and what one of them gives that is not merely saved is a buffer of it.
+    """A program with rounds, in pieces that have gradients. `whole` has what the caller gives and gets,
+    and no steps: the pieces read inputs and buffers of it by their keys, and what one of them gives
+    that is not merely saved is a buffer of it.
     """
 
     whole: Module

@@ -1,8 +1,8 @@
 """The scalar primitives of the language: one row each, with everything that a pass or a back end may ask about it.
 
-A row is complete in itself: a primitive that no back end spells is computed by its expansion, and one whose slope is given
-has a gradient. Slopes and expansions are terms in the variables `X` and `Y` (the arguments), `VALUE` (the value of the
-primitive at them) and `REST` (the other arguments of an n-ary primitive, combined by the primitive itself).
+A row is complete in itself: a primitive that no back end spells is computed by its expansion, and one whose slope is
+given has a gradient. Slopes and expansions are terms in the variables `X` and `Y` (the arguments), `VALUE` (the value
+of the primitive at them) and `REST` (the other arguments of an n-ary primitive, combined by the primitive itself).
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ CHEAP, COSTLY, LONG = 1, 2, 3
 class Primitive:
     """One scalar primitive.
 
-    `arity`: the number of arguments; 0 stands for any number from two, combined from left to right.
-    `meaning`: the function of float64 numpy arrays that defines it, by its name in `einc.meaning.functions`.
-    `slope`: its partial derivatives, one term for each argument (one term for all arguments where the arity is 0); "taken"
-    is declared: the derivative is 1 for the one argument that is taken, the first of equal ones; None where the value is
-    constant between jumps, so that no gradient passes.
-    `sign`: what is known of the value: its sign, or that it has the sign of its argument, of its largest, of its smallest one.
-    `range`: the closed interval that holds every value. `domain`: the closed interval of an argument on which the value of
-    a unary primitive is a finite number (overflow is not counted). `at_zero`: the value of a unary primitive at 0.
-    `cost`: CHEAP is one instruction, COSTLY is worth an equation of its own, LONG also needs registers of its own on the way.
-    `expansion`: the same value by other primitives, in a form that neither overflows nor cancels where this can be avoided;
-    None where every back end has to spell the primitive. For n-ary primitives it combines two arguments.
-    `traits`: "exact" gives integers for integers and may stand in an index expression; "callable" may be applied by name in a
-    spec; "whole" takes whole numbers alone, and any index for its number.
+    `arity`: the number of arguments; 0 stands for any number from two, combined from left to right. `meaning`: the
+    function of float64 numpy arrays that defines it, by its name in `einc.meaning.functions`. `slope`: its partial
+    derivatives, one term for each argument (one term for all arguments where the arity is 0); "taken" is declared: the
+    derivative is 1 for the one argument that is taken, the first of equal ones; None where the value is constant
+    between jumps, so that no gradient passes. `sign`: what is known of the value: its sign, or that it has the sign of
+    its argument, of its largest, of its smallest one. `range`: the closed interval that holds every value. `domain`:
+    the closed interval of an argument on which the value of a unary primitive is a finite number (overflow is not
+    counted). `at_zero`: the value of a unary primitive at 0. `cost`: CHEAP is one instruction, COSTLY is worth an
+    equation of its own, LONG also needs registers of its own on the way. `expansion`: the same value by other
+    primitives, in a form that neither overflows nor cancels where this can be avoided; None where every back end has
+    to spell the primitive. For n-ary primitives it combines two arguments. `traits`: "exact" gives integers for
+    integers and may stand in an index expression; "callable" may be applied by name in a spec; "whole" takes whole
+    numbers alone, and any index for its number.
     """
 
     name: str
@@ -78,7 +78,8 @@ class Primitive:
 
     @property
     def tangent(self) -> Fraction | None:
-        """The number that a unary primitive multiplies small arguments by; None unless it is 0 at 0 and has a slope there."""
+        """The number that a unary primitive multiplies small arguments by; None unless it
+        is 0 at 0 and has a slope there."""
         if self.arity != 1 or not isinstance(self.slope, tuple) or self.at_zero != 0:
             return None
         return _rational(filled(self.slope[0], {"x": ZERO, "value": ZERO}))
@@ -159,11 +160,13 @@ _ROWS = (
     Primitive("div", 2, "value", "divide", (_("div", ONE, Y), _("neg", _("div", X, _("mul", Y, Y)))), cost=COSTLY),
     Primitive("neg", 1, "value", "negative", (const(-1),), _EXACT, at_zero=0.0),
     Primitive(
-        "pow", 2, "value", "power", (_("mul", Y, _("pow", X, _("sub", Y, ONE))), _("mul", VALUE, _("log", X))), cost=LONG),
+        "pow", 2, "value", "power", (_("mul", Y, _("pow", X, _("sub", Y, ONE))), _("mul", VALUE, _("log", X))),
+        cost=LONG),
     Primitive(
         "exp", 1, "value", "exp", (VALUE,), _CALLABLE, sign="positive", range=FROM_ZERO, at_zero=1.0, cost=COSTLY),
     Primitive(
-        "exp2", 1, "value", "exp2", (_("mul", VALUE, _real(math.log(2))),), sign="positive", range=FROM_ZERO, at_zero=1.0,
+        "exp2", 1, "value", "exp2", (_("mul", VALUE, _real(math.log(2))),), sign="positive", range=FROM_ZERO,
+        at_zero=1.0,
         cost=COSTLY, expansion=_("exp", _("mul", X, _real(math.log(2))))),
     Primitive(
         "expm1", 1, "value", "expm1", (_("exp", X),), _CALLABLE, sign="argument", range=(-1.0, math.inf), at_zero=0.0,
@@ -176,12 +179,14 @@ _ROWS = (
         domain=(math.nextafter(-1.0, 0.0), math.inf), at_zero=0.0, cost=LONG,
         expansion=_("add", _("log", _NEAR), _("div", _("sub", X, _("sub", _NEAR, ONE)), _NEAR))),
     Primitive(
-        "sqrt", 1, "value", "sqrt", (_("div", ONE, _("mul", const(2), VALUE)),), _CALLABLE, sign="argument", range=FROM_ZERO,
+        "sqrt", 1, "value", "sqrt", (_("div", ONE, _("mul", const(2), VALUE)),), _CALLABLE, sign="argument",
+        range=FROM_ZERO,
         domain=FROM_ZERO, at_zero=0.0, cost=COSTLY),
     Primitive("sin", 1, "value", "sin", (_("cos", X),), _CALLABLE, range=(-1.0, 1.0), at_zero=0.0, cost=LONG),
     Primitive("cos", 1, "value", "cos", (_("neg", _("sin", X)),), _CALLABLE, range=(-1.0, 1.0), at_zero=1.0, cost=LONG),
     Primitive(
-        "tanh", 1, "value", "tanh", (_("sub", ONE, _("mul", VALUE, VALUE)),), _CALLABLE, sign="argument", range=(-1.0, 1.0),
+        "tanh", 1, "value", "tanh", (_("sub", ONE, _("mul", VALUE, VALUE)),), _CALLABLE, sign="argument",
+        range=(-1.0, 1.0),
         at_zero=0.0, cost=LONG),
     Primitive(
         "erf", 1, "value", "erf", (_("mul", _real(2 / math.sqrt(math.pi)), _BELL),), _CALLABLE, sign="argument",
@@ -201,9 +206,11 @@ _ROWS = (
     Primitive(
         "logaddexp", 0, "value", "logaddexp", (SHARE,), _CALLABLE, sign="largest", cost=LONG,
         expansion=_("add", _("max", X, Y), _("log1p", _("exp", _("neg", _DISTANCE))))),
-    Primitive("hash", 2, "value", "hashed", None, _traits("exact", "callable", "whole"), sign="nonnegative", range=FROM_ZERO),
+    Primitive("hash", 2, "value", "hashed", None, _traits("exact", "callable", "whole"), sign="nonnegative",
+              range=FROM_ZERO),
     Primitive("chance", 2, "value", "chance", None, _traits("callable", "whole"), sign="nonnegative", range=(0.0, 1.0)),
-    Primitive("nonpositive", 1, "value", "positive", (ONE,), _CALLABLE, at_zero=0.0),  # x, of which it is known that x ≤ 0
+    # x, of which it is known that x ≤ 0
+    Primitive("nonpositive", 1, "value", "positive", (ONE,), _CALLABLE, at_zero=0.0),
     Primitive("exact", 1, "value", "positive", (ONE,), sign="argument", at_zero=0.0),  # x itself, computed in float64
     Primitive("le", 2, "relation", "less_equal", None),
     Primitive("lt", 2, "relation", "less", None),

@@ -1,7 +1,8 @@
 """TypedProgram and NormalProgram: what a text means.
 
-In a `TypedProgram` nothing is implied: every sum is a `Fold` with its domain, every equation has the domain it exists on. A
-`NormalProgram` holds the same terms under a predicate that `normalise` asserts: folds stand only at the root of an equation.
+In a `TypedProgram` nothing is implied: every sum is a `Fold` with its domain, every equation has the
+domain it exists on. A `NormalProgram` holds the same terms under a predicate that `normalise` asserts:
+folds stand only at the root of an equation.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Tensor:
     key: str
     text: str
     slots: tuple[Slot, ...]
-    role: Literal["input", "weight", "cache", "place", "local", "derived"]  # kept; where new positions stand; follows from lengths
+    # kept; where new positions stand; follows from lengths
+    role: Literal["input", "weight", "cache", "place", "local", "derived"]
     element: Element = REAL
     span: Span | None = None
     least: Literal["", "nonnegative", "positive"] = ""  # what is known of an input that another program made, and
@@ -106,8 +108,9 @@ class Equation:
 class BlockLoop:
     """Rounds over blocks of a domain: each gives every state its next value, all at once.
 
-    `member` is a tensor that is 1 on the block, whose elements are `index`; it is empty where a round is one element, in
-    order, which then stands free in the equations. `starts` hold before the first round, `inside` is made anew in each.
+    `member` is a tensor that is 1 on the block, whose elements are `index`; it is empty where a
+    round is one element, in order, which then stands free in the equations. `starts` hold before the
+    first round, `inside` is made anew in each.
     """
 
     name: str
@@ -118,7 +121,8 @@ class BlockLoop:
     starts: tuple[Equation, ...]
     inside: tuple[Equation, ...]
     updates: tuple[Equation, ...]
-    places: Mapping[str, tuple[str, Span]] = field(default_factory=dict, compare=False)  # each state as written, and its update
+    # each state as written, and its update
+    places: Mapping[str, tuple[str, Span]] = field(default_factory=dict, compare=False)
 
     @property
     def equations(self) -> tuple[Equation, ...]:
@@ -152,8 +156,8 @@ class IndexLoop:
 class Program:
     """What typed and normal programs have in common: `sizes` are fixed by a `dim`, `source` names the file.
 
-    What is written as rounds stands in `loops`, in an order in which each finds what it reads. The equations of a `BlockLoop` are
-    those of one round over all, the same for every cut of it.
+    What is written as rounds stands in `loops`, in an order in which each finds what it reads. The equations of a
+    `BlockLoop` are those of one round over all, the same for every cut of it.
     """
 
     name: str
@@ -167,7 +171,8 @@ class Program:
     loops: tuple[BlockLoop | IndexLoop, ...] = ()
     idle: frozenset[str] = frozenset()  # sizes that the text declares and no output depends on
     plans: tuple[Wanted, ...] = ()  # what its text asks for beside its meaning
-    own: tuple[str, ...] = ()  # sizes that are each request's own where several are treated at once, that of new positions first
+    # sizes that are each request's own where several are treated at once, that of new positions first
+    own: tuple[str, ...] = ()
 
     @cached_property
     def recurs(self) -> tuple[BlockLoop, ...]:
@@ -185,7 +190,8 @@ class Program:
         return {e.target: e for e in self.equations}
 
     def but(self, *, equations: Iterable[Equation] | None = None, tensors: Mapping[str, Tensor] | None = None,
-            outputs: Iterable[tuple[str, str]] | None = None, loops: Iterable[BlockLoop | IndexLoop] | None = None) -> Self:
+            outputs: Iterable[tuple[str, str]] | None = None,
+            loops: Iterable[BlockLoop | IndexLoop] | None = None) -> Self:
         """The program with what is given in place of its own; everything else stays."""
         return replace(self, equations=self.equations if equations is None else tuple(equations),
                        tensors=self.tensors if tensors is None else tensors,

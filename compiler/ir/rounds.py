@@ -110,7 +110,8 @@ def lifted(recur: BlockLoop) -> BlockLoop:
             inside.append(equation)
         else:
             by[equation.target] = equation
-    updates = tuple(replace(e, body=_over_block(recur, e.target, _open(e.body, by)) if not _is_next(e, following) else e.body)
+    updates = tuple(replace(e, body=_over_block(recur, e.target, _open(e.body, by)) if not _is_next(e, following)
+                            else e.body)
                     for e in recur.updates)
     return replace(recur, inside=tuple(inside), updates=updates)
 
@@ -127,10 +128,12 @@ def _over_block(recur: BlockLoop, state: str, body: Term) -> Term:
     """p x + q_j -> p x + Σ_{j ∈ B} q_j for the state x, and so for the step of every fold, in a function too."""
     for row in FOLDS.values():
         parts = _parts(body, row.step)
-        still = tuple(x for x in parts if recur.index not in free_indices(x) and any(r.tensor == state for r in reads(x)))
+        still = tuple(x for x in parts
+                      if recur.index not in free_indices(x) and any(r.tensor == state for r in reads(x)))
         moving = tuple(x for x in parts if x not in still)
         if still and moving and len(parts) > 1:
-            return Apply(row.step, (*still, _fold(recur, row.name, moving[0] if len(moving) == 1 else Apply(row.step, moving))))
+            return Apply(row.step,
+                         (*still, _fold(recur, row.name, moving[0] if len(moving) == 1 else Apply(row.step, moving))))
     match body:
         case Apply(op, (inner,)):
             return Apply(op, (_over_block(recur, state, inner),))

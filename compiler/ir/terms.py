@@ -267,7 +267,8 @@ def both(*conditions: Term) -> Term:
 
 
 def in_body(given: Term, fold: Fold) -> Term:
-    """What holds in the body of a fold: its domain, and of what is given that which says nothing of the indices that it binds."""
+    """What holds in the body of a fold: its domain, and of what is given that which says
+    nothing of the indices that it binds."""
     kept = (c for c in conjuncts(given) if not free_indices(c) & set(fold.bound))
     return both(*kept, fold.domain)
 

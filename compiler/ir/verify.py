@@ -1,7 +1,7 @@
 """What has to hold of every plan, whatever it computes: a plan that breaks one of these rules is a fault of planning.
 
-A back end may rely on all of them. `verify` raises an `EincError` that names the step and the rule, under `python -O` too; it
-changes nothing.
+A back end may rely on all of them. `verify` raises an `EincError` that names the step and the rule,
+under `python -O` too; it changes nothing.
 """
 
 from __future__ import annotations
@@ -63,11 +63,13 @@ def verify(plan: Module | Gradient | SegmentedModule) -> None:
 
 def _module(module: Module) -> None:
     """Each step reads what is given or has been made; buffers are made once; every output is there in the end."""
-    known = {t.key for t in module.inputs} | {b.name for b in module.buffers.values() if b.role in ("place", "derived", "cache")}
+    known = {t.key for t in module.inputs} | {b.name for b in module.buffers.values()
+                                              if b.role in ("place", "derived", "cache")}
     known |= {name for one in module.lengths for name in (one.piece, one.offset, one.start)}
     for name, buffer in module.buffers.items():
         _require(name == buffer.name, f"the buffer `{buffer.name}` stands under the name `{name}`")
-        _require(len(buffer.axes) == len(buffer.sets), f"`{name}` has {len(buffer.axes)} axes and {len(buffer.sets)} sets")
+        _require(len(buffer.axes) == len(buffer.sets),
+                 f"`{name}` has {len(buffer.axes)} axes and {len(buffer.sets)} sets")
     for step in module.steps:
         known |= _step(step, module, frozenset(known))
     for _, key in module.outputs:
@@ -78,10 +80,12 @@ def _step(step: Step, module: Module, known: frozenset[str]) -> frozenset[str]:
     """Checks the rules for one step; returns the buffers that it makes."""
     name = step.name if isinstance(step, Kernel) else ", ".join(step.writes)
     missing = _needed(step) - known
-    _require(not missing, f"the step that makes `{name}` reads {listed(sorted(missing))}, which no step before it makes")
+    _require(not missing,
+             f"the step that makes `{name}` reads {listed(sorted(missing))}, which no step before it makes")
     made = makes(step)
     unknown = (made | _needed(step)) - module.buffers.keys()
-    _require(not unknown, f"the step that makes `{name}` speaks of {listed(sorted(unknown))}, which the module has no buffers for")
+    _require(not unknown,
+             f"the step that makes `{name}` speaks of {listed(sorted(unknown))}, which the module has no buffers for")
     _require(bool(made), "a step makes nothing")
     for body in step.bodies:
         inner = known
@@ -97,7 +101,8 @@ def _step(step: Step, module: Module, known: frozenset[str]) -> frozenset[str]:
 
 
 def _needed(step: Step) -> frozenset[str]:
-    """The buffers that have to be made before a step, those that bounds of tiles search too; a loop begins its own states."""
+    """The buffers that have to be made before a step, those that bounds of tiles search
+    too; a loop begins its own states."""
     match step:
         case Kernel():
             return takes(step) | step.searched
@@ -119,12 +124,16 @@ def _operation(step: Operation, module: Module) -> None:
         case Concat() | Append():
             _require(0 <= step.axis < len(buffers[step.out].sets), "parts side by side along an axis that is none")
             _require(len(step.reads) > 1 or isinstance(step, Concat), "nothing is appended")
-            _require(isinstance(step, Concat) or buffers[step.reads[0]].role == "cache", "what is appended to is no cache")
+            _require(isinstance(step, Concat) or buffers[step.reads[0]].role == "cache",
+                     "what is appended to is no cache")
         case BroadcastView():
-            _require(sorted(step.order) == list(range(len(buffers[step.operand].sets))), "an order that is no permutation")
+            _require(sorted(step.order) == list(range(len(buffers[step.operand].sets))),
+                     "an order that is no permutation")
         case Call():
-            _require(len(step.operands) == len(step.reads) and len(step.results) == len(step.writes), "a call with other places")
-            _require(all(0 <= place < len(step.writes) for place, _ in step.scales), "a number for a result that is none")
+            _require(len(step.operands) == len(step.reads) and len(step.results) == len(step.writes),
+                     "a call with other places")
+            _require(all(0 <= place < len(step.writes) for place, _ in step.scales),
+                     "a number for a result that is none")
         case TopK():
             _require(0 <= step.at < len(buffers[step.out].sets), "ranks along an axis that is none")
         case GroupedMatmul():
@@ -135,17 +144,22 @@ def _operation(step: Operation, module: Module) -> None:
             _require(len(step.options) == len(step.bodies) > 1, "a choice without alternatives")
         case Loop():
             keys = {t.key for t in step.body.inputs}
-            _require({key for key, _ in step.given} | {step.counter} - {""} == keys, "an input of the body that is not given")
-            _require(len(step.reads) == len(step.given) + len(step.writes) == len(step.given) + len(step.following), "lost states")
+            _require({key for key, _ in step.given} | {step.counter} - {""} == keys,
+                     "an input of the body that is not given")
+            _require(len(step.reads) == len(step.given) + len(step.writes) == len(step.given) + len(step.following),
+                     "lost states")
             _module(step.body)
         case PerRequest():
-            _require({key for key, _ in step.given} == {t.key for t in step.body.inputs}, "an input of the body that is not given")
-            _require({key for key, _ in step.made} <= {key for _, key in step.body.outputs}, "an output that the body lacks")
+            _require({key for key, _ in step.given} == {t.key for t in step.body.inputs},
+                     "an input of the body that is not given")
+            _require({key for key, _ in step.made} <= {key for _, key in step.body.outputs},
+                     "an output that the body lacks")
             _module(step.body)
 
 
 def _kernel(kernel: Kernel, buffers: Mapping[str, Buffer]) -> None:
-    """Lets are in order and keep to the kernel's axes; each carry has one reference; each slot of a store has its axes."""
+    """Lets are in order and keep to the kernel's axes; each carry has one reference; each
+    slot of a store has its axes."""
     axes = {a.name: a for a in kernel.axes}
     _require(len(axes) == len(kernel.axes), f"`{kernel.name}` has an axis twice")
     _require(len([a for a in kernel.axes if a.role == "stream"]) < 2, f"`{kernel.name}` passes over two axes")
@@ -156,15 +170,18 @@ def _kernel(kernel: Kernel, buffers: Mapping[str, Buffer]) -> None:
         _require(let.name not in lets, f"`{let.name}` is assigned twice in `{kernel.name}`")
         lets[let.name] = let
     later = {name for let in kernel.lets if isinstance(let.op, PreviousCarry) for name in let.args}
-    _require(all(n in lets and lets[n].carry is not None for n in later), f"`{kernel.name}` asks for what nothing carries")
+    _require(all(n in lets and lets[n].carry is not None for n in later),
+             f"`{kernel.name}` asks for what nothing carries")
     for store in kernel.stores:
         _require(store.value in lets, f"`{kernel.name}` stores `{store.value}`, which it does not make")
-        _require(len(store.axes) == len(buffers[store.buffer].sets), f"`{store.buffer}` is stored with {len(store.axes)} slots")
+        _require(len(store.axes) == len(buffers[store.buffer].sets),
+                 f"`{store.buffer}` is stored with {len(store.axes)} slots")
         stored = {a for slot in store.axes for a in slot}
         _require(stored >= set(lets[store.value].axes), f"`{store.buffer}` is stored without an axis of its value")
 
 
-def _let(let: Let, kernel: Kernel, axes: Iterable[str], before: Mapping[str, Let], buffers: Mapping[str, Buffer]) -> None:
+def _let(let: Let, kernel: Kernel, axes: Iterable[str], before: Mapping[str, Let],
+         buffers: Mapping[str, Buffer]) -> None:
     """One value of a kernel."""
     where = f"`{let.name}` in `{kernel.name}`"
     _require(set(let.axes) <= {*axes}, f"{where} has an axis that the kernel has not")
@@ -173,7 +190,8 @@ def _let(let: Let, kernel: Kernel, axes: Iterable[str], before: Mapping[str, Let
     _require(not lost, f"{where} loses the axes {listed(sorted(lost))} without a fold")
     if isinstance(let.op, Load):
         _require(len(let.op.subs) == len(buffers[let.op.buffer].sets), f"{where} has {len(let.op.subs)} subscripts")
-        _require({a for sub in let.op.subs for a in axes_of(sub)} <= {*let.axes}, f"{where} loads along an axis that it has not")
+        _require({a for sub in let.op.subs for a in axes_of(sub)} <= {*let.axes},
+                 f"{where} loads along an axis that it has not")
     if isinstance(let.op, Dot) and let.kind == "real":
         _require(not set(let.op.over) & set(let.axes), f"{where} keeps an axis that it sums over")
     if let.carry is not None:

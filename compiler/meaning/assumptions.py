@@ -1,4 +1,5 @@
-"""What is assumed to be equal, as a rule on forms: where the factors of one side stand in a product, the other side stands."""
+"""What is assumed to be equal, as a rule on forms: where the factors of one side stand in
+a product, the other side stands."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def _product(found: Form) -> tuple[list[tuple[Read, int]], frozenset[Index], Fra
     out = []
     for x, n in monomial.powers:
         match x.terms:
-            case (Read(_, subs) as read,) if x.op == "term" and n > 0 and all(isinstance(sub, Position) for sub in subs):
+            case (Read(
+                _, subs) as read,) if x.op == "term" and n > 0 and all(isinstance(sub, Position) for sub in subs):
                 out.append((read, n))
             case _:
                 return None
@@ -104,7 +106,8 @@ def _atom(found: Atom, rules: tuple[Rule, ...]) -> Form:
     return rewritten(folded(op, left, TRUE, made) if left else made, rules)
 
 
-def _applied(found: Monomial, bound: tuple[Index, ...], rules: tuple[Rule, ...]) -> tuple[Form, tuple[Index, ...]] | None:
+def _applied(found: Monomial, bound: tuple[Index, ...],
+             rules: tuple[Rule, ...]) -> tuple[Form, tuple[Index, ...]] | None:
     """What a product over bound indices is by the first rule that fits, with the indices that are still bound."""
     for one in rules:
         for by, used in _matches(one, list(one.factors), dict(found.powers), {}):
@@ -123,7 +126,8 @@ def _used(one: Rule, by: dict[Index, Term]) -> frozenset[Index]:
 
 def _matches(one: Rule, left: list[tuple[Read, int]], powers: dict[Atom, int], by: dict[Index, Term]
              ) -> Iterator[tuple[dict[Index, Term], dict[Atom, int]]]:
-    """Every way to find the factors among those of a product: what the letters are, and how often each factor is used."""
+    """Every way to find the factors among those of a product: what the letters are, and
+    how often each factor is used."""
     if not left:
         yield by, {}
         return

@@ -68,7 +68,8 @@ def union(blocks: Iterable[Block]) -> tuple[Index, ...]:
 
 
 def picked(points: Block, index: Index, extent: int, rank: Block) -> Block:
-    """The element of `index` that has the rank, counted from 1: the largest first, of equal ones the smaller element first.
+    """The element of `index` that has the rank, counted from 1: the largest first, of
+    equal ones the smaller element first.
 
     −∞ is no candidate, NaN counts as +∞. Beyond the candidates it is the number before the first element.
     """

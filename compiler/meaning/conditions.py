@@ -1,4 +1,5 @@
-"""Conditions on positions, written in one way: linear forms that are ≥ 0 or 0, an indicator for each, without those that follow."""
+"""Conditions on positions, written in one way: linear forms that are ≥ 0 or 0, an
+indicator for each, without those that follow."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from fractions import Fraction
 from functools import cache
 from math import floor, gcd, lcm
 
+from einc.ir import sums
 from einc.ir.domains import Linear, difference, is_whole, linear, negation, proves
 from einc.ir.indices import Extent, number
 from einc.ir.terms import FALSE, TRUE, Apply, Const, Pack, Part, Position, Read, Size, Term, both, conjuncts, rebuild
@@ -74,7 +76,8 @@ def _compared(op: str, form: Linear) -> Term:
         factors = [c.constant for _, c in form.atoms]
         rational = [c for c in factors if c is not None]
         if len(rational) == len(factors):
-            scale = Fraction(lcm(*(c.denominator for c in rational)), gcd(*(int(c * lcm(*(d.denominator for d in rational)))
+            scale = Fraction(lcm(*(c.denominator for c in rational)),
+                             gcd(*(int(c * lcm(*(d.denominator for d in rational)))
                                                                         for c in rational)))
             form = Linear((), number(0)).plus(form, number(scale))
             whole = is_whole(Linear(form.atoms, number(0)))
@@ -95,7 +98,7 @@ def sum_of(form: Linear) -> Term:
     if form.constant.terms or not parts:
         constant = form.constant.constant
         parts.append(Size(form.constant) if constant is None else Const(constant))
-    return parts[0] if len(parts) == 1 else Apply("add", tuple(parts))
+    return sums.added(parts)
 
 
 def _multiple(term: Term, by: Extent) -> Term:

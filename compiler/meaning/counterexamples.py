@@ -1,4 +1,5 @@
-"""Search for numbers at which two tensors of a program differ: small sizes, random inputs that honour what is assumed."""
+"""Search for numbers at which two tensors of a program differ: small sizes, random inputs
+that honour what is assumed."""
 
 from __future__ import annotations
 
@@ -114,7 +115,8 @@ def _agreed(program: Program, sizes: dict[str, int]) -> None:
     """A size that is all of a composite is what its parts make."""
     for into, parts in program.splits.items():
         match into.extent.terms:
-            case ((((str(name), 1),), coefficient),) if coefficient == 1 and name in sizes and name not in program.sizes:
+            case ((((str(name), 1),),
+                   coefficient),) if coefficient == 1 and name in sizes and name not in program.sizes:
                 if not any(name in part.extent.sizes for part in parts):
                     sizes[name] = int(np.prod([int(part.extent.at(sizes)) for part in parts]))
 
@@ -144,7 +146,8 @@ def _inputs(program: Program, sizes: dict[str, int], random: np.random.Generator
 
 
 def _range(program: Program, tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, int]:
-    """The values that an integer tensor may have: those of a slot that it stands in, or of a position it is compared with."""
+    """The values that an integer tensor may have: those of a slot that it stands in, or
+    of a position it is compared with."""
     places: list[IndexSet] = []
     for term in program.terms:
         match term:

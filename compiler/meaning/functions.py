@@ -1,4 +1,5 @@
-"""The meaning of each primitive and of each fold as a function of float64 numpy arrays, found by the name that its row gives."""
+"""The meaning of each primitive and of each fold as a function of float64 numpy arrays,
+found by the name that its row gives."""
 
 from __future__ import annotations
 

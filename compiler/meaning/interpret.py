@@ -1,10 +1,10 @@
 """The meaning of a program: float64 numpy, one axis for each free index, no tricks that could be wrong.
 
-A value is computed at every point, also where it does not exist; what exists is carried along as conditions (`live`), and a
-select, never a product, takes the rest away. So a point outside a domain neither raises nor spoils its neighbours.
+A value is computed at every point, also where it does not exist; what exists is carried along as conditions (`live`),
+and a select, never a product, takes the rest away. So a point outside a domain does no harm to its neighbours.
 
-0 / 0 is 0 (a row whose domain is empty is 0); everything else is IEEE. Integers and positions are exact, and so are rational
-arguments of floor, ceil, comparisons and subscripts. Non-goal: speed.
+0 / 0 is 0 (a row whose domain is empty is 0); everything else is IEEE. Integers and positions are exact, and so are
+rational arguments of floor, ceil, comparisons and subscripts. Non-goal: speed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def interpret(program: Program, arrays: Mapping[str, Array], sizes: Mapping[str,
               cut: Cut = thirds, rounded: Rounding = EXACT) -> dict[str, Array]:
     """The outputs by Python name, one axis per slot, float64 or (declared `: int`) int64. `cut`: into which blocks rounds go.
 
-    `rounded` is applied to the result of each operation on real numbers: what the program gives in a narrower type, step by step.
+    `rounded` is applied to each result that is a real number: what the program gives in a narrower type, step by step.
     WrongData where the arrays do not fit each other or a read leaves its range; WrongType for a wrong element type.
     """
     given = {key: np.asarray(array) for key, array in arrays.items()}
@@ -92,7 +92,8 @@ def _rounds(machine: _Machine, recur: BlockLoop, cut: Cut) -> None:
     def mark(block: Sequence[int]) -> Array:
         return np.isin(np.arange(extent), list(block)).astype(np.int64)
 
-    run(recur, machine.values, machine.solve, cut(extent) if recur.member else [[place] for place in range(extent)], mark)
+    run(recur, machine.values, machine.solve, cut(extent) if recur.member else [[place] for place in range(extent)],
+        mark)
 
 
 def _typed(tensor: Tensor, array: Array) -> Array:
@@ -132,7 +133,8 @@ class _Machine:
         shape = tuple(self.extent(i.set) for i in indices)
         if (needed := math.prod(shape) * item) > _MOST_BYTES:
             over = ", ".join(i.name for i in indices)
-            raise WrongData(f"the interpreter would need {needed / 2**30:.0f} GB for an array over ({over}): use smaller sizes")
+            raise WrongData(f"the interpreter would need {needed / 2**30:.0f} GB for an array over ({over}): use "
+                            f"smaller sizes")
         return shape
 
     def map(self, function: Callable[..., Array], *blocks: Block, item: int = 8) -> Block:
@@ -253,8 +255,10 @@ class _Machine:
         return done
 
     def exact(self, term: Term, live: Live) -> tuple[Block, Block] | None:
-        """Numerator and positive denominator, int64; None where the term is no rational number, or too large for that."""
-        if any(isinstance(t, Fold) or (isinstance(t, Read) and not self.program.tensors[t.tensor].integer) for t in walk(term)):
+        """Numerator and positive denominator, int64; None where the term is no rational
+        number, or too large for that."""
+        if any(isinstance(t, Fold) or (isinstance(t, Read) and not self.program.tensors[t.tensor].integer)
+               for t in walk(term)):
             return None
         match linear(term), term:
             case None, Apply("div", (a, b)):
@@ -272,7 +276,8 @@ class _Machine:
         if math.inf in factors or any(atom.array.dtype.kind != "i" for atom in atoms):
             return None
         times = [int(factor * common) for factor in factors]
-        if sum(abs(n) * int(np.abs(a.array).max(initial=1)) for n, a in zip(times, atoms, strict=True)) + common >= _MOST_EXACT:
+        if sum(abs(n) * int(np.abs(a.array).max(initial=1))
+               for n, a in zip(times, atoms, strict=True)) + common >= _MOST_EXACT:
             return None
         scaled = [Block(a.indices, np.asarray(a.array * n)) for n, a in zip(times, atoms, strict=True)]
         return reduce(lambda a, b: self.map(np.add, a, b), scaled), _scalar(Fraction(common))
@@ -284,7 +289,8 @@ class _Machine:
             return block
         if exact := self.exact(term, live):
             block = self.map(np.true_divide, *exact)
-        rounded = Block(block.indices, np.nan_to_num(np.rint(block.array)).clip(-_MOST_EXACT, _MOST_EXACT).astype(np.int64))
+        rounded = Block(block.indices,
+                        np.nan_to_num(np.rint(block.array)).clip(-_MOST_EXACT, _MOST_EXACT).astype(np.int64))
         if found := self.found(self.map(np.not_equal, rounded, block, item=1), live, block):
             raise WrongData(f"{what} is {found}, not a whole number")
         return rounded
@@ -297,7 +303,8 @@ class _Machine:
         chosen: dict[int, Block] = {}
         for axis, (sub, slot) in enumerate(zip(term.subs, tensor.slots, strict=True)):
             match sub:
-                case Position(i) if uses[i] == 1 and (self.extent(i.set), i.set.start) == (array.shape[axis], slot.set.start):
+                case Position(i) if uses[i] == 1 and (self.extent(i.set),
+                                                      i.set.start) == (array.shape[axis], slot.set.start):
                     plain[axis] = i
                 case _:
                     chosen[axis] = self.storage(tensor, slot, sub, live)
@@ -312,14 +319,16 @@ class _Machine:
         def taken(array: Array) -> Array:
             return np.asarray(array.transpose([*chosen, *plain])[places])
 
-        return Block((*indices, *plain.values()), taken(array), None if pair is None else (taken(pair[0]), taken(pair[1])))
+        return Block((*indices, *plain.values()), taken(array), None if pair is None
+                     else (taken(pair[0]), taken(pair[1])))
 
     def storage(self, tensor: Tensor, slot: Slot, sub: Term, live: Live) -> Block:
         """Where a subscript is stored; clamped where it is not live, WrongData where it is and leaves its range."""
         block, n, start = self.whole(sub, live), self.extent(slot.set), slot.set.start
         outside = self.map(lambda x: (x < start) | (x >= start + n), block, item=1)
         if found := self.found(outside, live, block):
-            raise WrongData(f"`{tensor.key}` is read at `{slot.name}` = {found}, outside {start}..{start + n - 1}", tensor.span)
+            raise WrongData(f"`{tensor.key}` is read at `{slot.name}` = {found}, outside {start}..{start + n - 1}",
+                            tensor.span)
         return self.map(lambda x: (x - start).clip(0, max(n - 1, 0)), block)
 
     def join(self, term: Join, live: Live) -> Block:
@@ -336,7 +345,7 @@ class _Machine:
         return Block((*rest, term.index), np.concatenate(arrays, axis=-1))
 
     def fold(self, term: Fold, live: Live) -> Block:
-        """The body over the points of the domain. A sum of a product is contracted, everything else laid out and reduced."""
+        """The body over the points of the domain: a sum of a product contracted, all else laid out and reduced."""
         live = tuple(condition.reduced(np.any, term.bound) for condition in live)
         here = self.conditions(term.domain, live)
         if term.op == "sum":
@@ -372,7 +381,7 @@ class _Machine:
         return [self.value(term, live)]
 
     def selected(self, conditions: Live, factors: list[Block]) -> list[Block]:
-        """The factors, 0 where a condition fails: it selects in those that have its indices, and is one more where none has."""
+        """The factors, 0 where a condition fails: it selects in those with its indices, and is one more if none has."""
         for condition in sorted(conditions, key=lambda c: -len(c.indices)):
             inside = [set(condition.indices) <= set(f.indices) for f in factors]
             factors = [self.where((condition,), f) if i else f for f, i in zip(factors, inside, strict=True)]

@@ -8,12 +8,14 @@ from typing import TypeVar
 from einc.ir.indices import Index
 
 T = TypeVar("T")
-_LEAVES = 48  # more ties than this are broken as they come: then equal things may get different names, and no others the same
+# more ties than this are broken as they come: then equal things may get different names, and no others the same
+_LEAVES = 48
 
 
 def ordered(items: Sequence[T], bound: Sequence[Index], moving: Callable[[T], frozenset[Index]],
             text: Callable[[T, Mapping[Index, Index]], str]) -> tuple[Index, ...]:
-    """The bound indices in an order that only what the items say decides; `text` writes an item with other names in it."""
+    """The bound indices in an order that only what the items say decides; `text` writes
+    an item with other names in it."""
     if len(bound) == 1:
         return tuple(bound)
     sets = sorted({str(i.set) for i in bound})

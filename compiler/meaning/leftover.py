@@ -13,7 +13,7 @@ from einc.meaning.polynomials import INFINITY, Atom, Form, Monomial
 _TERMS, _LETTERS = 3, "ijklmn"
 
 
-def told(found: Form) -> str:
+def first_terms(found: Form) -> str:
     """The first terms of a form; bound indices have letters of their own."""
     shown = " ".join(_signed(m, c, n == 0) for n, (m, c) in enumerate(found[:_TERMS])) or "0"
     more = len(found) - _TERMS

@@ -1,8 +1,9 @@
-"""Term -> Form. A sum of products over any indices, nested in any way, is one contraction, its bound indices named by their place.
+"""Term -> Form. A sum of products over any indices, nested in any way, is one
+contraction, its bound indices named by their place.
 
-What does not move with a bound index stands outside; sums are distributed; an index that a condition gives is put in place; the
-domain of a sum is a product of indicators. So two sums are equal if their forms are, whatever the order they were written in.
-Why sympy does not serve here is said in `forms`.
+What does not move with a bound index stands outside; sums are distributed; an index that a condition gives is put in
+place; the domain of a sum is a product of indicators. So two sums are equal if their forms are, whatever the order they
+were written in. Why sympy does not serve here is said in `forms`.
 """
 
 from __future__ import annotations
@@ -124,12 +125,14 @@ def _other(found: Atom, by: Mapping[Index, Index]) -> Atom:
     if found.op in ("max", "min"):
         forms = tuple(sorted(forms, key=written))
     way = {"if": oriented, "term": tidied}.get(found.op, oriented)
-    return Atom(found.op, forms, tuple(sorted((way(substitute(t, places)) for t in found.terms), key=spelled)), found.bound)
+    return Atom(found.op, forms, tuple(sorted((way(substitute(t, places)) for t in found.terms), key=spelled)),
+                found.bound)
 
 
 @dataclass(frozen=True)
 class Change:
-    """What stands in place of terms and conditions that hold one of the moving indices (all: None), and of a fold's conditions."""
+    """What stands in place of terms and conditions that hold one of the moving indices
+    (all: None), and of a fold's conditions."""
 
     leaf: Callable[[Atom], Form]
     condition: Callable[[Term], Term]
@@ -246,11 +249,13 @@ def _contracted(bound: tuple[Index, ...], found: Monomial) -> Form:
 
 
 def _counted(found: Monomial, index: Index) -> Form | None:
-    """The sum over an index that stands in comparisons alone: from the one below it to the one above it there are so many."""
+    """The sum over an index that stands in comparisons alone: from the one below it to
+    the one above it there are so many."""
     about = [x for x, _ in found.powers if index in x.free]
     if index in free(found.exponent) or not about or any(x.op != "if" for x in about):
         return None
-    bounds = {1: [Linear((), exactly(index.set.start))], -1: [Linear((), index.set.extent + exactly(index.set.start - 1))]}
+    bounds = {1: [Linear((), exactly(index.set.start))],
+              -1: [Linear((), index.set.extent + exactly(index.set.start - 1))]}
     for x in about:
         side = x.terms[0].args[1] if isinstance(x.terms[0], Apply) and x.terms[0].op == "le" else None
         form_ = None if side is None else linear(side)

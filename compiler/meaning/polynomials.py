@@ -1,10 +1,11 @@
 """A normal form of real expressions: sums of monomials, and what the laws of sums, products and functions make of them.
 
-A monomial is e to a form, and powers of atoms; the form holds a number with each. What holds an index that something binds is
-made in `forming`. Two expressions of one form are equal wherever both are finite; the converse is not claimed.
+A monomial is e to a form, and powers of atoms; the form holds a number with each. What holds an index that something
+binds is made in `forming`. Two expressions of one form are equal wherever both are finite; the converse is not claimed.
 
-sympy does not serve here: it has no normal form of sums over bound indices with domains, and where there are none its `expand`
-takes about 7 times as long (`python -m bench algebra`). The tests have it as a referee of what is proved: `tests/test_referee.py`.
+sympy does not serve here: it has no normal form of sums over bound indices with domains, and where there are
+none its `expand` takes about 7 times as long (`python -m bench algebra`). The tests have it as a referee of
+what is proved: `tests/test_referee.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from einc.ir.terms import Apply, Const, Fold, Position, Read, Size, Term, Truth,
 
 
 class Unformed(Exception):  # noqa: N818, it is an answer
-    """An expression without a value: a quotient by 0, ∞ - ∞, a product with ∞, e to the power of ∞; or one that is too long."""
+    """An expression without a value: a quotient by 0, ∞ - ∞, a product with ∞, e to the
+    power of ∞; or one that is too long."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,11 +233,13 @@ def _upside_down(found: Monomial) -> Monomial:
 
 
 def _content(found: Form) -> Monomial:
-    """The greatest factor of every monomial, 0 nowhere: the least power of each atom, the least multiple of each exponent."""
+    """The greatest factor of every monomial, 0 nowhere: the least power of each atom, the
+    least multiple of each exponent."""
     exponents = [dict(m.exponent) for m, _ in found]
     powers = [{x: n for x, n in m.powers if x.op != "if"} for m, _ in found]
     least = [(x, min(e.get(x, Fraction(0)) for e in exponents)) for x in dict.fromkeys(x for e in exponents for x in e)]
-    return _ordered(collected(least), {x: min(p.get(x, 0) for p in powers) for x in dict.fromkeys(x for p in powers for x in p)})
+    return _ordered(collected(least),
+                    {x: min(p.get(x, 0) for p in powers) for x in dict.fromkeys(x for p in powers for x in p)})
 
 
 def without_quotients(found: Form) -> Form:
@@ -296,7 +300,8 @@ def turned(op: str, angle: Form) -> Form:
         unit: Form = ((monomial, abs(coefficient) / turns),)
         c, s = atom(Atom("cos", (unit,))), times(number(1 if coefficient > 0 else -1), atom(Atom("sin", (unit,))))
         for _ in range(turns):
-            cosine, sine = (added(times(cosine, c), times(MINUS, times(sine, s))), added(times(sine, c), times(cosine, s)))
+            cosine, sine = (added(times(cosine, c), times(MINUS, times(sine, s))),
+                            added(times(sine, c), times(cosine, s)))
     return cosine if op == "cos" else sine
 
 

@@ -1,7 +1,8 @@
 """Whether rounds give the same result however their domain is cut: proved by normal form, or told to be open.
 
-What one round over a set makes of the states' starts is G. The rounds compute G where a round over B, from G over D, is G over
-D and B together: by induction over the blocks, for every cut. G itself is the closed form that the typed program holds.
+What one round over a set makes of the states' starts is G. The rounds compute G where a round over B,
+from G over D, is G over D and B together: by induction over the blocks, for every cut. G itself is the
+closed form that the typed program holds.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Open:
 
 
 def unproved(recur: BlockLoop) -> tuple[Open, ...]:
-    """The states for which the proof fails of itself, not because a state that they read has failed; none where all is proved."""
+    """The states for which the proof fails of itself, not because a state that they read
+    has failed; none where all is proved."""
     whole = lifted(recur)
     updates = bodies(whole)
     starts = {e.target: e for e in recur.starts}
@@ -93,7 +95,8 @@ class _Blocks:
     def over(self, update: Equation, states: Mapping[str, Equation], split: Callable[[Fold], Term]) -> Equation:
         """The update with the states' values in place, and each fold over the block split."""
         shell = replace(self.recur, inside=(), updates=(update,))
-        marked = resolved(replace(shell, updates=(update, *(x for x in self.recur.updates if x.target != update.target))),
+        marked = resolved(replace(shell, updates=(update, *(x for x in self.recur.updates
+                                                            if x.target != update.target))),
                           lambda read: opened(read, dict(states)), lambda x: member(self.recur, x))[0]
 
         def change(term: Term) -> Term:

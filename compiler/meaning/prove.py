@@ -1,7 +1,8 @@
-"""Whether two tensors are equal where both exist: proved by normal form, refuted by numbers at which they differ, or open.
+"""Whether two tensors are equal where both exist: proved by normal form, refuted by
+numbers at which they differ, or open.
 
-A proof by normal form holds wherever both sides are finite. What the language says of 0 / 0 it does not see, so a few numbers
-are tried before it, and one that differs counts.
+A proof by normal form holds wherever both sides are finite. What the language says of 0 / 0 it does not see, so a few
+numbers are tried before it, and one that differs counts.
 """
 
 from __future__ import annotations
@@ -21,9 +22,20 @@ from einc.ir.terms import TRUE, Position, Read, Term, both, substitute
 from einc.meaning.assumptions import Rule, rewritten, rule
 from einc.meaning.conditions import indicator, needed
 from einc.meaning.counterexamples import Counterexample, search
-from einc.meaning.leftover import told
+from einc.meaning.leftover import first_terms
 from einc.meaning.polynomial_form import complemented, form, put, solved
-from einc.meaning.polynomials import MINUS, NOTHING, Atom, Form, Monomial, Unformed, added, atom, times, without_quotients
+from einc.meaning.polynomials import (
+    MINUS,
+    NOTHING,
+    Atom,
+    Form,
+    Monomial,
+    Unformed,
+    added,
+    atom,
+    times,
+    without_quotients,
+)
 from einc.meaning.unfolding import TooLong, Unfolding
 
 
@@ -51,7 +63,8 @@ Verdict = Proved | Refuted | Open
 
 
 def same(program: TypedProgram, a: str, b: str, seed: int = 0) -> Verdict:
-    """Whether two tensors of a program, by their keys, are equal where both exist; their slots run over the same sets in turn."""
+    """Whether two tensors of a program, by their keys, are equal where both exist; their
+    slots run over the same sets in turn."""
     claim = compared(program, a, b)
     return Open("their indices run over different sets", 0) if claim is None else prove(claim, seed)
 
@@ -72,7 +85,8 @@ def compared(program: TypedProgram, a: str, b: str) -> Claim | None:
     for key in (left, right):
         tensors[key] = replace(tensors[a], key=key, text=key, role="local", element=REAL)
     sides = tuple(Equation(key, axes, domain, Read(of, axes)) for key, of in ((left, a), (right, b)))
-    return Claim(replace(program, tensors=tensors, equations=(*program.equations, *sides), outputs=((left, left), (right, right))),
+    return Claim(replace(program, tensors=tensors, equations=(*program.equations, *sides),
+                         outputs=((left, left), (right, right))),
                  left, right)
 
 
@@ -104,7 +118,8 @@ def by_form(claim: Claim) -> tuple[str, str]:
     for equations, how in _levels(claim):
         try:
             rules = tuple(_rules(claim, equations))
-            differ = next((x for x in _cases(claim, equations, (claim.left, claim.right)) if not _equal(*x, rules)), None)
+            differ = next((x for x in _cases(claim, equations, (claim.left, claim.right)) if not _equal(*x, rules)),
+                          None)
             if differ is None:
                 return how + (" and what is assumed" if rules else ""), ""
             why = _left_over(*differ, rules)
@@ -122,7 +137,8 @@ def _levels(claim: Claim) -> Iterator[tuple[dict[str, Equation], str]]:
     alone = behind(by, [claim.left]) ^ behind(by, [claim.right])
     known = "with what the names stand for"
     tried: list[dict[str, Equation]] = []
-    for equations, how in ((ends, "as it stands"), ({k: e for k, e in by.items() if k in alone | ends.keys()}, known), (by, known)):
+    for equations, how in ((ends, "as it stands"), ({k: e for k, e in by.items() if k in alone | ends.keys()}, known),
+                           (by, known)):
         if equations not in tried:
             tried.append(equations)
             yield equations, how
@@ -170,15 +186,17 @@ def _one(found: Monomial, done: tuple[Term, ...]) -> Form:
         known = tuple(sorted(found.free, key=lambda i: i.name, reverse=True))
         value = solved(condition, known) if condition not in done else None
         if value is not None:
-            rest = Monomial(found.exponent, tuple((x, n) for x, n in found.powers if x.terms != (condition,) or x.op != "if"))
+            rest = Monomial(found.exponent,
+                            tuple((x, n) for x, n in found.powers if x.terms != (condition,) or x.op != "if"))
             inner = put(((rest, Fraction(1)),), {value[0]: value[1]})
             here = atom(Atom("if", terms=(condition,)))
             return added(*(times(((Monomial((), ()), c),), _one(m, (*done, condition))) for m, c in times(here, inner)))
     kept = needed(conditions)
     if kept is None:
         return NOTHING
-    return ((Monomial(found.exponent, tuple((x, n) for x, n in found.powers if x.op != "if" or x.terms[0] in kept)), Fraction(1)),)
+    return ((Monomial(found.exponent, tuple((x, n) for x, n in found.powers if x.op != "if" or x.terms[0] in kept)),
+             Fraction(1)),)
 
 
 def _left_over(domain: Form, left: Form, right: Form, rules: tuple[Rule, ...]) -> str:
-    return f"left - right leaves {told(_difference(domain, left, right, rules))}"
+    return f"left - right leaves {first_terms(_difference(domain, left, right, rules))}"

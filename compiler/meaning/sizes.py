@@ -16,7 +16,8 @@ from einc.ir.terms import Join, Pack, Part, Size
 
 
 def solve_sizes(program: Program, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]) -> dict[str, int]:
-    """Every named size: from the spec, an argument, or the shapes of the inputs (by key). WrongData where they disagree."""
+    """Every named size: from the spec, an argument, or the shapes of the inputs (by key).
+    WrongData where they disagree."""
     axes = _axes(program, shapes)
     known, origin = dict(program.sizes), dict.fromkeys(program.sizes, "fixed by the spec")
     names = known.keys() | {name for extent in _extents(program) for name in extent.sizes}
@@ -52,12 +53,14 @@ def _axes(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> list[tuple
     for tensor in inputs:
         if (rank := len(shapes[tensor.key])) != len(tensor.slots):
             axes = ", ".join(slot.name for slot in tensor.slots)
-            raise WrongData(f"`{tensor.key}` has the axes ({axes}), but the array given for it has rank {rank}", tensor.span)
+            raise WrongData(f"`{tensor.key}` has the axes ({axes}), but the array given for it has rank {rank}",
+                            tensor.span)
     return [(t, slot, n) for t in inputs for slot, n in zip(t.slots, shapes[t.key], strict=True)]
 
 
 def packed(program: Program, arrays: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, list[int]]]:
-    """The extents of axes that hold the positions of all requests, and what follows from the lengths; WrongData if they lie."""
+    """The extents of axes that hold the positions of all requests, and what follows from
+    the lengths; WrongData if they lie."""
     sizes: dict[str, int] = {}
     made: dict[str, list[int]] = {}
     for over in dict.fromkeys(s for s in _sets(program) if s.packed is not None):
@@ -73,11 +76,13 @@ def packed(program: Program, arrays: Mapping[str, Any]) -> tuple[dict[str, int],
             for n, slot in enumerate(tensor.slots):
                 shape = arrays[tensor.key].shape if tensor.key in arrays else ()
                 if slot.set == over and len(shape) == len(tensor.slots) and shape[n] != total:
-                    raise WrongData(f"`{over.packed.lengths}` adds up to {total}, but `{tensor.key}` holds {shape[n]} positions",
+                    raise WrongData(f"`{over.packed.lengths}` adds up to {total}, but `{tensor.key}` holds {shape[n]} "
+                                    f"positions",
                                     tensor.span)
         starts = [sum(lengths[:n]) for n in range(len(lengths))]
         sizes[name], made[over.packed.start] = total, starts
-        made[over.packed.request] = [n + over.packed.requests.start for n, length in enumerate(lengths) for _ in range(length)]
+        made[over.packed.request] = [n + over.packed.requests.start for n, length in enumerate(lengths)
+                                     for _ in range(length)]
         made[over.packed.offset] = [start for start, length in zip(starts, lengths, strict=True) for _ in range(length)]
     return sizes, made
 
@@ -106,7 +111,8 @@ def _identities(program: Program) -> Iterator[tuple[Extent, Extent]]:
 
 
 def _solved(fact: Extent, known: Mapping[str, int]) -> list[tuple[str, Fraction]]:
-    """The only size not known, with the value that makes `fact` 0; nothing where it is not c · size + constant, c ≠ 0."""
+    """The only size not known, with the value that makes `fact` 0; nothing where it is
+    not c · size + constant, c ≠ 0."""
     unknown = fact.sizes - known.keys()
     powers = [(n, p) for mono, _ in fact.terms for n, p in mono]
     if len(unknown) != 1 or any(p != 1 if n in unknown else p < 0 and known[n] == 0 for n, p in powers):
@@ -116,7 +122,8 @@ def _solved(fact: Extent, known: Mapping[str, int]) -> list[tuple[str, Fraction]
     return [(name, -at_0 / (at_1 - at_0))] if at_1 != at_0 else []
 
 
-def _check(program: Program, axes: list[tuple[Tensor, Slot, int]], known: Mapping[str, int], origin: Mapping[str, str]) -> None:
+def _check(program: Program, axes: list[tuple[Tensor, Slot, int]], known: Mapping[str, int],
+           origin: Mapping[str, str]) -> None:
     """Raises WrongData where a size is unknown, an array does not have its extents, an extent is no whole number, or
     parts do not make their whole; NotYet for a ragged set. `origin` says in the message where each size comes from.
     """
@@ -128,7 +135,8 @@ def _check(program: Program, axes: list[tuple[Tensor, Slot, int]], known: Mappin
     for tensor, slot, n in axes:
         extent = slot.set.extent
         if (value := at(extent, known)) != n:
-            raise WrongData(f"`{tensor.key}` has extent {n} along `{slot.name}`, but {extent} is {value}{why(extent)}", tensor.span)
+            raise WrongData(f"`{tensor.key}` has extent {n} along `{slot.name}`, but {extent} is {value}{why(extent)}",
+                            tensor.span)
     for over in _sets(program):
         if over.by:
             raise NotYet(f"`{over}` is ragged, which is not interpreted yet")
@@ -137,7 +145,8 @@ def _check(program: Program, axes: list[tuple[Tensor, Slot, int]], known: Mappin
             raise WrongData(f"the extent {over.extent} is {value}, not a whole number{why(over.extent)}")
     for whole, parts in _identities(program):
         if whole.sizes | parts.sizes <= known.keys() and at(whole, known) != at(parts, known):
-            raise WrongData(f"{whole} is {at(whole, known)}, but its parts make {parts} = {at(parts, known)}{why(whole + parts)}")
+            raise WrongData(f"{whole} is {at(whole, known)}, but its parts make {parts} = "
+                            f"{at(parts, known)}{why(whole + parts)}")
 
 
 def at(extent: Extent, sizes: Mapping[str, int]) -> Fraction | float:

@@ -1,7 +1,7 @@
 """A tensor as one term over what the program is given: definitions in place of names, composite indices as their parts.
 
-A bound index of a direct sum is one of each part, one of a few known values is each of them; so is an index of the tensor itself,
-for which there is then a case each.
+A bound index of a direct sum is one of each part, one of a few known values is each of them; so is an index of the
+tensor itself, for which there is then a case each.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ class Unfolding:
                 return None
             body, by = found
             rest = [n for n in range(len(axes)) if n != at]
-            axes, subs, slots = tuple(axes[n] for n in rest), tuple(subs[n] for n in rest), tuple(slots[n] for n in rest)
+            axes, subs, slots = (tuple(axes[n] for n in rest), tuple(subs[n] for n in rest),
+                                 tuple(slots[n] for n in rest))
         else:
             by = {}
         return substitute(body, {**standing(axes, subs, self.program.splits, tuple(x.set for x in slots)), **by})

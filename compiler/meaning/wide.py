@@ -1,7 +1,7 @@
 """Numbers of the interpreter that no float64 holds: v · e^m, two arrays, where an exponential is far from 1.
 
-So a quotient or a logarithm of exponentials has its value wherever that is a float64, whatever its parts are. Digits that cancel
-in float64 are lost here, too. An array that is near 1 stays plain, and is computed as numpy computes it.
+So a quotient or a logarithm of exponentials has its value wherever that is a float64, whatever its parts are. Digits
+that cancel in float64 are lost here, too. An array that is near 1 stays plain, and is computed as numpy computes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def applied(op: str, blocks: Sequence[Block], rounded: Rounding) -> Block | None
         x = blocks[0].array
         here = np.isfinite(x) & (np.abs(x) > _FAR)
         return _kept(indices, np.where(here, 1.0, rounded(np.exp(x))), np.where(here, x, 0.0)) if here.any() else None
-    if all(block.wide is None for block in blocks) or op not in ("add", "sub", "neg", "mul", "div", "log", "sqrt", "pow"):
+    if (all(block.wide is None for block in blocks)
+        or op not in ("add", "sub", "neg", "mul", "div", "log", "sqrt", "pow")):
         return None
     (v, m), *others = (_pair(block, indices) for block in blocks)
     w, n = others[0] if others else (v, m)

@@ -1,4 +1,5 @@
-"""TypedProgram -> ModuleClass: how each weight begins, by what the equations do with it, and which scalars speak of chance."""
+"""TypedProgram -> ModuleClass: how each weight begins, by what the equations do with it,
+and which scalars speak of chance."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _SCALES, _ADDS = frozenset({"mul", "div"}), frozenset({"add", "sub", "neg"})
 
 @dataclass(frozen=True)
 class _Use:
-    """One place where a weight is read: what is summed there, whether elements are picked, and the operation around it."""
+    """One place where a weight is read: what is summed there, whether elements are
+    picked, and the operation around it."""
 
     summed: frozenset[Index]
     picked: bool
@@ -40,7 +42,8 @@ def _terms(program: Program) -> Iterator[Term]:
 
 
 def _weight(program: Program, tensor: Tensor) -> Weight:
-    """Normal where it is summed over, with a spread that keeps that of what it multiplies, or where elements are picked."""
+    """Normal where it is summed over, with a spread that keeps that of what it
+    multiplies, or where elements are picked."""
     uses = [use for e in program.equations for use in _uses(e.body, tensor.key, frozenset(), "")]
     over, sums = number(1), sorted((u.summed for u in uses if not u.picked), key=len)
     for index in sorted(sums[-1] if sums else (), key=lambda i: i.name):
@@ -65,10 +68,12 @@ def _uses(term: Term, key: str, bound: frozenset[Index], op: str) -> Iterator[_U
 def _compared(program: Program) -> Iterator[str]:
     """What stands beside a value of chance in a comparison, and what that is made of."""
     by = {e.target: e.body for e in program.equations}
-    random = {e.target for e in program.equations if any(isinstance(t, Apply) and t.op == "chance" for t in walk(e.body))}
+    random = {e.target for e in program.equations
+              if any(isinstance(t, Apply) and t.op == "chance" for t in walk(e.body))}
 
     def made_of_chance(term: Term) -> bool:
-        return any((isinstance(t, Apply) and t.op == "chance") or (isinstance(t, Read) and t.tensor in random) for t in walk(term))
+        return any((isinstance(t, Apply) and t.op == "chance") or (isinstance(t, Read) and t.tensor in random)
+                   for t in walk(term))
 
     for term in _terms(program):
         match term:

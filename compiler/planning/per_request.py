@@ -1,4 +1,5 @@
-"""Several requests: the plan of what is done for all of them at once, and of what is done for each, as of programs of their own."""
+"""Several requests: the plan of what is done for all of them at once, and of what is done
+for each, as of programs of their own."""
 
 from __future__ import annotations
 
@@ -42,10 +43,12 @@ def _each(program: Program, body: Module) -> PerRequest:
 
     past, dropped = (*program.own[1:], "")[:2]
     body = replace(body, generation=Generation(past, program.own[0], dropped))
-    kinds: dict[str, Literal["new", "past", "dropped"]] = dict(zip(program.own, ("new", "past", "dropped"), strict=False))
+    kinds: dict[str, Literal["new", "past",
+                             "dropped"]] = dict(zip(program.own, ("new", "past", "dropped"), strict=False))
     own = tuple((name, kinds[name]) for name in sorted(body.sizes) if name in kinds)
     sizes = tuple((name, name) for name in sorted(body.sizes - kinds.keys()))
     given = tuple((t.key, share(t.key)) for t in body.inputs)
     made = tuple((key, share(key)) for _, key in body.outputs)
-    return PerRequest(reads=tuple(key for key, _ in given), writes=tuple(key for key, _ in made), body=body, given=given, made=made,
+    return PerRequest(reads=tuple(key for key, _ in given), writes=tuple(key for key, _ in made), body=body,
+                      given=given, made=made,
                       own=own, sizes=sizes, cost=summed(step.cost for step in body.steps))

@@ -9,6 +9,7 @@ from einc.ir.choices import PLAIN, Choices
 from einc.ir.draft import unused, with_other_names
 from einc.ir.elements import WIDE
 from einc.ir.indices import OPEN, OUTER, PLACES, Index, IndexSet, number
+from einc.ir.letters import with_letters
 from einc.ir.plan import (
     Append,
     Axis,
@@ -28,14 +29,14 @@ from einc.ir.plan import (
 from einc.ir.programs import Equation, NormalProgram, Tensor, slot_of
 from einc.ir.terms import Apply, Fold, Join, Position, Read, Term, both, conjuncts, transform, walk
 from einc.ir.verify import verify
+from einc.planning.analysis import storage
 from einc.planning.analysis.cost import lets_cost, nominal, points, size_of
 from einc.planning.analysis.ends import Tile
 from einc.planning.analysis.held import held
 from einc.planning.analysis.prefix import alone
 from einc.planning.analysis.ranges import reach
 from einc.planning.analysis.scatters import scattered
-from einc.planning.analysis.signs import told
-from einc.planning.analysis.storage import buffers_of, indices_of, lengths_of, sets_of, sizes_of, with_parts, without_copies
+from einc.planning.analysis.signs import facts_of_inputs
 from einc.planning.contractions.associate import Candidate, as_written, associate, samples
 from einc.planning.contractions.choose import Cut, chosen
 from einc.planning.contractions.contract import contraction
@@ -62,15 +63,16 @@ from einc.transforms.slicing.requests import marked
 def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None, choices: Choices = PLAIN) -> Module:
     """How the program is cut: what is fused, what is stored, in which order, in which tiles.
 
-    `inputs` are those that a caller gives, by default those that are still read. EincError where the plan breaks a rule of
-    `ir.verify`, which is a fault of planning.
+    `inputs` are those that a caller gives, by default those that are still read. EincError where the plan breaks a rule
+    of `ir.verify`, which is a fault of planning.
     """
     made = _module(program, inputs, choices, associate)
     verify(made)
     return made
 
 
-def written(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None, choices: Choices = PLAIN) -> Module:
+def plan_as_written(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None,
+                    choices: Choices = PLAIN) -> Module:
     """The plan of the program as it stands, its products in the order in which they are written."""
     return _module(program, inputs, choices, as_written)
 
@@ -90,12 +92,14 @@ def _module(
         return repeated(program, asked, lambda piece, given: _module(piece, given, choices, candidates))
     if program.own:
         return apart(program, asked, lambda piece, given: _module(piece, given, choices, candidates))
-    program = with_parts(peeled(with_rows(with_segments(program), later=True)))
+    program = with_letters(with_segments(program), program.tensors)
+    program = storage.with_parts(peeled(with_rows(program, later=True)))
     taken: dict[str, Tensor] = {}
-    steps, cuts = chosen([_cut_up(c, choices, taken) for c in candidates(program)], samples(program))
+    ways = [replace(c, program=with_letters(c.program, program.tensors)) for c in candidates(program)]
+    steps, cuts = chosen([_cut_up(way, choices, taken) for way in ways], samples(program))
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
-    sizes |= frozenset(n for e in program.equations for n in sizes_of(e)) - program.sizes.keys()
-    buffers, sets = {k: v for cut in cuts for k, v in cut.buffers.items()}, sets_of(program)
+    sizes |= frozenset(n for e in program.equations for n in storage.sizes_of(e)) - program.sizes.keys()
+    buffers, sets = {k: v for cut in cuts for k, v in cut.buffers.items()}, storage.sets_of(program)
     return Module(
         program.name,
         program.source or program.name,
@@ -107,19 +111,19 @@ def _module(
         sizes - program.sizes.keys(),
         sets,
         tuple(dict.fromkeys(k for cut in cuts for k in cut.keys)),
-        lengths_of(sets, buffers),
+        storage.lengths_of(sets, buffers),
     )
 
 
 def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) -> Cut:
-    """The steps of one program. `taken` has what other candidates call their tensors, and grows by those of this one."""
+    """The steps of one program. `taken`, what other candidates call their tensors, grows by those of this one."""
     program = nested(with_matrices(with_rows(candidate.program)), choices.ordered)
     # The steps of all candidates stand in one module, in which a name means one tensor.
     clashes = [key for key, tensor in program.tensors.items() if taken.get(key, tensor).slots != tensor.slots]
-    program = with_other_names(program, {key: unused(key, {**taken, **program.tensors}) for key in clashes})
+    program = with_other_names(program, {key: unused(f"{key}_prime", {**taken, **program.tensors}) for key in clashes})
     taken |= program.tensors
-    buffers = buffers_of(program)
-    equations = {**told(program), **program.by_target}
+    buffers = storage.buffers_of(program)
+    equations = {**facts_of_inputs(program), **program.by_target}
     steps: list[Leaf] = []
     keys: list[tuple[str, IndexSet]] = []
     stored = set(buffers)
@@ -132,8 +136,9 @@ def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) ->
         step = _alone(program, group, buffers, candidate.sizes) or _step(whole, group, _kept(program, group, made))
         steps.append(step)
         stored -= {e.target for e in group.equations} - makes(step)
-    stored -= {e.target for e in program.equations} - {e.target for g in made for e in g.equations}  # a scaled sum is one
-    left = gathered(without_copies(program, steps, buffers), frozenset(key for _, key in program.outputs))
+    # a scaled sum is one
+    stored -= {e.target for e in program.equations} - {e.target for g in made for e in g.equations}
+    left = gathered(storage.without_copies(program, steps, buffers), frozenset(key for _, key in program.outputs))
     stored -= {s.name for s in steps if isinstance(s, Kernel)} - frozenset[str]().union(*map(makes, left))
     return Cut(tuple(left), {k: v for k, v in buffers.items() if k in stored}, tuple(keys))
 
@@ -171,8 +176,10 @@ def _step(whole: _Whole, group: Group, kept: frozenset[str]) -> Leaf:
 
 
 def _side_by_side(whole: _Whole, equation: Equation, join: Join) -> Concat | Append:
-    """The step of a direct sum; where the first part is a cache, the others are appended to it and nothing of it is moved."""
-    parts, texts = tuple(r.tensor for _, r in join.parts if isinstance(r, Read)), (equation_text(whole.program, equation),)
+    """The step of a direct sum; where the first part is a cache, the others are appended
+    to it and nothing of it is moved."""
+    parts, texts = tuple(r.tensor for _, r in join.parts
+                         if isinstance(r, Read)), (equation_text(whole.program, equation),)
     appends = whole.buffers[parts[0]].role == "cache"
     moved = size_of(whole.buffers[parts[-1] if appends else equation.target])
     made = Append if appends else Concat
@@ -184,7 +191,8 @@ def _view(kernel: Kernel, run: Run, equation: Equation) -> BroadcastView:
     """The kernel that copies, to be run only where the runs are not of one length."""
     places = [run.place if n == run.axis else run.operand.subs.index(axis) for n, axis in enumerate(equation.axes)]
     return BroadcastView(
-        reads=(run.operand.tensor,), writes=(equation.target,), texts=kernel.texts[:1], bodies=((kernel,),), order=tuple(places),
+        reads=(run.operand.tensor,), writes=(equation.target,), texts=kernel.texts[:1], bodies=((kernel,),),
+        order=tuple(places),
         onto=run.onto.extent, of=run.index.set.extent, count=run.count)
 
 
@@ -202,7 +210,7 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
     made = frozenset([*(e.target for e in passed.equations), *passed.before]) - {e.target for e in group.equations}
     prefixes, chunks = alone(group.equations) if not cut else {}, passed.chunks
     group = replace(group, equations=passed.equations if chunks else early(passed.equations))
-    indices = list(dict.fromkeys(i for e in group.equations for i in indices_of(e)))
+    indices = list(dict.fromkeys(i for e in group.equations for i in storage.indices_of(e)))
     grid = chunks.found.along if chunks else passed.grid or _grid(group, indices, kept) if cut else None
     folded = [i for i in indices if any(isinstance(e.body, Fold) and i in e.body.bound for e in group.equations)]
     order = _axis_order(group, indices, grid, folded, cut)
@@ -231,8 +239,10 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
     )
     work.sets.update((i.name, i.set) for i in indices)
     # A result is written whole: where another one has no points along an axis of it, it has its own.
-    whole_axes = {i for e in group.equations if e.target in kept and (grid is None or grid in e.indices) for i in e.indices}
-    bounds = {i.name: _bound(group, Tile(i, grid, stored), i != streamed) for i in folded if cut and i not in (grid, *whole_axes)}
+    whole_axes = {i for e in group.equations if e.target in kept and (grid is None or grid in e.indices)
+                  for i in e.indices}
+    bounds = {i.name: _bound(group, Tile(i, grid, stored), i != streamed) for i in folded
+              if cut and i not in (grid, *whole_axes)}
     bounds = {i.name: chunks.bound(i) for i in folded} if chunks else bounds
     for equation in group.equations:
         work.equation(equation, texts.get(equation.target, equation.target))
@@ -243,17 +253,21 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
         **({passed.index.name: "stream"} if passed.index is not None and passed.carries else {}),
     }
     lengths = {chunks.found.along.name: chunks.length} if chunks else {}
-    axes = tuple(Axis(a, work.sets[a], role.get(a, "whole"), bounds.get(a), lengths.get(a)) for a in order if a in work.sets)
+    axes = tuple(Axis(a, work.sets[a], role.get(a, "whole"), bounds.get(a), lengths.get(a)) for a in order
+                 if a in work.sets)
     work.stores = [replace(s, merge=_merged(group, s, grid)) for s in work.stores if s.buffer in kept]
     wide = {k for k, b in buffers.items() if b.element == WIDE}
     lets = mark_roundable(_live(work), work.stores, wide, whole.choices.narrow)
     largest = _largest(lets, work) if cut else ()
-    visited = {(i.name, grid.name): points(_common(group, i), i, grid) for i in folded if grid is not None and i != grid}
+    visited = {(i.name, grid.name): points(_common(group, i), i, grid) for i in folded
+               if grid is not None and i != grid}
     visited = chunks.visited() if chunks else visited
-    cost = lets_cost(lets, work.sets, buffers, [s.buffer for s in work.stores], held(lets, axes) if cut else number(0), visited)
+    cost = lets_cost(lets, work.sets, buffers, [s.buffer for s in work.stores], held(lets, axes) if cut else number(0),
+                     visited)
     cost = cost.put({run.count: run.onto.extent for run in runs.values()})
     notes = (*passed.notes, f"not stored: {', '.join(sorted(group.virtual))}") if group.virtual else ()
-    return Kernel(group.equations[-1].target, axes, lets, tuple(work.stores), tuple(texts.values()), notes, cost, largest)
+    return Kernel(group.equations[-1].target, axes, lets, tuple(work.stores), tuple(texts.values()), notes, cost,
+                  largest)
 
 
 def _merged(group: Group, store: Store, grid: Index | None) -> str:
@@ -273,7 +287,7 @@ def _passed(whole: _Whole, group: Group, kept: frozenset[str]) -> tuple[Streamed
     """The equations of the pass that the group makes, their texts, and those of reads at what is computed."""
     program, runs = whole.program, whole.runs
     passed = one_pass(program, group, kept, whole.choices.ordered)
-    passed = replace(passed, equations=tuple(map(_told, passed.equations)))
+    passed = replace(passed, equations=tuple(map(_without_signs, passed.equations)))
     texts, said = _texts(program, passed)
     passed = exactly(passed) if passed.chunks else in_base_two(passed, group.virtual, kept)
     new = frozenset([*(e.target for e in passed.equations), *passed.before])
@@ -281,7 +295,7 @@ def _passed(whole: _Whole, group: Group, kept: frozenset[str]) -> tuple[Streamed
     return replace(passed, equations=paired(passed.equations, mine, (group.virtual | new) - kept)), texts, said
 
 
-def _told(equation: Equation) -> Equation:
+def _without_signs(equation: Equation) -> Equation:
     """The equation without what it says of signs: that has been heard."""
     return replace(equation, body=transform(
         equation.body, lambda t: t.args[0] if isinstance(t, Apply) and t.op == "nonpositive" else t))
@@ -297,7 +311,8 @@ def _texts(program: NormalProgram, passed: Streamed) -> tuple[dict[str, str], di
     for name, target in passed.before.items():
         tensors[name] = replace(tensors[target], key=name, text=name)
     shown = program.but(equations=passed.equations, tensors=tensors, outputs=())
-    found = {r for e in passed.equations for r in e.elements if any(isinstance(x, Read) for s in r.subs for x in walk(s))}
+    found = {r for e in passed.equations for r in e.elements
+             if any(isinstance(x, Read) for s in r.subs for x in walk(s))}
     return {e.target: equation_text(shown, e) for e in passed.equations}, {r: text(shown, r) for r in found}
 
 
@@ -312,8 +327,10 @@ def _grid(group: Group, indices: list[Index], stored: frozenset[str]) -> Index |
     return max(times, key=lambda i: nominal(i.set)) if times else None
 
 
-def _axis_order(group: Group, indices: list[Index], grid: Index | None, folded: list[Index], cut: bool) -> tuple[str, ...]:
-    """Batches and heads outside, then the tiled axis, then what is folded, then the features; alone, as the target has it."""
+def _axis_order(group: Group, indices: list[Index], grid: Index | None, folded: list[Index],
+                cut: bool) -> tuple[str, ...]:
+    """Batches and heads outside, then the tiled axis, then what is folded, then the
+    features; alone, as the target has it."""
     if not cut:
         own = [i.name for i in group.equations[0].indices]
         return tuple(own + [i.name for i in indices if i.name not in own])
@@ -338,7 +355,8 @@ def _domains(group: Group, index: Index | None, buffers: Mapping[str, Buffer]) -
     """Where the folds that meet the points of a tile have theirs."""
     folds = [(e, e.body) for e in group.equations
              if isinstance(e.body, Fold) and (index is None or index in (*e.body.bound, *e.indices))]
-    found = [(scattered(e, fold, lambda key: buffers[key].element.kind == "integer"), fold) for e, fold in folds if _placed(fold)]
+    found = [(scattered(e, fold, lambda key: buffers[key].element.kind == "integer"), fold) for e, fold in folds
+             if _placed(fold)]
     return {fold.domain if named is None else named.rest for named, fold in found}
 
 

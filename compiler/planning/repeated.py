@@ -99,21 +99,25 @@ def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> Segm
             body = _joined(derive(one.program), asked)
             inputs = [t.key for t in body.forward.inputs]
             given = tuple((key, key, one.taken.get(key)) for key in inputs if key != one.counter)
-            sizes = tuple((name, name) for name in sorted(body.forward.sizes.union(body.plain.sizes if body.plain else ())))
+            sizes = tuple((name, name)
+                          for name in sorted(body.forward.sizes.union(body.plain.sizes if body.plain else ())))
             states = tuple((state, first, key) for state, first, key in repeat.states)
-            pieces.append(GradientLoop(repeat.index, body, given, one.counter if one.counter in inputs else "", states, sizes))
+            pieces.append(GradientLoop(repeat.index, body, given, one.counter if one.counter in inputs else "", states,
+                                       sizes))
             buffers |= {state: _buffer(program.tensors[state]) for state, _, _ in states}
     return SegmentedModule(whole(program, asked, buffers, (), ()), tuple(pieces))
 
 
 def _joined(piece: Gradient, asked: tuple[Tensor, ...]) -> Gradient:
-    """The piece in a whole: whole numbers that another piece made are not checked, and some input tells the type of the data."""
+    """The piece in a whole: whole numbers that another piece made are not checked, and
+    some input tells the type of the data."""
     like = tuple(t for t in asked if not t.integer)[:1] if all(t.integer for t in piece.forward.inputs) else ()
     checked = {t.key for t in asked}
     forward, backward = _unchecked(piece.forward, checked), _unchecked(piece.backward, checked)
     plain = None if piece.plain is None else _unchecked(piece.plain, checked)
     forward = replace(forward, inputs=(*forward.inputs, *like))
-    return replace(piece, forward=forward, backward=backward, plain=plain and replace(plain, inputs=(*plain.inputs, *like)))
+    return replace(piece, forward=forward, backward=backward, plain=plain
+                   and replace(plain, inputs=(*plain.inputs, *like)))
 
 
 def _unchecked(module: Module, checked: Set[str]) -> Module:
@@ -144,13 +148,15 @@ def _buffer(tensor: Tensor) -> Buffer:
 
 
 def trusting(module: Module, made: Set[str]) -> Module:
-    """A module some of whose inputs another one made: whole numbers among them are not a caller's, and may name nothing."""
+    """A module some of whose inputs another one made: whole numbers among them are not a
+    caller's, and may name nothing."""
     steps = tuple(_clamped(step, {key for key, _ in module.keys} & made) for step in module.steps)
     return replace(module, steps=steps, keys=tuple(k for k in module.keys if k[0] not in made))
 
 
 def _clamped(step: Step, made: Set[str]) -> Step:
-    """The step where whole numbers that the program made itself stand in slots: unlike a caller's, nobody checks them."""
+    """The step where whole numbers that the program made itself stand in slots: unlike a
+    caller's, nobody checks them."""
     return replaced(step, lambda kernel: _kernel(kernel, made))
 
 

@@ -30,7 +30,8 @@ _PARTNERS = {"LPAR": ")", "LSQB": "]", "LBRACE": "}"}
 _NAMES = ("WORD", "GREEK", "ACCENT", "TEXT")
 _QUAD = re.compile(r"\\q?quad\b")
 _BREAKS = ("NEWLINE", "LINEEND")
-_NO_EQUATION = ("WORD", "GREEK", "NUMBER", "TEXT", "ACCENT", "STRING", *(word.upper() for word in KEYWORDS))  # after its first name
+# after its first name
+_NO_EQUATION = ("WORD", "GREEK", "NUMBER", "TEXT", "ACCENT", "STRING", *(word.upper() for word in KEYWORDS))
 _SHORTEST = 2
 _END = Word("LINEEND", "", 0, 0)
 
@@ -153,7 +154,8 @@ def _pieces(found: list[Word]) -> list[list[Word]]:
 
 def _stops(piece: list[Word]) -> list[Word]:
     """Inside a display a comma at a line's end still separates equations; a full stop is nothing."""
-    return [Word("COMMA", w.value, w.start, w.end) if w.type == "STOP" else w for w in piece if w.type != "STOP" or w.value != "."]
+    return [Word("COMMA", w.value, w.start, w.end) if w.type == "STOP" else w for w in piece
+            if w.type != "STOP" or w.value != "."]
 
 
 def _statement(source: Source, found: list[Word], start: int) -> tuple[int, list[Word]]:
@@ -216,15 +218,18 @@ def _balanced(source: Source, piece: list[Word], report: Report) -> bool:
     if stack:
         first, last = stack[-1], piece[-1]
         closer = _PARTNERS[first.type]
-        report.add(Unclosed(f"`{_OPENERS[first.type]}` is not closed", Span(source, first.start, first.end), "opened here",
-                            helps=(Help(f"insert `{closer}` where it ends", Span(source, last.end, last.end), closer, False),)))
+        report.add(Unclosed(f"`{_OPENERS[first.type]}` is not closed", Span(source, first.start, first.end),
+                            "opened here",
+                            helps=(Help(f"insert `{closer}` where it ends", Span(source, last.end, last.end), closer,
+                                        False),)))
     return not stack
 
 
 def _stray(source: Source, stack: list[Word], word: Word, report: Report) -> None:
     span = Span(source, word.start, word.end)
     if not stack:
-        report.add(StrayCloser(f"`{_CLOSERS[word.type]}` closes nothing", span, helps=(Help("remove it", span, "", False),)))
+        report.add(StrayCloser(f"`{_CLOSERS[word.type]}` closes nothing", span,
+                               helps=(Help("remove it", span, "", False),)))
         return
     opener = stack[-1]
     closer = _PARTNERS[opener.type]
@@ -234,7 +239,8 @@ def _stray(source: Source, stack: list[Word], word: Word, report: Report) -> Non
 
 
 def headed(source: Source, line: Line, report: Report) -> Line:
-    """A line that begins with a word that is almost one of the language, read as if it were; an equation has a name there."""
+    """A line that begins with a word that is almost one of the language, read as if it
+    were; an equation has a name there."""
     first, after = line.words[0], line.words[1] if len(line.words) > 1 else None
     near = nearest(first.value, HEADS) if first.type == "WORD" and first.value not in HEADS else None
     if near is None or after is None or after.type not in _NO_EQUATION or len(first.value) < _SHORTEST:

@@ -32,6 +32,7 @@ class WordLexer(Lexer):
         pass
 
     def lex(self, state: Any, _: Any = None) -> Iterator[Token]:
+        """The words of a statement as tokens of the parser, at their places in the text."""
         for word in state:
             yield Token(word.type, word.value, start_pos=word.start, end_pos=word.end)
 
@@ -135,30 +136,14 @@ class _Build(Transformer[Token, Any]):
         return only
 
     def multiply(self, *items: Any) -> s.Expression:
-        if len(items) == 1:
-            return self._lone(items)
-        factors, operators = [], []
-        pending = ""
-        for item in items:
-            if isinstance(item, Token):
-                pending = str(item)
-            else:
-                factors.append(item)
-                operators.append(pending)
-                pending = ""
-        return s.Product(tuple(factors), tuple(operators), self._span(*items))
+        """The factors of a product with the sign before each, which is empty where they stand side by side."""
+        return self._lone(items) if len(items) == 1 else s.Product(*_with_signs(items, ""), self._span(*items))
 
     def add(self, *items: Any) -> s.Expression:
+        """The terms of a sum with the sign before each; one term after a plus is that term."""
         if len(items) == 1 or (len(items) == 2 and items[0] == "+"):
             return self._lone(items[-1:])
-        terms, signs, pending = [], [], "+"
-        for item in items:
-            if isinstance(item, Token):
-                pending = str(item)
-            else:
-                terms.append(item)
-                signs.append(pending)
-        return s.Sum(tuple(terms), tuple(signs), self._span(*items))
+        return s.Sum(*_with_signs(items, "+"), self._span(*items))
 
     def span(self, *items: Any) -> s.Expression:
         return s.Range(items[0], items[2], self._span(*items)) if len(items) > 1 else self._lone(items)
@@ -259,9 +244,12 @@ def _parser() -> tuple[Lark, _Build]:
 
 
 _HUMAN = {
-    "WORD": "a name", "GREEK": "a name", "TEXT": "a name", "NUMBER": "a number", "LPAR": "`(`", "RPAR": "`)`", "LSQB": "`[`",
-    "RSQB": "`]`", "LBRACE": "`{`", "RBRACE": "`}`", "COMMA": "`,`", "COLON": "`:`", "REL": "a relation", "SIGN": "`+` or `-`",
-    "OP": "`*` or `/`", "STRING": "a quoted name", "$END": "the end of the statement", "LOW": "a script", "UP": "a script",
+    "WORD": "a name", "GREEK": "a name", "TEXT": "a name", "NUMBER": "a number", "LPAR": "`(`", "RPAR": "`)`",
+    "LSQB": "`[`",
+    "RSQB": "`]`", "LBRACE": "`{`", "RBRACE": "`}`", "COMMA": "`,`", "COLON": "`:`", "REL": "a relation",
+    "SIGN": "`+` or `-`",
+    "OP": "`*` or `/`", "STRING": "a quoted name", "$END": "the end of the statement", "LOW": "a script",
+    "UP": "a script",
     "OPLUS": "`⊕`", "IN": "`in`", "AS": "`as`", "ALL": "`all`",
 }
 
@@ -349,7 +337,8 @@ def parse_formula(source: Source, report: Report, functions: frozenset[str], wit
                   skip: tuple[tuple[int, int], ...] = (), macros: Macros | None = None) -> list[s.Statement]:
     """The statements of a formula in a larger text, with their places in it.
 
-    `skip` are ranges inside that are none of it, `macros` the author's own: how many arguments each takes, and its text.
+    `skip` are ranges inside that are none of it, `macros` the author's own: how many
+    arguments each takes, and its text.
     """
     found = (_parse_line(source, line, report) for line in formula(source, report, functions, within, skip, macros))
     return [statement for statement in found if isinstance(statement, s.Statement)]
@@ -362,7 +351,8 @@ def _names(line: Line) -> list[str]:
     """What a line that cannot be read would have said: the names before its equals sign, or all of them."""
     out = []
     for word in line.words:
-        if word.type == "REL" and word.value in ("=", ":=", "<-") and line.words[0].type in ("WORD", "GREEK", "ACCENT", "OUTPUT",
+        if word.type == "REL" and word.value in ("=", ":=",
+                                                 "<-") and line.words[0].type in ("WORD", "GREEK", "ACCENT", "OUTPUT",
                                                                                        "OVERRIDE"):
             break
         if word.type in ("WORD", "GREEK", "TEXT"):
@@ -398,3 +388,10 @@ def _nest(found: list[tuple[int, s.Statement | None]], report: Report, inside: b
 
 if __name__ == "__main__":  # python -m einc.syntax.parse > grammar/ein.json, where the grammar or lark has changed
     print(tables.tables(WordLexer), end="")
+
+
+def _with_signs(items: tuple[Any, ...], plain: str) -> tuple[tuple[s.Expression, ...], tuple[str, ...]]:
+    """The operands among some items, and of each the sign that stands right before it, or the plain one."""
+    places = [n for n, item in enumerate(items) if not isinstance(item, Token)]
+    signs = (str(items[n - 1]) if n and isinstance(items[n - 1], Token) else plain for n in places)
+    return tuple(items[n] for n in places), tuple(signs)

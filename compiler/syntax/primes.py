@@ -29,7 +29,8 @@ class Placed(Protocol):
 
 
 def two_primes(source: Source, words: Sequence[Placed], marks: str, span: Span) -> BadScript:
-    """The problem of a prime at `span` after these words, with both ways to write it; the last two are a sign and its script."""
+    """The problem of a prime at `span` after these words, with both ways to write it; the
+    last two are a sign and its script."""
     at, (begin, named) = words[-2].start, _name(words)
     text = source.text
     name, scripts, script = text[begin:named], text[named:at], text[at : span.start]

@@ -1,4 +1,5 @@
-"""The three spellings of one word: tables from LaTeX, Unicode and ASCII to one canonical form; names beside known ones."""
+"""The three spellings of one word: tables from LaTeX, Unicode and ASCII to one canonical
+form; names beside known ones."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ OPERATORS = {
     "¬": "NOT", "∧": "AND", "∨": "OR", "∈": "IN",
 }
 RELATIONS = {
-    "<=": "<=", "≤": "<=", ">=": ">=", "≥": ">=", "<": "<", ">": ">", "!=": "!=", "≠": "!=", ":=": ":=", "≔": ":=", "=": "=",
+    "<=": "<=", "≤": "<=", ">=": ">=", "≥": ">=", "<": "<", ">": ">", "!=": "!=", "≠": "!=", ":=": ":=", "≔": ":=",
+    "=": "=",
     "<-": "<-", "←": "<-", "⊆": "subset",
 }
 CANONICAL = {"−": "-", "·": "*", "×": "*", "µ": "μ", "ϵ": "ε", "ϕ": "φ", "ϑ": "θ", "ϱ": "ρ", "∈": "in",
@@ -28,15 +30,18 @@ GREEK = {
     "Phi": "Φ", "Psi": "Ψ", "Omega": "Ω",
 }
 KEYWORDS = frozenset({
-    "index", "dim", "input", "weight", "output", "mask", "map", "set", "def", "use", "override", "for", "claim", "section",
+    "index", "dim", "input", "weight", "output", "mask", "map", "set", "def", "use", "override", "for", "claim",
+    "section",
     "plan", "with", "as", "in", "and", "or", "not", "assuming",
 })
 
-HEADS = ("index", "dim", "input", "weight", "output", "mask", "map", "set", "def", "use", "override", "for", "claim", "section")
+HEADS = ("index", "dim", "input", "weight", "output", "mask", "map", "set", "def", "use", "override", "for", "claim",
+         "section")
 
 # Macros that say nothing: spacing, sizing, and how a formula is set.
 NOISE = frozenset({
-    "quad", "qquad", "left", "right", "middle", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "biggl", "biggr",
+    "quad", "qquad", "left", "right", "middle", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "biggl",
+    "biggr",
     "Biggl", "Biggr", "limits", "nolimits", "displaystyle", "textstyle", "scriptstyle", "nonumber", "notag",
 })
 SPACING = frozenset(",;:!> \t")
@@ -50,7 +55,8 @@ MACROS |= {name: ("GREEK", letter) for name, letter in GREEK.items()} | {
     "geqslant": ("REL", ">="), "ne": ("REL", "!="), "neq": ("REL", "!="), "lt": ("REL", "<"), "gt": ("REL", ">"),
     "subseteq": ("REL", "subset"), "leftarrow": ("REL", "<-"), "gets": ("REL", "<-"), "coloneqq": ("REL", ":="),
     "equiv": ("REL", ":="), "triangleq": ("REL", ":="),
-    "hat": ("ACCENT", "hat"), "widehat": ("ACCENT", "hat"), "tilde": ("ACCENT", "tilde"), "widetilde": ("ACCENT", "tilde"),
+    "hat": ("ACCENT", "hat"), "widehat": ("ACCENT", "hat"), "tilde": ("ACCENT", "tilde"),
+    "widetilde": ("ACCENT", "tilde"),
     "bar": ("ACCENT", "bar"), "overline": ("ACCENT", "bar"), "mathcal": ("ACCENT", "cal"),
     "in": ("IN", "in"), "cdot": ("OP", "*"), "times": ("OP", "*"), "oplus": ("OPLUS", "⊕"), "infty": ("INF", "∞"),
     "sqrt": ("SQRT", "sqrt"), "frac": ("FRAC", "frac"), "tfrac": ("FRAC", "frac"), "dfrac": ("FRAC", "frac"),
@@ -66,7 +72,8 @@ FOREIGN = {
     "begin": "an environment, such as a matrix written out: a tensor is written with its indices",
     "implies": "a step of an argument, not an equation", "Rightarrow": "a step of an argument, not an equation",
     "iff": "a step of an argument, not an equation",
-    "Longleftrightarrow": "a step of an argument, not an equation", "Leftrightarrow": "a step of an argument, not an equation",
+    "Longleftrightarrow": "a step of an argument, not an equation",
+    "Leftrightarrow": "a step of an argument, not an equation",
     "approx": "no equality", "sim": "no equality", "propto": "no equality",
     "to": "an arrow between sets, not an equation", "rightarrow": "an arrow, not an equation",
     "longrightarrow": "an arrow, not an equation", "mapsto": "an arrow, not an equation",
@@ -84,11 +91,13 @@ FOREIGN = {
 WRITTEN = {
     "<=": (r"\le", "≤", "<="), ">=": (r"\ge", "≥", ">="), "!=": (r"\ne", "≠", "!="), ":=": (":=", "≔", ":="),
     "<-": (r"\leftarrow", "←", "<-"), "subset": (r"\subseteq", "⊆", r"\subseteq"), "in": (r"\in", "∈", "in"),
-    "*": (r"\cdot", "·", "*"), "⊕": (r"\oplus", "⊕", "(+)"), "∞": (r"\infty", "∞", "inf"), "and": (r"\land", "and", "and"),
+    "*": (r"\cdot", "·", "*"), "⊕": (r"\oplus", "⊕", "(+)"), "∞": (r"\infty", "∞", "inf"),
+    "and": (r"\land", "and", "and"),
     "or": (r"\lor", "or", "or"), "not": (r"\neg", "not", "not"), "with": (r"\text{with }", "with", "with"),
     "sum": (r"\sum", "Σ", "sum"), "prod": (r"\prod", "∏", "prod"),
 }
-ACCENTS = {"hat": (r"\widehat", "\u0302"), "tilde": (r"\widetilde", "\u0303"), "bar": (r"\bar", "\u0304"), "cal": (r"\mathcal", "")}
+ACCENTS = {"hat": (r"\widehat", "\u0302"), "tilde": (r"\widetilde", "\u0303"), "bar": (r"\bar", "\u0304"),
+           "cal": (r"\mathcal", "")}
 LATIN = {symbol: name for name, symbol in reversed(GREEK.items())}
 # Names that TeX itself sets upright, with a macro of their own.
 UPRIGHT = frozenset({"exp", "log", "sin", "cos", "tanh", "max", "min"})
@@ -112,5 +121,6 @@ def edit_distance(a: str, b: str) -> int:
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that differs least, where it differs in few letters."""
     most = max(1, len(name) // 3)
-    near = [(edit_distance(name, other), other) for other in known if abs(len(other) - len(name)) <= most and len(name) < 40]
+    near = [(edit_distance(name, other), other) for other in known
+            if abs(len(other) - len(name)) <= most and len(name) < 40]
     return min(near)[1] if near and min(near)[0] <= most else None

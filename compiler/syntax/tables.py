@@ -1,7 +1,7 @@
 """The parser of a grammar from tables that were made before: building them takes as long as the rest of `einc check`.
 
-The tables are data, in a JSON file beside the grammar, with the hash of the grammar and the version of lark that they were made
-from. Where either differs they are built anew; `python -m einc.syntax.parse > grammar/ein.json` writes them.
+The tables are data, in a JSON file beside the grammar, with the hash of the grammar and the version of lark that they
+were made from. Where either differs they are built anew; `python -m einc.syntax.parse > grammar/ein.json` writes them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def tables(lexer: type) -> str:
     """The text of the file of tables for the grammar as it is."""
     grammar = _text("ein.lark")
     data, memo = Lark(grammar, lexer=lexer, **_OPTIONS).memo_serialize([TerminalDef, Rule])
-    made = {"of": _key(grammar), "data": _written(data), "memo": _written(memo)}
+    made = {"of": _key(grammar), "data": _as_json(data), "memo": _as_json(memo)}
     return json.dumps(made, ensure_ascii=False, separators=(",", ":"), sort_keys=True) + "\n"
 
 
@@ -54,22 +54,23 @@ def _key(grammar: str) -> str:
     return f"{sha256(grammar.encode()).hexdigest()} lark {lark.__version__}"
 
 
-def _written(value: Any) -> Any:
-    """The value as JSON has it: dictionaries as pairs, whose keys may be whole numbers; the class of the lexer by a mark."""
+def _as_json(value: Any) -> Any:
+    """The value as JSON has it: dictionaries as pairs, whose keys may be whole numbers;
+    the class of the lexer by a mark."""
     match value:
         case type():
             return {"lexer": True}
         case dict():
-            return {"": [[key, _written(inner)] for key, inner in value.items()]}
+            return {"": [[key, _as_json(inner)] for key, inner in value.items()]}
         case list() | tuple():
-            return [_written(inner) for inner in value]
+            return [_as_json(inner) for inner in value]
         case set() | frozenset():
             return sorted(value)
     return value
 
 
 def _read(value: Any, lexer: type) -> Any:
-    """The value that `_written` was given; what were tuples and sets are lists."""
+    """The value that `_as_json` was given; what were tuples and sets are lists."""
     match value:
         case {"": pairs}:
             return {key: _read(inner, lexer) for key, inner in pairs}

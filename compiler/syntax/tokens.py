@@ -2,8 +2,7 @@
 
 A run of letters is one word, in bodies and in scripts alike, and a macro is its whole run of letters, looked up in
 one table. The lexer reports what it cannot read and goes on, so one bad line never hides the next. Beside the mode of
-mathematics it has one for the lines of a `plan` block, which are identifiers, numbers and marks: there `bf16` is a
-name.
+mathematics it has one for lines of a `plan` block, which are identifiers, numbers and marks: `bf16` is a name there.
 """
 
 from __future__ import annotations
@@ -14,20 +13,19 @@ from dataclasses import dataclass, field, replace
 
 from einc.errors.problems import BadNumber, BadScript, UnknownMacro, UnreadableCharacter
 from einc.errors.report import Help, Report, Source, Span
-from einc.syntax import spelling
+from einc.syntax import spelling as sp
 from einc.syntax.macros import Macros, argument
 from einc.syntax.primes import two_primes
-from einc.syntax.spelling import CANONICAL, FOREIGN, GREEK, KEYWORDS, MACROS, MARKS, NOISE, NUMBERED, OPERATORS, RELATIONS, SPACING
 from einc.syntax.texts import column
 
 _MASTER = re.compile(
     rf"""(?P<newline>\r?\n)|(?P<space>[^\S\n]+)|(?P<comment>\#[^\n]*)|(?P<empty>\{{\}})|(?P<display>\$\$)
     |\\(?P<text>text|mathrm|operatorname|mathbf|boldsymbol|mathbb|mathsf|textbf|textrm)\*?\s*
         (?:\{{\s*(?P<label>[^{{}}\n]*?)\s*\}}|(?P<letter>[A-Za-z0-9]))
-    |\\(?P<macro>(?:{NUMBERED})(?![A-Za-z0-9])|[A-Za-z]+)|(?P<lineend>\\\\)|\\(?P<symbol>[^A-Za-z\n])
+    |\\(?P<macro>(?:{sp.NUMBERED})(?![A-Za-z0-9])|[A-Za-z]+)|(?P<lineend>\\\\)|\\(?P<symbol>[^A-Za-z\n])
     |(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)
     |_(?P<low>[A-Za-z]{{2,}})|\^(?P<up>[A-Za-z]{{2,}})
-    |(?P<word>(?:{NUMBERED})(?![A-Za-z0-9])|[A-Za-z]+)|(?P<greek>[α-ωΑ-ΡΤ-Ωϵϕϑϱµℓ])|(?P<script>ℒ)|(?P<big>[Σ∑∏])|(?P<one>𝟙)
+    |(?P<word>(?:{sp.NUMBERED})(?![A-Za-z0-9])|[A-Za-z]+)|(?P<greek>[α-ωΑ-ΡΤ-Ωϵϕϑϱµℓ])|(?P<script>ℒ)|(?P<big>[Σ∑∏])|(?P<one>𝟙)
     |(?P<string>"[^"\n]*")|(?P<prime>['′]+|″|‴)|(?P<mark>[\u0302\u0303\u0304\u0305])
     |(?P<operator>\(\+\)|<=|>=|:=|!=|<-|\.\.\.|\.\.|…|[_^()\[\]{{}},;:+\-−*·×/√∞≤≥<>≠≔=←∈⊆⊕&~.|¬∧∨])
     |(?P<bad>.)""",
@@ -52,11 +50,12 @@ class Word:
     end: int
 
 
-def words(source: Source, report: Report, functions: frozenset[str] = frozenset(), skip: tuple[tuple[int, int], ...] = (),
-          within: tuple[int, int] | None = None, macros: Macros | None = None) -> list[Word]:
+def words(source: Source, report: Report, functions: frozenset[str] = frozenset(),
+          skip: tuple[tuple[int, int], ...] = (), within: tuple[int, int] | None = None,
+          macros: Macros | None = None) -> list[Word]:
     """Every word of the text, or of a part of it.
 
-    `functions` are names that a macro may spell; `skip` are ranges that are not equations; `macros` are the author's own.
+    `functions` are names that a macro may spell, `skip` ranges that are no equations, `macros` the author's own.
     """
     at, end = within or (0, len(source.text))
     lexer, skips = _Lexer(source, report, functions, end, macros or {}), dict(skip)
@@ -109,11 +108,11 @@ def _after_note(found: list[Word], at: int, sign: str) -> int:
 
 def trivia(text: str) -> list[tuple[str, int, int]]:
     """What the words leave out and a printer keeps: every "comment" and every "display" mark, and where it stands."""
-    return [(m.lastgroup or "", m.start(), m.end()) for m in _MASTER.finditer(text) if m.lastgroup in ("comment", "display")]
+    return [(m.lastgroup or "", *m.span()) for m in _MASTER.finditer(text) if m.lastgroup in ("comment", "display")]
 
 
 def _braced(found: list[Word]) -> list[Word]:
-    """What a fraction or a root takes without braces is one letter or one digit, as in TeX: `\\frac12` is `\\frac{1}{2}`."""
+    """A fraction or a root takes one letter or digit where it has no braces: `\\frac12` is `\\frac{1}{2}`."""
     out: list[Word] = []
     rest, depth = found[::-1], 0
     waiting: list[list[int]] = []  # for each macro, how many arguments it still takes, and how deep in braces it stands
@@ -125,8 +124,7 @@ def _braced(found: list[Word]) -> list[Word]:
             if word.type in _UNITS:
                 word, *more = _first(word)
                 rest += more
-                out.append(Word("LBRACE", "{", word.start, word.start))
-                out.append(word)
+                out += [Word("LBRACE", "{", word.start, word.start), word]
                 word = Word("RBRACE", "}", word.end, word.end)
                 waiting[-1][0] -= 1
             else:
@@ -144,11 +142,13 @@ def _braced(found: list[Word]) -> list[Word]:
 
 def _first(word: Word) -> list[Word]:
     """The first letter or digit of a word, and what is left of it."""
-    if len(word.value) == 1 or word.type == "TEXT" or not word.value.isalnum() or word.end - word.start != len(word.value):
+    if (len(word.value) == 1 or word.type == "TEXT" or not word.value.isalnum()
+        or word.end - word.start != len(word.value)):
         return [word]
     if word.type == "NUMBER" and not word.value.isdigit():
         return [word]  # `1e9` is one number here too
-    return [Word(word.type, word.value[0], word.start, word.start + 1), Word(word.type, word.value[1:], word.start + 1, word.end)]
+    return [Word(word.type, word.value[0], word.start, word.start + 1),
+            Word(word.type, word.value[1:], word.start + 1, word.end)]
 
 
 @dataclass
@@ -199,7 +199,7 @@ class _Lexer:
             case "prime":
                 self._prime("'" * {"″": 2, "‴": 3}.get(text, len(text)), start, end)
             case "mark":
-                self._mark(MARKS[text], start, end)
+                self._mark(sp.MARKS[text], start, end)
             case "operator":
                 self._operator(text, start, end)
             case "bad":
@@ -237,7 +237,7 @@ class _Lexer:
         """A character that stands for a word."""
         match kind:
             case "greek":
-                self.put("GREEK", CANONICAL.get(text, text), start, end)
+                self.put("GREEK", sp.CANONICAL.get(text, text), start, end)
             case "script":
                 self.put("ACCENT", "cal", start, start)
                 self.put("WORD", "L", start, end)
@@ -260,20 +260,20 @@ class _Lexer:
         """A macro of the author's, or of the language; the place after it and its arguments."""
         if name in self.macros:
             return self._expanded(name, start, end)
-        if name in NOISE:
+        if name in sp.NOISE:
             pass
-        elif name in MACROS:
-            self.put(*MACROS[name], start, end)
+        elif name in sp.MACROS:
+            self.put(*sp.MACROS[name], start, end)
         elif name in self.functions:
             self.put("WORD", name, start, end)
         else:
-            near = spelling.nearest(name, [*MACROS, *sorted(NOISE | self.functions)])
+            near = sp.nearest(name, [*sp.MACROS, *sorted(sp.NOISE | self.functions)])
             self._unknown(name, start, end, near)
             self.put("TEXT", name, start, end)
         return end
 
     def _expanded(self, name: str, start: int, end: int) -> int:
-        """The words that a macro of the author's stands for, all of them where it is used; so is what is wrong with them."""
+        """The words of an author's macro, all of them where it is used; so is what is wrong with them."""
         count, body = self.macros[name]
         arguments: list[str] = []
         while len(arguments) < count and (found := argument(self.source.text, end)):
@@ -294,14 +294,15 @@ class _Lexer:
         self.room[0] -= len(lexer.out)
         notes = () if self.depth else (f"`\\{name}` stands for `{body if len(body) < 80 else body[:79] + '…'}`",)
         for problem in inner.problems[:1]:
-            self.report.add(type(problem)(problem.message, Span(self.source, start, end), notes=(*notes, *problem.notes)))
+            self.report.add(type(problem)(problem.message, Span(self.source, start, end),
+                                          notes=(*notes, *problem.notes)))
         self.out += [Word(word.type, word.value, start, end) for word in lexer.out]
         return end
 
     def _unknown(self, name: str, start: int, end: int, near: str | None) -> None:
         span = Span(self.source, start, end)
-        if name in FOREIGN:
-            self.report.add(UnknownMacro(f"`\\{name}` is {FOREIGN[name]}", span,
+        if name in sp.FOREIGN:
+            self.report.add(UnknownMacro(f"`\\{name}` is {sp.FOREIGN[name]}", span,
                                          notes=("the macros are in grammar/README.md §1.3",)))
             return
         helps = (Help(f"there is a macro with a similar name: `\\{near}`", span, f"\\{near}", False),) if near else ()
@@ -311,7 +312,7 @@ class _Lexer:
     def _symbol(self, symbol: str, start: int, end: int) -> None:
         if symbol in "{}":
             self.put("LBRACE" if symbol == "{" else "RBRACE", symbol, start, end)
-        elif symbol not in SPACING:
+        elif symbol not in sp.SPACING:
             self._unknown(symbol, start, end, None)
 
     def _number(self, text: str, start: int, end: int) -> None:
@@ -321,19 +322,21 @@ class _Lexer:
             name = before.value
             self.report.add(BadScript(f"a digit directly after `{name}` is neither a script nor a factor",
                                       Span(self.source, start, end),
-                                      helps=(Help(f"write `{name}_{text}` for a label, or `{text} {name}` for a product"),)))
+                                      helps=(Help(f"write `{name}_{text}` for a label, or `{text} {name}` for a "
+                                                  f"product"),)))
         digits, _, power = text.lower().partition("e")
         if len(digits) > MAX_DIGITS or len(power) > 4 or abs(int(power or 0)) > MAX_POWER:
             self.report.add(BadNumber("the number is out of range", Span(self.source, start, end),
-                                      notes=(f"numbers have at most {MAX_DIGITS} digits and a power of ten up to {MAX_POWER}",)))
+                                      notes=(f"numbers have at most {MAX_DIGITS} digits and a power of ten up to "
+                                             f"{MAX_POWER}",)))
             text = "1"
         self.put("NUMBER", text, start, end)
 
     def _label(self, text: str, kind: str, start: int, end: int) -> None:
         """`_hat` is a label; the name of a Greek letter is that letter, and so a script."""
-        if text in GREEK:
+        if text in sp.GREEK:
             self.put("LOW" if kind == "low" else "UP", "_" if kind == "low" else "^", start, start + 1)
-            self.put("GREEK", GREEK[text], start + 1, end)
+            self.put("GREEK", sp.GREEK[text], start + 1, end)
         else:
             self.put("LABEL_LOW" if kind == "low" else "LABEL_UP", text, start, end)
 
@@ -344,15 +347,15 @@ class _Lexer:
             self.put("ALL", text, start, end)
         elif text == "inf":
             self.put("INF", "∞", start, end)
-        elif text in KEYWORDS:
+        elif text in sp.KEYWORDS:
             self.put(text.upper(), text, start, end)
-        elif text in GREEK:
-            self.put("GREEK", GREEK[text], start, end)
+        elif text in sp.GREEK:
+            self.put("GREEK", sp.GREEK[text], start, end)
         else:
             self.put("WORD", "log" if text == "ln" else text, start, end)
 
     def _prime(self, marks: str, start: int, end: int) -> None:
-        """A prime is the name's before its scripts and the index's in braces; after a bare script it could be either's."""
+        """A prime before scripts is the name's, in braces the index's; after a bare script it could be either's."""
         bare = len(self.out) > 1 and self.out[-1].type in _UNITS and self.out[-2].type in ("LOW", "UP")
         if not bare:
             self.put("PRIME", marks, start, end)
@@ -376,16 +379,16 @@ class _Lexer:
             return
         if text in ".,;" and _END_OF_LINE.match(self.source.text, end, self.end):
             self.put("STOP", text, start, end)
-        elif text in RELATIONS:
-            self.put("REL", RELATIONS[text], start, end)
+        elif text in sp.RELATIONS:
+            self.put("REL", sp.RELATIONS[text], start, end)
         else:
-            self.put(OPERATORS.get(text, "BAD"), CANONICAL.get(text, text), start, end)
+            self.put(sp.OPERATORS.get(text, "BAD"), sp.CANONICAL.get(text, text), start, end)
 
     def _other(self, text: str, start: int, end: int) -> None:
         """A letter with its accent in one character is the letter and the accent."""
         parts = unicodedata.normalize("NFD", text)
-        if len(parts) == 2 and parts[1] in MARKS and (parts[0].isascii() or parts[0] in GREEK.values()):
-            self.put("ACCENT", MARKS[parts[1]], start, start)
+        if len(parts) == 2 and parts[1] in sp.MARKS and (parts[0].isascii() or parts[0] in sp.GREEK.values()):
+            self.put("ACCENT", sp.MARKS[parts[1]], start, start)
             self.put("WORD" if parts[0].isascii() else "GREEK", parts[0], start, end)
         else:
             self._unreadable(text, start, end)

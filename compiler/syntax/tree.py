@@ -165,8 +165,8 @@ class Plan:
 class Statement:
     """One line: a keyword ("" for an equation), its clauses, and what follows a colon.
 
-    `broken`: something in it was reported already, so nothing more is said about it. `rank`: of several equations for one
-    signature the one of the highest rank holds, as of those of a paper; without ranks two are an error.
+    `broken`: something in it was reported already, so nothing more is said about it. `rank`: of several equations for
+    one signature the one of the highest rank holds, as of those of a paper; without ranks two are an error.
     """
 
     keyword: str

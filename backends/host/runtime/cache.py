@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 
 class Cache:
-    """What is kept of the `length` positions so far, but for the first ones, which are `dropped` once nothing reads them.
+    """What is kept of the `length` positions so far, but for the first ones, which are
+    `dropped` once nothing reads them.
 
-    Room grows in chunks, so that a step copies nothing of the past; with a pool page by page. A `table` names the pages in
-    which the first `length` positions lie, and after them those to be taken next. A cache that nobody has any more gives its
-    pages back as `free` does, and a copy of one is a fork.
+    Room grows in chunks, so that a step copies nothing of the past; with a pool page by page. A `table` names the pages
+    in which the first `length` positions lie, and after them those to be taken next. A cache that nobody has any more
+    gives its pages back as `free` does, and a copy of one is a fork.
     """
 
     pool: Pool  # None where rows do not lie in pages
@@ -68,8 +69,8 @@ class Cache:
         _reserve([self], [count])
 
     def forget(self, most: int) -> None:
-        """Only so many of the past are read from now on. Pages in front go back to the pool; without one, the rows move to the
-        front once there are twice as many, and a chunk."""
+        """Only so many of the past are read from now on. Pages in front go back to the pool; without one, the rows move
+        to the front once there are twice as many, and a chunk."""
         self.most, past = max(most, 0), self.length - self.dropped
         if self.pool is not None:
             self.dropped += self.table.drop(max(past - self.most, 0) // self.pool.page)
@@ -79,11 +80,13 @@ class Cache:
             self.dropped = self.length - self.most
 
     def fork(self, length: int | None = None) -> "Cache":
-        """Another cache with the first `length` positions, or all: in the same pages, until one of the two writes there."""
+        """Another cache with the first `length` positions, or all: in the same pages,
+        until one of the two writes there."""
         upto = self.length if length is None else length
         _whole("length", upto, 0)
         if not 0 <= upto <= self.length or (self.dropped and upto - self.dropped < self.most):
-            raise ValueError(f"{upto} positions cannot be forked: the cache has {self.length}, of which it dropped {self.dropped}")
+            raise ValueError(f"{upto} positions cannot be forked: the cache has {self.length}, of which it dropped "
+                             f"{self.dropped}")
         other = Cache(self.chunk, self.pool)
         other.length, other.dropped, other.most = upto, self.dropped, self.most
         if self.pool is None:
@@ -140,7 +143,8 @@ class _Rows:
         return laid
 
     def resumed(self, name: str) -> tuple[Any, ...] | None:
-        """How far a pass had gone and what it carried at the end of the past, for one's own use; None where that is not known."""
+        """How far a pass had gone and what it carried at the end of the past, for one's
+        own use; None where that is not known."""
         length, at, carried = self.passes.get(name, (-1, 0, ()))
         return (at, *(x.clone() for x in carried)) if length == self.cache.length else None
 

@@ -25,7 +25,8 @@ def _expect(
     if dtype is None and (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool):
         raise TypeError(f"{name} holds {x.dtype}, whole numbers are expected")
     if dtype is not None and (x.dtype != dtype or not dtype.is_floating_point):
-        raise TypeError(f"{name} holds {x.dtype}, {f'{dtype} is' if dtype.is_floating_point else 'real numbers are'} expected")
+        raise TypeError(f"{name} holds {x.dtype}, {f'{dtype} is' if dtype.is_floating_point else 'real numbers are'} "
+                        f"expected")
     if x.device != device:
         raise ValueError(f"{name} is on {x.device}, the others are on {device}")
 
@@ -43,8 +44,8 @@ def _within(name: str, x: torch.Tensor, low: int, high: int) -> None:
 
 
 def _reached(told: str, at: torch.Tensor, extent: int, start: int = 0) -> torch.Tensor:
-    """Places in memory that were computed of data. Where one is none it is an error: at once on a CPU, on another device and
-    in a compiled graph once that is waited for. `told` is the read as the spec writes it."""
+    """Places in memory that were computed of data. Where one is none it is an error: at once on a CPU, on another
+    device and in a compiled graph once that is waited for. `told` is the read as the spec writes it."""
     outside = (at < 0) | (at >= extent)
     if at.device.type == "cpu" and not torch.compiler.is_compiling():
         if outside.any():
@@ -53,7 +54,8 @@ def _reached(told: str, at: torch.Tensor, extent: int, start: int = 0) -> torch.
             raise IndexError(f"{told} is read at {value}, {start} to {extent - 1 + start} are expected")
         return at
     if at.device.type != "meta":
-        torch._assert_async(~outside.any(), f"{told} is read out of range: {start} to {extent - 1 + start} are expected")
+        torch._assert_async(~outside.any(),
+                            f"{told} is read out of range: {start} to {extent - 1 + start} are expected")
     return at.clamp(0, extent - 1)
 
 

@@ -10,7 +10,8 @@ import torch
 
 
 def _largest(x: torch.Tensor, count: int, first: int = 1) -> torch.Tensor:
-    """Which elements of the last axis are largest, of equal ones the first; first - 1 where there are fewer. -inf is none."""
+    """Which elements of the last axis are largest, of equal ones the first; first - 1
+    where there are fewer. -inf is none."""
     values, places = x.nan_to_num(math.inf, math.inf, -math.inf).sort(dim=-1, descending=True, stable=True)
     chosen = torch.where(values == -math.inf, first - 1, places + first)[..., :count]
     return torch.nn.functional.pad(chosen, (0, count - chosen.shape[-1]), value=first - 1)
@@ -38,7 +39,8 @@ def _numbered(*names: tuple[torch.Tensor, int, int]) -> torch.Tensor:
 
 
 def _sorted(names: torch.Tensor, count: int) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
-    """The places of the rows, those of one element together and in their order, and where the rows of each begin and end."""
+    """The places of the rows, those of one element together and in their order, and where
+    the rows of each begin and end."""
     ordered, places = names.reshape(-1).sort(stable=True)
     ends = torch.searchsorted(ordered, torch.arange(1, count + 2, device=names.device))
     return torch.unravel_index(places, names.shape), ends

@@ -27,7 +27,8 @@ def _asked(*tensors: torch.Tensor) -> bool:
 
 
 def _own(given: Sequence[torch.Tensor], made: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """Results of an operator in memory of their own, in the order of their axes: no view of an input or of each other."""
+    """Results of an operator in memory of their own, in the order of their axes: no view
+    of an input or of each other."""
     taken, out = {x.untyped_storage().data_ptr() for x in given}, []
     for x in made:
         x = x.contiguous()
@@ -90,7 +91,8 @@ def _constant(
 
 
 def _free(name: str, ending: str = "") -> str:
-    """The name, with a number where this text has been loaded before: then there is an operator of that name and ending."""
+    """The name, with a number where this text has been loaded before: then there is an
+    operator of that name and ending."""
     found, n = name, 1
     while hasattr(torch.ops.einc, found + ending):
         n += 1

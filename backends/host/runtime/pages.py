@@ -21,7 +21,8 @@ class _Store:
     """The memory of one kept tensor, its axes laid in an order: as rows, and as pages side by side."""
 
     def __init__(self, memory: torch.Tensor, axis: int, order: tuple[int, ...], page: int) -> None:
-        self.memory, self.axis, self.order, self.back = memory, axis, order, [order.index(n) for n in range(memory.ndim)]
+        self.memory, self.axis, self.order, self.back = (memory, axis, order,
+                                                         [order.index(n) for n in range(memory.ndim)])
         at = order.index(axis)
         front, slots, behind = memory.shape[:at], memory.shape[at], memory.shape[at + 1 :]
         self.rows, self.shape = memory.permute(self.back), (*front, -1, *behind)
@@ -36,7 +37,8 @@ class _Store:
 
 
 class _Table:
-    """The pages of one cache; `runs` are the entries that do not follow the one before, `given` those that its user named."""
+    """The pages of one cache; `runs` are the entries that do not follow the one before,
+    `given` those that its user named."""
 
     pages: list[int]
     runs: list[int]
@@ -59,7 +61,8 @@ class _Table:
         """The next entries that the user named are pages."""
         for n, page in enumerate(self.given[:count], len(self.pages)):
             if page not in range(len(self.pool.counts)):
-                raise ValueError(f"entry {n} of the table is {page}, the pages of the pool are 0 to {len(self.pool.counts) - 1}")
+                raise ValueError(f"entry {n} of the table is {page}, the pages of the pool are 0 to "
+                                 f"{len(self.pool.counts) - 1}")
 
     def share(self, pages: list[int]) -> None:
         """Pages that others may hold too."""
@@ -127,7 +130,8 @@ class _Table:
 
 
 class _Paged(_Laid):
-    """Rows in pages: views where pages lie side by side, copies elsewhere, those of tiles in memory that is used again."""
+    """Rows in pages: views where pages lie side by side, copies elsewhere, those of tiles
+    in memory that is used again."""
 
     table: _Table
     memory: torch.Tensor  # None before it is asked for, as are `copy` and `all`
@@ -191,7 +195,8 @@ def _reserve(caches: list[Cache], counts: list[int]) -> None:
     for pool in {cache.pool for cache in caches if cache.pool is not None}:
         pool.sweep()
     asked = [(cache, cache.length - cache.dropped, count) for cache, count in zip(caches, counts, strict=True)]
-    paged = [(cache, past, count) for cache, past, count in asked if cache.pool is not None and not cache.table.ready(past, count)]
+    paged = [(cache, past, count) for cache, past, count in asked
+             if cache.pool is not None and not cache.table.ready(past, count)]
     needed: dict[Pool, int]
     held: dict[Pool, dict[int, int]]
     needed, held = {}, {}
@@ -200,7 +205,8 @@ def _reserve(caches: list[Cache], counts: list[int]) -> None:
         needed[cache.pool] = needed.get(cache.pool, 0) + more
     for pool, more in needed.items():
         if more > pool.free:
-            told = f"{more} more {'page is' if more == 1 else 'pages are'} needed, {pool.free} of {len(pool.counts)} are free"
+            told = (f"{more} more {'page is' if more == 1 else 'pages are'} needed, {pool.free} of {len(pool.counts)} "
+                    f"are free")
             raise Exhausted(f"{told}: free a cache, or make a larger pool")
     for cache, past, count in paged:
         cache.table.make(past, count)

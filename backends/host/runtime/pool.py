@@ -18,8 +18,8 @@ class Pool:
     """Memory for `pages` pages of `page` positions each, which caches share; neighbouring pages lie side by side.
 
     `counts` says how many caches hold each page, `caches` are those that may hold some, by their numbers, as long as
-    somebody has them; `loaded` has those of a saved pool until they are freed or taken from it. What lies in a page that
-    nobody holds, or in one after the last position, is never read.
+    somebody has them; `loaded` has those of a saved pool until they are freed or taken from it. What lies in a page
+    that nobody holds, or in one after the last position, is never read.
     """
 
     stores: dict[str, _Store]
@@ -67,7 +67,8 @@ class Pool:
             self.held[page] = self.counts[page] > 0
 
     def take(self, count: int, after: int, preferred: list[int]) -> list[int]:
-        """Free pages: those wished for, else the one after the last, else the middle of the largest hole, so that all can grow."""
+        """Free pages: those wished for, else the one after the last, else the middle of
+        the largest hole, so that all can grow."""
         taken = []
         for n in range(count):
             at = preferred[n] if n < len(preferred) and not self.held[preferred[n]] else after + 1

@@ -24,7 +24,8 @@ def _requests(
     """For each cache the first of the new positions that are its own, and the first that is not any more."""
     caches = list(cache) if isinstance(cache, (list, tuple)) else [cache]
     if not all(isinstance(one, Cache) for one in caches):
-        raise TypeError("a cache is expected that this very file has made, by `prefill` or `Cache`, or a list of such caches")
+        raise TypeError("a cache is expected that this very file has made, by `prefill` or `Cache`, or a list of such "
+                        "caches")
     if not total:
         raise ValueError("there is no new position: a step is of one at least")
     counts = [total] if lengths is None and len(caches) == 1 else None if lengths is None else [int(n) for n in lengths]

@@ -24,7 +24,8 @@ class _Underived(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *cotangents: torch.Tensor) -> tuple[None, ...]:
-        told = f"`{ctx.name}` was compiled without its gradient: compile its spec with grad=True, or einc compile --grad"
+        told = (f"`{ctx.name}` was compiled without its gradient: compile its spec with grad=True, or einc compile "
+                f"--grad")
         if not torch.compiler.is_compiling():
             raise RuntimeError(told)
         # A compiled graph has in its second half what depends on these.

@@ -27,7 +27,8 @@ def _dense(x: torch.Tensor) -> torch.Tensor:
 
 
 def _in_parts(call: Call, x: torch.Tensor, *past: Any) -> torch.Tensor:
-    """What a call makes of rows and a past, with the logarithm of what it divided by: of each piece of the past, and merged."""
+    """What a call makes of rows and a past, with the logarithm of what it divided by: of
+    each piece of the past, and merged."""
     made: torch.Tensor
     total: torch.Tensor
     x, made, total = _dense(x), None, None  # type: ignore[assignment]

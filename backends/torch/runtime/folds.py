@@ -43,7 +43,8 @@ def _upto(x: torch.Tensor, dim: int, shift: int, extent: int, start: float) -> t
 
 
 def _from(x: torch.Tensor, dim: int, shift: int, extent: int, start: float) -> torch.Tensor:
-    """Values that run backwards: element n is that of n + shift; past the last one the start, before the first one the first."""
+    """Values that run backwards: element n is that of n + shift; past the last one the
+    start, before the first one the first."""
     last = x.new_full((*x.shape[:dim], 1, *x.shape[dim + 1 :]), start)
     at = (torch.arange(extent, device=x.device) + shift).clamp(0, x.shape[dim])
     return torch.cat((x, last), dim).index_select(dim, at)

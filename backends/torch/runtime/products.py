@@ -24,7 +24,8 @@ def _into(memory: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 def _columns(
     memory: torch.Tensor, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """a @ b in the type of a; b in parts that stay near the processor, where they are widened and few rows meet many at once."""
+    """a @ b in the type of a; b in parts that stay near the processor, where they are
+    widened and few rows meet many at once."""
     rows, depth, count = a.shape[-2], *b.shape[-2:]
     if out is None:
         out = a.new_empty(*a.shape[:-1], count)
@@ -39,7 +40,8 @@ def _columns(
         for each in zip(a, b, out):
             _twice(*each)
         return out
-    room = max(1, memory.numel() // max(1, depth)) if a.dtype != b.dtype else 2**14 if a.dtype == memory.dtype else 2**16
+    room = (max(1, memory.numel() // max(1, depth)) if a.dtype != b.dtype else 2**14 if a.dtype == memory.dtype
+            else 2**16)
     batch, length = max(1, room // max(1, count)), min(room, max(1, count))
     for n in range(0, len(a), batch):
         x = a[n : n + batch]
@@ -68,7 +70,8 @@ def _has_tiles() -> bool:
 
 
 def _twice(x: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
-    """x @ b of a narrow b: a narrow product, and another of what its rounding lost, with what x loses as rows of its own."""
+    """x @ b of a narrow b: a narrow product, and another of what its rounding lost, with
+    what x loses as rows of its own."""
     rows, high = len(x), x.to(b.dtype)
     both = torch.cat([high, (x - high).to(b.dtype)])
     for at in range(0, b.shape[1], 4096):
@@ -85,7 +88,8 @@ def _shares(memory: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Ten
     if a.ndim == 2:
         return _shares(memory, a[None], b[None])[0]
     if a.ndim > 3:
-        return torch.stack([_shares(memory, *each) for each in zip(a, b)]) if len(a) else memory.new_zeros(*a.shape[:-1], width)
+        return (torch.stack([_shares(memory, *each) for each in zip(a, b)]) if len(a)
+                else memory.new_zeros(*a.shape[:-1], width))
     out = memory.new_empty(len(a), rows, width)
     batch = memory.numel() // max(1, count * width)
     if batch and b.dtype != memory.dtype:

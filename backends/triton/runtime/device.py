@@ -47,7 +47,8 @@ def _deep(
 
 @triton.jit
 def _tally(total: tl.tensor, at: tl.tensor, count: tl.tensor, index: tl.tensor, x: tl.tensor) -> tl.tensor:
-    """Each x of a tile added to the element that its index names: a sum of the tile for each between the first and the last."""
+    """Each x of a tile added to the element that its index names: a sum of the tile for
+    each between the first and the last."""
     low = tl.maximum(tl.min(index), 0).to(tl.int32)
     high = tl.minimum(tl.max(index), count - 1).to(tl.int32)
     for n in range(low, high + 1):
@@ -169,7 +170,8 @@ def _count(rising: tl.tensor, step: tl.tensor, n: tl.tensor, key: tl.tensor) -> 
 
 @triton.jit
 def _counts(rising: tl.tensor, step: tl.tensor, n: tl.tensor, key: tl.tensor, inside: tl.tensor) -> tl.tensor:
-    """How many elements of each of several rising lists are below the key, halving what is left of every list at a time."""
+    """How many elements of each of several rising lists are below the key, halving what
+    is left of every list at a time."""
     low = tl.zeros_like(inside.to(tl.int64))
     high = tl.where(inside, low + n, low)
     while tl.max(high - low, 0) > 0:

@@ -10,7 +10,8 @@ import triton.language as tl
 
 
 def _pages(*laid: Any) -> tuple[Any, ...]:
-    """The memory of rows that a kernel passes over; and, if all lie in pages, which these are, and how many rows are in one."""
+    """The memory of rows that a kernel passes over; and, if all lie in pages, which these
+    are, and how many rows are in one."""
     table = laid[0].table
     if table is not None and all(rows.table is table for rows in laid):
         return *(rows.rows for rows in laid), table.numbers(laid[0].rows.device), table.pool.page
@@ -24,7 +25,8 @@ def _padded(n: int, least: int = 1, most: int = 2**30) -> int:
 
 def _tl_type(dtype: torch.dtype) -> tl.dtype:
     """The name that Triton has for an element type."""
-    known = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32, torch.float64: tl.float64}
+    known = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32,
+             torch.float64: tl.float64}
     if dtype not in known:
         raise TypeError(f"{dtype} is no element type of these kernels: give float16, bfloat16, float32 or float64")
     return known[dtype]
@@ -37,20 +39,22 @@ def _offset(*tensors: torch.Tensor) -> tl.dtype:
 
 
 def _precision(device: torch.device) -> str:
-    """How products of float32 are formed: in three passes of tf32, which keep 21 bits, or in one where torch allows that."""
+    """How products of float32 are formed: in three passes of tf32, which keep 21 bits, or
+    in one where torch allows that."""
     if torch.version.hip or device.type != "cuda":
         return "ieee"
     return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "tf32x3"
 
 
 def _twofold(dtype: torch.dtype, more: float) -> float:
-    """How much more room a product takes than its operands: those of float32 are formed of two parts beside each other."""
+    """How much more room a product takes than its operands: those of float32 are formed
+    of two parts beside each other."""
     return 1 if dtype.itemsize < 4 else more
 
 
 def _spread(rows: int, warps: int) -> float:
-    """Rows of a product's operand that all warps hold together where rows are too few for each to have its own 16, as compiled
-    kernels show: every warp has them, if not all the time."""
+    """Rows of a product's operand that all warps hold together where rows are too few for each to have its own 16, as
+    compiled kernels show: every warp has them, if not all the time."""
     return 5.6 * warps if rows < 16 * warps else 0
 
 
@@ -58,9 +62,11 @@ def _ready(device: torch.device, dtype: torch.dtype) -> None:
     """Kernels run on a GPU, or on the CPU in Triton's interpreter; not every GPU has every type."""
     if device.type == "cpu" and not triton.knobs.runtime.interpret:
         raise RuntimeError(
-            "the tensors are on the CPU, where these kernels do not run: move them to a GPU, set TRITON_INTERPRET=1 before "
+            "the tensors are on the CPU, where these kernels do not run: move them to a GPU, set TRITON_INTERPRET=1 "
+            "before "
             "triton is imported, or compile for the torch back end")
     if device.type == "cuda" and not torch.version.hip and dtype == torch.bfloat16:
         major, minor = torch.cuda.get_device_capability(device)
         if major < 8:
-            raise TypeError(f"bfloat16 needs compute capability 8.0 and this GPU has {major}.{minor}: give float16 or float32")
+            raise TypeError(f"bfloat16 needs compute capability 8.0 and this GPU has {major}.{minor}: give float16 or "
+                            f"float32")

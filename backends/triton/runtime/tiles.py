@@ -16,8 +16,10 @@ Shared = Callable[[int, int, int], float]  # of rows, columns and stages: bytes 
 
 # Tiles in the order in which they are tried: rows, columns, warps, stages.
 _PRODUCTS = (
-    (128, 128, 8, 2), (128, 64, 8, 3), (128, 64, 8, 2), (64, 64, 4, 3), (64, 64, 4, 2), (128, 32, 8, 3), (128, 32, 8, 2),
-    (64, 32, 4, 2), (64, 32, 8, 2), (32, 64, 4, 2), (32, 32, 4, 2), (32, 32, 8, 2), (16, 64, 4, 3), (16, 64, 4, 2), (16, 32, 4, 2),
+    (128, 128, 8, 2), (128, 64, 8, 3), (128, 64, 8, 2), (64, 64, 4, 3), (64, 64, 4, 2), (128, 32, 8, 3),
+    (128, 32, 8, 2),
+    (64, 32, 4, 2), (64, 32, 8, 2), (32, 64, 4, 2), (32, 32, 4, 2), (32, 32, 8, 2), (16, 64, 4, 3), (16, 64, 4, 2),
+    (16, 32, 4, 2),
     (16, 16, 4, 2), (16, 16, 8, 1),
 )
 
@@ -44,7 +46,8 @@ def _fitting(
     for r, c, warps, stages in shapes:
         c = min(c, _padded(columns, least[1]))
         numbers = _numbers(device) - (c // 4 if c > 32 else 0)  # longer columns have more addresses and masks
-        if r <= _padded(rows, least[0]) and registers(r, c, warps) <= warps * 32 * numbers and shared(r, c, stages) <= room:
+        if (r <= _padded(rows, least[0]) and registers(r, c, warps) <= warps * 32 * numbers
+            and shared(r, c, stages) <= room):
             yield r, c, warps, stages
 
 
@@ -66,14 +69,16 @@ def _tile(
             return least
     r, c, warps, stages = shapes[-1]
     raise ValueError(
-        f"no tile of {name} fits: {r} x {c} holds {registers(r, c, warps):.0f} numbers and {shared(r, c, stages):.0f} bytes of "
-        f"shared memory; a program may hold {2**20} and {_room(device)}. An axis that a tile holds whole is too long: compile for "
+        f"no tile of {name} fits: {r} x {c} holds {registers(r, c, warps):.0f} numbers and {shared(r, c, stages):.0f} "
+        f"bytes of "
+        f"shared memory; a program may hold {2**20} and {_room(device)}. An axis that a tile holds whole is too long: "
+        f"compile for "
         f"the torch back end, or cut the axis")
 
 
 def _numbers(device: torch.device) -> int:
-    """What a thread's 255 registers hold beside addresses and masks, as compiled kernels show. Before Hopper the operands of
-    a product stand in registers, too."""
+    """What a thread's 255 registers hold beside addresses and masks, as compiled kernels show. Before Hopper the
+    operands of a product stand in registers, too."""
     before = device.type == "cuda" and not torch.version.hip and torch.cuda.get_device_capability(device)[0] < 9
     return 120 if before else 178
 
@@ -88,8 +93,8 @@ def _room(device: torch.device) -> int:
 def _parts(programs: int, tiles: int, device: torch.device, uneven: bool = False) -> int:
     """How many programs share the pass of one tile over so many tiles: the fewest of those that are done first.
 
-    Processors take programs in rounds. A program takes the time of its share of the tiles, and of 2 to begin and to end; joining
-    shares takes that of 4, and of half a tile for each. Rounds of uneven programs run into each other.
+    Processors take programs in rounds. A program takes the time of its share of the tiles, and of 2 to begin and to
+    end; joining shares takes that of 4, and of half a tile for each. Rounds of uneven programs run into each other.
     """
     if device.type != "cuda":
         return 1

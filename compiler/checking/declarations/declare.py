@@ -94,9 +94,11 @@ def _index(scope: Scope, statement: s.Statement, at: int) -> list[Structure]:
         body, structure = body.operands
     index = Index(name, index_set(scope, body, structure))
     before = scope.indices.get(name)
-    if before is not None and before != index and not (isinstance(structure, s.DirectSum) and _same_sum(scope, before, structure)):
+    if (before is not None and before != index
+        and not (isinstance(structure, s.DirectSum) and _same_sum(scope, before, structure))):
         raise DefinedTwice(f"index `{name}` is declared twice, over different sets", clause.span, "again here",
-                           Label(scope.index_spans[name], "declared here"), helps=(Help("give one of the two another name"),))
+                           Label(scope.index_spans[name], "declared here"),
+                           helps=(Help("give one of the two another name"),))
     if before is None:
         scope.indices[name] = index
         scope.index_spans[name] = clause.span
@@ -152,7 +154,8 @@ def _map(scope: Scope, statement: s.Statement) -> None:
     made = Map(name, letters, body, declared(scope, statement.tail[0].body), statement.span)
     before = scope.maps.get(name)
     if before is not None and not alike(before.span, statement.span):
-        raise DefinedTwice(f"map `{name}` is defined twice", statement.span, "again here", Label(before.span, "defined here"),
+        raise DefinedTwice(f"map `{name}` is defined twice", statement.span, "again here",
+                           Label(before.span, "defined here"),
                            helps=(Help("give one of the two another name"),))
     scope.maps[name] = made
 
@@ -166,7 +169,8 @@ def _def(scope: Scope, statement: s.Statement) -> None:
             raise BadDeclaration("a definition is written `def f(x) = …`", statement.span)
     found = titled(left)
     if found is None or found[0].accents or found[0].primes:
-        raise BadDeclaration(f"`{left.span.text}` is no name for a function", left.span, helps=(Help("write `def f(x) = …`"),))
+        raise BadDeclaration(f"`{left.span.text}` is no name for a function", left.span,
+                             helps=(Help("write `def f(x) = …`"),))
     name, scripts = found[0].python, found[1]
     before = scope.functions.get(name)
     if name in scope.reserved or (before is not None and not alike(before.span, statement.span)):
@@ -174,13 +178,15 @@ def _def(scope: Scope, statement: s.Statement) -> None:
     own = tuple(x for script in scripts for x in _letters(script))
     withs = tuple(c.body for c in statement.clauses[1:] if isinstance(c.body, s.Relation))
     if len(withs) != len(statement.clauses) - 1:
-        raise BadDeclaration("what follows `with` is an equation", statement.clauses[-1].span, helps=(Help("write `with m = …`"),))
+        raise BadDeclaration("what follows `with` is an equation", statement.clauses[-1].span,
+                             helps=(Help("write `with m = …`"),))
     made = Function(name, own, tuple(_parameter(p) for p in params), body, withs, statement.span)
     if any(x not in {y for p in made.params for y, _ in p.letters} for x in own):
         raise BadDeclaration("the index in the function's script stands on none of its parameters", left.span,
                              helps=(Help("put it on a parameter: `def f_{s}(x_s) = …`"),))
     if len({p.name for p in made.params}) < len(made.params):
-        raise BadDeclaration("two parameters have one name", left.span, helps=(Help("give one of the two another name"),))
+        raise BadDeclaration("two parameters have one name", left.span,
+                             helps=(Help("give one of the two another name"),))
     scope.functions[name] = made
 
 

@@ -93,7 +93,8 @@ def head(node: s.Expression) -> tuple[Name, tuple[s.Script, ...]] | None:
 
 
 def titled(node: s.Expression) -> tuple[Name, tuple[s.Script, ...]] | None:
-    """The head of what may be a function, with the label that its script begins with: `gelu_{\\text{tanh}}` is `gelu_tanh`."""
+    """The head of what may be a function, with the label that its script begins with:
+    `gelu_{\\text{tanh}}` is `gelu_tanh`."""
     found = head(node)
     match found:
         case name, (s.Script("lower", content) as first, *rest) if not name.lower and content is not None:

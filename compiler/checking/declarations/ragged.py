@@ -37,7 +37,8 @@ def counts(scope: Scope, signature: Signature) -> bool:
 
 
 def settled(scope: Scope) -> None:
-    """Every position in a tensor has its request before it, and what is given has the two side by side: they are one axis."""
+    """Every position in a tensor has its request before it, and what is given has the two
+    side by side: they are one axis."""
     for signature in scope.signatures if scope.lengths else ():
         for at, slot in enumerate(signature.slots):
             if not slot.set.by:
@@ -45,8 +46,10 @@ def settled(scope: Scope) -> None:
             by, own = place_of(signature.slots, at), scope.lengths[slot.set].of
             if by is None or signature.slots[by].set != own.set:
                 scope.lost.add(signature.name.base)
-                scope.report.add(NoRequest(f"`{slot.name}` is a position of a request, and `{signature.text}` has none before it",
-                                           signature.span, helps=(Help(f"write the request: `{own.name} {slot.name}`"),)))
+                scope.report.add(NoRequest(f"`{slot.name}` is a position of a request, and `{signature.text}` has none "
+                                           f"before it",
+                                           signature.span,
+                                           helps=(Help(f"write the request: `{own.name} {slot.name}`"),)))
                 break
             if signature.role != "local" and (problem := one_axis(signature, at)) is not None:
                 scope.report.add(problem)
@@ -149,7 +152,8 @@ def mentioned(*terms: Term) -> list[Index]:
 
 @dataclass(frozen=True)
 class Ragged:
-    """What is known of the positions of a program: the tensor of the lengths of each set, and the requests of each equation."""
+    """What is known of the positions of a program: the tensor of the lengths of each set,
+    and the requests of each equation."""
 
     lengths: Mapping[IndexSet, str]
     owners: Mapping[str, Mapping[Index, Index]]
@@ -158,7 +162,8 @@ class Ragged:
                 report: Report) -> None:
         """What is given back has one axis for a request and its position, as what is given."""
         if self.lengths and any(True for _ in repeats):
-            report.add(NotYet("layers over the positions of requests are read, but this release does not compile them", None,
+            report.add(NotYet("layers over the positions of requests are read, but this release does not compile them",
+                              None,
                               helps=(Help("give all requests one length: `index t : time(T)`, and gate with `δ`"),)))
         for signature in outputs:
             for at, slot in enumerate(signature.slots):
@@ -167,7 +172,8 @@ class Ragged:
         for recur in recurs:
             indices = [*recur.fixed, recur.index, *(i for e in recur.equations for i in e.indices)]
             if any(i.set.by for i in indices):
-                report.add(NotYet("rounds over the positions of requests are read, but this release does not compile them",
+                report.add(NotYet("rounds over the positions of requests are read, but this release does not compile "
+                                  "them",
                                   next((span for _, span in recur.places.values()), None),
                                   helps=(Help("write the sums without rounds: the pass is found"),)))
 
@@ -185,7 +191,8 @@ class Ragged:
 
     def within(self, target: str, at: int, slots: tuple[Slot, ...], subs: tuple[Term, ...], given: Term,
                around: Iterable[Index]) -> tuple[Term, Term] | None:
-        """The last position that a slot has, and what is known of the positions around; None where all requests are alike."""
+        """The last position that a slot has, and what is known of the positions around;
+        None where all requests are alike."""
         key = self.lengths.get(slots[at].set)
         by = place_of(slots, at) if key is not None else None
         if key is None or by is None:

@@ -91,9 +91,11 @@ class Members:
 
 @dataclass(eq=False)
 class Rounds:
-    """`for B ⊆ {s ≤ t}:`, or for one element a round: the name of the block, or none; `index` and `domain` come when it is read.
+    """`for B ⊆ {s ≤ t}:`, or for one element a round: the name of the block, or none;
+    `index` and `domain` come when it is read.
 
-    `layers`: `for ℓ in 1..N:`, rounds in order of whatever stands in the block, counted by an index that is theirs alone.
+    `layers`: `for ℓ in 1..N:`, rounds in order of whatever stands in the block, counted
+    by an index that is theirs alone.
     """
 
     block: str
@@ -107,7 +109,8 @@ class Rounds:
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """What stands around a line: the indices that every name defined there carries, and the rounds that it belongs to."""
+    """What stands around a line: the indices that every name defined there carries, and
+    the rounds that it belongs to."""
 
     fixed: tuple[Index, ...] = ()
     rounds: Rounds | None = None
@@ -115,7 +118,8 @@ class Loop:
     @property
     def layer(self) -> tuple[Index, ...]:
         """The index that counts the rounds, which what is asked for in them carries: none or one."""
-        return (self.rounds.index,) if self.rounds is not None and self.rounds.layers and self.rounds.index is not None else ()
+        return ((self.rounds.index,) if self.rounds is not None and self.rounds.layers
+                and self.rounds.index is not None else ())
 
 
 OPEN = Loop()  # nothing stands around
@@ -169,8 +173,8 @@ class Function:
 class Account:
     """What became of the equations of a paper, by the places where they stand.
 
-    `kept` are the tensors of the program that they define, `passed` the equations or declarations that hold in place of others,
-    `failed` what is wrong with equations that nothing else needs, `inferred` the inputs that nothing declares.
+    `kept` are the tensors of the program that they define, `passed` the equations or declarations that hold in place of
+    others, `failed` what is wrong with equations that nothing else needs, `inferred` the inputs that nothing declares.
     """
 
     kept: Mapping[Span, str] = field(default_factory=dict)
@@ -181,7 +185,8 @@ class Account:
 
 @dataclass(frozen=True)
 class Called:
-    """A spec that is called: what it means, its folds over whole lines that were meant, what it claims, what became of it."""
+    """A spec that is called: what it means, its folds over whole lines that were meant,
+    what it claims, what became of it."""
 
     program: TypedProgram
     meant: frozenset[Term]
@@ -260,7 +265,7 @@ class Scope:
         """The names that a program may not give to its own functions."""
         return self.prelude | CALLABLE | frozenset(FOLDS)
 
-    def extent_names(self, extent: Extent, span: Span) -> None:
+    def add_extent_sizes(self, extent: Extent, span: Span) -> None:
         """Adds every size in an extent to the known sizes, with this span as its first place."""
         for name in extent.sizes:
             self.sizes.setdefault(name, span)

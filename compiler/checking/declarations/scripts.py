@@ -58,7 +58,8 @@ class Vocabulary:
 
 
 def carrying(items: Reading, fixed: Iterable[Index], span: Span) -> Reading:
-    """The items with the indices that a `for` fixes, those that are not written: in front of the others of their level."""
+    """The items with the indices that a `for` fixes, those that are not written: in front
+    of the others of their level."""
     written = {x.index for item in items for x in (item, *item.parts)}
     missing = [Item("index", i.name, slot_of(i).level, span, i) for i in fixed if i not in written]
     at = next((n for n, item in enumerate(items) if item.level != "lower"), len(items))
@@ -159,7 +160,8 @@ def _is_label(text: str, words: Vocabulary) -> bool:
 
 
 def _parenthesis(inner: s.Expression, level: Level, span: Span, words: Vocabulary) -> list[Reading]:
-    """`(h)` is a label slot, `(i a)` the parts of a composite; `(2 l)` is these or a product. No label stands in parentheses."""
+    """`(h)` is a label slot, `(i a)` the parts of a composite; `(2 l)` is these or a
+    product. No label stands in parentheses."""
     out: list[Reading] = []
     found = _entry(inner, level, unlabelled(words) if isinstance(inner, s.Product) else words)
     if isinstance(inner, s.Product) and _multiplies(inner) and words.labels is not None:
@@ -188,7 +190,8 @@ def _word(text: str, primes: int, level: Level, span: Span, words: Vocabulary) -
     found = _run(text, primes, level, span, words)
     if text != spelled and GREEK.get(spelled) == text and (words.labels is not None or words.index(text) is None):
         latin = _run(spelled, primes, level, span, words)
-        found = found + latin if words.labels is not None else [r for r in latin if all(i.kind == "index" for i in r)] or found
+        found = (found + latin if words.labels is not None else [r for r in latin if all(i.kind == "index" for i in r)]
+                 or found)
     return found
 
 
@@ -256,7 +259,8 @@ def spaced(reading: Reading, words: Vocabulary) -> Help | None:
     text, at = "", whole.start
     for item in items:
         gap = whole.source.text[at:item.span.start]
-        ways = {tuple((i.kind, i.text) for i in r) for r in _run(item.text.rstrip("'"), 0, item.level, item.span, words)}
+        ways = {tuple((i.kind, i.text) for i in r)
+                for r in _run(item.text.rstrip("'"), 0, item.level, item.span, words)}
         if item.kind == "index" and len(ways) > 1:
             return Help(f"to mean the index `{item.text}`, rename it: other names are spelled so too")
         quoted = item.kind == "label" and len(ways) > 1 and item.span.text == item.text

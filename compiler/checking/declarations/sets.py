@@ -58,7 +58,8 @@ def index_set(scope: Scope, node: s.Expression, structure: s.Expression | None) 
 def _ragged(scope: Scope, node: s.Expression) -> IndexSet | None:
     """`T_r`, r a request: T are the lengths, which the caller gives."""
     found = head(node)
-    letter = "" if found is None or len(found[1]) != 1 or found[1][0].kind != "lower" else index_name(_inside(found[1][0])) or ""
+    letter = ("" if found is None or len(found[1]) != 1 or found[1][0].kind != "lower"
+              else index_name(_inside(found[1][0])) or "")
     if found is None or letter not in scope.indices or scope.indices[letter].set.cls != "request":
         return None
     free_name(scope, found[0].python, node.span)
@@ -87,12 +88,14 @@ def _counted(found: Extent, span: Span) -> Extent:
 
 
 def _class(scope: Scope, name: str, span: Span) -> str:
-    """The class of a name; one that is spelled much the same is told, and read as meant, so that nothing follows from the slip."""
+    """The class of a name; one that is spelled much the same is told, and read as meant,
+    so that nothing follows from the slip."""
     if name in CLASSES:
         return name
     near = nearest(name, CLASSES)
     helps = (Help(f"there is a class with a similar name: `{near}`"),) if near else ()
-    problem = BadDeclaration(f"`{name}` is not an index class", span, notes=(f"the classes are {', '.join(CLASSES)}",), helps=helps,
+    problem = BadDeclaration(f"`{name}` is not an index class", span, notes=(f"the classes are {', '.join(CLASSES)}",),
+                             helps=helps,
                              once=("class", span))
     if near is None:
         raise problem
@@ -110,9 +113,10 @@ def extent(scope: Scope, node: s.Expression) -> Extent:
                 Help("give the number a name of its own, which the caller gives, as `J` of `index j : head(J)`"),))
         free_name(scope, name, node.span)
         if any(name == str(of.extent) for of in scope.lengths):
-            raise BadDeclaration(f"`{name}` are lengths, one for each request: an extent is made of single numbers", node.span,
+            raise BadDeclaration(f"`{name}` are lengths, one for each request: an extent is made of single numbers",
+                                 node.span,
                                  helps=(Help("the positions of the requests are `time(" + name + ")`, nothing more"),))
-    scope.extent_names(found, node.span)
+    scope.add_extent_sizes(found, node.span)
     return found
 
 
@@ -205,7 +209,8 @@ def _composite(scope: Scope, one: Structure) -> None:
     index, node = scope.indices[one.name], one.body
     inner = node.items[0] if isinstance(node, s.Group) and len(node.items) == 1 else node
     script = s.Script("lower", inner, "", node.span)
-    found = [r for r in readings((script,), Vocabulary(scope.indices, frozenset())) if all(i.kind == "index" for i in r)]
+    found = [r for r in readings((script,), Vocabulary(scope.indices, frozenset()))
+             if all(i.kind == "index" for i in r)]
     if len(found) != 1 or len(found[0]) < 2:
         if any(w in scope.lost for w in _letters_of(node)):
             raise Silent("told with the index")
@@ -271,7 +276,8 @@ def check_extents(scope: Scope) -> None:
         parts = _value(made, scope.fixed)
         if index.set in scope.splits and value is not None and parts is not None and value != parts:
             scope.report.add(WrongData(f"the extent `{index.set.extent}` is {value}, but its parts make {parts}",
-                                       scope.index_spans[name], notes=(*notes, "the product of a composite's parts is its extent")))
+                                       scope.index_spans[name],
+                                       notes=(*notes, "the product of a composite's parts is its extent")))
             return
 
 

@@ -55,7 +55,8 @@ def left_side(scope: Scope, node: s.Expression, role: Role, declare: bool = True
     """The signature of a name as it is declared or defined; a new one where none fits."""
     found = head(node)
     if found is None:
-        raise BadDeclaration(f"`{node.span.text}` is no name", node.span, helps=(Help("a tensor is a name with scripts: `X_t^f`"),))
+        raise BadDeclaration(f"`{node.span.text}` is no name", node.span,
+                             helps=(Help("a tensor is a name with scripts: `X_t^f`"),))
     stem, scripts = found
     if (stem.python in scope.reserved or stem.python in scope.functions) and not stem.labels:
         raise Reserved(f"`{stem.python}` is a function", node.span, helps=(Help("choose another name"),))
@@ -213,7 +214,8 @@ def declared(scope: Scope, statement: s.Statement, clause: s.Clause, role: Liter
                 signature.total = True
             case _:
                 raise BadDeclaration(f"`{tail.span.text}` says nothing about a tensor", tail.span,
-                                     notes=(f"after the colon stands {', '.join(f'`{word}`' for word in DECLARED)} or `all`",))
+                                     notes=(f"after the colon stands {', '.join(f'`{word}`' for word in DECLARED)} or "
+                                            f"`all`",))
 
 
 def article(role: str) -> str:

@@ -51,7 +51,8 @@ def packed_set(scope: Scope, over: IndexSet, item: Item) -> IndexSet | None:
     return found[0] if len(found) == 1 else None
 
 
-def standing(axes: tuple[tuple[Index, ...], ...], subs: tuple[Term, ...], splits: Mapping[IndexSet, tuple[IndexSet, ...]],
+def standing(axes: tuple[tuple[Index, ...], ...], subs: tuple[Term, ...],
+             splits: Mapping[IndexSet, tuple[IndexSet, ...]],
              sets: tuple[IndexSet, ...]) -> dict[Index, Term]:
     """What stands for the indices of some axes where these are read at `subs`; of a composite, also for its parts."""
     by: dict[Index, Term] = {}

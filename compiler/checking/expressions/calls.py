@@ -8,13 +8,14 @@ from einc.checking.declarations.names import Name, head
 from einc.checking.declarations.scope import CALLABLE, UNIFORM, Function
 from einc.checking.expressions.chances import counted, uniform
 from einc.checking.expressions.predicates import binder
+from einc.checking.expressions.rules import refuse_indicator
 from einc.checking.expressions.tensors import left_out
 from einc.checking.expressions.values import Context, Occurrence, Parameter, Value, gather, merged, once
-from einc.errors.problems import Circular, IndicatorFactor, NoDomain, TooDeep, WrongArguments
+from einc.errors.problems import Circular, NoDomain, TooDeep, WrongArguments
 from einc.errors.report import Help, Problem, Silent, Span
 from einc.ir.indices import Index, primed
 from einc.ir.primitives import PRIMITIVES
-from einc.ir.terms import TRUE, Apply, Fold, Term, Where, both, free_indices, walk
+from einc.ir.terms import TRUE, Apply, Term, both, free_indices
 from einc.syntax import tree as s
 
 MAX_CALLS = 5_000
@@ -32,7 +33,8 @@ def call(context: Context, name: Name, scripts: tuple[s.Script, ...], group: s.G
         return _primitive(context, name.python, group, span)
     function = context.scope.functions[name.python]
     if function.name in context.calling:
-        raise Circular(f"`{function.name}` is defined by itself", span, notes=(f"it is defined as `{function.span.text}`",))
+        raise Circular(f"`{function.name}` is defined by itself", span,
+                       notes=(f"it is defined as `{function.span.text}`",))
     if len(group.items) != len(function.params):
         wanted = f"{len(function.params)} argument{'s' * (len(function.params) != 1)}"
         raise WrongArguments(f"`{function.name}` takes {wanted}, not {len(group.items)}", span,
@@ -101,7 +103,8 @@ class _Call:
         found = binder(self.context, scripts, self.span, own=True)
         function = self.function
         if len(function.letters) != len(found.bound):
-            raise WrongArguments(f"`{function.name}` runs over {len(function.letters)} index, its script names {len(found.bound)}",
+            raise WrongArguments(f"`{function.name}` runs over {len(function.letters)} index, its script names "
+                                 f"{len(found.bound)}",
                                  scripts[0].span, notes=(f"it is defined as `{function.span.text}`",),
                                  helps=self._composite(found.bound))
         self.own = dict(zip(function.letters, found.bound, strict=True))
@@ -161,10 +164,12 @@ class _Call:
             if not index.set.summed and index not in said:
                 if any(c in self.context.scope.lost for c in node.span.text):
                     raise Silent("told with its mask")
-                raise NoDomain(f"`{self.function.name}` runs over `{index}`, and nothing says over which part of {index.set}",
+                raise NoDomain(f"`{self.function.name}` runs over `{index}`, and nothing says over which part of "
+                               f"{index.set}",
                                node.span,
-                               helps=(Help(f"write `{self.function.name}_{{{index} ≤ …}}(…)`, a `mask`, or `mask … : all`"),))
-        _refuse_indicator(value.term, frozenset(line), node.span)
+                               helps=(Help(f"write `{self.function.name}_{{{index} ≤ …}}(…)`, a `mask`, or `mask … : "
+                                           f"all`"),))
+        refuse_indicator(value.term, frozenset(line), node.span, "in the function's script")
         return replace(value, domain=both(value.domain, self.restriction, trailing), stated=said,
                        whole_lines=value.whole_lines | self.whole)
 
@@ -214,14 +219,5 @@ class _Call:
                     lines[index] = parameter.value.domain
         stated = frozenset().union(*(v.stated for v in values)) | result.stated
         whole = frozenset().union(*(v.whole_lines for v in values)) | result.whole_lines
-        return replace(result, free=free, lines=lines, stated=stated, bound=frozenset(), summed=frozenset(), whole_lines=whole)
-
-
-def _refuse_indicator(term: Term, line: frozenset[Index], span: Span) -> None:
-    """A 0 that was meant as an absence still takes part in a line."""
-    for inside in walk(term):
-        if isinstance(inside, Where) and free_indices(inside.condition) & line:
-            raise IndicatorFactor("an indicator is a number here, so the places where it is 0 still take part", span,
-                                  helps=(Help("write the restriction as a mask, or in the function's script"),))
-        if isinstance(inside, Fold):
-            return
+        return replace(result, free=free, lines=lines, stated=stated, bound=frozenset(), summed=frozenset(),
+                       whole_lines=whole)

@@ -1,8 +1,10 @@
-"""`uniform(x, seed)`: a number in [0, 1) for each element of x, made of the seed, of where it is written, and of positions.
+"""`uniform(x, seed)`: a number in [0, 1) for each element of x, made of the seed, of
+where it is written, and of positions.
 
-Nothing else goes into it: no tile, no order of work, no state. Two calls differ by the name of what they stand in, so that
-lines may change their order and others may be added. Batch and request indices have no values in the language, but here
-their number may serve: nobody can read a position off it. A composite index counts as it is written, as one index or as two.
+Nothing else goes into it: no tile, no order of work, no state. Two calls differ by the name of what they
+stand in, so that lines may change their order and others may be added. Batch and request indices have no
+values in the language, but here their number may serve: nobody can read a position off it. A composite index
+counts as it is written, as one index or as two.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ def uniform(context: Context, group: s.Group, span: Span) -> Value:
 def counted(context: Context, node: s.Expression) -> Value:
     """An argument that is a whole number, or an index of any class."""
     name = index_name(node)
-    index = context.indices.get(name) if name is not None and not any(p.name.text == name for p in context.params) else None
+    index = (context.indices.get(name) if name is not None and not any(p.name.text == name for p in context.params)
+             else None)
     if index is not None:
         return Value(Position(index), free={index: (Occurrence("label", node.span),)}, integer=True)
     found = once(context.value(node))
@@ -48,7 +51,8 @@ def counted(context: Context, node: s.Expression) -> Value:
 
 
 def _indices(context: Context, term: Term) -> list[Index]:
-    """The free indices in the order they are first written, those of time last: a pass over time mixes each element once.
+    """The free indices in the order they are first written, those of time last: a pass
+    over time mixes each element once.
 
     A round that takes one element counts too: what it makes has no index for it.
     """

@@ -110,7 +110,8 @@ def _defined(scope: Scope, found: Collected, statement: s.Statement, loop: Loop,
         signatures.append(entry.left.signature)
     if statement.keyword == "output":
         for signature in signatures:
-            signature.total = signature.total or any(isinstance(t.body, s.Word) and t.body.text == "all" for t in statement.tail)
+            signature.total = (signature.total
+                               or any(isinstance(t.body, s.Word) and t.body.text == "all" for t in statement.tail))
             if kept and signature not in found.outputs:
                 found.outputs.append(signature)
 
@@ -150,9 +151,11 @@ def _entry(scope: Scope, clause: s.Clause, relation: s.Relation, restrictions: l
     if any(o not in ("=", ":=") for o in relation.operators[update:]):
         right = relation.operands[1].span.to(relation.operands[-1].span)
         raise RelationAsValue(f"`{right.text}` is a comparison, not a number", right,
-                              helps=(Help("`1[…]` is 1 where it holds and 0 elsewhere", right, f"1[{right.text}]", False),))
+                              helps=(Help("`1[…]` is 1 where it holds and 0 elsewhere", right, f"1[{right.text}]",
+                                          False),))
     if len(relation.operands) > 2:
-        raise TwoEquals("two equals signs in one equation", relation.operands[2].span, "", Label(relation.operands[1].span),
+        raise TwoEquals("two equals signs in one equation", relation.operands[2].span, "",
+                        Label(relation.operands[1].span),
                         helps=(Help("write two equations"),))
     left = left_side(scope, relation.operands[0], "local", declare=not update, loop=loop)
     if clause.alias:
@@ -162,7 +165,8 @@ def _entry(scope: Scope, clause: s.Clause, relation: s.Relation, restrictions: l
 
 
 def _is_equation(scope: Scope, clause: s.Clause, body: s.Relation, first: bool) -> bool:
-    """Whether a piece of a comma list is an equation: the first is, a later one where a new name is said to equal something."""
+    """Whether a piece of a comma list is an equation: the first is, a later one where a
+    new name is said to equal something."""
     if body.operators[0] not in ("=", ":=", "<-"):
         return False
     found = head(body.operands[0])
@@ -197,7 +201,8 @@ def _define(scope: Scope, found: Collected, entry: Entry, override: bool) -> Non
     if before is not None and not override:
         if before.span.source != entry.span.source and alike(before.span, entry.span):
             return
-        raise DefinedTwice(f"`{signature.text}` is defined twice", entry.span, "again here", Label(before.span, "defined here"),
+        raise DefinedTwice(f"`{signature.text}` is defined twice", entry.span, "again here",
+                           Label(before.span, "defined here"),
                            helps=(Help("say `override` to replace the first"),))
     if before is None:
         found.order.append(signature)

@@ -9,7 +9,7 @@ from einc.checking.declarations.names import Name, head, index_name, size_name, 
 from einc.checking.expressions.calls import call, is_function
 from einc.checking.expressions.ordering import place
 from einc.checking.expressions.predicates import binder, is_condition, predicate
-from einc.checking.expressions.rules import closed, idle
+from einc.checking.expressions.rules import closed, idle, refuse_indicator
 from einc.checking.expressions.spec_calls import is_spec_call, spec_call, spec_name
 from einc.checking.expressions.tensors import map_value, read, same
 from einc.checking.expressions.values import Context, Occurrence, Value, literal, merged, multiplied, once
@@ -19,7 +19,6 @@ from einc.errors.problems import (
     BoundTwice,
     CutDomain,
     DoubleScript,
-    IndicatorFactor,
     NeedsArguments,
     NoNumber,
     NotApplicable,
@@ -51,7 +50,6 @@ from einc.ir.terms import (
     conjuncts,
     const,
     free_indices,
-    walk,
 )
 from einc.syntax import tree as s
 
@@ -70,10 +68,12 @@ def value(context: Context, node: s.Expression) -> Value:
             raise TwoEquals("an equals sign inside a value", node.span, helps=(Help("write two equations"),))
         case s.Relation() | s.Logic():
             raise RelationAsValue(f"`{node.span.text}` is a comparison, not a number", node.span,
-                                  helps=(Help("`1[…]` is 1 where it holds and 0 elsewhere", node.span, f"1[{node.span.text}]",
+                                  helps=(Help("`1[…]` is 1 where it holds and 0 elsewhere", node.span,
+                                              f"1[{node.span.text}]",
                                               False),))
         case s.DirectSum():
-            raise BadPart("`⊕` stands only between whole right sides", node.span, helps=(Help("give it an equation of its own"),))
+            raise BadPart("`⊕` stands only between whole right sides", node.span,
+                          helps=(Help("give it an equation of its own"),))
         case s.Range():
             raise RelationAsValue(f"`{node.span.text}` is a range, not a number", node.span,
                                   helps=(Help("a range stands after `in`: `s ∈ 1..T`"),))
@@ -96,7 +96,8 @@ def _added(context: Context, terms: tuple[s.Expression, ...], signs: tuple[str, 
         if sign == "-":
             total = Apply("sub", (total, item.term))
         else:
-            total = Apply("add", (*(total.args if isinstance(total, Apply) and total.op == "add" else (total,)), item.term))
+            before = total.args if isinstance(total, Apply) and total.op == "add" else (total,)
+            total = Apply("add", (*before, item.term))
     return once(merged(values, total, domain, whole=True))
 
 
@@ -107,14 +108,15 @@ def _negated(inner: Value) -> Value:
 
 
 def _common_domain(context: Context, values: list[Value], terms: tuple[s.Expression, ...]) -> Term:
-    """An unrestricted addend takes the other's restriction; two have two readings where they differ within the equation's own."""
+    """An unrestricted addend takes the other's restriction; two that differ in the equation's own are ambiguous."""
     placed = context.held.union(context.left or ())
     given = both(*(r for r in context.restrictions if free_indices(r) <= placed))
     restricted = [(v, t) for v, t in zip(values, terms, strict=True) if v.domain != TRUE]
     common = restricted[0][0].domain if restricted else TRUE
     for value_, term in restricted[1:]:
         first, domain = restricted[0][0], value_.domain
-        if canonical(domain) == canonical(common) or (proves(both(given, domain), common) and proves(both(given, common), domain)):
+        if (canonical(domain) == canonical(common)
+            or (proves(both(given, domain), common) and proves(both(given, common), domain))):
             continue
         if not (_along_others(first, domain) and _along_others(value_, common)):
             raise PartialOutput("two different restrictions in one sum", restricted[0][1].span, "exists in one domain",
@@ -124,7 +126,7 @@ def _common_domain(context: Context, values: list[Value], terms: tuple[s.Express
 
 
 def _along_others(value_: Value, domain: Term) -> bool:
-    """Whether another domain restricts the value only along indices on which it does not depend, where it says nothing itself."""
+    """Whether another domain restricts the value, which says nothing itself, only where it does not depend on it."""
     own = free_indices(value_.term) | free_indices(value_.domain)
     return all(proves(value_.domain, c) or not free_indices(c) <= own for c in conjuncts(domain))
 
@@ -156,7 +158,8 @@ def _product(context: Context, factors: tuple[s.Expression, ...], operators: tup
                 at += 1
                 continue
             found, at = _applied(context, factors, operators, at)
-        (below if operator == "/" else above).append(once(found) if not isinstance(factor, s.Word | s.Scripted) else found)
+        made = found if isinstance(factor, s.Word | s.Scripted) else once(found)
+        (below if operator == "/" else above).append(made)
     return multiplied(above, below)
 
 
@@ -166,7 +169,8 @@ def _quotient(context: Context, factors: tuple[s.Expression, ...], operators: tu
     if end < len(factors) and operators[end] == "" and _applies(context, factors[at], factors[end]):
         end += 1
     if end >= len(factors) or operators[end] or literal(factors[at]) is not None or (at > 0
-                                                                                     and literal(factors[at - 1]) is not None):
+                                                                                     and literal(
+                                                                                         factors[at - 1]) is not None):
         return
     span = factors[max(at - 1, 0)].span.to(factors[end].span)
     raise AmbiguousQuotient(f"`{span.text}` has two readings", span, helps=(Help("write `(a / b) c` or `a / (b c)`"),))
@@ -180,7 +184,7 @@ def _applies(context: Context, factor: s.Expression, following: s.Expression) ->
 
 
 def _big(factor: s.Expression) -> str | None:
-    """The fold that a big operator names; without a script max, min and other names of primitives are functions of values."""
+    """The fold that a big operator names; names of primitives, as max, are functions where they have no script."""
     found = head(factor)
     if found is None or found[0].python not in FOLDS or FOLDS[found[0].python].ordered or found[0].labels:
         return None
@@ -216,7 +220,7 @@ def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.E
     inner_context = context.holding(*under.bound)
     inner = closed(inner_context, _product(inner_context, rest, ("", *operators[1:])), rest[0].span.to(rest[-1].span))
     if math.isinf(FOLDS[fold].start):
-        refuse_indicator(inner.term, bound, rest[0].span)
+        refuse_indicator(inner.term, bound, rest[0].span, "under the function")
     full = both(under.domain, context.restricted(under.bound), inner.domain)
     _not_cut(inner, bound, full, under.said, operator.span)
     idle(context, bound, inner, operator.span, rest[0].span.to(rest[-1].span))
@@ -236,20 +240,11 @@ def _not_cut(inner: Value, bound: frozenset[Index], domain: Term, said: bool, sp
                             helps=(Help(f"write `Σ_{index}`, or give the body the same mask"),))
 
 
-def refuse_indicator(term: Term, own: frozenset[Index], span: Span) -> None:
-    """A 0 that was meant as an absence still takes part in a line."""
-    for inside in walk(term):
-        if isinstance(inside, Where) and free_indices(inside.condition) & own:
-            raise IndicatorFactor("an indicator is a number here, so the places where it is 0 still take part", span,
-                                  helps=(Help("write the restriction as a mask, or under the function"),))
-        if isinstance(inside, Fold):
-            return
-
-
 # applications
 
 
-def _applied(context: Context, factors: tuple[s.Expression, ...], operators: tuple[str, ...], at: int) -> tuple[Value, int]:
+def _applied(context: Context, factors: tuple[s.Expression, ...], operators: tuple[str, ...],
+             at: int) -> tuple[Value, int]:
     """One factor, or a name with the parenthesis it is applied to; the position after it."""
     factor = factors[at]
     following = factors[at + 1] if at + 1 < len(factors) and operators[at + 1] == "" else None
@@ -346,7 +341,8 @@ def _factor(context: Context, node: s.Expression) -> Value:
         case s.Scripted(base, _, scripts) if not isinstance(base, s.Word):
             return _powered(context, _factor(context, base), scripts)
         case s.Scripted(s.Word("e"), (),
-                        (s.Script("upper", exponent),)) if exponent is not None and not context.scope.named(_name(node)):
+                        (s.Script("upper",
+                                  exponent),)) if exponent is not None and not context.scope.named(_name(node)):
             power = once(value(context, exponent))
             return merged([power], Apply("exp", (power.term,)), power.domain)
         case s.Word() | s.Scripted():
@@ -373,20 +369,23 @@ def _powered(context: Context, base: Value, scripts: tuple[s.Script, ...]) -> Va
             raise DoubleScript(f"`{script.span.text}` hangs on something that has no scripts", script.span,
                                helps=(Help("give the inner expression a name, in an equation of its own"),))
         exponent = once(value(context, script.content))
-        base = merged([once(base), exponent], Apply("pow", (base.term, exponent.term)), both(base.domain, exponent.domain))
+        base = merged([once(base), exponent], Apply("pow", (base.term, exponent.term)),
+                      both(base.domain, exponent.domain))
     return base
 
 
 def _named(context: Context, node: s.Expression) -> Value:
-    """A bare name is an index, an extent or a scalar; with scripts it is a tensor, unless an extent has that whole name."""
+    """A bare name is an index, an extent or a scalar; with scripts a tensor, unless an extent has that whole name."""
     name = index_name(node)
     index = context.vocabulary(frozenset()).index(name) if name is not None else None
     size = size_name(node)
     known_size = size if context.letters is None and size is not None and size in context.scope.sizes else None
     tensor = read(context, node, ask=index is not None or known_size is not None)
-    meanings = [what for what, found in (("an index", index), ("an extent", known_size), ("a tensor", tensor)) if found is not None]
+    meanings = [what for what, found in (("an index", index), ("an extent", known_size), ("a tensor", tensor))
+                if found is not None]
     if len(meanings) > 1:
-        raise TwoMeanings(f"`{node.span.text}` is {' and '.join(meanings)}", node.span, helps=(Help("rename one of them"),))
+        raise TwoMeanings(f"`{node.span.text}` is {' and '.join(meanings)}", node.span,
+                          helps=(Help("rename one of them"),))
     if index is not None:
         if index.set.cls in WITHOUT_NUMBERS:
             raise NoNumber(f"`{index}` is an index of class `{index.set.cls}`, which has no numbers", node.span,

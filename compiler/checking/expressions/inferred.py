@@ -20,7 +20,8 @@ from einc.syntax import tree as s
 _APPLIED = re.compile(r"(?:\\[,;:! ]|\\(?:left|[bB]igg?l?)\b|\s|\{\})*\(")
 
 
-def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> tuple[Signature, tuple[Item, ...]]:
+def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...],
+             node: s.Expression) -> tuple[Signature, tuple[Item, ...]]:
     """The input that a name stands for, and the items of this use; the problem of the name where it can be none."""
     problem = unmatched(context, stem, scripts, node)
     source, at = node.span.source, node.span.end
@@ -43,7 +44,8 @@ def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: 
         raise problem
     loose = next((i for i in found[0] if i.kind == "label" and _lower(i)), None)
     if loose is not None:
-        raise UnknownIndex(f"`{loose.text}` is no declared index", loose.span, notes=("a label is a capital, a word or a number",),
+        raise UnknownIndex(f"`{loose.text}` is no declared index", loose.span,
+                           notes=("a label is a capital, a word or a number",),
                            helps=(undeclared(loose.text), Help(f"if it is a label, write `\\text{{{loose.text}}}`")))
     name, items = labelled(stem, found[0])
     sets = [item_set(context.scope, item) for item in items]

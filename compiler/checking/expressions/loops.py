@@ -50,7 +50,8 @@ def _allowed(line: s.Statement, loop: Loop) -> None:
         return
     if line.keyword not in _INSIDE or line.override:
         word = "override" if line.override else line.keyword
-        raise BadLoop(f"`{word}` stands in a `for`", line.span, notes=("in a block stand equations, updates and masks",),
+        raise BadLoop(f"`{word}` stands in a `for`", line.span,
+                      notes=("in a block stand equations, updates and masks",),
                       helps=(Help("put it above the block"),))
 
 
@@ -64,7 +65,8 @@ def _loop(scope: Scope, statement: s.Statement, around: Loop) -> Loop:
     if all(i is not None for i in fixed):
         new = tuple(i for i in fixed if i is not None)
         if around.rounds is not None:
-            raise BadLoop("indices are fixed inside of rounds", statement.span, helps=(Help("fix them around the rounds"),))
+            raise BadLoop("indices are fixed inside of rounds", statement.span,
+                          helps=(Help("fix them around the rounds"),))
         twice = [i for i in new if i in around.fixed or new.count(i) > 1]
         if twice:
             raise BadLoop(f"index `{twice[0]}` is fixed already", statement.span, helps=(Help("leave it out"),))
@@ -94,7 +96,8 @@ def _loop(scope: Scope, statement: s.Statement, around: Loop) -> Loop:
 
 
 def _counted(scope: Scope, clauses: list[s.Expression]) -> Index | None:
-    """The index of `ℓ in 1..N`, where ℓ is no declared index and no declared index runs over so many: it counts the rounds."""
+    """The index of `ℓ in 1..N`, where ℓ is no declared index and no declared index runs
+    over so many: it counts the rounds."""
     match clauses:
         case [s.Relation((name, s.Range(low, high)), ("in",))] if _unknown(scope, name):
             pass
@@ -109,7 +112,7 @@ def _counted(scope: Scope, clauses: list[s.Expression]) -> Index | None:
     if letter in scope.sizes.keys() | last.sizes or letter in scope.reserved:
         raise BadLoop(f"`{letter}` has a meaning already, so it cannot count the rounds", name.span,
                       helps=(Help("choose another letter"),))
-    scope.extent_names(last, high.span)
+    scope.add_extent_sizes(last, high.span)
     return Index(letter, IndexSet(LAYER, last + number(1 - int(first)), int(first)))
 
 

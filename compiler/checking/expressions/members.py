@@ -35,7 +35,8 @@ def declare_masks(scope: Scope, statements: Iterable[tuple[s.Statement, Loop]]) 
 def _set(scope: Scope, found: Collected, statement: s.Statement, loop: Loop) -> None:
     """`set S_t = topk_{s ≤ t}(I_{t s}, n)`: a name that stands after `∈`."""
     match statement.clauses:
-        case (s.Clause(s.Relation((left, s.Product((_, s.Group("(", ")", (_, count))), ("", "")) as written), ("=" | ":=",))),):
+        case (s.Clause(s.Relation((left, s.Product((_, s.Group("(", ")", (_, count))), ("", "")) as written),
+                                  ("=" | ":=",))),):
             pass
         case _:
             raise BadDeclaration("a set is written `set S_t = topk_{s ≤ t}(I_{t s}, n)`", statement.span)
@@ -71,10 +72,12 @@ def _mask(scope: Scope, statement: s.Statement, loop: Loop) -> None:
         if signature not in scope.exactly(signature.name):
             if any(x in scope.lost for x in stem_of(clause.body)):
                 raise Silent("told with the tensor")
-            raise OverridesNothing(f"nothing defines `{clause.body.span.text}`, so a mask has nothing to restrict", clause.span,
+            raise OverridesNothing(f"nothing defines `{clause.body.span.text}`, so a mask has nothing to restrict",
+                                   clause.span,
                                    once=(Name(stem_of(clause.body)[0]), "tensor"),
                                    helps=(Help("declare or define it with these indices"),))
-        total = len(statement.tail) == 1 and isinstance(statement.tail[0].body, s.Word) and statement.tail[0].body.text == "all"
+        total = (len(statement.tail) == 1 and isinstance(statement.tail[0].body, s.Word)
+                 and statement.tail[0].body.text == "all")
         if statement.override:
             signature.masks.clear()
             signature.total = False

@@ -8,7 +8,15 @@ from einc.checking.declarations.scripts import Reading, labelled, readings
 from einc.checking.declarations.signatures import bare_label, reads_as_indices
 from einc.checking.declarations.slots import fits
 from einc.checking.expressions.values import Context
-from einc.errors.problems import NeedsArguments, NoSuchLabel, NoSuchSignature, Transposed, Undeclared, UnreadableScript, WrongSet
+from einc.errors.problems import (
+    NeedsArguments,
+    NoSuchLabel,
+    NoSuchSignature,
+    Transposed,
+    Undeclared,
+    UnreadableScript,
+    WrongSet,
+)
 from einc.errors.report import Help, Label, Problem, Silent, Span, listed
 from einc.syntax import tree as s
 from einc.syntax.spelling import nearest
@@ -32,7 +40,8 @@ def unmatched(context: Context, stem: Name, scripts: tuple[s.Script, ...], node:
         return mark
     known = frozenset().union(*(p.name.labels for p in params), context.scope.labels(stem) if signatures else ())
     found = readings(scripts, context.vocabulary(known))
-    have = tuple(f"`{x.text}`" for x in signatures[:6]) or tuple(f"`{p.name.text}` with {len(p.slots)} indices" for p in params)
+    have = (tuple(f"`{x.text}`" for x in signatures[:6])
+            or tuple(f"`{p.name.text}` with {len(p.slots)} indices" for p in params))
     notes = (f"declared {'is' if len(have) == 1 else 'are'} {', '.join(have)}",)
     places = tuple(x.span for x in signatures[:_SHOWN])
     shown = tuple(Label(x, "declared here") for x in places)
@@ -49,19 +58,24 @@ def unmatched(context: Context, stem: Name, scripts: tuple[s.Script, ...], node:
                            once=("label", stem, frozenset(names)), against=places,
                            notes=(*notes, f"its labels are {listed(sorted(context.scope.labels(stem)))}"))
     if not _powered(scripts):
-        return NoSuchSignature(f"no `{stem.text}` has these slots", node.span, "", *shown, notes=notes, once=used, against=places)
+        return NoSuchSignature(f"no `{stem.text}` has these slots", node.span, "", *shown, notes=notes, once=used,
+                               against=places)
     base = stem.text + "".join(x.span.text for x in scripts[:-1])
-    return NoSuchSignature(f"no `{stem.text}` has these slots", node.span, "", *shown, notes=notes, once=used, against=places,
+    return NoSuchSignature(f"no `{stem.text}` has these slots", node.span, "", *shown, notes=notes, once=used,
+                           against=places,
                            helps=(Help(f"for a power write `({base}){scripts[-1].span.text}`"),))
 
 
 def _transposing(context: Context, script: s.Script) -> Problem | None:
     """`W_{f g}^T`, where T is no index."""
-    content = script.content.items[0] if isinstance(script.content, s.Group) and len(script.content.items) == 1 else script.content
-    if script.kind != "upper" or content is None or index_name(content) != "T" or context.vocabulary(frozenset()).index("T"):
+    content = (script.content.items[0] if isinstance(script.content, s.Group) and len(script.content.items) == 1
+               else script.content)
+    if (script.kind != "upper" or content is None or index_name(content) != "T"
+        or context.vocabulary(frozenset()).index("T")):
         return None
     return Transposed("`^T` is read as a script here, and `T` is no index", script.span,
-                      helps=(Help("for the transpose leave it out: the indices say which axis is which", script.span, "", False),))
+                      helps=(Help("for the transpose leave it out: the indices say which axis is which", script.span,
+                                  "", False),))
 
 
 def _powered(scripts: tuple[s.Script, ...]) -> bool:
@@ -79,7 +93,8 @@ def _wrong_set(context: Context, signature: Signature, stem: Name, found: list[R
         if name == signature.name and len(items) == len(signature.slots):
             for slot, item in zip(signature.slots, items, strict=True):
                 if not fits(context.scope, slot, item) and item.index is not None:
-                    return WrongSet(f"index `{item.text}` runs over {item.index.set}, but the slot is {slot.set}", item.span, "",
+                    return WrongSet(f"index `{item.text}` runs over {item.index.set}, but the slot is {slot.set}",
+                                    item.span, "",
                                     Label(signature.span, "declared here"), notes=notes, against=(signature.span,),
                                     once=(name, slot, item.index.set))
     return WrongSet(f"`{node.span.text}` has an index in a slot of another set", node.span, "",
@@ -103,7 +118,8 @@ def _unreadable(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
                                notes=(f"its labels are {listed(sorted(known))}",))
         return UnreadableScript(f"`{script.span.text}` has no reading", script.span, "", *shown,
                                 once=next(iter(new)) if len(new) == 1 else None,
-                                notes=(*notes, f"the indices are {', '.join(f'`{i}`' for i in context.indices) or 'none'}"))
+                                notes=(*notes, f"the indices are "
+                                               f"{', '.join(f'`{i}`' for i in context.indices) or 'none'}"))
     return UnreadableScript(f"the scripts of `{node.span.text}` have no reading", node.span, notes=notes)
 
 
@@ -115,7 +131,8 @@ def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
                               helps=(Help(f"write `{stem.base}(…)`"),))
     signatures = context.scope.signatures if len(context.scope.signatures) <= _MANY else []
     bases = {x.name.base for x in signatures}
-    if not scripts and len(stem.base) > 1 and not stem.labels and context.letters is None and all(c in bases for c in stem.base):
+    if (not scripts and len(stem.base) > 1 and not stem.labels and context.letters is None
+        and all(c in bases for c in stem.base)):
         return Undeclared(f"`{text}` is one name, and nothing declares it", node.span,
                           helps=(Help(f"for a product write `{' '.join(stem.base)}`", node.span, " ".join(stem.base)),))
     known = {p.name.text for p in context.params}
@@ -124,7 +141,8 @@ def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
     near = nearest(stem.text, sorted(k for k in known if k[0] == stem.text[0]))
     word = node.base.span if isinstance(node, s.Scripted) else node.span
     plain = near is not None and word.text == stem.text
-    helps: tuple[Help, ...] = (Help(f"there is a name that is similar: `{near}`", word if plain else None, near if plain else None,
+    helps: tuple[Help, ...] = (Help(f"there is a name that is similar: `{near}`", word if plain else None, near
+                                    if plain else None,
                                     False),) if near else ()
     if context.letters is None:
         if _powered(scripts) and isinstance(node, s.Scripted):

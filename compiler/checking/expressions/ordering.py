@@ -27,7 +27,8 @@ def place(context: Context, scripts: tuple[s.Script, ...], group: s.Group, span:
             "they are what is compared, and which of the ordered elements is asked for: `topk_{s ≤ t}(I_{t s}, r)`",))
     rank = once(context.value(group.items[1]))
     if not rank.integer and not isinstance(rank.term, Position):
-        raise WrongType(f"`{group.items[1].span.text}` is no whole number, so no element stands at that place", group.items[1].span)
+        raise WrongType(f"`{group.items[1].span.text}` is no whole number, so no element stands at that place",
+                        group.items[1].span)
     found = _ordered(context, scripts, group.items[0], span)
     return replace(found, term=Apply("pick", (found.term, rank.term)), integer=True,
                    free={**found.free, **{i: o for i, o in rank.free.items() if i not in found.free}})
@@ -79,7 +80,8 @@ def choose(context: Context, signature: Signature, members: Members) -> None:
     ordered = _ordered(context, found[1], group.items[0], members.written.span)
     for index in ordered.free:
         if index not in signature.letters:
-            raise BadDeclaration(f"index `{index}` stands on the right, but the set `{signature.text}` does not have it",
+            raise BadDeclaration(f"index `{index}` stands on the right, but the set `{signature.text}` does not have "
+                                 f"it",
                                  members.span, helps=(Help(f"give the set the index, or sum over `{index}`"),))
     assert isinstance(ordered.term, Fold)
     for index in signature.letters:

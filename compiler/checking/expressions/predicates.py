@@ -44,7 +44,8 @@ def predicate(context: Context, node: s.Expression) -> Term:
     """The node as a condition on indices."""
     match node:
         case s.Relation(operands, operators):
-            return both(*(_related(context, a, o, b) for a, o, b in zip(operands, operators, operands[1:], strict=False)))
+            return both(*(_related(context, a, o, b)
+                          for a, o, b in zip(operands, operators, operands[1:], strict=False)))
         case s.Logic("and", operands):
             return both(*(predicate(context, x) for x in operands))
         case s.Logic("or", operands):
@@ -169,7 +170,8 @@ def _end_to_end(index: Index, said: Term) -> bool:
 def _alike(a: Term, b: Apply) -> bool:
     """Whether two comparisons say the same of the same."""
     zero = Linear((), number(0))
-    return isinstance(a, Apply) and a.op == b.op and all(difference(x, y) == zero for x, y in zip(a.args, b.args, strict=True))
+    return (isinstance(a, Apply) and a.op == b.op
+            and all(difference(x, y) == zero for x, y in zip(a.args, b.args, strict=True)))
 
 
 def _alone(context: Context, node: s.Expression) -> list[Index]:
@@ -185,7 +187,8 @@ def _alone(context: Context, node: s.Expression) -> list[Index]:
 def _from_to(context: Context, items: tuple[s.Expression, ...], upper: s.Script) -> Binder:
     """`Σ_{j=1}^{n}` is `Σ_{1 ≤ j ≤ n}`."""
     match items:
-        case (s.Relation((left, low), ("=",)),) if (index := index_name(left)) is not None and upper.content is not None:
+        case (s.Relation((left, low),
+                         ("=",)),) if (index := index_name(left)) is not None and upper.content is not None:
             found = context.vocabulary(frozenset()).index(index)
             if found is None:
                 raise UnknownIndex(f"`{index}` is no declared index", left.span, once=index,
@@ -194,7 +197,8 @@ def _from_to(context: Context, items: tuple[s.Expression, ...], upper: s.Script)
             least, high = context.value(low).term, context.value(upper.content).term
             _within(found, least, high, low.span.to(upper.span))
             return Binder((found,), both(Apply("le", (least, here)), Apply("le", (here, high))), True)
-    raise Unbound("bounds are written `Σ_{j=1}^{n}`", upper.span, helps=(Help("write the domain below: `Σ_{1 ≤ j ≤ n}`"),))
+    raise Unbound("bounds are written `Σ_{j=1}^{n}`", upper.span,
+                  helps=(Help("write the domain below: `Σ_{1 ≤ j ≤ n}`"),))
 
 
 def _within(index: Index, low: Term, high: Term, span: Span) -> None:

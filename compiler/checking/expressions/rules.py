@@ -6,10 +6,34 @@ from dataclasses import replace
 from fractions import Fraction
 
 from einc.checking.expressions.values import Context, Occurrence, Value
-from einc.errors.problems import BoundAndFree, FreeOnRight, IdleBinder, SameLevel, TemporalSum, ThreeTimes, TwoReadings
+from einc.errors.problems import (
+    BoundAndFree,
+    FreeOnRight,
+    IdleBinder,
+    IndicatorFactor,
+    SameLevel,
+    TemporalSum,
+    ThreeTimes,
+    TwoReadings,
+)
 from einc.errors.report import Help, Label, Span
 from einc.ir.indices import Index
-from einc.ir.terms import TRUE, Apply, Const, Fold, Position, Read, Size, Term, both, conjuncts, free_indices, reads
+from einc.ir.terms import (
+    TRUE,
+    Apply,
+    Const,
+    Fold,
+    Position,
+    Read,
+    Size,
+    Term,
+    Where,
+    both,
+    conjuncts,
+    free_indices,
+    reads,
+    walk,
+)
 
 _PAIR = 2
 
@@ -44,8 +68,10 @@ def _two_readings(index: Index, found: tuple[Occurrence, ...]) -> None:
     if index.set.summed and "upper" in levels and "lower" in levels:
         raise TwoReadings(f"index `{index}` is a pair and stands on the left too", found[0].span,
                           "lower" if levels[0] == "lower" else "upper", *(Label(o.span) for o in found[1:]),
-                          notes=(f"`{index}` is of class `{index.set.cls}`: a pair is summed, an index on the left is free",),
-                          helps=(Help(f"write `({index})` in parentheses to label elements, or another letter to sum"),))
+                          notes=(f"`{index}` is of class `{index.set.cls}`: a pair is summed, an index on the left is "
+                                 f"free",),
+                          helps=(Help(f"write `({index})` in parentheses to label elements, or another letter to "
+                                      f"sum"),))
 
 
 def _pairs(context: Context, index: Index, found: tuple[Occurrence, ...], value: Value) -> bool:
@@ -68,11 +94,13 @@ def _pairs(context: Context, index: Index, found: tuple[Occurrence, ...], value:
         raise ThreeTimes(f"index `{index}` stands {len(found)} times in one term", first.span, "", *labels,
                          helps=(Help("write the sum that is meant, or rename one pair"),))
     if "label" in levels:
-        raise FreeOnRight(f"index `{index}` stands in parentheses, so it is not summed, and it is not on the left", first.span, "",
+        raise FreeOnRight(f"index `{index}` stands in parentheses, so it is not summed, and it is not on the left",
+                          first.span, "",
                           *labels,
                           helps=(Help(f"put `{index}` on the left, or write `Σ_{index}`"),))
     if len(levels) == 1:
-        context.report.add(SameLevel(f"index `{index}` is summed, but both occurrences are {'down' if 'lower' in levels else 'up'}",
+        context.report.add(SameLevel(f"index `{index}` is summed, but both occurrences are "
+                                     f"{'down' if 'lower' in levels else 'up'}",
                                      first.span, "", *labels, helps=(_sum("the explicit form", first, f"Σ_{index} "),)))
     return True
 
@@ -82,7 +110,8 @@ def _temporal(index: Index, found: tuple[Occurrence, ...], labels: list[Label], 
     binder = f"Σ_{{{show_domain(domain)}}} " if domain != TRUE else f"Σ_{index} "
     masked = next((o.masked for o in found if o.masked), "")
     kind = {"time": "temporal", "request": "request", "batch": "batch"}.get(index.set.cls, index.set.cls)
-    return TemporalSum(f"{kind} index `{index}` is repeated but would be summed implicitly", found[0].span, "first use", *labels,
+    return TemporalSum(f"{kind} index `{index}` is repeated but would be summed implicitly", found[0].span,
+                       "first use", *labels,
                        notes=(f"`{index}` is of class `{index.set.cls}`, which is only summed explicitly",),
                        helps=(_sum(f"sum over the domain of {masked}" if masked and domain != TRUE
                                    else "write the sum and its domain",
@@ -94,7 +123,8 @@ def _sum(text: str, first: Occurrence, binder: str, certain: bool = True) -> Hel
 
 
 def idle(context: Context, bound: frozenset[Index], inner: Value, operator: Span, body: Span) -> None:
-    """What a big operator runs over has its index, unless it counts: `Σ_{s ≤ t} 1`. A definition is not blamed for its argument."""
+    """What a big operator runs over has its index, unless it counts: `Σ_{s ≤ t} 1`. A
+    definition is not blamed for its argument."""
     present = free_indices(inner.term) | free_indices(inner.domain)
     if context.letters is not None or not (present or any(True for _ in reads(inner.term))):
         return
@@ -105,7 +135,8 @@ def idle(context: Context, bound: frozenset[Index], inner: Value, operator: Span
             helps=(Help(f"write `{index}` where it is meant, or count on purpose: `({operator.text} 1)`"),)))
 
 
-_SIGNS = {"le": "≤", "lt": "<", "eq": "=", "ne": "≠", "and": "and", "or": "or", "add": "+", "sub": "-", "mul": "", "div": "/"}
+_SIGNS = {"le": "≤", "lt": "<", "eq": "=", "ne": "≠", "and": "and", "or": "or", "add": "+", "sub": "-", "mul": "",
+          "div": "/"}
 
 
 def _signed(terms: list[str]) -> str:
@@ -138,3 +169,13 @@ def show_domain(term: Term) -> str:
         case Read(tensor, subs):
             return tensor + (f"_{{{' '.join(map(show_domain, subs))}}}" if subs else "")
     return "…"
+
+
+def refuse_indicator(term: Term, own: frozenset[Index], span: Span, place: str) -> None:
+    """IndicatorFactor where a 0 meant as an absence takes part in a line; a restriction may stand at `place`."""
+    for inside in walk(term):
+        if isinstance(inside, Where) and free_indices(inside.condition) & own:
+            raise IndicatorFactor("an indicator is a number here, so the places where it is 0 still take part", span,
+                                  helps=(Help(f"write the restriction as a mask, or {place}"),))
+        if isinstance(inside, Fold):
+            return

@@ -1,6 +1,7 @@
 """`spec(X = H_t^f)`: a spec as a function of its inputs, by their Python names.
 
-Its extents that an argument ties are the caller's; the others keep their names. What it is not given is asked of the caller.
+Its extents that an argument ties are the caller's; the others keep their names. What it
+is not given is asked of the caller.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def spec_name(node: s.Expression) -> str | None:
 def spec_call(context: Context, name: str, group: s.Group, span: Span) -> Value:
     """The value of the only output of a called spec."""
     if context.letters is not None or context.scope.library is None:
-        raise CannotCall(f"`{span.text}` stands in a definition, which sees its parameters and other definitions alone", span,
+        raise CannotCall(f"`{span.text}` stands in a definition, which sees its parameters and other definitions "
+                         f"alone", span,
                          helps=(Help("call the spec in an equation"),))
     called = context.scope.library(name, span)
     outputs = called.program.outputs
@@ -48,7 +50,8 @@ def spec_call(context: Context, name: str, group: s.Group, span: Span) -> Value:
         raise NotYet(f"`{name}` has positions of requests, and such a spec is not called yet", span,
                      helps=(Help(f"build on its lines instead: `use \"{name}\"`"),))
     if context.loop.layer and called.program.repeats:
-        raise NotYet(f"`{name}` has rounds of its own, and stands in rounds", span, helps=(Help("call it outside of the rounds"),))
+        raise NotYet(f"`{name}` has rounds of its own, and stands in rounds", span,
+                     helps=(Help("call it outside of the rounds"),))
     return _Call(context, name, called, span).value(group)
 
 
@@ -62,7 +65,8 @@ class _Call:
     span: Span
     sizes: dict[str, Extent] = field(default_factory=dict)
     given: dict[str, Given] = field(default_factory=dict)
-    tied: dict[tuple[str, IndexSet], list[Index]] = field(default_factory=dict)  # slots of inputs, and what stands there
+    # slots of inputs, and what stands there
+    tied: dict[tuple[str, IndexSet], list[Index]] = field(default_factory=dict)
     levels: dict[Index, Occurrence] = field(default_factory=dict)
     values: dict[str, tuple[Tensor, Value, tuple[Index, ...], s.Expression]] = field(default_factory=dict)
 
@@ -79,20 +83,24 @@ class _Call:
         output = program.tensors[key]
         letters = self._letters(output)
         self._fix()
-        copy = Copy(self.called, scope, self.context.made, self.name.rsplit("/")[-1].replace("-", "_"), self.span, self.given,
+        copy = Copy(self.called, scope, self.context.made, self.name.rsplit("/")[-1].replace("-", "_"), self.span,
+                    self.given,
                     self.sizes, layer)
         copy.spliced()
         if key in self.given or output.role != "local":
-            raise CannotCall(f"`{self.name}` returns what it is given", self.span, helps=(Help("write it without the call"),))
+            raise CannotCall(f"`{self.name}` returns what it is given", self.span,
+                             helps=(Help("write it without the call"),))
         extra = copy.extra[key]
         free = {i: (self.levels.get(i, Occurrence("label", self.span)),) for i in extra}
-        free |= {i: (Occurrence(slot.level, self.span, self.span),) for i, slot in zip(letters, output.slots, strict=True)}
+        free |= {i: (Occurrence(slot.level, self.span, self.span),)
+                 for i, slot in zip(letters, output.slots, strict=True)}
         equation = program.equation(key)
         domain: Term = TRUE
         if equation is not None and equation.domain != TRUE:
             by = dict(zip(map(copy.index, equation.indices), map(Position, letters), strict=True))
             domain = substitute(copy.term(equation.domain), by)
-        return Value(Read(copy.keys[key], (*map(Position, extra), *map(Position, letters))), domain, free, integer=output.integer)
+        return Value(Read(copy.keys[key], (*map(Position, extra), *map(Position, letters))), domain, free,
+                     integer=output.integer)
 
     # what is given
 
@@ -113,12 +121,13 @@ class _Call:
             self._tensor(inputs[wanted], node)
         elif wanted in self._extents():
             extent = extent_of(node)
-            self.context.scope.extent_names(extent, node.span)
+            self.context.scope.add_extent_sizes(extent, node.span)
             self.sizes[wanted] = extent
         else:
             near = nearest(wanted, list(inputs))
             listed = ", ".join(f"`{key}`" for key in inputs)
-            raise WrongArguments(f"`{wanted}` is no input of `{self.name}`", left.span, notes=(f"its inputs are {listed}",),
+            raise WrongArguments(f"`{wanted}` is no input of `{self.name}`", left.span,
+                                 notes=(f"its inputs are {listed}",),
                                  helps=(Help(f"write `{near}`" if near else "leave it out"),))
 
     def _example(self) -> str:
@@ -137,18 +146,21 @@ class _Call:
         """Reads the value of an input into `self.values`; it must exist everywhere and be integer if the input is."""
         value = self._placed(once(self.context.value(node)), node)
         if any(index.set.by for index in value.free):
-            raise NotYet(f"`{self.name}` is called on positions of requests, which this release does not compile", node.span,
+            raise NotYet(f"`{self.name}` is called on positions of requests, which this release does not compile",
+                         node.span,
                          helps=(Help(f"build on its lines instead: `use \"{self.name}\"`"),))
         if value.domain != TRUE:
             raise PartialOutput(f"what `{tensor.key}` is given does not exist everywhere", node.span,
                                 helps=(Help("reduce over the restricted index, or multiply by an indicator `1[…]`"),))
         if tensor.integer and not value.integer:
-            raise WrongType(f"`{tensor.key}` of `{self.name}` holds integers, and `{node.span.text}` does not", node.span,
+            raise WrongType(f"`{tensor.key}` of `{self.name}` holds integers, and `{node.span.text}` does not",
+                            node.span,
                             helps=(Help("give a tensor that is declared `: int`"),))
         self.values[tensor.key] = (tensor, value, self._matched(tensor, value, node), node)
 
     def _placed(self, value: Value, node: s.Expression) -> Value:
-        """The value with every index that it varies over, those that stand in a domain alone too; what counts rounds is none."""
+        """The value with every index that it varies over, those that stand in a domain
+        alone too; what counts rounds is none."""
         free = {i: found for i, found in value.free.items() if i not in self.context.loop.layer}
         rest = free_indices(value.term).difference(free, self.context.loop.layer)
         more = {i: (Occurrence("lower", node.span),) for i in sorted(rest, key=lambda i: i.name)}
@@ -175,8 +187,10 @@ class _Call:
         wanted = ", ".join(f"`{slot.name}` over {slot.set}" for slot in tensor.slots) or "no index"
         found = ", ".join(f"`{i}` over {i.set}" for i in value.free) or "no index"
         message = f"`{tensor.key}` of `{self.name}` has other indices than `{node.span.text}`"
-        way = f"give the index that is meant the letter that `{self.name}` gives it" if many else "give a value with these indices"
-        return WrongArguments(message, node.span, notes=(f"`{tensor.key}` has {wanted}; given is {found}",), helps=(Help(way),))
+        way = (f"give the index that is meant the letter that `{self.name}` gives it" if many
+               else "give a value with these indices")
+        return WrongArguments(message, node.span, notes=(f"`{tensor.key}` has {wanted}; given is {found}",),
+                              helps=(Help(way),))
 
     def _tie(self) -> None:
         """The extents of the spec that the arguments fix, plain names before expressions."""
@@ -227,7 +241,7 @@ class _Call:
                 raise WrongSet(f"`{self.name}` fixes `{name}` to {fixed}, which is {extent} here", self.span,
                                helps=(Help("give a value over the same set"),))
         for name in self._extents():
-            scope.extent_names(self.sizes.get(name, size(name)), self.span)
+            scope.add_extent_sizes(self.sizes.get(name, size(name)), self.span)
 
     # what comes back
 
@@ -238,14 +252,17 @@ class _Call:
             over = replace(slot.set, extent=slot.set.extent.put(self.sizes))
             index = self._letter(slot, over, out) or self._left(slot, out)
             if index is None:
-                raise CannotCall(f"nothing says which index stands in the slot `{slot.name}` of what `{self.name}` is", self.span,
+                raise CannotCall(f"nothing says which index stands in the slot `{slot.name}` of what `{self.name}` is",
+                                 self.span,
                                  notes=(f"it runs over {over}",),
-                                 helps=(Help("declare an index over this set, and write it on the left of its own equation"),))
+                                 helps=(Help("declare an index over this set, and write it on the left of its own "
+                                             "equation"),))
             out.append(index)
         return tuple(out)
 
     def _left(self, slot: Slot, taken: list[Index]) -> Index | None:
-        """The only index of the class that is left on the left side, where it fixes an extent that nothing else does."""
+        """The only index of the class that is left on the left side, where it fixes an
+        extent that nothing else does."""
         open_ = [n for n in slot.set.extent.sizes if n not in self.sizes]
         bound = {i for found in self.tied.values() for i in found}
         mine = [i for i in self.context.left or () if i not in bound and i not in taken and i.set.cls == slot.set.cls]
@@ -255,11 +272,13 @@ class _Call:
         return mine[0]
 
     def _letter(self, slot: Slot, over: IndexSet, taken: list[Index]) -> Index | None:
-        """The index of the argument in a slot of this letter, else the only one left of the left side, else one by its name."""
+        """The index of the argument in a slot of this letter, else the only one left of
+        the left side, else one by its name."""
         tied = dict.fromkeys(self.tied.get((slot.name, slot.set), ()))
         if len(tied) == 1 and (only := next(iter(tied))) not in taken:
             return only
-        bound = {i for found in self.tied.values() for i in found} | {i for given in self.given.values() for i in given.extra}
+        bound = {i for found in self.tied.values()
+                 for i in found} | {i for given in self.given.values() for i in given.extra}
         for candidates in (
             [i for i in self.context.left or () if i not in bound],
             [i for i in (self.context.vocabulary(frozenset()).index(slot.name),) if i is not None and i not in bound],

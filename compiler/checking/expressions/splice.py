@@ -14,7 +14,22 @@ from einc.checking.expressions.values import Made
 from einc.errors.report import Span
 from einc.ir.indices import Extent, Index, IndexSet
 from einc.ir.programs import Equation, IndexLoop, Slot, Tensor, TypedProgram, slot_of
-from einc.ir.terms import Apply, Fold, Join, Pack, Part, Position, Read, Size, Term, children, const, rebuild, substitute, walk
+from einc.ir.terms import (
+    Apply,
+    Fold,
+    Join,
+    Pack,
+    Part,
+    Position,
+    Read,
+    Size,
+    Term,
+    children,
+    const,
+    rebuild,
+    substitute,
+    walk,
+)
 from einc.syntax.spelling import GREEK
 
 _LETTERS = (*"abcdfghijklmnopqrstuvwxyz", *dict.fromkeys(GREEK.values()))
@@ -31,7 +46,8 @@ class Given:
 
 @dataclass
 class Copy:
-    """One copy of a called program. `sizes` are its extents in terms of the caller's; `layer` is what the asked tensors carry."""
+    """One copy of a called program. `sizes` are its extents in terms of the caller's;
+    `layer` is what the asked tensors carry."""
 
     called: Called
     scope: Scope
@@ -71,7 +87,8 @@ class Copy:
         self.made.equations += [self._equation(e) for e in program.equations]
         for repeat in program.repeats:
             states_ = tuple((self.keys[a], self.keys[b], self.keys[c]) for a, b, c in repeat.states)
-            self.made.repeats.append(IndexLoop(self.index(repeat.index), states_, tuple(self.keys[k] for k in repeat.inside)))
+            self.made.repeats.append(IndexLoop(self.index(repeat.index), states_,
+                                               tuple(self.keys[k] for k in repeat.inside)))
         for fold in map(self.term, self.called.meant):
             self.made.meant.setdefault(fold, True)
         for into, parts in program.splits.items():
@@ -147,10 +164,12 @@ class Copy:
     def _equation(self, equation: Equation) -> Equation:
         self.here = self.extra[equation.target]
         axes = (*map(Position, self.here), *map(self.term, equation.axes))
-        return Equation(self.keys[equation.target], axes, self.term(equation.domain), self.term(equation.body), equation.source)
+        return Equation(self.keys[equation.target], axes, self.term(equation.domain), self.term(equation.body),
+                        equation.source)
 
     def _pass_through(self) -> None:
-        """Each tensor carries the indices that pass through what it is made of; chance, all that pass through the call."""
+        """Each tensor carries the indices that pass through what it is made of; chance,
+        all that pass through the call."""
         program = self.program
         into: dict[str, set[str]] = {e.target: {*e.reads} for e in program.equations}
         for repeat in program.repeats:
@@ -159,7 +178,8 @@ class Copy:
                     into.setdefault(key, set()).update(state)
         found = {key: dict.fromkeys(given.extra) for key, given in self.given.items()}
         everything = dict.fromkeys(i for given in self.given.values() for i in given.extra)
-        chance = (e.target for e in program.equations for x in walk(e.body) if isinstance(x, Apply) and x.op == "chance")
+        chance = (e.target for e in program.equations for x in walk(e.body)
+                  if isinstance(x, Apply) and x.op == "chance")
         found |= {key: dict(everything) for key in chance}
         grown = True
         while grown:
@@ -183,7 +203,8 @@ class Copy:
         for base, set_ in wanted:
             if base not in self.letters:
                 same = (x for x, mine in known.items() if mine == self.over(set_) and x not in used)
-                free = (x for x in (*_LETTERS, *(a + b for a in _LETTERS for b in _LETTERS)) if x not in known and x not in used)
+                free = (x for x in (*_LETTERS, *(a + b for a in _LETTERS for b in _LETTERS))
+                        if x not in known and x not in used)
                 self._take(base, next(same, None) or next(x for x in free if x not in avoided), set_, known, used)
 
     def _take(self, base: str, letter: str, set_: IndexSet, known: dict[str, IndexSet], used: set[str]) -> None:

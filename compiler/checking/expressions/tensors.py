@@ -12,7 +12,15 @@ from einc.checking.declarations.slots import match_slots, packed_set, standing
 from einc.checking.expressions.inferred import inferred
 from einc.checking.expressions.misses import unmatched
 from einc.checking.expressions.values import Context, Occurrence, Parameter, Value, literal, merged, once
-from einc.errors.problems import AmbiguousScript, IdleDelta, NotApplicable, UnreadableScript, WrongArguments, WrongSet, WrongType
+from einc.errors.problems import (
+    AmbiguousScript,
+    IdleDelta,
+    NotApplicable,
+    UnreadableScript,
+    WrongArguments,
+    WrongSet,
+    WrongType,
+)
 from einc.errors.report import Help, Problem, Silent, Span
 from einc.ir.indices import Index, IndexSet, number
 from einc.ir.programs import Slot, slot_of
@@ -54,7 +62,8 @@ def read(context: Context, node: s.Expression, ask: bool = False) -> Value | Non
             return None
         matches = [inferred(context, stem, scripts, node)]
     ((target, items),) = matches or powered
-    value = _parameter(context, target, items) if isinstance(target, Parameter) else _tensor(context, target, items, node.span)
+    value = (_parameter(context, target, items) if isinstance(target, Parameter)
+             else _tensor(context, target, items, node.span))
     masked = "" if isinstance(target, Parameter) else _masked(target)
     value = replace(value, free={i: tuple(replace(o, factor=node.span, masked=masked) for o in found)
                                  for i, found in value.free.items()})
@@ -89,7 +98,8 @@ def _matches(context: Context, stem: Name, scripts: tuple[s.Script, ...], span: 
             for reading in readings(scripts, context.vocabulary(param.name.labels)):
                 name, items = labelled(stem, reading)
                 if name == param.name and len(items) == len(param.slots):
-                    ordered = match_slots(context.scope, tuple(Slot(i.set, level, i.name) for i, level in param.slots), items)
+                    ordered = match_slots(context.scope, tuple(Slot(i.set, level, i.name) for i, level in param.slots),
+                                          items)
                     out += [(param, ordered)] if ordered is not None else []
     if out or context.letters is not None:
         return out
@@ -131,19 +141,23 @@ def _ambiguous(context: Context, node: s.Expression, matches: list[_Match], powe
     """Builds the problem of a name whose scripts have several readings, with a spelling that settles each."""
     span = node.span
     if powered:
-        return AmbiguousScript(f"the upper number of `{span.text}` can be read as a power or as the value of a slot", span,
+        return AmbiguousScript(f"the upper number of `{span.text}` can be read as a power or as the value of a slot",
+                               span,
                                helps=(Help("write a power in parentheses: `(x_t)^2`"),))
     product = next((i for _, items in matches for i in items if i.kind == "expression" and "·" in i.text), None)
     if product is not None and len({id(target) for target, _ in matches}) == 1:
         parts = product.text.replace("·", ", ")
         return AmbiguousScript(f"`{product.span.text}` in the scripts of `{span.text}` has two readings", product.span,
                                f"the pair `({parts})`, or the product `{product.text}`",
-                               helps=(Help(f"write `({parts})` for the parts of a composite", product.span, f"({parts})", False),
-                                      Help(f"write `{product.text}` for the product", product.span, product.text, False)))
+                               helps=(Help(f"write `({parts})` for the parts of a composite", product.span,
+                                           f"({parts})", False),
+                                      Help(f"write `{product.text}` for the product", product.span, product.text,
+                                           False)))
     texts = sorted({" ".join(i.text for i in items) for _, items in matches})
     if len(texts) == 1:
         return AmbiguousScript(f"`{span.text}` fits {len(matches)} tensors", span,
-                               notes=("they are " + ", ".join(f"`{x.text if isinstance(x, Signature) else x.name.text}`" for x,
+                               notes=("they are "
+                                      + ", ".join(f"`{x.text if isinstance(x, Signature) else x.name.text}`" for x,
                                                               _ in matches),))
     ways = [help_ for target, items in matches if (help_ := _settled(context, node, target.name, items)) is not None]
     return AmbiguousScript(f"the scripts of `{span.text}` can be read in {len(texts)} ways", span,
@@ -173,7 +187,8 @@ def _parameter(context: Context, param: Parameter, items: tuple[Item, ...]) -> V
         context.made.owners.moved(by, items[0].span)
     inner = param.value
     domain = substitute(inner.domain, by)
-    lines = {i.index: substitute(d, by) for x, d in inner.lines.items() if isinstance(i := by.get(x, Position(x)), Position)}
+    lines = {i.index: substitute(d, by) for x, d in inner.lines.items()
+             if isinstance(i := by.get(x, Position(x)), Position)}
     out = merged(values, substitute(inner.term, by), domain)
     stated = frozenset(i for x in inner.stated for i in free_indices(by.get(x, Position(x))))
     whole = frozenset(i for x in inner.whole_lines for i in free_indices(by.get(x, Position(x))))
@@ -195,7 +210,8 @@ def member(context: Context, item: Value, of: Span, node: s.Expression) -> Term 
     if members.index is None:
         raise Silent("told with the set")
     if not item.integer and not isinstance(item.term, Position):
-        raise WrongType(f"`{of.text}` is no whole number, so it is no element of a set", of, helps=(Help("round it with `floor`"),))
+        raise WrongType(f"`{of.text}` is no whole number, so it is no element of a set", of,
+                        helps=(Help("round it with `floor`"),))
     if isinstance(item.term, Position) and item.term.index.set != members.index.set:
         raise WrongSet(f"`{of.text}` runs over {item.term.index.set}", of,
                        notes=(f"the elements of `{node.span.text}` are of {members.index.set}",))
@@ -241,12 +257,14 @@ def subscript(context: Context, slot: Slot, item: Item) -> Value:
     """An item as an integer term in the values of the slot's set."""
     match item.kind:
         case "index" if item.index is not None:
-            return Value(_in_set(context, slot.set, item.index), free={item.index: (Occurrence(item.level, item.span),)})
+            return Value(_in_set(context, slot.set, item.index),
+                         free={item.index: (Occurrence(item.level, item.span),)})
         case "pack":
             into = packed_set(context.scope, slot.set, item)
             assert into is not None
             sets = context.scope.splits[into]
-            inner = [subscript(context, Slot(x, slot.level, ""), part) for x, part in zip(sets, item.parts, strict=True)]
+            inner = [subscript(context, Slot(x, slot.level, ""), part)
+                     for x, part in zip(sets, item.parts, strict=True)]
             return merged(inner, _within(context, slot.set, into, Pack(tuple(v.term for v in inner), sets, into)), TRUE)
     assert item.expression is not None
     value = once(context.value(item.expression))
@@ -279,12 +297,14 @@ def map_value(context: Context, name: str, args: tuple[s.Expression, ...], span:
     """π(h): the map's body at its argument, a whole number."""
     found = context.scope.maps[name]
     if len(args) != len(found.params):
-        raise WrongArguments(f"map `{name}` takes {len(found.params)} index{'es' * (len(found.params) > 1)}, not {len(args)}", span,
+        raise WrongArguments(f"map `{name}` takes {len(found.params)} index{'es' * (len(found.params) > 1)}, not "
+                             f"{len(args)}", span,
                              notes=(f"it is defined as `{found.span.text}`",))
     values = [once(context.value(arg)) for arg in args]
     for param, value, arg in zip(found.params, values, args, strict=True):
         if isinstance(value.term, Position) and value.term.index.set != param.set:
-            raise WrongSet(f"map `{name}` is of an index of {param.set}, and `{arg.span.text}` runs over {value.term.index.set}",
+            raise WrongSet(f"map `{name}` is of an index of {param.set}, and `{arg.span.text}` runs over "
+                           f"{value.term.index.set}",
                            arg.span,
                            notes=(f"it is defined as `{found.span.text}`",))
     inner = replace(context, params=(), letters=None, held=frozenset(found.params), restrictions=()).value(found.body)
@@ -296,7 +316,8 @@ def _kronecker(context: Context, stem: Name, scripts: tuple[s.Script, ...], span
     """δ_a^b: a gate over a class that is never summed, 0 or 1 over others. ε_a^b: ±1 on two values."""
     if stem not in (Name("δ"), Name("ε")) or context.scope.named(stem) or not scripts:
         return None
-    found = [r for r in readings(scripts, context.vocabulary(frozenset())) if len(r) == 2 and all(i.index is not None for i in r)]
+    found = [r for r in readings(scripts, context.vocabulary(frozenset()))
+             if len(r) == 2 and all(i.index is not None for i in r)]
     if len(found) != 1:
         raise UnreadableScript(f"`{span.text}` needs two indices", span, helps=(Help("write `δ_r^{r'}`"),))
     a, b = found[0]

@@ -15,8 +15,24 @@ from einc.ir.domains import negation, proves
 from einc.ir.draft import unused
 from einc.ir.elements import INTEGER, REAL
 from einc.ir.indices import INDEX_CLASSES, Index, IndexSet
+from einc.ir.letters import with_label
 from einc.ir.programs import Equation, IndexLoop, Slot, Tensor
-from einc.ir.terms import ONE, TRUE, Apply, Const, Fold, Position, Read, Size, Term, Where, both, conjuncts, free_indices, walk
+from einc.ir.terms import (
+    ONE,
+    TRUE,
+    Apply,
+    Const,
+    Fold,
+    Position,
+    Read,
+    Size,
+    Term,
+    Where,
+    both,
+    conjuncts,
+    free_indices,
+    walk,
+)
 from einc.syntax import tree as s
 
 
@@ -37,9 +53,9 @@ Occurrences = Mapping[Index, tuple[Occurrence, ...]]
 class Value:
     """A term, where it exists, the free indices that the rules must place, and what is known of its lines.
 
-    `stated` are the indices about whose domain something was said, `whole_lines` those of which it was said that all of the
-    set is meant; `lines` gives, for an index, the domain over which the value was normalised along it; `bound` are the
-    indices of binders inside, `summed` those of pairs inside.
+    `stated` are the indices about whose domain something was said, `whole_lines` those of which it was said that all of
+    the set is meant; `lines` gives, for an index, the domain over which the value was normalised along it; `bound` are
+    the indices of binders inside, `summed` those of pairs inside.
     """
 
     term: Term
@@ -74,14 +90,16 @@ class Made:
     tensors: list[Tensor] = field(default_factory=list)
     equations: list[Equation] = field(default_factory=list)
     places: dict[Term, Span] = field(default_factory=dict)
-    meant: dict[Term, bool] = field(default_factory=dict)  # folds over a whole line; whether every text of one says so on purpose
+    # folds over a whole line; whether every text of one says so on purpose
+    meant: dict[Term, bool] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     keys: list[str] = field(default_factory=list)
     bound: set[Index] = field(default_factory=set)  # what some binder or definition of the equation runs over
     owners: Owners = field(default_factory=lambda: Owners({}))  # the requests of the equation's positions
     calls: list[None] = field(default_factory=list)  # one for each application of a definition
     ranks: dict[str, IndexSet] = field(default_factory=dict)  # the letters of places in sets
-    asked: dict[str, tuple[str, Span]] = field(default_factory=dict)  # what calls of specs ask for: its Python name, and the call
+    # what calls of specs ask for: its Python name, and the call
+    asked: dict[str, tuple[str, Span]] = field(default_factory=dict)
     repeats: list[IndexLoop] = field(default_factory=list)  # those of called specs
 
     def fresh(self, stem: str) -> str:
@@ -96,7 +114,7 @@ class Made:
         return key
 
     def apart(self) -> Made:
-        """A place for what one more equation makes: `take` it in, or `drop` it."""
+        """A place for what one more equation makes: `take` it in, or `release_keys`."""
         return Made(places=self.places, meant=self.meant, taken=self.taken, calls=self.calls,
                     ranks=self.ranks)
 
@@ -108,7 +126,8 @@ class Made:
         self.repeats += other.repeats
 
     def runs_over(self, fold: Fold, said: frozenset[Index]) -> None:
-        """Notes whether a fold was said to run over whole lines: every index in it that has an order runs freely, and was said to.
+        """Notes whether a fold was said to run over whole lines: every index in it that
+        has an order runs freely, and was said to.
 
         What is said in one place and not in another, in the same words, is not said.
         """
@@ -117,25 +136,28 @@ class Made:
         self.meant[fold] = bool(ordered) and free and self.meant.get(fold, True)
 
     def opened(self, term: Term) -> Term:
-        """What a read means that is the only one of an equation made here, which then is dropped: it needs no second name."""
+        """What a read means that is the only one of an equation made here, which then is
+        dropped: it needs no second name."""
         match term:
             case Read(key, subs) if all(isinstance(sub, Position) for sub in subs) and len(set(subs)) == len(subs):
                 found = next((e for e in self.equations if e.target == key and e.domain == TRUE), None)
                 states = {x for repeat in self.repeats for state in repeat.states for x in state}
                 others = {key for e in self.equations for key in e.reads}
-                if found is not None and key not in others | states and all(isinstance(axis, Position) for axis in found.axes):
+                if (found is not None and key not in others | states
+                    and all(isinstance(axis, Position) for axis in found.axes)):
                     self.equations.remove(found)
                     return found.at(subs)
         return term
 
-    def drop(self) -> None:
+    def release_keys(self) -> None:
         """Frees the keys that were made with `fresh`, so that another reading can use them again."""
         self.taken.difference_update(self.keys)
 
 
 @dataclass(frozen=True)
 class Context:
-    """What an expression sees. `left` is None in a claim; `letters` replaces the declared indices inside a definition."""
+    """What an expression sees. `left` is None in a claim; `letters` replaces the declared
+    indices inside a definition."""
 
     scope: Scope
     report: Report
@@ -195,7 +217,7 @@ class Context:
         owners, span = self.made.owners, next((o[0].span for o in value.free.values()), None)
         owners.rest(indices, {*indices, *(self.left or ()), *self.held}, span)
         indices = owners.arranged(indices)
-        key = self.made.fresh(f"{self.owner}_of_{stem}" if stem in self.indices else f"{self.owner}_{stem}")  # no letter as a label
+        key = self.made.fresh(with_label(stem.upper() if stem in self.indices else stem, self.owner))
         slots = tuple(Slot(i.set, "lower", i.name) for i in indices)
         self.made.tensors.append(Tensor(key, key, slots, "local", INTEGER if value.whole else REAL))
         axes = tuple(Position(i) for i in indices)

@@ -27,7 +27,8 @@ def stem(source: Source) -> str:
     return made + "_" * keyword.iskeyword(made)
 
 
-def outputs(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop], ranks: tuple[int, ...] | None = None) -> list[Signature]:
+def outputs(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop],
+            ranks: tuple[int, ...] | None = None) -> list[Signature]:
     """The declared outputs, else what is defined and never read; what a round makes anew is none."""
     chosen = work.collected.outputs
     if not chosen:
@@ -102,7 +103,8 @@ def _python_names(work: Work, live: dict[str, None], chosen: list[Signature]) ->
         if other is not None and signature.inferred:
             python = _identifier(signature.key)
         elif other is not None and (other.role == "local") == (signature.role == "local"):
-            work.report.add(OnePythonName(f"`{other.text}` and `{signature.text}` are both `{python}` in Python", signature.span,
+            work.report.add(OnePythonName(f"`{other.text}` and `{signature.text}` are both `{python}` in Python",
+                                          signature.span,
                                           "",
                                           Label(other.span, "declared here"),
                                           helps=(Help(f"say `as`: `{signature.span.text} as {python}2`"),)))
@@ -122,7 +124,8 @@ def _python_names(work: Work, live: dict[str, None], chosen: list[Signature]) ->
 
 def _asked(work: Work, live: dict[str, None]) -> dict[str, str] | None:
     """The names that calls of specs ask of the caller, each asked once; None where one is asked twice."""
-    given = {_identifier(x.alias or x.name.python): x.span for x in work.scope.signatures if x.role != "local" and x.key in live}
+    given = {_identifier(x.alias or x.name.python): x.span for x in work.scope.signatures
+             if x.role != "local" and x.key in live}
     names = {key: python for key, (python, _) in work.made.asked.items() if key in live}
     twice: dict[Span, list[str]] = {}
     for key, python in names.items():
@@ -133,7 +136,8 @@ def _asked(work: Work, live: dict[str, None]) -> dict[str, str] | None:
     for span, found in twice.items():
         listed = ", ".join(f"`{x}`" for x in found)
         work.report.add(AskedTwice(f"{listed}: asked by this call, and of another place too", span, "asks here",
-                                   Label(given[found[0]], "here too"), notes=("it could be one tensor for both, or one for each",),
+                                   Label(given[found[0]], "here too"),
+                                   notes=("it could be one tensor for both, or one for each",),
                                    helps=(Help(f"declare what is meant, and give it: `{found[0]} = …`"),)))
     return None if twice else names
 
@@ -180,7 +184,8 @@ def _named(repeat: IndexLoop, names: dict[str, str]) -> IndexLoop:
     return replace(repeat, states=states, inside=tuple(names[key] for key in repeat.inside))
 
 
-def _live(equations: dict[str, Equation], recurs: list[BlockLoop], repeats: list[IndexLoop], wanted: list[str]) -> dict[str, None]:
+def _live(equations: dict[str, Equation], recurs: list[BlockLoop], repeats: list[IndexLoop],
+          wanted: list[str]) -> dict[str, None]:
     """The keys that the outputs need; of a recurrence also what only a round reads."""
     rounds: dict[str, list[Read]] = {}
     for recur in recurs:
@@ -215,7 +220,8 @@ def _sorted(equations: dict[str, Equation], live: set[str], repeats: list[IndexL
 
 
 def _renamed(equation: Equation, names: dict[str, str]) -> Equation:
-    return Equation(names[equation.target], equation.axes, renamed(equation.domain, names), renamed(equation.body, names),
+    return Equation(names[equation.target], equation.axes, renamed(equation.domain, names),
+                    renamed(equation.body, names),
                     equation.source)
 
 

@@ -12,7 +12,15 @@ from einc.checking.declarations.ragged import Ragged
 from einc.checking.programs.causality import Owed, Told, owed
 from einc.checking.programs.emptiness import emptiness
 from einc.checking.programs.reading import Seen, everything
-from einc.errors.problems import CrossesRequests, CutDomain, NoRequest, OnePythonName, OutOfRange, PartialOutput, ReadsFuture
+from einc.errors.problems import (
+    CrossesRequests,
+    CutDomain,
+    NoRequest,
+    OnePythonName,
+    OutOfRange,
+    PartialOutput,
+    ReadsFuture,
+)
 from einc.errors.report import Help, Label, Report, Span
 from einc.ir.dependence import reached
 from einc.ir.domains import proves
@@ -82,7 +90,8 @@ def audit(program: TypedProgram, text: Text, report: Report) -> None:
         equation = _made_by(program, key)
         if equation is not None and equation.domain != TRUE and key not in text.meant:
             report.add(PartialOutput(f"the output `{key}` does not exist everywhere", spans.get(key),
-                                     helps=(Help("reduce over the restricted index, or multiply by an indicator `1[…]`"),)))
+                                     helps=(Help("reduce over the restricted index, or multiply by an indicator "
+                                                 "`1[…]`"),)))
 
 
 def ranges(program: TypedProgram, text: Text, report: Report) -> None:
@@ -90,8 +99,10 @@ def ranges(program: TypedProgram, text: Text, report: Report) -> None:
     ragged, places, spans = text.ragged, text.places, text.spans
     for equation in program.equations:
         if (stray := ragged.stray(equation)) is not None:
-            report.add(NoRequest(f"`{stray}` is a position of a request that is no index here", spans.get(equation.target),
-                                 helps=(Help(f"bind the request with it or around it: `Σ_{{{stray.set.by} {stray}}}`"),)))
+            report.add(NoRequest(f"`{stray}` is a position of a request that is no index here",
+                                 spans.get(equation.target),
+                                 helps=(Help(f"bind the request with it or around it: `Σ_{{{stray.set.by} "
+                                             f"{stray}}}`"),)))
         for at in everything(equation):
             slots = program.tensors[at.read.tensor].slots
             for n, (slot, sub) in enumerate(zip(slots, at.read.subs, strict=True)):
@@ -102,15 +113,16 @@ def ranges(program: TypedProgram, text: Text, report: Report) -> None:
                 else:  # what leaves one request would be in the next, where no back end could tell
                     bad = "" if isinstance(sub, Position) else _beyond(sub, slot.set, *own, program.sizes)
                 if bad:
-                    span = _written(at.read, places) or spans.get(equation.target)
-                    report.add(OutOfRange(f"the index expression in slot `{slot.name}` may {bad}", span, once=(span, bad), helps=(
+                    span = _place_of(at.read, places) or spans.get(equation.target)
+                    report.add(OutOfRange(f"the index expression in slot `{slot.name}` may {bad}", span,
+                                          once=(span, bad), helps=(
                         Help("restrict the equation with `, … ≤ …`: what is outside does not exist"),
                         Help("multiply by `1[… ≤ …]`: what is outside is 0"),
                         Help("clamp it: `min(…, …)`, `max(…, …)`"))))
                     break
 
 
-def _written(read: Read, places: Mapping[Term, Span]) -> Span | None:
+def _place_of(read: Read, places: Mapping[Term, Span]) -> Span | None:
     """Where a read is written; one that a mask brought along may have other letters there."""
     def plain(term: Term) -> Term:
         return canonical(term, tuple(dict.fromkeys(x.index for x in walk(term) if isinstance(x, Position))))
@@ -147,7 +159,8 @@ def _beyond(sub: Term, into: IndexSet, last: Term, given: Term, sizes: Mapping[s
 
 
 def _flows(program: TypedProgram, text: Text, report: Report) -> None:
-    """Every output that is not proved to read up to its own positions alone, and what belongs to its own requests alone."""
+    """Every output that is not proved to read up to its own positions alone, and what
+    belongs to its own requests alone."""
     debts = owed(program, Told(text.folds, text.places, text.spans))
     for _, key in program.outputs:
         carried = {i.set: i for i in (_made_by(program, key) or Equation("", (), TRUE, Const(0.0))).indices}
@@ -175,12 +188,14 @@ def _leaking(key: str, index: Index, leak: Owed, masks: list[Span]) -> ReadsFutu
     shown = tuple(Label(span, "its domain") for span in masks)
     if index.set.cls == "time":
         how = f"`{leak.what}` is read here without `≤ {index}`"
-        notes = (f"`{leak.what}` is read at a position that is made of data, of which nothing is known",) if leak.computed else ()
+        notes = ((f"`{leak.what}` is read at a position that is made of data, of which nothing is known",)
+                 if leak.computed else ())
         return ReadsFuture(f"`{key}` at `{index}` reads positions after `{index}`", leak.span, how, *shown,
                            notes=notes, once=(leak.span, index.set),
                            helps=(Help("restrict it, `s ≤ t` for instance"),
                                   Help("say that the future is meant: `mask … : all`, `output … : all`")))
-    return CrossesRequests(f"`{key}` of request `{index}` reads other requests", leak.span, f"`{leak.what}` is read here",
+    return CrossesRequests(f"`{key}` of request `{index}` reads other requests", leak.span,
+                           f"`{leak.what}` is read here",
                            helps=(Help(f"gate it with `δ_{index}^{{{index}'}}`"),))
 
 
@@ -192,7 +207,8 @@ def _masks(program: TypedProgram, text: Text, report: Report) -> None:
             readers.setdefault(at.read.tensor, []).append((equation.target, at))
     for key, span in text.masks.items():
         if key in program.tensors and not _reduced(readers, key):
-            report.add(CutDomain(f"no reduction reads the mask of `{key}`", span, helps=(Help("remove it, or reduce over it"),)))
+            report.add(CutDomain(f"no reduction reads the mask of `{key}`", span,
+                                 helps=(Help("remove it, or reduce over it"),)))
 
 
 def _reduced(readers: Mapping[str, list[tuple[str, Seen]]], key: str) -> bool:
@@ -212,6 +228,7 @@ def _keywords(program: TypedProgram, text: Text, report: Report) -> None:
                 asked |= term.extent.sizes
     for tensor in program.inputs():
         if tensor.key in asked - given - program.sizes.keys():
-            report.add(OnePythonName(f"`{tensor.text}` is `{tensor.key}` in Python, and so is an extent that the caller gives",
+            report.add(OnePythonName(f"`{tensor.text}` is `{tensor.key}` in Python, and so is an extent that the "
+                                     f"caller gives",
                                      tensor.span,
                                      helps=(Help(f"say `as`: `{tensor.text} as {tensor.key}2`"),)))

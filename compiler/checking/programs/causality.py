@@ -1,11 +1,12 @@
 """Causality and isolation: what an output at t reads comes no later than t, what it reads for request r belongs to r.
 
-Every read is an obligation. A tensor that is read at position p needs p ≤ q for some position q of the tensor whose equation
-reads it, wherever all conditions on the way to the read hold: the domain of the equation, those of the folds and indicators
-around the read, and the conditions beside it that are asked first. A tensor of which all is proved depends on positions up to
-its own and on no others, by induction over the equations; so a reader has to prove no more than where it reads it. What is
-not proved is passed on: it becomes an obligation of each reader, at its subscripts and under its conditions too. What an
-output still owes is an error. A proof is a search in `ir.domains`; what it does not find is refused, true or not.
+Every read is an obligation. A tensor that is read at position p needs p ≤ q for some position q of the tensor whose
+equation reads it, wherever all conditions on the way to the read hold: the domain of the equation, those of the
+folds and indicators around the read, and the conditions beside it that are asked first. A tensor of which all is
+proved depends on positions up to its own and on no others, by induction over the equations; so a reader has to prove
+no more than where it reads it. What is not proved is passed on: it becomes an obligation of each reader, at its
+subscripts and under its conditions too. What an output still owes is an error. A proof is a search in `ir.domains`;
+what it does not find is refused, true or not.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ Debts = dict[str, dict[IndexSet, tuple[Owed, ...]]]
 
 @dataclass(frozen=True)
 class Told:
-    """What is known of the text behind a program: the folds of which it says that all is meant, and where things stand."""
+    """What is known of the text behind a program: the folds of which it says that all is
+    meant, and where things stand."""
 
     meant: frozenset[Term]
     places: Mapping[Term, Span]
@@ -74,7 +76,8 @@ def owed(program: Program, told: Told | None = None) -> Debts:
 
 
 def leaking(program: Program) -> dict[str, dict[IndexSet, str]]:
-    """For each tensor the sets in which it is not proved to be in time, and the tensor in whose equation that is seen."""
+    """For each tensor the sets in which it is not proved to be in time, and the tensor in
+    whose equation that is seen."""
     return {key: {into: debts[0].where for into, debts in found.items()} for key, found in owed(program).items()}
 
 
@@ -108,7 +111,8 @@ class _Flow:
         span = next((told.places[f] for f in reversed(at.folds) if f in told.places),
                     told.places.get(at.read) or told.spans.get(equation.target))
         for slot, sub in zip(slots, at.read.subs, strict=True):
-            said = any(f in told.meant and any(i.set == slot.set for i in free_indices(sub) & set(f.bound)) for f in at.folds)
+            said = any(f in told.meant and any(i.set == slot.set for i in free_indices(sub) & set(f.bound))
+                       for f in at.folds)
             if INDEX_CLASSES[slot.set.cls].before and not said:
                 yield slot.set, Owed(sub, at.given, at.read.tensor, equation.target, span)
         made = program.equation(at.read.tensor)
@@ -119,7 +123,8 @@ class _Flow:
                     continue
                 axes = tuple(_letters(axis) for axis in made.axes)
                 by = standing(axes, at.read.subs, program.splits, tuple(slot.set for slot in slots))
-                yield into, replace(debt, position=substitute(debt.position, by), given=both(at.given, substitute(debt.given, by)))
+                yield into, replace(debt, position=substitute(debt.position, by),
+                                    given=both(at.given, substitute(debt.given, by)))
 
     def _proved(self, equation: Equation, into: IndexSet, debt: Owed, at: Seen) -> bool:
         """Whether the position is that of the equation's own tensor, or before it."""
@@ -130,7 +135,8 @@ class _Flow:
         scope = (*equation.indices, *at.bound, *free_indices(debt.position), *free_indices(debt.given))
         some = frozenset(n for i in scope for n in _counted(i))
         given = both(debt.given, *roundings(Apply("and", (debt.given, debt.position)))) if own else TRUE
-        return any(axis == debt.position or proves(given, Apply(rule, (debt.position, axis)), self.program.sizes, some=some)
+        return any(axis == debt.position
+                   or proves(given, Apply(rule, (debt.position, axis)), self.program.sizes, some=some)
                    for axis in own)
 
 

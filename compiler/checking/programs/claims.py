@@ -1,7 +1,7 @@
 """Claims: both sides are read by the rules, and become two tensors over the indices that are free in them.
 
-What only an assumption names is declared by it: defined where the other side has no further index, else given by the caller.
-Proving is another command's work.
+What only an assumption names is declared by it: defined where the other side has no further index, else given by the
+caller. Proving is another command's work.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def built(work: Work, stated: Stated, recurs: list[BlockLoop], repeats: list[Ind
     owners = {**work.owners, **dict.fromkeys((e.target for e in stated.made.equations), stated.made.owners.known)}
     chosen = [side for pair in stated.pairs for side in pair]
     report = Report()
-    found = assemble(replace(work, made=made, report=report, owners=owners), stated.statement.span.source, chosen, recurs, repeats)
+    found = assemble(replace(work, made=made, report=report, owners=owners), stated.statement.span.source, chosen,
+                     recurs, repeats)
     if found is not None:
         program, text = found
         ranges(program, text, report)
@@ -67,7 +68,8 @@ def built(work: Work, stated: Stated, recurs: list[BlockLoop], repeats: list[Ind
         return None
     (left, right), *given = [(text.names[a.key], text.names[b.key]) for a, b in stated.pairs]
     span = stated.statement.span
-    return Claim(packed(program, text.ragged), left, right, tuple(given), stated.negated, " ".join(span.text.split()), span)
+    return Claim(packed(program, text.ragged), left, right, tuple(given), stated.negated, " ".join(span.text.split()),
+                 span)
 
 
 def _claim(work: Work, statement: s.Statement) -> Stated:
@@ -119,7 +121,8 @@ def _with(context: Context, relation: s.Relation) -> Context:
     return _named(context, left.signature, letters, found, relation)
 
 
-def _named(context: Context, signature: Signature, letters: tuple[Index, ...], found: Value, relation: s.Relation) -> Context:
+def _named(context: Context, signature: Signature, letters: tuple[Index, ...], found: Value,
+           relation: s.Relation) -> Context:
     bound = context.let(signature.name.python, found, relation.span.text, letters)
     return _known(context, signature, letters, replace(bound, free={}))
 
@@ -130,7 +133,8 @@ def _known(context: Context, signature: Signature, letters: tuple[Index, ...], f
 
 
 def _assumed(context: Context, clause: s.Clause) -> tuple[Context, list[tuple[Signature, Signature]]]:
-    """`assuming LEFT = RIGHT`: what is new on one side is defined by the other, or an input of which no more is known."""
+    """`assuming LEFT = RIGHT`: what is new on one side is defined by the other, or an
+    input of which no more is known."""
     relation, negated = _relation(clause, "an assumption is an equation")
     if negated:
         raise BadDeclaration("an assumption says what is equal", clause.span, helps=(Help("leave out `not`"),))
@@ -150,7 +154,8 @@ def _assumed(context: Context, clause: s.Clause) -> tuple[Context, list[tuple[Si
     return context, [_pair(context, sides[0], sides[1], relation, ("given", "same"))]
 
 
-def _pair(context: Context, left: Value, right: Value, relation: s.Relation, stems: tuple[str, str]) -> tuple[Signature, Signature]:
+def _pair(context: Context, left: Value, right: Value, relation: s.Relation,
+          stems: tuple[str, str]) -> tuple[Signature, Signature]:
     """Two equations over the indices that are free in either side, where both exist."""
     common = both(left.domain, right.domain)
     present = free_indices(left.term) | free_indices(right.term) | free_indices(common)

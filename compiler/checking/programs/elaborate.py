@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from einc.checking.declarations.names import Name, head, index_name
 from einc.checking.declarations.ragged import mentioned
@@ -16,15 +14,13 @@ from einc.checking.expressions.expressions import value
 from einc.checking.expressions.ordering import choose
 from einc.checking.expressions.predicates import predicate, restriction
 from einc.checking.expressions.values import Context, Made, Parameter, Value
+from einc.checking.programs.sides import balanced, on_left, restricting
 from einc.errors.problems import (
     AssignsInput,
     BadLoop,
     BadMap,
     BadPart,
     Circular,
-    ForeignIndex,
-    FreeOnLeft,
-    FreeOnRight,
     NeverStarted,
     PartialOutput,
     UnreadableScript,
@@ -34,11 +30,10 @@ from einc.ir.domains import proves
 from einc.ir.elements import INTEGER, REAL
 from einc.ir.indices import Index, IndexSet, size
 from einc.ir.programs import Equation
-from einc.ir.terms import TRUE, Join, Pack, Position, Read, Term, both, conjuncts, free_indices, reads, substitute
+from einc.ir.terms import TRUE, Join, Pack, Position, Read, Term, both, conjuncts, free_indices, substitute
 from einc.syntax import tree as s
 
 _MAX_CHAIN = 30
-_NONE: Mapping[Index, Index] = MappingProxyType({})
 
 
 class _Deeper(Exception):  # noqa: N818, it is no error
@@ -67,7 +62,7 @@ class Work:
     closed: dict[str, Equation] = field(default_factory=dict)  # one round over the whole domain, by target
 
     def everything(self, own: tuple[int, ...] | None = None) -> None:
-        """Reads every equation, update, map, definition and claim; of a paper the equations that what is asked for needs."""
+        """Reads every equation, update, map, definition and claim; of a paper the equations that are needed."""
         self._keys()
         for rounds, fixed in self.collected.rounds.items():
             with self.scope.telling():
@@ -114,7 +109,8 @@ class Work:
         if key in self.done:
             return
         if key in self.open or key in self.waiting:
-            raise Circular(f"`{signature.text}` depends on itself", span, "read here", Label(signature.span, "defined here"),
+            raise Circular(f"`{signature.text}` depends on itself", span, "read here",
+                           Label(signature.span, "defined here"),
                            helps=(Help("an update over rounds is written with `for` and `←`"),))
         if len(self.open) > _MAX_CHAIN:
             raise _Deeper(signature)
@@ -125,9 +121,9 @@ class Work:
             self._read(signature, entry, made, report)
         except Problem as problem:
             report.add(beside(problem, entry))
-            signature.stated = frozenset(range(len(signature.slots)))  # so that its readers are not blamed for what it lacks
+            signature.stated = frozenset(range(len(signature.slots)))  # its readers are not blamed for what it lacks
         except _Deeper:
-            made.drop()
+            made.release_keys()
             raise
         for found in report.problems if entry is None or not entry.broken else ():
             self.report.add(found)
@@ -139,7 +135,8 @@ class Work:
         self.open.pop(key)
         self.done.add(key)
 
-    def _context(self, owner: str, left: frozenset[Index] | None, made: Made, report: Report, loop: Loop = OPEN) -> Context:
+    def _context(self, owner: str, left: frozenset[Index] | None, made: Made, report: Report,
+                 loop: Loop = OPEN) -> Context:
         return Context(self.scope, report, made, owner, left, value, self.settle, loop=loop)
 
     def _rounds(self, rounds: Rounds, fixed: tuple[Index, ...]) -> None:
@@ -151,7 +148,8 @@ class Work:
         if len(found) != 1:
             listed = " and ".join(f"`{i}`" for i in sorted(found, key=lambda i: i.name)) or "none"
             raise BadLoop(f"rounds run over one index, and here are {listed}", rounds.span, helps=(
-                Help("fix the others around the rounds: `for t:`"), Help("name the index: `for B ⊆ {s ≤ t}:`, `for s in 1..T:`")))
+                Help("fix the others around the rounds: `for t:`"),
+                Help("name the index: `for B ⊆ {s ≤ t}:`, `for s in 1..T:`")))
         rounds.domain = _said(both(*conditions))
         rounds.key = self.made.fresh(Name(rounds.block).python) if rounds.block else ""
         rounds.index = next(iter(found))
@@ -172,7 +170,8 @@ class Work:
             by = standing(signature.axes, terms, self.scope.splits, tuple(x.set for x in signature.slots))
             given = TRUE if signature.domain is None else substitute(signature.domain, by)
             if not proves(given, domain):
-                raise PartialOutput(f"the next value of `{signature.text}` does not exist where the last one did", entry.span,
+                said = f"the next value of `{signature.text}` does not exist where the last one did"
+                raise PartialOutput(said, entry.span,
                                     helps=(Help("restrict the rounds instead, or fold over the block"),))
             equation = Equation(signature.key, terms, domain, result.term, " ".join(entry.span.text.split()))
             self.updates.setdefault(rounds, []).append(equation)
@@ -186,7 +185,8 @@ class Work:
 
     def _read(self, signature: Signature, entry: Entry | None, made: Made, report: Report) -> None:
         if (members := signature.members) is not None:
-            choose(self._context(signature.key, frozenset(signature.letters), made, report, members.loop), signature, members)
+            choose(self._context(signature.key, frozenset(signature.letters), made, report, members.loop), signature,
+                   members)
             return
         if entry is not None:
             self._equation(entry, made, report)
@@ -202,7 +202,8 @@ class Work:
         axes = entry.left.axes
         plain = both(*(c for c in conjuncts(domain) if free_indices(c) <= {i for axis in axes for i in axis}))
         signature.letters, signature.axes, signature.domain = letters, axes, None if plain == TRUE else plain
-        signature.stated, signature.whole_lines = (frozenset(n for n, axis in enumerate(axes) if said.intersection(axis))
+        signature.stated, signature.whole_lines = (
+            frozenset(n for n, axis in enumerate(axes) if said.intersection(axis))
                                                    for said in (result.stated, result.whole_lines))
         signature.lines = {n: result.lines[x] for n, x in enumerate(letters) if x in result.lines}
         # A state starts with a whole number more often than it stays one.
@@ -230,12 +231,12 @@ class Work:
         for relation in entry.withs:
             context = self._local(context, relation)
         result = _joined(context, entry, left) if isinstance(entry.body, s.DirectSum) else value(context, entry.body)
-        _restricting(context, left, entry)
+        restricting(context, left, entry)
         trailing = both(*(r for r in context.restrictions if free_indices(r) <= left))
         given = TRUE if rounds is None or rounds.block else rounds.domain
         domain = _said(both(result.domain, trailing, _masks(signature, terms, context)), given)
         made.owners.rest(mentioned(result.term, domain), left, entry.span)
-        _balanced(result, left, entry, domain, made.owners.known)
+        balanced(result, left, entry, domain, made.owners.known)
         return result, domain
 
     def _local(self, context: Context, relation: s.Relation) -> Context:
@@ -244,14 +245,16 @@ class Work:
         left = left_side(self.scope, target, "local", declare=False)
         letters = tuple(i for axis in left.axes for i in axis)
         inner = replace(context, left=frozenset(letters))
-        context.made.owners.told(left.signature.slots, tuple(_axis(axis, self.scope) for axis in left.axes), relation.span)
+        context.made.owners.told(left.signature.slots, tuple(_axis(axis, self.scope) for axis in left.axes),
+                                 relation.span)
         found = inner.value(body)
-        _balanced(found, frozenset(letters), Entry(left, body, (), (), relation.span))
+        balanced(found, frozenset(letters), Entry(left, body, (), (), relation.span))
         name = head(target)
         assert name is not None
         bound = inner.let(left.signature.name.python, found, body.span.text, letters)
         slots = tuple((i, x.level) for i, x in zip(letters, left.signature.slots, strict=True))
-        return replace(context, params=(*context.params, Parameter(left.signature.name, slots, replace(bound, free={}))))
+        return replace(context,
+                       params=(*context.params, Parameter(left.signature.name, slots, replace(bound, free={}))))
 
     # what stands for itself: read to be checked, and thrown away
 
@@ -267,7 +270,7 @@ class Work:
             for index in free_indices(inner.term) - set(found.params):
                 raise BadMap(f"index `{index}` is none of the map's own", found.body.span,
                              helps=(Help(f"write `{found.name}(…, {index})`"),))
-        made.drop()
+        made.release_keys()
 
     def _definition(self, function: Function) -> None:
         """The body of a definition, tried on parameters of which nothing is known."""
@@ -289,7 +292,7 @@ class Work:
                 bound = context.let("·", context.value(relation.operands[1]), "")
                 context = replace(context, params=(*context.params, Parameter(found[0], (), replace(bound, free={}))))
             context.value(function.body)
-        made.drop()
+        made.release_keys()
 
 
 def _said(domain: Term, given: Term = TRUE) -> Term:
@@ -301,13 +304,15 @@ def _started(entry: Entry, start: Entry | None) -> None:
     """A state has a value before the first round."""
     signature = entry.left.signature
     if signature.role != "local":
-        raise AssignsInput(f"`{signature.text}` is declared as {signature.role}, so no round gives it a value", entry.span, "",
+        raise AssignsInput(f"`{signature.text}` is declared as {signature.role}, so no round gives it a value",
+                           entry.span, "",
                            Label(signature.span, "declared here"), helps=(Help("give the state another name"),))
     if start is None:
         raise NeverStarted(f"`{signature.text}` has no value before the first round", entry.span,
                            helps=(Help(f"write above the block what it starts with: `{signature.name.text} = …`"),))
     if start.loop.rounds is entry.loop.rounds:
-        raise NeverStarted(f"`{signature.text}` is made anew in each round, and updated too", entry.span, "updated here",
+        raise NeverStarted(f"`{signature.text}` is made anew in each round, and updated too", entry.span,
+                           "updated here",
                            Label(start.span, "made here"), helps=(Help("put the equation above the block"),))
 
 
@@ -337,7 +342,8 @@ def _joined(context: Context, entry: Entry, left: frozenset[Index]) -> Value:
     parts = context.scope.sums[whole[0].set]
     note = (f"`{whole[0]}` is {' ⊕ '.join(p.name for p in parts)}",)
     if len(parts) != len(entry.body.parts):
-        raise BadPart(f"`{whole[0]}` has {len(parts)} parts, the right side {len(entry.body.parts)}", entry.body.span, notes=note)
+        raise BadPart(f"`{whole[0]}` has {len(parts)} parts, the right side {len(entry.body.parts)}", entry.body.span,
+                      notes=note)
     made: list[tuple[Index, Term]] = []
     values: list[Value] = []
     for index, node in zip(parts, entry.body.parts, strict=True):
@@ -345,43 +351,15 @@ def _joined(context: Context, entry: Entry, left: frozenset[Index]) -> Value:
         found = replace(context, left=inside).value(node)
         if index not in free_indices(found.term) | found.free.keys():
             raise BadPart(f"this part has no index `{index}`", node.span, notes=note)
-        _on_left(found, inside)
+        on_left(found, inside)
         made.append((index, found.term))
         values.append(found)
     domain = both(*(v.domain for v in values))
     if free_indices(domain) & set(parts) or any(both(v.domain) != domain for v in values):
         raise BadPart("the parts exist in different domains", entry.body.span,
                       helps=(Help("restrict the whole equation, or none of its parts"),))
-    return Value(Join(whole[0], tuple(made)), domain, stated=frozenset().union(*(v.stated for v in values)) - set(parts))
-
-
-def _balanced(result: Value, left: frozenset[Index], entry: Entry, domain: Term = TRUE,
-              owners: Mapping[Index, Index] = _NONE) -> None:
-    """Every free index stands on both sides; a number alone needs none, and a position stands for its request, too."""
-    _on_left(result, left)
-    present = free_indices(result.term) | free_indices(result.domain) | result.free.keys()
-    present |= {owners[i] for i in present | free_indices(domain) if i in owners}
-    if present or any(True for _ in reads(result.term)):
-        given = entry.left.carried if entry.loop.rounds is None else {*entry.left.carried, entry.loop.rounds.index}
-        for index in sorted(left - present - given, key=lambda i: i.name):
-            raise FreeOnLeft(f"index `{index}` stands on the left, but nothing on the right has it", entry.span,
-                             helps=(Help(f"remove `{index}` from the left"),))
-
-
-def _restricting(context: Context, left: frozenset[Index], entry: Entry) -> None:
-    """A restriction speaks of what stands on the left or of what something in the equation runs over."""
-    for restriction_ in context.restrictions:
-        for index in sorted(free_indices(restriction_) - left - context.made.bound, key=lambda i: i.name):
-            raise ForeignIndex(f"index `{index}` is restricted, but nothing in the equation has it", entry.restrictions[0].span,
-                               helps=(Help(f"leave it out, or sum over `{index}`"),))
-
-
-def _on_left(result: Value, left: frozenset[Index]) -> None:
-    for index, found in result.free.items():
-        if index not in left:
-            how = f"write `Σ_{index}`" + ("" if not index.set.summed else ", or pair it with one on the other level")
-            raise FreeOnRight(f"index `{index}` stands on the right, but not on the left", found[0].span, "",
-                              helps=(Help(f"put `{index}` on the left, or {how}"),))
+    return Value(Join(whole[0], tuple(made)), domain,
+                 stated=frozenset().union(*(v.stated for v in values)) - set(parts))
 
 
 def _axis(axis: tuple[Index, ...], scope: Scope) -> Term:

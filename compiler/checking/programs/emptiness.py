@@ -15,7 +15,8 @@ from einc.ir.programs import Equation
 from einc.ir.terms import TRUE, Fold, Term, both, children, conjuncts, free_indices, reads
 
 
-def emptiness(equations: tuple[Equation, ...], sizes: Mapping[str, int], places: Mapping[Term, Span], spans: Mapping[str, Span],
+def emptiness(equations: tuple[Equation, ...], sizes: Mapping[str, int], places: Mapping[Term, Span],
+              spans: Mapping[str, Span],
               masks: Mapping[str, Span], report: Report) -> None:
     """Tells every fold and every definition that no point is left for."""
     known: dict[Term, bool] = {}
@@ -28,7 +29,8 @@ def emptiness(equations: tuple[Equation, ...], sizes: Mapping[str, int], places:
     for equation in equations:
         if nowhere(equation.domain):
             where = masks.get(equation.target) or spans.get(equation.target)
-            report.add(EmptyDomain(f"`{equation.target}` exists nowhere", where, notes=(_never(equation.domain),), helps=_WAYS))
+            report.add(EmptyDomain(f"`{equation.target}` exists nowhere", where, notes=(_never(equation.domain),),
+                                   helps=_WAYS))
             continue
         for fold, given in _folds(equation.body, equation.domain):
             if nowhere(domain := both(given, fold.domain)):

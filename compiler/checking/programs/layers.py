@@ -1,4 +1,5 @@
-"""`for ℓ in 1..N:` -> an `IndexLoop`: what a round makes, what its states start with, and what it makes their next values."""
+"""`for ℓ in 1..N:` -> an `IndexLoop`: what a round makes, what its states start with, and
+what it makes their next values."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from einc.ir.terms import TRUE, Position, Read
 
 def layers(work: Work) -> list[IndexLoop]:
     """Every block of rounds in order, of the text and of the specs that it calls."""
-    own = [(rounds, found) for rounds in work.collected.rounds if rounds.layers and (found := _repeat(work, rounds)) is not None]
+    own = [(rounds, found) for rounds in work.collected.rounds
+           if rounds.layers and (found := _repeat(work, rounds)) is not None]
     out = [*work.made.repeats, *(repeat for _, repeat in own)]
     by = {e.target: e for e in [*work.made.equations, *work.equations.values()]}
     for _, repeat in own:
@@ -90,14 +92,16 @@ def _outside(work: Work, repeat: IndexLoop, by: dict[str, Equation]) -> None:
             labels = (Label(made.span, "made here"),) if made is not None and key != inner else ()
             work.report.add(RoundValue(f"`{name}` is made anew in each round, so it has no value outside",
                                        None if reader is None else reader.span, "", *labels,
-                                       helps=(Help("make it a state: start it above the block and update it with `←`"),)))
+                                       helps=(Help("make it a state: start it above the block and update it with "
+                                                   "`←`"),)))
 
 
 def _acyclic(work: Work, repeat: IndexLoop, repeats: list[IndexLoop], by: dict[str, Equation]) -> None:
     """What a round reads is there before the first one: no equation on the way reads what the rounds give."""
     mine, states = set(repeat.inside), {state for state, _, _ in repeat.states}
     owners = {state: r for r in repeats for state, _, _ in r.states}
-    start = [first for _, first, _ in repeat.states] + [r for k in repeat.inside for r in sorted(by[k].reads - mine - states)]
+    start = [first for _, first, _ in repeat.states] + [r for k in repeat.inside
+                                                        for r in sorted(by[k].reads - mine - states)]
 
     def after(key: str) -> list[str]:
         inside, others = owners[key].inside if key in owners else (), owners[key].states if key in owners else ()

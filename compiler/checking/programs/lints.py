@@ -17,7 +17,8 @@ from einc.syntax import tree as s
 
 
 def lints(work: Work, tree: s.SyntaxTree, recurs: list[BlockLoop], chosen: list[Signature]) -> None:
-    """Tells what the text declares or defines and never uses, and other slips. Indices are letters, and letters cost nothing."""
+    """Tells what the text declares or defines and never uses, and other slips. Indices
+    are letters, and letters cost nothing."""
     lines = list(_flat(tree.statements))
     read = _read(work, recurs)
     spoken = {word for line in lines if line.keyword in ("claim", "override") for word in _words(line)}
@@ -43,12 +44,14 @@ _KINDS = {"dim": "size", "map": "map", "def": "definition"}
 
 
 def _captured(work: Work, name: str, span: Span) -> None:
-    """Tells of a size that a `dim` asks for and that is the extent of an index of another text, which the data then fix."""
+    """Tells of a size that a `dim` asks for and that is the extent of an index of another
+    text, which the data then fix."""
     for letter, index in work.scope.indices.items():
         there = work.scope.index_spans.get(letter)
         if there is not None and there.source != span.source and name in index.set.extent.sizes:
             work.report.add(CapturedExtent(
-                f"`dim {name}` is the extent of `{letter} : {index.set}` of {there.source.name}, so the caller is not asked for it",
+                f"`dim {name}` is the extent of `{letter} : {index.set}` of {there.source.name}, so the caller is not "
+                f"asked for it",
                 span, "declared here", Label(there, "an extent here"),
                 helps=(Help(f"choose another name if another number is meant; else leave `dim {name}` out"),)))
             return
@@ -58,7 +61,8 @@ def _unread(work: Work, tree: s.SyntaxTree, read: set[str], spoken: set[str]) ->
     """Tells of equations of the text that nothing reads, and what nothing else needs."""
     states = {key for repeat in work.made.repeats for key, _, _ in repeat.states}
     states |= {x.left.signature.key for x in work.collected.updates}
-    lost = [x for x in work.scope.signatures if x.key not in read | states and x.members is None and x.name.base not in spoken
+    lost = [x for x in work.scope.signatures
+            if x.key not in read | states and x.members is None and x.name.base not in spoken
             and (entry := work.collected.entries.get(id(x))) is not None and entry.span.source == tree.source]
     told = {id(x) for x in instead(work, tree, lost)}
     readers: dict[str, set[str]] = {}
@@ -71,7 +75,8 @@ def _unread(work: Work, tree: s.SyntaxTree, read: set[str], spoken: set[str]) ->
             dead |= {key for key, by in readers.items() if by <= dead}
         behind = ", ".join(f"`{x.text}`" for x in work.scope.signatures if x.role != "local" and x.key in dead)
         span = work.collected.entries[id(signature)].span
-        work.report.add(Unread(f"nothing reads `{signature.text}`", span, notes=(f"so nothing needs {behind}",) if behind else (),
+        work.report.add(Unread(f"nothing reads `{signature.text}`", span, notes=(f"so nothing needs {behind}",)
+                               if behind else (),
                                helps=(Help("read it, make it an `output`, or leave the equation out"),)))
 
 

@@ -1,9 +1,9 @@
 """Positions of requests -> one packed axis: a request and its position are one element of it.
 
-A pair (r, t) becomes the element p. What an equation says of r reads the request of p, a position is p less the offset of
-its request; a sum over s of a request is one over the elements q of that request. Where two requests are the same, positions
-in both are counted from one offset, so that a comparison of them is one of p and q.
-Non-goal: to check anything. That is done while positions still stand beside their requests.
+A pair (r, t) becomes the element p. What an equation says of r reads the request of p, a position is p less the offset
+of its request; a sum over s of a request is one over the elements q of that request. Where two requests are the same,
+positions in both are counted from one offset, so that a comparison of them is one of p and q. Non-goal: to check
+anything. That is done while positions still stand beside their requests.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from einc.ir.domains import Linear, linear, proves
 from einc.ir.draft import unused
 from einc.ir.elements import INTEGER
 from einc.ir.indices import Extent, Index, IndexSet, Packed, size
+from einc.ir.letters import labelled
 from einc.ir.programs import Equation, Slot, Tensor, TypedProgram, local
 from einc.ir.terms import (
     ONE,
@@ -49,9 +50,11 @@ def packed(program: TypedProgram, ragged: Ragged) -> TypedProgram:
     tensors = {key: replace(t, slots=_slots(t.slots, sets)) for key, t in program.tensors.items()}
     equations: list[Equation] = []
     for equation in program.equations:
-        work = _Packing(dict(program.tensors), sets, ragged.owners.get(equation.target, {}), equation.target, frozenset(tensors))
+        work = _Packing(dict(program.tensors), sets, ragged.owners.get(equation.target, {}), equation.target,
+                        frozenset(tensors))
         equations += work.everything(equation)
-        tensors |= {key: replace(t, slots=_slots(t.slots, sets)) for key, t in work.tensors.items() if key not in tensors}
+        tensors |= {key: replace(t, slots=_slots(t.slots, sets)) for key, t in work.tensors.items()
+                    if key not in tensors}
     used = {key for e in equations for key in e.reads}
     for over in sets.values():
         tensors |= {t.key: t for t in _known(over) if t.key in used}
@@ -59,7 +62,8 @@ def packed(program: TypedProgram, ragged: Ragged) -> TypedProgram:
 
 
 def _packed_set(program: TypedProgram, over: IndexSet, lengths: str) -> IndexSet:
-    taken = {*program.tensors, *program.sizes, *(n for t in program.tensors.values() for s in t.slots for n in s.set.extent.sizes)}
+    taken = {*program.tensors, *program.sizes,
+             *(n for t in program.tensors.values() for s in t.slots for n in s.set.extent.sizes)}
 
     def fresh(name: str) -> str:
         taken.add(key := unused(name, taken))
@@ -73,7 +77,8 @@ def _packed_set(program: TypedProgram, over: IndexSet, lengths: str) -> IndexSet
 def _known(over: IndexSet) -> Iterable[Tensor]:
     """What follows from the lengths."""
     assert over.packed is not None
-    for key, along in ((over.packed.request, over), (over.packed.offset, over), (over.packed.start, over.packed.requests)):
+    for key, along in ((over.packed.request, over), (over.packed.offset, over),
+                       (over.packed.start, over.packed.requests)):
         yield Tensor(key, key, (Slot(along, "lower", over.packed.letter),), "derived", INTEGER)
 
 
@@ -85,8 +90,8 @@ def _slots(slots: tuple[Slot, ...], sets: Mapping[IndexSet, IndexSet]) -> tuple[
 
 @dataclass(frozen=True)
 class _Scope:
-    """What stands for requests (`terms`) and for their positions (`places`), the offsets from which these are counted, and
-    requests that are the same as others (`same`).
+    """What stands for requests (`terms`) and for their positions (`places`), the offsets from which these are counted,
+    and requests that are the same as others (`same`).
     """
 
     terms: Mapping[Index, Term] = field(default_factory=dict)
@@ -125,7 +130,8 @@ def _equated(domain: Term) -> list[tuple[Index, Index]]:
 
 @dataclass(frozen=True)
 class _Packing:
-    """One equation: the tensors as they were written, the packed set of each ragged one, the request of each position."""
+    """One equation: the tensors as they were written, the packed set of each ragged one,
+    the request of each position."""
 
     tensors: dict[str, Tensor]
     sets: Mapping[IndexSet, IndexSet]
@@ -157,19 +163,22 @@ class _Packing:
         return Index(index.name, self.sets[index.set])
 
     def _entered(self, scope: _Scope, index: Index, owner: Index, first: bool) -> tuple[_Scope, Term]:
-        """The scope with one more position, and what says to which request it belongs: nothing if it is the first there."""
+        """The scope with one more position, and what says to which request it belongs:
+        nothing if it is the first there."""
         over, place = self.sets[index.set], self._at(index)
         assert over.packed is not None
         here, key = Read(over.packed.request, (Position(place),)), (scope.one(owner), index.set)
         condition = TRUE if first else Apply("eq", (scope.term(owner), here))
         offset = scope.offsets.get(key, Read(over.packed.offset, (Position(place),)))
         terms = {**scope.terms, owner: here} if first else scope.terms
-        return replace(scope, terms=terms, places={**scope.places, index: place}, offsets={**scope.offsets, key: offset}), condition
+        return replace(scope, terms=terms, places={**scope.places, index: place},
+                       offsets={**scope.offsets, key: offset}), condition
 
     def _said(self, domain: Term) -> Iterable[Term]:
         """The domain without what the lengths say anyway."""
         for atom in conjuncts(domain):
-            here = [i for i in sorted(free_indices(atom), key=lambda i: i.name) if i in self.owners and i.set in self.sets]
+            here = [i for i in sorted(free_indices(atom), key=lambda i: i.name)
+                    if i in self.owners and i.set in self.sets]
             lengths = {of.packed.lengths for of in self.sets.values() if of.packed is not None}
             known = [Apply("le", (Position(i), Read(of.packed.lengths, (Position(self.owners[i]),)))) for i in here
                      if (of := self.sets[i.set]).packed is not None]
@@ -241,7 +250,7 @@ class _Packing:
             return None
         work = replace(self, owners=owners)
         indices = Owners(dict(owners)).arranged(tuple(sorted(free, key=by_class)))
-        key = unused(f"{self.target}_{fold.op}", {*self.taken, *self.tensors})
+        key = unused(labelled(fold.op, self.target), {*self.taken, *self.tensors})
         self.tensors[key] = local(key, indices)
         axes = tuple(map(Position, indices))
         self.apart.append(work.equation(Equation(key, axes, TRUE, substitute(fold, same))))

@@ -36,10 +36,12 @@ class Seen:
     bound: frozenset[Index] = frozenset()
 
     def within(self, term: Fold | Join, condition: Term = TRUE) -> Seen:
-        """The place inside a binder, under one more condition. What a condition around says of an index bound anew is another's."""
+        """The place inside a binder, under one more condition. What a condition around
+        says of an index bound anew is another's."""
         new = bound_indices(term)
         given = both(*(c for c in conjuncts(self.given) if free_indices(c).isdisjoint(new)), condition)
-        return Seen(self.read, given, (*self.folds, term) if isinstance(term, Fold) else self.folds, self.bound.union(new))
+        return Seen(self.read, given, (*self.folds, term) if isinstance(term, Fold) else self.folds,
+                    self.bound.union(new))
 
     def under(self, condition: Term) -> Seen:
         """The place where one more condition holds."""

@@ -1,7 +1,8 @@
 """What each equation of a text means by itself, also where others are wrong: what an edit may not change.
 
-In: the `Work` of a text, every equation of which was read as far as it can be. Out: a `Reading` for each equation and update
-that has a meaning. A tensor is known by the place where it is named, for its key may change with the names of others.
+In: the `Work` of a text, every equation of which was read as far as it can be. Out: a `Reading` for
+each equation and update that has a meaning. A tensor is known by the place where it is named, for its
+key may change with the names of others.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def meanings(work: Work) -> Mapping[Place, Reading]:
     signatures = sorted(work.scope.signatures, key=lambda x: (x.span.source.name, x.span.start))
     named = dict(zip((x.key for x in signatures), _places(x.span for x in signatures), strict=True))
     reader = _Reader(work, {e.target: e for e in work.made.equations}, named)
-    entries = sorted((*work.collected.entries.values(), *work.collected.updates), key=lambda x: (x.span.source.name, x.span.start))
+    entries = sorted((*work.collected.entries.values(), *work.collected.updates),
+                     key=lambda x: (x.span.source.name, x.span.start))
     out: dict[Place, Reading] = {}
     for entry, place in zip(entries, _places(x.span for x in entries), strict=True):
         signature, rounds = entry.left.signature, entry.loop.rounds

@@ -41,14 +41,17 @@ def _recurrence(work: Work, rounds: Rounds, fixed: tuple[Index, ...]) -> BlockLo
     """
     updates, mine = work.updates.get(rounds, []), work.inner.get(rounds, [])
     if rounds.index is None or not updates:
-        if rounds.block and rounds.index is not None and not any(x.loop.rounds is rounds for x in work.collected.updates):
-            raise BadLoop("nothing is updated in the rounds", rounds.span, helps=(Help("write what a round changes: `z ← z + …`"),))
+        if (rounds.block and rounds.index is not None
+            and not any(x.loop.rounds is rounds for x in work.collected.updates)):
+            raise BadLoop("nothing is updated in the rounds", rounds.span,
+                          helps=(Help("write what a round changes: `z ← z + …`"),))
         return None
     by, states = {e.target: e for e in work.equations.values()}, {e.target for e in updates}
     if not states <= by.keys():
         return None  # told with what it starts with
     if rounds.block:
-        work.made.tensors.append(Tensor(rounds.key, rounds.block, (Slot(rounds.index.set, "lower", rounds.index.name),), "local"))
+        work.made.tensors.append(Tensor(rounds.key, rounds.block,
+                                        (Slot(rounds.index.set, "lower", rounds.index.name),), "local"))
     anew = {e.target for e in updates} | {rounds.key}
     grown = True
     while grown:
@@ -57,7 +60,8 @@ def _recurrence(work: Work, rounds: Rounds, fixed: tuple[Index, ...]) -> BlockLo
         anew |= {e.target for e in mine if not rounds.block and rounds.index in free_indices(e.body) - set(e.indices)}
         grown = len(anew) > before
     inside = tuple(e for e in mine if e.target in anew and e.target not in states)
-    places = {x.left.signature.key: (x.left.signature.name.text, x.span) for x in work.collected.updates if x.loop.rounds is rounds}
+    places = {x.left.signature.key: (x.left.signature.name.text, x.span) for x in work.collected.updates
+              if x.loop.rounds is rounds}
     return order(BlockLoop(rounds.block, fixed, rounds.index, rounds.domain, rounds.key,
                        tuple(by[t] for t in by if t in states), inside, tuple(updates), places))
 
@@ -78,8 +82,10 @@ def _outside(work: Work, owners: dict[str, BlockLoop]) -> None:
         for inner in sorted(found & anew):
             span, name = spans.get(key), next((x.name.text for x in work.scope.signatures if x.key == inner), inner)
             labels = (Label(spans[inner], "made here"),) if inner in spans and key != inner else ()
-            work.report.add(RoundValue(f"`{name}` is made anew in each round, so it has no value outside", span, "", *labels,
-                                       helps=(Help("make it a state: start it above the block and update it with `←`"),)))
+            work.report.add(RoundValue(f"`{name}` is made anew in each round, so it has no value outside", span, "",
+                                       *labels,
+                                       helps=(Help("make it a state: start it above the block and update it with "
+                                                   "`←`"),)))
 
 
 def _acyclic(work: Work, recurs: list[BlockLoop]) -> None:
@@ -99,6 +105,7 @@ def _acyclic(work: Work, recurs: list[BlockLoop]) -> None:
             if inner(key) & {e.target for e in recur.updates}:
                 state = sorted(inner(key) & mine)[0]
                 name = next(x.name.text for x in work.scope.signatures if x.key == state)
-                work.report.add(Circular(f"the rounds read what is made of `{name}` after the last one", _spans(work).get(key),
+                work.report.add(Circular(f"the rounds read what is made of `{name}` after the last one",
+                                         _spans(work).get(key),
                                          helps=(Help("write in the block what a round reads of a state"),)))
                 break

@@ -1,4 +1,5 @@
-"""What is sound and looks like a slip: weights summed over another index than theirs, another's tensor beside one's own."""
+"""What is sound and looks like a slip: weights summed over another index than theirs,
+another's tensor beside one's own."""
 
 from __future__ import annotations
 
@@ -33,9 +34,11 @@ def other_lines(work: Work, tree: s.SyntaxTree) -> None:
     for equation in equations.values():
         for fold, held in _sums(equation.body, frozenset()):
             place = work.made.places.get(fold)
-            if place is not None and place.source == tree.source and (along := _other_line(fold, held, equations)) is not None:
+            if (place is not None and place.source == tree.source
+                and (along := _other_line(fold, held, equations)) is not None):
                 under = " ".join(i.name for i in fold.bound)
-                work.report.add(OtherLine(f"these weights add up to 1 along `{along}`, and are summed over `{under}`", place,
+                work.report.add(OtherLine(f"these weights add up to 1 along `{along}`, and are summed over `{under}`",
+                                          place,
                                           helps=(Help(f"normalise over `{under}`, or sum over `{along}`"),)))
 
 
@@ -49,7 +52,8 @@ def _sums(term: Term, held: frozenset[Index]) -> Iterator[tuple[Fold, frozenset[
 
 
 def _other_line(fold: Fold, held: frozenset[Index], equations: Mapping[str, Equation]) -> Index | None:
-    """The free index along which a factor of a sum is a share, where none is along an index of the sum that weighs another."""
+    """The free index along which a factor of a sum is a share, where none is along an
+    index of the sum that weighs another."""
     factors, bound = list(_factors(fold.body)), frozenset(fold.bound)
     lines = {factor: found for factor in factors if (found := _shares(factor, equations))}
     if not lines or bound & frozenset().union(*lines.values()):
@@ -89,7 +93,8 @@ def _shares(term: Term, equations: Mapping[str, Equation]) -> frozenset[Index]:
 
 
 def instead(work: Work, tree: s.SyntaxTree, unread: Iterable[Signature]) -> Iterator[Signature]:
-    """Tells of tensors of the text that nothing reads, where a line of it reads one of the same name of a used spec; gives them."""
+    """Tells of tensors of the text that nothing reads, where a line of it reads one of the
+    same name of a used spec; gives them."""
     entries, by = work.collected.entries, {x.key: x for x in work.scope.signatures}
     for own in unread:
         for identity, equation in work.equations.items():
@@ -101,7 +106,8 @@ def instead(work: Work, tree: s.SyntaxTree, unread: Iterable[Signature]) -> Iter
                           and x.span.source != tree.source), None)
             if other is not None:
                 work.report.add(OtherTensor(
-                    f"`{other.text}` is that of {other.span.source.name}, and nothing reads `{own.text}` of this text", entry.span,
+                    f"`{other.text}` is that of {other.span.source.name}, and nothing reads `{own.text}` of this text",
+                    entry.span,
                     "read here", Label(own.span, "defined here"), helps=(Help(f"read `{own.text}`, or leave it out"),)))
                 yield own
                 break

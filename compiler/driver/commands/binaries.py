@@ -16,14 +16,16 @@ from einc.ir.plan import Module
 
 ROWS = [row for _, row in back_ends.targets().values()]
 TARGET = click.option("--target", metavar="ARCH",
-                      help=f"Compile the kernels for a device that need not be here: {', '.join(row.name for row in ROWS)}.")
-EMIT = click.option("--emit", "kind", type=click.Choice(list(dict.fromkeys(form for row in ROWS for form in row.forms))),
+                      help=f"Compile the kernels for a device that need not be here: "
+                           f"{', '.join(row.name for row in ROWS)}.")
+EMIT = click.option("--emit", "kind",
+                    type=click.Choice(list(dict.fromkeys(form for row in ROWS for form in row.forms))),
                     help="What to write of each kernel; the machine code without it.")
 
 
 def check_place(target: Target, kind: str | None, output: str | None) -> str:
-    """The form in which kernels are written. EincError, before the work is done, where the target has no such form, or the
-    result cannot go to where it is wanted.
+    """The form in which kernels are written. EincError, before the work is done, where the target has no such form, or
+    the result cannot go to where it is wanted.
     """
     if kind is not None and kind not in target.forms:
         raise failure(f"there is no {kind} for {target.name}", f"there is {', '.join(target.forms)}")
@@ -36,8 +38,10 @@ def check_place(target: Target, kind: str | None, output: str | None) -> str:
     return form
 
 
-def write(plan: Module, text: str, target: str, form: str, sizes: Mapping[str, int], dtype: str, output: str | None) -> None:
-    """Every kernel that a call at these sizes starts: to the folder `output`, or a single one's text to standard output."""
+def write(plan: Module, text: str, target: str, form: str, sizes: Mapping[str, int], dtype: str,
+          output: str | None) -> None:
+    """Every kernel that a call at these sizes starts: to the folder `output`, or a single
+    one's text to standard output."""
     try:
         made = back_ends.builder(target).kernels(plan, text, sizes, dtype, target)
     except (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError) as error:
@@ -45,7 +49,8 @@ def write(plan: Module, text: str, target: str, form: str, sizes: Mapping[str, i
     if not made:
         empty = ", ".join(f"{name} = 0" for name, n in sizes.items() if not n)
         raise failure(f"a call at these sizes starts no kernel{f': {empty}' if empty else ''}",
-                      "give sizes from 1" if empty else "give --own, where a library has a kernel for the same equations")
+                      "give sizes from 1" if empty
+                      else "give --own, where a library has a kernel for the same equations")
     if output is None:
         _print(made, form)
         return

@@ -54,7 +54,8 @@ def _row(name: str, found: dict[str, Any] | None) -> tuple[str, ...]:
     try:
         key, value = found["key"], found["value"]  # type: ignore[index]
         versions = ", ".join(f"{part} {key[part]}" for part in ("torch", "triton", "einc"))
-        return (str(key["kernel"]), f"{key['rows']} × {key['columns']}", " ".join(map(str, value["tile"])), f"{value['ratio']:.2f}",
+        return (str(key["kernel"]), f"{key['rows']} × {key['columns']}", " ".join(map(str, value["tile"])),
+                f"{value['ratio']:.2f}",
                 str(key["device"]), versions)
     except (KeyError, TypeError, ValueError):
         return (name, "damaged", "", "", "", "")

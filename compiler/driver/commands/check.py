@@ -16,7 +16,8 @@ from einc.ir.programs import TypedProgram
 @click.command("check")
 @FILE
 @STRICT
-@click.option("--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How it is told.")
+@click.option("--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True,
+              help="How it is told.")
 @click.option("--fix", is_flag=True, help="Rewrite the file with every fix that is certain.")
 @click.pass_context
 def command(ctx: click.Context, *, file: Chosen, strict: bool, style: str, fix: bool) -> None:
@@ -48,7 +49,8 @@ def _tell_text(report: Report, program: TypedProgram | None, fixed: list[str]) -
         click.echo(tally(report), err=True)
         return
     warned = f", {tally(report)}" if report.warnings else ""
-    said = counted(len(program.equations), "equation") if program.outputs else "no output: `einc prove` is for what it claims"
+    said = (counted(len(program.equations), "equation") if program.outputs
+            else "no output: `einc prove` is for what it claims")
     click.echo(f"ok: {program.name}, {said}{warned}")
 
 

@@ -42,7 +42,8 @@ class Chosen:
 
 
 def read(path: str, report: Report) -> Source:
-    """A file, the name of a spec that comes with einc, or `-` for standard input -> its text; what is no text is in the report."""
+    """A file, the name of a spec that comes with einc, or `-` for standard input -> its
+    text; what is no text is in the report."""
     if path == "-":
         return read_bytes("<stdin>", given(MAX_BYTES), report)
     return pipeline.read_source(Path(path), report)
@@ -52,7 +53,8 @@ def read_spec(path: str, report: Report) -> Source:
     """The same of what has to be a spec. EincError where it is a paper."""
     if pipeline.is_document(path):
         raise failure(f"{path} is a paper, and this is for specs",
-                      "`einc doc` tells of a paper; check, compile, run, show and derive take one section of it: `--section`")
+                      "`einc doc` tells of a paper; check, compile, run, show and derive take one section of it: "
+                      "`--section`")
     return read(path, report)
 
 
@@ -110,8 +112,10 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, 
     return out
 
 
-def known_sizes(sizes: Mapping[str, int], names: list[str], fixed: Mapping[str, int], idle: Container[str] = ()) -> None:
-    """Refuse a size that the spec does not have, or that it fixes itself at another value, or that nothing depends on."""
+def known_sizes(sizes: Mapping[str, int], names: list[str], fixed: Mapping[str, int],
+                idle: Container[str] = ()) -> None:
+    """Refuse a size that the spec does not have, or that it fixes itself at another
+    value, or that nothing depends on."""
     for name, value in sizes.items():
         if name in idle:
             raise failure(f"`{name}` is declared, but nothing that is returned depends on it", "leave it out")
@@ -145,7 +149,8 @@ def FILE(command: F) -> F:
 
 
 STRICT = click.option("--strict", is_flag=True, help="Refuse what is only a warning otherwise.")
-SIZES = click.option("--sizes", default="", callback=_sizes, metavar="NAME=NUMBER,…", help="Sizes of the spec, such as T=2048,H=8.")
+SIZES = click.option("--sizes", default="", callback=_sizes, metavar="NAME=NUMBER,…",
+                     help="Sizes of the spec, such as T=2048,H=8.")
 BACKEND = click.option("--backend", type=click.Choice(back_ends.names()), default="torch", show_default=True,
                        help="What the emitted file is written for.")
 WHERE = click.option("--backend", type=click.Choice((back_ends.AUTO, *back_ends.names())), default=back_ends.AUTO,
@@ -164,7 +169,8 @@ DTYPE = click.option("--dtype", type=click.Choice(DTYPES),
 DATA = click.option("--data", "data_file", type=click.Path(), metavar="FILE",
                     help="Inputs by their Python names, .npz or .safetensors; random ones without it.")
 SEED = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Which random inputs.")
-OWN = click.option("--own", is_flag=True, help="Use the plan's own kernels only, where a library has one for the same equations.")
+OWN = click.option("--own", is_flag=True,
+                   help="Use the plan's own kernels only, where a library has one for the same equations.")
 
 
 def tell_json(report: Report, fixed: list[str] | None) -> None:

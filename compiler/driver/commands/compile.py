@@ -41,7 +41,8 @@ TUNED = "einc.driver.commands.tuned"  # loaded with --tuned: other files need no
 
 @click.command("compile")
 @FILE
-@click.option("-o", "--output", type=click.Path(), metavar="OUT.py", help="The file to write, instead of standard output.")
+@click.option("-o", "--output", type=click.Path(), metavar="OUT.py",
+              help="The file to write, instead of standard output.")
 @BACKEND
 @STRICT
 @NARROW
@@ -50,7 +51,8 @@ TUNED = "einc.driver.commands.tuned"  # loaded with --tuned: other files need no
 @PLAN
 @KEEP
 @click.option("--module", is_flag=True, help="Add a torch.nn.Module class whose parameters are the weights.")
-@click.option("--tuned", is_flag=True, help="Write in the tiles that `einc tune` found for --sizes, --dtype and this device.")
+@click.option("--tuned", is_flag=True,
+              help="Write in the tiles that `einc tune` found for --sizes, --dtype and this device.")
 @TARGET
 @EMIT
 @SIZES

@@ -31,14 +31,18 @@ def beside(path: str) -> dict[str, Any]:
     return {**{word: value for table in inner for word, value in table.items()}, **found}
 
 
-def agreed(written: Mapping[str, Any], config: Mapping[str, Any], spec: str, sizes: Mapping[str, int]) -> dict[str, int]:
-    """The sizes that the file tells, beside those that are given. An error where the file and the spec say two things."""
+def agreed(written: Mapping[str, Any], config: Mapping[str, Any], spec: str,
+           sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes that the file tells, beside those that are given. An error where the file
+    and the spec say two things."""
     for word, value in written.get("presumes", {}).items():
         if config.get(word) not in (None, value):
             raise failure(f"config.json says {word} = {config[word]}, and `{spec}` computes with {value}",
-                          f'write a spec of its own, `use "{spec}"` and the line that differs, and give it --map {spec}')
+                          f'write a spec of its own, `use "{spec}"` and the line that differs, and give it --map '
+                          f'{spec}')
     told = {size: config[word] for size, word in written.get("sizes", {}).items() if isinstance(config.get(word), int)}
     for size, value in told.items():
         if sizes.get(size, value) != value:
-            raise failure(f"config.json says {written['sizes'][size]} = {value}, and --sizes {size}={sizes[size]}", "leave it out")
+            raise failure(f"config.json says {written['sizes'][size]} = {value}, and --sizes {size}={sizes[size]}",
+                          "leave it out")
     return {**told, **sizes}

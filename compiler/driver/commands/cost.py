@@ -30,7 +30,8 @@ from einc.ir.programs import TypedProgram
               help="Elements of the data.")
 @click.option("--format", "style", type=click.Choice(["text", "json", "tex"]), default="text", show_default=True,
               help="How it is printed.")
-def command(*, file: Chosen, against: str | None, sizes: dict[str, int], grad: bool, plan: str, backend: str, dtype: str,
+def command(*, file: Chosen, against: str | None, sizes: dict[str, int], grad: bool, plan: str, backend: str,
+            dtype: str,
             style: str) -> None:
     """Print what each step of the spec FILE costs, and the whole: flops, bytes read and written, memory and flops per
     byte, as formulas of the sizes, with numbers where sizes are given; which size they grow with; and where two ways

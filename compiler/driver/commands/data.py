@@ -1,6 +1,7 @@
 """Tensors in and out of `einc run`: random ones, and `.npz` and `.safetensors` files.
 
-Tensors are those of the framework that emitted files import; it is loaded by name, since nothing in the compiler needs it.
+Tensors are those of the framework that emitted files import; it is loaded by name, since
+nothing in the compiler needs it.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def fades(program: Program, tensor: Tensor) -> bool:
     for equation in program.equations:
         for term in walk(equation.body):
             match term:
-                case Apply("pow", (Read(key), power)) if key == tensor.key and any(isinstance(t, Position) for t in walk(power)):
+                case Apply("pow", (Read(key),
+                                   power)) if key == tensor.key and any(isinstance(t, Position) for t in walk(power)):
                     return True
     return False
 
@@ -91,7 +93,8 @@ def _divided(program: Program, tensor: Tensor) -> Extent | None:
 
 def _normal(generator: np.random.Generator, tensor: Tensor, shape: tuple[int, ...], rate: bool) -> np.ndarray[Any, Any]:
     if not shape:
-        # A scalar is a scale, a base or a small constant; near 1 and positive suits most of them. A rate is a part of 1.
+        # A scalar is a scale, a base or a small constant; near 1 and positive suits most of them. A rate is a part of
+        # 1.
         return np.asarray(generator.uniform(0.5, 1.5) / (3 if rate else 1))
     values = generator.standard_normal(shape)
     if tensor.role != "weight":
@@ -101,7 +104,8 @@ def _normal(generator: np.random.Generator, tensor: Tensor, shape: tuple[int, ..
 
 
 def _range(program: Program, tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, int]:
-    """First and last value that an integer tensor may have: those of a slot it stands in, or of a position it is compared with."""
+    """First and last value that an integer tensor may have: those of a slot it stands in,
+    or of a position it is compared with."""
     for equation in program.equations:
         for term in (t for root in (equation.domain, equation.body) for t in walk(root)):
             match term:
@@ -138,13 +142,15 @@ def _check_suffix(path: str) -> None:
 
 
 def load(path: str, program: Program, dtype: str | None) -> dict[str, Array]:
-    """The inputs of the program from a file, floats as `dtype` where it is given; every tensor that does not fit is told."""
+    """The inputs of the program from a file, floats as `dtype` where it is given; every
+    tensor that does not fit is told."""
     found = everything(path)
     problems = list(_misfits(path, program, found))
     if problems:
         raise EincError(problems)
     torch = framework()
-    kinds = {t.key: torch.int64 if t.integer else getattr(torch, dtype) if dtype else found[t.key].dtype for t in program.inputs()}
+    kinds = {t.key: torch.int64 if t.integer else getattr(torch, dtype) if dtype else found[t.key].dtype
+             for t in program.inputs()}
     return {key: found[key].to(kind) for key, kind in kinds.items()}
 
 
@@ -168,12 +174,14 @@ def _load_npz(path: str) -> dict[str, Array]:
         try:
             out[name] = torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
         except (TypeError, ValueError) as error:
-            raise failure(f"`{name}` in {path} has elements of type {array.dtype}, which is no type of torch") from error
+            raise failure(
+                f"`{name}` in {path} has elements of type {array.dtype}, which is no type of torch") from error
     return out
 
 
 def _check_unpacked(path: str) -> None:
-    """Refuses what is no archive, and an archive that unpacks to much more than it holds, before anything is unpacked."""
+    """Refuses what is no archive, and an archive that unpacks to much more than it holds,
+    before anything is unpacked."""
     held = size(path)
     most = max(UNPACKED, RATIO * held)
     try:
@@ -182,7 +190,8 @@ def _check_unpacked(path: str) -> None:
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
         raise failure(f"{path} is no .npz archive") from error
     if total > most:
-        raise failure(f"{path} unpacks to {total:,} bytes, more than the {most:,} that are unpacked from a file of {held:,}",
+        raise failure(f"{path} unpacks to {total:,} bytes, more than the {most:,} that are unpacked from a file of "
+                      f"{held:,}",
                       "save it uncompressed, with `numpy.savez`, or as .safetensors")
 
 
@@ -207,14 +216,18 @@ def _misfits(path: str, program: Program, found: Mapping[str, Array]) -> Iterato
         array = found[key]
         if array.ndim != len(tensor.slots):
             axes = " ".join(slot.name for slot in tensor.slots)
-            yield Problem(f"`{key}` in {path} has {array.ndim} axes, and `{tensor.text}` has {len(tensor.slots)} ({axes})")
-        kind = "float" if array.is_floating_point() else "other" if array.is_complex() or dtype_of(array) == "bool" else "int"
+            yield Problem(f"`{key}` in {path} has {array.ndim} axes, and `{tensor.text}` has {len(tensor.slots)} "
+                          f"({axes})")
+        kind = ("float" if array.is_floating_point() else "other" if array.is_complex() or dtype_of(array) == "bool"
+                else "int")
         if kind != ("int" if tensor.integer else "float"):
             declared = "declared `: int`" if tensor.integer else "not declared `: int`"
-            yield Problem(f"`{key}` in {path} has elements of type {dtype_of(array)}, and `{tensor.text}` is {declared}")
+            yield Problem(f"`{key}` in {path} has elements of type {dtype_of(array)}, and `{tensor.text}` is "
+                          f"{declared}")
     extra = sorted(found.keys() - wanted.keys())
     if extra:
-        listed = ", ".join(f"`{name}`" for name in extra[:8]) + (f" and {len(extra) - 8} more" if len(extra) > 8 else "")
+        listed = ", ".join(f"`{name}`"
+                           for name in extra[:8]) + (f" and {len(extra) - 8} more" if len(extra) > 8 else "")
         asks = ", ".join(f"`{name}`" for name in wanted)
         yield Problem(f"{path} has {listed}, and the spec asks for {asks or 'nothing'}")
 

@@ -1,5 +1,5 @@
-"""`einc derive`: the one-pass form that the compiler found, in the notation of the papers, and whether a written one is equal;
-or the program of the gradient.
+"""`einc derive`: the one-pass form that the compiler found, in the notation of the papers, and whether a written one
+is equal; or the program of the gradient.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from einc.driver import compiling, pipeline
 from einc.driver.commands.common import FILE, Chosen, typed
 from einc.driver.gradients import constant
 from einc.driver.reports.recurrence import as_tex, as_text, recurrences
-from einc.driver.reports.screen import passing
+from einc.driver.reports.rows import passing
 from einc.driver.reports.written import as_text as told
 from einc.driver.reports.written import written
 from einc.errors.report import Report, Source
@@ -28,8 +28,9 @@ from einc.transforms.gradients.pieces import Piece, pieces
 def command(ctx: click.Context, *, file: Chosen, grad: bool, latex: bool) -> None:
     """Print the recurrence that was found for each pass of the spec FILE, or the term that keeps it in two passes.
 
-    A recurrence that FILE writes itself is proved equal to it; status 1, and both sides, where it is not. With --grad print
-    the program of its gradient, which `einc check` reads; of a spec with rounds one for each piece, in the order in which they run.
+    A recurrence that FILE writes itself is proved equal to it; status 1, and both sides, where it is not.
+    With --grad print the program of its gradient, which `einc check` reads; of a spec with rounds one for
+    each piece, in the order in which they run.
     """
     if grad:
         click.echo("\n".join(_paged(piece) if latex else piece.text for piece in _gradient(typed(file))), nl=False)

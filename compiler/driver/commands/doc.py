@@ -26,7 +26,8 @@ from einc.errors.report import Report, failure
                            "a definition, or left out and why.")
 @FILE
 @click.option("--format", "style", type=click.Choice(["text", "json", "html"]), default=None,
-              help="A table, data for programs, or a page for a browser; by default what the ending of -o says, else a table.")
+              help="A table, data for programs, or a page for a browser; by default what the ending of -o says, else a "
+                   "table.")
 @click.option("-o", "--output", type=click.Path(), metavar="OUT", help="The file to write, instead of standard output.")
 @BACKEND
 @click.option("--strict", is_flag=True, help="Status 1 where a display is left out and its author does not say so.")
@@ -71,5 +72,6 @@ def command(ctx: click.Context, *, file: Chosen, style: str | None, output: str 
 
 def _progress(paper: Paper) -> Progress:
     console = Console(stderr=True)
-    return Progress(TextColumn("{task.description:40}"), BarColumn(), MofNCompleteColumn(), console=console, transient=True,
+    return Progress(TextColumn("{task.description:40}"), BarColumn(), MofNCompleteColumn(), console=console,
+                    transient=True,
                     disable=not console.is_terminal or len(paper.sections) < 2)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from einc.checking.edits import apply, certain
-from einc.driver.commands.kinds import told
+from einc.driver.commands.kinds import problems_of
 from einc.errors.report import Problem, Source, render
 
 FAMILIES = {
     "01": "Syntax", "02": "Names and scripts", "03": "Balance of indices", "04": "Sets, extents, data",
-    "05": "Domains, causality, isolation", "06": "Index expressions", "07": "State and sets", "08": "Documents", "09": "Lints",
+    "05": "Domains, causality, isolation", "06": "Index expressions", "07": "State and sets", "08": "Documents",
+    "09": "Lints",
 }
 _WIDEST = 100  # columns of an example's line; one that is longer is not meant to be read
 
 _HEAD = """# What einc says
 
-Every problem that `einc check` tells has a code, and every code a page: `einc explain E0306`. This is all of them, each with the
-smallest text that has it, what einc says of that text, and what `einc check --fix` makes of it where there is one certain way out.
-Codes that begin with W are warnings, which `--strict` refuses. `einc explain --markdown` writes this page from the compiler's own
-classes and their examples.
+Every problem that `einc check` tells has a code, and every code a page: `einc explain E0306`. This is all of them, each
+with the smallest text that has it, what einc says of that text, and what `einc check --fix` makes of it where there is
+one certain way out. Codes that begin with W are warnings, which `--strict` refuses. `einc explain --markdown` writes
+this page from the compiler's own classes and their examples.
 """
 
 
@@ -27,7 +28,8 @@ def index() -> str:
     families = {family: [kind for kind in kinds if kind.code[1:3] == family] for family in FAMILIES}
     contents = (f"**{FAMILIES[family]}**\n\n" + "".join(f"- [{x.code}](#{x.code.lower()}) {x.title}\n" for x in found)
                 for family, found in families.items() if found)
-    sections = (f"## {FAMILIES[family]}\n\n" + "\n".join(map(_entry, found)) for family, found in families.items() if found)
+    sections = (f"## {FAMILIES[family]}\n\n" + "\n".join(map(_entry, found)) for family, found in families.items()
+                if found)
     return "\n".join([_HEAD, *contents, *sections]).rstrip() + "\n"
 
 
@@ -44,7 +46,7 @@ def _entry(kind: type[Problem]) -> str:
         return "\n".join(out)
     name = "ein" if kind.example_name.endswith(".ein") else "markdown"
     out += [_fenced(_shown(kind.example), name), ""]
-    problems = told(kind)
+    problems = problems_of(kind)
     if problems:
         out += [_fenced(_shown("\n".join(render(p).rstrip() for p in problems)), "text"), ""]
     if edits := certain(problems, kind.example_name):

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 import click
 
 from einc.driver.commands.error_index import index, rule
-from einc.driver.commands.kinds import told
+from einc.driver.commands.kinds import problems_of
 from einc.errors.report import Problem, failure, render
 
 REGISTRY = Problem.registry
@@ -41,7 +41,7 @@ def page(kind: type[Problem]) -> str:
     if not kind.example:
         return "\n".join(out).rstrip()
     out.append(textwrap.indent(kind.example.rstrip(), "    "))
-    if said := [render(p).rstrip() for p in told(kind)]:
+    if said := [render(p).rstrip() for p in problems_of(kind)]:
         out += ["", "gives", "", textwrap.indent("\n".join(said), "    ")]
     return "\n".join(out)
 

@@ -17,7 +17,8 @@ from einc.syntax.printing.writer import Spelling
 @FILE
 @click.option("--spelling", type=click.Choice(["unicode", "latex", "ascii"]), default="unicode", show_default=True,
               help="Which of the spellings to write.")
-@click.option("-o", "--output", type=click.Path(), metavar="OUT.ein", help="The file to write, instead of standard output.")
+@click.option("-o", "--output", type=click.Path(), metavar="OUT.ein",
+              help="The file to write, instead of standard output.")
 @click.option("-w", "--in-place", "in_place", is_flag=True, help="Rewrite FILE itself.")
 @click.option("--check", is_flag=True, help="Write nothing; status 1 if FILE is not written so.")
 @click.option("--diff", is_flag=True, help="Print what would change.")
@@ -38,7 +39,8 @@ def command(ctx: click.Context, *, file: Chosen, spelling: Spelling, output: str
     if text is None:
         unreadable(source, report)
     if diff:
-        lines = difflib.unified_diff(source.text.splitlines(), text.splitlines(), source.name, f"{source.name} ({spelling})",
+        lines = difflib.unified_diff(source.text.splitlines(), text.splitlines(), source.name,
+                                     f"{source.name} ({spelling})",
                                      lineterm="")
         click.echo("".join(f"{line}\n" for line in lines), nl=False)
     elif check and text != source.text:
@@ -54,7 +56,8 @@ def command(ctx: click.Context, *, file: Chosen, spelling: Spelling, output: str
 
 
 def _rewrite(path: Path, before: str, text: str) -> None:
-    """The text into the file, which keeps its line ends and byte order mark; nothing is written where nothing changes."""
+    """The text into the file, which keeps its line ends and byte order mark; nothing is
+    written where nothing changes."""
     if text == before:
         return
     data = path.read_bytes()

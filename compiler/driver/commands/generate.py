@@ -19,7 +19,19 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from einc.checking.plans import chosen
 from einc.driver import back_ends, compiling
 from einc.driver.commands import data
-from einc.driver.commands.common import BACKEND, DTYPE, FILE, NARROW, OWN, SIZES, Chosen, counted, known_sizes, noted, typed
+from einc.driver.commands.common import (
+    BACKEND,
+    DTYPE,
+    FILE,
+    NARROW,
+    OWN,
+    SIZES,
+    Chosen,
+    counted,
+    known_sizes,
+    noted,
+    typed,
+)
 from einc.driver.commands.configs import agreed, beside
 from einc.driver.commands.prompts import Coder, Reader, coder, numbers
 from einc.driver.commands.sizes import asked, extent, names
@@ -45,13 +57,17 @@ PAGE = 16
 @click.option("--weights", "path", required=True, type=click.Path(), metavar="FILE",
               help="A .safetensors or .npz file, or a folder of them.")
 @click.option("--map", "map_name", metavar="NAME",
-              help="How the file names the weights, where it is not as the spec does: a map that comes with einc, or a .toml file.")
+              help="How the file names the weights, where it is not as the spec does: a map that comes with einc, or a "
+                   ".toml file.")
 @click.option("--prefix", default="", metavar="TEXT", help="What stands before every name of the map.")
 @SIZES
-@click.option("--prompt", "prompts", multiple=True, metavar="TEXT", help="A text to go on with; several are several texts.")
+@click.option("--prompt", "prompts", multiple=True, metavar="TEXT",
+              help="A text to go on with; several are several texts.")
 @click.option("--ids", "lists", multiple=True, metavar="1,2,3", help="The same as tokens; tokens are printed.")
-@click.option("--tokenizer", type=click.Path(), metavar="FILE", help="A tokenizer.json; without it each byte of a text is a token.")
-@click.option("--count", default=64, show_default=True, type=click.IntRange(min=1), help="How many tokens are made at most.")
+@click.option("--tokenizer", type=click.Path(), metavar="FILE",
+              help="A tokenizer.json; without it each byte of a text is a token.")
+@click.option("--count", default=64, show_default=True, type=click.IntRange(min=1),
+              help="How many tokens are made at most.")
 @click.option("--stop", default="", metavar="2,13", help="Tokens that end a text; they are not printed.")
 @click.option("--temperature", default=0.0, show_default=True, help="0 takes the likeliest token; above, one is drawn.")
 @click.option("--top-k", type=int, metavar="K", help="Draw from the K likeliest.")
@@ -62,10 +78,12 @@ PAGE = 16
 @click.option("--budget", default=512, show_default=True, type=click.IntRange(min=1), metavar="N",
               help="Tokens that a step reads: one of each text that is being made, and of prompts up to N in all.")
 @click.option("--pages", type=click.IntRange(1, 2**24), metavar="N",
-              help="Keep the past in a pool of N pages, in which texts wait for room; without it each has a room of its own.")
+              help="Keep the past in a pool of N pages, in which texts wait for room; without it each has a room of "
+                   "its own.")
 @click.option("--page", type=click.IntRange(1, 256), metavar="N",
               help="Positions in a page of the pool.  [default: what the spec says in `plan serve`, else 16]")
-@click.option("--keep", default="", metavar="K,V", help="What the cache keeps of each position, instead of what is cheapest.")
+@click.option("--keep", default="", metavar="K,V",
+              help="What the cache keeps of each position, instead of what is cheapest.")
 @DTYPE
 @BACKEND
 @NARROW
@@ -118,7 +136,8 @@ def command(*, file: Chosen, path: str, map_name: str | None, prefix: str, sizes
         click.echo(f"note: text {row + 1} of {len(several)} ends early", err=True)
     if failed:
         raise failed[min(failed)]
-    click.echo("\n".join([*pace.lines(), *_told(engine, pages, page), *kept(made.plan, known, weights)]), err=True)
+    click.echo("\n".join([*pace.lines(), *_shared_lines(engine, pages, page), *kept(made.plan, known, weights)]),
+               err=True)
 
 
 # what is given
@@ -205,7 +224,8 @@ def _numbers(program: Program, known: Sizes) -> dict[str, int]:
 def _within(ids: list[int], vocabulary: int) -> list[int]:
     """Tokens, at least one, each of the vocabulary."""
     if not ids:
-        raise failure("there is nothing to go on with: a text has no token", "give at least one, such as a first token by --ids")
+        raise failure("there is nothing to go on with: a text has no token",
+                      "give at least one, such as a first token by --ids")
     if wrong := [n for n in ids if n >= vocabulary]:
         raise failure(f"{wrong[0]} is no token of this model: they are 0 to {vocabulary - 1}")
     return ids
@@ -218,7 +238,8 @@ def _note(program: Program, known: Sizes, longest: int, plain: bool) -> None:
     for tensor in program.inputs():
         for slot in tensor.slots:
             if tensor.role == "weight" and slot.set.cls == "time" and extent(slot.set.extent, known) < longest:
-                click.echo(f"note: texts may come to {longest} positions, and `{tensor.key}` has {extent(slot.set.extent, known)}: "
+                click.echo(f"note: texts may come to {longest} positions, and `{tensor.key}` has "
+                           f"{extent(slot.set.extent, known)}: "
                            "beyond these the model has learned nothing", err=True)
 
 
@@ -226,7 +247,8 @@ def _note(program: Program, known: Sizes, longest: int, plain: bool) -> None:
 
 
 def _pool(made: Compiled, pages: int | None, page: int, longest: int) -> Any:
-    """The pool that is asked for. EincError where a text may come to more than it has, and nothing of one is ever dropped."""
+    """The pool that is asked for. EincError where a text may come to more than it has,
+    and nothing of one is ever dropped."""
     if pages is None:
         return None
     assert isinstance(made.plan, Module)
@@ -266,18 +288,20 @@ def _step(engine: Engine, pace: Pace, failed: dict[int, EincError]) -> list[tupl
     pace.add(engine.read - read, engine.grown - grown, time.perf_counter() - begun)
     for text in texts:
         if pool is not None and isinstance(text.error, engine.model.made.named("Exhausted")):
-            failed[text.row] = failure(str(text.error), f"give --pages {-(-text.most // pool.page)}", "make fewer tokens: --count")
+            failed[text.row] = failure(str(text.error), f"give --pages {-(-text.most // pool.page)}",
+                                       "make fewer tokens: --count")
         elif text.error is not None:
             failed[text.row] = failure(f"the module refused or failed: {text.error}")
     return made
 
 
-def _told(engine: Engine, pages: int | None, page: int) -> list[str]:
+def _shared_lines(engine: Engine, pages: int | None, page: int) -> list[str]:
     """What texts had of others, and of the pool."""
     out = [f"shared   {counted(engine.shared, 'token')} of beginnings"] if engine.shared else []
     if pages is not None:
         back = f"; {counted(engine.back, 'text')} put back" if engine.back else ""
-        out.append(f"pool     {engine.held} of {counted(pages, 'page')} in use at most, {counted(page, 'position')} each{back}")
+        out.append(f"pool     {engine.held} of {counted(pages, 'page')} in use at most, {counted(page, 'position')} "
+                   f"each{back}")
     return out
 
 
@@ -297,10 +321,12 @@ def kept(plan: Any, known: Sizes, weights: Mapping[str, data.Array]) -> list[str
 
 @contextmanager
 def _telling() -> Iterator[Told]:
-    """A line on the terminal of the error stream that says what is being done, while that is something; elsewhere none."""
+    """A line on the terminal of the error stream that says what is being done, while that
+    is something; elsewhere none."""
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal, redirect_stdout=False)
+    progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal,
+                        redirect_stdout=False)
     task = progress.add_task("")
 
     def told(what: str) -> None:

@@ -1,4 +1,5 @@
-"""What einc says of the example of a kind of problem: of a text what the checker does, of a document what its account does."""
+"""What einc says of the example of a kind of problem: of a text what the checker does, of
+a document what its account does."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from einc.driver.reports.coverage import account
 from einc.errors.report import Problem, Report, Source
 
 
-def told(kind: type[Problem]) -> list[Problem]:
+def problems_of(kind: type[Problem]) -> list[Problem]:
     """The problems of this kind, of the others nothing."""
     source, report = Source(kind.example_name, kind.example), Report()
     found = _document(source, report) if pipeline.is_document(source.name) else _spec(source, report)

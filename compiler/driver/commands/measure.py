@@ -31,7 +31,8 @@ def _resident() -> tuple[int, int] | None:
 
 
 def _reset_peak() -> bool:
-    """Start the peak anew, with what earlier work freed given back first, since it would count as resident at the start."""
+    """Start the peak anew, with what earlier work freed given back first, since it would
+    count as resident at the start."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

@@ -70,18 +70,21 @@ def _from_file(path: str) -> Coder:
     try:
         tokenizers: Any = importlib.import_module("tokenizers")
     except ModuleNotFoundError:
-        raise failure("tokenizers is not installed, which --tokenizer needs", "`pip install tokenizers`, or give --ids") from None
+        raise failure("tokenizers is not installed, which --tokenizer needs",
+                      "`pip install tokenizers`, or give --ids") from None
     try:
         made = tokenizers.Tokenizer.from_file(path)
     except Exception as error:  # whatever the library says of a file that it does not understand
         raise failure(f"{path} cannot be read as a tokenizer: {error}") from error
-    return Coder(lambda text: list(made.encode(_utf8(text).decode("utf-8", "replace")).ids), lambda ids: str(made.decode(ids)))
+    return Coder(lambda text: list(made.encode(_utf8(text).decode("utf-8", "replace")).ids),
+                 lambda ids: str(made.decode(ids)))
 
 
 class Reader:
     """The text that each new token adds to a text.
 
-    It may hang on the tokens before (a blank in front, a character in several parts), so a few are read again, and some wait.
+    It may hang on the tokens before (a blank in front, a character in several parts), so
+    a few are read again, and some wait.
     """
 
     def __init__(self, coder: Coder, prompt: list[int]) -> None:

@@ -19,7 +19,8 @@ from einc.meaning.prove import Open, Proved, Refuted, Verdict, prove
 @FILE
 @STRICT
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random numbers at which claims are tried.")
-@click.option("--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How it is told.")
+@click.option("--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True,
+              help="How it is told.")
 @click.pass_context
 def command(ctx: click.Context, *, file: Chosen, strict: bool, seed: int, style: str) -> None:
     """Prove each claim of the spec FILE, or print numbers at which its sides differ; status 1 where one does not hold.
@@ -43,7 +44,7 @@ def command(ctx: click.Context, *, file: Chosen, strict: bool, seed: int, style:
         click.echo(json.dumps({"claims": [_data(*x) for x in found], "holds": all(holds(*x) for x in found)},
                               ensure_ascii=False, indent=2))
     else:
-        click.echo("\n".join(line for x in found for line in _told(*x)))
+        click.echo("\n".join(line for x in found for line in _verdict_lines(*x)))
         kept = sum(holds(*x) for x in found)
         click.echo(f"{counted(kept, 'claim')} of {len(found)} hold{'s' if kept == 1 else ''}")
     if not all(holds(*x) for x in found):
@@ -55,9 +56,10 @@ def holds(claim: Claim, verdict: Verdict) -> bool:
     return isinstance(verdict, Refuted if claim.negated else Proved)
 
 
-def _told(claim: Claim, verdict: Verdict) -> list[str]:
+def _verdict_lines(claim: Claim, verdict: Verdict) -> list[str]:
     """The verdict on a claim as lines of text, with its place in the file."""
-    place = "" if claim.span is None else f"{claim.span.source.name}:{claim.span.source.position(claim.span.start)[0]}: "
+    place = ("" if claim.span is None
+             else f"{claim.span.source.name}:{claim.span.source.position(claim.span.start)[0]}: ")
     text = claim.text.removeprefix("claim").strip()
     match verdict:
         case Proved(how):
@@ -91,6 +93,7 @@ def _data(claim: Claim, verdict: Verdict) -> dict[str, Any]:
         case Refuted(example):
             points = [{"at": dict(zip(example.letters, at, strict=True)), "left": left, "right": right}
                       for at, left, right in example.points]
-            return {**page, "verdict": "refuted", "sizes": dict(example.sizes), "points": points, "differ": example.total}
+            return {**page, "verdict": "refuted", "sizes": dict(example.sizes), "points": points,
+                    "differ": example.total}
         case Open(why, trials):
             return {**page, "verdict": "open", "why": why, "trials": trials}

@@ -40,14 +40,18 @@ Tensors = Mapping[str, data.Array]
 
 MAP = click.option("--map", "map_name", metavar="NAME",
                    help="Read weights from --data by a map of names: one that comes with einc, or a .toml file.")
-PREFIX = click.option("--prefix", default="", metavar="TEXT", help="What stands before every name of the map, such as h.0.")
+PREFIX = click.option("--prefix", default="", metavar="TEXT",
+                      help="What stands before every name of the map, such as h.0.")
 VERIFY = click.option("--verify", is_flag=True, help="Compare with the float64 interpreter; status 1 beyond the bound.")
 HARD = click.option(
     "--hard", is_flag=True,
     help="Verify on inputs of many magnitudes, from 0 to 1e4 and ∞, too: an error may be 16 times that of an eager "
-    "evaluation in the same type, and NaN and ∞ have to stand where float64 has them. Sizes not given are at most 16 there.")
-OUTPUT = click.option("-o", "--output", type=click.Path(), metavar="FILE", help="Save what comes out, as .npz or .safetensors.")
-REPEAT = click.option("--repeat", default=3, show_default=True, type=click.IntRange(min=1), help="Timed runs after a first one.")
+    "evaluation in the same type, and NaN and ∞ have to stand where float64 has them. Sizes not given are at most 16 "
+    "there.")
+OUTPUT = click.option("-o", "--output", type=click.Path(), metavar="FILE",
+                      help="Save what comes out, as .npz or .safetensors.")
+REPEAT = click.option("--repeat", default=3, show_default=True, type=click.IntRange(min=1),
+                      help="Timed runs after a first one.")
 
 
 @click.command("run")
@@ -67,7 +71,8 @@ REPEAT = click.option("--repeat", default=3, show_default=True, type=click.IntRa
 @OWN
 @click.pass_context
 def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], data_file: str | None, map_name: str | None,
-            prefix: str, dtype: str | None, seed: int, verify: bool, hard: bool, output: str | None, backend: str, repeat: int,
+            prefix: str, dtype: str | None, seed: int, verify: bool, hard: bool, output: str | None, backend: str,
+            repeat: int,
             narrow: bool, own: bool) -> None:
     """Run the spec FILE; show shapes, time and memory, and with --verify or --hard the error."""
     if output is not None:
@@ -131,7 +136,8 @@ def _hard(program: Program, sizes: Mapping[str, int], chosen: tuple[str | None, 
 
 def by_map(program: Program, sizes: Mapping[str, int], data_file: str, dtype: str | None, seed: int, name: str,
            prefix: str) -> tuple[dict[str, data.Array], dict[str, int]]:
-    """Weights of another model under our names; the other inputs as the file has them under ours, or random; and the sizes."""
+    """Weights of another model under our names; the other inputs as the file has them
+    under ours, or random; and the sizes."""
     state = data.everything(data_file)
     where, written = written_map(name)
     try:
@@ -170,7 +176,8 @@ def gather(program: Program, sizes: Mapping[str, int], data_file: str | None, dt
     return inputs, {name + "_" * keyword.iskeyword(name): known[name] for name in asked(program)}
 
 
-def execute(program: Program, call: Callable[[], Any], repeat: int, progress: Progress) -> tuple[dict[str, data.Array], list[str]]:
+def execute(program: Program, call: Callable[[], Any], repeat: int,
+            progress: Progress) -> tuple[dict[str, data.Array], list[str]]:
     """Run once to warm up, once for memory, and `repeat` times for time; the outputs by name, and what was measured."""
     task = progress.add_task("running", total=repeat + 2)
 

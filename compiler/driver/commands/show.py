@@ -32,7 +32,8 @@ STAGES = ("syntax", "typed", "normal", "plan", "source")
 @OWN
 def command(*, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool, plan: str,
             sizes: dict[str, int], backend: str, narrow: bool, own: bool) -> None:
-    """Print the spec FILE as one stage of the compiler sees it; a plan with formulas, and with numbers where sizes are given."""
+    """Print the spec FILE as one stage of the compiler sees it; a plan with formulas, and
+    with numbers where sizes are given."""
     if explicit and stage not in ("typed", "normal"):
         raise failure(f"--explicit is for the stages typed and normal, not for {stage}")
     if full and stage != "plan":
@@ -79,7 +80,8 @@ def _module(program: TypedProgram, options: Options) -> Module:
 
 
 def _backward(program: TypedProgram, options: Options) -> list[Module]:
-    """The plans of the gradient in the order in which they run: with rounds that of one, and of what stands around them."""
+    """The plans of the gradient in the order in which they run: with rounds that of one,
+    and of what stands around them."""
     made = compiling.gradient(program, compiling.choices(options))
     parts = made.pieces if isinstance(made, SegmentedModule) else (made,)
     pieces = [piece.body if isinstance(piece, GradientLoop) else piece for piece in parts]

@@ -9,7 +9,8 @@ from einc.ir.indices import Extent, IndexSet
 from einc.ir.programs import Program, sets_of
 from einc.ir.terms import Size
 
-DEFAULTS = {"time": 256, "batch": 2, "request": 3, "head": 8, "latent": 32, "expert": 4, "vocab": 512, "feature": 64, "layer": 2}
+DEFAULTS = {"time": 256, "batch": 2, "request": 3, "head": 8, "latent": 32, "expert": 4, "vocab": 512, "feature": 64,
+            "layer": 2}
 SECOND_HEAD = 2
 OTHER = 16
 

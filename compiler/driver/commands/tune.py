@@ -34,7 +34,8 @@ NOTES = 8  # printed at most
 @GRAD
 def command(*, file: Chosen, sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int, backend: str,
             narrow: bool, own: bool, grad: bool) -> None:
-    """Time the kernels of the spec FILE with several tiles on the GPU and keep the fastest; what is kept is not timed again."""
+    """Time the kernels of the spec FILE with several tiles on the GPU and keep the
+    fastest; what is kept is not timed again."""
     program = typed(file)
     known_sizes(sizes, names(program), program.sizes, program.idle)
     tuner = back_ends.tuner(backend)
@@ -55,7 +56,8 @@ def command(*, file: Chosen, sizes: dict[str, int], dtype: str | None, data_file
     if len(found.notes) > NOTES:
         console.print(f"note   and {len(found.notes) - NOTES} more")
     if found.lost:
-        raise failure(f"what was found could not be kept: {found.lost}", "set EINC_CACHE_DIR to a folder that can be written in")
+        raise failure(f"what was found could not be kept: {found.lost}",
+                      "set EINC_CACHE_DIR to a folder that can be written in")
     console.print(f"cache  {import_module('einc.backends.host.cache').folder()}")
     console.print("       EINC_FORCE_AUTOTUNE=1 times again what is kept; `einc cache clear` forgets all of it")
 
@@ -75,6 +77,7 @@ def _table(found: Any, told: Any) -> Table:
     for one in found:
         kernel, rows, columns = one.key
         timed = "kept" if one.cached else str(one.timed)
-        table.add_row(kernel, f"{rows} × {columns}", told(one.tile), "the same" if one.tile == one.default else told(one.default),
+        table.add_row(kernel, f"{rows} × {columns}", told(one.tile), "the same" if one.tile == one.default
+                      else told(one.default),
                       f"{one.ratio:.2f}", timed)
     return table

@@ -1,7 +1,8 @@
-"""Texts that join and leave between steps: every step takes the next token of all that are being made, and reads on in prompts.
+"""Texts that join and leave between steps: every step takes the next token of all that
+are being made, and reads on in prompts.
 
-A text is what it would be alone, whatever stands beside it, whatever it shares, however often it is put back. Non-goals: how
-a token is taken; where anything that is kept lies.
+A text is what it would be alone, whatever stands beside it, whatever it shares, however often it is put back.
+Non-goals: how a token is taken; where anything that is kept lies.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _REFUSED = (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError)
 
 @dataclass(eq=False)
 class Text:
-    """One text of an engine: what it begins with and what was made, `over` when nothing more comes, `error` if it failed."""
+    """One text of an engine: what it begins with and what was made, `over` when nothing
+    more comes, `error` if it failed."""
 
     prompt: tuple[int, ...] = field(repr=False)
     count: int
@@ -57,12 +59,12 @@ class Text:
 class Engine:
     """Texts that go on side by side, by a spec compiled with `plan="serve"`; `given` are its weights and sizes.
 
-    A step reads one token of each text that is being made, and pieces of prompts, up to `budget` tokens in all. With a `pool`
-    (`model.pool(pages, page=16)`) the texts share its pages. One joins when there is room; where pages run out the youngest is
-    put back until others are over, and then made again from its tokens. A text that begins like one that is there takes over
-    what is kept of that. One that fails, or that alone is too long for the pool, is over and has its `error`; the others go on.
-    Any thread may add, close and step: one does at a time, and the others wait. A cache or a pool is of one thread at a time,
-    so an engine's pool is left to it.
+    A step reads one token of each text that is being made, and pieces of prompts, up to `budget` tokens in all. With a
+    `pool` (`model.pool(pages, page=16)`) the texts share its pages. One joins when there is room; where pages run out
+    the youngest is put back until others are over, and then made again from its tokens. A text that begins like one
+    that is there takes over what is kept of that. One that fails, or that alone is too long for the pool, is over and
+    has its `error`; the others go on. Any thread may add, close and step: one does at a time, and the others wait. A
+    cache or a pool is of one thread at a time, so an engine's pool is left to it.
 
         engine = einc.Engine(model, weights, pool=model.pool(4096))
         text = engine.add(ids, 100, temperature=0.8, seed=1)
@@ -71,6 +73,8 @@ class Engine:
     """
 
     def __init__(self, model: Any, given: Mapping[str, Any], *, budget: int = 512, pool: Any = None) -> None:
+        """An engine without texts; TypeError where the model keeps no cache, ValueError
+        where a step may read no token."""
         if getattr(model, "prefill", None) is None:
             raise TypeError('an engine takes a compiled spec that keeps what is settled: compile it with plan="serve"')
         self.model, self.budget, self.pool = Spoken(model, given), whole("budget", budget, 1), pool
@@ -78,7 +82,8 @@ class Engine:
         self.running: list[Text] = []  # both in the order in which texts were added
         self.waiting: list[Text] = []
         self.added = 0
-        self.read = self.grown = self.shared = 0  # tokens: of prompts, of texts that are being made, taken over from others
+        # tokens: of prompts, of texts that are being made, taken over from others
+        self.read = self.grown = self.shared = 0
         self.back = self.held = 0  # texts that were put back; pages in use at most
         self.turn = RLock()  # of the thread that adds, closes or steps
 
@@ -89,7 +94,8 @@ class Engine:
 
     def add(self, ids: Array | Sequence[int], count: int, *, temperature: float = 0.0, top_k: int | None = None,
             top_p: float | None = None, seed: int = 0, stop: Stop = None, row: int = 0) -> Text:
-        """A text to go on with by `count` tokens, or up to one of `stop`; it joins in the next step that has room for it.
+        """A text to go on with by `count` tokens, or up to one of `stop`; it joins in the
+        next step that has room for it.
 
         `row` is the number that it is drawn by: the text is that of this row of `einc.generate` with the same seed.
         """
@@ -118,7 +124,8 @@ class Engine:
                     texts.remove(text)
 
     def step(self) -> list[tuple[Text, int]]:
-        """One step: the tokens that it made, each with its text. It makes none while it only reads, or when a text fails."""
+        """One step: the tokens that it made, each with its text. It makes none while it
+        only reads, or when a text fails."""
         with self.turn:
             rows = self._fitting(self._planned())
             out: list[tuple[Text, int]] = []
@@ -134,7 +141,8 @@ class Engine:
     # what a step reads
 
     def _planned(self) -> list[Row]:
-        """How many tokens of each text are read: those that are being made first, then beginnings, older ones before younger."""
+        """How many tokens of each text are read: those that are being made first, then
+        beginnings, older ones before younger."""
         for text in [text for text in self.running if not text.left]:  # A step was broken off once it had read.
             self._put_back(text)
         self._join(self.budget - sum(text.left for text in self.running))
@@ -147,7 +155,8 @@ class Engine:
         return rows
 
     def _join(self, left: int) -> None:
-        """Texts that wait begin, in their order, while there is room; one waits for what another is about to have for it."""
+        """Texts that wait begin, in their order, while there is room; one waits for what
+        another is about to have for it."""
         for text in self.waiting.copy():
             if left <= 0 and self.running:
                 return
@@ -179,8 +188,9 @@ class Engine:
         return -(-positions // int(self.pool.page))
 
     def _fits(self, text: Text, count: int) -> bool:
-        """Whether there is room for the tokens of a text of which `count` are there already, and for those that others will
-        read soon. One that was put back waits for room for all that it and they may still become: it is put back once at most.
+        """Whether there is room for the tokens of a text of which `count` are there already, and for
+        those that others will read soon. One that was put back waits for room for all that it and they
+        may still become: it is put back once at most.
         """
         if self.pool is None:
             return True
@@ -190,8 +200,8 @@ class Engine:
         return self._pages(mine - count) + sum(map(self._pages, others)) <= int(self.pool.free)
 
     def _fitting(self, rows: list[Row]) -> list[Row]:
-        """The rows for which there are pages: the youngest texts are put back until all that are left have theirs; one that has
-        the pool for itself is too long for it.
+        """The rows for which there are pages: the youngest texts are put back until all that are left have theirs; one
+        that has the pool for itself is too long for it.
         """
         if self.pool is None:
             return rows
@@ -204,7 +214,8 @@ class Engine:
             except exhausted:
                 last = self.running[-1]
                 if self.running == [last]:
-                    pages = f"{self.room} page{'s' * (self.room > 1)} of {self.pool.page} position{'s' * (self.pool.page > 1)}"
+                    pages = (f"{self.room} page{'s' * (self.room > 1)} of {self.pool.page} "
+                             f"position{'s' * (self.pool.page > 1)}")
                     self._fail(last, exhausted(f"{len(last.tokens)} tokens of one text have no room in {pages}: "
                                                f"{self._pages(last.most)} are enough for it"))
                 else:
@@ -228,8 +239,8 @@ class Engine:
     # what a step makes
 
     def _ahead(self, rows: list[Row]) -> list[tuple[list[Text], Array]]:
-        """The texts that have been read to their end, and what comes next for them. Where a step is refused, that of each text
-        alone says whose fault it is: a step that fails leaves what is kept as it was.
+        """The texts that have been read to their end, and what comes next for them. Where a step is refused, that of
+        each text alone says whose fault it is: a step that fails leaves what is kept as it was.
         """
         try:
             return [self._run(rows)] if rows else []
@@ -255,7 +266,8 @@ class Engine:
             if fine:
                 ways.setdefault(text.taking.way, []).append(n)
             else:  # It has no part in what is drawn, where one such row would be the fault of all.
-                self._fail(text, ValueError(f"among the logits after {len(text.tokens)} tokens none is a finite greatest"))
+                self._fail(text, ValueError(f"among the logits after {len(text.tokens)} tokens none is a finite "
+                                            f"greatest"))
         for way, places in ways.items():
             mine = [texts[n] for n in places]
             tokens = way.taken(last[places], [text.taking.draw(text.row, len(text.tokens)) for text in mine])

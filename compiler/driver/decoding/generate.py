@@ -1,7 +1,7 @@
 """Token after token from a function of logits: the likeliest one, or one drawn by a seed.
 
-A function of the whole text computes it anew each time; one with a `prefill` gives a cache with its first logits, and from then
-on takes the cache and the new tokens alone. Texts of different lengths go side by side through an engine.
+A function of the whole text computes it anew each time; one with a `prefill` gives a cache with its first logits, and
+from then on takes the cache and the new tokens alone. Texts of different lengths go side by side through an engine.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ def generate(logits: Callable[..., Any], ids: Array | Sequence[Array], steps: in
              given: Mapping[str, Any] | None = None) -> Any:
     """The ids, (T,) or (B, T), with `steps` more at their end; of a list of texts (T,), of any lengths, a list.
 
-    `logits(ids)` gives (…, T, V), itself or as `.logits`; or it is a compiled spec, and `given` are its weights and sizes: with
-    `plan="serve"` every step is of the new tokens alone, and those of a list go side by side. At temperature 0 the likeliest
-    token is taken; else one is drawn, after `top_k` among the k likeliest, after `top_p` among the fewest that have this
-    probability together. A row that has come to a token of `stop` stays there, and a text of a list ends with it; when all have,
-    nothing more is computed.
+    `logits(ids)` gives (…, T, V), itself or as `.logits`; or it is a compiled spec, and `given` are its weights and
+    sizes: with `plan="serve"` every step is of the new tokens alone, and those of a list go side by side. At
+    temperature 0 the likeliest token is taken; else one is drawn, after `top_k` among the k likeliest, after `top_p`
+    among the fewest that have this probability together. A row that has come to a token of `stop` stays there, and a
+    text of a list ends with it; when all have, nothing more is computed.
     """
-    tokens = stream(logits, ids, steps, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, stop=stop, given=given)
+    tokens = stream(logits, ids, steps, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, stop=stop,
+                    given=given)
     several = isinstance(ids, list | tuple)
     new: list[list[Array]] = [[] for _ in ids] if several else [[]]
     with _bar(steps * len(new)) as told:
@@ -50,12 +51,14 @@ def generate(logits: Callable[..., Any], ids: Array | Sequence[Array], steps: in
 def stream(logits: Callable[..., Any], ids: Array | Sequence[Array], steps: int, *, temperature: float = 0.0,
            top_k: int | None = None, top_p: float | None = None, seed: int = 0, stop: Stop = None,
            given: Mapping[str, Any] | None = None) -> Iterator[Any]:
-    """The tokens that `generate` adds, one for each row, as they are made; of a list pairs, the number of a text and its token."""
+    """The tokens that `generate` adds, one for each row, as they are made; of a list
+    pairs, the number of a text and its token."""
     several = isinstance(ids, list | tuple)
     texts: Sequence[Any] = list(map(_wide, ids)) if several else [_wide(ids)]
     ids = texts if several else texts[0]
     if not all(map(_is_text, texts)) or (several and any(text.ndim > 1 for text in texts)):
-        raise ValueError("ids is a tensor of whole numbers, (T,) or (B, T), with at least one token in each row, or a list of (T,)")
+        raise ValueError("ids is a tensor of whole numbers, (T,) or (B, T), with at least one token in each row, or a "
+                         "list of (T,)")
     steps = whole("steps", steps, 0)
     ends, taking = endings(stop), Sampler(temperature, top_k, top_p, seed)
     model = Spoken(logits, given or {}) if given is not None or hasattr(logits, "program") else logits
@@ -68,14 +71,17 @@ def stream(logits: Callable[..., Any], ids: Array | Sequence[Array], steps: int,
 
 def _wide(ids: Any) -> Any:
     """Whole numbers of few bits, as of a text's bytes, in a type that has room for every token."""
-    return ids.long() if hasattr(ids, "element_size") and not ids.is_floating_point() and ids.element_size() < 4 else ids
+    return (ids.long() if hasattr(ids, "element_size") and not ids.is_floating_point() and ids.element_size() < 4
+            else ids)
 
 
 def _is_text(ids: Any) -> bool:
-    return hasattr(ids, "is_floating_point") and ids.ndim in (1, 2) and not ids.is_floating_point() and bool(ids.shape[-1])
+    return (hasattr(ids, "is_floating_point") and ids.ndim in (1, 2) and not ids.is_floating_point()
+            and bool(ids.shape[-1]))
 
 
-def _beside(engine: Engine, texts: Sequence[Array], steps: int, taking: Sampler, stop: Collection[int]) -> Iterator[Any]:
+def _beside(engine: Engine, texts: Sequence[Array], steps: int, taking: Sampler,
+            stop: Collection[int]) -> Iterator[Any]:
     """The tokens of texts that an engine makes, each with the number of its text."""
     how = {field.name: getattr(taking, field.name) for field in fields(taking)}
     handles = [engine.add(ids, steps, **how, stop=stop, row=row) for row, ids in enumerate(texts) if steps]
@@ -134,7 +140,8 @@ class _Growing:
             made = self.model(self.cache, ids)
         made = getattr(made, "logits", made)
         if made.ndim != ids.ndim + 1 or made.shape[:-1] not in (ids.shape, (*ids.shape[:-1], 1)):
-            raise ValueError(f"the logits have shape {tuple(made.shape)}, and ({', '.join(map(str, ids.shape))}, V) is expected")
+            raise ValueError(f"the logits have shape {tuple(made.shape)}, and ({', '.join(map(str, ids.shape))}, V) is "
+                             f"expected")
         last = made.detach()[..., -1, :]
         if not bool(last.amax(-1).isfinite().all()):
             raise ValueError(f"among the logits after {self.text.shape[-1]} tokens none is a finite greatest")

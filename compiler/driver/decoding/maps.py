@@ -21,7 +21,8 @@ def written_map(name: str) -> tuple[str, dict[str, Any]]:
     shipped = files("einc.specs").joinpath("maps")
     path = Path(name)
     try:
-        text = contents(path, MAX_BYTES).decode() if path.suffix == ".toml" else shipped.joinpath(f"{name}.toml").read_text("utf-8")
+        text = (contents(path, MAX_BYTES).decode() if path.suffix == ".toml"
+                else shipped.joinpath(f"{name}.toml").read_text("utf-8"))
         return (name if path.suffix == ".toml" else f"the map `{name}`"), tomllib.loads(text)
     except (OSError, ValueError) as error:
         known = ", ".join(sorted(x.name.removesuffix(".toml") for x in shipped.iterdir()))

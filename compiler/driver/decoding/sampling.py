@@ -54,8 +54,8 @@ def endings(stop: Stop) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """How the next token is taken: at temperature 0 the likeliest; else one is drawn, after `top_k` among the k likeliest, after
-    `top_p` among the fewest that have this probability together.
+    """How the next token is taken: at temperature 0 the likeliest; else one is drawn, after `top_k` among the k
+    likeliest, after `top_p` among the fewest that have this probability together.
     """
 
     temperature: float = 0.0
@@ -64,11 +64,13 @@ class Sampler:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        """Brings the numbers to their types; ValueError where one is out of its range or says nothing."""
         if not (_finite(self.temperature) and self.temperature >= 0):
             raise ValueError(f"temperature = {self.temperature!r}, a finite number from 0 is expected: "
                              "0 takes the likeliest token")
         if self.temperature == 0 and (self.top_k is not None or self.top_p is not None):
-            raise ValueError("top_k and top_p say what is drawn from, and at temperature 0 nothing is drawn: give a temperature")
+            raise ValueError("top_k and top_p say what is drawn from, and at temperature 0 nothing is drawn: give a "
+                             "temperature")
         if self.top_p is not None and not (_finite(self.top_p) and 0 < self.top_p <= 1):
             raise ValueError(f"top_p = {self.top_p!r}, a number above 0 and up to 1 is expected")
         object.__setattr__(self, "temperature", float(self.temperature))
@@ -77,7 +79,8 @@ class Sampler:
         object.__setattr__(self, "seed", whole("seed", self.seed))
 
     def __call__(self, last: Array, rows: Sequence[int], positions: Sequence[int]) -> Array:
-        """The token of each row, from its logits (B, V); a row is drawn by its number and the position the token comes to."""
+        """The token of each row, from its logits (B, V); a row is drawn by its number and
+        the position the token comes to."""
         return self.taken(last, [self.draw(row, position) for row, position in zip(rows, positions, strict=True)])
 
     def draw(self, row: int, position: int) -> float:

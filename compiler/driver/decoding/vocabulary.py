@@ -1,4 +1,5 @@
-"""Which input of a spec holds the tokens of texts, and which output says what comes next: a spec as a function of logits.
+"""Which input of a spec holds the tokens of texts, and which output says what comes next:
+a spec as a function of logits.
 
 Non-goals: how a token is taken; what a token stands for.
 """
@@ -33,13 +34,16 @@ def roles(program: Program) -> Roles:
     logits = [(name, _sets(t)) for name, t in outputs if _classes(t) in (("batch", "time", "vocab"), ("time", "vocab"))]
     if len(logits) != 1:
         raise _refused(program, "logits for the next token", [name for name, _ in logits],
-                       "an output over positions and a vocabulary, `output O_{n t}^v` for instance, says what comes next")
+                       "an output over positions and a vocabulary, `output O_{n t}^v` for instance, says what comes "
+                       "next")
     ((name, (*places, vocabulary)),) = logits
     ids = [t.key for t in program.inputs() if t.integer and list(_sets(t)) == places]
     if len(ids) != 1:
-        raise _refused(program, "tokens", ids, f"they are an input over the positions of `{name}`, `input w_{{n t}} : int`")
+        raise _refused(program, "tokens", ids,
+                       f"they are an input over the positions of `{name}`, `input w_{{n t}} : int`")
     if vocabulary.start:
-        raise EincError([Problem(f"the tokens of `{program.name}` count from {vocabulary.start}, and those of texts from 0",
+        raise EincError([Problem(f"the tokens of `{program.name}` count from {vocabulary.start}, and those of texts "
+                                 f"from 0",
                                  helps=(Help(f"declare `index v : vocab(0..{vocabulary.extent}-1)`"),))])
     return Roles(ids[0], name, places[-1], places[0] if len(places) > 1 else None, vocabulary)
 
@@ -66,8 +70,8 @@ def _refused(program: Program, what: str, found: list[str], way: str) -> EincErr
 class Spoken:
     """A compiled spec with its weights and sizes, as a function of tokens, (T,) or (B, T).
 
-    One that serves gives the logits of the last token alone: its `prefill` with a cache, which it takes before new tokens.
-    `beside` says that a step may be of several texts, side by side.
+    One that serves gives the logits of the last token alone: its `prefill` with a cache, which it takes before new
+    tokens. `beside` says that a step may be of several texts, side by side.
     """
 
     def __init__(self, made: Any, given: Mapping[str, Any]) -> None:
@@ -103,7 +107,8 @@ class Spoken:
         """The logits of the tokens; the batch is laid around or taken off where the spec and the ids differ in it."""
         single, batch = ids.ndim == 1, self.roles.batch is not None
         if not single and not batch and len(ids) != 1:
-            raise ValueError(f"`{self.made.program.name}` has no batch: it takes one text at a time, and {len(ids)} are given; "
+            raise ValueError(f"`{self.made.program.name}` has no batch: it takes one text at a time, and {len(ids)} "
+                             f"are given; "
                              "a list of them will do")
         rows = ids[None] if single and batch else ids[0] if not single and not batch else ids
         value = run(**{self.roles.ids: rows}, **self.given)

@@ -1,13 +1,14 @@
-"""Weights of somebody else's model in the names and axes of a spec, by a map that is written: `specs/maps`, a TOML file each.
+"""Weights of somebody else's model in the names and axes of a spec, by a map that is
+written: `specs/maps`, a TOML file each.
 
     W_O = { from = "attn.c_proj.weight", as = "(h d) f -> h d f" }
 
-On the left stand the axes of theirs, on the right those of ours; what is in parentheses is one axis. A letter of the spec is
-as long as its set; of the others one in each axis may be left to be found. Several names in `from` are stacked in front, and so
-are all layers where a name has `{l}` in it, in front of these; `take = 0` keeps the first part along the first axis of the right.
-`or` names what serves where a file has no `from`, as for a weight that is another one.
-Two tables may follow: `[presumes]`, what the spec takes a model's config to say, and `[sizes]`, which of its words say sizes.
-Non-goals: reading files, tensors of one framework.
+On the left stand the axes of theirs, on the right those of ours; what is in parentheses is one axis. A letter of the
+spec is as long as its set; of the others one in each axis may be left to be found. Several names in `from` are stacked
+in front, and so are all layers where a name has `{l}` in it, in front of these; `take = 0` keeps the first part along
+the first axis of the right. `or` names what serves where a file has no `from`, as for a weight that is another one. Two
+tables may follow: `[presumes]`, what the spec takes a model's config to say, and `[sizes]`, which of its words say
+sizes. Non-goals: reading files, tensors of one framework.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ def _letters(groups: Groups) -> list[str]:
 
 def mapped(program: Program, lines: Sequence[Entry], state: Mapping[str, Array], prefix: str,
            sizes: Mapping[str, int]) -> tuple[dict[str, Array], dict[str, int]]:
-    """The weights of the program, and the sizes: those that some of them tell serve the others. WrongData where some are open."""
+    """The weights of the program, and the sizes: those that some of them tell serve the
+    others. WrongData where some are open."""
     known = {**program.sizes, **sizes}
     tensors = {t.key: t for t in program.inputs()}
     found = {line.key: _read(line, state, prefix) for line in lines}
@@ -105,7 +107,8 @@ def mapped(program: Program, lines: Sequence[Entry], state: Mapping[str, Array],
                 out[line.key] = _moved(line, found[line.key], lengths)
                 learn(tensors[line.key], tuple(out[line.key].shape), known)
         if not any(line.key in out for line in todo):
-            open_ = sorted({n for line in todo for slot in tensors[line.key].slots for n in slot.set.extent.sizes} - known.keys())
+            open_ = sorted({n for line in todo for slot in tensors[line.key].slots for n in slot.set.extent.sizes}
+                           - known.keys())
             raise WrongData(f"the axes of {listed([line.key for line in todo])} can be cut in several ways",
                             helps=(Help(f"give one of {listed(open_)}"),))
     for key, array in out.items():
@@ -116,7 +119,8 @@ def mapped(program: Program, lines: Sequence[Entry], state: Mapping[str, Array],
 def _check(tensor: Tensor, shape: tuple[int, ...], known: Mapping[str, int]) -> None:
     """WrongData where the sizes say something else than the shape."""
     names = sorted({name for slot in tensor.slots for name in slot.set.extent.sizes})
-    wanted = tuple(int(slot.set.extent.at(known)) if slot.set.extent.sizes <= known.keys() else -1 for slot in tensor.slots)
+    wanted = tuple(int(slot.set.extent.at(known)) if slot.set.extent.sizes <= known.keys() else -1
+                   for slot in tensor.slots)
     if len(wanted) != len(shape) or any(n not in (-1, m) for n, m in zip(wanted, shape, strict=True)):
         told = ", ".join(f"{name} = {known[name]}" for name in names if name in known)
         shown = ", ".join("…" if n < 0 else str(n) for n in wanted)
@@ -161,8 +165,9 @@ def _stack(arrays: list[Array], new: bool) -> Array:
 def _lengths(line: Entry, tensor: Tensor, shape: tuple[int, ...], known: Mapping[str, int]) -> dict[str, int] | None:
     """How long each letter of the pattern is; None where that is not known yet."""
     if line.left and len(line.left) != len(shape):
-        raise WrongData(f"`{line.key}` comes from an array of {len(shape)} axes, and its map speaks of {len(line.left)}")
-    lengths = dict(_told(tensor, known))
+        raise WrongData(f"`{line.key}` comes from an array of {len(shape)} axes, and its map speaks of "
+                        f"{len(line.left)}")
+    lengths = dict(_known_lengths(tensor, known))
     for group, n in zip(line.left, shape, strict=False):
         lengths |= {x: int(x) for x in group if x.isdigit()}
         unknown = [x for x in group if x not in lengths]
@@ -176,7 +181,7 @@ def _lengths(line: Entry, tensor: Tensor, shape: tuple[int, ...], known: Mapping
     return lengths
 
 
-def _told(tensor: Tensor, known: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+def _known_lengths(tensor: Tensor, known: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """The letters of a tensor whose length the sizes tell."""
     for slot in tensor.slots:
         if slot.set.extent.sizes <= known.keys():

@@ -1,7 +1,7 @@
 """A spec as the attention of a model of transformers, under a name: `model.set_attn_implementation("einc")`.
 
-What the model passes is used, found to be what the spec says itself, or refused; nothing is dropped. Non-goals: what stands
-before and after, projections and positions that are turned, which are the model's.
+What the model passes is used, found to be what the spec says itself, or refused; nothing is dropped. Non-goals: what
+stands before and after, projections and positions that are turned, which are the model's.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from einc.errors.report import EincError, Help, Problem
 from einc.ir.programs import Slot
 
 Given = int | float | str
-AXES = {"batch": 0, "request": 0, "head": 1, "time": 2, "feature": 3, "latent": 3}  # of [batch, heads, positions, width]
-# What else a model may pass, and what it says. A word that `register` is given for an input of the spec is taken from here.
+# of [batch, heads, positions, width]
+AXES = {"batch": 0, "request": 0, "head": 1, "time": 2, "feature": 3, "latent": 3}
+# What else a model may pass, and what it says. A word that `register` is given for an input of the spec is taken from
+# here.
 WORDS = {
     "dropout": "drops weights by chance", "softcap": "caps its logits", "s_aux": "adds sinks", "sinks": "adds sinks",
     "position_bias": "adds a bias of positions", "cache": "keeps its past in pages", "indices": "chooses positions",
@@ -37,8 +39,8 @@ def register(spec: str | Path, name: str = "einc", *, backend: str = "torch", **
     """Makes the spec (a path, the name of one that comes with einc, or the text itself) an attention of transformers.
 
     `given` are sizes and further inputs of the spec: numbers, or what the model calls them, `W="sliding_window"` or
-    `sink="s_aux"`: an argument of its attention, or of its config. EincError where the spec has no part that stands between
-    queries, keys and values, or later where the model passes what the spec has not.
+    `sink="s_aux"`: an argument of its attention, or of its config. EincError where the spec has no part that stands
+    between queries, keys and values, or later where the model passes what the spec has not.
     """
     kernel = _Kernel(part(spec), backend, given)
     kernel.check()
@@ -85,9 +87,11 @@ class _Kernel:
         (_, result), = self.part.plain.program.outputs
         for key in (*self.keys, result):
             axes = self.axes(key)
-            if sorted({1, *axes}) != [0, 1, 2, 3] or len(set(axes)) != len(axes) or (1 in axes) > (1 in self.axes(self.keys[0])):
+            if (sorted({1, *axes}) != [0, 1, 2, 3] or len(set(axes)) != len(axes)
+                or (1 in axes) > (1 in self.axes(self.keys[0]))):
                 shown = ", ".join(f"`{s.name}` : {s.set.cls}" for s in self.slots(key))
-                _refuse(f"`{key}` of {self.name} has the axes {shown}", "a model's have a position, a width, and perhaps a head")
+                _refuse(f"`{key}` of {self.name} has the axes {shown}",
+                        "a model's have a position, a width, and perhaps a head")
         if (1 in self.axes(result)) < (1 in self.axes(self.keys[0])):
             _refuse(f"{self.name} sums over heads before its result", "a model merges heads itself")
         for word in sorted(self.given.keys() - self.part.facts.asked):
@@ -105,11 +109,13 @@ class _Kernel:
     # what the model says
 
     def attend(self, module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
-               attention_mask: torch.Tensor | None = None, scaling: float | None = None, **told: Any) -> tuple[torch.Tensor, None]:
+               attention_mask: torch.Tensor | None = None, scaling: float | None = None,
+               **told: Any) -> tuple[torch.Tensor, None]:
         """What the model calls: [batch, heads, positions, width] in, [batch, positions, heads, width] out."""
         self.unused(told)
         if attention_mask is not None and attention_mask.shape != (len(key), key.shape[2]):
-            _refuse(f"the model's mask is a tensor of shape {tuple(attention_mask.shape)}, and that of {self.name} is its own text",
+            _refuse(f"the model's mask is a tensor of shape {tuple(attention_mask.shape)}, and that of {self.name} is "
+                    f"its own text",
                     "give the model a mask of shape [batch, positions] or none: which positions are padding")
         used = self.found(told, module, key.shape[2])
         if not torch.compiler.is_compiling():  # what is traced goes through `mask`, which is not
@@ -130,7 +136,8 @@ class _Kernel:
             value = told.get(word)
             nothing = value is None or value is False or (word == "dropout" and value == 0)
             if not nothing and word not in self.given.values():
-                way = f'register a spec that takes it, `register(…, x="{word}")` for its input `x`, or turn it off in the model'
+                way = (f'register a spec that takes it, `register(…, x="{word}")` for its input `x`, or turn it off in '
+                       f'the model')
                 _refuse(f"the model {said} (`{word}`), and {self.name} does not", way)
 
     def found(self, told: Mapping[str, Any], module: Any, keys: int) -> dict[str, Any]:
@@ -154,13 +161,15 @@ class _Kernel:
                         "write it with an index of heads")
             x = x if 1 in axes else x.squeeze(1)
             out[name] = x.permute([a - (a > 1 and 1 not in axes) for a in axes])
-        out |= {name: self.further(name, x, query) for name, x in used.items() if name in self.part.plain.program.tensors}
+        out |= {name: self.further(name, x, query) for name, x in used.items()
+                if name in self.part.plain.program.tensors}
         ratio = (query.shape[3] ** -0.5 if scaling is None else scaling) / self.scale(out, used)
         return out if abs(ratio - 1) < 1e-6 else out | {new: out[new] * ratio}
 
     def further(self, name: str, value: Any, query: torch.Tensor) -> torch.Tensor:
         """An input that the model gives besides: one for all rows of a batch where the spec has one for each."""
-        tensor = value if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=query.dtype, device=query.device)
+        tensor = (value if isinstance(value, torch.Tensor)
+                  else torch.tensor(value, dtype=query.dtype, device=query.device))
         rows = [n for n, axis in enumerate(self.axes(name)) if axis == 0]
         if rows and tensor.ndim < len(self.slots(name)):
             return tensor.unsqueeze(rows[0]).expand(*tensor.shape[:rows[0]], len(query), *tensor.shape[rows[0]:])
@@ -195,14 +204,15 @@ class _Kernel:
     def mask(self, batch_size: int, q_length: int, kv_length: int, q_offset: int = 0, kv_offset: int = 0,
              mask_function: Callable[..., Any] = causal_mask_function, attention_mask: torch.Tensor | None = None,
              local_size: int | None = None, use_vmap: bool = False, **told: Any) -> torch.Tensor | None:
-        """What the model asks for before its layers: which positions are there, nothing where all are. Refused where the
-        model's own mask is not the spec's.
+        """What the model asks for before its layers: which positions are there, nothing where all are. Refused
+        where the model's own mask is not the spec's.
         """
         if q_offset + q_length != kv_offset + kv_length:
             _refuse("the model's keys go on after its queries, as in a cache of a fixed length",
                     f"{self.name} has the new positions last: use a cache that grows, transformers' usual one")
         if kv_offset and self.part.facts.absolute:
-            _refuse(f"the model has dropped {int(kv_offset)} positions of its past, and {self.name} counts from the first one",
+            _refuse(f"the model has dropped {int(kv_offset)} positions of its past, and {self.name} counts from the "
+                    f"first one",
                     "let it depend on distances, `t - s`, alone")
         used = self.numbers({"sliding_window": local_size, **told}, told.get("config"), kv_length)
         about = (q_length, kv_length, int(q_offset), int(kv_offset), *used.items())
@@ -213,7 +223,8 @@ class _Kernel:
             self.compare(theirs, q_length, kv_length, getattr(told.get("config"), "num_attention_heads", 0), used)
             self.agreed |= {about} if mask_function is causal_mask_function else set()
         if attention_mask is not None and (attention_mask.ndim != 2 or attention_mask.shape[1] < kv_offset + kv_length):
-            _refuse(f"the model's padding has shape {tuple(attention_mask.shape)} for {int(kv_offset) + kv_length} positions",
+            _refuse(f"the model's padding has shape {tuple(attention_mask.shape)} for {int(kv_offset) + kv_length} "
+                    f"positions",
                     "say of each position, past ones too, whether it is there: a mask of shape [batch, positions]")
         here = None if attention_mask is None else attention_mask[:, kv_offset:kv_offset + kv_length].bool()
         if here is not None and bool(here.all()):
@@ -229,8 +240,10 @@ class _Kernel:
         given = {w: v for w, v in self.given.items() if w not in self.part.plain.program.tensors}
         return {word: _found(word, value, told, config, keys) for word, value in given.items()}
 
-    def expect(self, module: Any, query: torch.Tensor, keys: int, told: Mapping[str, Any], used: Mapping[str, Any]) -> None:
-        """That the spec reads what the layer says without a mask: all positions, or those before, or the last of these."""
+    def expect(self, module: Any, query: torch.Tensor, keys: int, told: Mapping[str, Any],
+               used: Mapping[str, Any]) -> None:
+        """That the spec reads what the layer says without a mask: all positions, or those
+        before, or the last of these."""
         heads, new = query.shape[1:3]
         forward, width = told.get("is_causal"), told.get("sliding_window")
         forward = getattr(module, "is_causal", True) if forward is None else forward
@@ -258,7 +271,8 @@ class _Kernel:
             *_, at, to = (theirs != own).nonzero()[0].tolist()
             more = bool(theirs.reshape(-1, new, keys)[:, at, to].any())
             theirs_does, own_does = ("reads", "does not") if more else ("does not read", "does")
-            _refuse(f"in the model position {keys - new + at + 1} {theirs_does} position {to + 1}, and {self.name} {own_does}",
+            _refuse(f"in the model position {keys - new + at + 1} {theirs_does} position {to + 1}, and {self.name} "
+                    f"{own_does}",
                     "register a spec with the model's mask, or give the model the spec's")
 
 
@@ -266,7 +280,8 @@ def _found(word: str, value: Given, told: Mapping[str, Any], where: Any, keys: i
     if not isinstance(value, str):
         return value
     places = (getattr(where, "config", where), where)
-    found = told[value] if value in told else next((x for p in places if (x := getattr(p, value, None)) is not None), None)
+    found = (told[value] if value in told
+             else next((x for p in places if (x := getattr(p, value, None)) is not None), None))
     if found is None and value == "sliding_window":  # none is one that holds all positions
         return keys
     if found is None:

@@ -19,6 +19,7 @@ from einc.driver import back_ends, compiling, pipeline
 from einc.driver.options import Options
 from einc.driver.reports.recurrence import as_tex as recurrence_tex
 from einc.driver.reports.recurrence import recurrences
+from einc.driver.reports.shown import explicit, shapes
 from einc.driver.reports.written import as_text as told
 from einc.driver.reports.written import written
 from einc.errors.problems import Circular, DeclaredOtherwise, NotAccounted, NotRestated
@@ -26,18 +27,17 @@ from einc.errors.report import EincError, Help, Label, Problem, Report, Span
 from einc.ir.domains import proves
 from einc.ir.indices import Extent
 from einc.ir.indices import number as constant
-from einc.ir.programs import Equation, Tensor, TypedProgram
-from einc.ir.terms import TRUE, Position, reads, substitute
+from einc.ir.programs import Tensor, TypedProgram
+from einc.ir.terms import TRUE, Position, substitute
 from einc.meaning.prove import Open, Proved, Refuted, Verdict, same
 from einc.syntax import tree as s
-from einc.syntax.printing.tex import conditions, subscripted, tex
 
 MOST_TRIES = 60  # a section with more broken equations than this is given up
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section: its program where it has one, what became of its equations, what is wrong with those left out, and its lines."""
+    """A section: its program if it has one, what became of its equations, what is wrong with others, and its lines."""
 
     number: int
     program: TypedProgram | None
@@ -49,10 +49,8 @@ class Section:
     @cached_property
     def defining(self) -> dict[Span, list[Span]]:
         """The equations in whose place another one holds, by that one."""
-        out: dict[Span, list[Span]] = {}
-        for other, winner in self.became.passed.items():
-            out.setdefault(winner, []).append(other)
-        return out
+        passed = self.became.passed
+        return {winner: [other for other in passed if passed[other] == winner] for winner in passed.values()}
 
 
 def account(paper: Paper, *, backend: str = "torch", kernels: bool = True,
@@ -80,7 +78,7 @@ def returns(paper: Paper, number: int) -> bool:
 
 
 def _section(paper: Paper, number: int) -> Section:
-    """The program of a section without the equations that have errors there; what their displays define is unknown to it."""
+    """The program of a section without the equations that have errors there; nobody knows what those define."""
     broken: dict[Span, Problem] = {}
     for _ in range(MOST_TRIES):
         report, tree = Report(), paper.tree(number, broken.keys())
@@ -94,7 +92,8 @@ def _section(paper: Paper, number: int) -> Section:
 
 def _wrong(paper: Paper, errors: Iterable[Problem], known: Container[Span]) -> dict[Span, Problem]:
     """The equations in which errors stand, those left out that are known to be broken, each with its last error."""
-    spans = sorted((x.span for x in paper.said if x.statement is not None and x.span not in known), key=lambda x: x.start)
+    spans = sorted((x.span for x in paper.said if x.statement is not None and x.span not in known),
+                   key=lambda x: x.start)
     starts = [x.start for x in spans]
     out: dict[Span, Problem] = {}
     for problem in errors:
@@ -150,12 +149,13 @@ class _Account:
         return replace(plain, reason=reason, problems=problems)
 
     def _declaration(self, said: Said) -> str:
+        """The declaration that a sentence of the paper makes, or that of the side file which goes before it."""
         line = self.lines.get(said)
         if line is None:
             return "a range"
         first = index_name(line.clauses[0].body)
-        for side in self.paper.lines:
-            if side.keyword == "index" and first in {index_name(c.body) for c in side.clauses}:
+        for side in (x for x in self.paper.lines if x.keyword == "index"):
+            if first in {index_name(c.body) for c in side.clauses}:
                 return f"{' '.join(side.span.text.split())} ({side.span.source.name})"
         names = ", ".join(c.body.span.text for c in line.clauses)
         set_ = line.tail[0].body
@@ -165,10 +165,10 @@ class _Account:
         return f"index {names} : {cls.text if isinstance(cls, s.Word) else ''}({inner})"
 
     def _read(self, plain: Entry, said: Said, section: Section) -> Entry:
+        """What became of an equation of a section: compiled, restated, a definition, or skipped and why."""
         became, place = section.became, _place(said)
         if section.program is None:
-            first = next((p for p in section.problems if p.severity == "error"), None)
-            why = first.message if first is not None else "too much is wrong"
+            why = next((p.message for p in section.problems if p.severity == "error"), "too much is wrong")
             return self._skipped(plain, f"its section does not check: {why}")
         if place in became.kept and (self._runs(place) or plain.display):
             return self._compiled(plain, said, section)
@@ -206,13 +206,15 @@ class _Account:
         """Part of a program; where an earlier equation is proved to be the same, it restates that one."""
         program, key = section.program, section.became.kept[_place(said)]
         assert program is not None
-        shown = replace(plain, status="compiled", explicit=explicit(program, key, _place(said)), shapes=shapes(program, key))
+        shown = replace(plain, status="compiled", explicit=explicit(program, key, _place(said)),
+                        shapes=shapes(program, key))
         others = [x for x in self._defining(said, section) if self.numbers[x] < plain.number]
         if not others:
             return shown
         first = others[0]
         if isinstance(self._same(said, first)[0], Proved):
-            return replace(shown, status="restates", restates=self.numbers[first], reason="with what its section says of the rest")
+            return replace(shown, status="restates", restates=self.numbers[first],
+                           reason="with what its section says of the rest")
         return replace(shown, reason=f"a variant of {self.numbers[first]} for this section")
 
     def _defining(self, said: Said, section: Section) -> list[Said]:
@@ -234,8 +236,10 @@ class _Account:
         if not plain.display:
             told_ = f"it is not {number}" if isinstance(verdict, Refuted) else f"it is not proved to be {number}"
             return replace(plain, reason=f"{told_}, and a formula in a line of text defines only what no display does")
-        notes = example(verdict) if isinstance(verdict, Refuted) else ("neither a proof nor a counterexample was found",)
-        problem = NotRestated(f"this is not equal to the equation that it restates, number {number}", plain.span, "here",
+        notes = (example(verdict) if isinstance(verdict, Refuted)
+                 else ("neither a proof nor a counterexample was found",))
+        message = f"this is not equal to the equation that it restates, number {number}"
+        problem = NotRestated(message, plain.span, "here",
                               Label(first.span, "defined here"), notes=tuple(notes),
                               helps=(Help("give one of the two another name, or a section of its own"),))
         return self._skipped(plain, f"it is not equal to {number}", problem)
@@ -273,7 +277,7 @@ def _words(node: s.Expression) -> list[s.Word]:
 
 
 def _as_wide(program: TypedProgram, held: str, again: str) -> bool:
-    """Whether a restatement holds where the first does. One that says nothing of a domain is meant where the first holds."""
+    """Whether a restatement holds where the first does; one that says nothing of a domain is meant there."""
     one, other = program.equation(held), program.equation(again)
     if one is None or other is None or other.domain == TRUE:
         return True
@@ -319,7 +323,8 @@ def _unlike(paper: Paper) -> list[Problem]:
             mine, own = _extent(declared[name]) if name in declared else None, _extent(line.tail[0])
             if mine is not None and own is not None and mine != own:
                 alone = Help("let them agree, or declare it for one section alone: `section \"…\":`")
-                out.append(DeclaredOtherwise(f"`{name}` runs over {own} here, and over {mine} where it is declared", line.span,
+                said = f"`{name}` runs over {own} here, and over {mine} where it is declared"
+                out.append(DeclaredOtherwise(said, line.span,
                                              "", Label(declared[name].span, "declared here"), helps=(alone,)))
     return out
 
@@ -344,38 +349,6 @@ def example(verdict: Refuted) -> tuple[str, ...]:
     point, left, right = found.points[0]
     at = ", ".join(f"{name} = {value}" for name, value in zip(found.letters, point, strict=True))
     return (f"with random numbers{' at ' + at if at else ''} this is {right:.6g}, and the other {left:.6g}",)
-
-
-# what the page shows of an equation
-
-
-def explicit(program: TypedProgram, key: str, place: Span) -> str:
-    """The equation as LaTeX with every implied sum written out; "" for what is no equation of the program by itself."""
-    found = next((e for e in _written(program, place) if e.target == key), None)
-    if found is None:
-        return ""
-    left = subscripted(program, program.tensors[key], found.axes)
-    domain = "" if not (said := conditions(program, found.domain)) or said == "1 = 1" else rf",\quad {said}"
-    sign = r"\leftarrow" if any(found in recur.updates for recur in program.recurs) else "="
-    return f"{left} {sign} {tex(program, found.body)}{domain}"
-
-
-def _written(program: TypedProgram, place: Span) -> list[Equation]:
-    """The equations, those as they are written in rounds first."""
-    updates = "←" in place.text or "leftarrow" in place.text
-    rounds = [e for r in program.recurs for e in (*(r.updates if updates else r.starts), *r.inside)]
-    return [*rounds, *program.equations]
-
-
-def shapes(program: TypedProgram, key: str) -> dict[str, str]:
-    """The shapes of the tensors of an equation, by their text."""
-    found = [e for e in program.equations if e.target == key]
-    names = dict.fromkeys([key, *(r.tensor for e in found for t in (e.domain, e.body) for r in reads(t))])
-    return {_text(t): f"({', '.join(str(slot.set.extent) for slot in t.slots)})" for n in names if (t := program.tensors.get(n))}
-
-
-def _text(tensor: Tensor) -> str:
-    return tensor.span.text if tensor.span is not None else tensor.text
 
 
 def _made(section: Section, backend: str, kernels: bool) -> Made:

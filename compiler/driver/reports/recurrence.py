@@ -1,4 +1,5 @@
-"""What `stream` found, in the notation of the papers: m, α, z, N over blocks B of a domain, as text that parses and as LaTeX."""
+"""What `stream` found, in the notation of the papers: m, α, z, N over blocks B of a
+domain, as text that parses and as LaTeX."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ _LETTERS = {"m": "mμ", "z": "zζ", "N": "NU", "a": "ac", "r": "rR", "w": "wυ",
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a recurrence: `left sign right`, a tensor of the recurrence on the left, and where it holds if that is said."""
+    """One line of a recurrence: `left sign right`, a tensor of the recurrence on the
+    left, and where it holds if that is said."""
 
     left: Read
     sign: str
@@ -91,6 +93,7 @@ class _Telling:
     """One pass told in the letters of the papers."""
 
     def __init__(self, program: NormalProgram, passed: Streamed, virtual: frozenset[str], kept: frozenset[str]) -> None:
+        """`virtual` are values of the pass that are not stored, `kept` those of its results that others read."""
         assert passed.index is not None
         self.kept = kept
         self.passed, self.virtual, self.index = passed, virtual, passed.index
@@ -108,19 +111,21 @@ class _Telling:
         self.sizes = {n for slot in slots for n in slot.set.extent.sizes} | set(program.sizes)
         self.sizes |= {n for t in terms if isinstance(t, Size) for n in t.extent.sizes}
         used |= {t.key for t in program.inputs()}
-        self.taken = {self.tensors[t].text for t in used if t in self.tensors} | self.sizes | {slot.name for slot in slots}
+        self.taken = {self.tensors[t].text for t in used
+                      if t in self.tensors} | self.sizes | {slot.name for slot in slots}
         self.program = program
         self.letters = self._letters()
         self.common: Term = TRUE
 
     def _letters(self) -> dict[str, str]:
-        """m for a running maximum that others refer to, z for a sum as wide as it, N for a wider one, a for what stands alone;
-        r for a running mean, w for what it is divided by, M for moments about it."""
+        """m for a running maximum that others refer to, z for a sum as wide as it, N for a wider one, a for what stands
+        alone; r for a running mean, w for what it is divided by, M for moments about it."""
         references = {c.reference for c in self.carried.values() if c.reference}
         asked = set(self.passed.before.values())
         chosen: dict[str, str] = {}
         # An extent and a tensor with indices may share a name.
-        free = {role: _unused(options, self.taken - (self.sizes if role == "N" else set())) for role, options in _LETTERS.items()}
+        free = {role: _unused(options, self.taken - (self.sizes if role == "N" else set()))
+                for role, options in _LETTERS.items()}
         for target, carry in self.carried.items():
             wide = set(self.by[target].indices) > set(self.fixed)
             if not isinstance(self.by[target].body, Fold):
@@ -158,7 +163,8 @@ class _Telling:
         finish += tuple(Line(self._own(self.by[t]), "=", self._state(t)) for t in self.carried if t in self.kept)
         recur = BlockLoop(_unused("BCDEFG", self.taken), self.fixed, self.index, self.common, _BLOCK, (), (), ())
         self.tensors[_BLOCK] = Tensor(_BLOCK, recur.name, (slot_of(self.index),), "local")
-        shown = replace(self.program, tensors=self.tensors, equations=(), outputs=(), loops=(recur, *self.program.repeats))
+        shown = replace(self.program, tensors=self.tensors, equations=(), outputs=(),
+                        loops=(recur, *self.program.repeats))
         return Recurrence(shown, self.fixed, self.index, self.common, start, tuple(block), finish)
 
     def _late(self, equation: Equation) -> bool:
@@ -169,7 +175,8 @@ class _Telling:
         used = [r.tensor for e in self.passed.equations for r in reads(e.body)]
         lines = []
         for equation in self.passed.equations:
-            if equation.target in self.virtual and not (used.count(equation.target) == 1 and isinstance(equation.body, Fold)):
+            if (equation.target in self.virtual
+                and not (used.count(equation.target) == 1 and isinstance(equation.body, Fold))):
                 body = self._term(equation.body, True)
                 # What an index expression reads is there where the block is, and the line has to say so for itself.
                 away = any(not isinstance(sub, Position) for r in reads(body) for sub in r.subs)
@@ -191,7 +198,8 @@ class _Telling:
                 continue
             body = self.by[target].body
             body = body.then if isinstance(body, Where) else body  # over nothing a mean stays
-            old, share = self._state(target), self._over_block(body) if isinstance(body, Fold) else self._term(body, True)
+            old, share = (self._state(target), self._over_block(body) if isinstance(body, Fold)
+                          else self._term(body, True))
             if carry.reference:
                 old_scaled: Term = Apply("mul", (self._scale(carry.reference), old))
             else:
@@ -199,7 +207,8 @@ class _Telling:
             parts = share.args if isinstance(share, Apply) and share.op == FOLDS[carry.fold].step else (share,)
             grown = FOLDS[carry.fold].merged(old_scaled, *parts)
             lines.append(Line(self._state(target, "'"), "=", grown) if target in self.primed else Line(old, "←", grown))
-        return lines + [Line(self._state(t), "←", self._state(t, "'")) for t in self.carried if t in {*references, *self.primed}]
+        return lines + [Line(self._state(t), "←", self._state(t, "'")) for t in self.carried
+                        if t in {*references, *self.primed}]
 
     def _is_share(self, equation: Equation, virtual: frozenset[str]) -> bool:
         """One tile's own part of a value that is carried."""
@@ -316,7 +325,8 @@ def as_tex(found: Recurrence) -> str:
         return f"% {found.note}\n"
     view = Unpacking(found.program)
     program, around = view.told, view.fixed(found.fixed)
-    name, said = tex(program, Position(found.index)), conditions(program, view.term(found.domain)) if found.domain != TRUE else ""
+    name, said = (tex(program, Position(found.index)), conditions(program, view.term(found.domain))
+                  if found.domain != TRUE else "")
 
     def line(x: Line) -> str:
         sign = {"←": r"\leftarrow"}.get(x.sign, x.sign)

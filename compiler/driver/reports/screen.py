@@ -1,4 +1,5 @@
-"""A plan on one screen: a line for each step, a few more for a kernel with a pass, leading terms where a formula is long.
+"""A plan on one screen: a line for each step, a few more for a kernel with a pass,
+leading terms where a formula is long.
 
 Non-goals: equations and whole formulas, which are the table's.
 """
@@ -11,24 +12,16 @@ from fractions import Fraction
 from math import prod
 from textwrap import wrap
 
-from einc.driver.reports.table import condition, human, is_known, memory, numbers, some_way, taken_way, tile_lengths
+from einc.driver.reports.rows import Row, listed, row_of
+from einc.driver.reports.table import all_rounds, human, is_known, memory, numbers, some_way, taken_way, tile_lengths
 from einc.ir.indices import Extent, Monomial, number, size
 from einc.ir.plan import (
-    Append,
-    BroadcastView,
-    Call,
     Choose,
-    Concat,
-    Contract,
     Cost,
-    GroupedMatmul,
-    Kernel,
     Leaf,
     Loop,
     Module,
     PerRequest,
-    SegmentSum,
-    TopK,
     leaves,
     summed,
 )
@@ -42,19 +35,6 @@ _HEADS = ("#", "step", "makes", "from", "flops", "bytes in", "bytes out", "flops
 _UNITS = ("", "B", "B", "")
 _LEAST = 8  # what a column of names keeps at any rate
 _WAY = 24  # and what both keep together for a way's price
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A line of the table and what is said below it. Two texts are those before the names and one in their place."""
-
-    texts: tuple[str, ...]
-    cost: Cost | None = None
-    below: tuple[str, ...] = ()
-
-    @property
-    def figures(self) -> tuple[Extent, ...]:
-        return (self.cost.flops, self.cost.read, self.cost.written) if self.cost else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +100,9 @@ def screen(module: Module, sizes: Mapping[str, int] | None = None) -> str:
 # rows
 
 
-def _rows(module: Module, known: Mapping[str, int]) -> list[_Row]:
+def _rows(module: Module, known: Mapping[str, int]) -> list[Row]:
     """The rows of all steps; of a choice every way, with the steps of the one taken, or of all if that is open."""
-    rows: list[_Row] = []
+    rows: list[Row] = []
     for n, step in enumerate(module.steps, 1):
         if isinstance(step, Loop):
             rows += _rounds(str(n), step, known)
@@ -131,104 +111,45 @@ def _rows(module: Module, known: Mapping[str, int]) -> list[_Row]:
             rows += _requests(str(n), step, known)
             continue
         if not isinstance(step, Choose):
-            rows.append(_row(str(n), step))
+            rows.append(row_of(str(n), step))
             continue
         way = taken_way(step, known)
-        rows.append(_Row((str(n), "choose", f"the cheapest of {len(step.options)} ways")))
+        rows.append(Row((str(n), "choose", f"the cheapest of {len(step.options)} ways")))
         for at, (option, steps) in enumerate(step.ways):
             letter = chr(ord("a") + at)
-            said = option.label if way is None else f"price {human(price(step, option, known), '')}{'   <- taken' * (at == way)}"
-            rows.append(_Row((letter, "way", said), _sum(steps), (option.label,) * (way is not None)))
-            rows += [_row(f"{letter}{k}", s) for k, s in enumerate(steps, 1)] if way in (None, at) else []
+            said = (option.label if way is None
+                    else f"price {human(price(step, option, known), '')}{'   <- taken' * (at == way)}")
+            rows.append(Row((letter, "way", said), _sum(steps), (option.label,) * (way is not None)))
+            rows += [row_of(f"{letter}{k}", s) for k, s in enumerate(steps, 1)] if way in (None, at) else []
     return rows
 
 
-def _rounds(name: str, step: Loop, known: Mapping[str, int]) -> list[_Row]:
+def _rounds(name: str, step: Loop, known: Mapping[str, int]) -> list[Row]:
     """What all rounds cost together, and the steps of one."""
-    over, states = step.index.set, _names(step.writes)
+    over, states = step.index.set, listed(step.writes)
     last = over.extent + number(over.start - 1)
-    head = _Row((name, "rounds", f"{states} for {step.index.name} in {over.start}..{last}"), _all_rounds(step, known))
+    head = Row((name, "rounds", f"{states} for {step.index.name} in {over.start}..{last}"), all_rounds(step, known))
     inner = (replace(row, texts=(f"{name}.{row.texts[0]}", *row.texts[1:])) for row in _rows(step.body, known))
     return [head, *inner]
 
 
-def _requests(name: str, step: PerRequest, known: Mapping[str, int]) -> list[_Row]:
+def _requests(name: str, step: PerRequest, known: Mapping[str, int]) -> list[Row]:
     """What one request costs, and the steps of it."""
-    head = _Row((name, "each", f"{_names(step.writes)} of one request"), _sum(some_way((step,), known)))
+    head = Row((name, "each", f"{listed(step.writes)} of one request"), _sum(some_way((step,), known)))
     return [head, *(replace(row, texts=(f"{name}.{row.texts[0]}", *row.texts[1:])) for row in _rows(step.body, known))]
-
-
-def _all_rounds(step: Loop, known: Mapping[str, int]) -> Cost:
-    return summed((s.cost for s in some_way(step.body.steps, known)), step.index.set.extent)
-
-
-def _row(name: str, step: Leaf) -> _Row:
-    """The row of one step: what it makes, from what, its cost, and what is said below it."""
-    cost = step.cost
-    match step:
-        case Contract():
-            return _Row((name, "contract", step.out, _names(step.reads)), cost)
-        case TopK():
-            said = f"{step.count} of {step.set.extent} are chosen; what is read at these alone is computed for these alone"
-            return _Row((name, "pick", step.out, step.operand), cost, (said,))
-        case GroupedMatmul():
-            said = f"group by group of {step.names}"
-            said += f"; for all {step.set.extent}: {step.instead} flops" if step.instead else ""
-            return _Row((name, "contract", step.out, _names(step.reads[1:])), cost, (said,))
-        case SegmentSum():
-            named = _names(ids for ids, _, _ in step.names)
-            given = _names([*(b for b, _ in step.operands), named])
-            return _Row((name, "sum", step.out, given), cost, (f"rows sorted by {named}",))
-        case BroadcastView():
-            said = f"by {step.count}; a copy unless {step.onto} divides {step.of}"
-            return _Row((name, "view", step.out, step.operand), cost, (said,))
-        case Concat() | Append():
-            return _Row((name, "concat", step.out, _names(step.reads)), cost)
-        case Call():
-            called = f"{step.library.call.split('(')[0]} where {condition(step)} ({step.library.name}); else"
-            results, operands_ = _names(step.writes), _names(step.reads)
-            own = (line for s in step.steps for line in (_pass(s) if isinstance(s, Kernel) else (f"contract {s.out}",)))
-            return _Row((name, "call", results, operands_), cost, (called, *own))
-        case Kernel():
-            return _Row((name, "kernel", _names(step.writes), _names(step.reads)), cost, _pass(step))
-
-
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(names))
-
-
-def _pass(kernel: Kernel) -> tuple[str, ...]:
-    """The loops of a kernel in tiles, what passes from one tile to the next, and what is never stored."""
-    said = passing(kernel)
-    return (*([said] if said else []), *kernel.notes)
-
-
-def passing(kernel: Kernel) -> str:
-    """The loops of a kernel in tiles and what passes from one tile to the next; empty where it has neither."""
-    said = [f"tiles of {kernel.grid.name}{' in order' * (kernel.resumed is not None)}"] if kernel.grid else []
-    if kernel.stream is not None:
-        said.append(f"one pass over {kernel.stream.name}")
-    elif kernel.resumed is not None:
-        said.append(f"each going on along {kernel.resumed.name}")
-    carried = [let.name for let in kernel.lets if let.carry is not None]
-    said += [f"carries {', '.join(carried)}"] if carried else []
-    said += [f"shares of {_names(s.buffer for s in kernel.merged)}"] if kernel.merged else []
-    ranged = [a.name for a in kernel.axes if a.bound and not a.bound.resumes]
-    said += [f"range of {', '.join(ranged)} per tile"] if ranged else []
-    return "; ".join(said)
 
 
 def _sum(steps: Iterable[Leaf]) -> Cost:
     return replace(summed(step.cost for step in steps), held=number(0))
 
 
-def _total(module: Module, known: Mapping[str, int]) -> _Row:
+def _total(module: Module, known: Mapping[str, int]) -> Row:
     """Of all steps; of a choice that the sizes do not make, none."""
     costs: list[Cost] = []
     beside = []
     for n, step in enumerate(module.steps, 1):
         if isinstance(step, Loop):
-            costs.append(_all_rounds(step, known))
+            costs.append(all_rounds(step, known))
         elif isinstance(step, PerRequest):
             costs += [s.cost for s in some_way((step,), known)]
         elif not isinstance(step, Choose):
@@ -237,13 +158,13 @@ def _total(module: Module, known: Mapping[str, int]) -> _Row:
             costs += [s.cost for s in step.bodies[way]]
         else:
             beside.append(f" beside step {n}")
-    return _Row(("", "total", "".join(beside)), summed(costs) if costs else None)
+    return Row(("", "total", "".join(beside)), summed(costs) if costs else None)
 
 
 # lines
 
 
-def _aligned(rows: list[_Row], formulas: _Formulas) -> list[str]:
+def _aligned(rows: list[Row], formulas: _Formulas) -> list[str]:
     """The rows in columns that fit the screen: the widest are cut first."""
     widths, least = _widths(rows, formulas)
     while sum(widths) + len(_GAP) * (len(widths) - 1) > WIDTH and widths != least:
@@ -255,16 +176,19 @@ def _aligned(rows: list[_Row], formulas: _Formulas) -> list[str]:
         joined = sum(widths[2:4]) + len(_GAP) if row.figures else WIDTH
         wide = [*widths[:2], joined, *widths[4:]] if len(row.texts) == 3 else widths
         cells = [formulas.text(x, w, u) for x, w, u in zip(row.figures, widths[4:], _UNITS, strict=False)]
-        lines += [""] * (row.texts[1] == "total") + [_line([*row.texts, *cells, *formulas.intensity(row.figures)], wide)]
+        lines += [""] * (row.texts[1]
+                         == "total") + [_line([*row.texts, *cells, *formulas.intensity(row.figures)], wide)]
         for text in row.below:
-            lines += [pad + x for x in wrap(text, WIDTH - len(pad), max_lines=2, placeholder=" …", subsequent_indent="  ")]
+            lines += [pad + x for x in wrap(text, WIDTH - len(pad), max_lines=2, placeholder=" …",
+                                            subsequent_indent="  ")]
     return lines
 
 
-def _widths(rows: list[_Row], formulas: _Formulas) -> tuple[list[int], list[int]]:
+def _widths(rows: list[Row], formulas: _Formulas) -> tuple[list[int], list[int]]:
     """What each column would like, and what it keeps at any rate."""
     told = [row.texts for row in rows if len(row.texts) == 4]
-    widths = [max(len(_HEADS[n]), *(len(x[n]) for x in told), *(len(r.texts[n]) for r in rows if n < 2), 0) for n in range(4)]
+    widths = [max(len(_HEADS[n]), *(len(x[n]) for x in told), *(len(r.texts[n]) for r in rows if n < 2), 0)
+              for n in range(4)]
     least = [*widths[:2], *(min(w, _LEAST) for w in widths[2:])]
     ways = max([len(row.texts[2]) - len(_GAP) for row in rows if len(row.texts) == 3 and row.figures], default=0)
     widths[3] = max(widths[3], ways - widths[2])
@@ -287,7 +211,7 @@ def _line(cells: Iterable[str], widths: list[int]) -> str:
     return _GAP.join(out).rstrip()
 
 
-def _sums(total: _Row, formulas: _Formulas) -> list[str]:
+def _sums(total: Row, formulas: _Formulas) -> list[str]:
     """The totals as formulas, which want a line each."""
     said = [f"total{total.texts[2]} {name}" for name in _HEADS[4:7]]
     pad = max(map(len, said)) + len(_GAP)
@@ -307,11 +231,13 @@ def _memory(module: Module, formulas: _Formulas) -> list[str]:
 
 
 def _largest_tile(module: Module, formulas: _Formulas) -> str:
-    """What the step holds whose tile is largest, at usual sizes where the sizes are not given; empty where there are no tiles."""
+    """What the step holds whose tile is largest, at usual sizes where the sizes are not
+    given; empty where there are no tiles."""
     few, found = bool(module.past), []
     for step in (s for s in leaves(module.steps) if s.cost.held.terms):
         usual = {**dict.fromkeys(step.cost.held.sizes, 64), **formulas.usual}
         usual |= tile_lengths(step, usual, few)
         known = {**formulas.known, **tile_lengths(step, formulas.known, few)}
-        found.append((float(step.cost.held.at(usual)), replace(formulas, known=known, usual=usual).text(step.cost.held, 90, "B")))
+        found.append((float(step.cost.held.at(usual)),
+                      replace(formulas, known=known, usual=usual).text(step.cost.held, 90, "B")))
     return max(found, key=lambda x: x[0], default=(0.0, ""))[1]

@@ -1,28 +1,27 @@
-"""A plan in full: each step with its equations, loops, flops and bytes, as whole formulas and, for given sizes, as numbers."""
+"""A plan in full: each step with its equations, loops, flops and bytes, as whole formulas
+and, for given sizes, as numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from einc.driver.reports.rows import row_of
 from einc.ir.indices import Extent, number
 from einc.ir.plan import (
-    Append,
     BroadcastView,
     Call,
     Choose,
-    Concat,
-    Contract,
-    GroupedMatmul,
+    Cost,
     Kernel,
     Leaf,
     Loop,
     Module,
     PerRequest,
-    SegmentSum,
     Step,
-    TopK,
     leaves,
     makes,
+    summed,
 )
 from einc.ir.tiles import lengths
 from einc.planning.analysis.cost import size_of
@@ -42,10 +41,12 @@ def table(module: Module, sizes: Mapping[str, int] | None = None) -> str:
 
 
 def numbers(module: Module, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Every size that is known when these are: those that the text fixes, and the number of runs along an axis, at most."""
+    """Every size that is known when these are: those that the text fixes, and the number
+    of runs along an axis, at most."""
     known = {**module.fixed, **sizes}
     bodies = [s.body for s in module.steps if isinstance(s, Loop | PerRequest)]
-    runs = [s for m in (module, *bodies) for s in leaves(m.steps) if isinstance(s, BroadcastView) and is_known(s.onto, known)]
+    runs = [s for m in (module, *bodies) for s in leaves(m.steps)
+            if isinstance(s, BroadcastView) and is_known(s.onto, known)]
     return {**{s.count: int(s.onto.at(known)) for s in runs}, **known}
 
 
@@ -59,7 +60,7 @@ def memory(module: Module, known: Mapping[str, int]) -> tuple[Extent, list[tuple
     sizes = {b.name: size_of(b) for b in module.buffers.values() if b.name not in views}
     stored, more = sum(sizes.values(), number(0)), []
     for n, step in ((n, s) for n, s in enumerate(module.steps, 1) if isinstance(s, Choose)):
-        written = [_written(way) & frozenset(sizes) for way in step.bodies]
+        written = [_buffers_written(way) & frozenset(sizes) for way in step.bodies]
         own = [sorted(w - frozenset.intersection(*written)) for w in written]
         extra = [sum((sizes[name] for name in names), number(0)) for names in own]
         stored = stored - sum((sizes[name] for name in frozenset[str]().union(*own)), number(0))
@@ -80,7 +81,7 @@ def _memory(module: Module, known: Mapping[str, int]) -> list[str]:
     return lines
 
 
-def _written(steps: tuple[Leaf, ...]) -> frozenset[str]:
+def _buffers_written(steps: tuple[Leaf, ...]) -> frozenset[str]:
     """The buffers that steps write."""
     return frozenset[str]().union(*map(makes, steps))
 
@@ -95,13 +96,12 @@ def _block(step: Step, known: Mapping[str, int], few: bool) -> list[str]:
         made = ", ".join(step.writes)
         inner = (f"   {line}".rstrip() for s in step.body.steps for line in _block(s, known, few))
         return [f"for each request: {made}", "", *inner]
-    lines = [_title(step), *(f"| {t}" for t in _texts(step))]
-    cost = step.cost
-    figures = [("flops", cost.flops), ("read", cost.read), ("written", cost.written)] + (
-        [("tile", cost.held)] if cost.held.terms else []
-    )
-    tiled = {**known, **tile_lengths(step, known, few)}
-    lines.append("   ".join(f"{name} {_figure(value, tiled, name != 'flops')}" for name, value in figures))
+    row, cost = row_of("", step), step.cost
+    _, kind, makes, given = row.texts
+    steps, call = (step.steps, (step.library.call,)) if isinstance(step, Call) else ((step,), ())
+    texts = (f"| {text}" for one in steps for text in one.texts)
+    lines = [f"{kind} {makes} from {given}" if given else f"{kind} {makes}", *call, *row.below, *texts]
+    lines.append(_figures(cost, {**known, **tile_lengths(step, known, few)}))
     if is_known(cost.flops, known) and is_known(cost.read + cost.written, known):
         moved = cost.read.at(known) + cost.written.at(known)
         if moved:
@@ -118,16 +118,23 @@ def tile_lengths(step: Leaf, known: Mapping[str, int], few: bool) -> dict[str, i
 def _rounds(step: Loop, known: Mapping[str, int], few: bool) -> list[str]:
     """How often, the steps of one round, and what all rounds cost."""
     over, states = step.index.set, ", ".join(step.writes)
-    count, last = over.extent, over.extent + number(over.start - 1)
+    last = over.extent + number(over.start - 1)
     lines = [f"for {step.index.name} in {over.start}..{last}: {states} after each round", ""]
     for inner in step.body.steps:
         lines += [f"   {line}".rstrip() for line in _block(inner, known, few)]
-    costs = [s.cost for s in some_way(step.body.steps, known)]
-    flops, read = sum((c.flops for c in costs), number(0)) * count, sum((c.read for c in costs), number(0)) * count
-    written = sum((c.written for c in costs), number(0)) * count
-    figures = (("flops", flops), ("read", read), ("written", written))
-    total = "   ".join(f"{name} {_figure(value, known, name != 'flops')}" for name, value in figures)
-    return [*lines, f"all rounds: {total}", ""]
+    return [*lines, f"all rounds: {_figures(all_rounds(step, known), known)}", ""]
+
+
+def _figures(cost: Cost, known: Mapping[str, int]) -> str:
+    """The work, the traffic and what a tile holds, each as a formula and, where the sizes say it, as a number."""
+    figures = [("flops", cost.flops), ("read", cost.read), ("written", cost.written), ("tile", cost.held)]
+    return "   ".join(f"{name} {_figure(x, known, name != 'flops')}" for name, x in figures
+                      if name != "tile" or x.terms)
+
+
+def all_rounds(step: Loop, known: Mapping[str, int]) -> Cost:
+    """What all rounds of a loop cost together; tiles are those of one round."""
+    return replace(summed((s.cost for s in some_way(step.body.steps, known)), step.index.set.extent), held=number(0))
 
 
 def some_way(steps: tuple[Step, ...], known: Mapping[str, int]) -> list[Leaf]:
@@ -165,56 +172,6 @@ def taken_way(step: Choose, known: Mapping[str, int]) -> int | None:
         return None
     prices = [price(step, o, known) for o in step.options]
     return prices.index(min(prices))
-
-
-def _title(step: Leaf) -> str:
-    """The heading of one step: its kind, what it makes and from what, and how it runs."""
-    match step:
-        case Contract():
-            return f"contract {step.out} from {', '.join(step.reads)}"
-        case BroadcastView():
-            return f"view {step.out} of {step.operand} by {step.count}; a copy where {step.onto} does not divide {step.of}"
-        case Call():
-            otherwise = "; ".join(map(_title, step.steps))
-            return (f"call {step.library.name} of {', '.join(step.reads)} for {', '.join(step.writes)} where {condition(step)}: "
-                    f"{step.library.call}; else {otherwise}")
-        case TopK():
-            return f"pick {step.out} from {step.operand}: {step.count} of {step.set.extent}"
-        case GroupedMatmul():
-            saved = f", instead of {_formula(step.instead)} flops" if step.instead is not None else ""
-            return f"contract {step.out} from {', '.join(step.reads[1:])}, grouped by {step.names}{saved}"
-        case SegmentSum():
-            given = ", ".join(name for name, _ in step.operands) or "1"
-            return f"sum {step.out} from {given}, sorted by {', '.join(ids for ids, _, _ in step.names)}"
-        case Concat() | Append():
-            return f"concatenate {step.out} from {', '.join(step.reads)}"
-        case Kernel(name, axes):
-            grid, stream = step.grid, step.stream
-            loops = f"tiles of {grid.name}" if grid else "whole"
-            if stream:
-                carried = [let.name for let in step.lets if let.carry is not None]
-                loops += f", one pass over {stream.name} carrying {', '.join(carried)}"
-            elif step.resumed:
-                carried = [let.name for let in step.lets if let.carry is not None]
-                loops += f" in order, each resuming {step.resumed.name} and carrying {', '.join(carried)}"
-            loops += f", shares of {', '.join(s.buffer for s in step.merged)}" if step.merged else ""
-            ranged = [a.name for a in axes if a.bound and not a.bound.resumes]
-            return f"kernel {name}: {loops}" + (f", range of {', '.join(ranged)} per tile" if ranged else "")
-
-
-def condition(step: Call) -> str:
-    """Where a call is made, in the words of the program."""
-    buffers = {key: buffer for key, buffer, _ in step.given}
-    return step.library.where.format(**buffers, **{name: str(x) for name, x in step.sizes})
-
-
-def _texts(step: Leaf) -> tuple[str, ...]:
-    match step:
-        case Call():
-            return tuple(text for inner in step.steps for text in _texts(inner))
-        case Kernel():
-            return (*step.texts, *step.notes)
-    return step.texts
 
 
 def is_known(extent: Extent, sizes: Mapping[str, int]) -> bool:

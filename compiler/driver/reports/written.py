@@ -1,4 +1,5 @@
-"""A written recurrence beside the one that was found: what each state is in its letters, and whether the two are proved equal."""
+"""A written recurrence beside the one that was found: what each state is in its letters,
+and whether the two are proved equal."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from einc.transforms.normal.normalise import normalise
 
 @dataclass(frozen=True)
 class State:
-    """A written update with what it reads of its round, what the state is in the found letters, and the lines found for these."""
+    """A written update with what it reads of its round, what the state is in the found
+    letters, and the lines found for these."""
 
     update: tuple[str, ...]
     line: int
@@ -44,15 +46,15 @@ def written(program: TypedProgram) -> list[Written]:
     states = tuple((e.target, e.target) for recur in program.recurs for e in recur.updates)
     normal = normalise(replace(program, outputs=states, loops=program.repeats))
     found = recurrences(normal) if states else []
-    return [_written(normal, found, recur) for recur in program.recurs]
+    return [_compared(normal, found, recur) for recur in program.recurs]
 
 
-def _written(normal: NormalProgram, found: list[Recurrence], recur: BlockLoop) -> Written:
+def _compared(normal: NormalProgram, found: list[Recurrence], recur: BlockLoop) -> Written:
     """One written recurrence beside the found ones, with the proof of each of its states."""
     wrong = {x.update.target for x in unproved(recur)}
     states = []
     for update in recur.updates:
-        meaning, lines = next(_told(found, update.target), ("", ()))
+        meaning, lines = next(_lines_of(found, update.target), ("", ()))
         closed = next(e for e in normal.equations if e.target == update.target)
         proved = update.target not in wrong
         meaning = meaning or (equation_text(normal, closed) if proved else _round(normal, recur, update))
@@ -62,7 +64,8 @@ def _written(normal: NormalProgram, found: list[Recurrence], recur: BlockLoop) -
 
 
 def _round(normal: NormalProgram, recur: BlockLoop, update: Equation) -> str:
-    """What one round over a block makes of a state: what is not proved to be one fold has no closed form that says as much."""
+    """What one round over a block makes of a state: what is not proved to be one fold has
+    no closed form that says as much."""
     whole = lifted(recur)
     block = Tensor(whole.member, recur.name or "B", (slot_of(recur.index),), "local")
     shown = replace(normal, tensors={**normal.tensors, block.key: block}, loops=(whole, *normal.repeats))
@@ -85,7 +88,7 @@ def _line(recur: BlockLoop, update: Equation) -> int:
     return span.source.position(span.start)[0]
 
 
-def _told(found: list[Recurrence], target: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _lines_of(found: list[Recurrence], target: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The finish of a state, and the lines of the block that its letters are on the left of."""
     for recurrence in found:
         for line in recurrence.finish:
@@ -99,7 +102,8 @@ def _told(found: list[Recurrence], target: str) -> Iterator[tuple[str, tuple[str
 def as_text(item: Written, name: str, sign: str = "#") -> str:
     """What is proved, as comments; where something is not, both sides."""
     if item.proved:
-        lines = [f"{sign} the rounds over {{{item.cut}}} written in {name}:{item.line} are proved equal to this, for every cut:"]
+        lines = [f"{sign} the rounds over {{{item.cut}}} written in {name}:{item.line} are proved equal to this, for "
+                 f"every cut:"]
         lines += [f"{sign}     {state.meaning}" for state in item.states]
         return "\n".join(lines) + "\n"
     lines = [f"{sign} the rounds over {{{item.cut}}} written in {name}:{item.line} are not proved equal to this:"]

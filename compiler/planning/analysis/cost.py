@@ -72,8 +72,8 @@ def path_cost(
 def points(domain: Term, axis: Index, grid: Index) -> Extent:
     """How many pairs of positions of the two axes a domain leaves, at most: exact for linear bounds that stay in range.
 
-    An interval of fixed length counts whole in every row, also where it begins before the first position; a rounded bound
-    is what it is on the average, so that whole pages are exact.
+    An interval of fixed length counts whole in every row, also where it begins before the first position; a rounded
+    bound is what it is on the average, so that whole pages are exact.
     """
     first, last = const(axis.set.start), Size(axis.set.extent + number(axis.set.start - 1))
     row: dict[Index, Term] = {end(grid, "first").index: Position(grid), end(grid, "last").index: Position(grid)}

@@ -10,6 +10,7 @@ from math import ceil, floor, lcm
 from einc.ir.domains import Linear, direction, linear
 from einc.ir.indices import Extent, Index, IndexSet, number, size
 from einc.ir.plan import end
+from einc.ir.sums import added
 from einc.ir.terms import Apply, Const, Fold, Pack, Part, Position, Read, Size, Term, both, const, free_indices
 
 NOTHING = Linear((), number(0))
@@ -36,7 +37,8 @@ class Tile:
 
 
 def comparable(term: Term, tile: Tile) -> bool:
-    """Whether floating point compares the term as mathematics does: a quotient of whole numbers is rounded only once."""
+    """Whether floating point compares the term as mathematics does: a quotient of whole
+    numbers is rounded only once."""
     return _exactness(term, tile) > 0 or _ratio(term, tile)
 
 
@@ -59,7 +61,8 @@ def _exactness(term: Term, tile: Tile) -> int:
             return _WHOLE if plain else 0
         case Apply("floor" | "ceil", (inner,)):
             return _WHOLE if comparable(inner, tile) else 0
-        case Apply("div", (above, Const(Fraction() as below))) if below.denominator == 1 and below.numerator.bit_count() == 1:
+        case Apply(
+            "div", (above, Const(Fraction() as below))) if below.denominator == 1 and below.numerator.bit_count() == 1:
             return min(_DYADIC, _exactness(above, tile))
         case Apply("min" | "max" | "abs" | "mod" | "mul", parts) if all(_exactness(p, tile) == _WHOLE for p in parts):
             return _WHOLE
@@ -124,7 +127,7 @@ def term(form: Linear) -> Term:
         parts.append(atom if c == number(1) else Apply("mul", (_size(c), atom)))
     if form.constant.terms or not parts:
         parts.append(_size(form.constant))
-    return parts[0] if len(parts) == 1 else Apply("add", tuple(parts))
+    return added(parts)
 
 
 def _size(extent: Extent) -> Term:
@@ -166,7 +169,8 @@ def _gap(a: Linear, b: Linear) -> Fraction | None:
 
 
 def extreme(form: Linear, tile: Tile, sign: int = 1) -> Linear | None:
-    """The greatest value over the tile (sign −1: the least), or what is surely no less (no greater); None if unknown."""
+    """The greatest value over the tile (sign −1: the least), or what is surely no less
+    (no greater); None if unknown."""
     total = Linear((), form.constant)
     for atom, coefficient in form.atoms:
         way = direction(coefficient)
@@ -218,7 +222,8 @@ def _of(inner: Term, tile: Tile, sign: int) -> Linear | None:
 
 
 def _remainder(inner: Term, below: Linear | None, tile: Tile, sign: int) -> Linear | None:
-    """mod(x, d) lies in 0 … d − 1; where the whole tile lies between two multiples of d, x less the lower one is exact."""
+    """mod(x, d) lies in 0 … d − 1; where the whole tile lies between two multiples of d,
+    x less the lower one is exact."""
     if below is None or below.atoms or direction(below.constant) < 1:
         return None
     widest = whole(0) if sign < 0 else below.plus(whole(-1))
@@ -233,7 +238,8 @@ def _remainder(inner: Term, below: Linear | None, tile: Tile, sign: int) -> Line
 
 
 def _wide(inner: Term, below: Linear, tile: Tile) -> bool:
-    """Whether the number runs through more than one round: the axis is whole, or its tile surely longer than a round."""
+    """Whether the number runs through more than one round: the axis is whole, or its tile
+    surely longer than a round."""
     form, short = linear(inner), below.constant.constant
     moves = form is not None and any(a == Position(tile.axis) for a, _ in form.atoms)
     return tile.axis in free_indices(inner) and (not tile.inner or (moves and short is not None and short <= NEAR))

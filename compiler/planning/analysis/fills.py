@@ -1,4 +1,5 @@
-"""What a value is where its domain fails, followed through the operations; and what is a finite number wherever it stands."""
+"""What a value is where its domain fails, followed through the operations; and what is a
+finite number wherever it stands."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from einc.ir.plan import Dot, Iota, Let, Load, Map, Reduce, Scalar
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, UNKNOWN
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
+from einc.ir.sums import factors
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -29,7 +31,6 @@ from einc.ir.terms import (
     reads,
 )
 from einc.planning.analysis.ranges import nonempty
-from einc.transforms.laws.simplify import factors
 
 FINITE = "finite"
 
@@ -46,7 +47,7 @@ def fill_of(op: str, args: list[Fill]) -> Fill:
         case "add" | "sub" | "mul" | "div" | "neg" if all(map(_finite, args)):
             if op == "mul" and 0.0 in numbers:
                 return 0.0
-            return 0.0 if op == "div" and args[0] == 0.0 and sign_known(args[1]) else FINITE if op != "div" else None
+            return 0.0 if op == "div" and args[0] == 0.0 and is_positive(args[1]) else FINITE if op != "div" else None
         case "add" if len(infinite := {a for a in numbers if math.isinf(a)}) == 1:
             return infinite.pop()
         case "sub" if isinstance(args[0], float) and math.isinf(args[0]) and _finite(args[1]):
@@ -80,11 +81,12 @@ def fill_of_let(value: str, domain: Term, lets: Mapping[str, Let], known: Mappin
         case Dot() | Map() | Reduce():
             if isinstance(let.op, Dot) or not any(x.name in let.axes for x in free_indices(domain)):
                 return FINITE
-            return fill_of(let.op.op, [fill_of_let(a, domain, lets, known) for a in let.args]) if isinstance(let.op, Map) else None
+            return (fill_of(let.op.op, [fill_of_let(a, domain, lets, known) for a in let.args])
+                    if isinstance(let.op, Map) else None)
     return None
 
 
-def sign_known(fill: Fill) -> bool:
+def is_positive(fill: Fill) -> bool:
     """Whether a fill is a number above 0, so that 0 divided by it is 0."""
     return isinstance(fill, float) and fill > 0
 
@@ -146,7 +148,8 @@ def _finite_at(term: Term, equations: Mapping[str, Equation], known: dict[str, b
 
 
 def _empty_with(term: Term, extent: Extent, equations: Mapping[str, Equation]) -> bool:
-    """Whether a term is a sum over an index of this extent, so that it is 0 where the extent is: a mean is then 0 / 0."""
+    """Whether a term is a sum over an index of this extent, so that it is 0 where the
+    extent is: a mean is then 0 / 0."""
     body = equations[term.tensor].body if isinstance(term, Read) and term.tensor in equations else term
     return isinstance(body, Fold) and body.op == "sum" and any(i.set.extent == extent for i in body.bound)
 

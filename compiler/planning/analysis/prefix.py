@@ -12,7 +12,8 @@ from einc.ir.terms import Fold, Position, Term, both, conjuncts, free_indices
 
 @dataclass(frozen=True)
 class Prefix:
-    """`over` runs up to `along` + shift (`back`: from there on), where `rest` holds, which does not speak of `along`."""
+    """`over` runs up to `along` + shift (`back`: from there on), where `rest` holds,
+    which does not speak of `along`."""
 
     over: Index
     along: Index

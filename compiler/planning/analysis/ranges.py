@@ -43,7 +43,8 @@ def reach(domains: Iterable[Term], tile: Tile, single: bool) -> Bound | None:
     if single and len(found) > 1:
         found = _hull(found)
     within = spans(domain, replace(tile, inner=True))
-    seen = None if single or within == EVERYWHERE or not any(_looks(s, tile) for s in within) else _besides(within, found)
+    seen = (None if single or within == EVERYWHERE or not any(_looks(s, tile) for s in within)
+            else _besides(within, found))
     return None if found == EVERYWHERE and seen is None else Bound(found, seen)
 
 
@@ -57,7 +58,8 @@ def _besides(within: Spans, found: Spans) -> Spans:
 
 
 def cut(domain: Term, tile: Tile) -> Spans | None:
-    """What a tile of the axis must not meet so that all its points are in the domain; None if no tile is known to be full."""
+    """What a tile of the axis must not meet so that all its points are in the domain;
+    None if no tile is known to be full."""
     found = spans(negation(domain), replace(tile, inner=True))
     return None if Interval() in found else found
 
@@ -152,7 +154,8 @@ def _isolated(atom: Term, coefficient: Extent, others: Linear, tile: Tile) -> Sp
             if above is None:
                 return EVERYWHERE
             gap = above.plus(limit, number(-1)) if way > 0 else limit.plus(above, number(-1))
-            loose = (op == "ceil") == (way > 0)  # a floor above a limit is the number itself above it; below, short of the next
+            # a floor above a limit is the number itself above it; below, short of the next
+            loose = (op == "ceil") == (way > 0)
             return _holds(gap.plus(whole(1)) if loose else gap, loose, tile)
         case Read():
             return (_searched(atom, limit, way, kept, tile),)
@@ -176,7 +179,8 @@ def _meet(left: Spans, right: Spans) -> Spans:
     found: list[Interval] = []
     for a in left:
         for b in right:
-            span = Interval(_tight("max", a.low + b.low), _tight("min", a.high + b.high), tuple(dict.fromkeys(a.when + b.when)))
+            span = Interval(_tight("max", a.low + b.low), _tight("min", a.high + b.high),
+                            tuple(dict.fromkeys(a.when + b.when)))
             if not _never(span):
                 found.append(span)
     return _merged(found)
@@ -243,7 +247,8 @@ def _outer(op: str, a: tuple[Term, ...], b: tuple[Term, ...]) -> tuple[Term, ...
 
 def _hull(found: Spans) -> Spans:
     """One span over all of them."""
-    return (reduce(lambda a, b: Interval(_outer("min", a.low, b.low), _outer("max", a.high, b.high)), found),) if found else ()
+    return ((reduce(lambda a, b: Interval(_outer("min", a.low, b.low), _outer("max", a.high, b.high)), found),)
+            if found else ())
 
 
 def _bridged(found: Spans, tile: Tile) -> Spans:
@@ -263,7 +268,8 @@ def _bridge(a: Interval, b: Interval, tile: Tile) -> bool:
         return all(_near(y.low, x.high, tile) for x, y in ((a, b), (b, a)))
     inner, outer = (a, b) if set(b.when) < set(a.when) else (b, a)
     ends = (not outer.low or bool(inner.low)) and (not outer.high or bool(inner.high))
-    return set(outer.when) < set(inner.when) and ends and _near(outer.low, inner.low, tile) and _near(inner.high, outer.high, tile)
+    return (set(outer.when) < set(inner.when) and ends and _near(outer.low, inner.low, tile)
+            and _near(inner.high, outer.high, tile))
 
 
 def _near(lows: tuple[Term, ...], highs: tuple[Term, ...], tile: Tile) -> bool:

@@ -1,4 +1,5 @@
-"""Sums by a computed number: Σ_{t, s, f(t, s) = r} x for each r adds every x to one element, and costs what x costs alone."""
+"""Sums by a computed number: Σ_{t, s, f(t, s) = r} x for each r adds every x to one
+element, and costs what x costs alone."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from einc.ir.programs import Equation, Program
 from einc.ir.signs import sign
 from einc.ir.terms import TRUE, ZERO, Apply, Const, Read
 
-_TOLD: dict[int, Literal["", "nonnegative", "positive"]] = {POSITIVE: "positive", NONNEGATIVE: "nonnegative", UNKNOWN: ""}
+_TOLD: dict[int, Literal["", "nonnegative", "positive"]] = {POSITIVE: "positive", NONNEGATIVE: "nonnegative",
+                                                            UNKNOWN: ""}
 
 
 def least(program: Program, keys: Iterable[str]) -> dict[str, Literal["", "nonnegative", "positive"]]:
@@ -20,7 +21,7 @@ def least(program: Program, keys: Iterable[str]) -> dict[str, Literal["", "nonne
     return {key: _TOLD[sign(Read(key, ()), by)] if key in by else "" for key in keys}
 
 
-def told(program: Program) -> dict[str, Equation]:
+def facts_of_inputs(program: Program) -> dict[str, Equation]:
     """For each input of which something is known an equation that has it, as far as signs and infinities go."""
     found = {t.key: t for t in program.tensors.values() if t.least or t.infinite}
     some = {"positive": "exp", "nonnegative": "abs", "": "neg"}

@@ -1,4 +1,5 @@
-"""What a program stores: a buffer for each tensor, each part of a direct sum a tensor of its own; the sizes and sets in use."""
+"""What a program stores: a buffer for each tensor, each part of a direct sum a tensor of
+its own; the sizes and sets in use."""
 
 from __future__ import annotations
 
@@ -62,16 +63,18 @@ def with_parts(program: NormalProgram) -> NormalProgram:
                 tensors[key] = Tensor(key, key, slots, "local", tensors[equation.target].element)
                 out.append(Equation(key, axes, equation.domain, part))
                 parts.append((index, Read(key, axes)))
-            equation = Equation(equation.target, equation.axes, equation.domain, Join(body.index, tuple(parts)), equation.source)
+            equation = Equation(equation.target, equation.axes, equation.domain, Join(body.index, tuple(parts)),
+                                equation.source)
         out.append(equation)
     return program.but(equations=out, tensors=tensors)
 
 
 def is_statistic(tensor: Tensor) -> bool:
-    """Whether a tensor has one number for each row of the data, of which a pair of positions is none: kept in more digits
-    than the data it takes next to no room."""
+    """Whether a tensor has one number for each row of the data, of which a pair of positions is none: kept in more
+    digits than the data it takes next to no room."""
     classes = [s.set.cls for s in tensor.slots]
-    return not tensor.integer and not {*classes} & {"feature", "latent", "expert", "vocab"} and classes.count("time") < 2
+    return (not tensor.integer and not {*classes} & {"feature", "latent", "expert", "vocab"}
+            and classes.count("time") < 2)
 
 
 def kept_wide(program: Program, keys: Container[str]) -> Program:
@@ -128,13 +131,15 @@ def indices_of(equation: Equation) -> list[Index]:
 def without_copies(program: NormalProgram, steps: list[Leaf], buffers: Mapping[str, Buffer]) -> list[Leaf]:
     """A part of a direct sum that is a stored tensor as it stands is laid into the result from there."""
     parts = {p for s in steps if isinstance(s, Concat | Append) for p in s.reads}
-    copied = {name: source for s in steps if isinstance(s, Kernel) for name, source in _copy(s, buffers) if name in parts}
+    copied = {name: source for s in steps if isinstance(s, Kernel) for name, source in _copy(s, buffers)
+              if name in parts}
     by = program.by_target
 
     def direct(step: Leaf) -> Leaf:
         if not isinstance(step, Concat | Append) or copied.keys().isdisjoint(step.reads):
             return step
-        body = transform(by[step.out].body, lambda x: Read(copied.get(x.tensor, x.tensor), x.subs) if isinstance(x, Read) else x)
+        body = transform(by[step.out].body, lambda x: Read(copied.get(x.tensor, x.tensor), x.subs)
+                         if isinstance(x, Read) else x)
         text = equation_text(program, replace(by[step.out], body=body))
         return replace(step, reads=tuple(copied.get(p, p) for p in step.reads), texts=(text,))
 
@@ -147,6 +152,7 @@ def _copy(kernel: Kernel, buffers: Mapping[str, Buffer]) -> list[tuple[str, str]
         return []
     op, (store,) = kernel.lets[0].op, kernel.stores
     straight = isinstance(op, Load) and op.subs == tuple(AxisRef(a) for axes in store.axes for a in axes)
-    if not straight or not isinstance(op, Load) or buffers[op.buffer].element != REAL or len(op.subs) != len(store.axes):
+    if (not straight or not isinstance(op, Load) or buffers[op.buffer].element != REAL
+        or len(op.subs) != len(store.axes)):
         return []
     return [(store.buffer, op.buffer)]

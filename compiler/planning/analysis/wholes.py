@@ -18,7 +18,7 @@ from einc.ir.terms import (
 )
 
 
-def is_whole(term: Term) -> bool:
+def keeps_whole(term: Term) -> bool:
     """Whether the constants and operations of a term give a whole number.
     Reads, folds and gates count as whole: what they hold is for the caller to check."""
     match term:
@@ -27,7 +27,7 @@ def is_whole(term: Term) -> bool:
         case Size():
             return True  # a size, or the extent of a set: H / G elements are a whole number of them
         case Apply("add" | "sub" | "mul" | "neg" | "min" | "max" | "mod" | "floor" | "ceil", args):
-            return all(is_whole(a) for a in args) or term.op in ("floor", "ceil")
+            return all(keeps_whole(a) for a in args) or term.op in ("floor", "ceil")
         case Apply():
             return False
     return True

@@ -1,4 +1,5 @@
-"""NormalProgram -> the programs to choose from: which linear definitions are stored, and in which order products are formed.
+"""NormalProgram -> the programs to choose from: which linear definitions are stored, and
+in which order products are formed.
 
 `Σ_s a_ts (l_sρ q_ρd)` is `(Σ_s a_ts l_sρ) q_ρd`. Which is cheaper may depend on sizes that are not known yet, so the
 search is done at a few of them. Non-goals: sums are not distributed over additions; what is not linear stays as it is.
@@ -14,13 +15,13 @@ from einc.ir.dependence import needed
 from einc.ir.draft import renamed
 from einc.ir.indices import OPEN, Index, IndexSet, size
 from einc.ir.programs import Equation, NormalProgram, Tensor, local
+from einc.ir.sums import factors
 from einc.ir.terms import Fold, Size, Term, bound_indices, canonical, free_indices, reads, walk
 from einc.planning.analysis.cost import BALANCE, nominal
 from einc.planning.contractions.materialise import unstored
 from einc.planning.contractions.networks import Network, definitions, networks, opened
 from einc.planning.contractions.order import pairs, path
 from einc.planning.contractions.orders import Order, orders
-from einc.transforms.laws.simplify import factors
 
 Sizes = Mapping[str, int]
 _LENGTHS = (1, 128, 8192)  # of each open size: none to speak of, as long as a feature, long
@@ -106,7 +107,8 @@ def _spread(names: list[str]) -> Iterator[dict[str, int]]:
 
 
 def _wide(program: NormalProgram) -> set[IndexSet]:
-    """Features that stand with heads, and in data without them: what a position has for all heads is as wide as all of them."""
+    """Features that stand with heads, and in data without them: what a position has for
+    all heads is as wide as all of them."""
     given = [{s.set for s in t.slots} for t in program.inputs()]
     headed = {x for sets in given if any(s.cls == "head" for s in sets) for x in sets if x.cls == "feature"}
     shared = [sets for sets in given if not any(s.cls == "head" for s in sets) and any(s.cls in OPEN for s in sets)]
@@ -122,6 +124,7 @@ class Search:
     named: dict[tuple[Term, Term], str] = field(default_factory=dict)  # what is new, by its meaning
 
     def __post_init__(self) -> None:
+        """Finds the networks of the program, and which of its definitions may stand in place of their names."""
         outputs = {key for _, key in self.program.outputs}
         self.meanings = {e.target: _meaning(e, e.body) for e in self.program.equations}
         self.virtual = unstored(self.program, outputs)

@@ -52,7 +52,8 @@ def _few(cuts: list[Cut], table: list[list[float]]) -> list[Cut]:
     picked = [0] if harm([0]) <= _ENOUGH else []
     while len(picked) < _MOST and (not picked or harm(picked) > _ENOUGH):
         left = [n for n in range(len(cuts)) if n not in picked]
-        picked.append(min(left, key=lambda n: (harm([*picked, n]), sum(min(row[m] for m in [*picked, n]) for row in table))))
+        picked.append(min(left, key=lambda n: (harm([*picked, n]),
+                                               sum(min(row[m] for m in [*picked, n]) for row in table))))
     return [cuts[n] for n in sorted(picked)]
 
 
@@ -107,7 +108,8 @@ def leading(extent: Extent) -> Extent:
         return small != large and all(0 < p <= large.get(n, 0) for n, p in small.items())
 
     # A size at the call may be 0, so none divides.
-    whole = reduce(Extent.__add__, (Extent(((tuple((n, p) for n, p in m if p > 0), c),)) for m, c in extent.terms), number(0))
+    whole = reduce(Extent.__add__, (Extent(((tuple((n, p) for n, p in m if p > 0), c),)) for m, c in extent.terms),
+                   number(0))
     grown = [dict(m) for m, c in whole.terms if c > 0]
     return Extent(tuple((m, c) for m, c in whole.terms if not any(within(dict(m), p) for p in grown)))
 

@@ -1,4 +1,5 @@
-"""An unrestricted sum of products of reads that are views -> a contraction: the library's own matrix product does it best."""
+"""An unrestricted sum of products of reads that are views -> a contraction: the library's
+own matrix product does it best."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from dataclasses import replace
 from einc.ir.indices import Index, IndexSet
 from einc.ir.plan import AxisRef, Buffer, Contract, Flatten, Slice, Subscript
 from einc.ir.programs import Equation, NormalProgram
+from einc.ir.sums import factors
 from einc.ir.terms import ONE, TRUE, Fold, Pack, Part, Position, Read, Term, free_indices
 from einc.planning.analysis.cost import path_cost
 from einc.planning.contractions.order import pairs, path
 from einc.syntax.printing.show import equation_text
-from einc.transforms.laws.simplify import factors
 
 
 def contraction(
@@ -26,7 +27,8 @@ def contraction(
     views = [_view(p, buffers[p.tensor]) for p in parts]
     if len(parts) < len(factors(body.body)) or not all(views):
         return None
-    if not all(isinstance(a, Position) for a in equation.axes) or any(buffers[p.tensor].element.kind == "integer" for p in parts):
+    if (not all(isinstance(a, Position) for a in equation.axes)
+        or any(buffers[p.tensor].element.kind == "integer" for p in parts)):
         return None
     covered = {i for p in parts for i in free_indices(p)}
     if not {*body.bound, *equation.indices} <= covered:

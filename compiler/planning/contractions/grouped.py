@@ -1,7 +1,8 @@
-"""Contractions with one matrix for each element that a row names: a product for each element, over the rows that name it.
+"""Contractions with one matrix for each element that a row names: a product for each
+element, over the rows that name it.
 
-U_{t r}^e = Σ_f H_t^f W_{C_{t r} f}^e reads W once where the rows of one element stand together; row by row it would be read, or
-copied, once for each row.
+U_{t r}^e = Σ_f H_t^f W_{C_{t r} f}^e reads W once where the rows of one element stand together; row by row it
+would be read, or copied, once for each row.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from einc.ir.draft import Draft
 from einc.ir.indices import Extent, Index, number
 from einc.ir.plan import Buffer, Cost, GroupedMatmul, TopK
 from einc.ir.programs import Equation, NormalProgram
+from einc.ir.sums import factors, product
 from einc.ir.terms import TRUE, Fold, Position, Read, Term, free_indices
 from einc.planning.analysis.cost import size_of, volume
 from einc.planning.contractions.nested import split_fold
 from einc.syntax.printing.show import equation_text
-from einc.transforms.laws.simplify import factors, picked, product
+from einc.transforms.laws.simplify import picked
 
 
 def with_matrices(program: NormalProgram) -> NormalProgram:
@@ -42,7 +44,8 @@ def with_matrices(program: NormalProgram) -> NormalProgram:
 
 
 def _row_by_row(program: NormalProgram) -> NormalProgram:
-    """Sums over rows and more of products with a row's matrix: over the rest first, for each row, and then over the rows."""
+    """Sums over rows and more of products with a row's matrix: over the rest first, for
+    each row, and then over the rows."""
     by, draft = program.by_target, Draft(program.tensors)
     for equation in program.equations:
         body = equation.body
@@ -54,8 +57,10 @@ def _row_by_row(program: NormalProgram) -> NormalProgram:
     return draft.done(program)
 
 
-def _folded_rows(equation: Equation, fold: Fold, by: Mapping[str, Equation], program: NormalProgram) -> tuple[Index, ...]:
-    """The rows that a sum with a row's matrix runs over, where it runs over more besides, and all it asks is asked of rows."""
+def _folded_rows(equation: Equation, fold: Fold, by: Mapping[str, Equation],
+                 program: NormalProgram) -> tuple[Index, ...]:
+    """The rows that a sum with a row's matrix runs over, where it runs over more besides,
+    and all it asks is asked of rows."""
     for part in factors(fold.body):
         inner = by.get(part.tensor) if isinstance(part, Read) else None
         if inner is None or not isinstance(part, Read) or not isinstance(inner.body, Read):
@@ -78,7 +83,8 @@ def _put(inner: Equation, read: Term) -> Read:
 
 
 def _is_matrix(part: Term, by: Mapping[str, Equation], equation: Equation, program: NormalProgram) -> bool:
-    """Whether a factor is a matrix that a row names: it has an index of its own in the result, and the row stands there too."""
+    """Whether a factor is a matrix that a row names: it has an index of its own in the
+    result, and the row stands there too."""
     if not isinstance(part, Read) or part.tensor not in by:
         return False
     inner = by[part.tensor]
@@ -130,7 +136,8 @@ def grouped(program: NormalProgram, equation: Equation, buffers: Mapping[str, Bu
     return GroupedMatmul(
         reads=(name.tensor, *(p.tensor for p in others), matrix.tensor), writes=(equation.target,),
         texts=(equation_text(program, equation),), cost=cost, axes=tuple(i.name for i in equation.indices),
-        rows=tuple(i.name for i in rows), letters=(*map(_letters, others), axes), set=element, count=_rank(program, name))
+        rows=tuple(i.name for i in rows), letters=(*map(_letters, others), axes), set=element,
+        count=_rank(program, name))
 
 
 def _rank(program: NormalProgram, name: Read) -> Extent | None:
@@ -157,5 +164,6 @@ def pick(program: NormalProgram, equation: Equation, buffers: Mapping[str, Buffe
     order = tuple(operand.index(name) for name in [*names, element.name])
     source = buffers[fold.body.tensor]
     cost = Cost(volume(source.sets), size_of(source), size_of(buffers[equation.target]), number(0))
-    return TopK(reads=(fold.body.tensor,), writes=(equation.target,), texts=(equation_text(program, equation),), cost=cost,
+    return TopK(reads=(fold.body.tensor,), writes=(equation.target,), texts=(equation_text(program, equation),),
+                cost=cost,
                 order=order, at=equation.indices.index(rank), count=rank.set.extent, set=element.set)

@@ -1,10 +1,10 @@
 """What is never stored: values that a kernel computes tile by tile where it reads them.
 
 A value is virtual if a reader folds one of its open indices away and it holds every open index that this reader keeps:
-storing it would grow faster than anything around it. So is what a virtual value reads, if it has positions of both sides of a
-tile: one that stays and one that is folded away. A value with one place of time or vocabulary is no larger than the data: it is
-stored where it would be made several times. Open indices are those whose extent is the data's, not the model's: time,
-request, batch and vocabulary.
+storing it would grow faster than anything around it. So is what a virtual value reads, if it has positions of both
+sides of a tile: one that stays and one that is folded away. A value with one place of time or vocabulary is no larger
+than the data: it is stored where it would be made several times. Open indices are those whose extent is the data's, not
+the model's: time, request, batch and vocabulary.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from itertools import combinations
 
 from einc.ir.indices import OPEN, PLACES, Index
 from einc.ir.programs import Equation, NormalProgram
+from einc.ir.sums import factors
 from einc.ir.terms import Fold, Join, Position, Read, Term, bound_indices, free_indices, reads, transform
 from einc.planning.contractions.segments import segmented
-from einc.transforms.laws.simplify import factors, picked
+from einc.transforms.laws.simplify import picked
 from einc.transforms.normal.normalise import normalise
 
 
 def peeled(program: NormalProgram) -> NormalProgram:
     """The program with single elements computed where they are read, of values that need not be stored.
 
-    A value of time and vocabulary that is folded away is never stored; one element of it, x_{t, w_t}, is then its own small
-    equation instead of a reason to store the whole. So is one of a value that nothing reads whole, such as a diagonal x_{t t}.
+    A value of time and vocabulary that is folded away is never stored; one element of it, x_{t, w_t}, is
+    then its own small equation instead of a reason to store the whole. So is one of a value that nothing
+    reads whole, such as a diagonal x_{t t}.
     """
     kept = {key for _, key in program.outputs}
     for _ in range(len(program.equations)):
@@ -37,7 +39,8 @@ def peeled(program: NormalProgram) -> NormalProgram:
                 return equation.at(term.subs)
             return term
 
-        new = tuple(Equation(e.target, e.axes, e.domain, transform(e.body, change), e.source) for e in program.equations)
+        new = tuple(Equation(e.target, e.axes, e.domain, transform(e.body, change), e.source)
+                    for e in program.equations)
         if new == program.equations:
             return program
         program = normalise(program.but(equations=new), again=True)
@@ -48,8 +51,10 @@ def _sparse(program: NormalProgram, kept: set[str]) -> frozenset[str]:
     """Values of which only few elements are read: every reader holds fewer open indices than they have."""
     by = program.by_target
     read = [r for e in program.equations for term in (e.body, e.domain) for r in reads(term) if r.tensor in by]
-    whole = {r.tensor for r in read if plain_subs(r) or len(open_of(free_indices(r))) >= len(open_of(by[r.tensor].indices))}
-    plain = {e.target for e in by.values() if all(isinstance(a, Position) for a in e.axes) and not isinstance(e.body, Join)}
+    whole = {r.tensor for r in read
+             if plain_subs(r) or len(open_of(free_indices(r))) >= len(open_of(by[r.tensor].indices))}
+    plain = {e.target for e in by.values()
+             if all(isinstance(a, Position) for a in e.axes) and not isinstance(e.body, Join)}
     return frozenset(({r.tensor for r in read} & plain) - whole - kept)
 
 
@@ -98,12 +103,14 @@ def _unstored(program: NormalProgram, kept: set[str], lenient: bool) -> frozense
     matter."""
     equations = program.by_target
     found: set[str] = set()
-    plain = {e.target for e in program.equations if all(isinstance(a, Position) for a in e.axes) and not isinstance(e.body, Join)}
+    plain = {e.target for e in program.equations
+             if all(isinstance(a, Position) for a in e.axes) and not isinstance(e.body, Join)}
     refused = kept | (equations.keys() - plain)
     refused |= {r.tensor for e in program.equations if picked(e) for r in reads(e.body)}
     refused |= {e.target for e in program.equations if picked(e)}
     refused |= {e.target for e in program.equations if _of_a_row(e)}
-    refused |= {r.tensor for e in program.equations if _is_matrix(e) for r in reads(e.body) if len(_placed(free_indices(r))) < 2}
+    refused |= {r.tensor for e in program.equations if _is_matrix(e) for r in reads(e.body)
+                if len(_placed(free_indices(r))) < 2}
     for equation in program.equations:
         if segmented(equation, program.tensors) is not None:
             refused |= {equation.target, *(r.tensor for term in (equation.body, equation.domain) for r in reads(term))}
@@ -119,7 +126,8 @@ def _unstored(program: NormalProgram, kept: set[str], lenient: bool) -> frozense
                 letters = free_indices(read)
                 wider = len(_placed(stay)) > 1 and bool(letters & set(equation.body.bound))
                 inner = equations.get(read.tensor)
-                holds = (letters & gone or wider) and stay <= letters and (bool(stay) or inner is None or not _is_row(inner))
+                holds = ((letters & gone or wider) and stay <= letters
+                         and (bool(stay) or inner is None or not _is_row(inner)))
                 if inner is not None and (holds or (letters & gone and _of_points(inner, read))):
                     found.add(read.tensor)
     grew = True
@@ -133,7 +141,8 @@ def _unstored(program: NormalProgram, kept: set[str], lenient: bool) -> frozense
                     inner = equations.get(read.tensor)
                     if inner is None or inner.target in found or len(here) < 2:
                         continue
-                    whole = len(open_of(inner.indices)) >= len(here) and open_of(free_indices(read)) >= here and not _is_row(inner)
+                    whole = (len(open_of(inner.indices)) >= len(here) and open_of(free_indices(read)) >= here
+                             and not _is_row(inner))
                     if whole or _of_a_tile(inner, read, lost.get(equation.target, set())):
                         found.add(inner.target)
                         grew = True
@@ -151,7 +160,8 @@ def _of_a_row(equation: Equation) -> bool:
 
 
 def _is_matrix(equation: Equation) -> bool:
-    """Whether a value is a product of matrices with no open index: what it is made of is no larger than what that is made of."""
+    """Whether a value is a product of matrices with no open index: what it is made of is
+    no larger than what that is made of."""
     body = equation.body
     if not isinstance(body, Fold) or body.op != "sum" or open_of(equation.indices) or not open_of(body.bound):
         return False

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from einc.ir.indices import Index, distinct
 from einc.ir.programs import Equation, NormalProgram
+from einc.ir.sums import factors
 from einc.ir.terms import ONE, TRUE, Apply, Fold, Position, Read, Term, both, conjuncts, free_indices, reads, substitute
 from einc.planning.contractions.materialise import plain_subs
-from einc.transforms.laws.simplify import factors
 
 Scale = tuple[str, Term]  # `mul` or `div`, and by what
 
@@ -66,7 +66,8 @@ def _scaled(equation: Equation, found: Mapping[str, Network], virtual: frozenset
     """y = x g / z, where x is a network that is stored and has all the indices."""
     parts = list(_quotient(equation.body))
     for op, term in parts:
-        if op == "mul" and isinstance(term, Read) and term.tensor in found and term.tensor not in virtual and plain_subs(term):
+        if (op == "mul" and isinstance(term, Read) and term.tensor in found and term.tensor not in virtual
+            and plain_subs(term)):
             scales = tuple(p for p in parts if p[1] is not term)
             if free_indices(term) == set(equation.indices) and equation.target not in virtual:
                 return Network(equation, (term,), (), TRUE, scales)

@@ -33,7 +33,8 @@ def path(operands: tuple[tuple[Index, ...], ...], out: tuple[Index, ...], sizes:
         return _by_place(search.best, len(operands))
     library = import_module("opt_einsum")
     letters = {index: library.get_symbol(n) for n, index in enumerate(numbers)}
-    equation = ",".join("".join(letters[i] for i in o) for o in operands) + "->" + "".join(letters[i] for i in out if i in letters)
+    equation = ",".join("".join(letters[i] for i in o)
+                        for o in operands) + "->" + "".join(letters[i] for i in out if i in letters)
     shapes = [tuple(numbers[i] for i in o) for o in operands]
     found, _ = library.contract_path(equation, *shapes, shapes=True, optimize="auto")
     return tuple(tuple(pair) for pair in found)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from einc.ir.indices import OPEN, Index
+from einc.ir.letters import TIMES
 from einc.ir.programs import Equation
 from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Term, conjuncts, free_indices
 from einc.planning.contractions.networks import Network, Scale, indices_of
@@ -99,14 +100,15 @@ def _streamed(
     bound = tuple(b for b in net.bound if b in kept or b in indices_of(rest))
     whole = not rest and not bound
     if whole and not net.scales:
-        return *before, Equation(net.root.target, net.root.axes, net.root.domain, _sum((gone,), net.domain, parts), net.root.source)
-    name = net.root.target if whole else "_".join([net.root.target, *(f.tensor for f in chosen)])
+        return *before, Equation(net.root.target, net.root.axes, net.root.domain, _sum((gone,), net.domain, parts),
+                                 net.root.source)
+    name = net.root.target if whole else TIMES.join([net.root.target, *(f.tensor for f in chosen)])
     axes = net.root.axes if whole else _axes(kept)
     here = tuple(s for s in net.scales if free_indices(s[1]) <= kept)
     after = tuple(s for s in net.scales if s not in here)
     if whole and after:
         return None
-    summed = Equation(f"{name}_sum" if here else name, axes, TRUE, _sum((gone,), net.domain, parts))
+    summed = Equation(f"{name}_sum".replace(TIMES, "_") if here else name, axes, TRUE, _sum((gone,), net.domain, parts))
     value = Read(summed.target, axes)
     if whole:
         return *before, summed, Equation(net.root.target, axes, net.root.domain, _times(value, here), net.root.source)
@@ -134,7 +136,7 @@ class _Side:
             return _Side(parts[0], ()) if len(parts) == 1 else None
         if not _connected(parts):
             return None
-        name, axes = "_".join(p.tensor for p in parts), _axes(kept)
+        name, axes = TIMES.join(p.tensor for p in parts), _axes(kept)
         return _Side(Read(name, axes), (Equation(name, axes, TRUE, _sum(bound, TRUE, parts)),))
 
 
@@ -169,4 +171,5 @@ def _ends(net: Network, parts: tuple[Read, ...], bound: tuple[Index, ...], scale
     if not (bound and scales):
         return (Equation(root.target, root.axes, root.domain, _times(body, scales), root.source),)
     total = Equation(f"{root.target}_sum", root.axes, root.domain, body)
-    return total, Equation(root.target, root.axes, root.domain, _times(Read(total.target, root.axes), scales), root.source)
+    return total, Equation(root.target, root.axes, root.domain, _times(Read(total.target, root.axes), scales),
+                           root.source)

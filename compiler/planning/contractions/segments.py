@@ -1,10 +1,10 @@
 """Sums over the rows that name an element: Σ_{t, w_t = v} x_t, what a gather x_{w_t} sends back.
 
-A row is a point of the indices that the names hold. Sorted by what they name, the rows of one element stand together: each is
-read once, and no row meets an element that it does not name. `with_segments` gives such a sum one form: its domain is only
-names, its body at most two values that know nothing of the element. What else the body is made of is a value of its own for each
-row, and a row that is not to be counted names nothing. Non-goals: names made of positions alone whose range algebra finds, and
-other folds than sums.
+A row is a point of the indices that the names hold. Sorted by what they name, the rows of one element stand together:
+each is read once, and no row meets an element that it does not name. `with_segments` gives such a sum one form: its
+domain is only names, its body at most two values that know nothing of the element. What else the body is made of is a
+value of its own for each row, and a row that is not to be counted names nothing. Non-goals: names made of positions
+alone whose range algebra finds, and other folds than sums.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from einc.ir.elements import INTEGER, REAL, Element
 from einc.ir.indices import OPEN, PLACES, Index, number
 from einc.ir.plan import Buffer, Cost, SegmentSum
 from einc.ir.programs import Equation, NormalProgram, Tensor, local
+from einc.ir.sums import factors, product
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -38,9 +39,8 @@ from einc.ir.terms import (
     walk,
 )
 from einc.planning.analysis.cost import size_of, volume
-from einc.planning.analysis.wholes import is_whole
+from einc.planning.analysis.wholes import keeps_whole
 from einc.syntax.printing.show import equation_text
-from einc.transforms.laws.simplify import factors, product
 
 Names = tuple[tuple[Term, Index], ...]  # what a row names, and the index of the element
 
@@ -67,7 +67,8 @@ def segmented(equation: Equation, tensors: Mapping[str, Tensor]) -> Segmented | 
 
     for atom in conjuncts(body.domain):
         match atom:
-            case Apply("eq", (Read(tensor, subs) as read, Position(element))) if _is_name(tensor, subs) and element in free:
+            case Apply("eq", (Read(tensor, subs) as read,
+                              Position(element))) if _is_name(tensor, subs) and element in free:
                 names.append((read, element))
             case _:
                 return None
@@ -108,7 +109,8 @@ def with_segments(program: NormalProgram) -> NormalProgram:
 
 
 def _multiplied(program: NormalProgram) -> NormalProgram:
-    """Sums by what rows name of a product that nothing else reads, as sums of its factors: the product is never stored."""
+    """Sums by what rows name of a product that nothing else reads, as sums of its
+    factors: the product is never stored."""
     by = program.by_target
     read = Counter(r.tensor for e in program.equations for t in (e.body, e.domain) for r in reads(t))
     gone, out = {key for _, key in program.outputs}, list[Equation]()
@@ -120,7 +122,8 @@ def _multiplied(program: NormalProgram) -> NormalProgram:
             letters = [free_indices(p) for p in parts if isinstance(p, Read) and _plain(p.subs)]
             named = any(isinstance(c, Apply) and c.op == "eq" for c in conjuncts(body.domain))
             apart = len(letters) == len(parts) == 2 and letters[0] - letters[1] and letters[1] - letters[0]
-            if inner is not None and named and apart and inner.target not in gone and _plain(inner.axes) and _plain(body.body.subs):
+            if (inner is not None and named and apart and inner.target not in gone and _plain(inner.axes)
+                and _plain(body.body.subs)):
                 within = dict(zip(inner.indices, body.body.subs, strict=True))
                 domain = both(body.domain, substitute(inner.domain, within))
                 equation = replace(equation, body=replace(body, domain=domain, body=substitute(inner.body, within)))
@@ -162,7 +165,8 @@ class _Sums:
             if not isinstance(atom, Apply) or atom.op != "eq":
                 continue
             for term, here in (atom.args, atom.args[::-1]):
-                if isinstance(here, Position) and here.index in {*equation.indices} - elements and self._names_it(term, fold):
+                if (isinstance(here, Position) and here.index in {*equation.indices} - elements
+                    and self._names_it(term, fold)):
                     out.append((term, here.index))
                     elements.add(here.index)
                     break
@@ -170,14 +174,15 @@ class _Sums:
         return () if rows & elements else tuple(out)
 
     def _names_it(self, term: Term, fold: Fold) -> bool:
-        """Whether a whole number is the data's, or of the model's own indices, or cut off: no interval of rows has it."""
+        """Whether a whole number is the data's, or of the model's own indices, or cut
+        off: no interval of rows has it."""
         bound = free_indices(term) & {*fold.bound}
         cut = any(isinstance(x, Apply) and x.op in ("min", "max") for x in walk(term))
         given = [self.tensors[r.tensor].integer for r in reads(term)]
         suits = bool(given) or cut or not any(i.set.cls in OPEN for i in bound)
         # A number that is given for each pair has its room already; one that is made of two positions has none.
         room = _places(bound) < 2 or (isinstance(term, Read) and _plain(term.subs))
-        return bool(bound) and is_whole(term) and all(given) and suits and room
+        return bool(bound) and keeps_whole(term) and all(given) and suits and room
 
     def _summed(self, equation: Equation, fold: Fold, names: Names) -> Equation | None:
         """The sum over rows by the element that each names, of values that have names of their own; None where it
@@ -216,8 +221,8 @@ class _Sums:
     def _operands(
         self, equation: Equation, parts: tuple[Term, ...], rows: set[Index], others: tuple[Index, ...], inner: Term
     ) -> tuple[tuple[Read, ...], tuple[Index, ...]] | None:
-        """What is summed: nothing but ones, one value for each row, or two of which each has indices that the other lacks;
-        and what these two are summed over beside the rows."""
+        """What is summed: nothing but ones, one value for each row, or two of which each has indices that the other
+        lacks; and what these two are summed over beside the rows."""
         sides = [frozenset(free_indices(p) - rows - {*others}) for p in parts]
         widest = max(sides, key=len)
         few = not any(r.set.cls in OPEN for r in rows)  # rows that are the model's own: a value for each is not large
@@ -239,7 +244,8 @@ class _Sums:
         shared = tuple(i for i in others if i not in own[0] and i not in own[1])
         if inner != TRUE and (shared or (own[0] and own[1])):
             return None
-        made = [self._one(equation, tuple(group), mine, inner if mine else TRUE) for group, mine in zip(pair, own, strict=True)]
+        made = [self._one(equation, tuple(group), mine, inner if mine else TRUE)
+                for group, mine in zip(pair, own, strict=True)]
         return tuple(made), shared
 
     def _one(self, equation: Equation, parts: tuple[Term, ...], others: tuple[Index, ...], inner: Term) -> Read:

@@ -21,7 +21,8 @@ _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})
 
 @dataclass(frozen=True)
 class Group:
-    """Equations of one kernel, in order, their indices renamed so that one letter is one axis; `virtual` are not stored."""
+    """Equations of one kernel, in order, their indices renamed so that one letter is one
+    axis; `virtual` are not stored."""
 
     equations: tuple[Equation, ...]
     virtual: frozenset[str]
@@ -76,7 +77,8 @@ def _in_rows(program: NormalProgram, made: list[Group]) -> list[Group]:
 
 
 def _apart(made: list[Group]) -> list[Group]:
-    """The groups such that none waits for another that waits for it: what needs another group's results comes in one after it."""
+    """The groups such that none waits for another that waits for it: what needs another
+    group's results comes in one after it."""
     while True:
         owner = {e.target: n for n, g in enumerate(made) for e in g.equations if e.target not in g.virtual}
         needs = [{owner[r] for e in g.equations for r in e.reads if r in owner} - {n} for n, g in enumerate(made)]
@@ -134,7 +136,8 @@ def _grouped(program: NormalProgram, virtual: frozenset[str], barred: Pairs) -> 
     return list(members.values())
 
 
-def _feeding(equations: Iterable[Equation], virtual: frozenset[str], barred: Pairs) -> list[tuple[Equation, Equation, Index]]:
+def _feeding(equations: Iterable[Equation], virtual: frozenset[str],
+             barred: Pairs) -> list[tuple[Equation, Equation, Index]]:
     """Virtual values that read results of folds over the very set they still run along: one pass may do both."""
     by = {e.target: e for e in equations}
     gone = folded_away(by, virtual)
@@ -147,7 +150,8 @@ def _feeding(equations: Iterable[Equation], virtual: frozenset[str], barred: Pai
             for result in _results(read, by) if (equation.target, read.tensor) not in barred else ():
                 assert isinstance(result.body, Fold)
                 set_ = result.body.bound[0].set
-                along = [i for i in equation.indices if i not in letters and i.set == set_ and i in gone.get(equation.target, ())]
+                along = [i for i in equation.indices
+                         if i not in letters and i.set == set_ and i in gone.get(equation.target, ())]
                 if len(along) == 1 and set_.cls in OPEN and open_of(letters) == open_of(equation.indices) - set(along):
                     out.append((equation, result, along[0]))
     return out
@@ -161,7 +165,8 @@ def _results(read: Read, by: Mapping[str, Equation]) -> list[Equation]:
     if isinstance(equation.body, Fold):
         return [equation] if len(equation.body.bound) == 1 else []
     for term in walk(equation.body):
-        if not isinstance(term, Read | Const | Size | Position) and not (isinstance(term, Apply) and term.op in _ARITHMETIC):
+        if (not isinstance(term, Read | Const | Size | Position)
+            and not (isinstance(term, Apply) and term.op in _ARITHMETIC)):
             return []
     return [f for r in reads(equation.body) for f in _results(r, by)]
 
@@ -183,7 +188,8 @@ def _unmade(program: NormalProgram, members: list[Equation], virtual: frozenset[
     return frozenset() if passed.carries else pairs
 
 
-def _finish(program: NormalProgram, virtual: frozenset[str], barred: Pairs, parent: dict[str, str], root: object) -> None:
+def _finish(program: NormalProgram, virtual: frozenset[str], barred: Pairs, parent: dict[str, str],
+            root: object) -> None:
     """A pointwise equation over a kernel's own results joins it, if all its other operands stand before the kernel.
 
     Results along two axes, each read at the same position, are no axis of one kernel: then it stays apart.
@@ -206,13 +212,15 @@ def _finish(program: NormalProgram, virtual: frozenset[str], barred: Pairs, pare
             all(plain_subs(r) and r.tensor not in virtual and equations[r.tensor].has_letters for r in mine)
             and all(open_of(free_indices(r)) == open_of(equation.indices) for r in mine)
             and all(root(key) != owner for key in behind(equations, (r.tensor for r in inner if r not in mine)))
-            and _unified([e for e in program.equations if root(e.target) == owner or e is equation], virtual, barred) is not None
+            and _unified([e for e in program.equations if root(e.target) == owner or e is equation], virtual,
+                         barred) is not None
         ):
             parent[equation.target] = owner
 
 
 def _unified(members: list[Equation], virtual: frozenset[str], barred: Pairs) -> list[Equation] | None:
-    """The equations with shared letters: where one reads another, their indices are the same axes. None where they clash."""
+    """The equations with shared letters: where one reads another, their indices are the
+    same axes. None where they clash."""
     if len(members) == 1:
         return members
     inside = {e.target: e for e in members}

@@ -62,7 +62,8 @@ def run_of(equation: Equation, onto: tuple[IndexSet, ...]) -> Run | None:
     (index,) = free_indices(sub)
     plain = [s for s in body.subs if isinstance(s, Position)]
     slot = onto[place]
-    if {*plain, Position(index)} != set(equation.axes) or len(plain) + 1 != len(equation.axes) or Position(index) in plain:
+    if ({*plain, Position(index)} != set(equation.axes) or len(plain) + 1 != len(equation.axes)
+        or Position(index) in plain):
         return None
     axis = equation.axes.index(Position(index))
     return Run(equation.target, body, index, slot, place, axis) if _runs(sub, index, slot) else None
@@ -97,7 +98,8 @@ def paired(equations: tuple[Equation, ...], runs: Iterable[Run], virtual: frozen
     return equations
 
 
-def _paired(equations: tuple[Equation, ...], runs: dict[str, Run], index: Index, virtual: frozenset[str]) -> tuple[Equation, ...]:
+def _paired(equations: tuple[Equation, ...], runs: dict[str, Run], index: Index,
+            virtual: frozenset[str]) -> tuple[Equation, ...]:
     """The equations with one index of runs replaced by the pair (run, place within it).
     All of `runs` must have this index; `virtual` values have the two as axes of their own."""
     run, inside = next(iter(runs.values())).parts()

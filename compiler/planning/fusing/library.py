@@ -1,9 +1,9 @@
 """Kernels that a library has, each known by the equations it computes.
 
-A row is a spec and a call. Both the row's equations and a kernel's are taken as the pass that is made of them, so that every
-spelling of one thing is the same, and each value is compared where it is read. They are equal when indices, sizes and
-tensors of the one can be named as those of the other. Indices that all operands and results share, and the row lacks, are
-batches. Nothing is known here of what a row computes.
+A row is a spec and a call. Both the row's equations and a kernel's are taken as the pass that is made of them, so that
+every spelling of one thing is the same, and each value is compared where it is read. They are equal when indices, sizes
+and tensors of the one can be named as those of the other. Indices that all operands and results share, and the row
+lacks, are batches. Nothing is known here of what a row computes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from einc.ir.choices import Choices, Row
 from einc.ir.indices import Extent, Index
 from einc.ir.plan import Buffer, Call, Contract, Kernel, Leaf, LibraryCall, makes, summed, takes
 from einc.ir.programs import Equation, NormalProgram
+from einc.ir.sums import factors, product
 from einc.ir.terms import (
     ONE,
     Apply,
@@ -36,7 +37,7 @@ from einc.planning.contractions.materialise import peeled
 from einc.planning.fusing.fuse import Group, groups
 from einc.planning.fusing.grouped_axes import Run
 from einc.planning.fusing.onepass import one_pass
-from einc.transforms.laws.simplify import factors, is_number, product, simplify
+from einc.transforms.laws.simplify import is_number, simplify
 
 _ORDERS = 3  # arguments of a sum or a product that are tried in every order
 
@@ -44,8 +45,8 @@ _ORDERS = 3  # arguments of a sum or a product that are tried in every order
 def row(name: str, program: NormalProgram, call: str, where: str, shared: str = "", shares: tuple[str, ...] = (),
         flat: bool = False, repeats: bool = False, operands: Mapping[str, str] | None = None,
         results: tuple[str, ...] | None = None, pieces: bool = False) -> Row:
-    """A row from its spec: one kernel, and what it alone reads. `operands` are the words of the call for its inputs, `results`
-    what it gives, in order: its only output where nothing is said.
+    """A row from its spec: one kernel, and what it alone reads. `operands` are the words of the call for its inputs,
+    `results` what it gives, in order: its only output where nothing is said.
     """
     program = with_parts(peeled(program))
     made = results or tuple(key for _, key in program.outputs)
@@ -55,7 +56,7 @@ def row(name: str, program: NormalProgram, call: str, where: str, shared: str = 
     buffers = buffers_of(program)
     inputs = tuple((t.key, (operands or {}).get(t.key, t.key)) for t in program.inputs())
     elements = {key: buffers[key].element for key in (*made, *(key for key, _ in inputs))}
-    told = _told(inside, frozenset(made)), _told(beside)
+    told = _numbers_in_front(inside, frozenset(made)), _numbers_in_front(beside)
     return Row(name, call, where, shared, shares, flat, repeats, *told, inputs, made, elements, pieces)
 
 
@@ -66,9 +67,9 @@ def called(choices: Choices, kernel: Kernel, group: Group, kept: frozenset[str],
     if not rows:
         return kernel
     stored = frozenset(s.buffer for s in kernel.stores)
-    inside = _told(one_pass(program, group, kept, choices.ordered).equations, stored)
+    inside = _numbers_in_front(one_pass(program, group, kept, choices.ordered).equations, stored)
     mine = {e.target for e in group.equations}
-    beside = _told(e for e in program.equations if e.target not in mine)
+    beside = _numbers_in_front(e for e in program.equations if e.target not in mine)
     made = {k: r for k, run in runs.items() if (r := run.within(group.equations)) is not None}
     for found in rows:
         theirs = {e.target: e for e in inside}
@@ -104,7 +105,7 @@ def _is_only_for(step: Leaf, call: Call, steps: Iterable[Leaf], kept: frozenset[
 # equations
 
 
-def _told(equations: Iterable[Equation], kept: frozenset[str] = frozenset()) -> tuple[Equation, ...]:
+def _numbers_in_front(equations: Iterable[Equation], kept: frozenset[str] = frozenset()) -> tuple[Equation, ...]:
     """The equations with numbers in front of their sums, and nothing said of signs."""
     told = [replace(e, body=_unsigned(e.body)) for e in equations]
     count: dict[str, int] = {}
@@ -161,8 +162,9 @@ def _in_front(body: Term) -> tuple[Term, Term]:
 
 @dataclass(frozen=True)
 class _Names:
-    """What each index and tensor of a row is in the program: a tensor with the slots of its axes, and the letters of the rest.
-    `sizes` are pairs still to be held against each other, `scales` the numbers before results that are the same but for these.
+    """What each index and tensor of a row is in the program: a tensor with the slots of its axes, and the
+    letters of the rest. `sizes` are pairs still to be held against each other, `scales` the numbers before
+    results that are the same but for these.
     """
 
     indices: Mapping[Index, Index] = field(default_factory=dict)
@@ -207,7 +209,8 @@ class _Sides:
                 yield replace(names, sizes=names.sizes | {(x, y)})
             case Read(x, subs), Read(y, others):
                 yield from self.read(x, subs, y, others, names)
-            case Fold(op, bound, domain, body), Fold(op2, bound2, domain2, body2) if op == op2 and len(bound) == len(bound2):
+            case Fold(op, bound, domain, body), Fold(op2, bound2, domain2,
+                                                     body2) if op == op2 and len(bound) == len(bound2):
                 outer = {i: j for i, j in names.indices.items() if i not in bound and j not in bound2}
                 for letters in permutations(bound2):
                     positions = zip(map(Position, bound), map(Position, letters), strict=True)
@@ -248,7 +251,8 @@ def _at(equation: Equation, subs: tuple[Term, ...]) -> tuple[Term, Term]:
     return substitute(equation.domain, by), substitute(equation.body, by)
 
 
-def _same(found: Row, theirs: Mapping[str, Equation], others: Mapping[str, Equation], stored: frozenset[str]) -> _Names | None:
+def _same(found: Row, theirs: Mapping[str, Equation], others: Mapping[str, Equation],
+          stored: frozenset[str]) -> _Names | None:
     """How the row is named in the program, whose kernel stores so much."""
     mine = {e.target: e for e in found.equations}
     sides = _Sides(mine, theirs, {e.target: e for e in found.beside}, others)
@@ -300,7 +304,8 @@ def _call(found: Row, names: _Names, kernel: Kernel, theirs: Mapping[str, Equati
     operands: list[tuple[str, str, tuple[int, ...]]] = []
     for key, word in found.inputs:
         buffer, places, rest = names.tensors[key]
-        if len(rest) != len(batch) or {*rest} != {*map(Position, batch)} or buffers[buffer].element != found.elements[key]:
+        if (len(rest) != len(batch) or {*rest} != {*map(Position, batch)}
+            or buffers[buffer].element != found.elements[key]):
             return None
         slots = [n for n in range(len(rest) + len(places)) if n not in places]
         operands.append((word, buffer, (*(slots[rest.index(Position(i))] for i in batch), *places)))
@@ -319,10 +324,12 @@ def _call(found: Row, names: _Names, kernel: Kernel, theirs: Mapping[str, Equati
     flat = found.flat and all(order == tuple(sorted(order)) for _, order in results)
     asked = tuple((name, extent) for name, extent in sorted(sizes.items()) if f"{{{name}}}" in found.where)
     made = [buffer for buffer, _ in results]
-    scales = tuple((made.index(y), simplify(Apply("div", (here, _sized(number, sizes))))) for y, number, here in names.scales)
+    scales = tuple((made.index(y), simplify(Apply("div", (here, _sized(number, sizes)))))
+                   for y, number, here in names.scales)
     again = tuple((word, batch.index(run.index), run.count) for word, run in mine.items()) if text == found.call else ()
     return Call(
-        reads=tuple(buffer for _, buffer, _ in operands), writes=tuple(buffer for buffer, _ in results), bodies=((kernel,),),
+        reads=tuple(buffer for _, buffer, _ in operands), writes=tuple(buffer for buffer, _ in results),
+        bodies=((kernel,),),
         cost=kernel.cost, library=LibraryCall(found.name, text, found.where, flat, found.pieces),
         operands=tuple((word, order) for word, _, order in operands), batch=tuple(i.set.extent for i in batch),
         results=tuple(order for _, order in results), sizes=asked, scales=scales, repeats=again)

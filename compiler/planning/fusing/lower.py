@@ -38,6 +38,7 @@ from einc.ir.plan import Carry as PlanCarry
 from einc.ir.primitives import HASHES, POSITIVE, PRIMITIVES
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
+from einc.ir.sums import factors
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -62,10 +63,9 @@ from einc.planning.analysis.ends import Tile
 from einc.planning.analysis.fills import FINITE, Fill, fill_of, fill_of_let, surely_above, surely_finite
 from einc.planning.analysis.indicators import indicator
 from einc.planning.analysis.ranges import cut, nonempty
-from einc.planning.analysis.wholes import beyond_python, is_whole, nonzero, packed_number
+from einc.planning.analysis.wholes import beyond_python, keeps_whole, nonzero, packed_number
 from einc.planning.fusing.reached import about, of_data
 from einc.planning.streaming.passes import Carry
-from einc.transforms.laws.simplify import factors
 
 
 @dataclass
@@ -200,12 +200,14 @@ class Lowering:
         if op in ("floor", "ceil") and isinstance(args[0], Apply) and args[0].op == "div":
             above, below = (self.term(a, given) for a in args[0].args)
             if all(
-                self._kind(x) in ("integer", "scalar") and is_whole(y) for x, y in zip((above, below), args[0].args, strict=True)
+                self._kind(x) in ("integer", "scalar") and keeps_whole(y)
+                for x, y in zip((above, below), args[0].args, strict=True)
             ):
                 return self._map(f"{op}div", (above, below), "integer")
         here = [both(given, *args[:n]) if op == "and" else given for n in range(len(args))]
         names = tuple(self._whole(a, x) if op in HASHES else self.term(a, x) for a, x in zip(args, here, strict=True))
-        if op == "div" and self._kind(names[1]) != "scalar" and not nonzero(args[0]) and sign(args[1], self.equations) != POSITIVE:
+        if (op == "div" and self._kind(names[1]) != "scalar" and not nonzero(args[0])
+            and sign(args[1], self.equations) != POSITIVE):
             quotient = self._map("div", names, self._joined(names, "div"))
             zero = self._map("ne", (names[0], self.let(Scalar(const(0)), (), (), "scalar")), "truth")
             return self._map_op(Select(0.0), (zero, quotient), self._kind(quotient))
@@ -240,7 +242,7 @@ class Lowering:
         if "real" in kinds:
             return "real"
         if kinds <= {"integer", "scalar"} and op in PRIMITIVES and PRIMITIVES[op].exact:
-            whole = all(self._kind(a) == "integer" or is_whole(self._scalar(a)) for a in args)
+            whole = all(self._kind(a) == "integer" or keeps_whole(self._scalar(a)) for a in args)
             return "integer" if whole else "exact"
         return "exact"
 
@@ -275,7 +277,8 @@ class Lowering:
                 self.sets[index.name] = index.set
                 return AxisRef(index.name)
             case Pack(parts, sets):
-                return Flatten(tuple(self._sub(p, x, given, told, args) for p, x in zip(parts, sets, strict=True)), sets)
+                return Flatten(tuple(self._sub(p, x, given, told, args) for p, x in zip(parts, sets, strict=True)),
+                               sets)
             case Part(item, of, before, _):
                 return Slice(self._sub(item, of, given, told, args), before, of.extent)
         value = self._whole(sub, given)
@@ -328,7 +331,8 @@ class Lowering:
             args = self._selecting(args, *found, fold.domain)
         if numbers:
             args = self._scaled(args, numbers)
-        if not linear or [self._kind(a) for a in args] == ["scalar"]:  # the neutral element may be infinite: no whole number is
+        # the neutral element may be infinite: no whole number is
+        if not linear or [self._kind(a) for a in args] == ["scalar"]:
             args = [self._map("exact", (a,), "exact") if self._kind(a) == "integer" else a for a in args]
             args = [self._spread(args[0], (*self.lets[args[0]].axes, *(i.name for i in fold.bound)))]
         return self._masked(args, fold, equation)
@@ -361,7 +365,8 @@ class Lowering:
         if not mask:
             return args
         start = FOLDS[fold.op].start
-        if any(self._fill_of(a, domain) == start for a in args) and over <= {a for x in args for a in self.lets[x].axes}:
+        if (any(self._fill_of(a, domain) == start for a in args)
+            and over <= {a for x in args for a in self.lets[x].axes}):
             return [a if self._fill_of(a, domain) == start else self._silenced(a, mask, domain, fold.op) for a in args]
         wanted, other = set(self.lets[mask].axes), None if FOLDS[fold.op].linear else args[0]
         holder = next((a for a in args if wanted <= set(self.lets[a].axes)), other)
@@ -380,8 +385,8 @@ class Lowering:
         return [masked if a == holder else self._silenced(a, mask, domain, fold.op) for a in args]
 
     def _selected_at(self, mask: str, value: str, otherwise: float, domain: Term) -> str:
-        """The value where the mask of a domain holds; what varies along the streamed index tells which of its tiles it cuts."""
-        moves = self.tile is not None and self.tile.axis.name in self.lets[value].axes  # else a whole tile has one value to count
+        """The value where the mask of a domain holds; what moves with the streamed index says which tiles it cuts."""
+        moves = self.tile is not None and self.tile.axis.name in self.lets[value].axes
         cuts = cut(domain, self.tile) if self.tile is not None and moves else None
         return self._map_op(Select(otherwise, cuts), (mask, value), self._kind(value))
 
@@ -389,5 +394,6 @@ class Lowering:
         """A factor that may be no finite number where the domain fails: 0 there, for 0 times no number is no number."""
         fill = self._fill_of(arg, domain)
         covers = set(self.lets[mask].axes) <= set(self.lets[arg].axes)
-        quiet = (isinstance(fill, float) and math.isfinite(fill)) or (arg in self.tame and (fill == FINITE or not covers))
+        quiet = ((isinstance(fill, float) and math.isfinite(fill))
+                 or (arg in self.tame and (fill == FINITE or not covers)))
         return arg if quiet or not FOLDS[op].linear else self._selected_at(mask, arg, 0.0, domain)

@@ -1,4 +1,5 @@
-"""The pass that the equations of a group make: tiles that carry a state, one pass over what is folded, shares of tiles."""
+"""The pass that the equations of a group make: tiles that carry a state, one pass over
+what is folded, shares of tiles."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from einc.ir.indices import OPEN
 from einc.ir.programs import Equation, NormalProgram
 from einc.ir.terms import TRUE, Fold, free_indices
 from einc.planning.analysis.prefix import alone
-from einc.planning.analysis.signs import told
+from einc.planning.analysis.signs import facts_of_inputs
 from einc.planning.fusing.fuse import Group
 from einc.planning.streaming.chunks import chunked
 from einc.planning.streaming.partials import shares
@@ -20,7 +21,7 @@ def one_pass(program: NormalProgram, group: Group, kept: frozenset[str], ordered
         return Streamed(group.equations, None, ())
     taken = frozenset(program.tensors)
     shared = shares(group.equations, kept, program.tensors, ordered)
-    known = {**told(program), **program.by_target}
+    known = {**facts_of_inputs(program), **program.by_target}
     inside = None if shared else chunked(group.equations, group.virtual, taken, known)
     made = shared.passed if shared else group.equations
     passed = inside or stream(made, group.virtual, kept | shared.rows if shared else kept, taken)
@@ -31,11 +32,13 @@ def tiled(group: Group) -> bool:
     """Whether the kernel of a group is cut into tiles: it has virtual values or an `along`, or one of its folds has
     a mask. An equation that is a single running fold is not cut."""
     runs_on = alone(group.equations)
-    return bool(group.virtual) or group.along is not None or any(_is_cut(e) for e in group.equations if e.target not in runs_on)
+    return (bool(group.virtual) or group.along is not None
+            or any(_is_cut(e) for e in group.equations if e.target not in runs_on))
 
 
 def _is_cut(equation: Equation) -> bool:
-    """A fold of stored values over an open index whose domain depends on the result's indices: its mask is worth tiling."""
+    """A fold of stored values over an open index whose domain depends on the result's
+    indices: its mask is worth tiling."""
     body = equation.body
     if not isinstance(body, Fold) or body.domain == TRUE:
         return False

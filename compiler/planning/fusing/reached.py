@@ -11,8 +11,8 @@ from einc.transforms.laws.simplify import picked
 
 
 def of_data(sub: Term, inside: Term, given: Term, equations: Mapping[str, Equation]) -> bool:
-    """Whether a subscript is computed of data, so that only a call can tell whether it stays `inside`. Ranks that name nothing
-    are no place, and conditions say so."""
+    """Whether a subscript is computed of data, so that only a call can tell whether it stays `inside`. Ranks that name
+    nothing are no place, and conditions say so."""
     if isinstance(sub, Read) and sub.tensor in equations and picked(equations[sub.tensor]):
         return False
     return any(isinstance(x, Read) for x in walk(sub)) and not proves(given, inside)

@@ -1,4 +1,5 @@
-"""Which contractions may be done in the type of the data: those whose result only meets sums and scalings before it is stored.
+"""Which contractions may be done in the type of the data: those whose result only meets
+sums and scalings before it is stored.
 
 An error of a logit is multiplied by what an exponential makes of it; an error of a share of a sum stays what it was.
 """
@@ -12,8 +13,10 @@ from einc.ir.plan import Dot, Let, Load, Map, Scalar, ScatterAdd, Select, Store
 from einc.ir.terms import ZERO
 
 
-def mark_roundable(lets: tuple[Let, ...], stores: Iterable[Store], wide: Container[str], every: bool = False) -> tuple[Let, ...]:
-    """The lets with such contractions marked, or with every one. What `wide` buffers hold, or are to hold, is not rounded."""
+def mark_roundable(lets: tuple[Let, ...], stores: Iterable[Store], wide: Container[str],
+                   every: bool = False) -> tuple[Let, ...]:
+    """The lets with such contractions marked, or with every one. What `wide` buffers
+    hold, or are to hold, is not rounded."""
     by = {let.name: let for let in lets}
     kept = {s.value for s in stores if s.buffer not in wide}
     whole = {s.value for s in stores if s.buffer in wide}
@@ -24,7 +27,8 @@ def mark_roundable(lets: tuple[Let, ...], stores: Iterable[Store], wide: Contain
     linear: dict[str, bool] = {}
     for let in reversed(lets):
         linear[let.name] = let.carry is None or let.carry.fold == "sum"
-        linear[let.name] &= all(_tests(let.name, x, by) or (_scales(let.name, x) and linear[x.name]) for x in readers[let.name])
+        linear[let.name] &= all(_tests(let.name, x, by) or (_scales(let.name, x) and linear[x.name])
+                                for x in readers[let.name])
         linear[let.name] &= (bool(readers[let.name]) or let.name in kept) and let.name not in whole
     pairs = {let.name for let in lets if isinstance(let.op, Dot) and len(let.args) == 2
              and any(isinstance(op := by[a].op, Load) and op.buffer in wide for a in let.args)}

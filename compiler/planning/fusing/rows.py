@@ -1,8 +1,8 @@
 """Folds along a row that is needed again: they share one kernel with what comes between them and the row.
 
-A row is an index of the model (a feature, say) at fixed positions: its mean, the squares of what is left, their sum and the
-row divided by it are one kernel, which reads the row once and stores what others read. Products of matrices stay alone.
-Non-goals: rows of the data's own extent, which are streamed.
+A row is an index of the model (a feature, say) at fixed positions: its mean, the squares of what is left, their sum and
+the row divided by it are one kernel, which reads the row once and stores what others read. Products of matrices stay
+alone. Non-goals: rows of the data's own extent, which are streamed.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ class _Made:
             grew = False
             for equation in self.by.values():
                 key = equation.target
-                if key not in self.letters and key in self.alone and (found := self._after(equation) or self._before(equation)):
+                if (key not in self.letters and key in self.alone
+                    and (found := self._after(equation) or self._before(equation))):
                     self.letters[key] = found
                     if self._in_one():
                         grew = True
@@ -130,7 +131,8 @@ class _Made:
                     places = zip(equation.indices, read.subs, strict=True)
                     pairs = {i: letters[s.index] for i, s in places if isinstance(s, Position)}
                     found = {**found, **pairs} if all(found.get(i, j) == j for i, j in pairs.items()) else None
-        whole = found is not None and set(found.values()) == self.row | {self.along} and len(found) == len(equation.indices)
+        whole = (found is not None and set(found.values()) == self.row | {self.along}
+                 and len(found) == len(equation.indices))
         return found if whole and _pointwise_or(equation, False) else None
 
     def _placed(self, found: Letters, given: Iterable[tuple[Letters, Equation, Read]]) -> Letters | None:
@@ -146,7 +148,8 @@ class _Made:
 
     def _in_one(self) -> bool:
         """Whether nothing outside stands between two equations of the kernel."""
-        outside = {r.tensor for key in self.letters for r in self.by[key].elements if r.tensor in self.by} - self.letters.keys()
+        outside = {r.tensor for key in self.letters for r in self.by[key].elements
+                   if r.tensor in self.by} - self.letters.keys()
         return not any(self.needs[key] & self.letters.keys() for key in outside)
 
 
@@ -165,7 +168,8 @@ def relettered(equation: Equation, by: Mapping[Index, Index]) -> Equation:
     axes = tuple(substitute(a, terms) for a in equation.axes)
     body = equation.body
     if isinstance(body, Fold):
-        body = Fold(body.op, tuple(by[b] for b in body.bound), substitute(body.domain, terms), substitute(body.body, terms))
+        body = Fold(body.op, tuple(by[b] for b in body.bound), substitute(body.domain, terms),
+                    substitute(body.body, terms))
     else:
         body = substitute(body, terms)
     return Equation(equation.target, axes, substitute(equation.domain, terms), body, equation.source)

@@ -1,4 +1,5 @@
-"""Folds over everything up to a point as lets: those that run along an axis, and what tiles in order leave to the next."""
+"""Folds over everything up to a point as lets: those that run along an axis, and what
+tiles in order leave to the next."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from einc.planning.streaming.passes import Streamed
 
 @dataclass
 class Scanning(Lowering):
-    """Lowering that knows which equations are running folds, and which names stand for what the tiles before carried."""
+    """Lowering that knows which equations are running folds, and which names stand for
+    what the tiles before carried."""
 
     prefixes: Mapping[str, Prefix] = field(default_factory=dict)
     before: Mapping[str, str] = field(default_factory=dict)
@@ -37,7 +39,8 @@ class Scanning(Lowering):
         if read.tensor not in self.before:
             return super()._read(read, given)
         target = self.before[read.tensor]
-        known = self.lets.get(self.values.get(target, ""))  # what reads itself is not made yet: it is a mean, and no whole number
+        # what reads itself is not made yet: it is a mean, and no whole number
+        known = self.lets.get(self.values.get(target, ""))
         axes = tuple(i for s in read.subs for i in (x.name for x in free_indices(s)))
         return self.let(PreviousCarry(), (target,), axes, known.kind if known is not None else "real")
 
@@ -60,7 +63,8 @@ class Scanning(Lowering):
         found = self.prefixes.get(equation.target)
         if found is not None:
             return self._scan(equation, fold, found)
-        named = scattered(equation, fold, lambda key: self.buffers[key].element.kind == "integer") if self.tiled else None
+        named = (scattered(equation, fold, lambda key: self.buffers[key].element.kind == "integer") if self.tiled
+                 else None)
         return super()._fold(equation, fold) if named is None else self._tally(equation, fold, named)
 
     def _tally(self, equation: Equation, fold: Fold, named: Scattered) -> str:

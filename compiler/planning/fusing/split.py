@@ -1,8 +1,8 @@
 """Which of the results that share unstored values share a kernel.
 
 Results folded over one axis stand in one kernel, which passes along it. What is folded over both axes of a tile joins a
-kernel that passes along one of them; where tiles run in order, results along the one and along the other axis join, too,
-so that what both need is formed once.
+kernel that passes along one of them; where tiles run in order, results along the one and along the other axis join,
+too, so that what both need is formed once.
 """
 
 from __future__ import annotations
@@ -13,25 +13,29 @@ from dataclasses import replace
 from einc.ir.dependence import behind
 from einc.ir.indices import PLACES, Index
 from einc.ir.programs import Equation, NormalProgram
+from einc.ir.sums import factors, product
 from einc.ir.terms import Apply, Fold, Read, Term, reads
 from einc.planning.streaming.partials import shares
 from einc.planning.streaming.stream import stream
-from einc.transforms.laws.simplify import factors, is_number, product
+from einc.transforms.laws.simplify import is_number
 
 Key = frozenset[Index]
 Equations = Mapping[str, Equation]
 
 
-def split(program: NormalProgram, members: list[Equation], virtual: frozenset[str], ordered: bool) -> list[tuple[Equation, ...]]:
+def split(program: NormalProgram, members: list[Equation], virtual: frozenset[str],
+          ordered: bool) -> list[tuple[Equation, ...]]:
     """The members of each kernel; each computes for itself the virtual values that it needs."""
     by: Equations = {e.target: e for e in members}
     parts: dict[tuple[Key, bool], set[str]] = {}
     for target, key in _owners(by, virtual).items():
         shared = _wide(key) or (ordered and len(key) > 1 and any(i.set.cls in PLACES for i in key))
-        if shared and not isinstance(by[target].body, Fold):  # what finishes a result whose shares are not all there yet
+        # what finishes a result whose shares are not all there yet
+        if shared and not isinstance(by[target].body, Fold):
             by = _scaled(program, by, {target}) or by
             key = key if isinstance(by[target].body, Fold) else Key({Index(target, next(iter(key)).set)})
-        stays = any(i.set.cls in PLACES for i in by[target].indices)  # a kernel has tiles of a place that all its results keep
+        # a kernel has tiles of a place that all its results keep
+        stays = any(i.set.cls in PLACES for i in by[target].indices)
         parts.setdefault((key, stays or _wide(key)), set()).add(target)
     made: list[set[str]] = []
     for key, stays in sorted(parts, key=lambda part: _wide(part[0])):
@@ -63,7 +67,8 @@ def _owners(by: Equations, virtual: frozenset[str]) -> dict[str, Key]:
         if isinstance(equation.body, Fold):
             owner[equation.target] = frozenset(equation.body.bound)
         else:
-            owner[equation.target] = next((owner[r.tensor] for r in reads(equation.body) if r.tensor in owner), frozenset())
+            owner[equation.target] = next((owner[r.tensor] for r in reads(equation.body) if r.tensor in owner),
+                                          frozenset())
     return owner
 
 
@@ -85,13 +90,15 @@ def _joined(program: NormalProgram, by: Equations, virtual: frozenset[str], one:
         wanted = (one | other) & made.keys()
         inside = needed(made, virtual, wanted)
         found = shares(inside, frozenset(wanted), program.tensors, ordered)
-        if found is not None and stream(found.passed, virtual, frozenset(wanted) | found.rows, frozenset(program.tensors)).carries:
+        if (found is not None
+            and stream(found.passed, virtual, frozenset(wanted) | found.rows, frozenset(program.tensors)).carries):
             return made, wanted
     return None
 
 
 def _scaled(program: NormalProgram, by: Equations, wanted: set[str]) -> Equations | None:
-    """A sum that is only scaled by a number as the sum of what is scaled, so that nothing is left to be done after it."""
+    """A sum that is only scaled by a number as the sum of what is scaled, so that nothing
+    is left to be done after it."""
     outputs = {key for _, key in program.outputs}
     out = dict(by)
     for target in wanted:
@@ -100,9 +107,11 @@ def _scaled(program: NormalProgram, by: Equations, wanted: set[str]) -> Equation
             continue
         found = [r for r in reads(equation.body) if r.tensor in by]
         inner = by[found[0].tensor] if len(found) == 1 else None
-        readers = [e for e in program.equations for r in reads(e.body) if inner is not None and r.tensor == inner.target]
+        readers = [e for e in program.equations for r in reads(e.body)
+                   if inner is not None and r.tensor == inner.target]
         body = inner.body if inner is not None else None
-        if inner is None or not isinstance(body, Fold) or body.op != "sum" or len(readers) != 1 or inner.target in outputs:
+        if (inner is None or not isinstance(body, Fold) or body.op != "sum" or len(readers) != 1
+            or inner.target in outputs):
             return None
         scaled = _times(equation.body, found[0], body.body)
         if scaled is None or found[0].subs != inner.axes or set(inner.indices) != set(equation.indices):

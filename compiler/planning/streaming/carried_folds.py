@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from einc.ir.draft import unused
 from einc.ir.indices import Index
+from einc.ir.letters import MADE
 from einc.ir.programs import Equation
 from einc.ir.terms import ONE, TRUE, Fold, Position, Read, Term, canonical, free_indices, reads
 from einc.planning.streaming.passes import Carry
@@ -19,7 +20,8 @@ class Basis:
     source: tuple[Equation, ...]
     virtual: frozenset[str]
     taken: frozenset[str]
-    opened: dict[str, Equation] = field(default_factory=dict)  # values that hold results, to be put in their readers' place
+    # values that hold results, to be put in their readers' place
+    opened: dict[str, Equation] = field(default_factory=dict)
     out: dict[str, Equation] = field(default_factory=dict)
     held: set[str] = field(default_factory=set)  # results of folds over the index, and what is made of them alone
     known: dict[Term, str] = field(default_factory=dict)  # basis folds by canonical body
@@ -48,12 +50,13 @@ class Basis:
             return self.known[key]
         free = free_indices(fold)
         axes = tuple(a for a in equation.axes if isinstance(a, Position) and a.index in free)
-        target = self._fresh(f"{equation.target}_part")
+        target = self._fresh(equation.target, "part")
         self._basis(target, Equation(target, axes, TRUE, ONE), fold)
         return target
 
-    def _fresh(self, stem: str) -> str:
-        return unused(stem, {*self.out, *self.taken})
+    def _fresh(self, owner: str, what: str) -> str:
+        """A name that stands for what is made for a value until `stream` gives it a letter."""
+        return unused(f"{owner}{MADE}{what}", {*self.out, *self.before})
 
     def _basis(self, target: str, equation: Equation, fold: Fold) -> None:
         self.known.setdefault(key_of(fold), target)

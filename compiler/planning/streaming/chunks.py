@@ -19,9 +19,11 @@ from einc.ir.domains import linear
 from einc.ir.draft import unused
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Extent, Index, distinct
+from einc.ir.letters import letter, words
 from einc.ir.primitives import POSITIVE
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
+from einc.ir.sums import added, factors, product
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -47,11 +49,12 @@ from einc.planning.streaming.passes import Carry, Chunks, Streamed
 from einc.planning.streaming.separate import Entangled, Pair, separate
 from einc.planning.streaming.stream import exponent, spelled
 from einc.transforms.laws import ALL
-from einc.transforms.laws.simplify import factors, product, simplify
+from einc.transforms.laws.simplify import simplify
 
 LENGTH = 128  # points of a tile, unless its largest value would then be too large
 _LARGEST = 1 << 22
-_TINY = Apply("pow", (const(10), const(-300)))  # the least that a base of a power is taken for, so that its logarithm is a number
+# the least that a base of a power is taken for, so that its logarithm is a number
+_TINY = Apply("pow", (const(10), const(-300)))
 _COPIES = 4  # the highest power that is multiplied out
 
 Product = tuple[tuple[Index, ...], tuple[Term, ...]]  # what it is summed over, and its factors
@@ -59,8 +62,8 @@ Product = tuple[tuple[Index, ...], tuple[Term, ...]]  # what it is summed over, 
 
 def chunked(equations: tuple[Equation, ...], virtual: frozenset[str], taken: frozenset[str],
             known: Mapping[str, Equation]) -> Streamed | None:
-    """The pass in tiles with a carried state; None where a fold does not come apart, or where that costs more. `known` are
-    the equations of the whole program.
+    """The pass in tiles with a carried state; None where a fold does not come apart, or where that costs more.
+    `known` are the equations of the whole program.
     """
     folds = [e for e in equations if isinstance(e.body, Fold) and e.target not in virtual]
     found = [prefix(e.body, e.indices) for e in folds if isinstance(e.body, Fold)]
@@ -99,7 +102,8 @@ class _Chunks:
     far: int = 0
 
     def _held(self, term: Term) -> bool:
-        """What moves with t; how many positions there are stands with it, so that the state is the same however many follow."""
+        """What moves with t; how many positions there are stands with it, so that the
+        state is the same however many follow."""
         return self.found.along in free_indices(term) or (not self._moves(term) and any(
             isinstance(x, Size) and x.extent.sizes & self.found.over.set.extent.sizes for x in walk(term)))
 
@@ -107,8 +111,11 @@ class _Chunks:
         return self.found.over in free_indices(term)
 
     def _fresh(self, stem: str) -> str:
+        return unused(stem, self._names())
+
+    def _names(self) -> set[str]:
         made = (e.target for found in self.totals.values() for e in found)
-        return unused(stem, {*self.taken, *self.by, *self.carried, *self.before, *made})
+        return {*self.taken, *self.by, *self.carried, *self.before, *made, *words(self.by.values())}
 
     def fold(self, equation: Equation, rest: Term) -> None:
         fold = equation.body
@@ -136,11 +143,12 @@ class _Chunks:
         return [self._term(equation, bound, pair, rest) for bound, pair in parts]
 
     def _is_distance(self, parts: list[Pair]) -> bool:
-        """Whether a difference may be small wherever its terms are large: x_t − x_s is, and (x_t − x_s)², but not y_t x_s − z_t,
-        where what is taken off is a level of what the two points make together."""
+        """Whether a difference may be small wherever its terms are large: x_t − x_s is, and (x_t − x_s)², but not y_t
+        x_s − z_t, where what is taken off is a level of what the two points make together."""
         sides = [[Counter(f for g in side for f in _multiplied(g)) for side in pair] for pair in parts]
         shared = [reduce(and_, (pair[n] for pair in sides)) for n in (0, 1)]
-        own = {(any(map(self._held, out - shared[0])), any(map(self._moves, inner - shared[1]))) for out, inner in sides}
+        own = {(any(map(self._held, out - shared[0])), any(map(self._moves, inner - shared[1])))
+               for out, inner in sides}
         return (True, True) not in own or (False, False) in own or {(True, False), (False, True)} <= own
 
     def _term(self, equation: Equation, bound: tuple[Index, ...], pair: Pair, rest: Term) -> Term:
@@ -157,7 +165,7 @@ class _Chunks:
         infinite = up is not None and self._infinite(up)
         if down is not None and self._moves(down):
             over = tuple(b for b in own if b in free_indices(down))
-            reference = self._carry(f"{equation.target}_max", Fold("max", over, rest, down))
+            reference = self._carry(letter("max", equation.target, self._names()), Fold("max", over, rest, down))
             inner = (Apply("exp", (Apply("sub", (down, self._read(reference))),)), *inner)
             known = self._before(reference)
             exists = Apply("lt", (Const(-math.inf), known)) if infinite else TRUE
@@ -171,9 +179,11 @@ class _Chunks:
         factors = (*outer, *((Apply("exp", (up,)),) if up is not None else ()))
         inside = tuple(f for f in factors if free_indices(f) & set(shared))
         outside = tuple(f for f in factors if f not in inside)
-        # A result over nothing less one over nothing is no number, nor is the exponential of one times a sum of nothing.
+        # A result over nothing less one over nothing is no number, nor is the exponential of one times a sum of
+        # nothing.
         within = free_indices(exists) & set(shared)
-        term = product((*outside, self._summed(equation, shared, (*inside, self._before(state)), exists if within else TRUE)))
+        term = product((*outside,
+                        self._summed(equation, shared, (*inside, self._before(state)), exists if within else TRUE)))
         return term if within or exists == TRUE else Where(exists, term)
 
     def _infinite(self, term: Term) -> bool:
@@ -205,8 +215,8 @@ class _Chunks:
             (outer if held else inner).append(product((*outside, *inside)))
         if not inner or (outer and not FOLDS[fold.op].shifts):
             raise Entangled(fold.body)
-        body = inner[0] if len(inner) == 1 else Apply("add", tuple(inner))
-        state = self._carry(f"{equation.target}_{fold.op}", Fold(fold.op, fold.bound, rest, body))
+        state = self._carry(letter(fold.op, equation.target, self._names()),
+                            Fold(fold.op, fold.bound, rest, added(inner)))
         self.far += _volume(set(self.carried[state].indices))
         return Apply("add", (*outer, self._before(state))) if outer else self._before(state)
 
@@ -221,7 +231,8 @@ class _Chunks:
         target = self._fresh(stem)
         order = [i for e in self.by.values() for i in (*e.indices, *(e.body.bound if isinstance(e.body, Fold) else ()))]
         free = free_indices(fold)
-        axes = tuple(map(Position, dict.fromkeys([*(i for i in order if i in free), *sorted(free, key=lambda i: i.name)])))
+        axes = tuple(map(Position,
+                         dict.fromkeys([*(i for i in order if i in free), *sorted(free, key=lambda i: i.name)])))
         self.carried[target] = Equation(target, axes, TRUE, fold)
         self.carries.append(Carry(target, fold.op, reference))
         self.before[self._fresh(f"{target}_before")] = target
@@ -287,7 +298,8 @@ class _Chunks:
             """One power as an exponential, where its base is the point's own and its exponent splits; any other node
             as it is."""
             match inner:
-                case Apply("pow", (base, count)) if not self._held(base) and not self._moves(base) and not isinstance(count, Const):
+                case Apply("pow", (
+                    base, count)) if not self._held(base) and not self._moves(base) and not isinstance(count, Const):
                     ends = self._split(count)
                     if ends is None:
                         return inner
@@ -339,7 +351,8 @@ class _Chunks:
         first = {key for e in self.carried.values() for key in e.reads}  # what is carried is made of these
         for equation in reversed(made):
             first |= equation.reads if equation.target in first else frozenset()
-        order = (*(e for e in made if e.target in first), *self.carried.values(), *(e for e in made if e.target not in first))
+        order = (*(e for e in made if e.target in first), *self.carried.values(),
+                 *(e for e in made if e.target not in first))
         chunks = Chunks(self.found, self.length())
         return Streamed(order, None, tuple(self.carries), before=dict(self.before), chunks=chunks)
 

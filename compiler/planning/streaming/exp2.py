@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from einc.ir.programs import Equation
+from einc.ir.sums import factors, product
 from einc.ir.terms import Apply, Const, Fold, Read, Term, children, transform
 from einc.planning.streaming.passes import Streamed
-from einc.transforms.laws.simplify import factors, is_number, product, simplify
+from einc.transforms.laws.simplify import is_number, simplify
 
 
 def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str]) -> Streamed:
@@ -53,7 +54,8 @@ def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str
         elif not isinstance(body, Fold):
             body = simplify(
                 transform(
-                    body, lambda t: Apply("mul", (t, Const(math.log(2)))) if isinstance(t, Read) and t.tensor in references else t
+                    body, lambda t: Apply("mul", (t, Const(math.log(2)))) if isinstance(t, Read)
+                    and t.tensor in references else t
                 )
             )
         out.append(replace(equation, body=body))
@@ -83,7 +85,8 @@ def _scaled_operands(equations: tuple[Equation, ...], virtual: frozenset[str]) -
     chosen = {
         e.target: next(iter(numbers[e.target]))
         for e in equations
-        if e.target in virtual and isinstance(e.body, Fold) and e.body.op == "sum" and len(numbers.get(e.target, ())) == 1
+        if e.target in virtual and isinstance(e.body, Fold) and e.body.op == "sum"
+        and len(numbers.get(e.target, ())) == 1
     }
     chosen = {k: v for k, v in chosen.items() if v is not None}
 

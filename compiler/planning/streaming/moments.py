@@ -1,8 +1,8 @@
 """Σ w (x − m)^p, m a result of the same pass: moments carried about a mean that moves.
 
 Multiplied out, powers of x would cancel each other's digits. So the moments M_j = Σ w (x − r)^j are carried about the
-running mean r, and when r moves by δ they follow: M_j += Σ_{i<j} C(j, i) δ^{j−i} M_i, the binomial rows of the separation.
-Where w makes the mean itself, M_1 = 0: for the variance that leaves Chan's update.
+running mean r, and when r moves by δ they follow: M_j += Σ_{i<j} C(j, i) δ^{j−i} M_i, the binomial rows of the
+separation. Where w makes the mean itself, M_1 = 0: for the variance that leaves Chan's update.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from math import comb
 from einc.ir.primitives import UNKNOWN
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
+from einc.ir.sums import added, addends, product, signed
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -38,7 +39,7 @@ from einc.planning.streaming.carried_folds import Basis, key_of
 from einc.planning.streaming.passes import Carry
 from einc.planning.streaming.separate import Entangled
 from einc.transforms.laws import ALL
-from einc.transforms.laws.simplify import product, simplify
+from einc.transforms.laws.simplify import simplify
 
 Holds = Callable[[Term], bool]
 _HIGHEST = 8
@@ -46,7 +47,8 @@ _HIGHEST = 8
 
 @dataclass(frozen=True)
 class Moment:
-    """outer · weight · (value − center)^power; only `center` and `outer` may hold results, only `value` and `weight` move."""
+    """outer · weight · (value − center)^power; only `center` and `outer` may hold
+    results, only `value` and `weight` move."""
 
     outer: tuple[Term, ...]
     weight: tuple[Term, ...]
@@ -103,34 +105,16 @@ def _difference(term: Term, held: Holds, moving: Holds) -> tuple[Term, Term, int
     """The term as ±(value − center)."""
     moves: list[tuple[int, Term]] = []
     stays: list[tuple[int, Term]] = []
-    for side, part in _signed(term, 1):
+    for side, part in addends(term):
         if held(part) and moving(part):
             return None
         (moves if moving(part) else stays).append((side, part))
     if not moves:
         return None
     first = moves[0][0]
-    return total([(s * first, p) for s, p in moves]), total([(-s * first, p) for s, p in stays]), first
+    return signed([(s * first, p) for s, p in moves]), signed([(-s * first, p) for s, p in stays]), first
 
 
-def _signed(term: Term, sign: int) -> list[tuple[int, Term]]:
-    match term:
-        case Apply("add", args):
-            return [p for x in args for p in _signed(x, sign)]
-        case Apply("sub", (x, y)):
-            return _signed(x, sign) + _signed(y, -sign)
-        case Apply("neg", (x,)):
-            return _signed(x, -sign)
-    return [(sign, term)]
-
-
-def total(parts: list[tuple[int, Term]]) -> Term:
-    """A sum of signed terms."""
-    out: Term | None = None
-    for side, part in sorted(parts, key=lambda p: -p[0]):
-        signed = part if side > 0 else Apply("neg", (part,))
-        out = signed if out is None else Apply("add", (out, part)) if side > 0 else Apply("sub", (out, part))
-    return const(0) if out is None else out
 
 
 def _alike(one: Term, other: Fold) -> bool:
@@ -150,8 +134,7 @@ def translated(moments: dict[int, Term], by: Term, power: int) -> list[Term]:
     out = []
     for i, known in sorted(moments.items(), reverse=True):
         factors = (const(comb(power, i)), raised(by, power - i), known)
-        kept = tuple(f for f in factors if f != ONE)
-        out.append(kept[0] if len(kept) == 1 else Apply("mul", kept))
+        out.append(product(factors))
     return out
 
 
@@ -178,8 +161,7 @@ class Moving(Basis):
             if not nonempty(fold.domain, fold.bound, equation.indices):  # over nothing the centre may be no number
                 some = Apply("ne", (self._sum(equation, fold, own), ZERO))
                 terms = [Where(some, t) for t in terms]
-        total_ = terms[0] if len(terms) == 1 else Apply("add", tuple(terms))
-        self._finish(equation, product((*found.outer, total_)))
+        self._finish(equation, product((*found.outer, added(terms))))
 
     def _mean(self, equation: Equation, fold: Fold, weight: Term, value: Term) -> Read:
         """r ← r + (Σ w (x − r)) / Σ w over what has been seen; where that is nothing, r stays."""
@@ -190,10 +172,11 @@ class Moving(Basis):
             return known
         free = free_indices(sums)
         axes = tuple(a for a in equation.axes if isinstance(a, Position) and a.index in free)
-        mean = Read(self._fresh(f"{equation.target}_mean"), axes)
+        mean = Read(self._fresh(equation.target, "mean"), axes)
         self._carried(mean, ONE)
         away = Apply("sub", (value, self._before(mean)))
-        moved = self._share(mean, Fold("sum", fold.bound, fold.domain, product(tuple(f for f in (weight, away) if f != ONE))))
+        moved = self._share(mean, Fold("sum", fold.bound, fold.domain,
+                                       product(tuple(f for f in (weight, away) if f != ONE))))
         step = Where(Apply("ne", (moved, ZERO)), Apply("div", (moved, count)))
         self.out[mean.tensor] = Equation(mean.tensor, axes, TRUE, step)
         self.means[key_of(sums)] = mean
@@ -207,7 +190,8 @@ class Moving(Basis):
     def _moments(
         self, equation: Equation, fold: Fold, what: tuple[Term, Term, int], mean: Read, central: bool
     ) -> dict[int, Term]:
-        """Those that are not 0, up to a power: each grows by the tile's own and by what the mean's move makes of lower ones."""
+        """Those that are not 0, up to a power: each grows by the tile's own and by what
+        the mean's move makes of lower ones."""
         weight, value, power = what
         count = self._sum(equation, fold, weight)
         moments: dict[int, Term] = {0: count}
@@ -218,7 +202,7 @@ class Moving(Basis):
             own = Fold("sum", fold.bound, fold.domain, product(tuple(f for f in (weight, away) if f != ONE)))
             key = (key_of(own), mean, j)
             if key not in self.about:
-                made = Read(self._fresh(f"{equation.target}_moment"), equation.axes)
+                made = Read(self._fresh(equation.target, "moment"), equation.axes)
                 axes = tuple(a for a in equation.axes if isinstance(a, Position) and a.index in free_indices(own))
                 made = Read(made.tensor, axes)
                 self._carried(made, ONE)
@@ -240,13 +224,13 @@ class Moving(Basis):
 
     def _share(self, of: Read, fold: Fold) -> Read:
         """A fold over one tile alone."""
-        target = self._fresh(f"{of.tensor}_share")
+        target = self._fresh(of.tensor, "share")
         self.out[target] = Equation(target, of.subs, TRUE, fold)
         return Read(target, of.subs)
 
     def _before(self, made: Read) -> Read:
         known = next((n for n, target in self.before.items() if target == made.tensor), None)
-        name = known or self._fresh(f"{made.tensor}_before")
+        name = known or self._fresh(made.tensor, "before")
         self.before[name] = made.tensor
         return Read(name, made.subs)
 
@@ -266,4 +250,5 @@ class Moving(Basis):
         """Quotients of sums that are carried as means."""
         for target in self.finishes:
             body = transform(self.out[target].body, lambda t: self.means.get(t, t))
-            self.out[target] = Equation(target, self.out[target].axes, self.out[target].domain, body, self.out[target].source)
+            self.out[target] = Equation(target, self.out[target].axes, self.out[target].domain, body,
+                                        self.out[target].source)

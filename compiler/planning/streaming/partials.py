@@ -1,7 +1,7 @@
 """Folds over the axis that is cut in tiles: each tile has a share of the result, and the shares are merged.
 
-A fold over both axes of a tile is one over its rows of what the pass folds along each of them, so that nothing of the size
-of both is stored. What else such a fold runs over, heads say, is folded afterwards, over a small stored result.
+A fold over both axes of a tile is one over its rows of what the pass folds along each of them, so that nothing of the
+size of both is stored. What else such a fold runs over, heads say, is folded afterwards, over a small stored result.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from einc.ir.draft import Draft, unused
 from einc.ir.folds import FOLDS
 from einc.ir.indices import PLACES, WIDTHS, Index
 from einc.ir.programs import Equation, NormalProgram, Tensor
+from einc.ir.sums import factors, product
 from einc.ir.terms import Fold, Position, Read, Term, both, conjuncts, free_indices, reads
 from einc.planning.analysis.cost import nominal
 from einc.planning.analysis.fills import surely_finite
@@ -23,16 +24,17 @@ from einc.planning.contractions.materialise import unstored
 from einc.planning.contractions.nested import split_fold
 from einc.planning.streaming.passes import Carry, Streamed
 from einc.planning.streaming.stream import unbounded
-from einc.transforms.laws.simplify import factors, product
 
 
 def nested(program: NormalProgram, ordered: bool) -> NormalProgram:
     """Folds of unstored values over positions and more: over the positions first, each on its own.
 
-    Where tiles run in `order` a fold over one of the positions runs over the rest at once: nothing is stored for each of it.
+    Where tiles run in `order` a fold over one of the positions runs over the rest at
+    once: nothing is stored for each of it.
     """
     virtual = unstored(program, {key for _, key in program.outputs})
-    wide = {e.target for e in program.equations if e.target in virtual and sum(i.set.cls in PLACES for i in e.indices) > 1}
+    wide = {e.target for e in program.equations
+            if e.target in virtual and sum(i.set.cls in PLACES for i in e.indices) > 1}
     draft = Draft(program.tensors)
     for equation in program.equations:
         body = equation.body
@@ -51,8 +53,8 @@ def nested(program: NormalProgram, ordered: bool) -> NormalProgram:
 class Shares:
     """A kernel's equations once its tiles are cut along `grid`: those of the pass, and those that give a tile's share.
 
-    `late` shares are made after the pass, of rows that it made; `direct` ones in each of its steps, of what stands `beside`,
-    and those that `grow` are merged step by step.
+    `late` shares are made after the pass, of rows that it made; `direct` ones in each of its steps, of what stands
+    `beside`, and those that `grow` are merged step by step.
     """
 
     grid: Index
@@ -78,7 +80,8 @@ class Shares:
         return replace(passed, equations=(*passed.equations, *beside, *self.direct, *self.late), grid=self.grid)
 
 
-def shares(equations: tuple[Equation, ...], kept: frozenset[str], tensors: Mapping[str, Tensor], ordered: bool) -> Shares | None:
+def shares(equations: tuple[Equation, ...], kept: frozenset[str], tensors: Mapping[str, Tensor],
+           ordered: bool) -> Shares | None:
     """How the results of a kernel fold the axis of its tiles away; None where all keep a place, or no axis serves all.
 
     Where tiles run in `order`, a result may keep the axis of the pass: each step adds to its own part of it.
@@ -91,7 +94,8 @@ def shares(equations: tuple[Equation, ...], kept: frozenset[str], tensors: Mappi
     if not fitting:
         return None
     grid = max(fitting, key=lambda i: (sum(i in e.indices for e in stored), nominal(i.set)))
-    names, passed, late, direct, grow = set(tensors), list[Equation](), list[Equation](), list[Equation](), list[Carry]()
+    names, passed, late, direct, grow = (set(tensors), list[Equation](), list[Equation](), list[Equation](),
+                                         list[Carry]())
     stream = {b for e in stored for b in _bound(e) if b.set.cls in PLACES} - {grid}
     for equation in equations:
         body = equation.body
@@ -122,10 +126,12 @@ def _counted(equation: Equation, fold: Fold, tensors: Mapping[str, Tensor]) -> b
 
 
 def _by_rows(equation: Equation, fold: Fold, grid: Index, name: str) -> tuple[Equation, Equation]:
-    """The fold along each row of the tile, and over the rows what is made of it; what does not run along a row scales it."""
+    """The fold along each row of the tile, and over the rows what is made of it; what
+    does not run along a row scales it."""
     over = tuple(b for b in fold.bound if b != grid)
     apart = [c for c in conjuncts(fold.domain) if _of_rows(c, equation, fold, grid)]
-    outer = [f for f in factors(fold.body) if FOLDS[fold.op].linear and grid in free_indices(f) and not free_indices(f) & set(over)]
+    outer = [f for f in factors(fold.body)
+             if FOLDS[fold.op].linear and grid in free_indices(f) and not free_indices(f) & set(over)]
     outer = [f for f in outer if nonempty(fold.domain, over, (*equation.indices, grid)) or surely_finite(f, {})]
     inner = product(tuple(f for f in factors(fold.body) if f not in outer)) if outer else fold.body
     domain = both(*(c for c in conjuncts(fold.domain) if c not in apart))
@@ -146,7 +152,8 @@ def _bound(equation: Equation) -> tuple[Index, ...]:
 
 
 def _folds(equation: Equation, grid: Index, all_: Iterable[Equation], ordered: bool) -> bool:
-    """Whether a result is made of the shares of tiles: folded over both axes, or over the rows where tiles run in order."""
+    """Whether a result is made of the shares of tiles: folded over both axes, or over the
+    rows where tiles run in order."""
     bound = _bound(equation)
     if _placed(bound) == (grid,) and (ordered or len(bound) == 1):
         passed = {b for e in all_ if grid in e.indices for b in _bound(e) if b.set.cls in PLACES}
@@ -165,7 +172,8 @@ def _behind(wanted: Iterable[Equation], source: tuple[Equation, ...], kept: froz
 
 
 def early(equations: tuple[Equation, ...]) -> tuple[Equation, ...]:
-    """The folds of a pass as soon as what they read is there: what one of them masks, values made of it after that need not."""
+    """The folds of a pass as soon as what they read is there: what one of them masks,
+    values made of it after that need not."""
     out: list[Equation] = []
     pending = list(equations)
     while pending:

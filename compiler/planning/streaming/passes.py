@@ -1,4 +1,5 @@
-"""What a pass is: its equations, and what it carries from tile to tile. Made by `stream` and `chunks`, lowered by `planner`."""
+"""What a pass is: its equations, and what it carries from tile to tile. Made by `stream`
+and `chunks`, lowered by `planner`."""
 
 from __future__ import annotations
 

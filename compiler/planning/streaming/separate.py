@@ -1,6 +1,8 @@
-"""g(x, m) = Σ_k c_k(m) b_k(x): a fold's body written as a finite sum of products of what is known before and what streams.
+"""g(x, m) = Σ_k c_k(m) b_k(x): a fold's body written as a finite sum of products of what
+is known before and what streams.
 
-Only what holds a fold's result is split off; everything else stays together, so that no reference is made that nobody needs.
+Only what holds a fold's result is split off; everything else stays together, so that no
+reference is made that nobody needs.
 """
 
 from __future__ import annotations
@@ -8,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from einc.ir.sums import added, factors, product
 from einc.ir.terms import ONE, Apply, Term, const
-from einc.transforms.laws.simplify import product
 
 Holds = Callable[[Term], bool]
 
@@ -73,7 +75,7 @@ def _times(factor: Term, pairs: list[Pair]) -> list[Pair]:
 def _inverted(below: Term, held: Holds, moving: Holds) -> list[Pair]:
     """1 / product, factor by factor; a sum below the stroke that holds both sides is entangled."""
     out: list[Pair] = [((), ())]
-    for factor in below.args if isinstance(below, Apply) and below.op == "mul" else (below,):
+    for factor in factors(below):
         if held(factor) and moving(factor):
             raise Entangled(Apply("div", (ONE, factor)))
         inverse = Apply("div", (ONE, factor))
@@ -86,7 +88,7 @@ def _exponential(x: Term, held: Holds, moving: Holds) -> list[Pair]:
     pairs = _addends(x, held, moving)
     outer = [t for t, h in pairs if h]
     inner = [t for t, h in pairs if not h]
-    return [((Apply("exp", (_sum(outer),)),), (Apply("exp", (_sum(inner),)),) if inner else ())]
+    return [((Apply("exp", (added(outer),)),), (Apply("exp", (added(inner),)),) if inner else ())]
 
 
 def _addends(x: Term, held: Holds, moving: Holds) -> list[tuple[Term, bool]]:
@@ -95,10 +97,6 @@ def _addends(x: Term, held: Holds, moving: Holds) -> list[tuple[Term, bool]]:
     for outside, inside in separate(x, held, moving):
         if any(held(f) for f in outside) and any(moving(f) for f in inside):
             raise Entangled(x)
-        factors = (*outside, *inside)
-        out.append((product(factors), any(held(f) for f in factors)))
+        parts = (*outside, *inside)
+        out.append((product(parts), any(held(f) for f in parts)))
     return out
-
-
-def _sum(terms: list[Term]) -> Term:
-    return terms[0] if len(terms) == 1 else Apply("add", tuple(terms))

@@ -1,22 +1,24 @@
 """Several folds over one index -> one pass with a carried state.
 
 Separate: a fold that depends on another's result becomes a finite sum of folds that do not. Strip: what holds results
-stands outside them, where most of it cancels. Stabilise: a fold of exp(e) whose exponent has no bound above is kept as a
-scaled number e^r a, r the running maximum of e; where the source has a maximum of its own it is that same one.
+stands outside them, where most of it cancels. Stabilise: a fold of exp(e) whose exponent has no bound above is kept as
+a scaled number e^r a, r the running maximum of e; where the source has a maximum of its own it is that same one.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from einc.ir.draft import renamed, unused
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index
+from einc.ir.letters import MADE, letters_for, strokes, what_it_is, words
 from einc.ir.primitives import UNKNOWN
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
+from einc.ir.sums import added, factors, product
 from einc.ir.terms import ZERO, Apply, Const, Fold, Read, Term, Where, const, free_indices, reads, substitute, transform
 from einc.planning.analysis.ranges import nonempty
 from einc.planning.streaming.moments import Moving, moment
@@ -24,10 +26,11 @@ from einc.planning.streaming.passes import Carry, Streamed
 from einc.planning.streaming.separate import Entangled, separate
 from einc.transforms.laws import ALL, exponentials
 from einc.transforms.laws.empty_folds import over_nothing
-from einc.transforms.laws.simplify import factors, product, simplify
+from einc.transforms.laws.simplify import simplify
 
 
-def stream(equations: tuple[Equation, ...], virtual: frozenset[str], kept: frozenset[str], taken: frozenset[str]) -> Streamed:
+def stream(equations: tuple[Equation, ...], virtual: frozenset[str], kept: frozenset[str],
+           taken: frozenset[str]) -> Streamed:
     """One pass where the folds separate; else the equations unchanged, with a note that names the term in the way.
 
     `virtual` values are computed tile by tile and not stored; `kept` are read outside; `taken` are the program's names.
@@ -43,13 +46,15 @@ def stream(equations: tuple[Equation, ...], virtual: frozenset[str], kept: froze
         for equation in equations:
             work.take(equation)
     except Entangled as found:
-        return Streamed(equations, None, (), (f"two passes over {index}: {_brief(found.term)} holds results of the first",))
+        return Streamed(equations, None, (),
+                        (f"two passes over {index}: {_brief(found.term)} holds results of the first",))
     work.stabilise()
     work.finish()
     try:
         return work.result(kept)
     except Entangled as found:
-        return Streamed(equations, None, (), (f"whole rows of {index}: {_brief(found.term)} may be empty in one of two domains",))
+        return Streamed(equations, None, (),
+                        (f"whole rows of {index}: {_brief(found.term)} may be empty in one of two domains",))
 
 
 def _streamed_index(equations: tuple[Equation, ...], virtual: frozenset[str]) -> Index | None:
@@ -126,7 +131,7 @@ class _Pass(Moving):
             still = tuple(f for f in inside if not self._moves(f))
             name = self._named(equation, replace(fold, body=product(moving)))
             terms.append(product((*outside, *still, self._result(name))))
-        self._finish(equation, terms[0] if len(terms) == 1 else Apply("add", tuple(terms)))
+        self._finish(equation, added(terms))
 
     def _shifted(self, body: Term) -> tuple[tuple[Term, ...], Term]:
         """max(c + x) = c + max(x)."""
@@ -139,7 +144,7 @@ class _Pass(Moving):
                 inner.append(product((*outside, *inside)))
             else:
                 raise Entangled(body)
-        return tuple(outer), inner[0] if len(inner) == 1 else Apply("add", tuple(inner))
+        return tuple(outer), added(inner)
 
     # stabilise
 
@@ -155,7 +160,7 @@ class _Pass(Moving):
             reference = self._reference(equation, power)
             shifted = Apply("sub", (power, self._result(reference)))
             body = replace(equation.body, body=product((Apply("exp", (shifted,)), *rest)))
-            mantissa = self._fresh(f"{target}_scaled")
+            mantissa = self._fresh(target, "scaled")
             axes = equation.axes
             self.out[mantissa] = Equation(mantissa, axes, equation.domain, body)
             self.carries[mantissa] = Carry(mantissa, equation.body.op, reference)
@@ -164,9 +169,7 @@ class _Pass(Moving):
 
     def _reference(self, equation: Equation, power: Term) -> str:
         assert isinstance(equation.body, Fold)
-        return self._named(
-            replace(equation, target=f"{equation.target}_max"), Fold("max", equation.body.bound, equation.body.domain, power)
-        )
+        return self._named(equation, Fold("max", equation.body.bound, equation.body.domain, power))
 
     # finish
 
@@ -224,14 +227,15 @@ class _Pass(Moving):
         self._guard(kept, carries)
         others = self.taken - {e.target for e in self.source}
         made = Streamed(tuple(self.out[t] for t in order), self.index, carries, before=dict(self.before))
-        return _plain_names(made, kept, others)
+        return _lettered(made, self.source, others)
 
     def _guard(self, kept: frozenset[str], carries: tuple[Carry, ...]) -> None:
         """Rows without a point: what is stored is what the source gives for folds over nothing."""
         folds = [self.out[c.target] for c in carries]
         domains = {e.body.domain for e in folds if isinstance(e.body, Fold)}
         references = [c.reference for c in carries if c.reference]
-        if not references or all(isinstance(e.body, Fold) and nonempty(e.body.domain, e.body.bound, e.indices) for e in folds):
+        if (not references
+            or all(isinstance(e.body, Fold) and nonempty(e.body.domain, e.body.bound, e.indices) for e in folds)):
             return
         if len(domains) > 1:
             raise Entangled(folds[0].body)
@@ -265,33 +269,40 @@ class _Pass(Moving):
         return values
 
 
-def _plain_names(streamed: Streamed, kept: frozenset[str], others: frozenset[str]) -> Streamed:
-    """Carries under the names of the folds they stand for, where these are free."""
-    taken = {e.target for e in streamed.equations} | others
-    names: dict[str, str] = {}
-    for carry in streamed.carries:
-        stem = re.sub(r"(_part\d*|_scaled\d*|_max_part|_moment\d*)+$", "", carry.target)
-        stem = f"{stem}_max" if carry.fold == "max" and not stem.endswith(("_max", "_m")) else stem
-        if stem not in taken and carry.target not in kept:
-            taken.add(stem)
-            names[carry.target] = stem
+def _lettered(streamed: Streamed, source: tuple[Equation, ...], others: frozenset[str]) -> Streamed:
+    """The pass with names for what it made: where a fold of the source is carried in another form, under its own name,
+    if it is free; else under a letter. `others` are names of the program outside of the pass."""
+    folds = {e.target: e.body.op for e in source if isinstance(e.body, Fold)}
+    by, made = {e.target: e for e in streamed.equations}, [c for c in streamed.carries if MADE in c.target]
+    taken = {key for key in by if MADE not in key} | others | words(source)
+    strokes_, names = strokes(by.values()), dict[str, str]()
+    for carry in made:
+        owner = carry.target.split(MADE)[0]
+        if folds.get(owner) == carry.fold and owner not in taken and not _kind(carry.target):
+            names[carry.target] = owner
+            taken.add(owner)
+    new = {c.target: _kind(c.target) or what_it_is(by[c.target], *strokes_) for c in made if c.target not in names}
+    names |= letters_for(new, {key: key.split(MADE)[0] for key in new}, taken)
+    for name in (*by, *streamed.before):
+        if MADE in name and name not in names:
+            of, word = name.rsplit(MADE, 1)
+            names[name] = unused(f"{names.get(of, of)}_{word.rstrip('0123456789')}", taken | {*names.values()})
 
-    for name, target in streamed.before.items():
-        if target in names and f"{names[target]}_before" not in taken:
-            names[name] = f"{names[target]}_before"
+    def told(name: str) -> str:
+        return names.get(name, name)
 
-    def renamed(term: Term) -> Term:
-        return transform(term, lambda t: Read(names.get(t.tensor, t.tensor), t.subs) if isinstance(t, Read) else t)
-
-    equations = tuple(
-        Equation(names.get(e.target, e.target), e.axes, renamed(e.domain), renamed(e.body), e.source) for e in streamed.equations
+    return replace(
+        streamed,
+        equations=tuple(replace(e.map(lambda t: renamed(t, names)), target=told(e.target)) for e in streamed.equations),
+        carries=tuple(replace(c, target=told(c.target), reference=c.reference and told(c.reference))
+                      for c in streamed.carries),
+        before={told(name): told(target) for name, target in streamed.before.items()},
     )
-    carries = tuple(
-        Carry(names.get(c.target, c.target), c.fold, names.get(c.reference, c.reference) if c.reference else None)
-        for c in streamed.carries
-    )
-    before = {names.get(name, name): names.get(target, target) for name, target in streamed.before.items()}
-    return replace(streamed, equations=equations, carries=carries, before=before)
+
+
+def _kind(name: str) -> str:
+    """What a name of a pass says beside the value that it is made for, where that is an entry of `LETTERS`."""
+    return next((kind for kind in ("mean", "moment") if f"{MADE}{kind}" in name), "")
 
 
 def spelled(body: Term) -> Term:

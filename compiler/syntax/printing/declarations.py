@@ -14,7 +14,8 @@ _LETTERS = [*"defghijklmnopqrstuvwxyz", *(a + b for a in "defghijklm" for b in "
 
 
 def index_sets(program: Program) -> dict[str, IndexSet]:
-    """A letter for every set that the text has to name: those it is written with, and new ones for composites without any."""
+    """A letter for every set that the text has to name: those it is written with, and new
+    ones for composites without any."""
     found: dict[str, IndexSet] = {}
     slots = [slot for tensor in program.tensors.values() for slot in tensor.slots if slot.set.cls != LAYER]
     for slot in slots:
@@ -47,7 +48,8 @@ def letters_by_set(program: Program) -> dict[IndexSet, str]:
 
 
 def lettered(program: Program, pairs: bool = False) -> dict[str, Tensor]:
-    """The tensors with a letter for each slot that was declared as a pair; with `pairs` those stay whose letters are known."""
+    """The tensors with a letter for each slot that was declared as a pair; with `pairs`
+    those stay whose letters are known."""
     sets, by = index_sets(program), letters_by_set(program)
 
     def told(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
@@ -55,7 +57,8 @@ def lettered(program: Program, pairs: bool = False) -> dict[str, Tensor]:
         out: list[Slot] = []
         for slot in slots:
             parts = tuple(sets.get(name.rstrip("'")) for name in _LETTER.findall(slot.name))
-            if not is_letter(slot.name) and slot.set.cls != LAYER and not (pairs and parts == program.splits.get(slot.set)):
+            if (not is_letter(slot.name) and slot.set.cls != LAYER
+                and not (pairs and parts == program.splits.get(slot.set))):
                 name = by[slot.set]
                 while any(x.name == name for x in (*slots, *out)):
                     name += "'"

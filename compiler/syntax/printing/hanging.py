@@ -1,4 +1,5 @@
-"""What hangs on a name, in one order: accents, labels before indices, scripts of one level beside each other together."""
+"""What hangs on a name, in one order: accents, labels before indices, scripts of one
+level beside each other together."""
 
 from __future__ import annotations
 
@@ -22,16 +23,19 @@ class Hung:
 
     @property
     def beside(self) -> bool:
-        """Whether an upper script stands over the lower one, not behind it: a label, a power, an index in parentheses."""
+        """Whether an upper script stands over the lower one, not behind it: a label, a
+        power, an index in parentheses."""
         first = self.items[0][0] if self.items else None
         first = first.factors[0] if isinstance(first, s.Product) else first
-        return bool(self.labels) or isinstance(first, s.Group | s.Number) or (isinstance(first, s.Word) and first.quoted)
+        return (bool(self.labels) or isinstance(first, s.Group | s.Number)
+                or (isinstance(first, s.Word) and first.quoted))
 
 
 def hung(node: s.Scripted, outside: Callable[[str], bool], together: bool) -> tuple[tuple[str, ...], tuple[Hung, ...]]:
     """The accents of a name, and its scripts without primes.
 
-    A label that may stand `outside` of braces (`_model`) is a script of its own, unless labels and indices stand `together`.
+    A label that may stand `outside` of braces (`_model`) is a script of its own, unless
+    labels and indices stand `together`.
     """
     accents = list(node.accents)
     labels: dict[str, list[str]] = {"lower": [], "upper": []}
@@ -75,12 +79,14 @@ def _entries(content: s.Expression | None, outside: Callable[[str], bool] | None
     items = content.items if isinstance(content, s.Group) and content.open == "{" else (content,)
     labels: list[str] = []
     first = items[0] if items else None
-    factors = first.factors if isinstance(first, s.Product) and not any(first.operators) else () if first is None else (first,)
+    factors = (first.factors if isinstance(first, s.Product) and not any(first.operators) else () if first is None
+               else (first,))
     while outside is not None and _is_label(factors) and isinstance(factors[0], s.Word) and outside(factors[0].text):
         labels.append(factors[0].text)
         factors = factors[1:]
     if labels:
-        rest = factors[0] if len(factors) == 1 else s.Product(factors, ("",) * len(factors), factors[0].span) if factors else None
+        rest = (factors[0] if len(factors) == 1 else s.Product(factors, ("",) * len(factors), factors[0].span)
+                if factors else None)
         items = items[1:] if rest is None else (rest, *items[1:])
     return labels, tuple((item, ",") for item in items)
 
@@ -96,14 +102,16 @@ def _is_label(factors: tuple[s.Expression, ...]) -> bool:
 
 
 def _merged(scripts: list[Hung], together: bool) -> list[Hung]:
-    """Scripts of one level that stand beside each other are one; a number keeps a comma, or it would multiply what follows."""
+    """Scripts of one level that stand beside each other are one; a number keeps a comma,
+    or it would multiply what follows."""
     out: list[Hung] = []
     for script in scripts:
         before = out[-1] if out else None
         if before is None or before.level != script.level or (_marks(before) and not together):
             out.append(script)
             continue
-        plain = all(_is_run(x.items) for x in (before, script)) and not (before.items and isinstance(before.items[-1][0], s.Number))
+        plain = (all(_is_run(x.items) for x in (before, script))
+                 and not (before.items and isinstance(before.items[-1][0], s.Number)))
         (first, _), *rest = script.items
         out[-1] = Hung(script.level, before.labels, (*before.items, (first, " " if plain else ","), *rest))
     return out

@@ -1,4 +1,5 @@
-"""SyntaxTree -> the text of a file: one statement a line, indented by blocks, with the comments and the blank lines of the author.
+"""SyntaxTree -> the text of a file: one statement a line, indented by blocks, with the
+comments and the blank lines of the author.
 
 A display stays a display. Comments inside a statement go above it. Lines of a `plan` are the same in every spelling.
 """
@@ -24,7 +25,8 @@ _BLANK = re.compile(r"\n[^\S\n]*\n")
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A piece of the file: where it stood, how deep it stands, and its text; `column` tells the depth of comments beside it."""
+    """A piece of the file: where it stood, how deep it stands, and its text; `column`
+    tells the depth of comments beside it."""
 
     start: int
     end: int
@@ -58,7 +60,8 @@ def _plan(plan: s.Plan, depth: int) -> Iterator[_Row]:
         yield _Row(start, end, depth + 1, column(source, start), " ".join(line.span.text.split()))
 
 
-def _rows(statements: tuple[s.Statement, ...], writer: Writer, displays: list[tuple[int, int]], depth: int) -> Iterator[_Row]:
+def _rows(statements: tuple[s.Statement, ...], writer: Writer, displays: list[tuple[int, int]],
+          depth: int) -> Iterator[_Row]:
     """A row for each statement and for each mark of a display."""
     pad = _INDENT * depth
     for at, statement in enumerate(statements):
@@ -135,7 +138,8 @@ def _plain(span: Span) -> list[tuple[str, str]]:
 
 
 def said(statement: s.Statement, writer: Writer, pad: str | None = None) -> str:
-    """One statement; `pad` is what further equations of a display start with, where the author gave them lines of their own."""
+    """One statement; `pad` is what further equations of a display start with, where the
+    author gave them lines of their own."""
     head = [*(["override"] if statement.override else []), *([statement.keyword] if statement.keyword else [])]
     if statement.keyword in ("use", "section"):
         first = statement.clauses[0].body

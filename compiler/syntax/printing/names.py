@@ -1,4 +1,5 @@
-"""What a text calls its things, as far as that decides how a word may be spelled. No scope: all names of a text together."""
+"""What a text calls its things, as far as that decides how a word may be spelled. No
+scope: all names of a text together."""
 
 from __future__ import annotations
 
@@ -48,8 +49,10 @@ def names(trees: Iterable[s.SyntaxTree], functions: frozenset[str] = frozenset()
         for clause in (*statement.clauses, *statement.tail):
             letters.update(w.text for w in words(clause.body) if len(w.text) == 1 and w.text.isascii())
             others.update(_named(clause.body, False))
-        inputs.update(name for c in statement.clauses if statement.keyword == "input" for name in list(_named(c.body, False))[:1])
-    return Names(frozenset(letters), frozenset(indices), frozenset(called), frozenset(others - indices), frozenset(inputs))
+        inputs.update(name for c in statement.clauses if statement.keyword == "input"
+                      for name in list(_named(c.body, False))[:1])
+    return Names(frozenset(letters), frozenset(indices), frozenset(called), frozenset(others - indices),
+                 frozenset(inputs))
 
 
 def _statements(found: Iterable[s.Statement]) -> Iterator[s.Statement]:
@@ -61,7 +64,8 @@ def _statements(found: Iterable[s.Statement]) -> Iterator[s.Statement]:
 def _defined(statement: s.Statement) -> Iterator[str]:
     """The name of the function or the map that a statement defines."""
     match statement.keyword, statement.clauses:
-        case ("def" | "map"), (s.Clause(s.Relation((s.Product((s.Word(name) | s.Scripted(s.Word(name)), *_)), *_))), *_):
+        case ("def" | "map"), (s.Clause(s.Relation((s.Product((s.Word(name) | s.Scripted(s.Word(name)), *_)), *_))),
+                               *_):
             yield name
 
 

@@ -27,8 +27,10 @@ PREAMBLE = r"""\documentclass{article}
 """
 _ESCAPED = {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", **{c: f"\\{c}" for c in "{}$&#%_"}}
 _PLAIN = "–—‘’“”…•§"
-_SIGNS = {"√": r"\surd", "→": r"\to", "⇒": r"\Rightarrow", "≈": r"\approx", "∑": r"\sum", "∏": r"\prod", "Σ": r"\sum", "′": "'",
-          "″": "''", "𝟙": r"\mathbf{1}", "ℒ": r"\mathcal{L}", "∂": r"\partial", "∇": r"\nabla", "ᵀ": r"{}^\top", "⊤": r"\top"}
+_SIGNS = {"√": r"\surd", "→": r"\to", "⇒": r"\Rightarrow", "≈": r"\approx", "∑": r"\sum", "∏": r"\prod", "Σ": r"\sum",
+          "′": "'",
+          "″": "''", "𝟙": r"\mathbf{1}", "ℒ": r"\mathcal{L}", "∂": r"\partial", "∇": r"\nabla", "ᵀ": r"{}^\top",
+          "⊤": r"\top"}
 _LISTS = {"input": "Given", "weight": "Weights", "dim": "Sizes", "output": "Returned", "index": "Index sets"}
 _BLANK = re.compile(r"\n[^\S\n]*\n")
 
@@ -46,7 +48,8 @@ def escaped(text: str) -> str:
         if char in MARKS and out:
             out[-1] = rf"$\{'widehat' if MARKS[char] == 'hat' else MARKS[char]}{{{out[-1].strip('$')}}}$"
         elif char in _SIGNS or canonical in LATIN or (canonical in WRITTEN and not char.isascii()):
-            out.append(f"${_SIGNS.get(char) or (f'{chr(92)}{LATIN[canonical]}' if canonical in LATIN else WRITTEN[canonical][0])}$")
+            letter = f"\\{LATIN[canonical]}" if canonical in LATIN else WRITTEN.get(canonical, [""])[0]
+            out.append(f"${_SIGNS.get(char) or letter}$")
         elif char in "−·":
             out.append("$-$" if char == "−" else r"$\cdot$")
         elif char in _ESCAPED or ord(char) < 0x180 or char in _PLAIN:
@@ -246,7 +249,8 @@ class _Page:
                 return rf",\quad \text{{a value of }} {', '.join(shown)}"
             case "claim":
                 said = zip(joints(statement), shown, strict=True)
-                return "".join(f", {text}" if joint == "," else rf" \quad \text{{{joint} }} {text}" for (joint, _), text in said)
+                return "".join(f", {text}" if joint == "," else rf" \quad \text{{{joint} }} {text}"
+                               for (joint, _), text in said)
         return ""
 
 

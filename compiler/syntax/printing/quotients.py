@@ -1,4 +1,5 @@
-"""Fractions as strokes and strokes as fractions, where the two mean the same: in a product, what is above and below is collected.
+"""Fractions as strokes and strokes as fractions, where the two mean the same: in a
+product, what is above and below is collected.
 
 A stroke that has two readings to people stays a stroke, so that the checker can refuse it.
 """
@@ -66,8 +67,10 @@ def divided(factors: tuple[s.Expression, ...], operators: tuple[str, ...], funct
         operator = "*" if parted and not operator else operator
         parted = False
         if not isinstance(factor, s.Fraction):
-            inside = isinstance(factor, s.Scripted) and isinstance(factor.base, s.Root | s.Fraction)  # it gets parentheses
-            apart = inside and out and not operator and isinstance(out[-1][0], s.Word | s.Scripted) and big(out[-1][0]) is None
+            # it gets parentheses
+            inside = isinstance(factor, s.Scripted) and isinstance(factor.base, s.Root | s.Fraction)
+            apart = (inside and out and not operator and isinstance(out[-1][0], s.Word | s.Scripted)
+                     and big(out[-1][0]) is None)
             out.append((factor, "*" if apart else operator))
             continue
         if operator == "/":
@@ -119,10 +122,12 @@ def fractions(factors: tuple[s.Expression, ...], operators: tuple[str, ...], fun
     start = 0  # where the factors begin that a stroke may divide
     for at, (unit, operator) in enumerate(units):
         juxtaposed = at + 1 < len(units) and units[at + 1][1] == ""
-        take = _dividend([x for x, _ in out[start:]], [x for _, x in out[start:]], unit, juxtaposed) if operator == "/" else 0
+        take = (_dividend([x for x, _ in out[start:]], [x for _, x in out[start:]], unit, juxtaposed)
+                if operator == "/" else 0)
         if take:
             tail = out[-take:]
-            above = tail[0][0] if take == 1 else s.Product(*_parted([(tail[0][0], ""), *tail[1:]]), tail[0][0].span.to(unit.span))
+            above = (tail[0][0] if take == 1
+                     else s.Product(*_parted([(tail[0][0], ""), *tail[1:]]), tail[0][0].span.to(unit.span)))
             out[-take:] = [(s.Fraction(above, unit, tail[0][0].span.to(unit.span)), tail[0][1])]
         else:
             out.append((unit, operator))
@@ -212,7 +217,8 @@ def _letters(node: s.Expression) -> Iterator[str]:
         case s.Scripted(base, _, scripts):
             yield from _letters(base) if not isinstance(base, s.Word) else ()
             for script in scripts:
-                yield from (letter for word in words(script.content) for letter in (word.text if not word.quoted else ()))
+                yield from (letter for word in words(script.content)
+                            for letter in (word.text if not word.quoted else ()))
         case s.Word() | s.Number() | s.Infinity():
             return
         case _:
@@ -228,7 +234,8 @@ def words(node: s.Expression | None) -> Iterator[s.Word]:
             yield from words(base) if not isinstance(base, s.Word) else ()
             for script in scripts:
                 yield from words(script.content)
-        case s.Group(_, _, inner) | s.Product(inner) | s.Sum(inner) | s.Relation(inner) | s.Logic(_, inner) | s.DirectSum(inner):
+        case s.Group(
+            _, _, inner) | s.Product(inner) | s.Sum(inner) | s.Relation(inner) | s.Logic(_, inner) | s.DirectSum(inner):
             for part in inner:
                 yield from words(part)
         case s.Fraction(one, other) | s.Range(one, other):

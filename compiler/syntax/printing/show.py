@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -89,8 +90,8 @@ def _steps(program: Program) -> list[Equation | BlockLoop | IndexLoop]:
 
 
 def _balanced(equation: Equation) -> Equation:
-    """The equation with a factor 1 for each letter of the left side that its right side, or a part of that, lacks: text has
-    to say that a value is the same all along an index.
+    """The equation with a factor 1 for each letter of the left side that its right side, or a part of that, lacks: text
+    has to say that a value is the same all along an index.
     """
     body, owners = equation.body, {i.set.by for i in equation.indices}
     if isinstance(body, Join):
@@ -111,33 +112,44 @@ def _counting(tensor: Tensor) -> Index | None:
     return next((Index(slot.name, slot.set) for slot in tensor.slots if slot.set.cls == LAYER), None)
 
 
-def _written(sub: Term) -> list[Index]:
+def _indices_in(sub: Term) -> list[Index]:
     """The indices that stand in a slot as they are, alone or in pairs."""
     match sub:
         case Position(index):
             return [index]
         case Pack(items) | Part(Pack(items)):
-            return [i for item in items for i in _written(item)]
+            return [i for item in items for i in _indices_in(item)]
         case Part(item):
-            return _written(item)
+            return _indices_in(item)
     return []
 
 
 def _ordered(program: Program) -> list[Read]:
     """What is ordered as a whole: text has to say that all of it is meant."""
-    folds = [t for e in program.equations for t in walk(e.body) if isinstance(t, Fold) and t.op == "topk" and t.domain == TRUE]
+    folds = [t for e in program.equations for t in walk(e.body)
+             if isinstance(t, Fold) and t.op == "topk" and t.domain == TRUE]
     found = [f.body for f in folds if isinstance(f.body, Read) and f.bound[0].set.cls in ("time", "request")]
     return [r for r in dict.fromkeys(found) if all(isinstance(s, Position) for s in r.subs)]
 
 
 def display(tensor: Tensor, letters: frozenset[str] = frozenset()) -> str:
-    """The tensor's name as the language writes it; the pieces of a helper's key are labels, which cannot be read as indices."""
-    if tensor.text != tensor.key or "_" not in tensor.key:
+    """The tensor's name as the language writes it; the pieces of a helper's key are
+    labels, which cannot be read as indices."""
+    if tensor.text != tensor.key:
         return tensor.text
     head, *labels = tensor.key.split("_")
-    plain = all(x in _ACCENTS or (len(x) > 1 and x.isalpha() and x not in GREEK and x not in letters and not set(x) <= letters)
-                for x in labels)
-    return head + ("".join(f"_{x}" for x in labels) if plain else f"_{{\\text{{{'_'.join(labels)}}}}}")
+    written = [_label(GREEK.get(label, label), letters) for label in labels]
+    return GREEK.get(head, head) + ("".join(written) if all(written) else f"_{{\\text{{{'_'.join(labels)}}}}}")
+
+
+def _label(label: str, letters: frozenset[str]) -> str:
+    """A label after a name, where it cannot be read as an index; else the empty text."""
+    if re.fullmatch(r"prime\d*", label):
+        return "'" * int(label[5:] or 1)
+    if label in _ACCENTS or (len(label) > 1 and label.isalpha() and not set(label) <= letters):
+        return f"_{label}"
+    alone = len(label) == 1 and label not in letters and (label.isupper() or not label.isascii())
+    return f"_{{{label}}}" if alone else ""
 
 
 def equation_text(program: Program, equation: Equation) -> str:
@@ -173,7 +185,8 @@ class _Writer:
         return ""
 
     def declared(self, tensor: Tensor) -> str:
-        alias = "" if "".join(c for c in self.name(tensor) if c.isalnum() or c == "_") == tensor.key else f" as {tensor.key}"
+        alias = ("" if "".join(c for c in self.name(tensor) if c.isalnum() or c == "_") == tensor.key
+                 else f" as {tensor.key}")
         return self.name(tensor) + _scripts([(slot, slot.name) for slot in tensor.slots]) + alias
 
     def name(self, tensor: Tensor) -> str:
@@ -181,7 +194,8 @@ class _Writer:
 
     def equation(self, equation: Equation, sign: str = "=") -> str:
         tensor = self.program.tensors[equation.target]
-        labels, within = self._on_both_levels(equation, Position, Pack, Part), self._on_both_levels(equation, Pack, Part)
+        labels, within = self._on_both_levels(equation, Position, Pack,
+                                              Part), self._on_both_levels(equation, Pack, Part)
         return replace(self, labels=labels, within=within)._equation(tensor, equation, sign)
 
     def asked(self, tensor: Tensor) -> str:
@@ -227,12 +241,13 @@ class _Writer:
         levels: dict[Index, set[str]] = {i: set() for i in equation.indices if i.set.summed}
         for read in reads(equation.body) if levels else ():
             for slot, sub in zip(self.program.tensors[read.tensor].slots, read.subs, strict=True):
-                for index in _written(sub) if isinstance(sub, kinds) else ():
+                for index in _indices_in(sub) if isinstance(sub, kinds) else ():
                     levels.get(index, set()).add(slot.level)
         return frozenset(i for i, found in levels.items() if {"lower", "upper"} <= found)
 
     def _equation(self, tensor: Tensor, equation: Equation, sign: str) -> str:
-        left = self.name(tensor) + _scripts([(x, self.text(axis)) for x, axis in zip(tensor.slots, equation.axes, strict=True)])
+        left = self.name(tensor) + _scripts([(x, self.text(axis))
+                                             for x, axis in zip(tensor.slots, equation.axes, strict=True)])
         domain = "" if equation.domain == TRUE else ", " + ", ".join(self.text(c) for c in conjuncts(equation.domain))
         return f"{left} {sign} {self.text(equation.body)}{domain}"
 
@@ -258,7 +273,8 @@ class _Writer:
                 return self.text(item), _ATOM
             case Read(tensor, subs):
                 found = self.program.tensors[tensor]
-                return self.name(found) + _scripts([(s, self._slot(x)) for s, x in zip(found.slots, subs, strict=True)]), _ATOM
+                return self.name(found) + _scripts([(s, self._slot(x))
+                                                    for s, x in zip(found.slots, subs, strict=True)]), _ATOM
             case Where(condition, then):
                 return f"1[{', '.join(self.text(c) for c in conjuncts(condition))}] {self.text(then, _POWER)}", _PRODUCT
             case Fold():
@@ -308,7 +324,8 @@ class _Writer:
                 return f"{self.text(args[0], _POWER)} / {self.text(args[1], _POWER)}", _PRODUCT
             case "pow":
                 base = self.text(args[0])
-                return f"{base if isinstance(args[0], Const) and base.isdigit() else f'({base})'}^{{{self.text(args[1])}}}", _POWER
+                base = base if isinstance(args[0], Const) and base.isdigit() else f"({base})"
+                return f"{base}^{{{self.text(args[1])}}}", _POWER
             case "pick":
                 ordered, rank = args
                 assert isinstance(ordered, Fold)
@@ -328,7 +345,8 @@ class _Writer:
             greedy = isinstance(arg, Fold | Where) and n < len(args) - 1
             parts.append(self.text(arg, _ATOM if greedy else _POWER))
         # A number right after a factor would be a power's, a parenthesis after an index an application.
-        apart = [n > 0 and (p[0].isdigit() or (p[0] == "(" and isinstance(args[n - 1], Position))) for n, p in enumerate(parts)]
+        apart = [n > 0 and (p[0].isdigit() or (p[0] == "(" and isinstance(args[n - 1], Position)))
+                 for n, p in enumerate(parts)]
         return " ".join(f"* {p}" if star else p for p, star in zip(parts, apart, strict=True))
 
 

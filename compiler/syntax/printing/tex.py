@@ -6,7 +6,22 @@ from fractions import Fraction
 
 from einc.ir.indices import Extent
 from einc.ir.programs import Program, Tensor
-from einc.ir.terms import TRUE, Apply, Const, Fold, Join, Pack, Part, Position, Read, Size, Term, Truth, Where, conjuncts
+from einc.ir.terms import (
+    TRUE,
+    Apply,
+    Const,
+    Fold,
+    Join,
+    Pack,
+    Part,
+    Position,
+    Read,
+    Size,
+    Term,
+    Truth,
+    Where,
+    conjuncts,
+)
 from einc.syntax.spelling import GREEK, UPRIGHT, WRITTEN
 
 _MACROS = {symbol: f"\\{name}" for name, symbol in reversed(GREEK.items())}
@@ -133,7 +148,8 @@ def _number(value: Fraction | float) -> tuple[str, int]:
         return (r"\infty", _ATOM) if value > 0 else (r"-\infty", _SUM)
     if value.denominator == 1:
         return str(value.numerator), _ATOM if value >= 0 else _SUM
-    return rf"{'-' if value < 0 else ''}\tfrac{{{abs(value.numerator)}}}{{{value.denominator}}}", _ATOM if value > 0 else _SUM
+    return (rf"{'-' if value < 0 else ''}\tfrac{{{abs(value.numerator)}}}{{{value.denominator}}}", _ATOM if value > 0
+            else _SUM)
 
 
 def size_tex(name: str) -> str:
@@ -146,7 +162,8 @@ def _extent(extent: Extent) -> str:
     if len(extent.terms) == 1:
         ((mono, coefficient),) = extent.terms
         above = [size_tex(n) for n, p in mono if p > 0]
-        below = [size_tex(n) for n, p in mono if p < 0] + ([str(coefficient.denominator)] if coefficient.denominator > 1 else [])
+        below = [size_tex(n) for n, p in mono if p < 0] + ([str(coefficient.denominator)]
+                                                           if coefficient.denominator > 1 else [])
         if coefficient.numerator != 1 or not above:
             above.insert(0, str(coefficient.numerator))
         return rf"\frac{{{' '.join(above)}}}{{{' '.join(below)}}}" if below else " ".join(above)

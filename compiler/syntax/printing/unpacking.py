@@ -1,7 +1,8 @@
 """A packed axis as it was written: requests and their positions, for texts. The inverse of `checking.packing`.
 
-An element of the axis is a request and a position, `r t`; its request is r, and positions are counted from 0 offsets. The letter
-of a request depends on the position's alone, where that is free: what is told in several lines speaks of the same ones.
+An element of the axis is a request and a position, `r t`; its request is r, and positions are counted
+from 0 offsets. The letter of a request depends on the position's alone, where that is free: what is told
+in several lines speaks of the same ones.
 """
 
 from __future__ import annotations
@@ -12,7 +13,21 @@ from functools import cached_property
 
 from einc.ir.indices import Extent, Index, IndexSet, Packed, primed, size
 from einc.ir.programs import Equation, Program, Slot, Tensor
-from einc.ir.terms import ZERO, Apply, Fold, Position, Read, Size, Term, bound_indices, children, conjuncts, const, rebuild, walk
+from einc.ir.terms import (
+    ZERO,
+    Apply,
+    Fold,
+    Position,
+    Read,
+    Size,
+    Term,
+    bound_indices,
+    children,
+    conjuncts,
+    const,
+    rebuild,
+    walk,
+)
 
 
 def unpacked(program: Program) -> Program:
@@ -65,7 +80,8 @@ class Unpacking:
         out: list[Slot] = []
         for slot in tensor.slots:
             if (packed := slot.set.packed) is not None and tensor.key not in self._members:
-                out.append(Slot(packed.requests, "lower", primed(packed.letter, {s.name for s in (*tensor.slots, *out)})))
+                out.append(Slot(packed.requests, "lower",
+                                primed(packed.letter, {s.name for s in (*tensor.slots, *out)})))
             out.append(replace(slot, set=self.set(slot.set)))
         return tuple(out)
 
@@ -77,7 +93,8 @@ class Unpacking:
         slots = self.program.tensors[equation.target].slots if equation.target in self.program.tensors else ()
         axes = tuple(x for n, axis in enumerate(equation.axes)
                      for x in ((self._pair if slots and slots[n].set.packed else self._one)(axis, names)))
-        return replace(equation, axes=axes, domain=self._term(equation.domain, names), body=self._term(equation.body, names))
+        return replace(equation, axes=axes, domain=self._term(equation.domain, names),
+                       body=self._term(equation.body, names))
 
     def term(self, term: Term) -> Term:
         """A term on its own."""
@@ -90,7 +107,8 @@ class Unpacking:
 
     def _requests(self, *terms: Term) -> dict[Index, Index]:
         """A request for every element of a packed axis that the terms speak of."""
-        found = [i for term in terms for x in walk(term) for i in ((x.index,) if isinstance(x, Position) else bound_indices(x))]
+        found = [i for term in terms for x in walk(term)
+                 for i in ((x.index,) if isinstance(x, Position) else bound_indices(x))]
         taken, names = {i.name for i in found}, dict[Index, Index]()
         for index in found:
             if (packed := index.set.packed) is not None and index not in names:
@@ -146,7 +164,8 @@ class Unpacking:
                 return ZERO
             case Read(tensor, subs) if tensor in self.program.tensors and tensor not in self._members:
                 slots = zip(subs, self.program.tensors[tensor].slots, strict=True)
-                return Read(tensor, tuple(x for s, slot in slots for x in (self._pair if slot.set.packed else self._one)(s, names)))
+                return Read(tensor, tuple(x for s, slot in slots
+                                          for x in (self._pair if slot.set.packed else self._one)(s, names)))
             case Fold(op, bound, domain, body):
                 blocks = [found[0] for c in conjuncts(domain) if (found := self.program.block_of(c)) is not None]
                 pairs: list[Index] = []

@@ -1,4 +1,5 @@
-"""Syntax -> text in one of the three spellings. What is printed is read as the same thing again, and printed as the same text.
+"""Syntax -> text in one of the three spellings. What is printed is read as the same thing
+again, and printed as the same text.
 
 Layout of a file is `layout`'s; here a node becomes a piece of a line. Where the author broke a line, it stays broken.
 """
@@ -177,7 +178,8 @@ class Writer:
         before, factor, operator = factors[at - 1], factors[at], operators[at]
         gap = self.between(before, factor)
         if operator == "/":
-            tight = isinstance(before, s.Number) and (at == 1 or operators[at - 1] != "" or big(factors[at - 2])) and gap == " "
+            tight = (isinstance(before, s.Number) and (at == 1 or operators[at - 1] != "" or big(factors[at - 2]))
+                     and gap == " ")
             return "/" if tight else f"{gap}/ "
         if operator:
             return f"{gap}{self.sign(operator)} "
@@ -208,8 +210,10 @@ class Writer:
         shown = self.text(inner)
         if self.spelling == "ascii":
             return f"sqrt({shown})"
-        plain = isinstance(inner, s.Number | s.Word) or (isinstance(inner, s.Scripted) and isinstance(inner.base, s.Word)
-                                                         and all(x.kind in ("lower", "label_lower") for x in inner.scripts))
+        plain = isinstance(inner, s.Number | s.Word) or (isinstance(inner, s.Scripted)
+                                                         and isinstance(inner.base, s.Word)
+                                                         and all(x.kind in (
+                                                             "lower", "label_lower") for x in inner.scripts))
         return f"√{shown}" if plain else f"√({shown})"
 
     # names
@@ -279,7 +283,8 @@ class Writer:
         return shown + primes + "".join(f"_{x}" for x in after)
 
     def _scripts(self, scripts: tuple[Hung, ...], stagger: bool, primed: bool = False) -> str:
-        """The scripts of a name; in LaTeX `{}` keeps an upper index behind the lower ones before it, and behind a prime."""
+        """The scripts of a name; in LaTeX `{}` keeps an upper index behind the lower ones
+        before it, and behind a prime."""
         out = ""
         used = {"upper"} if primed else set()
         for script in scripts:
@@ -298,7 +303,8 @@ class Writer:
         if not self.latex and script.labels:
             return "".join(f"{mark}{label}" for label in script.labels)
         parts = [quoted(label) for label in script.labels]
-        shown = " ".join([*parts, *([replace(self, run=True, small=True).entries(script.items)] if script.items else [])])
+        shown = " ".join([*parts, *([replace(self, run=True, small=True).entries(script.items)] if script.items
+                                    else [])])
         greek = self.spelling == "ascii" and shown in GREEK and not set(shown) <= self.names.letters
         one = len(shown) == 1 and (shown.isascii() or shown in LATIN or shown == "∞")
         short = one and script.level == "lower" if self.latex else one or shown.isdigit() or greek
@@ -315,7 +321,8 @@ class Writer:
         return out
 
     def _outside(self, label: str) -> bool:
-        """Whether a label needs no quotes below a name: `d_model`. Letters that are all indices would be read as those."""
+        """Whether a label needs no quotes below a name: `d_model`. Letters that are all
+        indices would be read as those."""
         return len(label) > 1 and readable(label) and label not in ACCENTS and not set(label) <= self.names.letters
 
 
@@ -326,7 +333,8 @@ def quoted(text: str) -> str:
 
 def readable(text: str) -> bool:
     """Whether a quoted word is the same word without its quotes."""
-    return text.isascii() and text.isalpha() and text not in GREEK and text not in KEYWORDS and text not in ("inf", "ln", "all")
+    return (text.isascii() and text.isalpha() and text not in GREEK and text not in KEYWORDS
+            and text not in ("inf", "ln", "all"))
 
 
 def _named_twice(items: Items) -> bool:

@@ -1,8 +1,8 @@
 """Program -> the same program with what its gradient needs, and the program of its gradient.
 
-What a sum or a choice made is saved, and so are what a product of matrices reads and the logarithm of a sum that something
-is divided by; other arithmetic on these is made again, and so is whatever has two places of time or vocabulary, which is
-never stored. Non-goals: order of products, tiles, anything about cost.
+What a sum or a choice made is saved, and so are what a product of matrices reads and the logarithm of a sum that
+something is divided by; other arithmetic on these is made again, and so is whatever has two places of time or
+vocabulary, which is never stored. Non-goals: order of products, tiles, anything about cost.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def derive(program: Program) -> Derived:
 
 @dataclass
 class _Backward:
-    """`by` are the equations of the gradient so far; `saved` what each input of it that was saved is in the forward program."""
+    """`by` are the equations of the gradient so far; `saved` what each input of it that
+    was saved is in the forward program."""
 
     plain: NormalProgram
     scaled: Scaled
@@ -129,7 +130,8 @@ class _Backward:
         return None
 
     def _is_plain(self, key: str) -> bool:
-        """Whether a value is what it is in the forward program: no sum that is 1 is in it, and its type is the data's."""
+        """Whether a value is what it is in the forward program: no sum that is 1 is in
+        it, and its type is the data's."""
         roots = self.scaled.roots
         free = key not in self.scaled.bare and key not in roots and self.scaled.scale(key) is None
         shut = any(key in root.degrees.shut for root in roots.values())
@@ -154,9 +156,11 @@ class _Backward:
         for equation in equations:
             key, body, domain = equation.target, transform(equation.body, read), transform(equation.domain, read)
             axes, used = equation.axes, free_indices(body) | free_indices(domain)
-            if key not in kept and equation.has_letters and not set(equation.indices) <= used and any(True for _ in reads(body)):
+            if (key not in kept and equation.has_letters and not set(equation.indices) <= used
+                and any(True for _ in reads(body))):
                 places[key] = [n for n, i in enumerate(equation.indices) if i in used]
-                self.tensors[key] = replace(self.tensors[key], slots=tuple(self.tensors[key].slots[n] for n in places[key]))
+                self.tensors[key] = replace(self.tensors[key],
+                                            slots=tuple(self.tensors[key].slots[n] for n in places[key]))
                 axes = tuple(axes[n] for n in places[key])
             yield Equation(key, axes, domain, body, equation.source)
 
@@ -230,10 +234,13 @@ class _Backward:
             self._saved_as(key, replace(equation, target=unused(f"{key}_saved", self.tensors), body=value))
 
     def _saved_as(self, key: str, equation: Equation) -> None:
-        """A value of the forward program, which may have it already under another name and with its axes in another order."""
+        """A value of the forward program, which may have it already under another name
+        and with its axes in another order."""
         form = _form(equation)
-        shown = {k for _, k in self.plain.outputs} if key in self.logs else set[str]()  # which are rounded as the data is
-        same = next((e for e in self.plain.equations if form is not None and e.target not in shown and _form(e) == form), None)
+        # which are rounded as the data is
+        shown = {k for _, k in self.plain.outputs} if key in self.logs else set[str]()
+        same = next((e for e in self.plain.equations
+                     if form is not None and e.target not in shown and _form(e) == form), None)
         if same is None:
             self.extra[equation.target] = equation
             if equation.target not in self.tensors or equation.target != key:
@@ -327,8 +334,10 @@ def _named(equations: Iterable[Equation], kept: Set[str]) -> Iterator[Equation]:
         return term
 
     for equation in equations:
-        equation = replace(equation, body=simplify(transform(equation.body, own)), domain=transform(equation.domain, own))
-        if equation.target not in kept and all(isinstance(a, Position) for a in equation.axes) and _is_alias(equation.body):
+        equation = replace(equation, body=simplify(transform(equation.body, own)),
+                           domain=transform(equation.domain, own))
+        if (equation.target not in kept and all(isinstance(a, Position) for a in equation.axes)
+            and _is_alias(equation.body)):
             names[equation.target] = equation
         else:
             yield equation

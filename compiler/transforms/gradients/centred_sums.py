@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from einc.ir.indices import Index
 from einc.ir.programs import Equation
+from einc.ir.sums import factors
 from einc.ir.terms import TRUE, ZERO, Apply, Fold, Position, Read, Size, Term, free_indices, substitute, transform
-from einc.transforms.laws.simplify import factors
 
 
 def centred(term: Term, by: Mapping[str, Equation]) -> Term:
@@ -40,7 +40,8 @@ def _is_mean(mean: Read, value: Read, index: Index, by: Mapping[str, Equation]) 
                 case Fold("sum", (other,), domain, inner) if domain == TRUE and other.set == index.set:
                     return substitute(inner, {other: Position(index)}) == value
         case Apply("div", (Fold("sum", (other,), domain, inner), Size(extent))):
-            return extent == index.set.extent and domain == TRUE and substitute(inner, {other: Position(index)}) == value
+            return (extent == index.set.extent and domain == TRUE
+                    and substitute(inner, {other: Position(index)}) == value)
     return False
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from einc.ir.sums import added, factors
 from einc.ir.terms import ONE, Apply, Const, Fold, Term, const, walk
-from einc.transforms.laws.simplify import factors, simplify
+from einc.transforms.laws.simplify import simplify
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,7 @@ def _sum(products: list[_Product]) -> Term:
     """The sum of the products with their commonest factors taken out, one after the other."""
     base = _common(products)
     if base is None:
-        terms = tuple(p.term() for p in products)
-        return terms[0] if len(terms) == 1 else Apply("add", terms)
+        return added([p.term() for p in products])
     mine = [p for p in products if base in p.powers]
     power = min(p.powers[base] for p in mine)
     inner = _sum([p.over(base, power) for p in mine])

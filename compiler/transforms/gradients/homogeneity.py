@@ -20,7 +20,8 @@ from einc.ir.terms import ZERO, Apply, Const, Fold, Join, Pack, Part, Position, 
 
 @dataclass(frozen=True, slots=True)
 class Degree:
-    """`times`: exp(power · c) is a factor; `plus`: power · c is added. `letters` are the equation's own, a slot of c each."""
+    """`times`: exp(power · c) is a factor; `plus`: power · c is added. `letters` are the
+    equation's own, a slot of c each."""
 
     kind: Literal["times", "plus"]
     power: Fraction
@@ -46,7 +47,8 @@ def degrees(equations: Iterable[Equation], seeds: Mapping[str, Degree], *, close
     """
     found, shut, by = dict(seeds), set[str](), {e.target: e for e in equations}
     for equation in by.values():
-        if equation.target in found or not any(r.tensor in found for t in (equation.body, equation.domain) for r in reads(t)):
+        if (equation.target in found
+            or not any(r.tensor in found for t in (equation.body, equation.domain) for r in reads(t))):
             continue
         try:
             if any(r.tensor in found for r in reads(equation.domain)):
@@ -78,7 +80,8 @@ def degree_of(term: Term, known: Mapping[str, Degree], by: Mapping[str, Equation
             if _touched(domain, known):
                 raise Mixed
             row = FOLDS[op]
-            if inner is not None and (set(inner.letters) & set(bound) or not (row.scales if inner.kind == "times" else row.shifts)):
+            if (inner is not None
+                and (set(inner.letters) & set(bound) or not (row.scales if inner.kind == "times" else row.shifts))):
                 raise Mixed
             return inner
         case Join(_, parts):
@@ -98,7 +101,8 @@ def _touched(term: Term, known: Mapping[str, Degree]) -> bool:
     return any(r.tensor in known for r in reads(term))
 
 
-def _read(tensor: str, subs: tuple[Term, ...], known: Mapping[str, Degree], by: Mapping[str, Equation]) -> Degree | None:
+def _read(tensor: str, subs: tuple[Term, ...], known: Mapping[str, Degree],
+          by: Mapping[str, Equation]) -> Degree | None:
     """The degree of a read, with the letters of its subscripts; None where the tensor does not change.
     Mixed where a subscript changes, or a letter of the degree is read at anything but a position."""
     if any(_touched(sub, known) for sub in subs):

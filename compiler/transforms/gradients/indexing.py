@@ -1,8 +1,8 @@
 """From where a value is read to where its cotangent goes: the adjoint of a read.
 
-X is read at subscripts by an equation that runs over some letters; what this adds to the cotangent of X at its own letters
-is a sum over all points that read it there. A letter that stands in a slot alone is that slot's letter, one that stands
-there shifted is solved for; what else a slot holds stays as an equality in the domain of the sum.
+X is read at subscripts by an equation that runs over some letters; what this adds to the cotangent of X at its own
+letters is a sum over all points that read it there. A letter that stands in a slot alone is that slot's letter, one
+that stands there shifted is solved for; what else a slot holds stays as an equality in the domain of the sum.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from einc.ir.terms import (
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one read of a tensor adds to its cotangent: `term` at `subs`, for all points of `condition`; letters are free in all."""
+    """What one read of a tensor adds to its cotangent: `term` at `subs`, for all points of
+    `condition`; letters are free in all."""
 
     subs: tuple[Term, ...]
     term: Term
@@ -127,7 +128,8 @@ def packed(share: Share) -> bool:
 
 
 def apart(share: Share, tensor: Tensor, key: str, by: Mapping[IndexSet, str]) -> Equation:
-    """The share as an equation of its own, whose axes are pairs where pairs are read; `by` has a letter for each set."""
+    """The share as an equation of its own, whose axes are pairs where pairs are read;
+    `by` has a letter for each set."""
     letters = letters_of(tensor)
     axes: list[Term] = []
     subs: list[Term] = []
@@ -147,7 +149,8 @@ def apart(share: Share, tensor: Tensor, key: str, by: Mapping[IndexSet, str]) ->
     return Equation(key, tuple(axes), TRUE, where(inside, term))
 
 
-def _own(parts: tuple[Term, ...], sets: tuple[IndexSet, ...], taken: set[Index], by: Mapping[IndexSet, str]) -> tuple[Index, ...]:
+def _own(parts: tuple[Term, ...], sets: tuple[IndexSet, ...], taken: set[Index],
+         by: Mapping[IndexSet, str]) -> tuple[Index, ...]:
     """Letters for the parts of a pair: those that it is read with, where no slot has them."""
     wanted = (Index(part.index.name if isinstance(part, Position) else by[set_], set_)
               for part, set_ in zip(parts, sets, strict=True))
@@ -182,8 +185,10 @@ def part_read(share: Share) -> int | None:
     return next((n for n, sub in enumerate(share.subs) if isinstance(sub, Part)), None)
 
 
-def joined(shares: Sequence[Share], at: int, tensor: Tensor, key: str, sums: Mapping[IndexSet, tuple[Index, ...]]) -> Equation:
-    """The shares of the parts of a direct sum, which one slot is, as a direct sum; a part that nothing reads has none."""
+def joined(shares: Sequence[Share], at: int, tensor: Tensor, key: str,
+           sums: Mapping[IndexSet, tuple[Index, ...]]) -> Equation:
+    """The shares of the parts of a direct sum, which one slot is, as a direct sum; a part
+    that nothing reads has none."""
     letters, found = letters_of(tensor), dict[tuple[IndexSet, Extent], list[Term]]()
     for share in shares:
         sub = share.subs[at]
@@ -193,7 +198,8 @@ def joined(shares: Sequence[Share], at: int, tensor: Tensor, key: str, sums: Map
         found.setdefault((sub.of, sub.before), []).append(where(inside, term))
     before, parts = number(0), list[tuple[Index, Term]]()
     for index in sums[letters[at].set]:
-        terms = [substitute(t, {Index(letters[at].name, index.set): Position(index)}) for t in found.get((index.set, before), [])]
+        terms = [substitute(t, {Index(letters[at].name, index.set): Position(index)})
+                 for t in found.get((index.set, before), [])]
         parts.append((index, Apply("add", tuple(terms)) if len(terms) > 1 else terms[0] if terms else ZERO))
         before = before + index.set.extent
     return Equation(key, tuple(map(Position, letters)), TRUE, Join(letters[at], tuple(parts)))

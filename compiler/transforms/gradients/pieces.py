@@ -1,4 +1,5 @@
-"""The gradient of a program piece by piece, as texts: of the whole, or of one round and of what stands before and after rounds."""
+"""The gradient of a program piece by piece, as texts: of the whole, or of one round and
+of what stands before and after rounds."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def pieces(program: Program) -> list[Piece]:
             side, rounds = ("before", repeat) if repeat is not None else ("after", program.repeats[-1])
             found.append(Piece(f"what stands {side} the rounds {_rounds(rounds.index)}", derive(stretch)))
         if repeat is not None:
-            found.append(Piece(f"one of the rounds {_rounds(repeat.index)}", derive(round_of(program, repeat, own=True).program)))
+            found.append(Piece(f"one of the rounds {_rounds(repeat.index)}",
+                               derive(round_of(program, repeat, own=True).program)))
     return found
 
 

@@ -1,7 +1,7 @@
 """The sweep from the outputs back: the cotangent of every value that some input moves, as equations.
 
-One case for each form that an equation of a flat program has: a fold takes a cotangent to what it runs over by the adjoint of
-its row, a direct sum to its parts, anything pointwise by its slopes.
+One case for each form that an equation of a flat program has: a fold takes a cotangent to what it runs over by the
+adjoint of its row, a direct sum to its parts, anything pointwise by its slopes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from einc.ir.domains import empty
 from einc.ir.draft import unused
 from einc.ir.folds import FOLDS
 from einc.ir.indices import PLACES, Index, number
+from einc.ir.letters import letter, words
 from einc.ir.primitives import REST, filled
 from einc.ir.programs import Equation, NormalProgram, Slot, Tensor
+from einc.ir.sums import added
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -39,7 +41,18 @@ from einc.ir.terms import (
 )
 from einc.syntax.printing.declarations import letters_by_set
 from einc.transforms.gradients.gathering import gathered
-from einc.transforms.gradients.indexing import Share, apart, joined, letters_of, packed, part_read, read_of, routed, united, where
+from einc.transforms.gradients.indexing import (
+    Share,
+    apart,
+    joined,
+    letters_of,
+    packed,
+    part_read,
+    read_of,
+    routed,
+    united,
+    where,
+)
 from einc.transforms.gradients.slopes import product, read_values, slopes
 from einc.transforms.laws import algebra
 from einc.transforms.laws.simplify import simplify
@@ -49,7 +62,8 @@ _FLIPPED: dict[str, Literal["lower", "upper", "label"]] = {"lower": "upper", "up
 
 @dataclass
 class Sweep:
-    """`made` are the cotangents' equations in the order of the sweep; `of` names the cotangent of each value that has one."""
+    """`made` are the cotangents' equations in the order of the sweep; `of` names the
+    cotangent of each value that has one."""
 
     program: NormalProgram
     still: frozenset[str]  # what has no slope, though something moves it
@@ -88,7 +102,8 @@ class Sweep:
     def _flipped(self, key: str) -> tuple[Slot, ...]:
         """The slots of a value, each on the other level."""
         tensor = self.tensors[key]
-        return tuple(Slot(s.set, _FLIPPED[s.level], i.name) for s, i in zip(tensor.slots, letters_of(tensor), strict=True))
+        return tuple(Slot(s.set, _FLIPPED[s.level], i.name)
+                     for s, i in zip(tensor.slots, letters_of(tensor), strict=True))
 
     def _settled(self, key: str, equation: Equation | None) -> bool:
         """Makes the cotangent of a value from all its shares; False where no output depends on it."""
@@ -100,15 +115,17 @@ class Sweep:
             return False
         letters = letters_of(self.tensors[key])
         domain = _domain_at(equation, letters) if equation is not None else TRUE
-        found = [(Read(self.given[key], tuple(map(Position, letters))), TRUE)] if key in self.given else list[tuple[Term, Term]]()
+        found = ([(Read(self.given[key], tuple(map(Position, letters))), TRUE)] if key in self.given
+                 else list[tuple[Term, Term]]())
         places = dict.fromkeys(part_read(share) for share in shares)
         for at in places:
             mine = [share for share in shares if part_read(share) == at]
             found += self._routed(key, mine, letters, domain) if at is None else [self._joined(key, mine, at)]
         # What no share is outside of is where the cotangent is; elsewhere nothing reads it.
-        inside = both(*(c for c in conjuncts(found[0][1]) if equation is not None and all(c in conjuncts(x) for _, x in found)))
+        inside = both(*(c for c in conjuncts(found[0][1])
+                        if equation is not None and all(c in conjuncts(x) for _, x in found)))
         terms = [where(both(*(c for c in conjuncts(x) if c not in conjuncts(inside))), term) for term, x in found]
-        body = simplify(terms[0] if len(terms) == 1 else Apply("add", tuple(terms)), algebra.RULES)
+        body = simplify(added(terms), algebra.RULES)
         body = body if sum(i.set.cls in PLACES for i in letters) > 1 else gathered(body)
         domain = both(domain, inside)
         if equation is not None and equation.has_letters:
@@ -120,7 +137,8 @@ class Sweep:
         self.of[key] = name
         return True
 
-    def _routed(self, key: str, shares: list[Share], letters: tuple[Index, ...], domain: Term) -> list[tuple[Term, Term]]:
+    def _routed(self, key: str, shares: list[Share], letters: tuple[Index, ...],
+                domain: Term) -> list[tuple[Term, Term]]:
         found, name = [routed(share, letters, domain) for share in shares if not packed(share)], f"d{key}_part"
         made = united(apart(share, self.tensors[key], name, self._letters) for share in shares if packed(share))
         return found + [self._apart(key, replace(e, target=unused(name, self.tensors))) for e in made]
@@ -132,7 +150,8 @@ class Sweep:
     def _apart(self, key: str, equation: Equation) -> tuple[Term, Term]:
         """A share that is an equation of its own."""
         name = equation.target
-        self.tensors[name] = replace(self.tensors[key], key=name, text=name, slots=self._flipped(key), role="local", span=None)
+        self.tensors[name] = replace(self.tensors[key], key=name, text=name, slots=self._flipped(key), role="local",
+                                     span=None)
         self.made.append(replace(equation, body=simplify(equation.body, algebra.RULES)))
         return read_of(equation, letters_of(self.tensors[key])), TRUE
 
@@ -150,7 +169,8 @@ class Sweep:
             case Apply("pick"):
                 return  # its value is a whole number
             case Const() | Truth() | Size() | Position() | Pack() | Part() | Read() | Apply() | Where() as body:
-                yield from self._shares(equation, body, change, equation.domain, (), Read(equation.target, equation.axes))
+                yield from self._shares(equation, body, change, equation.domain, (),
+                                        Read(equation.target, equation.axes))
             case never:
                 assert_never(never)
 
@@ -160,7 +180,8 @@ class Sweep:
             case "attained":
                 yield from self._extreme(equation, fold, change)
             case None:
-                raise TypeError(f"the fold `{fold.op}` has no adjoint, and nothing it runs over may be reached by a gradient")
+                raise TypeError(f"the fold `{fold.op}` has no adjoint, and nothing it runs over may be reached by a "
+                                f"gradient")
             case adjoint:
                 by = {"x": fold.body, "value": Read(equation.target, equation.axes)}
                 by |= {"rest": self._others(fold)} if REST in reads(adjoint) else {}
@@ -172,16 +193,19 @@ class Sweep:
         for slope in slopes(body, change, self._moving.__contains__, value):
             if slope.condition != TRUE and empty(both(given, slope.condition)):
                 continue  # in max(abs(x), max(x, y)) the second x is nowhere the one that is taken
-            yield slope.read.tensor, Share(slope.read.subs, slope.term, both(given, slope.condition), (*equation.indices, *bound))
+            yield slope.read.tensor, Share(slope.read.subs, slope.term, both(given, slope.condition),
+                                           (*equation.indices, *bound))
 
-    def _parts(self, equation: Equation, index: Index, parts: tuple[tuple[Index, Term], ...]) -> Iterator[tuple[str, Share]]:
+    def _parts(self, equation: Equation, index: Index,
+               parts: tuple[tuple[Index, Term], ...]) -> Iterator[tuple[str, Share]]:
         before = number(0)
         for own, body in parts:
             here = Part(Position(own), own.set, before, index.set)
             change = Read(self.of[equation.target], tuple(here if a == Position(index) else a for a in equation.axes))
             letters = tuple(own if i == index else i for i in equation.indices)
             for slope in slopes(body, change, self._moving.__contains__):
-                yield slope.read.tensor, Share(slope.read.subs, slope.term, both(equation.domain, slope.condition), letters)
+                yield slope.read.tensor, Share(slope.read.subs, slope.term, both(equation.domain, slope.condition),
+                                               letters)
             before = before + own.set.extent
 
     def _extreme(self, equation: Equation, fold: Fold, change: Term) -> Iterator[tuple[str, Share]]:
@@ -189,9 +213,10 @@ class Sweep:
         self.extremes.add(equation.target)
         self.compared |= {r.tensor for r in reads(fold.body)}
         attains = Apply("eq", (fold.body, Read(equation.target, equation.axes)))
-        name = unused(f"{equation.target}_ties", self.tensors)
+        name = letter("ties", equation.target, {*self.tensors, *words(self.program.equations)})
         self.tensors[name] = replace(self.tensors[equation.target], key=name, text=name, role="local")
-        self.made.append(Equation(name, equation.axes, equation.domain, Fold("sum", fold.bound, both(fold.domain, attains), ONE)))
+        self.made.append(Equation(name, equation.axes, equation.domain,
+                                  Fold("sum", fold.bound, both(fold.domain, attains), ONE)))
         part = Apply("div", (change, Read(name, equation.axes)))
         yield from self._shares(equation, fold.body, part, both(equation.domain, fold.domain, attains), fold.bound)
 

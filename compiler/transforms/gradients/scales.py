@@ -13,9 +13,10 @@ from fractions import Fraction
 
 from einc.ir.dependence import needed
 from einc.ir.domains import proves
-from einc.ir.draft import unused
 from einc.ir.indices import PLACES, Index
+from einc.ir.letters import letter, words
 from einc.ir.programs import Equation, NormalProgram, Program, Tensor, local
+from einc.ir.sums import factors
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -32,13 +33,14 @@ from einc.ir.terms import (
     walk,
 )
 from einc.transforms.gradients.homogeneity import Degree, Degrees, Mixed, degree_of, degrees
-from einc.transforms.laws.simplify import factors, simplify
+from einc.transforms.laws.simplify import simplify
 from einc.transforms.normal.delta_elimination import appearance
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A sum that is made 1: the name of its logarithm, which has every reference of the source in it, and the value of that."""
+    """A sum that is made 1: the name of its logarithm, which has every reference of the
+    source in it, and the value of that."""
 
     total: str
     log: str
@@ -50,7 +52,8 @@ class Root:
 class Scaled:
     """The program with each exponential of a root's sum an equation of its own; `references` have no slope.
 
-    `bounded` are exponentials that are at most 1 where their sum is 1; `bare` their exponents without the source's references.
+    `bounded` are exponentials that are at most 1 where their sum is 1; `bare` their
+    exponents without the source's references.
     """
 
     program: NormalProgram
@@ -74,7 +77,7 @@ def scaled(program: NormalProgram) -> Scaled:
     for total in dict.fromkeys(_divisors(program)):
         trial = replace(work, tensors=dict(work.tensors), by=dict(work.by))
         leaves = trial.leaves(total)
-        root = trial.root(total, leaves, outputs) if leaves is not None else None
+        root = trial.root(total, leaves, outputs, {r.log for r in roots.values()}) if leaves is not None else None
         if root is not None and not any(set(root.degrees.found) & set(r.degrees.found) for r in roots.values()):
             work, roots[total] = trial, root
     made = replace(program, tensors=work.tensors, equations=tuple(needed(work.by, work.by)))
@@ -85,7 +88,8 @@ def scaled(program: NormalProgram) -> Scaled:
 
 
 def _by_name(program: NormalProgram) -> NormalProgram:
-    """Exponentials that are equations have their names elsewhere too: what is true of the name is true of all of them."""
+    """Exponentials that are equations have their names elsewhere too: what is true of the
+    name is true of all of them."""
     known: dict[Term, Equation] = {}
     for equation in program.equations:
         order = appearance(equation.body, TRUE)
@@ -150,7 +154,8 @@ class _Work:
     # the exponentials of a sum
 
     def leaves(self, total: str) -> dict[str, tuple[Index, ...]] | None:
-        """The exponentials that a value is the sum of, each with its letters for the value's slots; None if it is no such sum."""
+        """The exponentials that a value is the sum of, each with its letters for the
+        value's slots; None if it is no such sum."""
         found: dict[str, tuple[Index, ...]] = {}
         return found if self._sum(total, None, found) and found else None
 
@@ -180,7 +185,8 @@ class _Work:
         if inner is None or not all(isinstance(a, Position) for a in inner.axes):
             return False
         places = [[n for n, sub in enumerate(read.subs) if sub == Position(i)] for i in letters]
-        return all(len(p) == 1 for p in places) and self._sum(read.tensor, tuple(inner.indices[p[0]] for p in places), found)
+        return (all(len(p) == 1 for p in places)
+                and self._sum(read.tensor, tuple(inner.indices[p[0]] for p in places), found))
 
     def _spread(self, read: Read, owner: Equation) -> Term:
         """An exponential that lacks a letter of its sum, as one that has them all."""
@@ -191,16 +197,18 @@ class _Work:
 
     def _named(self, term: Term, owner: Equation) -> Read:
         """An exponential as an equation of its own, with all letters of the sum that it stands in."""
-        key = unused(f"{owner.target}_exp", self.tensors)
+        key = letter("exp", owner.target, {*self.tensors, *words(self.program.equations)})
         self.tensors[key] = local(key, owner.indices)
         self.by[key] = Equation(key, tuple(map(Position, owner.indices)), owner.domain, term)
         return Read(key, tuple(map(Position, owner.indices)))
 
     # a sum that is made 1
 
-    def root(self, total: str, leaves: Mapping[str, tuple[Index, ...]], outputs: frozenset[str]) -> Root | None:
-        """The root of a sum whose exponentials are `leaves`, if dividing them by it leaves every output unchanged.
-        None where an output would change, or where the scale of some value cannot be followed."""
+    def root(self, total: str, leaves: Mapping[str, tuple[Index, ...]], outputs: frozenset[str],
+             logs: set[str]) -> Root | None:
+        """The root of a sum whose exponentials are `leaves`, if dividing them by it leaves every output
+        unchanged; `logs` are the names of other logarithms. None where an output would change, or where the
+        scale of some value cannot be followed."""
         seeds = {key: Degree("times", Fraction(1), letters) for key, letters in leaves.items()}
         found = degrees(needed(self.by, self.by), seeds, closed=True)
         if found is None or outputs & found.found.keys() or self.program.tensors[total].integer:
@@ -209,7 +217,8 @@ class _Work:
             return None
         here = tuple(map(Position, self.by[total].indices))
         value: Term = Apply("log", (Read(total, here),))
-        made = Root(total, unused(f"{total}_log", self.tensors), value, found)
+        taken = {*self.tensors, *logs, *words(self.program.equations)}
+        made = Root(total, letter("log", total, taken), value, found)
         if any(self.bare(self.by[key], made) is None for key in leaves):
             return None
         for reference, power in self._references_of(total):
@@ -240,7 +249,8 @@ class _Work:
         letters = root.degrees.found[leaf.target].letters
         here = tuple(map(Position, letters))
         names = {key for key, _ in self._references_of(root.total)}
-        zero = transform(power, lambda t: const(0) if isinstance(t, Read) and t.tensor in names and t.subs == here else t)
+        zero = transform(power, lambda t: const(0) if isinstance(t, Read) and t.tensor in names and t.subs == here
+                         else t)
         for name in names:
             found = self._felt(name)
             try:
@@ -260,7 +270,8 @@ class _Work:
         match equation.body:
             case Fold("sum", _, domain, Read(tensor, subs)):
                 inner = self.by[tensor]
-                names = {s.index: Position(i) for s, i in zip(subs, inner.indices, strict=True) if isinstance(s, Position)}
+                names = {s.index: Position(i) for s, i in zip(subs, inner.indices, strict=True)
+                         if isinstance(s, Position)}
                 if tensor == key or any(True for _ in self._domains(tensor, key)):
                     yield substitute(domain, names)
                     yield from (self._domains(tensor, key) if tensor != key else ())

@@ -1,7 +1,8 @@
 """The slopes of a term without folds: what a change of each value that it reads adds to a change of the term.
 
-The rows of the primitives have them. Where a function has a corner the slope of one side holds: of equal arguments of max and
-min the first that can change is the one that is taken, and a number before all others, so that max(x, 0) is flat at 0.
+The rows of the primitives have them. Where a function has a corner the slope of one side holds: of
+equal arguments of max and min the first that can change is the one that is taken, and a number before
+all others, so that max(x, 0) is flat at 0.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from fractions import Fraction
 from typing import assert_never
 
 from einc.ir.primitives import PRIMITIVES, filled
+from einc.ir.sums import factors
+from einc.ir.sums import product as flat_product
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -33,7 +36,7 @@ from einc.ir.terms import (
     reads,
     transform,
 )
-from einc.transforms.laws.simplify import factors, simplify
+from einc.transforms.laws.simplify import simplify
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,8 @@ class Slope:
 
 
 def slopes(body: Term, change: Term, moves: Callable[[str], bool], value: Term | None = None) -> Iterator[Slope]:
-    """The slope for each read of a tensor that `moves`, times `change`, the term's own cotangent; `value` is the term, if named."""
+    """The slope for each read of a tensor that `moves`, times `change`, the term's own
+    cotangent; `value` is the term, if named."""
     yield from _slopes(body, change, TRUE, moves, body if value is None else value)
 
 
@@ -107,7 +111,8 @@ def _lowered(total: Term, power: Term) -> Term:
 
 
 def read_values(term: Term) -> Iterator[Read]:
-    """What a term without folds reads as values: not in subscripts, nor in conditions, nor where only whole numbers come out."""
+    """What a term without folds reads as values: not in subscripts, nor in conditions,
+    nor where only whole numbers come out."""
     match term:
         case Read():
             yield term
@@ -136,10 +141,10 @@ def _partial(op: str, args: tuple[Term, ...], place: int, whole: Term) -> tuple[
             others = tuple(a for n, a in enumerate(args) if n != place)
             by = dict(zip(("x", "y"), args, strict=False)) if row.arity else {"x": args[place]}
             rest = product(*others) if op == "mul" else others[0] if len(others) == 1 else Apply(op, others)
-            return _written(partials[place if row.arity else 0], by | {"value": whole, "rest": rest}), TRUE
+            return _slope_at(partials[place if row.arity else 0], by | {"value": whole, "rest": rest}), TRUE
 
 
-def _written(slope: Term, by: Mapping[str, Term]) -> Term:
+def _slope_at(slope: Term, by: Mapping[str, Term]) -> Term:
     """The slope of a row at the arguments, as a flat product: what follows from numbers among them is computed."""
     slope = transform(filled(slope, {name: value for name, value in by.items() if isinstance(value, Const)}), _computed)
     return product(*(filled(part, by) for part in factors(slope)))
@@ -169,5 +174,4 @@ def _wins(op: str, args: tuple[Term, ...], place: int) -> Term:
 
 def product(*parts: Term) -> Term:
     """A flat product without ones."""
-    flat = tuple(f for p in parts for f in factors(p) if f != ONE)
-    return ONE if not flat else flat[0] if len(flat) == 1 else Apply("mul", flat)
+    return flat_product([f for p in parts for f in factors(p)])

@@ -113,7 +113,8 @@ def _signs(term: Term) -> Term | None:
 
 
 RULES = (
-    Rule("flatten", "(p + q) + s = p + q + s, and for products", "reals", _flatten, (add(add(u, v), w), mul(u, mul(v, w)))),
+    Rule("flatten", "(p + q) + s = p + q + s, and for products", "reals", _flatten,
+         (add(add(u, v), w), mul(u, mul(v, w)))),
     Rule(
         "neutral",
         "p + 0 = p, 1 p = p, 0 p = 0, p/1 = p",
@@ -133,7 +134,8 @@ RULES = (
         "(p/q)/s = p/(q s), p/(q/s) = p s/q, p (q/s) = p q/s",
         "reals",
         _quotients,
-        (Apply("div", (Apply("div", (u, v)), w)), Apply("div", (u, Apply("div", (v, w)))), mul(a, Apply("div", (u, v)), w)),
+        (Apply("div", (Apply("div", (u, v)), w)), Apply("div", (u, Apply("div", (v, w)))),
+         mul(a, Apply("div", (u, v)), w)),
     ),
     Rule(
         "signs",

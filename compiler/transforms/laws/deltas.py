@@ -92,9 +92,11 @@ def _eliminate(term: Term) -> Term | None:
 
 def _solved(atom: Term, bound: tuple[Index, ...]) -> tuple[Index, Term] | None:
     match atom:
-        case Apply("eq", (Position(index), value)) if index in bound and index not in free_indices(value) and _whole(index, value):
+        case Apply("eq", (Position(index),
+                          value)) if index in bound and index not in free_indices(value) and _whole(index, value):
             return index, value
-        case Apply("eq", (value, Position(index))) if index in bound and index not in free_indices(value) and _whole(index, value):
+        case Apply("eq", (
+            value, Position(index))) if index in bound and index not in free_indices(value) and _whole(index, value):
             return index, value
         case Apply("eq", (value, form)):
             return _moved(value, form, bound) or _moved(form, value, bound)
@@ -104,7 +106,8 @@ def _solved(atom: Term, bound: tuple[Index, ...]) -> tuple[Index, Term] | None:
 def _moved(value: Term, form: Term, bound: tuple[Index, ...]) -> tuple[Index, Term] | None:
     """The letter of the model's in a form e ± i that is equal to a value; one of the data's stays where it streams."""
     found = [i for i in free_indices(form) if i in bound and i.set.cls not in OPEN]
-    whole = len(found) == 1 and found[0] not in free_indices(value) and _whole(found[0], value) and _whole(found[0], form)
+    whole = (len(found) == 1 and found[0] not in free_indices(value) and _whole(found[0], value)
+             and _whole(found[0], form))
     inner = linear(form) if whole else None
     if inner is None or (factor := inner.coefficient(Position(found[0])).constant) not in (1, -1):
         return None
@@ -151,7 +154,8 @@ def _distribute(term: Term) -> Term | None:
             factors = body.args if isinstance(body, Apply) and body.op == "mul" else (body,)
             for at, factor in enumerate(factors):
                 if isinstance(factor, Apply) and factor.op in ("add", "sub") and _gated(factor, bound):
-                    parts = tuple(Fold("sum", bound, domain, mul(*factors[:at], y, *factors[at + 1 :])) for y in factor.args)
+                    parts = tuple(Fold("sum", bound, domain, mul(*factors[:at], y, *factors[at + 1 :]))
+                                  for y in factor.args)
                     return Apply(factor.op, parts)
     return None
 
@@ -171,7 +175,8 @@ RULES = (
         _where,
         (Where(le(i, j), Where(eq(i, j), w)), mul(u, Where(le(i, j), w), v), Apply("div", (Where(le(i, j), w), x))),
     ),
-    Rule("gate into sum", "Σ_i 𝟙[p] x = Σ_{i : p} x", "floats", _into_sum, (Fold("sum", (I,), TRUE, Where(le(i, j), w)),)),
+    Rule("gate into sum", "Σ_i 𝟙[p] x = Σ_{i : p} x", "floats", _into_sum,
+         (Fold("sum", (I,), TRUE, Where(le(i, j), w)),)),
     Rule(
         "eliminate",
         "Σ_{i : i = j} f(i) = f(j)",

@@ -31,14 +31,16 @@ def over_nothing(term: Term) -> Term:
                 return ZERO
             case Apply("log", (Const(value),)) if value == 0:
                 return Const(-math.inf)
-            case Apply("add", args) if infinite := [a for a in args if isinstance(a, Const) and isinstance(a.value, float)]:
+            case Apply("add", args) if infinite := [a for a in args
+                                                    if isinstance(a, Const) and isinstance(a.value, float)]:
                 return infinite[0]
             case Apply("sub", (Const(float() as value), _)):
                 return Const(value)
             case Apply("neg", (Const(float() as value),)):
                 return Const(-value)
             case Apply("max" | "min" as op, args):
-                rest = tuple(a for a in args if not (isinstance(a, Const) and a.value == (-math.inf if op == "max" else math.inf)))
+                rest = tuple(a for a in args
+                             if not (isinstance(a, Const) and a.value == (-math.inf if op == "max" else math.inf)))
                 return rest[0] if len(rest) == 1 else Apply(op, rest) if rest else args[0]
         return inner
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from einc.ir.sums import added, addends, factors, product, signed
 from einc.ir.terms import ONE, ZERO, Apply, Const, Term, const
 from einc.transforms.laws.rule import Rule, a, add, mul, u, v, w
 
@@ -16,16 +17,7 @@ def exp(term: Term) -> Term:
     return Apply("exp", (term,))
 
 
-def _factors(term: Term) -> tuple[Term, ...]:
-    return term.args if isinstance(term, Apply) and term.op == "mul" else (term,)
 
-
-def _product(factors: list[Term]) -> Term:
-    return ONE if not factors else factors[0] if len(factors) == 1 else mul(*factors)
-
-
-def _sum(terms: list[Term]) -> Term:
-    return terms[0] if len(terms) == 1 else add(*terms)
 
 
 def _merge_exp(term: Term) -> Term | None:
@@ -36,17 +28,17 @@ def _merge_exp(term: Term) -> Term | None:
             if len(inside) < 2:
                 return None
             rest = [x for x in args if not (isinstance(x, Apply) and x.op == "exp")]
-            return _product([*rest, exp(_sum(inside))])
+            return product([*rest, exp(added(inside))])
         case Apply("div", (above, below)):
-            top, under = _factors(above), _factors(below)
+            top, under = factors(above), factors(below)
             up = [x.args[0] for x in top if isinstance(x, Apply) and x.op == "exp"]
             down = [x.args[0] for x in under if isinstance(x, Apply) and x.op == "exp"]
             if not down:
                 return None
             numerator = [x for x in top if not (isinstance(x, Apply) and x.op == "exp")]
             denominator = [x for x in under if not (isinstance(x, Apply) and x.op == "exp")]
-            power = exp(_sum([*up, *(Apply("neg", (d,)) for d in down)]))
-            return Apply("div", (_product([*numerator, power]), _product(denominator)))
+            power = exp(added([*up, *(Apply("neg", (d,)) for d in down)]))
+            return Apply("div", (product([*numerator, power]), product(denominator)))
     return None
 
 
@@ -67,26 +59,16 @@ def _log_product(term: Term) -> Term | None:
         case Apply("log", (Apply("mul", args),)) if any(isinstance(x, Apply) and x.op == "exp" for x in args):
             powers = [x.args[0] for x in args if isinstance(x, Apply) and x.op == "exp"]
             rest = [x for x in args if not (isinstance(x, Apply) and x.op == "exp")]
-            return _sum([*powers, Apply("log", (_product(rest),))])
+            return added([*powers, Apply("log", (product(rest),))])
     return None
 
-
-def _terms(term: Term, sign: int = 1) -> list[tuple[int, Term]]:
-    match term:
-        case Apply("add", args):
-            return [t for x in args for t in _terms(x, sign)]
-        case Apply("sub", (x, y)):
-            return _terms(x, sign) + _terms(y, -sign)
-        case Apply("neg", (x,)):
-            return _terms(x, -sign)
-    return [(sign, term)]
 
 
 def _cancel(term: Term) -> Term | None:
     """p − p = 0 inside a sum, wherever the two stand."""
     if not (isinstance(term, Apply) and term.op in ("add", "sub")):
         return None
-    parts = _terms(term)
+    parts = addends(term)
     for n, (sign, part) in enumerate(parts):
         for m in range(n + 1, len(parts)):
             if parts[m] == (-sign, part):
@@ -94,32 +76,22 @@ def _cancel(term: Term) -> Term | None:
     return None
 
 
-def signed(parts: list[tuple[int, Term]]) -> Term:
-    """The sum of signed terms."""
-    if not parts:
-        return ZERO
-    ordered = sorted(parts, key=lambda p: -p[0])
-    sign, total = ordered[0]
-    if sign < 0:
-        total = Apply("neg", (total,))
-    for sign, part in ordered[1:]:
-        total = Apply("add", (total, part)) if sign > 0 else Apply("sub", (total, part))
-    return total
-
 
 def _common(term: Term) -> Term | None:
-    """(p exp(x)) / (q + s exp(x)) = p / (q exp(−x) + s): the scale of a numerator leaves with that of its denominator."""
+    """(p exp(x)) / (q + s exp(x)) = p / (q exp(−x) + s): the scale of a numerator leaves
+    with that of its denominator."""
     match term:
         case Apply("div", (above, Apply("add", terms) as below)):
-            powers = [x for x in _factors(above) if isinstance(x, Apply) and x.op == "exp"]
-            scaled = [t for t in terms if powers and powers[0] in _factors(t)]
+            powers = [x for x in factors(above) if isinstance(x, Apply) and x.op == "exp"]
+            scaled = [t for t in terms if powers and powers[0] in factors(t)]
             if not powers or not scaled:
                 return None
             inverse = exp(Apply("neg", (powers[0].args[0],)))
-            rest = [x for x in _factors(above) if x is not powers[0]]
-            new = [_product([f for f in _factors(t) if f != powers[0]]) if t in scaled else mul(t, inverse) for t in terms]
+            rest = [x for x in factors(above) if x is not powers[0]]
+            new = [product([f for f in factors(t) if f != powers[0]]) if t in scaled else mul(t, inverse)
+                   for t in terms]
             assert isinstance(below, Apply)
-            return Apply("div", (_product(rest), _sum(new)))
+            return Apply("div", (product(rest), added(new)))
     return None
 
 
@@ -136,16 +108,16 @@ def _scaled_power(term: Term) -> Term | None:
     match term:
         case Apply("pow", (Apply("mul", args), Const(Fraction() as power) as c)):
             inside = [x.args[0] for x in args if isinstance(x, Apply) and x.op == "exp"]
-            outer = mul(c, _sum(inside)) if inside and power > 0 else None
+            outer = mul(c, added(inside)) if inside and power > 0 else None
         case Apply("sqrt", (Apply("mul", args),)):
             inside = [x.args[0] for x in args if isinstance(x, Apply) and x.op == "exp"]
-            outer = mul(const(Fraction(1, 2)), _sum(inside)) if inside else None
+            outer = mul(const(Fraction(1, 2)), added(inside)) if inside else None
         case _:
             return None
     if outer is None:
         return None
     assert isinstance(term, Apply)
-    rest = _product([x for x in args if not (isinstance(x, Apply) and x.op == "exp")])
+    rest = product([x for x in args if not (isinstance(x, Apply) and x.op == "exp")])
     return mul(Apply(term.op, (rest, *term.args[1:])), exp(outer))
 
 
@@ -157,7 +129,8 @@ RULES = (
         _merge_exp,
         (mul(exp(u), v, exp(w)), Apply("div", (mul(u, exp(v)), exp(w)))),
     ),
-    Rule("exp zero", "exp(0) = 1, exp(log p) = p", "reals", _exp_zero, (exp(ZERO), exp(Apply("log", (Apply("abs", (u,)),))))),
+    Rule("exp zero", "exp(0) = 1, exp(log p) = p", "reals", _exp_zero,
+         (exp(ZERO), exp(Apply("log", (Apply("abs", (u,)),))))),
     Rule(
         "log product",
         "log(exp(p) q) = p + log(q)",

@@ -27,13 +27,15 @@ def _guard(term: Term) -> Term | None:
 
 
 def may_leave(term: Term, bound: tuple[Index, ...], domain: Term) -> bool:
-    """Whether a factor may leave the sum. Over a part of a set a sum may be empty, so that 0, and data may then be infinite."""
+    """Whether a factor may leave the sum. Over a part of a set a sum may be empty, so
+    that 0, and data may then be infinite."""
     return not free_indices(term) & set(bound) and (domain == TRUE or not any(isinstance(x, Read) for x in walk(term)))
 
 
 def _factor_out(term: Term) -> Term | None:
     """Σ_i c x = c Σ_i x, and (Σ_i x / c) = (Σ_i x) / c."""
-    if isinstance(term, Fold) and any(c != TRUE and not free_indices(c) & set(term.bound) for c in conjuncts(term.domain)):
+    if (isinstance(term, Fold)
+        and any(c != TRUE and not free_indices(c) & set(term.bound) for c in conjuncts(term.domain))):
         return None
     match term:
         case Fold(op, bound, domain, body) if (
@@ -45,7 +47,8 @@ def _factor_out(term: Term) -> Term | None:
             inner = tuple(y for y in args if not may_leave(y, bound, domain))
             if outer and inner:
                 return mul(*outer, Fold(op, bound, domain, inner[0] if len(inner) == 1 else mul(*inner)))
-        case Fold(op, bound, domain, Apply("div", (above, below))) if FOLDS[op].linear and not free_indices(below) & set(bound):
+        case Fold(op, bound, domain,
+                  Apply("div", (above, below))) if FOLDS[op].linear and not free_indices(below) & set(bound):
             return Apply("div", (Fold(op, bound, domain, above), below))
         case Fold(op, bound, domain, Apply("neg", (inner_term,))) if FOLDS[op].linear:
             return Apply("neg", (Fold(op, bound, domain, inner_term),))
@@ -67,7 +70,8 @@ RULES = (
         "Σ_i Σ_j x = Σ_{i j} x, and for any fold",
         "reals",
         _merge,
-        (Fold("sum", (I,), TRUE, Fold("sum", (J,), le(j, i), w)), Fold("max", (J,), TRUE, Fold("max", (K,), le(k, i), r))),
+        (Fold("sum", (I,), TRUE, Fold("sum", (J,), le(j, i), w)),
+         Fold("max", (J,), TRUE, Fold("max", (K,), le(k, i), r))),
     ),
     Rule(
         "guard",

@@ -33,7 +33,8 @@ TENSORS = {
     name: Tensor(name, name, tuple(Slot(_SET, "lower", x) for x in letters), "input")
     for name, letters in {"a": "", "u": "i", "v": "i", "w": "ij", "x": "ij", "r": "ijk"}.items()
 }
-a, u, v, w, x, r = Read("a", ()), Read("u", (i,)), Read("v", (j,)), Read("w", (i, j)), Read("x", (i, j)), Read("r", (i, j, k))
+a, u, v, w, x, r = (Read("a", ()), Read("u", (i,)), Read("v", (j,)), Read("w", (i, j)), Read("x", (i, j)),
+                    Read("r", (i, j, k)))
 
 
 def mul(*factors: Term) -> Term:

@@ -7,17 +7,12 @@ from functools import lru_cache
 
 from einc.ir.indices import Index
 from einc.ir.programs import Equation
-from einc.ir.terms import ONE, Apply, Fold, Position, Term, children, free_indices, reads, rebuild
+from einc.ir.terms import Apply, Fold, Position, Term, children, free_indices, reads, rebuild
 from einc.transforms.laws import RULES
 from einc.transforms.laws.rule import Rule
 
 ROUNDS = 200
 
-
-def product(parts: tuple[Term, ...]) -> Term:
-    """The product of factors, as short as it is written by hand."""
-    kept = tuple(p for p in parts if p != ONE)
-    return ONE if not kept else kept[0] if len(kept) == 1 else Apply("mul", kept)
 
 
 def picked(equation: Equation) -> tuple[Fold, Index] | None:
@@ -27,10 +22,6 @@ def picked(equation: Equation) -> tuple[Fold, Index] | None:
             return None if rank in free_indices(ordered) else (ordered, rank)
     return None
 
-
-def factors(body: Term) -> tuple[Term, ...]:
-    """The factors of a product; of any other term the term itself."""
-    return body.args if isinstance(body, Apply) and body.op == "mul" else (body,)
 
 
 def is_number(term: Term) -> bool:

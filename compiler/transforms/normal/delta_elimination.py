@@ -7,6 +7,7 @@ from dataclasses import replace
 from einc.ir.draft import Draft
 from einc.ir.indices import INDEX_CLASSES, Index, distinct
 from einc.ir.programs import Equation, Program
+from einc.ir.sums import factors
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -25,7 +26,7 @@ from einc.ir.terms import (
     transform,
     walk,
 )
-from einc.transforms.laws.simplify import factors, simplify
+from einc.transforms.laws.simplify import simplify
 
 
 def inline_gates(program: Program) -> Program:
@@ -118,7 +119,8 @@ def _inlined(equation: Equation, gated: dict[str, Equation], program: Program) -
             return term
         gate, by = gated[term.tensor], {}
         for axis, sub in zip(gate.axes, term.subs, strict=True):
-            pairs = zip(axis.parts, sub.parts, strict=True) if isinstance(axis, Pack) and isinstance(sub, Pack) else [(axis, sub)]
+            pairs = (zip(axis.parts, sub.parts, strict=True) if isinstance(axis, Pack) and isinstance(sub, Pack)
+                     else [(axis, sub)])
             by.update({a.index: x for a, x in pairs if isinstance(a, Position)})
         return substitute(gate.body, by)
 
@@ -141,7 +143,8 @@ def _split(equation: Equation, index: Index, like: Pack) -> Equation:
         return term
 
     axes = tuple(pack if axis == Position(index) else axis for axis in equation.axes)
-    return Equation(equation.target, axes, transform(equation.domain, change), transform(equation.body, change), equation.source)
+    return Equation(equation.target, axes, transform(equation.domain, change), transform(equation.body, change),
+                    equation.source)
 
 
 def _all_indices(term: Term) -> set[Index]:

@@ -22,9 +22,11 @@ from einc.ir.draft import unused
 from einc.ir.elements import INTEGER
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index, IndexSet, number
+from einc.ir.letters import with_letters
 from einc.ir.primitives import POSITIVE
 from einc.ir.programs import Equation, IndexLoop, NormalProgram, Program, Tensor, local
 from einc.ir.signs import sign
+from einc.ir.sums import factors, product
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -50,7 +52,7 @@ from einc.ir.terms import (
     walk,
 )
 from einc.transforms.laws.linear import may_leave
-from einc.transforms.laws.simplify import factors, picked, product, simplify
+from einc.transforms.laws.simplify import picked, simplify
 from einc.transforms.normal.delta_elimination import appearance, axis_order, inline_gates, is_gate
 from einc.transforms.normal.operands import (
     cost,
@@ -70,8 +72,10 @@ from einc.transforms.slicing.repeats import outside, part, round_of
 
 def normalise(program: Program, again: bool = False) -> NormalProgram:
     """The same program in normal form. `again`: it was normal once, so that its exponentials are scaled."""
-    if program.repeats:
-        return _with_rounds(program)
+    return with_letters(_with_rounds(program) if program.repeats else _without_rounds(program, again), program.tensors)
+
+
+def _without_rounds(program: Program, again: bool) -> NormalProgram:
     program = program if again else scaled(program)
     equations, known = _flat(program, dict(program.tensors))
     keys = {e.target for e in equations}
@@ -80,7 +84,8 @@ def normalise(program: Program, again: bool = False) -> NormalProgram:
 
 
 def _with_rounds(program: Program) -> NormalProgram:
-    """The equations of each of the rounds, then all others; what is the same in every round is made before the first."""
+    """The equations of each of the rounds, then all others; what is the same in every
+    round is made before the first."""
     tensors, repeats = dict(program.tensors), list[IndexLoop]()
     rounds, once = list[Equation](), list[Equation]()
     for repeat in program.repeats:
@@ -93,7 +98,8 @@ def _with_rounds(program: Program) -> NormalProgram:
         once += early
         rounds += later
         repeats.append(replace(repeat, inside=tuple(e.target for e in later)))
-    read = {k for e in (*rounds, *once) for k in e.reads} | {first for repeat in repeats for _, first, _ in repeat.states}
+    read = {k for e in (*rounds, *once)
+            for k in e.reads} | {first for repeat in repeats for _, first, _ in repeat.states}
     plain = outside(program)
     wanted = [key for key in (e.target for e in plain) if key in read or key in {k for _, k in program.outputs}]
     stretch = scaled(part(program, plain, wanted, tensors))
@@ -133,21 +139,24 @@ def _flat(program: Program, tensors: dict[str, Tensor]) -> tuple[list[Equation],
 
 
 def flat(program: Program) -> NormalProgram:
-    """The program with folds at the root and without δ that choose elements: each equation is one step whose slopes are plain."""
+    """The program with folds at the root and without δ that choose elements: each
+    equation is one step whose slopes are plain."""
     found = inline_gates(at_chosen(scaled(program)))
     work = _Flat(dict(found.tensors), guarded=True)
     for equation in found.equations:
         work.add(replace(equation, body=simplify(equation.body)))
     equations = needed(work.equations, [key for _, key in program.outputs])
     tensors = {k: t for k, t in work.tensors.items() if t.role != "local" or k in work.equations}
-    return NormalProgram.of(program).but(equations=equations, tensors=tensors, loops=())
+    made = NormalProgram.of(program).but(equations=equations, tensors=tensors, loops=())
+    return with_letters(made, program.tensors)
 
 
 def is_normal(equation: Equation) -> bool:
     """The predicate of the module's docstring."""
     match equation.body:
         case Fold("sum", _, domain, body):
-            return _pointwise(domain) and (body == ONE or all(isinstance(f, Read) and _pointwise(f) for f in factors(body)))
+            return (_pointwise(domain)
+                    and (body == ONE or all(isinstance(f, Read) and _pointwise(f) for f in factors(body))))
         case Fold(_, _, domain, body):
             return _pointwise(domain) and isinstance(body, Read | Const) and _pointwise(body)
         case Join(_, parts):
@@ -174,7 +183,8 @@ class _Flat:
         """Adds an equation in normal form, after those that its folds and costly operands need."""
         body = equation.body
         if isinstance(body, Join):
-            body = Join(body.index, tuple((i, self.pointwise(p, equation.domain, equation.target)) for i, p in body.parts))
+            body = Join(body.index,
+                        tuple((i, self.pointwise(p, equation.domain, equation.target)) for i, p in body.parts))
         elif isinstance(body, Fold):
             body = self.folded(body, equation.domain, equation.target)
         elif (found := picked(equation)) is not None:
@@ -200,7 +210,8 @@ class _Flat:
         (element,) = ordered.bound
         if isinstance(rank, Const) and rank.value < 1:
             return const(element.set.start - 1)
-        most = number(int(rank.value)) if isinstance(rank, Const) and isinstance(rank.value, Fraction) else element.set.extent
+        most = (number(int(rank.value)) if isinstance(rank, Const) and isinstance(rank.value, Fraction)
+                else element.set.extent)
         index = Index("rank", IndexSet(element.set.cls, most))
         picked = self._picked(ordered, index, owner)
         order = (*sorted(free_indices(picked) - {index}, key=axis_order), index)
@@ -311,7 +322,8 @@ class _Flat:
         )
 
     def named(self, term: Term, given: Term, stem: str, force: bool = False, last: tuple[Index, ...] = ()) -> Term:
-        """A read of the equation with this body: one that stands already, or a new one, with the `last` axes where rows lie."""
+        """A read of the equation with this body: one that stands already, or a new one,
+        with the `last` axes where rows lie."""
         if (plain(term) and not (force and packed(term))) or (isinstance(term, Const | Position | Size) and not force):
             return term
         order = appearance(term, TRUE)
@@ -331,9 +343,9 @@ class _Flat:
         return Read(target, tuple(map(Position, indices)))
 
     def _guarded(self, term: Term, given: Term) -> tuple[Term, tuple[Term, ...]]:
-        """The term with its reads at computed places in the range of their slots, where that does not follow from what is
-        given, and what has to hold for those that nothing in the term guards. What is read under a condition, or in the domain
-        of a fold, narrows that one alone: the addend beside it exists everywhere.
+        """The term with its reads at computed places in the range of their slots, where that does not follow from what
+        is given, and what has to hold for those that nothing in the term guards. What is read under a condition, or in
+        the domain of a fold, narrows that one alone: the addend beside it exists everywhere.
         """
         match term:
             case Where(condition, then):
@@ -357,7 +369,8 @@ class _Flat:
         return rebuild(term, tuple(kid for kid, _ in parts)), tuple(dict.fromkeys(found))
 
     def _in_turn(self, condition: Term, given: Term) -> Term:
-        """A condition whose parts read at computed places only where those before them hold; those that read nothing come first."""
+        """A condition whose parts read at computed places only where those before them
+        hold; those that read nothing come first."""
         done: Term = TRUE
         for atom in sorted(conjuncts(condition), key=lambda c: any(True for _ in reads(c))):
             atom, inside = self._guarded(atom, both(given, done))
@@ -368,7 +381,8 @@ class _Flat:
         """Costly parts that vary over fewer indices than the whole are computed once, by an equation of their own."""
         free = free_indices(term)
         if free and free < full and cost(term):
-            return self.named(term, both(*(c for c in conjuncts(given) if free_indices(c) <= free)), f"{owner}_{label(term)}")
+            return self.named(term, both(*(c for c in conjuncts(given) if free_indices(c) <= free)),
+                              f"{owner}_{label(term)}")
         match term:
             case Apply("mul", args):
                 smaller = [x for x in args if free_indices(x) < full]

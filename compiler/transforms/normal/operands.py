@@ -8,21 +8,37 @@ from einc.ir.domains import proves
 from einc.ir.indices import OPEN, Index
 from einc.ir.primitives import COSTLY, PRIMITIVES
 from einc.ir.programs import Equation
-from einc.ir.terms import ONE, Apply, Fold, Pack, Part, Position, Read, Term, const, free_indices, reads, substitute, walk
-from einc.transforms.laws.simplify import factors
+from einc.ir.sums import factors
+from einc.ir.terms import (
+    ONE,
+    Apply,
+    Fold,
+    Pack,
+    Part,
+    Position,
+    Read,
+    Term,
+    const,
+    free_indices,
+    reads,
+    substitute,
+    walk,
+)
 
 
 def leaves(factor: Term, bound: tuple[Index, ...]) -> bool:
-    """Whether it gains something to have the factor outside of the sum: what is one number for all rows leaves later, too."""
+    """Whether it gains something to have the factor outside of the sum: what is one
+    number for all rows leaves later, too."""
     free = free_indices(factor)
     return not free & set(bound) and (bool(free) or not any(True for _ in reads(factor)))
 
 
 def worth(inner: tuple[Term, ...], fold: Fold, letters: frozenset[Index]) -> bool:
-    """Whether a sum takes these factors in place of their product, a value with these letters, because some of them leave it.
+    """Whether a sum takes these factors in place of their product, a value with these
+    letters, because some of them leave it.
 
-    A sum over the data's own extent becomes one pass that way, and one whose result runs over more of the data is scaled in
-    tiles. Any other is a product of matrices whose operand is formed once: only numbers leave it.
+    A sum over the data's own extent becomes one pass that way, and one whose result runs over more of the data is
+    scaled in tiles. Any other is a product of matrices whose operand is formed once: only numbers leave it.
     """
     leaving = [f for f in inner if leaves(f, fold.bound)]
     data = {i for i in free_indices(fold) if i.set.cls in OPEN}
@@ -60,14 +76,16 @@ def inverse_of(factor: Term) -> Term | None:
 def divided(parts: tuple[Term, ...], below: Term, equations: Mapping[str, Equation]) -> tuple[Term, ...]:
     """Those factors of a product that a number which may be 0 divides before they meet the others.
 
-    One that is 0 wherever the number is, if there is one; else all that have no other letters, or the one with the fewest more.
+    One that is 0 wherever the number is, if there is one; else all that have no other
+    letters, or the one with the fewest more.
     """
     vanishing = next((p for p in parts if _vanishes(p, below, equations)), None)
     if vanishing is not None:
         return (vanishing,)
     letters = free_indices(below)
     within = tuple(p for p in parts if free_indices(p) <= letters)
-    return within or tuple(sorted((p for p in parts if free_indices(p) & letters), key=lambda p: len(free_indices(p)))[:1])
+    return (within or tuple(sorted((p for p in parts if free_indices(p) & letters),
+                                   key=lambda p: len(free_indices(p)))[:1]))
 
 
 def _vanishes(term: Term, other: Term, equations: Mapping[str, Equation]) -> bool:
@@ -76,7 +94,8 @@ def _vanishes(term: Term, other: Term, equations: Mapping[str, Equation]) -> boo
     if isinstance(one, Apply) and one.op in ("mul", "div", "neg"):
         return any(_vanishes(f, other, equations) for f in (one.args[:1] if one.op == "div" else one.args))
     match one, two:
-        case Fold("sum", mine, domain, _), Fold("sum", theirs, there, _) if [i.set for i in mine] == [i.set for i in theirs]:
+        case Fold("sum", mine, domain, _), Fold("sum", theirs, there,
+                                                _) if [i.set for i in mine] == [i.set for i in theirs]:
             by: dict[Index, Term] = dict(zip(theirs, map(Position, mine), strict=True))
             return proves(domain, substitute(there, by))
     return False

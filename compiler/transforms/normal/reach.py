@@ -1,7 +1,8 @@
-"""How far exponentials take a value: whether it may be too large or too small for a float where what is made of it is neither.
+"""How far exponentials take a value: whether it may be too large or too small for a float
+where what is made of it is neither.
 
-An exponent less a maximum that it takes part in is at most 0, and a sum of such exponentials is at least 1 where the maximum is
-attained in it: whoever wrote the maximum has taken care of the scale.
+An exponent less a maximum that it takes part in is at most 0, and a sum of such exponentials is at least 1 where the
+maximum is attained in it: whoever wrote the maximum has taken care of the scale.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from itertools import product
 from einc.ir.indices import Index
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, REALS, UNKNOWN, Interval, sign_of
 from einc.ir.programs import Equation
+from einc.ir.sums import factors
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -35,12 +37,11 @@ from einc.ir.terms import (
     rebuild,
     walk,
 )
-from einc.transforms.laws.simplify import factors
 
 LARGE, SMALL = "large", "small"
 Reach = frozenset[str]
 NOWHERE: Reach = frozenset()
-_FAR = 40.0  # exponentials of less are neither, in any type: the square of e^40 is a float of 16 bits with 8 of exponent
+_FAR = 40.0  # exponentials of less are neither, in any type: the square of e^40 is a bfloat16
 
 
 @dataclass
@@ -52,7 +53,8 @@ class Reaches:
     intervals: dict[str, Interval] = field(default_factory=dict)
 
     def opened(self, read: Read) -> Term | None:
-        """The body of what is read, at the point where it is read; None where it has no equation or axes that are no letters."""
+        """The body of what is read, at the point where it is read; None where it has no
+        equation or axes that are no letters."""
         equation = self.equations.get(read.tensor)
         if equation is None or not all(isinstance(axis, Position) for axis in equation.axes):
             return None
@@ -92,7 +94,8 @@ class Reaches:
         return NOWHERE
 
     def apart(self, term: Term) -> bool:
-        """Whether a product of exponentials has sides with indices of their own: those of a product of matrices stay apart."""
+        """Whether a product of exponentials has sides with indices of their own: those of
+        a product of matrices stay apart."""
         letters = [free_indices(f) for f in factors(term) if self.reach(f)]
         return len(letters) > 1 and not all(x <= max(letters, key=len) for x in letters)
 
@@ -115,7 +118,8 @@ class Reaches:
     # maxima that an exponent takes part in
 
     def arms(self, power: Term) -> list[tuple[Term, Term]]:
-        """For x − m, where m is a maximum, of several values or over a domain: m, and each value in it that x is one of."""
+        """For x − m, where m is a maximum, of several values or over a domain: m, and
+        each value in it that x is one of."""
         match power:
             case Apply("sub", (x, m)) | Apply("add", (x, Apply("neg", (m,)))):
                 return [(m, arm) for arm in self._values(m) if self._among(x, arm)]

@@ -1,11 +1,13 @@
 """Exponentials that neither overflow nor vanish where what is made of them does not: a law of scaled numbers.
 
-A value made of exponentials is kept as v · e^m. A product adds the m, a quotient subtracts them, and a sum has the largest
-m of its addends, so that its v is a sum of exponentials of at most 1, one of which is 1. A logarithm is m + log(v), and a
-scale that a quotient's two sides share cancels. Names are seen through, so that naming a part never changes a value.
+A value made of exponentials is kept as v · e^m. A product adds the m, a quotient subtracts them, and a sum
+has the largest m of its addends, so that its v is a sum of exponentials of at most 1, one of which is 1. A
+logarithm is m + log(v), and a scale that a quotient's two sides share cancels. Names are seen through, so
+that naming a part never changes a value.
 
-The law is applied where a term needs it: at a logarithm, a root, a power, a quotient or a product of what may be too large or
-too small. Everything else stays as it is written. The form that is made needs nothing more, so that it may be applied again.
+The law is applied where a term needs it: at a logarithm, a root, a power, a quotient or a product of
+what may be too large or too small. Everything else stays as it is written. The form that is made needs
+nothing more, so that it may be applied again.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from einc.ir.domains import negation, proves, witnessed
 from einc.ir.draft import unused
 from einc.ir.primitives import NONNEGATIVE
 from einc.ir.programs import Equation, Program, Tensor, local
+from einc.ir.sums import addends, factors, signed
+from einc.ir.sums import product as short
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -42,9 +46,7 @@ from einc.ir.terms import (
     rebuild,
     walk,
 )
-from einc.transforms.laws.exponentials import signed
-from einc.transforms.laws.simplify import factors, simplify
-from einc.transforms.laws.simplify import product as short
+from einc.transforms.laws.simplify import simplify
 from einc.transforms.normal.delta_elimination import appearance
 from einc.transforms.normal.reach import LARGE, SMALL, Reaches
 
@@ -56,7 +58,8 @@ _NEAR = const(Fraction("-0.7"))  # about −log 2: from here on 1 − e^x is nea
 def scaled(program: _Program) -> _Program:
     """The program with its exponentials relative to the largest of each sum, wherever something needs that."""
     known = program.by_target
-    if not any(x.op == "exp" or (x.op == "pow" and isinstance(x.args[0], Const)) for e in program.equations for x in _applied(e)):
+    if not any(x.op == "exp" or (x.op == "pow" and isinstance(x.args[0], Const)) for e in program.equations
+               for x in _applied(e)):
         return program
     work = _Scaling(Reaches(dict(known)), dict(program.tensors))
     equations = [work.equation(e) for e in program.equations]
@@ -76,8 +79,8 @@ def _applied(equation: Equation) -> Sequence[Apply]:
 class _Scaling:
     """The law for the terms of one program. `given` is what holds where a term is read.
 
-    `made` are scales that have equations of their own, by what they are: written out in every addend, those of sums inside sums
-    would double with each of them. They are added to `tensors`.
+    `made` are scales that have equations of their own, by what they are: written out in every addend, those of sums
+    inside sums would double with each of them. They are added to `tensors`.
     """
 
     known: Reaches
@@ -164,7 +167,7 @@ class _Scaling:
             case Apply("mul" | "div"):
                 return self._quotient(term, given)
             case Apply("add" | "sub"):
-                return self._sum([(sign, *self._scaled(part, given)) for sign, part in _addends(term)], given)
+                return self._sum([(sign, *self._scaled(part, given)) for sign, part in addends(term)], given)
             case Where(condition, then):
                 power, value = self._scaled(then, both(given, condition))
                 return _only(power, condition), Where(condition, value)
@@ -187,7 +190,8 @@ class _Scaling:
         over = [self._scaled(f, given) for f in above]
         powers, under = [p for p, _ in over if p != ZERO], list[Scaled]()
         for factor in below:
-            common = next((p for p, v in over if v == ONE and p in powers and p != ZERO and self._has(factor, p, given)), None)
+            common = next((p for p, v in over
+                           if v == ONE and p in powers and p != ZERO and self._has(factor, p, given)), None)
             if common is None:
                 under.append(self._scaled(factor, given))
             else:
@@ -202,7 +206,7 @@ class _Scaling:
         inner = self._opened(term, given) if isinstance(term, Read) and self.known.reach(term) else term
         if not (isinstance(inner, Apply) and inner.op in ("add", "sub")):
             return []
-        return [(sign, *self._scaled(part, given)) for sign, part in _addends(inner)]
+        return [(sign, *self._scaled(part, given)) for sign, part in addends(inner)]
 
     def _has(self, term: Term, power: Term, given: Term) -> bool:
         """Whether e^m is an addend of a sum of positive values: relative to it the sum is at least 1."""
@@ -253,20 +257,23 @@ class _Scaling:
                 return self._log(self._opened(term, given), given)
             case Apply("mul" | "div"):
                 above, below = _fraction(term)
-                apart = [(sign, f) for sign, side in ((1, above), (-1, below)) for f in side if self.known.sign(f) >= NONNEGATIVE]
+                apart = [(sign, f) for sign, side in ((1, above), (-1, below)) for f in side
+                         if self.known.sign(f) >= NONNEGATIVE]
                 rest = [[f for f in side if (sign, f) not in apart] for sign, side in ((1, above), (-1, below))]
                 logs = [(sign, self._log(f, given)) for sign, f in apart]
                 left = _over(*(short(tuple(self.term(f, given) for f in side)) for side in rest))
                 return signed([*logs, *([(1, Apply("log", (left,)))] if left != ONE else [])])
             case Apply("add" | "sub"):
-                return self._log_sum(_addends(term), given)
-            case Apply("pow" | "sqrt", (base, *rest)) if not isinstance(base, Const) and self.known.sign(base) >= NONNEGATIVE:
+                return self._log_sum(addends(term), given)
+            case Apply("pow" | "sqrt",
+                       (base, *rest)) if not isinstance(base, Const) and self.known.sign(base) >= NONNEGATIVE:
                 return Apply("mul", (rest[0] if rest else const(Fraction(1, 2)), self._log(base, given)))
         power, value = self._scaled(term, given)
         return power if value == ONE else Apply("add", (power, Apply("log", (value,))))
 
     def _log_sum(self, parts: list[tuple[int, Term]], given: Term) -> Term:
-        """log(e^p + e^q) is logaddexp(p, q); of a difference nothing is lost where its sides are near each other, or far apart."""
+        """log(e^p + e^q) is logaddexp(p, q); of a difference nothing is lost where its
+        sides are near each other, or far apart."""
         if all(sign > 0 and self.known.sign(part) >= NONNEGATIVE for sign, part in parts):
             return Apply("logaddexp", tuple(self._log(part, given) for _, part in parts))
         found = sorted(((sign, *self._scaled(part, given)) for sign, part in parts), key=lambda part: -part[0])
@@ -288,7 +295,8 @@ def _at(equation: Equation, read: Read) -> Term:
 
 def _only(power: Term, condition: Term) -> Term:
     """A scale that is −∞ where a value does not exist."""
-    return power if power == ZERO else Apply("add", (Where(condition, power), Where(negation(condition), Const(-math.inf))))
+    return (power if power == ZERO
+            else Apply("add", (Where(condition, power), Where(negation(condition), Const(-math.inf)))))
 
 
 def _finite(power: Term, given: Term) -> Term:
@@ -322,19 +330,10 @@ def _total(parts: list[tuple[int, Term, Term]]) -> Term:
     """Σ ± v e^p; where the numbers v add to nothing, e^p − 1 in place of e^p, so that their digits do not cancel."""
     numbers = [sign * float(v.value) for sign, v, _ in parts if isinstance(v, Const)]
     op = "expm1" if len(numbers) == len(parts) and not sum(numbers) else "exp"
-    made = [(sign, short((*factors(v), Apply(op, (p,)))) if p != ZERO else v) for sign, v, p in parts if p != ZERO or op == "exp"]
+    made = [(sign, short((*factors(v), Apply(op, (p,)))) if p != ZERO else v) for sign, v, p in parts
+            if p != ZERO or op == "exp"]
     return signed(made)
 
-
-def _addends(term: Term, sign: int = 1) -> list[tuple[int, Term]]:
-    match term:
-        case Apply("add", args):
-            return [t for x in args for t in _addends(x, sign)]
-        case Apply("sub", (x, y)):
-            return _addends(x, sign) + _addends(y, -sign)
-        case Apply("neg", (x,)):
-            return _addends(x, -sign)
-    return [(sign, term)]
 
 
 def _fraction(term: Term) -> tuple[list[Term], list[Term]]:
@@ -363,7 +362,7 @@ def _over(above: Term, below: Term) -> Term:
 
 def _cancelled(power: Term) -> Term:
     """A sum without what it adds and subtracts, whatever the letters that folds bind."""
-    parts = _addends(power)
+    parts = addends(power)
     for n, (sign, part) in enumerate(parts):
         for m in range(n + 1, len(parts)):
             if parts[m][0] == -sign and canonical(parts[m][1]) == canonical(part):

@@ -1,4 +1,5 @@
-"""Folds over chosen elements become folds over their ranks, and what is read at chosen elements alone is made there alone.
+"""Folds over chosen elements become folds over their ranks, and what is read at chosen
+elements alone is made there alone.
 
 Σ_{s ∈ S_t} f(s) = Σ_r f(S_{t r}), over the ranks that have an element: S_{t r} names each element of S_t once.
 Non-goals: how the elements are found, in which order they are summed, what is stored.
@@ -70,7 +71,8 @@ def at_chosen(program: Program) -> Program:
 
 
 def _sets(program: Program) -> dict[str, _Set]:
-    """The sets by the tensors that are 1 on their elements: M_s = Σ_r 𝟙[S_r = s] over all ranks, for an S that picks by rank."""
+    """The sets by the tensors that are 1 on their elements: M_s = Σ_r 𝟙[S_r = s] over all
+    ranks, for an S that picks by rank."""
     by = program.by_target
     out: dict[str, _Set] = {}
     for equation in program.equations:
@@ -87,7 +89,8 @@ def _sets(program: Program) -> dict[str, _Set]:
 def _set(equation: Equation, letters: tuple[Index, ...], rank: Index) -> _Set | None:
     """The set whose elements an equation picks, the rank its last axis; each rank has another element."""
     ordered = picked(equation)
-    if ordered is None or equation.axes[-1] != Position(ordered[1]) or not all(isinstance(a, Position) for a in equation.axes):
+    if (ordered is None or equation.axes[-1] != Position(ordered[1])
+        or not all(isinstance(a, Position) for a in equation.axes)):
         return None
     (candidate,) = ordered[0].bound
     names = dict(zip((*equation.indices[:-1], candidate), map(Position, letters), strict=True))
@@ -96,7 +99,8 @@ def _set(equation: Equation, letters: tuple[Index, ...], rank: Index) -> _Set | 
 
 @dataclass
 class _Work:
-    """`by` are the equations by target, `ranked` those already read by rank, `made` those of what is read at chosen elements."""
+    """`by` are the equations by target, `ranked` those already read by rank, `made` those
+    of what is read at chosen elements."""
 
     sets: dict[str, _Set]
     picks: dict[str, _Set]
@@ -115,7 +119,8 @@ class _Work:
             if ready or key in out or key not in self.by:
                 continue
             equation = self._by_rank(key)
-            equation = replace(equation, domain=self._moved(equation.domain, whole), body=self._moved(equation.body, whole))
+            equation = replace(equation, domain=self._moved(equation.domain, whole),
+                               body=self._moved(equation.body, whole))
             inner = [r.tensor for r in equation.elements if r.tensor in self.by and r.tensor not in out]
             if not inner:
                 out[key] = equation
@@ -127,7 +132,8 @@ class _Work:
         """What is read at other places than chosen ones too: it is stored, so that chosen elements are read from it."""
 
         def after(key: str) -> frozenset[str]:
-            return self._by_rank(key).map(lambda term: self._moved(term, frozenset())).reads if key in self.by else frozenset()
+            return (self._by_rank(key).map(lambda term: self._moved(term, frozenset())).reads if key in self.by
+                    else frozenset())
 
         return frozenset(key for key in {*reached(outputs, after)} & self.by.keys() if key not in self.made.values())
 
@@ -151,7 +157,8 @@ class _Work:
         return rebuild(term, tuple(self._folds(kid) for kid in children(term)))
 
     def _member(self, fold: Fold) -> Fold | None:
-        """The fold over the ranks of a set that it runs over; None where there is none. What is ordered keeps its elements."""
+        """The fold over the ranks of a set that it runs over; None where there is none.
+        What is ordered keeps its elements."""
         for condition in () if FOLDS[fold.op].ordered else conjuncts(fold.domain):
             found = self._asked(condition)
             if found is None:
@@ -163,7 +170,8 @@ class _Work:
             (rank,) = distinct((one.rank,), taken)
             element = Read(one.chosen, (*owners, Position(rank)))
             known = one.known(owners, item)
-            rest = [c for c in conjuncts(fold.domain) if c != condition and c not in known and not proves(both(*known), c)]
+            rest = [c for c in conjuncts(fold.domain)
+                    if c != condition and c not in known and not proves(both(*known), c)]
             by: dict[Index, Term] = {item.index: element}
             bound = tuple(rank if b == item.index else b for b in fold.bound)
             domain = both(one.there(element), *(substitute(c, by) for c in rest))
@@ -196,7 +204,8 @@ class _Work:
     def _moved(self, term: Term, whole: frozenset[str]) -> Term:
         """The term with definitions read at chosen elements replaced by what they are there."""
         def change(inner: Term) -> Term:
-            return self._at(inner) if isinstance(inner, Read) and inner.tensor not in whole and self._moves(inner) else inner
+            return (self._at(inner) if isinstance(inner, Read) and inner.tensor not in whole and self._moves(inner)
+                    else inner)
 
         return transform(term, change)
 

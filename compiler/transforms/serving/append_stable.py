@@ -17,7 +17,8 @@ from einc.ir.terms import Size, Term, walk
 
 @dataclass(frozen=True)
 class Settled:
-    """Of each tensor that is not settled, why: the tensor on which it depends that says so. `data` are those with input in them."""
+    """Of each tensor that is not settled, why: the tensor on which it depends that says
+    so. `data` are those with input in them."""
 
     later: Mapping[str, str]
     lengths: Mapping[str, str]

@@ -1,7 +1,7 @@
 """What of the past is kept: every way that is sound, and the one that was asked for.
 
-A tensor that is read of the past is kept, or made again from what it is made of, which then is read of the past. What no
-data is in is always made again; what a later position may change must be. Non-goals: which way is the cheapest.
+A tensor that is read of the past is kept, or made again from what it is made of, which then is read of the past. What
+no data is in is always made again; what a later position may change must be. Non-goals: which way is the cheapest.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def growing(program: TypedProgram) -> IndexSet:
     """The positions that a generation adds to. Refused where the outputs have none, or not one set of them."""
     tensors = [program.tensors[key] for _, key in program.outputs]
     sets = dict.fromkeys(s.set for t in tensors for s in t.slots if s.set.cls == "time")
-    inner = [s for s in sets if any(t.role == "input" and s in {x.set for x in t.slots} for t in program.tensors.values())]
+    inner = [s for s in sets
+             if any(t.role == "input" and s in {x.set for x in t.slots} for t in program.tensors.values())]
     if len(inner) != 1:
         several = f"several sets of positions, {' and '.join(map(str, inner))}, and a generation adds to one"
         raise Refused(f"`{program.name}` has {several if inner else 'no positions that a generation could add to'}",
@@ -48,7 +49,8 @@ def growing(program: TypedProgram) -> IndexSet:
         raise Refused(f"{other} changes with the number of positions", "give its extent a size of its own")
     for name, key in program.outputs:
         if not any(s.set == found for s in program.tensors[key].slots):
-            raise Refused(f"the output `{name}` has no position, so no step adds to it", "leave it out of what is generated")
+            raise Refused(f"the output `{name}` has no position, so no step adds to it",
+                          "leave it out of what is generated")
     return found
 
 
@@ -81,7 +83,8 @@ class _Search:
     why: list[Refused] = field(default_factory=list)  # where a way ended without a step
 
     def steps(self, kept: frozenset[str], made: frozenset[str]) -> Iterator[Step]:
-        """All ways that keep some tensors and make others again: the first that nothing is said of yet goes either way."""
+        """All ways that keep some tensors and make others again: the first that nothing
+        is said of yet goes either way."""
         room = sum(self._row(key) for key in kept)
         if room >= self.least:
             return
@@ -129,7 +132,8 @@ def asked(program: TypedProgram, along: IndexSet, known: Settled, names: frozens
         if name not in program.tensors:
             raise Refused(f"`{name}` is no tensor of `{program.name}`", able)
         if name not in known:
-            raise Refused(f"`{name}` cannot be kept: {reason(known, name)}", "keep what it is made of, and let it be made again")
+            raise Refused(f"`{name}` cannot be kept: {reason(known, name)}",
+                          "keep what it is made of, and let it be made again")
         if program.tensors[name].count(along) != 1 or name not in known.data:
             raise Refused(f"`{name}` has no row for each position", able)
     free = frozenset(program.tensors) - names

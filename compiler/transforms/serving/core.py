@@ -1,7 +1,7 @@
 """The part of a program between tensors that another program makes and one that it goes on with.
 
-That part as it stands in other models: for a batch, with positions of the past given whole, and with positions left out that
-the data says are none, so that whoever calls it brings projections and a cache of their own. Non-goals: rounds.
+That part as it stands in other models: for a batch, with positions of the past given whole, and with positions left out
+that the data says are none, so that whoever calls it brings projections and a cache of their own. Non-goals: rounds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from einc.transforms.serving.step import stepped
 
 @dataclass(frozen=True)
 class Middle:
-    """The part: `new` is given for new positions, `whole` for all, `present` says which of all there are; `result` is made."""
+    """The part: `new` is given for new positions, `whole` for all, `present` says which
+    of all there are; `result` is made."""
 
     program: TypedProgram
     new: tuple[str, ...]
@@ -32,9 +33,11 @@ class Middle:
 
 
 def middle(program: TypedProgram, sizes: Mapping[str, int], *, padded: bool) -> Middle:
-    """The part between what has one position each and the first result that has one again. Refused where there is none."""
+    """The part between what has one position each and the first result that has one
+    again. Refused where there is none."""
     if program.repeats:
-        raise Refused(f"`{program.name}` has rounds, and no one place for another model's values", "take the layer of one round")
+        raise Refused(f"`{program.name}` has rounds, and no one place for another model's values",
+                      "take the layer of one round")
     along = growing(program)
     step = ways(program, along, append_stable.settled(program, along), sizes)[0]
     whole = tuple(key for key, _, _ in step.caches)
@@ -85,9 +88,11 @@ def reached(program: TypedProgram, start: frozenset[str]) -> set[str]:
 def between(program: TypedProgram, given: Iterable[str], result: str) -> TypedProgram:
     """The equations from what is given, now inputs, to the result."""
     inputs = frozenset(given)
-    tensors = {k: replace(t, role="input") if k in inputs and t.role == "local" else t for k, t in program.tensors.items()}
+    tensors = {k: replace(t, role="input") if k in inputs and t.role == "local" else t
+               for k, t in program.tensors.items()}
     by = {e.target: e for e in program.equations if e.target not in inputs}
-    return program.but(tensors=tensors, equations=needed(by, [result]), outputs=[(result, result)], loops=program.repeats)
+    return program.but(tensors=tensors, equations=needed(by, [result]), outputs=[(result, result)],
+                       loops=program.repeats)
 
 
 def lifted(program: TypedProgram, along: IndexSet) -> TypedProgram:
@@ -97,7 +102,8 @@ def lifted(program: TypedProgram, along: IndexSet) -> TypedProgram:
     if any(s.set.cls in ("batch", "request") for key in data for s in program.tensors[key].slots):
         return program
     names = {n for t in program.tensors.values() for s in t.slots for n in s.set.extent.sizes} | program.sizes.keys()
-    letters = {s.name for t in program.tensors.values() for s in t.slots} | {i.name for e in program.equations for i in e.indices}
+    letters = {s.name for t in program.tensors.values()
+               for s in t.slots} | {i.name for e in program.equations for i in e.indices}
     batch = Index(unused("n", letters), IndexSet("batch", size(unused("B", names | program.tensors.keys()))))
     here, slot = Position(batch), Slot(batch.set, "lower", batch.name)
 
@@ -113,7 +119,8 @@ def lifted(program: TypedProgram, along: IndexSet) -> TypedProgram:
 
 
 def restricted(program: TypedProgram, along: IndexSet) -> tuple[TypedProgram, str]:
-    """The program over those positions alone that an input says are present, and that input: 1 for a position that is."""
+    """The program over those positions alone that an input says are present, and that
+    input: 1 for a position that is."""
     name = unused("present", program.tensors)
     batch = next((s for t in program.inputs() for s in t.slots if s.set.cls in ("batch", "request")), None)
     letter = next(s.name for t in program.inputs() for s in t.slots if s.set == along)

@@ -1,4 +1,5 @@
-"""What another model must agree on with the part of a program that it runs: which tensor is which, what is read, what multiplies.
+"""What another model must agree on with the part of a program that it runs: which tensor
+is which, what is read, what multiplies.
 
 Non-goals: what the other model says, and how it says it.
 """
@@ -41,7 +42,8 @@ Way = tuple[tuple[Term, bool], ...]  # factors, and whether each stands above th
 
 @dataclass(frozen=True)
 class Facts:
-    """`seen` gives 1 where a new position may read another, `scale` what a new value is multiplied by; both know sizes alone."""
+    """`seen` gives 1 where a new position may read another, `scale` what a new value is
+    multiplied by; both know sizes alone."""
 
     new: str
     met: str  # the past that is summed away with what is new
@@ -55,7 +57,8 @@ class Facts:
 
 
 def facts(middle: Middle) -> Facts:
-    """The facts of a part that makes one result of one new tensor and two of the past. Refused where it is made of others."""
+    """The facts of a part that makes one result of one new tensor and two of the past.
+    Refused where it is made of others."""
     program, name = middle.program, f"`{middle.program.name}`"
     if len(middle.new) != 1 or len(middle.whole) != 2:
         of, past = (" and ".join(f"`{k}`" for k in keys) or "nothing" for keys in (middle.new, middle.whole))
@@ -63,7 +66,8 @@ def facts(middle: Middle) -> Facts:
                       "a model gives one tensor of new positions and two of the past")
     taken = _taken(program, middle)
     if len(taken) != 1:
-        raise Refused(f"{name} does not tell which of {' and '.join(f'`{k}`' for k in middle.whole)} its result is a sum of",
+        raise Refused(f"{name} does not tell which of {' and '.join(f'`{k}`' for k in middle.whole)} its result is a "
+                      f"sum of",
                       "write the result as a sum over one of them")
     (value,), (new,) = taken, middle.new
     (key,) = set(middle.whole) - taken
@@ -94,16 +98,20 @@ def _alone(program: TypedProgram, name: str, axes: tuple[Index, ...], body: Term
     """A program that returns one tensor, made of no data."""
     tensor = local(name, axes)
     made = Equation(name, tuple(map(Position, axes)), TRUE, body)
-    return replace(program, name=name, tensors={name: tensor}, equations=(made,), outputs=((name, name),), loops=program.repeats)
+    return replace(program, name=name, tensors={name: tensor}, equations=(made,), outputs=((name, name),),
+                   loops=program.repeats)
 
 
 def _seen(program: TypedProgram, value: str) -> TypedProgram:
-    """Where the sums of a tensor run, as far as no data restricts them: axes of heads if they differ, new positions, all."""
+    """Where the sums of a tensor run, as far as no data restricts them: axes of heads if
+    they differ, new positions, all."""
     found: dict[tuple[Index, ...], list[Term]] = {}
     (over_all,) = (s.set for s in program.tensors[value].slots if s.set.cls == "time")
-    same = {value, *(k for k in reached(program, frozenset({value})) if any(s.set == over_all for s in program.tensors[k].slots))}
+    same = {value, *(k for k in reached(program, frozenset({value}))
+                     if any(s.set == over_all for s in program.tensors[k].slots))}
     for equation in program.equations:
-        axes = tuple(axis.index for axis in equation.axes if isinstance(axis, Position) and axis.index.set.cls in ("head", "time"))
+        axes = tuple(axis.index for axis in equation.axes
+                     if isinstance(axis, Position) and axis.index.set.cls in ("head", "time"))
         for fold in walk(equation.body):
             if isinstance(fold, Fold) and any(r.tensor in same for r in reads(fold.body)):
                 over = [b for b in fold.bound if b.set.cls == "time"]
@@ -121,16 +129,18 @@ def _seen(program: TypedProgram, value: str) -> TypedProgram:
 
 
 def _scale(program: TypedProgram, new: str, past: str) -> TypedProgram:
-    """The constants that a new value is multiplied by, with the past that it meets, up to a function that is not linear; one
-    that is 0 at 0 and has a slope there counts as that slope: the scale is that of small values."""
+    """The constants that a new value is multiplied by, with the past that it meets, up to a function that is not
+    linear; one that is 0 at 0 and has a slope there counts as that slope: the scale is that of small values."""
     far = frozenset({past, *reached(program, frozenset({past}))})
     ways = set(_ways(program, new, far))
     if not all(met for _, met in ways):
-        raise Refused(f"`{program.name}` takes a function of `{new}` before it meets `{past}`, and a model scales their product",
+        raise Refused(f"`{program.name}` takes a function of `{new}` before it meets `{past}`, and a model scales "
+                      f"their product",
                       f"make what `{past}` meets in an equation of its own, from what each position has")
     found = {_product(way) for way, _ in ways}
     if len(found) != 1:
-        raise Refused(f"`{program.name}` multiplies `{new}` by one number here and by another there", "multiply it once")
+        raise Refused(f"`{program.name}` multiplies `{new}` by one number here and by another there",
+                      "multiply it once")
     return _alone(program, "scale", (), found.pop())
 
 
@@ -150,7 +160,8 @@ def _ways(program: TypedProgram, key: str, far: frozenset[str]) -> Iterator[tupl
 
 
 def _inside(term: Term, key: str, far: frozenset[str]) -> Iterator[tuple[Way, bool, bool]]:
-    """The ways from the reads of a tensor to the root of a term, whether they meet the past, whether the root is linear."""
+    """The ways from the reads of a tensor to the root of a term, whether they meet the
+    past, whether the root is linear."""
     if isinstance(term, Read) and term.tensor == key:
         yield (), key in far, True
     kids = children(term)
@@ -162,7 +173,8 @@ def _inside(term: Term, key: str, far: frozenset[str]) -> Iterator[tuple[Way, bo
                 continue
             match term:
                 case Apply("mul"):
-                    yield (*way, *((k, True) for k in others if _known(k))), met or any(_meets(k, far) for k in others), True
+                    yield ((*way, *((k, True) for k in others if _known(k))), met
+                           or any(_meets(k, far) for k in others), True)
                 case Apply("div") if n == 0:
                     yield ((*way, (kids[1], False)) if _known(kids[1]) else way), met, True
                 case Apply("add" | "sub" | "neg") | Where() | Fold("sum"):

@@ -1,4 +1,5 @@
-"""Sums over a direct sum as a sum for each of its parts: then one part may be kept as it is, and another be made again."""
+"""Sums over a direct sum as a sum for each of its parts: then one part may be kept as it
+is, and another be made again."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from einc.ir.terms import ONE, Apply, Fold, Join, Position, Read, Term, free_ind
 
 
 def apart(program: TypedProgram) -> TypedProgram:
-    """The program with Σ_e x_e y_e, e = c ⊕ d, as Σ_c x_c y_c + Σ_d x_d y_d, where x and y are direct sums themselves."""
+    """The program with Σ_e x_e y_e, e = c ⊕ d, as Σ_c x_c y_c + Σ_d x_d y_d, where x and
+    y are direct sums themselves."""
     joins = {e.target: e for e in program.equations if isinstance(e.body, Join)}
 
     def change(term: Term) -> Term:
@@ -48,9 +50,11 @@ def _parts(equation: Equation) -> tuple[tuple[Index, Term], ...]:
 def _along(read: Read, over: Index, joins: Mapping[str, Equation]) -> bool:
     """Whether a read is of a direct sum, with the index where it is joined and nowhere else."""
     equation = joins.get(read.tensor)
-    if equation is None or not isinstance(equation.body, Join) or not all(isinstance(a, Position) for a in equation.axes):
+    if (equation is None or not isinstance(equation.body, Join)
+        or not all(isinstance(a, Position) for a in equation.axes)):
         return False
-    return [a for a, s in zip(equation.axes, read.subs, strict=True) if over in free_indices(s)] == [Position(equation.body.index)]
+    return [a for a, s in zip(equation.axes, read.subs, strict=True)
+            if over in free_indices(s)] == [Position(equation.body.index)]
 
 
 def _part(term: Term, n: int, letter: Index, joins: Mapping[str, Equation]) -> Term:

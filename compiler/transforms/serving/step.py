@@ -1,9 +1,9 @@
 """A program for new positions, from the program for all of them.
 
-Positions of the growing set are of two kinds: T new ones, which follow `past` that were, and all past + T of them. What an
-equation gives for its own position is made for the new ones; what is summed over, or read elsewhere, is there for all. A
-tensor of all positions is kept, its past laid before what the new positions add, or made again from what it is made of.
-Non-goals: which is better, and where anything is stored.
+Positions of the growing set are of two kinds: T new ones, which follow `past` that were, and all past + T of them. What
+an equation gives for its own position is made for the new ones; what is summed over, or read elsewhere, is there for
+all. A tensor of all positions is kept, its past laid before what the new positions add, or made again from what it is
+made of. Non-goals: which is better, and where anything is stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Kinds = tuple[bool, ...]  # for each slot of the growing set, whether it has all
 
 @dataclass(frozen=True)
 class Step:
-    """The program of new positions: `past` is the size of what was; `caches` are (what is kept, its past, all of it)."""
+    """The program of new positions: `past` is the size of what was; `caches` are (what is
+    kept, its past, all of it)."""
 
     program: TypedProgram
     past: str
@@ -43,7 +44,8 @@ class Unkept(Exception):  # noqa: N818 - a choice of what to keep that leaves so
 
 def stepped(program: TypedProgram, along: IndexSet, kept: frozenset[str], made: frozenset[str], *, drops: bool = False,
             given: frozenset[str] = frozenset()) -> Step:
-    """The step of a program; of the past some tensors are `kept` and others `made` again. Unkept for one that is neither.
+    """The step of a program; of the past some tensors are `kept` and others `made` again.
+    Unkept for one that is neither.
 
     With `drops` the past may lack its first positions. What is `given` the caller gives for all positions.
     """
@@ -71,6 +73,7 @@ class _Work:
     sums: dict[IndexSet, tuple[Index, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Names the sizes of the cache, and finds where each tensor is defined."""
         program = self.program
         sizes = {n for t in program.tensors.values() for s in t.slots for n in s.set.extent.sizes}
         self.past = unused("past", {*program.tensors, *sizes, *program.sizes})
@@ -115,7 +118,8 @@ class _Work:
         return name
 
     def _lacks(self, key: str, kinds: Kinds) -> bool:
-        """Whether the past of a tensor is not there; of what is given for pairs the caller gives the new ones' rows, whole."""
+        """Whether the past of a tensor is not there; of what is given for pairs the
+        caller gives the new ones' rows, whole."""
         if key not in self.by:
             return kinds[0] or key in self.tensors
         return kinds == (True,) and key not in self.made
@@ -208,7 +212,8 @@ class _Work:
             else:
                 kinds += [True] if slot.set == self.along else []
                 made = self._term(sub, whole) if not isinstance(sub, Position) or sub.index.set == self.along else sub
-                new.append(Apply("sub", (made, Size(self.behind))) if slot.set == self.along and self.drops and not given else made)
+                new.append(Apply("sub", (made, Size(self.behind))) if slot.set == self.along and self.drops
+                           and not given else made)
         return Read(self.version(tensor, tuple(kinds)), tuple(new))
 
     def _extent(self, extent: Extent) -> Extent:
@@ -234,7 +239,8 @@ class _Work:
             repeats.append(replace(repeat, inside=mine))
         others = {k: t for k, t in self.program.tensors.items() if t.role == "derived"}
         return Step(
-            replace(self.program.but(equations=self.equations.values(), tensors={**others, **self.tensors}, outputs=outputs,
+            replace(self.program.but(equations=self.equations.values(), tensors={**others, **self.tensors},
+                                     outputs=outputs,
                                      loops=repeats), sums={**self.program.sums, **self.sums}),
             self.past, tuple(self.caches), self.whole, self.dropped,
         )  # fmt: skip

@@ -1,7 +1,9 @@
-"""A program with rounds in order -> programs without: one for what a round makes, and one for each stretch between rounds.
+"""A program with rounds in order -> programs without: one for what a round makes, and one
+for each stretch between rounds.
 
-In a round's program the states and whatever else it reads are inputs; an input of which each round takes its own part lacks
-the slot that counts the rounds, and the count itself is an integer input. Non-goals: what is stored, anything about cost.
+In a round's program the states and whatever else it reads are inputs; an input of which each round
+takes its own part lacks the slot that counts the rounds, and the count itself is an integer input.
+Non-goals: what is stored, anything about cost.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ def outside(program: Program) -> tuple[Equation, ...]:
     return tuple(e for e in program.equations if e.target not in inner)
 
 
-def part(program: Program, equations: Iterable[Equation], outputs: Iterable[str], tensors: Mapping[str, Tensor]) -> NormalProgram:
+def part(program: Program, equations: Iterable[Equation], outputs: Iterable[str],
+         tensors: Mapping[str, Tensor]) -> NormalProgram:
     """Some of the equations as a program of its own: what they read and do not make is its input."""
     made = tuple(equations)
     targets = {e.target for e in made}
@@ -39,7 +42,8 @@ def part(program: Program, equations: Iterable[Equation], outputs: Iterable[str]
 
 @dataclass(frozen=True)
 class Round:
-    """What one round makes. `taken` are the inputs of which it takes its own part, with the place of the slot that counts."""
+    """What one round makes. `taken` are the inputs of which it takes its own part, with
+    the place of the slot that counts."""
 
     program: NormalProgram
     repeat: IndexLoop
@@ -73,7 +77,8 @@ class Round:
 def round_of(program: Program, repeat: IndexLoop, own: bool = False) -> Round:
     """What one round makes, as a program whose outputs are the next values of the states.
 
-    With `own` it makes for itself what it reads of numbers that depend on no data: gates among them then meet what they gate.
+    With `own` it makes for itself what it reads of numbers that depend on no data: gates
+    among them then meet what they gate.
     """
     tensors = dict(program.tensors)
     equations = [e for e in program.equations if e.target in repeat.inside]
@@ -131,7 +136,8 @@ def _with_numbers(program: Program, equations: list[Equation], tensors: dict[str
 
 
 def stretches(program: Program) -> list[NormalProgram]:
-    """For each of the rounds what stands before them, and what stands after the last: every equation as late as it can be."""
+    """For each of the rounds what stands before them, and what stands after the last:
+    every equation as late as it can be."""
     count, by = len(program.repeats), {e.target: e for e in outside(program)}
     asked = [_asked(program, repeat) for repeat in program.repeats]
     place = dict.fromkeys(by, count)

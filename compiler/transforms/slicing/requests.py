@@ -1,8 +1,9 @@
-"""Several requests side by side: a program for the new positions of one -> programs that are for all, and for one after another.
+"""Several requests side by side: a program for the new positions of one -> programs that
+are for all, and for one after another.
 
-What an equation says of each new position by itself holds of the positions of all requests, laid one after the other, as it
-does of one's. Whatever else there is, sums over positions, the past, the number of them, is each request's own. Non-goals: where
-anything is stored; which pages hold the past.
+What an equation says of each new position by itself holds of the positions of all requests, laid one after the other,
+as it does of one's. Whatever else there is, sums over positions, the past, the number of them, is each request's own.
+Non-goals: where anything is stored; which pages hold the past.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def numbered(program: P) -> P:
 
 
 def _single(program: Program, equation: Equation, among: Set[str] = frozenset()) -> bool:
-    """Whether an equation is of each new position by itself; tensors `among` those that are known to be of positions."""
+    """Whether an equation is of each new position by itself; tensors `among` those that
+    are known to be of positions."""
     own = {*program.own}
 
     def foreign(over: IndexSet) -> bool:
@@ -93,8 +95,8 @@ def _twice(program: Program, equation: Equation) -> bool:
 
 
 def _owned(program: Program) -> frozenset[str]:
-    """The equations that are done for each request: those that are not of single positions, what reads values of a request
-    that no position has, and what is only made point by point of what they make.
+    """The equations that are done for each request: those that are not of single positions, what reads values of a
+    request that no position has, and what is only made point by point of what they make.
     """
     found: set[str] = set()
     values = {t.key for t in program.tensors.values() if t.each}
@@ -109,7 +111,8 @@ def _owned(program: Program) -> frozenset[str]:
 
 
 def _of_positions(program: Program, tensor: Tensor) -> bool:
-    """Whether a tensor has what can stand side by side with that of other requests: one new position, and nothing of the past."""
+    """Whether a tensor has what can stand side by side with that of other requests: one
+    new position, and nothing of the past."""
     own = [s.set for s in tensor.slots if s.set.extent.sizes & {*program.own}]
     shown = any(key == tensor.key for _, key in program.outputs)
     return any(is_new(s, program) for s in own) and (shown or (len(own) == 1 and tensor.role != "cache"))
@@ -123,7 +126,8 @@ def marked(program: P) -> P:
 
 
 def stretches(program: NormalProgram) -> list[tuple[bool, NormalProgram]]:
-    """The program in pieces, one after the other, those that are for each request between those that are for all at once."""
+    """The program in pieces, one after the other, those that are for each request between
+    those that are for all at once."""
     owned, place = _owned(program), dict[str, int]()
     for equation in program.equations:
         before = max((place[key] for key in equation.reads if key in place), default=0)
@@ -131,7 +135,8 @@ def stretches(program: NormalProgram) -> list[tuple[bool, NormalProgram]]:
     out = []
     for at in range(max(place.values(), default=0) + 1):
         mine = [e for e in program.equations if place[e.target] == at]
-        later = {k for e in program.equations if place[e.target] > at for k in e.reads} | {key for _, key in program.outputs}
+        later = {k for e in program.equations if place[e.target] > at
+                 for k in e.reads} | {key for _, key in program.outputs}
         if mine:
             piece = part(program, mine, [e.target for e in mine if e.target in later], program.tensors)
             out.append((bool(at % 2), replace(piece, own=())))

@@ -1,0 +1,38 @@
+"""What the page of a paper shows of an equation: all that it implies, and the shapes of its tensors."""
+
+from __future__ import annotations
+
+from einc.errors.report import Span
+from einc.ir.programs import Equation, Tensor, TypedProgram
+from einc.ir.terms import reads
+from einc.syntax.printing.tex import conditions, subscripted, tex
+
+
+def explicit(program: TypedProgram, key: str, place: Span) -> str:
+    """The equation as LaTeX with every implied sum written out; "" for what is no equation of the program by itself."""
+    found = next((e for e in _equations_of(program, place) if e.target == key), None)
+    if found is None:
+        return ""
+    left = subscripted(program, program.tensors[key], found.axes)
+    domain = "" if not (said := conditions(program, found.domain)) or said == "1 = 1" else rf",\quad {said}"
+    sign = r"\leftarrow" if any(found in recur.updates for recur in program.recurs) else "="
+    return f"{left} {sign} {tex(program, found.body)}{domain}"
+
+
+def _equations_of(program: TypedProgram, place: Span) -> list[Equation]:
+    """The equations, those as they are written in rounds first."""
+    updates = "←" in place.text or "leftarrow" in place.text
+    rounds = [e for r in program.recurs for e in (*(r.updates if updates else r.starts), *r.inside)]
+    return [*rounds, *program.equations]
+
+
+def shapes(program: TypedProgram, key: str) -> dict[str, str]:
+    """The shapes of the tensors of an equation, by their text."""
+    found = [e for e in program.equations if e.target == key]
+    names = dict.fromkeys([key, *(r.tensor for e in found for t in (e.domain, e.body) for r in reads(t))])
+    return {_text(t): f"({', '.join(str(slot.set.extent) for slot in t.slots)})" for n in names
+            if (t := program.tensors.get(n))}
+
+
+def _text(tensor: Tensor) -> str:
+    return tensor.span.text if tensor.span is not None else tensor.text
