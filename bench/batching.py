@@ -78,7 +78,7 @@ class Ours:
     """The step, its caches filled with what the texts have."""
 
     def __init__(self, texts: Texts, weights: Tensors, rows: list[torch.Tensor]) -> None:
-        self.made, self.texts, self.weights = einc.compile(SPEC, plan="serve"), texts, weights
+        self.made, self.texts, self.weights = einc.compile(SPEC, "torch", plan="serve"), texts, weights
         self.caches = [self.made.cache() for _ in texts.past]
         if any(texts.past):
             self.step([x[:past] for x, past in zip(rows, texts.past, strict=True)])

@@ -118,10 +118,10 @@ def contiguous(module: Any, kept: Tensors, past: int, given: Tensors) -> Any:
     return cache
 
 
-def stepped(text: str, maker: Maker = contiguous, **options: Any) -> Callable[[Task], Call]:
+def stepped(text: str, maker: Maker = contiguous, backend: str = "torch", **options: Any) -> Callable[[Task], Call]:
     """A way that takes the same step again and again: the cache is as long as before each time."""
     def way(task: Task) -> Call:
-        module = einc.compile(text, plan="serve", **options)
+        module = einc.compile(text, backend, plan="serve", **options)
         cache = maker(module, task.kept, task.sizes["S"] - 1, task.given)
 
         def call() -> torch.Tensor:
@@ -245,7 +245,8 @@ def _layer(task: Task, dtype: torch.dtype) -> torch.Tensor:
 CASES = {case.name: case for case in (
     Case("grouped", _grouped, {
         "library": library(rows=False), "library-rows": library(rows=True), "einc": stepped(GROUPED),
-        "einc-own": stepped(GROUPED, own=True), "einc-narrow": stepped(GROUPED, own=True, narrow=True)},
+        "einc-cpp": stepped(GROUPED, backend="cpp"), "einc-own": stepped(GROUPED, own=True),
+        "einc-narrow": stepped(GROUPED, own=True, narrow=True)},
         _whole, lambda B, S: {"B": B, "H": 32, "G": 8, "S": S, "D": 128},
         lambda sizes: 2 * sizes["B"] * sizes["G"] * sizes["S"] * sizes["D"]),
     Case("latents", _latents, {

@@ -123,8 +123,8 @@ def _of_heads(x: Tensors, task: Task, heads: slice) -> torch.Tensor:
 # the ways
 
 
-def ours(task: Task) -> Forward:
-    model = einc.compile(task.case.spec, grad=True)
+def ours(task: Task, backend: str = "torch") -> Forward:
+    model = einc.compile(task.case.spec, backend, grad=True)
     asked = {name: task.sizes[name] for name in task.case.asks}
     return lambda x: model(**x, **asked)
 
@@ -164,8 +164,13 @@ def _fits(task: Task, each: int) -> None:
     room_for(each * task.sizes["B"] * task.sizes["H"] * task.sizes["T"]**2)
 
 
-WAYS: dict[str, Callable[[Task], Forward]] = {"einc": ours, "library": library, "flex": flex, "naive": naive,
-                                              "eager": eager}
+def ours_cpp(task: Task) -> Forward:
+    return ours(task, "cpp")
+
+
+WAYS: dict[str, Callable[[Task], Forward]] = {
+    "einc": ours, "einc-cpp": ours_cpp, "library": library, "flex": flex, "naive": naive, "eager": eager,
+}
 REFERENCES = ("library", "eager")
 
 

@@ -27,7 +27,7 @@ WAYS = ("grown", "scattered")
 
 @cache
 def compiled() -> Any:
-    return einc.compile(GROUPED, plan="serve")
+    return einc.compile(GROUPED, "torch", plan="serve")
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ class Rival:
     prepare: Callable[[Task], Prepared]
 
 
-def ours(task: Task, narrow: bool = False, own: bool = False) -> Prepared:
+def ours(task: Task, backend: str = "torch", narrow: bool = False, own: bool = False) -> Prepared:
     """The front door's module, from the spec each time: the first call pays for the compiler."""
-    module = einc.compile(task.case.spec, narrow=narrow, own=own)
+    module = einc.compile(task.case.spec, backend, narrow=narrow, own=own)
     given = {**task.tensors, **{name: task.sizes[name] for name in task.case.asks}}
     return Prepared(lambda: module(**given))
 
@@ -54,8 +54,15 @@ def onednn(call: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
     return switched
 
 
+def ours_cpp(task: Task) -> Prepared:
+    try:
+        return ours(task, "cpp")
+    except einc.EincError as error:
+        raise CannotError("no C++ compiler is here") from error
+
+
 def ours_own(task: Task) -> Prepared:
-    if "one call of the library" not in einc.compile(task.case.spec).source:
+    if "one call of the library" not in einc.compile(task.case.spec, "torch").source:
         raise CannotError("the plan calls no library")
     return ours(task, own=True)
 
@@ -77,6 +84,7 @@ def ours_onednn(task: Task) -> Prepared:
 # The library's kernel: scaled_dot_product_attention wherever it is attention, else its chunked linear_cross_entropy.
 RIVALS = (
     Rival("einc", "ours", ours),
+    Rival("einc-cpp", "ours, kernels in C++", ours_cpp),
     Rival("einc-onednn", "ours, products by oneDNN", ours_onednn),
     Rival("einc-own", "ours, no kernel of the library", ours_own),
     Rival("einc-narrow", "ours, every product rounded", ours_narrow),

@@ -43,7 +43,8 @@ POOLS = ((150, 1), (60, 3), (24, 16), (5, 256))  # pages, and positions in each
 def emitted(kind: str) -> Any:
     """The emitted file as a module: every past position read, or the last few."""
     space: dict[str, Any] = {"__name__": f"soak_{kind}"}
-    exec(compile(einc.compile(SPEC.replace("RANGE", RANGES[kind]), plan="serve").source, f"<soak {kind}>", "exec"),
+    exec(compile(einc.compile(SPEC.replace("RANGE", RANGES[kind]), "torch", plan="serve").source,
+                 f"<soak {kind}>", "exec"),
          space)
     return space
 

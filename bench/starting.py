@@ -104,7 +104,7 @@ def first_seconds(rival: str, case: str, again: int) -> tuple[float, float, floa
     other = make(task.case, {**task.sizes, "T": again}, "float32")
     given = {**other.tensors, **{name: other.sizes[name] for name in other.case.asks}}
     if rival.startswith("einc"):
-        module = einc.compile(task.case.spec)
+        module = einc.compile(task.case.spec, "torch")
         module(**{**task.tensors, **{name: task.sizes[name] for name in task.case.asks}})
         second = measure.seconds(lambda: module(**given))
     else:

@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -29,39 +29,44 @@ NAMES = {case.name: case for case in CASES}
 
 # Programs for which at least one kernel is written in C++, and runs at one of their trials: no fewer from now on.
 WRITTEN = """
-mask_causal mask_strict mask_all mask_future mask_window mask_window_behind mask_prefix mask_and_not mask_parity
-mask_documents mask_pages mask_sinks mask_strided mask_not_one mask_by_data mask_two capped sink bias bias_of_positions
-logsumexp moments moments_of_weights one_value_in_two_kernels softmax_of_softmax positions_behind one_projection
-one_term_two_domains cross_entropy loss folds count exact_factor value_twice constant_max constant_prod value_in_weights
-empty_reference positions_after infinite_within waiting added_to_a_number nothing_below packs_on_both_sides beyond_32_bits
-over_a_negative mask_of_parts packed_sums packed_shift call rounds alibi alibi_any_heads attention attention_backward
-cross_attention cross_attention_rope decoder_lm deepseek_attention block_diagonal blocks_before cosine decode differential
-dilated documents entropy_penalty head_windows kerple local_global log_n memory_layer mla_decode neighbourhood perceiver
-prefix_lm qk_norm relative_table relu_squared shared_logits sigmoid sinks_window softcap softmax1 t5_bias tanh_gate gpt2_block
-gqa causal full latest linear_cross_entropy llama_attention llama_lm mla mla_rope mtp clip_loss collision distillation entropy
-focal kl min_plus two_domains variance z_loss online_softmax paged_window partial_rotary preblock preblock_relu preblock_silu
-requests requests_packed sdpa sliding_window swiglu_block
+row_weights row_twice mask_causal mask_strict mask_all mask_future mask_window mask_window_behind mask_prefix mask_and_not
+mask_parity mask_documents mask_pages mask_sinks mask_strided mask_not_one mask_by_data mask_two capped sink bias
+bias_of_positions logsumexp moments moments_of_weights one_value_in_two_kernels softmax_of_softmax attention_weights
+gates_in_gates positions_behind one_projection one_term_two_domains cross_entropy loss activations primitives folds count
+exact_factor value_twice constant_max constant_prod value_in_weights empty_reference positions_after infinite_within waiting
+added_to_a_number nothing_below packs_on_both_sides beyond_32_bits over_a_negative mask_of_parts packed_sums packed_shift call
+rounds alibi alibi_any_heads attention attention_backward cross_attention cross_attention_rope decoder_lm deepseek_attention
+deepseek_moe deepseek_sparse block_diagonal blocks_before cosine decode differential dilated documents entropy_penalty
+expert_choice gated head_windows kerple local_global log_n memory_layer mla_decode neighbourhood perceiver prefix_lm qk_norm
+relative_table relu_squared shared_logits sigmoid sinks_window softcap softmax1 t5_bias tanh_gate three_loops two_loops
+gpt2_block gqa causal full latest linear_cross_entropy llama_attention llama_lm mla mla_rope moe moe_balance moe_shared
+moe_swiglu mtp clip_loss collision distillation entropy focal geglu group_norm kl layer_norm min_plus rms_norm scaled_norm
+swiglu two_domains variance z_loss online_softmax paged_window partial_rotary preblock preblock_relu preblock_silu requests
+requests_packed sdpa sliding_window swiglu_block yarn yarn_parts
 """
 # Those of which a kernel of the gradient's file runs.
 DERIVED = """
-convolution mask_causal mask_strict mask_all mask_future mask_window mask_window_behind mask_prefix mask_and_not mask_parity
-mask_documents mask_pages mask_sinks mask_strided mask_not_one mask_empty mask_by_data mask_two capped sink bias
-bias_of_positions logsumexp moments moments_of_weights tiles_without_points one_value_in_two_kernels least_of_a_sum
-softmax_of_softmax attention_weights positions_behind one_projection one_term_two_domains cross_entropy loss folds count
-exact_factor carried_twice difference value_twice constant_max constant_prod constant_of_weights value_in_weights
+convolution row_weights row_twice row_and_product row_elsewhere mask_causal mask_strict mask_all mask_future mask_window
+mask_window_behind mask_prefix mask_and_not mask_parity mask_documents mask_pages mask_sinks mask_strided mask_not_one
+mask_empty mask_by_data mask_two capped sink bias bias_of_positions logsumexp moments moments_of_weights tiles_without_points
+one_value_in_two_kernels least_of_a_sum softmax_of_softmax attention_weights gates_in_gates positions_behind one_projection
+one_term_two_domains cross_entropy loss activations primitives folds fold_features no_mask count power_of_nothing exact_factor
+carried_twice reciprocal difference value_twice constant_max constant_prod constant_of_weights value_in_weights
 empty_reference positions_after infinite_within two_runs waiting added_to_a_number nothing_below running_apart beyond_32_bits
 over_a_negative mask_of_parts packed_sums packed_shift distances call rounds alibi alibi_any_heads attention
-attention_backward cross_attention cross_attention_rope decoder_lm deepseek_attention block_diagonal blocks_before cosine
-decode differential dilated documents entropy_penalty fire head_windows kerple linear local_global log_n memory_layer
-mla_decode neighbourhood perceiver prefix_lm qk_norm relative_table relu_squared retention shared_logits sigmoid sinks_window
-softcap softmax1 t5_bias tanh_gate gpt2_block gqa causal full latest linear_cross_entropy llama_attention llama_lm mla
-mla_rope mtp argmax_payload clip_loss collision distillation entropy focal kl min_plus scaled_norm two_domains variance z_loss
-online_softmax paged_window partial_rotary preblock preblock_relu preblock_silu requests requests_packed sdpa sliding_window
-swiglu_block
+attention_backward attention_dropout cross_attention cross_attention_rope decoder_lm deepseek_attention deepseek_moe
+deepseek_sparse block_diagonal blocks_before cosine decode differential dilated documents entropy_penalty expert_choice fire
+gated head_windows kerple linear local_global log_n memory_layer mla_decode neighbourhood perceiver prefix_lm qk_norm
+relative_table relu_squared retention shared_logits sigmoid sinks_window softcap softmax1 t5_bias tanh_gate three_loops
+top_keys two_loops gpt2_block gqa causal full latest linear_cross_entropy llama_attention llama_lm mla mla_rope moe
+moe_balance moe_shared moe_swiglu mtp argmax_payload clip_loss collision distillation entropy focal geglu group_norm kl
+layer_norm min_plus norm_projection rms_norm scaled_norm swiglu two_domains variance z_loss online_softmax paged_window
+partial_rotary preblock preblock_relu preblock_silu requests requests_packed sdpa sliding_window sparse_attention swiglu_block
+yarn yarn_parts
 """
 
 NEVER = ("beyond_32_bits",)  # whose whole numbers need more than lanes have: torch computes them
-LARGER = {**dict.fromkeys(("collision", "distillation", "entropy", "kl"), {"B": 9, "V": 40}), "decoder_lm": {"T": 9},
+LARGER = {**{name: {"B": 9, "V": 40} for name in ("collision", "distillation", "entropy", "kl")}, "decoder_lm": {"T": 9},
           "llama_lm": {"T": 9}, "perceiver": {"M": 9}, "packed_sums": {"R": 9, "T_sum": 40}}  # whose trials have few rows
 
 
@@ -146,7 +151,7 @@ def running(function: Function) -> Iterator[dict[str, bool]]:
 def torch_computes(function: Function) -> Iterator[None]:
     """Within, no kernel of the file runs compiled."""
     names = globals_of(function)
-    kept = {name: names[name] for name in ("_native", "_native_ready") if name in names}
+    kept: dict[str, Any] = {name: names[name] for name in ("_native", "_native_ready") if name in names}
     names.update(dict.fromkeys(kept, lambda *_: False))
     try:
         yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import os
+import inspect
 import re
 import subprocess
 import sys
@@ -28,7 +28,6 @@ from cpp_texts import (
     WRITTEN,
     cases,
     emitted,
-    globals_of,
     kernels,
     loaded,
     module_of,
@@ -39,7 +38,6 @@ from cpp_texts import (
     some,
     torch_computes,
     trials,
-    wide,
 )
 from helpers import (
     Array,
@@ -47,7 +45,6 @@ from helpers import (
     Function,
     Outputs,
     arrays,
-    assert_close,
     called,
     distance,
     each_in_turn,
@@ -59,6 +56,9 @@ from helpers import (
 )
 from programs import Case
 from test_backends import expanded, strided, transposed
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import einc
 from einc.driver import front, gradients
@@ -115,7 +115,7 @@ def near(function: Function, program: TypedProgram, given: Tensors, sizes: dict[
 # the same as the interpreter
 
 
-@some(cases(WRITTEN), "dtype", TYPES, every=4)
+@some(cases(WRITTEN), "dtype", TYPES, every=8)
 def test_kernels_mean_what_the_interpreter_says(case: Case, dtype: torch.dtype) -> None:
     """At all sizes of a case. A kernel is written, and each one that is tried runs; at one trial, one is tried."""
     program, function, found = typed_of(case), module_of(case), set[str]()
@@ -149,7 +149,7 @@ def cotangents(function: Function, case: Case, given: Tensors, dtype: torch.dtyp
     return dict(zip(real, found, strict=True))
 
 
-@some(cases(DERIVED), "dtype", {name: TYPES[name] for name in ("float32", "bfloat16")}, every=9)
+@some(cases(DERIVED), "dtype", {name: TYPES[name] for name in ("float32", "bfloat16")}, every=20)
 def test_gradients_are_those_of_torch_in_full_precision(case: Case, dtype: torch.dtype) -> None:
     """Near them, or not much further from them than torch's own in the same type."""
     function, reference, found = derived(case, "cpp"), derived(case, "torch"), set[str]()
@@ -169,18 +169,14 @@ def test_gradients_are_those_of_torch_in_full_precision(case: Case, dtype: torch
 
 def test_kernels_run_ahead_of_those_of_a_library() -> None:
     """As a user compiles it, in float32 and bfloat16; float64 is left to torch."""
-    function = einc.compile("sdpa", backend="cpp")
-    torch.manual_seed(0)
-    given = {name: torch.randn(2, 3, 19, 6, dtype=torch.float64) for name in "QKV"}
-    want = {"Y": meaning(function.program, {k: x.numpy() for k, x in given.items()}, {"B": 2, "H": 3, "T": 19})["Y"]} \
-        if "Y" in dict(function.program.outputs) else said(function.program, given, {})
-    names = globals_of(load_again(function.source, "sdpa"))
-    again = names["sdpa"]
+    compiled = einc.compile("sdpa", backend="cpp")
+    function, program = load_again(compiled.source, "sdpa"), typed_of(NAMES["sdpa"])
+    sizes = {"B": 2, "H": 3, "T": 19, "d_k": 6}
+    given = {key: torch.randn(2, 3, 19, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) for key in "QKV"}
     for dtype, bound in ((torch.float64, 1e-12), (torch.float32, 2e-4), (torch.bfloat16, 6e-2)):
-        with running(again) as ran:
-            y = again(**{k: x.to(dtype) for k, x in given.items()})
-        assert list(ran.values()) == ([False] if dtype == torch.float64 else [True])
-        assert y.dtype == dtype and distance(y.double().numpy(), next(iter(want.values()))) <= bound
+        narrow = {key: x.to(dtype) for key, x in given.items()}
+        ran = near(function, program, narrow, sizes, bound)
+        assert list(ran.values()) == [dtype != torch.float64]
 
 
 def load_again(source: str, name: str) -> Function:
@@ -212,7 +208,8 @@ def attention(processor: str = "native", tile: int = 16) -> Function:
 
 def drawn(sizes: dict[str, int], dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensors:
     """Inputs of the attention above."""
-    return tensors(arrays(typed(ATTENTION), sizes, {}, seed), dtype)
+    given: Tensors = tensors(arrays(typed(ATTENTION), sizes, {}, seed), dtype)
+    return given
 
 
 @pytest.mark.parametrize("dtype", [pytest.param(dtype, marks=[pytest.mark.whole] * (name == "float16"))
@@ -294,8 +291,8 @@ def test_what_is_no_number_reaches_what_it_should(key: str, value: float) -> Non
                 got = called(attention(), program, given, sizes)["y"].double().numpy()
             assert ran == {"k0": True}
             assert distance(got, want) <= BOUNDS[dtype]
-            touched = ~np.isfinite(want).all(axis=(1, 2))
-            assert key == "k" or touched.nonzero()[0].tolist() in ([row], [])
+            touched = np.asarray(~np.isfinite(want).all(axis=(1, 2)))
+            assert key == "k" or np.flatnonzero(touched).tolist() in ([row], [])
             assert np.isnan(got).sum() == np.isnan(want).sum()
 
 
@@ -443,9 +440,11 @@ def test_functions_of_lanes(tmp_path: Path, processor: str) -> None:
 
     def line(low: float, high: float) -> Array:
         made = np.concatenate([np.linspace(low, high, 2 ** 18 - 32), random.normal(size=16), random.normal(size=16) * 1e-3])
-        return np.clip(made, low, high).astype(np.float32)
+        clipped: Array = np.clip(made, low, high).astype(np.float32)
+        return clipped
 
-    for name, low, high, exact in (("exp2_", -125.5, 127.99, np.exp2), ("exp_", -87.0, 88.72, np.exp), ("tanh_", -12.0, 12.0, np.tanh)):
+    for name, low, high, exact in (
+            ("exp2_", -125.49, 127.99, np.exp2), ("exp_", -87.0, 88.72, np.exp), ("tanh_", -12.0, 12.0, np.tanh)):
         x = line(low, high)
         assert units(over(library, name, x), exact(x.astype(np.float64))) <= 2.0, name
     small = (2.0 ** -random.uniform(0, 120, 2 ** 12)).astype(np.float32)
@@ -508,13 +507,14 @@ for source, name, inputs, sizes, wants in made:
 BEHIND = ["sdpa", "gqa", "relative_table", "t5_bias", "documents", "sliding_window"]
 
 
-def test_nothing_behind_an_input_or_a_result_is_touched(tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [BEHIND[:3], pytest.param(BEHIND[3:], marks=pytest.mark.whole)], ids=" ".join)
+def test_nothing_behind_an_input_or_a_result_is_touched(tmp_path: Path, names: list[str]) -> None:
     """Each input, each result and the memory of the threads ends where a page ends, and the next page kills who touches it.
 
     The same bits come out as in usual memory. One length fills its tiles, one does not.
     """
     made = []
-    for name in BEHIND:
+    for name in names:
         case, program, function = NAMES[name], typed_of(NAMES[name]), module_of(NAMES[name])
         for T, dtype in ((37, torch.float32), (64, torch.float32), (45, torch.bfloat16)):
             sizes = {**case.sizes, **{one: T for one in ("T", "U", "S", "T_sum") if one in case.sizes}}
@@ -522,7 +522,7 @@ def test_nothing_behind_an_input_or_a_result_is_touched(tmp_path: Path) -> None:
             with running(function) as ran:
                 outputs = called(function, program, inputs, sizes)
             assert ran and all(ran.values()), (name, ran)
-            asked = function.__code__.co_varnames[: function.__code__.co_argcount + function.__code__.co_kwonlyargcount]
+            asked = inspect.signature(function).parameters
             inputs |= {key: n for key, n in sizes.items() if key in asked and key not in inputs}
             made.append((quick(emitted(program)), program.name, inputs, sizes, list(outputs.values())))
     torch.save(made, tmp_path / "made.pt")
@@ -547,46 +547,61 @@ USUAL = {"T": 40, "H": 2, "D": 5}
 
 
 def test_under_torch_compile() -> None:
-    given = drawn(USUAL)
-    compiled = torch.compile(lambda q, k, v: attention()(q=q, k=k, v=v) * 2, backend="aot_eager", fullgraph=True)
+    given, function = drawn(USUAL), attention()
+    compiled = torch.compile(lambda q, k, v: function(q=q, k=k, v=v) * 2, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(compiled(**given), both(given) * 2)
 
 
-def test_under_vmap() -> None:
-    """Over one input, and over all."""
-    given, others = drawn(USUAL), torch.randn(3, 40, 2, 5)
-    wants = torch.stack([both({**given, "k": one}) for one in others])
-    got = torch.func.vmap(lambda k: attention()(**{**given, "k": k}))(others)
-    torch.testing.assert_close(got, wants)
-    got = torch.func.vmap(lambda q, k, v: attention()(q=q, k=k, v=v))(*(torch.stack([x, x]) for x in given.values()))
-    torch.testing.assert_close(got, torch.stack([both(given)] * 2))
+@pytest.mark.parametrize("keys", ["k", "qkv"])
+def test_under_vmap(keys: str) -> None:
+    """Over one input, and over all: the right results, or the refusal of torch's statements."""
+    given, others = drawn(USUAL), [drawn(USUAL, seed=seed) for seed in (1, 2, 3)]
+    stacked = [torch.stack([one[key] for one in others]) for key in keys]
+
+    def mapped(*some: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = attention()(**{**given, **dict(zip(keys, some, strict=True))})
+        return result
+
+    try:
+        got = torch.func.vmap(mapped)(*stacked)
+    except RuntimeError as refusal:
+        with torch_computes(attention()), pytest.raises(RuntimeError, match=re.escape(str(refusal)[:40])):
+            torch.func.vmap(mapped)(*stacked)
+    else:
+        torch.testing.assert_close(got, torch.stack([both({**given, **{key: one[key] for key in keys}}) for one in others]))
 
 
 def test_on_tensors_without_memory() -> None:
     """Meta tensors and fake ones have results of the right shape."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     assert attention()(**{key: x.to("meta") for key, x in drawn(USUAL).items()}).shape == (40, 2, 5)
     with FakeTensorMode() as mode:
         fake = {key: mode.from_tensor(x) for key, x in drawn(USUAL).items()}
         assert attention()(**fake).shape == (40, 2, 5)
 
 
-@pytest.mark.parametrize("device", ["meta", "cpu"])
-def test_whatever_the_usual_device_is(tmp_path: Path, device: str) -> None:
-    """The memory of the threads is memory. In a process of its own, which a wrong one ends."""
-    program = ("import sys, torch\nspace = {}\nexec(open(sys.argv[1]).read(), space)\n"
-               "given = {key: torch.randn(40, 2, 5) for key in 'qkv'}\nwant = space['text'](**given)\n"
-               f"with torch.device('{device}'):\n    got = space['text'](**given)\nassert torch.equal(got, want)\n")
-    ends_well(tmp_path, program)
+NOWHERE = """
+import sys
+import torch
+space = {}
+exec(open(sys.argv[1]).read(), space)
+given = {key: torch.randn(40, 2, 5) for key in "qkv"}
+want = space["text"](**given)
+for device in ("meta", "cpu"):
+    with torch.device(device):
+        got = space["text"](**given)
+    assert torch.equal(got, want)
+want = space["text"](**{**given, "v": torch.zeros(40, 2, 5)})
+got = space["text"](**{**given, "v": torch._efficientzerotensor((40, 2, 5))})
+assert torch.equal(got, want)
+"""
 
 
-def test_a_tensor_of_zeros_that_are_nowhere(tmp_path: Path) -> None:
-    """Autograd has tensors of zeros without memory."""
-    program = ("import sys, torch\nspace = {}\nexec(open(sys.argv[1]).read(), space)\n"
-               "given = {key: torch.randn(40, 2, 5) for key in 'qkv'}\nwant = space['text'](**{**given, 'v': torch.zeros(40, 2, 5)})\n"
-               "got = space['text'](**{**given, 'v': torch._efficientzerotensor((40, 2, 5))})\nassert torch.equal(got, want)\n")
-    ends_well(tmp_path, program)
+def test_tensors_and_devices_that_are_nowhere(tmp_path: Path) -> None:
+    """Whatever the usual device is, the memory of the threads is memory; autograd's zeros have none.
+
+    In a process of its own, which a wrong address ends.
+    """
+    ends_well(tmp_path, NOWHERE)
 
 
 def ends_well(folder: Path, program: str) -> None:
@@ -598,8 +613,6 @@ def ends_well(folder: Path, program: str) -> None:
 
 def test_what_is_traced_holds_no_kernel_that_nobody_sees() -> None:
     """A graph made by running, with other inputs than it was made of."""
-    from torch.fx.experimental.proxy_tensor import make_fx
-
     given, others = drawn(USUAL), drawn(USUAL, seed=1)
     graph = make_fx(lambda q, k, v: attention()(q=q, k=k, v=v))(*given.values())
     torch.testing.assert_close(graph(*others.values()), both(others))
@@ -608,26 +621,25 @@ def test_what_is_traced_holds_no_kernel_that_nobody_sees() -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_a_trace_of_torch_script() -> None:
     given, others = drawn(USUAL), drawn(USUAL, seed=1)
-    trace = torch.jit.trace(lambda q, k, v: attention()(q=q, k=k, v=v), tuple(given.values()), check_trace=False)
+    trace = torch.jit.trace(  # type: ignore[no-untyped-call]
+        lambda q, k, v: attention()(q=q, k=k, v=v), tuple(given.values()), check_trace=False)
     torch.testing.assert_close(trace(*others.values()), both(others))
 
 
 def test_a_tangent_is_not_lost_without_a_word() -> None:
     """Forward differentiation: torch's statements refuse it, or have a tangent."""
-    from torch.autograd import forward_ad
-
     given = drawn(USUAL)
     with forward_ad.dual_level():
-        given["q"] = forward_ad.make_dual(given["q"], torch.ones_like(given["q"]))
+        given["q"] = forward_ad.make_dual(given["q"], torch.ones_like(given["q"]))  # type: ignore[no-untyped-call]
         try:
             y = attention()(**given)
         except (NotImplementedError, RuntimeError):
             return
-        assert forward_ad.unpack_dual(y).tangent is not None
+        assert forward_ad.unpack_dual(y).tangent is not None  # type: ignore[no-untyped-call]
 
 
 FORK = """
-import os, sys
+import os, signal, sys
 import torch
 torch.set_num_threads(2)
 space = {}
@@ -637,9 +649,10 @@ want = space["text"](**given)
 for _ in range(2):
     child = os.fork()
     if not child:
+        signal.alarm(60)
         same = torch.equal(space["text"](**given), want)
         os._exit(0 if same and all(space["_RAN"].values()) else 1)
-    assert os.waitpid(child, 0)[1] == 0
+    assert os.waitpid(child, 0)[1] == 0, 'the child waits for ever'
     assert torch.equal(space["text"](**given), want)
 """
 

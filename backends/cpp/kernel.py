@@ -10,9 +10,11 @@ from einc.backends.cpp.arguments import Arguments
 from einc.backends.cpp.bounds import Ends
 from einc.backends.cpp.magnitudes import magnitudes
 from einc.backends.cpp.narrow import narrow, spared
+from einc.backends.cpp.pairs import pack_pairs, pair_rows
 from einc.backends.cpp.places import Places
 from einc.backends.cpp.schedule import Schedule, product_at_end
 from einc.backends.cpp.stages import Stages
+from einc.backends.cpp.stores import write_store
 from einc.backends.writer import Writer
 from einc.ir.plan import Let, Module
 
@@ -110,7 +112,7 @@ class _Kernel:
         out.open(f"return over({'units' if merged else 'units * tiles'}, threads, [&](L work, float* own, int* bad) {{")
         if merged:
             out(f"for (L t = 0; t < tiles; t++) {name}_tile::one(p, n, x, work, t, own, bad);")
-        else:  # the last rows of a causal domain see most, and come first
+        else:  # where rows see what is before them, the last ones see most and come first
             out(f"{name}_tile::one(p, n, x, work % units, tiles - 1 - work / units, own, bad);")
         out.close()
         out("}, room, each);")
@@ -133,9 +135,9 @@ class _Kernel:
             if product_at_end(let, self.schedule) == "rows":
                 places.turn(next(lets[a] for a in let.args if self.schedule.features(lets[a])))
                 if found is not None:
-                    places.pair_rows(lets[found.rows])
+                    pair_rows(places, lets[found.rows])
             elif found is not None and found.rows:
-                places.pack_pairs(lets[found.rows])
+                pack_pairs(places, lets[found.rows])
 
     def _carried(self) -> None:
         """The start of what is carried along the stream."""
@@ -197,5 +199,5 @@ class _Kernel:
         for store in schedule.kernel.stores:
             let = schedule.lets()[store.value]
             if not store.merge and not schedule.streams(let):
-                places.store(store)
+                write_store(places, store)
 

@@ -24,7 +24,6 @@ from einc.ir.plan import (
     Reduce,
     Scalar,
     Select,
-    Store,
 )
 from einc.ir.terms import Const
 
@@ -94,7 +93,7 @@ class Places:
         """How many features a value has for each row or position."""
         return " * ".join(self.arguments.size(self.addresses.extent(a)) for a in self.schedule.features(let)) or "1"
 
-    def _flat(self, let: Let, at: At) -> str:
+    def flat(self, let: Let, at: At) -> str:
         """The place of a value's features among them all."""
         places, text = dict(at.features), ""
         for axis in self.schedule.features(let):
@@ -194,13 +193,13 @@ class Places:
         lanes = any(self.schedule.has_rows(lets[a]) for a in let.args)
         start = Value(number(STARTS[fold], "real"), "real", False)
         self.body(f"{type_of('real', lanes)} {name} = {converted(start, 'real', lanes)};")
-        inner = self._open(let.over, at)
+        inner = self.open(let.over, at)
         values = [converted(self.value(a, inner), "real", lanes) for a in let.args]
         self.body(f"{name} = {stepped(fold, name, ' * '.join(values))};")
-        self._close(let.over)
+        self.close(let.over)
         return Value(name, "real", lanes)
 
-    def _open(self, axes: Sequence[str], at: At) -> At:
+    def open(self, axes: Sequence[str], at: At) -> At:
         """Opens loops over features."""
         made = at
         for axis in axes:
@@ -209,7 +208,8 @@ class Places:
             made = At(made.vector, made.position, (*made.features, (axis, place)))
         return made
 
-    def _close(self, axes: Sequence[str]) -> None:
+    def close(self, axes: Sequence[str]) -> None:
+        """Closes so many loops."""
         for _ in axes:
             self.body.close()
             self.body("}")
@@ -237,7 +237,7 @@ class Places:
             self.body.open("for (L s = 0; s < count; s++) {")
             value = converted(self.expression(let, At(position="s")), let.kind, False)
             self.body(f"{name}[s] = {value};")
-            self._close("s")
+            self.close("s")
             self.refer(let, lambda at: Value(f"{name}[{at.position}]", let.kind, False))
         else:
             value = converted(self.expression(let, At()), let.kind, False)
@@ -265,7 +265,7 @@ class Places:
             self.body(f"{type_of(let.kind, True)} {name}[QV];")
             self.body.open("for (int i = 0; i < QV; i++) {")
             self.body(f"{name}[i] = {converted(self.expression(let, At()), let.kind, True)};")
-            self._close("i")
+            self.close("i")
         self.refer(let, lambda at: Value(f"{name}[{at.vector}]", let.kind, True))
 
     def begin(self, let: Let, fold: str) -> None:
@@ -293,7 +293,7 @@ class Places:
     def features(self, let: Let, name: str) -> None:
         """Says that a value stands in memory, all features of the tile of rows."""
         self.names[let.name] = name
-        self.refer(let, lambda at: Value(f"ld({name} + {self._flat(let, at)} * M + {at.vector} * W)", "real", True))
+        self.refer(let, lambda at: Value(f"ld({name} + {self.flat(let, at)} * M + {at.vector} * W)", "real", True))
 
     def _array(self, let: Let) -> None:
         """All features of a value, in memory of the tile."""
@@ -303,34 +303,34 @@ class Places:
         if schedule.has_rows(let):
             self.allot(name, f"{count} * M")
             if isinstance(let.op, Load) and not bool(let.args):
-                inner = self._open(features[:-1], At())
+                inner = self.open(features[:-1], At())
                 found = self.addresses.address(let, At(features=(*inner.features, (features[-1], "0"))), self.value)
                 step = self.addresses.stride(let, features[-1])
                 last = self.arguments.size(self.addresses.extent(features[-1]))
-                flat = self._flat(let, At(features=(*inner.features, (features[-1], "0"))))
+                flat = self.flat(let, At(features=(*inner.features, (features[-1], "0"))))
                 self.body(f"pack({found.pointer}, {found.rows}, {step}, rows, {last}, {name} + {flat} * M);")
-                self._close(features[:-1])
+                self.close(features[:-1])
             else:
-                inner = self._open(features, At())
+                inner = self.open(features, At())
                 self.body.open("UNROLL for (int i = 0; i < QV; i++) {")
                 value = converted(self.expression(let, inner), "real", True)
-                self.body(f"st({name} + {self._flat(let, inner)} * M + i * W, {value});")
-                self._close(("i", *features))
+                self.body(f"st({name} + {self.flat(let, inner)} * M + i * W, {value});")
+                self.close(("i", *features))
             self.features(let, name)
         elif schedule.streams(let):
             self._streamed(let, name, features, count)
         else:
             self.allot(name, count)
-            inner = self._open(features, At())
-            self.body(f"{name}[{self._flat(let, inner)}] = {converted(self.expression(let, inner), 'real', False)};")
-            self._close(features)
-            self.refer(let, lambda at: Value(f"{name}[{self._flat(let, at)}]", "real", False))
+            inner = self.open(features, At())
+            self.body(f"{name}[{self.flat(let, inner)}] = {converted(self.expression(let, inner), 'real', False)};")
+            self.close(features)
+            self.refer(let, lambda at: Value(f"{name}[{self.flat(let, at)}]", "real", False))
 
     def _streamed(self, let: Let, name: str, features: tuple[str, ...], count: str) -> None:
         """Features of a tile of the stream: where they lie if they are float, else in memory of the tile."""
         pointer, s, f = f"{name}_at", f"{name}_s", f"{name}_f"
         self.strides[let.name] = pointer, s, f
-        self.refer(let, lambda at: Value(f"{pointer}[({at.position}) * {s} + {self._flat(let, at)} * {f}]", "real", False))
+        self.refer(let, lambda at: Value(f"{pointer}[({at.position}) * {s} + {self.flat(let, at)} * {f}]", "real", False))
         single = isinstance(let.op, Load) and not bool(let.args) and len(features) == 1
         if single:
             found = self.addresses.address(let, At(features=((features[0], "0"),)), self.value)
@@ -350,10 +350,10 @@ class Places:
             return
         self.allot(name, f"TILE * {count}")
         self.body.open("for (L s = 0; s < count; s++) {")
-        inner = self._open(features, At(position="s"))
+        inner = self.open(features, At(position="s"))
         value = converted(self.expression(let, inner), "real", False)
-        self.body(f"{name}[s * {count} + {self._flat(let, inner)}] = {value};")
-        self._close(("s", *features))
+        self.body(f"{name}[s * {count} + {self.flat(let, inner)}] = {value};")
+        self.close(("s", *features))
         self.body(f"const float* const {pointer} = {name}; const L {s} = {count}, {f} = 1;")
 
     def operand(self, let: Let) -> tuple[str, str, str]:
@@ -377,92 +377,7 @@ class Places:
         """From one row to the next where rows stand one after the other: whole vectors."""
         return f"((({self.count(let)}) + M - 1) / M * M)"
 
-    # operands as pairs
-
-    def _paired(self, let: Let, kind: str, amount: str, text: str) -> None:
-        """Memory for the pairs of a loaded operand, and the statement that fills it where pairs are multiplied."""
-        if f"{let.name} {kind}" in self.pairs:
-            return
-        name = self.arguments.fresh(f"{let.name}_pairs")
-        self.allot(name, amount)
-        (feature,) = self.schedule.features(let)
-        found = self.addresses.address(let, At(features=((feature, "0"),)), self.value)
-        along = found.rows if self.schedule.has_rows(let) else self.addresses.stride(let, self.schedule.stream.name)
-        self.body.lines.append("#if PAIRS")
-        self.body(text.format(pointer=found.pointer, along=along, step=self.addresses.stride(let, feature), name=f"(u32*){name}"))
-        self.body.lines.append("#endif")
-        self.pairs[f"{let.name} {kind}"] = (f"(const u32*){name}",)
-
-    def pack_pairs(self, let: Let) -> None:
-        """Pairs of features of a tile of rows."""
-        count = self.count(let)
-        text = f"pack_pairs({{pointer}}, {{along}}, {{step}}, rows, {count}, {{name}});"
-        self._paired(let, "features", f"({count} + 1) / 2 * M", text)
-
-    def pair_rows(self, let: Let) -> None:
-        """Pairs of rows, each with all its features."""
-        count, across = self.count(let), self.across(let)
-        text = f"pair_positions({{pointer}}, {{along}}, {{step}}, rows, {count}, {across}, {{name}});"
-        self._paired(let, "rows", f"M / 2 * {across}", text)
-
-    def pair_stream(self, let: Let) -> None:
-        """Pairs of positions of the stream, each with all its features."""
-        count = self.count(let)
-        text = f"pair_positions({{pointer}}, {{along}}, {{step}}, count, {count}, {count}, {{name}});"
-        self._paired(let, "stream", f"TILE / 2 * ({count})", text)
-
-    def raw_stream(self, let: Let) -> None:
-        """A tile of the stream in the type of the data, its features side by side."""
-        if f"{let.name} raw" in self.pairs:
-            return
-        name, count = self.arguments.fresh(f"{let.name}_raw"), self.count(let)
-        (feature,) = self.schedule.features(let)
-        found = self.addresses.address(let, At(features=((feature, "0"),)), self.value)
-        along, step = self.addresses.stride(let, self.schedule.stream.name), self.addresses.stride(let, feature)
-        self.allot(name, f"TILE * ({count}) / 2 + 1")
-        self.body.lines.append("#if PAIRS")
-        self.body(f"const DATA* {name}_at = {found.pointer}; L {name}_s = {along};")
-        self.body(f"if (COPIED || {step} != 1) {{ side_by_side({name}_at, {along}, {step}, count, {count}, (DATA*){name}); "
-                  f"{name}_at = (const DATA*){name}; {name}_s = {count}; }}")
-        self.body.lines.append("#endif")
-        self.pairs[f"{let.name} raw"] = f"{name}_at", f"{name}_s"
-
     def lane_gathers(self, let: Let) -> bool:
         """Whether lanes look up what is loaded at places that they have computed."""
         lets = self.schedule.lets()
         return any(self.schedule.has_rows(lets[a]) for a in let.args)
-
-    # stores
-
-    def store(self, store: Store) -> None:
-        """The statements that store a value of rows, with its features if it has some."""
-        let, strides = self.schedule.lets()[store.value], self.addresses.slots(store)
-        rows, features = strides[self.schedule.rows.name], self.schedule.features(let)
-        if not features:
-            self.body.open("for (int i = 0; i < QV; i++) {")
-            value = converted(self.value(let.name, At()), "real", True)
-            self.body(f"save({self.addresses.base(store, strides)} + i * W * {rows}, {rows}, rows - i * W, {value});")
-            self._close("i")
-            return
-        inner = self._open(features[:-1], At())
-        last = features[-1]
-        flat = self._flat(let, At(features=(*inner.features, (last, "0"))))
-        base = self.addresses.base(store, strides, inner.features)
-        self.body(f"unpack({base}, {rows}, {strides[last]}, rows, {self.arguments.size(self.addresses.extent(last))}, "
-                  f"{self.names[let.name]} + {flat} * M);")
-        self._close(features[:-1])
-
-    def store_block(self, store: Store, at: At) -> None:
-        """The statement that stores a vector of a block."""
-        strides = self.addresses.slots(store)
-        rows, along = strides[self.schedule.rows.name], strides[self.schedule.stream.name]
-        value = converted(self.value(store.value, at), "real", True)
-        first = f"{self.addresses.base(store, strides)} + {at.position} * {along} + i * W * {rows}"
-        self.body(f"save({first}, {rows}, rows - i * W, {value});")
-
-    def target(self, let: Let, store: Store) -> tuple[str, str, str]:
-        """Where the shares of a tile of the stream are added: the first element, the strides along stream and features."""
-        strides, features = self.addresses.slots(store), self.schedule.features(let)
-        if len(features) != 1:
-            raise Unwritten(f"`{let.name}` has several features")
-        return self.addresses.base(store, strides), strides[self.schedule.stream.name], strides[features[0]]

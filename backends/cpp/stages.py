@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from einc.backends.cpp.bounds import Ends
+from einc.backends.cpp.pairs import pair_stream, raw_stream
 from einc.backends.cpp.places import Places
 from einc.backends.cpp.schedule import Schedule, Unwritten, product_at_end
+from einc.backends.cpp.stores import store_block, target
 from einc.backends.cpp.values import At, Value, converted, stepped, type_of
 from einc.backends.writer import Writer
 from einc.ir.plan import Dot, Iota, Let, Load, PreviousCarry, Reduce, Scalar, Select
@@ -43,9 +45,9 @@ class Stages:
         lets = self.schedule.lets()
         for name, found in self.places.narrow.items():
             if product_at_end(lets[name], self.schedule) == "stream":
-                self.places.pair_stream(lets[found.stream])
+                pair_stream(self.places, lets[found.stream])
             elif found.stream:
-                self.places.raw_stream(lets[found.stream])
+                raw_stream(self.places, lets[found.stream])
 
     def _former(self) -> None:
         """What is read as it was before this tile."""
@@ -147,7 +149,7 @@ class Stages:
             self._merged(let, at, let.name in referred)
         for store in schedule.kernel.stores:
             if store.value in {let.name for let in block} and not store.merge:
-                places.store_block(store, at)
+                store_block(places, store, at)
         body.close()
         body("}")
         body.close()
@@ -269,7 +271,7 @@ class Stages:
         if store is None:
             raise Unwritten(f"`{let.name}` is a sum over rows that is not stored")
         natural, across = places.turned[wide.name]
-        pointer, s, f = places.target(let, store)
+        pointer, s, f = target(places, let, store)
         if found is not None:
             halved = self._halved(let)
             body.lines.append("#if PAIRS")

@@ -6,6 +6,8 @@ import linecache
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from einc.backends.host.naming import entry_name
 
 
@@ -23,3 +25,8 @@ def load(source: str, entry: str) -> Callable[..., Any]:
     del space["__name__"]  # No such module can be imported, which torch.compile would otherwise do.
     function: Callable[..., Any] = space[entry_name(entry)]
     return function
+
+
+def has_gpu() -> bool:
+    """Whether torch finds a GPU."""
+    return torch.cuda.is_available()

@@ -7,38 +7,33 @@ that a C++ compiler takes. Where a tensor lies on a GPU, Triton's kernels run, w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from inspect import unwrap
 from typing import Any
 
 from einc.driver import back_ends
-from einc.driver.options import Options
-from einc.ir.programs import TypedProgram
 
 CPU, GPU = "cpp", "triton"
 PATIENCE = 2.0  # seconds: about what a compiler takes for the kernels of a file
 
 
-def function(source: str, entry: str, program: TypedProgram, options: Options) -> Callable[..., Any]:
-    """The function of a file of the back end for the CPU, which hands calls with tensors on a GPU to the back end for that."""
+def function(source: str, entry: str, elsewhere: Callable[[], Callable[..., Any]] | None) -> Callable[..., Any]:
+    """The function of a file of the back end for the CPU. What `elsewhere` gives takes calls with tensors on a GPU; it is asked
+    for at the first of them.
+    """
     here = back_ends.load(source, entry, "torch")  # a machine without a compiler computes with torch's statements
     names = unwrap(here).__globals__
     if "_NATIVE_PATIENCE" in names:
         names["_NATIVE_PATIENCE"][0] = PATIENCE
-    if options.serves or options.module or options.tune:
+    if elsewhere is None:
         return here
-    there: list[Callable[..., Any]] = []
+    there = cache(elsewhere)
 
     @wraps(here)
-    def run(*cache: Any, **given: Any) -> Any:
-        if not any(getattr(x, "is_cuda", False) for x in given.values()):
-            return here(*cache, **given)
-        if not there:
-            made = import_module("einc.driver.compiling").built(program, replace(options, backend=GPU))
-            there.append(made.function)
-        return there[0](*cache, **given)
+    def run(*caches: Any, **given: Any) -> Any:
+        on_gpu = any(getattr(x, "is_cuda", False) for x in given.values())
+        return (there() if on_gpu else here)(*caches, **given)
 
     return run
 
@@ -48,13 +43,16 @@ def load(source: str, entry: str) -> Callable[..., Any]:
     return back_ends.load(source, entry, "torch")
 
 
+def _place() -> str:
+    """The back end for what torch finds here; Triton itself is loaded only where there is a GPU."""
+    return GPU if import_module("einc.backends.host.load").has_gpu() else CPU
+
+
 def device(dtype: str) -> str:
     """Where tensors of the type are put when nobody says where: on a GPU if there is one."""
-    torch = import_module("torch")
-    return str(back_ends.runner(GPU).device(dtype)) if torch.cuda.is_available() else back_ends.runner(CPU).device(dtype)
+    return back_ends.runner(_place()).device(dtype)
 
 
 def settle() -> None:
     """Waits for the work that was started."""
-    torch = import_module("torch")
-    back_ends.runner(GPU if torch.cuda.is_available() else CPU).settle()
+    back_ends.runner(_place()).settle()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib import import_module
 from inspect import unwrap
 from pathlib import Path
@@ -109,8 +110,12 @@ def built(program: TypedProgram, options: Options = DEFAULTS) -> Compiled:
     made_of = planned(program, options)
     source = back_ends.emit(made_of, options.backend, shell(program) if options.module else None)
     entry = "step" if options.serves else program.name
-    function = (automatic.function(source, entry, program, options) if options.backend == back_ends.AUTO
-                else back_ends.load(source, entry, options.backend))
+    if options.backend == back_ends.AUTO:
+        plain = not (options.serves or options.module or options.tune)
+        gpu = replace(options, backend=automatic.GPU)
+        function = automatic.function(source, entry, (lambda: built(program, gpu).function) if plain else None)
+    else:
+        function = back_ends.load(source, entry, options.backend)
     if options.serves:
         return Compiled(program, made_of, source, function, prefill=unwrap(function).__globals__["prefill"])
     names = unwrap(function).__globals__ if options.module else {}

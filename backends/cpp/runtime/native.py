@@ -35,7 +35,7 @@ _RAN: dict[str, bool] = {}  # by the name of a kernel whether its last call ran 
 _NATIVE_PATIENCE = [0.0]  # seconds that calls have to save, by estimate, before kernels are compiled; `auto` sets it
 _NATIVE_SAVED = [0.0]  # what they have saved, or would have
 _NATIVE_GAIN = 1e-11  # seconds that one operation of a kernel saves, over threads: 60 against 150 operations in a nanosecond
-_NATIVE_LOCK = threading.Lock()
+_NATIVE_LOCKS = {os.getpid(): threading.Lock()}  # one a process: what another one held when it forked is never freed
 _NATIVE_PROCESS = os.getpid()  # the threads of OpenMP do not live on in a child of it
 
 
@@ -166,7 +166,7 @@ def _native_library(text: str, dtype: torch.dtype, vectors: int = 2) -> Any:
     failure is told once.
     """
     if (text, dtype, vectors) not in _LIBRARIES:
-        with _NATIVE_LOCK:
+        with _NATIVE_LOCKS.setdefault(os.getpid(), threading.Lock()):
             if (text, dtype, vectors) not in _LIBRARIES:
                 library, compiler = None, _native_compiler()
                 try:

@@ -1,0 +1,60 @@
+"""Operands of products of pairs: tiles of rows and of the stream in the type of the data, two numbers in each lane."""
+
+from __future__ import annotations
+
+from einc.backends.cpp.places import Places
+from einc.backends.cpp.values import At
+from einc.ir.plan import Let
+
+
+def _paired(places: Places, let: Let, kind: str, amount: str, text: str) -> None:
+    """Memory for the pairs of a loaded operand, and the statement that fills it where pairs are multiplied."""
+    if f"{let.name} {kind}" in places.pairs:
+        return
+    name = places.arguments.fresh(f"{let.name}_pairs")
+    places.allot(name, amount)
+    (feature,) = places.schedule.features(let)
+    found = places.addresses.address(let, At(features=((feature, "0"),)), places.value)
+    along = found.rows if places.schedule.has_rows(let) else places.addresses.stride(let, places.schedule.stream.name)
+    places.body.lines.append("#if PAIRS")
+    places.body(text.format(pointer=found.pointer, along=along, step=places.addresses.stride(let, feature), name=f"(u32*){name}"))
+    places.body.lines.append("#endif")
+    places.pairs[f"{let.name} {kind}"] = (f"(const u32*){name}",)
+
+
+def pack_pairs(places: Places, let: Let) -> None:
+    """Pairs of features of a tile of rows."""
+    count = places.count(let)
+    text = f"pack_pairs({{pointer}}, {{along}}, {{step}}, rows, {count}, {{name}});"
+    _paired(places, let, "features", f"({count} + 1) / 2 * M", text)
+
+
+def pair_rows(places: Places, let: Let) -> None:
+    """Pairs of rows, each with all its features."""
+    count, across = places.count(let), places.across(let)
+    text = f"pair_positions({{pointer}}, {{along}}, {{step}}, rows, {count}, {across}, {{name}});"
+    _paired(places, let, "rows", f"M / 2 * {across}", text)
+
+
+def pair_stream(places: Places, let: Let) -> None:
+    """Pairs of positions of the stream, each with all its features."""
+    count = places.count(let)
+    text = f"pair_positions({{pointer}}, {{along}}, {{step}}, count, {count}, {count}, {{name}});"
+    _paired(places, let, "stream", f"TILE / 2 * ({count})", text)
+
+
+def raw_stream(places: Places, let: Let) -> None:
+    """A tile of the stream in the type of the data, its features side by side."""
+    if f"{let.name} raw" in places.pairs:
+        return
+    name, count = places.arguments.fresh(f"{let.name}_raw"), places.count(let)
+    (feature,) = places.schedule.features(let)
+    found = places.addresses.address(let, At(features=((feature, "0"),)), places.value)
+    along, step = places.addresses.stride(let, places.schedule.stream.name), places.addresses.stride(let, feature)
+    places.allot(name, f"TILE * ({count}) / 2 + 1")
+    places.body.lines.append("#if PAIRS")
+    places.body(f"const DATA* {name}_at = {found.pointer}; L {name}_s = {along};")
+    places.body(f"if (COPIED || {step} != 1) {{ side_by_side({name}_at, {along}, {step}, count, {count}, (DATA*){name}); "
+              f"{name}_at = (const DATA*){name}; {name}_s = {count}; }}")
+    places.body.lines.append("#endif")
+    places.pairs[f"{let.name} raw"] = f"{name}_at", f"{name}_s"
