@@ -83,8 +83,9 @@ def lasting(module: Module, kernel: Kernel) -> str:
                 found = rows[buffer]
             case Load(buffer) if buffer not in given or axis.name in let.axes:
                 return ""
-            case Scalar(term) if any(isinstance(x, Size) and x.extent.sizes & {module.new, module.past}
-                                     for x in walk(term)):
+            case Scalar(term) if (
+                any(isinstance(x, Size) and x.extent.sizes & {module.new, module.past} for x in walk(term))
+            ):
                 return ""
         if kernel.grid is not None and kernel.grid.name in let.axes:
             return ""

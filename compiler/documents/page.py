@@ -71,7 +71,8 @@ class _Page:
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
             f"<title>{name}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
-            f"{self.overview()}\n<main>\n{self.programs(-1)}<article>\n{paper}\n</article>\n{self.wrong()}</main>\n</body>\n</html>\n"
+            f"{self.overview()}\n<main>\n{self.programs(-1)}<article>\n{paper}\n</article>\n"
+            f"{self.wrong()}</main>\n</body>\n</html>\n"
         )
 
     # one equation

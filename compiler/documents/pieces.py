@@ -24,7 +24,8 @@ _LAYOUT = re.compile(
     r"|\\q?quad\s*\(\d{1,4}[a-z]?\)\s*(?=\Z|\\\\|\\end\b|\\begin\b)")
 DEFINES = re.compile(
     r"\\(?P<new>(?:re|provide)?newcommand|renewcommand|providecommand|DeclareMathOperator|def)\*?\s*"
-    r"(?:\{\s*\\(?P<braced>[A-Za-z]+)\s*\}|\\(?P<bare>[A-Za-z]+))\s*(?:\[(?P<count>[1-9])\])?\s*(?P<marks>(?:\#[1-9])*)\s*(?=\{)")
+    r"(?:\{\s*\\(?P<braced>[A-Za-z]+)\s*\}|\\(?P<bare>[A-Za-z]+))\s*(?:\[(?P<count>[1-9])\])?\s*"
+    r"(?P<marks>(?:\#[1-9])*)\s*(?=\{)")
 _BRACE = re.compile(r"\\.|%[^\n]*|[{}]", re.S)
 _OUTSIDE = {  # of a display and of a formula in a line, what stands before it and after
     True: (re.compile(r"(?:\$\$|\\\[|\\begin\s*\{[a-z*]+\}(?:\s*\{\d+\})?|(?:```+|~~~+)[ \t]*math[^\n]*\n[> \t]*)\Z"),

@@ -154,7 +154,8 @@ _STYLED = {"emph": "em", "textit": "em", "textbf": "strong", "texttt": "code", "
 _MACROS = re.compile(
     rf"\\(?P<style>{'|'.join(_STYLED)})\s*\{{(?P<inner>[^{{}}]*)\}}|\\(?P<cite>cite[a-z]*|ref|eqref|autoref|cref)\*?"
     r"(?:\[[^\]]*\])*\{(?P<key>[^{}]*)\}"
-    r"|\\item\b(?:\[(?P<item>[^\]]*)\])?\s*|\\(?:begin|end|label|usepackage|documentclass|input|bibliography[a-z]*|author|date|title)"
+    r"|\\item\b(?:\[(?P<item>[^\]]*)\])?\s*"
+    r"|\\(?:begin|end|label|usepackage|documentclass|input|bibliography[a-z]*|author|date|title)"
     r"\*?\s*(?:\[[^\]]*\])*\{[^{}]*\}(?:\[[^\]]*\])?|\\(?P<sign>[%$&#_{}])|\\\\|\\[A-Za-z]+\*?|(?P<brace>[{}])")
 _SIGNS = (("---", "—"), ("--", "–"), ("``", "“"), ("''", "”"), ("~", " "))
 

@@ -58,8 +58,7 @@ class Linear:
         total = dict(self.atoms)
         for atom, c in other.atoms:
             total[atom] = total.get(atom, number(0)) + c * times
-        kept = tuple((a, c) for a, c in total.items() if c.terms)
-        return Linear(kept, self.constant + other.constant * times)
+        return Linear(tuple((a, c) for a, c in total.items() if c.terms), self.constant + other.constant * times)
 
     def without(self, atom: Term) -> Linear:
         """The form less the addend of an atom."""
@@ -218,8 +217,9 @@ class _Search:
                 if sign > 0 and whole:
                     yield inner.plus(one), True
                 yield (inner, False) if sign > 0 or whole else (inner.plus(one), False)
-            case Apply("mod", (
-                x, b)) if (inner := linear(b)) is not None and not inner.atoms and _positive(inner.constant, True):
+            case Apply("mod", (x, b)) if (
+                (inner := linear(b)) is not None and not inner.atoms and _positive(inner.constant, True)
+            ):
                 whole_top = (form := linear(x)) is not None and is_whole(form) and is_whole(inner)
                 top = inner.plus(one, number(-1)) if whole_top else inner
                 yield (Linear((), number(0)) if sign > 0 else top), False

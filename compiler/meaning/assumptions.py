@@ -67,8 +67,9 @@ def _product(found: Form) -> tuple[list[tuple[Read, int]], frozenset[Index], Fra
     out = []
     for x, n in monomial.powers:
         match x.terms:
-            case (Read(
-                _, subs) as read,) if x.op == "term" and n > 0 and all(isinstance(sub, Position) for sub in subs):
+            case (Read(_, subs) as read,) if (
+                x.op == "term" and n > 0 and all(isinstance(sub, Position) for sub in subs)
+            ):
                 out.append((read, n))
             case _:
                 return None

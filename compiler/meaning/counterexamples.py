@@ -115,8 +115,9 @@ def _agreed(program: Program, sizes: dict[str, int]) -> None:
     """A size that is all of a composite is what its parts make."""
     for into, parts in program.splits.items():
         match into.extent.terms:
-            case ((((str(name), 1),),
-                   coefficient),) if coefficient == 1 and name in sizes and name not in program.sizes:
+            case ((((str(name), 1),), coefficient),) if (
+                coefficient == 1 and name in sizes and name not in program.sizes
+            ):
                 if not any(name in part.extent.sizes for part in parts):
                     sizes[name] = int(np.prod([int(part.extent.at(sizes)) for part in parts]))
 

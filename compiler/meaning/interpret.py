@@ -255,8 +255,7 @@ class _Machine:
         return done
 
     def exact(self, term: Term, live: Live) -> tuple[Block, Block] | None:
-        """Numerator and positive denominator, int64; None where the term is no rational
-        number, or too large for that."""
+        """Numerator and positive denominator, int64; None where the term is no rational number, or too large."""
         if any(isinstance(t, Fold) or (isinstance(t, Read) and not self.program.tensors[t.tensor].integer)
                for t in walk(term)):
             return None
@@ -303,8 +302,9 @@ class _Machine:
         chosen: dict[int, Block] = {}
         for axis, (sub, slot) in enumerate(zip(term.subs, tensor.slots, strict=True)):
             match sub:
-                case Position(i) if uses[i] == 1 and (self.extent(i.set),
-                                                      i.set.start) == (array.shape[axis], slot.set.start):
+                case Position(i) if (
+                    uses[i] == 1 and (self.extent(i.set), i.set.start) == (array.shape[axis], slot.set.start)
+                ):
                     plain[axis] = i
                 case _:
                     chosen[axis] = self.storage(tensor, slot, sub, live)

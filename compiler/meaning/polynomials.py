@@ -354,8 +354,10 @@ def applied(op: str, args: tuple[Form, ...]) -> Form:
             return turned(op, a)
         case ("max" | "min"), _:
             return extreme(op, args)
-        case "sqrt", (((m, value),),) if m == UNIT and value > 0 and (root := Fraction(
-                isqrt(value.numerator), isqrt(value.denominator))) ** 2 == value:
+        case "sqrt", (((m, value),),) if (
+            m == UNIT and value > 0
+            and (root := Fraction(isqrt(value.numerator), isqrt(value.denominator))) ** 2 == value
+        ):
             return number(root)
         case ("sqrt" | "abs"), ((),):
             return NOTHING

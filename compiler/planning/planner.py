@@ -176,10 +176,9 @@ def _step(whole: _Whole, group: Group, kept: frozenset[str]) -> Leaf:
 
 
 def _side_by_side(whole: _Whole, equation: Equation, join: Join) -> Concat | Append:
-    """The step of a direct sum; where the first part is a cache, the others are appended
-    to it and nothing of it is moved."""
-    parts, texts = tuple(r.tensor for _, r in join.parts
-                         if isinstance(r, Read)), (equation_text(whole.program, equation),)
+    """The step of a direct sum; where its first part is a cache, the others are appended and nothing is moved."""
+    parts = tuple(r.tensor for _, r in join.parts if isinstance(r, Read))
+    texts = (equation_text(whole.program, equation),)
     appends = whole.buffers[parts[0]].role == "cache"
     moved = size_of(whole.buffers[parts[-1] if appends else equation.target])
     made = Append if appends else Concat
@@ -192,8 +191,7 @@ def _view(kernel: Kernel, run: Run, equation: Equation) -> BroadcastView:
     places = [run.place if n == run.axis else run.operand.subs.index(axis) for n, axis in enumerate(equation.axes)]
     return BroadcastView(
         reads=(run.operand.tensor,), writes=(equation.target,), texts=kernel.texts[:1], bodies=((kernel,),),
-        order=tuple(places),
-        onto=run.onto.extent, of=run.index.set.extent, count=run.count)
+        order=tuple(places), onto=run.onto.extent, of=run.index.set.extent, count=run.count)
 
 
 def _along_runs(buffer: Buffer, run: Run) -> Buffer:
@@ -204,8 +202,7 @@ def _along_runs(buffer: Buffer, run: Run) -> Buffer:
 
 def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
     """The kernel of a group, which stores the values in `kept`; `whole.keys` grows by the index tensors it reads."""
-    program, buffers, runs = whole.program, whole.buffers, whole.runs
-    cut = tiled(group)
+    buffers, runs, cut = whole.buffers, whole.runs, tiled(group)
     passed, texts, said = _passed(whole, group, kept)
     made = frozenset([*(e.target for e in passed.equations), *passed.before]) - {e.target for e in group.equations}
     prefixes, chunks = alone(group.equations) if not cut else {}, passed.chunks
@@ -216,9 +213,7 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
     order = _axis_order(group, indices, grid, folded, cut)
     inner = {**whole.equations, **{e.target: e for e in group.equations}}
     streamed = passed.index if passed.carries else None
-    # What is picked comes in the order of ranks, in which a search for positions finds nothing.
-    unsorted = {e.target for e in (*group.equations, *(x for x in program.equations if picked(x)))}
-    stored = {k: b.sets for k, b in buffers.items() if b.element.kind == "integer" and k not in unsorted}
+    stored = _searchable(whole, group)
     work = Scanning(
         inner,
         buffers,
@@ -238,27 +233,19 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
         said=said,
     )
     work.sets.update((i.name, i.set) for i in indices)
-    # A result is written whole: where another one has no points along an axis of it, it has its own.
-    whole_axes = {i for e in group.equations if e.target in kept and (grid is None or grid in e.indices)
-                  for i in e.indices}
-    bounds = {i.name: _bound(group, Tile(i, grid, stored), i != streamed) for i in folded
-              if cut and i not in (grid, *whole_axes)}
-    bounds = {i.name: chunks.bound(i) for i in folded} if chunks else bounds
     for equation in group.equations:
         work.equation(equation, texts.get(equation.target, equation.target))
     work.resolved()
     whole.keys.extend(work.keys)
-    role: dict[str, Role] = {
-        **({grid.name: "grid"} if grid is not None else {}),
-        **({passed.index.name: "stream"} if passed.index is not None and passed.carries else {}),
-    }
-    lengths = {chunks.found.along.name: chunks.length} if chunks else {}
-    axes = tuple(Axis(a, work.sets[a], role.get(a, "whole"), bounds.get(a), lengths.get(a)) for a in order
-                 if a in work.sets)
+    # A result is written whole: where another one has no points along an axis of it, it has its own.
+    written = [e for e in group.equations if e.target in kept and (grid is None or grid in e.indices)]
+    whole_axes = {i for e in written for i in e.indices}
+    bounds = {i.name: _bound(group, Tile(i, grid, stored), i != streamed) for i in folded
+              if cut and i not in (grid, *whole_axes)}
+    axes = _axes(work, order, passed, grid, {i.name: chunks.bound(i) for i in folded} if chunks else bounds)
     work.stores = [replace(s, merge=_merged(group, s, grid)) for s in work.stores if s.buffer in kept]
     wide = {k for k, b in buffers.items() if b.element == WIDE}
     lets = mark_roundable(_live(work), work.stores, wide, whole.choices.narrow)
-    largest = _largest(lets, work) if cut else ()
     visited = {(i.name, grid.name): points(_common(group, i), i, grid) for i in folded
                if grid is not None and i != grid}
     visited = chunks.visited() if chunks else visited
@@ -267,7 +254,26 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
     cost = cost.put({run.count: run.onto.extent for run in runs.values()})
     notes = (*passed.notes, f"not stored: {', '.join(sorted(group.virtual))}") if group.virtual else ()
     return Kernel(group.equations[-1].target, axes, lets, tuple(work.stores), tuple(texts.values()), notes, cost,
-                  largest)
+                  _largest(lets, work) if cut else ())
+
+
+def _searchable(whole: _Whole, group: Group) -> dict[str, tuple[IndexSet, ...]]:
+    """The stored whole numbers in which bounds of tiles may search for positions, with their sets.
+
+    What is picked comes in the order of ranks, in which a search for positions finds nothing.
+    """
+    unsorted = {e.target for e in (*group.equations, *(x for x in whole.program.equations if picked(x)))}
+    return {k: b.sets for k, b in whole.buffers.items() if b.element.kind == "integer" and k not in unsorted}
+
+
+def _axes(work: Scanning, order: tuple[str, ...], passed: Streamed, grid: Index | None,
+          bounds: Mapping[str, Bound | None]) -> tuple[Axis, ...]:
+    """The axes of a kernel in their order, each with what it is for and how far it reaches in a tile."""
+    role: dict[str, Role] = {} if grid is None else {grid.name: "grid"}
+    role |= {passed.index.name: "stream"} if passed.index is not None and passed.carries else {}
+    lengths = {passed.chunks.found.along.name: passed.chunks.length} if passed.chunks else {}
+    return tuple(Axis(a, work.sets[a], role.get(a, "whole"), bounds.get(a), lengths.get(a)) for a in order
+                 if a in work.sets)
 
 
 def _merged(group: Group, store: Store, grid: Index | None) -> str:
@@ -329,8 +335,7 @@ def _grid(group: Group, indices: list[Index], stored: frozenset[str]) -> Index |
 
 def _axis_order(group: Group, indices: list[Index], grid: Index | None, folded: list[Index],
                 cut: bool) -> tuple[str, ...]:
-    """Batches and heads outside, then the tiled axis, then what is folded, then the
-    features; alone, as the target has it."""
+    """Batches and heads outside, then the tiled axis, what is folded, the features; alone, as the target has it."""
     if not cut:
         own = [i.name for i in group.equations[0].indices]
         return tuple(own + [i.name for i in indices if i.name not in own])

@@ -226,6 +226,7 @@ def _balanced(source: Source, piece: list[Word], report: Report) -> bool:
 
 
 def _stray(source: Source, stack: list[Word], word: Word, report: Report) -> None:
+    """Reports a bracket that closes nothing, or not the one that was opened last."""
     span = Span(source, word.start, word.end)
     if not stack:
         report.add(StrayCloser(f"`{_CLOSERS[word.type]}` closes nothing", span,

@@ -168,9 +168,8 @@ def _quotient(context: Context, factors: tuple[s.Expression, ...], operators: tu
     end = at + 1
     if end < len(factors) and operators[end] == "" and _applies(context, factors[at], factors[end]):
         end += 1
-    if end >= len(factors) or operators[end] or literal(factors[at]) is not None or (at > 0
-                                                                                     and literal(
-                                                                                         factors[at - 1]) is not None):
+    beside = factors[max(at - 1, 0) : at + 1]
+    if end >= len(factors) or operators[end] or any(literal(factor) is not None for factor in beside):
         return
     span = factors[max(at - 1, 0)].span.to(factors[end].span)
     raise AmbiguousQuotient(f"`{span.text}` has two readings", span, helps=(Help("write `(a / b) c` or `a / (b c)`"),))
@@ -340,9 +339,9 @@ def _factor(context: Context, node: s.Expression) -> Value:
             return merged([root], Apply("sqrt", (root.term,)), root.domain)
         case s.Scripted(base, _, scripts) if not isinstance(base, s.Word):
             return _powered(context, _factor(context, base), scripts)
-        case s.Scripted(s.Word("e"), (),
-                        (s.Script("upper",
-                                  exponent),)) if exponent is not None and not context.scope.named(_name(node)):
+        case s.Scripted(s.Word("e"), (), (s.Script("upper", exponent),)) if (
+            exponent is not None and not context.scope.named(_name(node))
+        ):
             power = once(value(context, exponent))
             return merged([power], Apply("exp", (power.term,)), power.domain)
         case s.Word() | s.Scripted():
@@ -362,6 +361,7 @@ def _name(node: s.Expression) -> Name:
 
 
 def _powered(context: Context, base: Value, scripts: tuple[s.Script, ...]) -> Value:
+    """The value to the powers that hang on it, one after the other."""
     if len(scripts) > MAX_BINDERS:
         raise TooDeep(f"{len(scripts)} powers on each other", scripts[0].span, helps=(Help("write one power"),))
     for script in scripts:

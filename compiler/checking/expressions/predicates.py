@@ -187,8 +187,9 @@ def _alone(context: Context, node: s.Expression) -> list[Index]:
 def _from_to(context: Context, items: tuple[s.Expression, ...], upper: s.Script) -> Binder:
     """`Σ_{j=1}^{n}` is `Σ_{1 ≤ j ≤ n}`."""
     match items:
-        case (s.Relation((left, low),
-                         ("=",)),) if (index := index_name(left)) is not None and upper.content is not None:
+        case (s.Relation((left, low), ("=",)),) if (
+            (index := index_name(left)) is not None and upper.content is not None
+        ):
             found = context.vocabulary(frozenset()).index(index)
             if found is None:
                 raise UnknownIndex(f"`{index}` is no declared index", left.span, once=index,

@@ -106,6 +106,7 @@ def _pairs(context: Context, index: Index, found: tuple[Occurrence, ...], value:
 
 
 def _temporal(index: Index, found: tuple[Occurrence, ...], labels: list[Label], value: Value) -> TemporalSum:
+    """The problem of an index of a line that is repeated without a sum, with the sum that may be meant."""
     domain = both(*(c for c in conjuncts(value.domain) if index in free_indices(c)))
     binder = f"Σ_{{{show_domain(domain)}}} " if domain != TRUE else f"Σ_{index} "
     masked = next((o.masked for o in found if o.masked), "")

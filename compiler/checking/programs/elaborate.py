@@ -184,6 +184,7 @@ class Work:
         self._inside(rounds, made, None)
 
     def _read(self, signature: Signature, entry: Entry | None, made: Made, report: Report) -> None:
+        """Reads what defines a signature: the members of a set, an equation, or masks alone. Sets its domain."""
         if (members := signature.members) is not None:
             choose(self._context(signature.key, frozenset(signature.letters), made, report, members.loop), signature,
                    members)

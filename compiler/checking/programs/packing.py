@@ -62,6 +62,7 @@ def packed(program: TypedProgram, ragged: Ragged) -> TypedProgram:
 
 
 def _packed_set(program: TypedProgram, over: IndexSet, lengths: str) -> IndexSet:
+    """The set of all requests' positions one after the other, with names for what says where each request is."""
     taken = {*program.tensors, *program.sizes,
              *(n for t in program.tensors.values() for s in t.slots for n in s.set.extent.sizes)}
 

@@ -42,6 +42,7 @@ def command(ctx: click.Context, *, file: Chosen, strict: bool, style: str, fix: 
 
 
 def _tell_text(report: Report, program: TypedProgram | None, fixed: list[str]) -> None:
+    """Prints what was fixed, the problems, and what the program is."""
     for line in fixed:
         click.echo(line)
     tell(report)

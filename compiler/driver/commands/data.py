@@ -80,8 +80,9 @@ def fades(program: Program, tensor: Tensor) -> bool:
     for equation in program.equations:
         for term in walk(equation.body):
             match term:
-                case Apply("pow", (Read(key),
-                                   power)) if key == tensor.key and any(isinstance(t, Position) for t in walk(power)):
+                case Apply("pow", (Read(key), power)) if (
+                    key == tensor.key and any(isinstance(t, Position) for t in walk(power))
+                ):
                     return True
     return False
 

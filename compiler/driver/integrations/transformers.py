@@ -277,6 +277,7 @@ class _Kernel:
 
 
 def _found(word: str, value: Given, told: Mapping[str, Any], where: Any, keys: int) -> Any:
+    """What a spec asks for: the value itself, or what the call or the model calls so. Refuses what neither has."""
     if not isinstance(value, str):
         return value
     places = (getattr(where, "config", where), where)

@@ -31,6 +31,7 @@ class Row:
 
     @property
     def figures(self) -> tuple[Extent, ...]:
+        """The operations, the bytes that are read and those that are written."""
         return (self.cost.flops, self.cost.read, self.cost.written) if self.cost else ()
 
 
@@ -67,6 +68,7 @@ def row_of(name: str, step: Leaf) -> Row:
 
 
 def listed(names: Iterable[str]) -> str:
+    """The names with commas between them, each once."""
     return ", ".join(dict.fromkeys(names))
 
 

@@ -61,8 +61,9 @@ def _exactness(term: Term, tile: Tile) -> int:
             return _WHOLE if plain else 0
         case Apply("floor" | "ceil", (inner,)):
             return _WHOLE if comparable(inner, tile) else 0
-        case Apply(
-            "div", (above, Const(Fraction() as below))) if below.denominator == 1 and below.numerator.bit_count() == 1:
+        case Apply("div", (above, Const(Fraction() as below))) if (
+            below.denominator == 1 and below.numerator.bit_count() == 1
+        ):
             return min(_DYADIC, _exactness(above, tile))
         case Apply("min" | "max" | "abs" | "mod" | "mul", parts) if all(_exactness(p, tile) == _WHOLE for p in parts):
             return _WHOLE

@@ -67,8 +67,9 @@ def segmented(equation: Equation, tensors: Mapping[str, Tensor]) -> Segmented | 
 
     for atom in conjuncts(body.domain):
         match atom:
-            case Apply("eq", (Read(tensor, subs) as read,
-                              Position(element))) if _is_name(tensor, subs) and element in free:
+            case Apply("eq", (Read(tensor, subs) as read, Position(element))) if (
+                _is_name(tensor, subs) and element in free
+            ):
                 names.append((read, element))
             case _:
                 return None

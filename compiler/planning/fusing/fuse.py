@@ -85,7 +85,8 @@ def _apart(made: list[Group]) -> list[Group]:
         for n in _stuck(needs):
             group = made[n]
             stored = [e.target for e in group.equations if e.target not in group.virtual]
-            waiting = {*reached([n], lambda m: [k for k, wanted in enumerate(needs) if m in wanted])} - {n}  # noqa: B023
+            readers = [[k for k, wanted in enumerate(needs) if m in wanted] for m in range(len(needs))]
+            waiting = {*reached([n], readers.__getitem__)} - {n}
             late: set[str] = set()
             for equation in group.equations:
                 if any(r in late or owner.get(r) in waiting for r in equation.reads):

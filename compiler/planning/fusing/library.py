@@ -209,8 +209,9 @@ class _Sides:
                 yield replace(names, sizes=names.sizes | {(x, y)})
             case Read(x, subs), Read(y, others):
                 yield from self.read(x, subs, y, others, names)
-            case Fold(op, bound, domain, body), Fold(op2, bound2, domain2,
-                                                     body2) if op == op2 and len(bound) == len(bound2):
+            case Fold(op, bound, domain, body), Fold(op2, bound2, domain2, body2) if (
+                op == op2 and len(bound) == len(bound2)
+            ):
                 outer = {i: j for i, j in names.indices.items() if i not in bound and j not in bound2}
                 for letters in permutations(bound2):
                     positions = zip(map(Position, bound), map(Position, letters), strict=True)

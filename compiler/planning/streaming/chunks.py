@@ -298,8 +298,9 @@ class _Chunks:
             """One power as an exponential, where its base is the point's own and its exponent splits; any other node
             as it is."""
             match inner:
-                case Apply("pow", (
-                    base, count)) if not self._held(base) and not self._moves(base) and not isinstance(count, Const):
+                case Apply("pow", (base, count)) if (
+                    not self._held(base) and not self._moves(base) and not isinstance(count, Const)
+                ):
                     ends = self._split(count)
                     if ends is None:
                         return inner

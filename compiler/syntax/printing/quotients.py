@@ -234,8 +234,8 @@ def words(node: s.Expression | None) -> Iterator[s.Word]:
             yield from words(base) if not isinstance(base, s.Word) else ()
             for script in scripts:
                 yield from words(script.content)
-        case s.Group(
-            _, _, inner) | s.Product(inner) | s.Sum(inner) | s.Relation(inner) | s.Logic(_, inner) | s.DirectSum(inner):
+        case (s.Group(_, _, inner) | s.Product(inner) | s.Sum(inner) | s.Relation(inner) | s.Logic(_, inner)
+              | s.DirectSum(inner)):
             for part in inner:
                 yield from words(part)
         case s.Fraction(one, other) | s.Range(one, other):

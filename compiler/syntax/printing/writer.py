@@ -204,16 +204,16 @@ class Writer:
         return f"\\frac{{{inner.text(bare(node.above))}}}{{{inner.text(bare(node.below))}}}"
 
     def _root(self, inner: s.Expression) -> str:
+        """A square root; under the sign alone stands what needs no brackets there."""
         inner = bare(inner)
         if self.latex:
             return f"\\sqrt{{{self.text(inner)}}}"
         shown = self.text(inner)
         if self.spelling == "ascii":
             return f"sqrt({shown})"
-        plain = isinstance(inner, s.Number | s.Word) or (isinstance(inner, s.Scripted)
-                                                         and isinstance(inner.base, s.Word)
-                                                         and all(x.kind in (
-                                                             "lower", "label_lower") for x in inner.scripts))
+        named = isinstance(inner, s.Scripted) and isinstance(inner.base, s.Word)
+        plain = isinstance(inner, s.Number | s.Word) or (
+            named and isinstance(inner, s.Scripted) and all(x.kind in ("lower", "label_lower") for x in inner.scripts))
         return f"√{shown}" if plain else f"√({shown})"
 
     # names

@@ -301,10 +301,9 @@ def _opened(program: NormalProgram) -> NormalProgram:
                  and picked(e) is None and not isinstance(e.body, Join)}
 
         def change(term: Term) -> Term:
-            if isinstance(term, Read) and term.tensor in large and not all(isinstance(s, Position) for s in term.subs):  # noqa: B023
-                equation = large[term.tensor]  # noqa: B023
-                return equation.at(term.subs)
-            return term
+            equation = large.get(term.tensor) if isinstance(term, Read) else None  # noqa: B023
+            moved = isinstance(term, Read) and not all(isinstance(s, Position) for s in term.subs)
+            return equation.at(term.subs) if equation is not None and isinstance(term, Read) and moved else term
 
         made = tuple(replace(e, body=transform(e.body, change)) for e in program.equations)
         if made == program.equations:

@@ -198,6 +198,7 @@ class Sweep:
 
     def _parts(self, equation: Equation, index: Index,
                parts: tuple[tuple[Index, Term], ...]) -> Iterator[tuple[str, Share]]:
+        """The shares of what the parts of a direct sum read, each of its own part of the cotangent."""
         before = number(0)
         for own, body in parts:
             here = Part(Position(own), own.set, before, index.set)

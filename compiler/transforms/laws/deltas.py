@@ -91,12 +91,15 @@ def _eliminate(term: Term) -> Term | None:
 
 
 def _solved(atom: Term, bound: tuple[Index, ...]) -> tuple[Index, Term] | None:
+    """The bound index that an equation fixes, and the value that it fixes it at; None where it fixes none."""
     match atom:
-        case Apply("eq", (Position(index),
-                          value)) if index in bound and index not in free_indices(value) and _whole(index, value):
+        case Apply("eq", (Position(index), value)) if (
+            index in bound and index not in free_indices(value) and _whole(index, value)
+        ):
             return index, value
-        case Apply("eq", (
-            value, Position(index))) if index in bound and index not in free_indices(value) and _whole(index, value):
+        case Apply("eq", (value, Position(index))) if (
+            index in bound and index not in free_indices(value) and _whole(index, value)
+        ):
             return index, value
         case Apply("eq", (value, form)):
             return _moved(value, form, bound) or _moved(form, value, bound)

@@ -31,8 +31,9 @@ def over_nothing(term: Term) -> Term:
                 return ZERO
             case Apply("log", (Const(value),)) if value == 0:
                 return Const(-math.inf)
-            case Apply("add", args) if infinite := [a for a in args
-                                                    if isinstance(a, Const) and isinstance(a.value, float)]:
+            case Apply("add", args) if (
+                infinite := [a for a in args if isinstance(a, Const) and isinstance(a.value, float)]
+            ):
                 return infinite[0]
             case Apply("sub", (Const(float() as value), _)):
                 return Const(value)

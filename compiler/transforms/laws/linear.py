@@ -47,8 +47,9 @@ def _factor_out(term: Term) -> Term | None:
             inner = tuple(y for y in args if not may_leave(y, bound, domain))
             if outer and inner:
                 return mul(*outer, Fold(op, bound, domain, inner[0] if len(inner) == 1 else mul(*inner)))
-        case Fold(op, bound, domain,
-                  Apply("div", (above, below))) if FOLDS[op].linear and not free_indices(below) & set(bound):
+        case Fold(op, bound, domain, Apply("div", (above, below))) if (
+            FOLDS[op].linear and not free_indices(below) & set(bound)
+        ):
             return Apply("div", (Fold(op, bound, domain, above), below))
         case Fold(op, bound, domain, Apply("neg", (inner_term,))) if FOLDS[op].linear:
             return Apply("neg", (Fold(op, bound, domain, inner_term),))

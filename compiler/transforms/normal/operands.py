@@ -94,8 +94,9 @@ def _vanishes(term: Term, other: Term, equations: Mapping[str, Equation]) -> boo
     if isinstance(one, Apply) and one.op in ("mul", "div", "neg"):
         return any(_vanishes(f, other, equations) for f in (one.args[:1] if one.op == "div" else one.args))
     match one, two:
-        case Fold("sum", mine, domain, _), Fold("sum", theirs, there,
-                                                _) if [i.set for i in mine] == [i.set for i in theirs]:
+        case Fold("sum", mine, domain, _), Fold("sum", theirs, there, _) if (
+            [i.set for i in mine] == [i.set for i in theirs]
+        ):
             by: dict[Index, Term] = dict(zip(theirs, map(Position, mine), strict=True))
             return proves(domain, substitute(there, by))
     return False

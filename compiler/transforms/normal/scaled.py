@@ -265,8 +265,9 @@ class _Scaling:
                 return signed([*logs, *([(1, Apply("log", (left,)))] if left != ONE else [])])
             case Apply("add" | "sub"):
                 return self._log_sum(addends(term), given)
-            case Apply("pow" | "sqrt",
-                       (base, *rest)) if not isinstance(base, Const) and self.known.sign(base) >= NONNEGATIVE:
+            case Apply("pow" | "sqrt", (base, *rest)) if (
+                not isinstance(base, Const) and self.known.sign(base) >= NONNEGATIVE
+            ):
                 return Apply("mul", (rest[0] if rest else const(Fraction(1, 2)), self._log(base, given)))
         power, value = self._scaled(term, given)
         return power if value == ONE else Apply("add", (power, Apply("log", (value,))))

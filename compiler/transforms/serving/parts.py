@@ -38,7 +38,10 @@ def _apart(fold: Fold, over: Index, joins: Mapping[str, Equation]) -> Term | Non
     first = _parts(joins[min(r.tensor for r in here)])
     sums = []
     for n, (letter, _) in enumerate(first):
-        body = transform(fold.body, lambda t, n=n, letter=letter: _part(t, n, letter, joins) if t in here else t)  # type: ignore[misc]
+        def change(term: Term, n: int = n, letter: Index = letter) -> Term:
+            return _part(term, n, letter, joins) if term in here else term
+
+        body = transform(fold.body, change)
         sums.append(Fold("sum", (letter, *rest), fold.domain, body))
     return Apply("add", tuple(sums))
 
