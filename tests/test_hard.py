@@ -262,7 +262,8 @@ def test_what_no_float_of_the_type_holds_is_told_apart(tmp_path: Path) -> None:
     file = tmp_path / "largest.ein"
     file.write_text(f"{LETTERS}input x_t^f\noutput y_t^f = max(exp(x_t^f), 1) / max(exp(x_t^f), 1)\n", encoding="utf-8")
     said = run(str(file), "--hard", "--sizes", "T=2,D=2", status=0)
-    assert re.search(r"beyond +y: nan where float64 has 1, at \d of 4 elements \(x 100; draw \d+\); a step of this formula", said)
+    assert re.search(r"beyond +y: nan where float64 has 1, at \d of 4 elements \(x 100; draw \d+\); "
+                     r"a step of this formula", said)
 
 
 @pytest.mark.usefixtures("few")
@@ -302,7 +303,9 @@ output Y_{t h}^d = Σ_s softmax_s(L_{t s h}) V_{s h}^d
 
 @pytest.mark.parametrize("backend", ["torch", "triton"])
 def test_a_bias_may_leave_out_whole_tiles(backend: str) -> None:
-    """Padding on the left as a bias of −∞: the maximum of the first tiles is −∞, that of rows with a later point is not."""
+    """Padding on the left as a bias of −∞: the maximum of the first tiles is −∞,
+    that of rows with a later point is not.
+    """
     length, heads, padded = (330, 64, 200) if backend == "torch" else (150, 1, 140)
     draw = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(length, heads, 4, generator=draw) for _ in range(3))

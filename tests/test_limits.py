@@ -124,7 +124,8 @@ def test_more_equations_than_are_read_are_refused(name: str, head: str, line: st
     path = tmp_path / name
     end = "```\n" if "```" in head else ""
     for many, status in ((10, 0), (40, 1)):
-        path.write_text(head + "".join(line.format("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"[n]) for n in range(many)) + end)
+        path.write_text(
+            head + "".join(line.format("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"[n]) for n in range(many)) + end)
         done = run("doc" if name.endswith("md") else "check", str(path))
         assert done.exit_code == status, done.output
         assert ("more than the 20 that are read" in done.output) is bool(status), done.output

@@ -103,7 +103,8 @@ def test_an_edit_of_a_drawn_text_mends_it(part: int) -> None:
 def test_every_door_offers_the_same_edits(part: int, tmp_path: Path) -> None:
     """`einc.check`, what is raised, and the commands: for drawn texts, and examples whose own edits do not all mend."""
     sources = [m.source for m in drawn()[part::40]]
-    sources += [Source("a.ein", kind.example) for code, kind in KINDS[part::8] if code.startswith("E") and "\n" in kind.example]
+    sources += [Source("a.ein", kind.example) for code, kind in KINDS[part::8]
+                if code.startswith("E") and "\n" in kind.example]
     for source in sources:
         path = tmp_path / "a.ein"
         path.write_text(source.text, encoding="utf-8")
@@ -137,13 +138,15 @@ def test_an_edit_of_a_file_that_is_used_is_tried_there(tmp_path: Path) -> None:
     top.write_text('use "base"\noutput z_t^d = 2 y_t^d\n', encoding="utf-8")
     (problem,) = einc.check(top)
     assert problem.code == "E0704" and offers(problem) == []
-    base.write_text("index t, u : time(T)\ninput A_{t u}, v_u : all\noutput y_t = A_{t u} v_u : all\n", encoding="utf-8")
+    base.write_text("index t, u : time(T)\ninput A_{t u}, v_u : all\noutput y_t = A_{t u} v_u : all\n",
+                    encoding="utf-8")
     (problem,) = [p for p in einc.check(top) if p.code == "E0306"]
     assert [x[3] for x in offers(problem)] == ["Σ_u "]
 
 
 @pytest.mark.parametrize(("text", "near"), [
-    ('use "sdpaa"\n', "sdpa"), ('use "gallery/linaer"\n', "gallery/linear"), ('use "my_bas"\noutput z_t = y_t\n', "my_base"),
+    ('use "sdpaa"\n', "sdpa"), ('use "gallery/linaer"\n', "gallery/linear"),
+    ('use "my_bas"\noutput z_t = y_t\n', "my_base"),
     ('index t : time(T)\ninput w_t\noutput z_t = "my_bsae"(x = w_t)\n', "my_base")])
 def test_a_spec_with_a_similar_name_is_offered(text: str, near: str, tmp_path: Path) -> None:
     """One beside the file, or one of einc's."""

@@ -235,7 +235,8 @@ def test_the_runtime_is_read_and_not_imported() -> None:
     wrong = [f"{short(file)} imports {name}" for file in found for name in imports(file)
              if name.startswith("einc.") and (f".{RUNTIME}." in name) != (file.parent.name == RUNTIME)]
     assert wrong == []
-    assert {file.parent.parent.name for file in found if file.parent.name == RUNTIME} == {"host", "torch", "cpp", "triton"}
+    assert {file.parent.parent.name for file in found if file.parent.name == RUNTIME} == {
+        "host", "torch", "cpp", "triton"}
 
 
 def test_laws_see_only_terms() -> None:

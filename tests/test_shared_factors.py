@@ -1,4 +1,6 @@
-"""Gradients of operations with many arguments: what their slopes share, and operators with more tensors than torch's may have."""
+"""Gradients of operations with many arguments: what their slopes share,
+and operators with more tensors than torch's may have.
+"""
 
 from __future__ import annotations
 

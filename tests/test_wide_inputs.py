@@ -1,4 +1,6 @@
-"""Inputs of float64 while torch's default type is float32: every number in a file is made in their type, forward and back."""
+"""Inputs of float64 while torch's default type is float32: every number in a file is made in their type,
+forward and back.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ import einc
 from einc.driver.compiled import Compiled
 
 HEAD = "index t, s, u : time(T)\nindex z : feature(Z)\ninput c, x_t, w_t^z\noutput {} : all\n"
-SCALARS = ("y = c T / 3", "y = Σ_t (t * 1.5) * c", "y = c Σ_{t} Σ_z z / t", "y = Σ_t 1[t > 2] c 0.1", "y = Σ_t sqrt(c t)",
-           "y = Σ_t Σ_s Σ_u c sin(t u / 10) sin(u s / 10)", "y = max_t(c / t)", "y = Σ_t max(c, t / 3)", "y = (0.1 + c) (T + 0.3)")
+SCALARS = ("y = c T / 3", "y = Σ_t (t * 1.5) * c", "y = c Σ_{t} Σ_z z / t", "y = Σ_t 1[t > 2] c 0.1",
+           "y = Σ_t sqrt(c t)", "y = Σ_t Σ_s Σ_u c sin(t u / 10) sin(u s / 10)", "y = max_t(c / t)",
+           "y = Σ_t max(c, t / 3)", "y = (0.1 + c) (T + 0.3)")
 ARRAYS = ("y_t = Σ_s softmax_{s ≤ t}(c (t - s) / 3) s / 3", "y_t = Σ_{s ≤ t} exp(-c (t - s)) x_s",
           "y_t = Σ_{s ≤ t} 0.5^{t - s} x_s",
           "y_t = Σ_s cos(t s / 7) x_s", "y = Σ_t Σ_z w_t^z sin(t / 10000^{z / Z})", "y_z = Σ_s cos(z s / 7) x_s c",
@@ -35,7 +38,8 @@ def results(form: str, dtype: torch.dtype) -> list[torch.Tensor]:
     with default(torch.float32):
         made = einc.compile(HEAD.format(form), grad=True)
     draw = torch.Generator().manual_seed(1)
-    everything = {"c": torch.tensor(0.7, dtype=torch.float64), "x": torch.rand(9, generator=draw, dtype=torch.float64) + 0.5,
+    everything = {"c": torch.tensor(0.7, dtype=torch.float64),
+                  "x": torch.rand(9, generator=draw, dtype=torch.float64) + 0.5,
                   "w": torch.rand(9, 4, generator=draw, dtype=torch.float64)}
     asked = made.source.partition('"""')[2].partition('"""')[0]
     given = {key: value.requires_grad_() for key, value in everything.items() if f"input  {key} " in asked}

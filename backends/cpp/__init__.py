@@ -1,4 +1,6 @@
-"""The C++ back end: the kernels of a plan as C++ for the processor at hand, in a Python file that imports torch alone."""
+"""The C++ back end: the kernels of a plan as C++ for the processor at hand,
+in a Python file that imports torch alone.
+"""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ class Address:
 
 @dataclass
 class Addresses:
-    """The addresses of one kernel. `at` has the storage positions of its units, `looked` the extents of slots that are looked up
-    at computed places: none may be 0.
+    """The addresses of one kernel. `at` has the storage positions of its units, `looked` the extents of slots that are
+    looked up at computed places: none may be 0.
     """
 
     schedule: Schedule
@@ -45,12 +45,15 @@ class Addresses:
         """The stride of a load along an axis."""
         assert isinstance(let.op, Load)
         name = self.arguments.tensor(let.op.buffer)
-        parts = [f"{factor} * {name}_{slot}" if factor != "1" else f"{name}_{slot}" for slot, sub in enumerate(let.op.subs)
+        parts = [f"{factor} * {name}_{slot}" if factor != "1" else f"{name}_{slot}"
+                 for slot, sub in enumerate(let.op.subs)
                  for where, factor in self._terms(sub) if where == axis]
         return f"({' + '.join(parts)})" if parts else "0"
 
     def _terms(self, sub: Subscript) -> list[tuple[str | Gather | int, str]]:
-        """A subscript as a sum: axes and computed places with their factors; what is added to it is under the number 0."""
+        """A subscript as a sum: axes and computed places with their factors;
+        what is added to it is under the number 0.
+        """
         match sub:
             case AxisRef(axis):
                 return [(axis, "1")]
@@ -68,7 +71,9 @@ class Addresses:
         raise Unwritten("it has a subscript of a new kind")
 
     def address(self, let: Let, at: At, value: Callable[[str, At], Value]) -> Address:
-        """The elements that a load reads, where an expression stands; `value` gives the numbers that its subscripts speak of."""
+        """The elements that a load reads, where an expression stands;
+        `value` gives the numbers that its subscripts speak of.
+        """
         assert isinstance(let.op, Load)
         name = self.arguments.tensor(let.op.buffer)
         type_ = STORED[self.module.buffers[let.op.buffer].element.storage]

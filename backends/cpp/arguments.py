@@ -1,6 +1,7 @@
 """What a compiled kernel is given: pointers with strides, whole numbers, real numbers. Names in C++ are made here.
 
-No name or text of a spec reaches the compiler as it is: a name becomes letters and digits of ASCII with a number behind it.
+No name or text of a spec reaches the compiler as it is: a name becomes letters and digits of ASCII with a number behind
+it.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ class Arguments:
 
     def pointers(self) -> list[str]:
         """The statements that give the tensors their names."""
-        kinds = [(name, type_ if name in self.written else f"const {type_}") for name, type_, _ in self.tensors.values()]
+        kinds = [(name, type_ if name in self.written else f"const {type_}")
+                 for name, type_, _ in self.tensors.values()]
         return [f"{type_}* {name} = ({type_}*)p[{n}];" for n, (name, type_) in enumerate(kinds)]
 
     def whole(self) -> list[str]:

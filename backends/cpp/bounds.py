@@ -1,4 +1,6 @@
-"""Closed forms of the plan as whole numbers of C++: where the stream of a tile begins and ends, whether a mask cuts a tile."""
+"""Closed forms of the plan as whole numbers of C++: where the stream of a tile begins and ends,
+whether a mask cuts a tile.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ class Ends:
     arguments: Arguments
     body: Writer
     places: dict[str, str]
-    ends: dict[str, tuple[str, str]] = field(default_factory=dict)  # of rows and stream: the first, the last storage position
+    # Of rows and stream: the first, the last storage position.
+    ends: dict[str, tuple[str, str]] = field(default_factory=dict)
     known: dict[Term, str] = field(default_factory=dict)
     counted: dict[str, str] = field(default_factory=dict)  # what the loop of a fold counts
     needed: set[str] = field(default_factory=set)  # sizes of the plan: every other name in a sum stands in parentheses

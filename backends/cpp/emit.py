@@ -93,7 +93,9 @@ class Cpp:
         page.body.close()
 
     def _function(self, schedule: Schedule, page: Page) -> str:
-        """Adds a function to the file; the arguments of a call of it. Raises Unwritten where something of it has no text."""
+        """Adds a function to the file; the arguments of a call of it.
+        Raises Unwritten where something of it has no text.
+        """
         name, helpers = f"k{len(self.functions)}", set[str]()
         made = function(schedule, page.module, name, helpers, _kept(schedule.kernel, page))
         self.functions.append(made.text)

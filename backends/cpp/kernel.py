@@ -37,7 +37,9 @@ def function(schedule: Schedule, module: Module, name: str, helpers: set[str], k
 
 
 def commented(text: str) -> str:
-    """A text that stands in a block comment: nothing in it ends the comment, continues a line or ends a string of Python."""
+    """A text that stands in a block comment: nothing in it ends the comment,
+    continues a line or ends a string of Python.
+    """
     return text.replace("\\", "/").replace('"', "'").replace("*/", "* /").replace("/*", "/ *")
 
 
@@ -67,9 +69,10 @@ class _Kernel:
             places.addresses.at[axis.name] = place
             self.body(f"const L {place} = unit % {extent}; unit /= {extent};")
         self.body(f"const L first = tile * M, rows = {rows_count} - first < M ? {rows_count} - first : M;")
-        ends = Ends(schedule, arguments, self.body, dict(places.addresses.at), {rows.name: ("first", "(first + rows - 1)")})
-        self._made([let for let in schedule.kernel.lets if let.name not in schedule.stages and let.name not in schedule.after
-                    and not schedule.streams(let)])
+        ends = Ends(schedule, arguments, self.body, dict(places.addresses.at),
+                    {rows.name: ("first", "(first + rows - 1)")})
+        self._made([let for let in schedule.kernel.lets if let.name not in schedule.stages
+                    and let.name not in schedule.after and not schedule.streams(let)])
         self._turned()
         self._carried()
         if schedule.kernel.stream is not None:
@@ -93,7 +96,8 @@ class _Kernel:
         out("return total;")
         out.close()
         out("}")
-        out.open("static void one(void* const* p, const L* n, const double* x, L unit, L tile, float* room, int* bad) {")
+        out.open("static void one(void* const* p, const L* n, const double* x, L unit, L tile, "
+                 "float* room, int* bad) {")
         out.lines += [f"    {line}" for line in (*arguments.pointers(), *whole, *reals)]
         for piece, amount in self.places.memory:
             out(f"float* const {piece} = room; room += padded({amount});")

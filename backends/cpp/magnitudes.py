@@ -13,7 +13,8 @@ def magnitudes(places: Places) -> list[str]:
     for let in places.schedule.kernel.lets:
         if let.kind == "scalar":
             code = places.code(let)
-            known[let.name] = f"size({places.arguments.computed(code.text, code.calls)})" if _used(let, places) else "0."
+            known[let.name] = (f"size({places.arguments.computed(code.text, code.calls)})" if _used(let, places)
+                               else "0.")
         elif let.kind == "integer":
             name = places.arguments.fresh(f"{let.name}_most")
             lines.append(f"const double {name} = {_most(let, known, places)};")

@@ -1,7 +1,7 @@
 """Products that the processor forms of pairs of bfloat16 numbers: which products of a kernel may be formed so.
 
-An operand may stand in the type of the data where it is loaded in that type, so that nothing is rounded, or where the plan says
-that rounding it does no harm. A number by which a loaded operand is multiplied is taken out of the product.
+An operand may stand in the type of the data where it is loaded in that type, so that nothing is rounded, or where the
+plan says that rounding it does no harm. A number by which a loaded operand is multiplied is taken out of the product.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from einc.ir.plan import Dot, Let, Load, Map, Module
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """A product of loaded operands: the tile of rows, the tile of the stream (empty where there is none), and the numbers by
-    which the result is multiplied.
+    """A product of loaded operands: the tile of rows, the tile of the stream (empty where there is none), and the
+    numbers by which the result is multiplied.
     """
 
     rows: str
@@ -38,7 +38,8 @@ def spared(schedule: Schedule, products: Mapping[str, Narrow]) -> frozenset[str]
     for let in reversed(schedule.kernel.lets):
         users = [x for x in schedule.kernel.lets if let.name in x.reads]
         free = all(x.name in out or x.name in products for x in users)
-        if schedule.features(lets[let.name]) and users and free and let.name not in stored and not isinstance(let.op, Dot):
+        if (schedule.features(lets[let.name]) and users and free and let.name not in stored
+                and not isinstance(let.op, Dot)):
             out.add(let.name)
     return frozenset(out)
 

@@ -17,7 +17,8 @@ def _paired(places: Places, let: Let, kind: str, amount: str, text: str) -> None
     found = places.addresses.address(let, At(features=((feature, "0"),)), places.value)
     along = found.rows if places.schedule.has_rows(let) else places.addresses.stride(let, places.schedule.stream.name)
     places.body.lines.append("#if PAIRS")
-    places.body(text.format(pointer=found.pointer, along=along, step=places.addresses.stride(let, feature), name=f"(u32*){name}"))
+    places.body(text.format(pointer=found.pointer, along=along, step=places.addresses.stride(let, feature),
+                            name=f"(u32*){name}"))
     places.body.lines.append("#endif")
     places.pairs[f"{let.name} {kind}"] = (f"(const u32*){name}",)
 
@@ -54,7 +55,8 @@ def raw_stream(places: Places, let: Let) -> None:
     places.allot(name, f"TILE * ({count}) / 2 + 1")
     places.body.lines.append("#if PAIRS")
     places.body(f"const DATA* {name}_at = {found.pointer}; L {name}_s = {along};")
-    places.body(f"if (COPIED || {step} != 1) {{ side_by_side({name}_at, {along}, {step}, count, {count}, (DATA*){name}); "
+    places.body(f"if (COPIED || {step} != 1) {{ "
+              f"side_by_side({name}_at, {along}, {step}, count, {count}, (DATA*){name}); "
               f"{name}_at = (const DATA*){name}; {name}_s = {count}; }}")
     places.body.lines.append("#endif")
     places.pairs[f"{let.name} raw"] = f"{name}_at", f"{name}_s"

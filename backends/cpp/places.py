@@ -1,4 +1,6 @@
-"""Where the values of a kernel stand while its C++ is written: variables, arrays, memory of the tile, and loads and stores."""
+"""Where the values of a kernel stand while its C++ is written: variables, arrays, memory of the tile,
+and loads and stores.
+"""
 
 from __future__ import annotations
 
@@ -169,7 +171,8 @@ class Places:
             if kind != "real":
                 raise Unwritten("lanes look up what is no real number")
             base = found.pointer if found.rows == "0" else f"{found.pointer} + {at.vector} * W * ({found.rows})"
-            return Value(f"gather({base}, {index}, {stride}, {found.rows}, rows - {at.vector} * W, {extent})", "real", True)
+            return Value(f"gather({base}, {index}, {stride}, {found.rows}, rows - {at.vector} * W, {extent})",
+                         "real", True)
         if found.rows != "0":
             name = self.arguments.fresh(let.name)
             self._lanes(let, name, at)
@@ -187,7 +190,8 @@ class Places:
     def _folded(self, let: Let, at: At) -> Value:
         """A fold over features, by a loop that is written before the expression."""
         fold = "sum" if isinstance(let.op, Dot) else let.op.fold if isinstance(let.op, Reduce) else ""
-        if let.kind != "real" or fold not in STARTS or {self.schedule.rows.name, self.schedule.stream.name} & set(let.over):
+        if (let.kind != "real" or fold not in STARTS
+                or {self.schedule.rows.name, self.schedule.stream.name} & set(let.over)):
             raise Unwritten(f"it folds `{let.name}`")
         lets, name = self.schedule.lets(), self.arguments.fresh(let.name)
         lanes = any(self.schedule.has_rows(lets[a]) for a in let.args)
@@ -204,7 +208,8 @@ class Places:
         made = at
         for axis in axes:
             place = self.arguments.fresh(axis)
-            self.body.open(f"for (L {place} = 0; {place} < {self.arguments.size(self.addresses.extent(axis))}; {place}++) {{")
+            self.body.open(f"for (L {place} = 0; {place} < {self.arguments.size(self.addresses.extent(axis))}; "
+                           f"{place}++) {{")
             made = At(made.vector, made.position, (*made.features, (axis, place)))
         return made
 
@@ -330,7 +335,8 @@ class Places:
         """Features of a tile of the stream: where they lie if they are float, else in memory of the tile."""
         pointer, s, f = f"{name}_at", f"{name}_s", f"{name}_f"
         self.strides[let.name] = pointer, s, f
-        self.refer(let, lambda at: Value(f"{pointer}[({at.position}) * {s} + {self.flat(let, at)} * {f}]", "real", False))
+        self.refer(let, lambda at: Value(f"{pointer}[({at.position}) * {s} + {self.flat(let, at)} * {f}]",
+                                         "real", False))
         single = isinstance(let.op, Load) and not bool(let.args) and len(features) == 1
         if single:
             found = self.addresses.address(let, At(features=((features[0], "0"),)), self.value)

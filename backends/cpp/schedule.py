@@ -1,10 +1,10 @@
 """Where each value of a kernel stands in its C++ function, or why the kernel cannot be written so.
 
-The lanes of a vector are rows of a tile: positions of the grid axis. Axes that every value of a tile has, and that nothing
-folds, are units: each of their points is a piece of work of its own. What has neither rows nor the streamed axis is made once a
-unit, what has rows once a tile of rows, what has the streamed axis alone once a tile of the stream, and what has both is made in
-blocks of a few positions of the stream, whose values stay in registers. A fold over the stream that later values of the same
-tile read ends a stage: those values belong to the next one.
+The lanes of a vector are rows of a tile: positions of the grid axis. Axes that every value of a tile has, and that
+nothing folds, are units: each of their points is a piece of work of its own. What has neither rows nor the streamed
+axis is made once a unit, what has rows once a tile of rows, what has the streamed axis alone once a tile of the stream,
+and what has both is made in blocks of a few positions of the stream, whose values stay in registers. A fold over the
+stream that later values of the same tile read ends a stage: those values belong to the next one.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ WORTH = 4  # values of rows that torch would make in a pass over memory each
 class Schedule:
     """A kernel with the parts of its function: see the head of the module.
 
-    `stages` are the numbers of the stages in which values of the stream are made, `kept` the values of blocks that are stored
-    for the tile because a later stage or a product reads them, `after` what is made after the stream.
+    `stages` are the numbers of the stages in which values of the stream are made, `kept` the values of blocks that are
+    stored for the tile because a later stage or a product reads them, `after` what is made after the stream.
     """
 
     kernel: Kernel
@@ -66,7 +66,8 @@ class Schedule:
 
 
 def shared(kernel: Kernel) -> str:
-    """An axis whose points share all that is read along the stream, so that they may be lanes where rows are few; empty for none.
+    """An axis whose points share all that is read along the stream, so that they may be lanes where rows are few; empty
+    for none.
 
     Raises Unwritten where the kernel has something that this back end does not write.
     """
@@ -108,21 +109,25 @@ def _longest(kernel: Kernel) -> Axis:
         raise Unwritten("it has a stream, and no tiles of rows")
     held = [{a for part in store.axes for a in part} for store in kernel.stores]
     folded = {a for let in kernel.lets for a in let.over}
-    found = [a for a in kernel.axes if a.set.cls in OPEN and a.name not in folded and all(a.name in axes for axes in held)]
+    found = [a for a in kernel.axes
+             if a.set.cls in OPEN and a.name not in folded and all(a.name in axes for axes in held)]
     if not found:
         raise Unwritten("its results have no axis that is as long as the data")
     return next((a for a in found if a.set.cls == "time"), found[0])
 
 
 def _pieces(kernel: Kernel, rows: Axis) -> tuple[Axis, ...]:
-    """The units of a kernel without a stream: axes of all results that no fold has, but for those of neighbours in memory."""
+    """The units of a kernel without a stream: axes of all results that no fold has,
+    but for those of neighbours in memory.
+    """
     work = [let for let in kernel.lets if let.kind == "real" and rows.name in let.axes and not isinstance(let.op, Load)]
     if len(work) < WORTH:
         raise Unwritten("its values are made in few passes over memory")
     held = [{a for part in store.axes for a in part} for store in kernel.stores]
     near = {a for store in kernel.stores for a in (store.axes[-1] if store.axes else ())}
     near |= {a for let in kernel.lets for a in let.over}
-    return tuple(a for a in kernel.axes if a is not rows and a.name not in near and all(a.name in axes for axes in held))
+    return tuple(a for a in kernel.axes
+                 if a is not rows and a.name not in near and all(a.name in axes for axes in held))
 
 
 def _units(kernel: Kernel, rows: Axis, stream: Axis) -> tuple[Axis, ...]:
@@ -207,7 +212,8 @@ def _check(let: Let, schedule: Schedule) -> None:
         raise Unwritten("it folds over rows, or over the stream what is not carried")
     if isinstance(let.op, PreviousCarry) and (features or lets[let.args[0]].carry is None):
         raise Unwritten("it reads what many features were before the tile")
-    if let.name in schedule.stages and not rows and schedule.rows.name not in let.over and let.name not in _early(schedule):
+    if (let.name in schedule.stages and not rows and schedule.rows.name not in let.over
+            and let.name not in _early(schedule)):
         raise Unwritten(f"`{let.name}` depends on what is carried, and has no rows")
     if isinstance(let.op, Dot):
         _check_product(let, schedule)
@@ -220,8 +226,8 @@ def _early(schedule: Schedule) -> set[str]:
 
 
 def in_memory(let: Let, schedule: Schedule) -> bool:
-    """Whether the features of a value stand in memory: those of real numbers, and of exact ones that are only rounded. Any
-    other value with features is computed where it is read.
+    """Whether the features of a value stand in memory: those of real numbers, and of exact ones that are only rounded.
+    Any other value with features is computed where it is read.
     """
     if let.kind == "real":
         return True
@@ -254,7 +260,8 @@ def _check_product(let: Let, schedule: Schedule) -> None:
             raise Unwritten(f"`{let.name}` has no operand with rows")
     elif over == {rows}:
         many = [a for a in args if schedule.features(a)]
-        if len(many) != 1 or rows not in many[0].axes or stream in many[0].axes or not any(stream in a.axes for a in args):
+        if (len(many) != 1 or rows not in many[0].axes or stream in many[0].axes
+                or not any(stream in a.axes for a in args)):
             raise Unwritten(f"`{let.name}` sums over rows something else than a product of a block and features")
     elif rows in over or stream in over:
         raise Unwritten(f"`{let.name}` sums over rows or the stream together with another axis")

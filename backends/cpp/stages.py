@@ -85,7 +85,8 @@ class Stages:
         """Whether the domain cuts this tile of the stream."""
         selects = [let for let in self.schedule.kernel.lets if isinstance(let.op, Select) and let.op.cut is not None
                    and self.schedule.streams(let)]
-        tests = [ends.meets(self.schedule.stream, let.op.cut) for let in selects if isinstance(let.op, Select) and let.op.cut]
+        tests = [ends.meets(self.schedule.stream, let.op.cut) for let in selects
+                 if isinstance(let.op, Select) and let.op.cut]
         self.body(f"const bool cut = {' || '.join(tests) or 'false'};")
 
     def _stage(self, stage: int) -> None:
@@ -98,7 +99,8 @@ class Stages:
         for let in lets:
             if not schedule.streams(let) and let not in (*carried, *ending) and not isinstance(let.op, PreviousCarry):
                 self._of_rows(let)
-        referred = {let.carry.reference for let in schedule.kernel.lets if let.carry is not None and let.carry.reference}
+        referred = {let.carry.reference for let in schedule.kernel.lets
+                    if let.carry is not None and let.carry.reference}
         for let in carried:
             if let.carry is None:  # of this tile alone
                 places.begin(let, "sum")
@@ -118,7 +120,8 @@ class Stages:
         for let in ending:
             self._product(let)
 
-    def _blocks(self, stage: int, block: Sequence[Let], carried: Sequence[Let], factors: Sequence[Let], referred: set[str]) -> None:
+    def _blocks(self, stage: int, block: Sequence[Let], carried: Sequence[Let], factors: Sequence[Let],
+                referred: set[str]) -> None:
         """Values of a few positions of the stream at a time."""
         schedule, places, body = self.schedule, self.places, self.body
         name = f"stage_{stage}"
@@ -180,9 +183,11 @@ class Stages:
             self.body(f"products16<N>({pairs}, {raw} + j * {along}, {along}, {places.count(left)}, {name});")
             if found.factors:
                 self.body("UNROLL for (int r = 0; r < N; r++)")
-                self.body(f"    UNROLL for (int i = 0; i < QV; i++) {name}[r][i] *= splat({self._factors(found.factors)});")
+                self.body(f"    UNROLL for (int i = 0; i < QV; i++) {name}[r][i] *= "
+                          f"splat({self._factors(found.factors)});")
             self.body.lines.append("#else")
-        self.body(f"products<N>({places.names[left.name]}, {pointer} + j * {s}, {s}, {f}, {places.count(left)}, {name});")
+        self.body(f"products<N>({places.names[left.name]}, {pointer} + j * {s}, {s}, {f}, {places.count(left)}, "
+                  f"{name});")
         self.body.lines += ["#endif"] * (found is not None)
         places.refer(let, lambda at: Value(f"{name}[r][{at.vector}]", "real", True))
 
@@ -264,7 +269,8 @@ class Stages:
                 body(f"carry16((const u32*){paired}, {places.pairs[f'{found.stream} stream'][0]}, (count + 1) / 2, "
                      f"{places.count(let)}, {places.names[let.name]}, {scale});")
                 body.lines.append("#else")
-            body(f"carry({factor}, {pointer}, {s}, {f}, count, {places.count(let)}, {places.names[let.name]}, {scale});")
+            body(f"carry({factor}, {pointer}, {s}, {f}, count, {places.count(let)}, "
+                 f"{places.names[let.name]}, {scale});")
             body.lines += ["#endif"] * (found is not None)
             return
         store = next((x for x in schedule.kernel.stores if x.value == let.name and x.merge), None)

@@ -22,7 +22,8 @@ def write_store(places: Places, store: Store) -> None:
     last = features[-1]
     flat = places.flat(let, At(features=(*inner.features, (last, "0"))))
     base = places.addresses.base(store, strides, inner.features)
-    places.body(f"unpack({base}, {rows}, {strides[last]}, rows, {places.arguments.size(places.addresses.extent(last))}, "
+    places.body(f"unpack({base}, {rows}, {strides[last]}, rows, "
+              f"{places.arguments.size(places.addresses.extent(last))}, "
               f"{places.names[let.name]} + {flat} * M);")
     places.close(features[:-1])
 

@@ -26,7 +26,9 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """Where an expression stands: the vector of the tile, the position of the stream in its tile, and a place for each feature."""
+    """Where an expression stands: the vector of the tile, the position of the stream in its tile,
+    and a place for each feature.
+    """
 
     vector: str = "i"
     position: str = "0"
@@ -96,7 +98,8 @@ def mapped(op: str, kind: Kind, args: Sequence[Value]) -> Value:
 def _common(args: Sequence[Value]) -> Kind:
     """The kind in which numbers are compared."""
     kinds = {a.kind for a in args}
-    return next(k for k in ("exact", "real", "integer", "truth", "scalar") if k in kinds) if kinds != {"scalar"} else "exact"
+    return (next(k for k in ("exact", "real", "integer", "truth", "scalar") if k in kinds) if kinds != {"scalar"}
+            else "exact")
 
 
 def selected(condition: Value, then: Value, otherwise: float, kind: Kind) -> Value:

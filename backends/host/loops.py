@@ -70,7 +70,9 @@ class Dialect(Protocol):
         ...
 
     def ahead(self, kernel: Kernel, page: Page) -> str:
-        """A condition, as an expression of the file, under which the kernel is called in place of a library's; empty for never."""
+        """A condition, as an expression of the file, under which the kernel is called in place of a library's;
+        empty for never.
+        """
         ...
 
     def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:

@@ -297,8 +297,8 @@ def _whole(step: Leaf, page: Page) -> Leaf:
 
 
 def _call(step: Call, page: Page, ahead: str) -> None:
-    """One call of a library, its operands as batches of matrices; what is laid tile by tile has to be in one piece. `ahead` is
-    the condition under which the back end's own kernel is preferred.
+    """One call of a library, its operands as batches of matrices; what is laid tile by tile has to be in one piece.
+    `ahead` is the condition under which the back end's own kernel is preferred.
     """
     body, laid = page.body, page.laid.axes if page.laid is not None else dict[str, int]()
     page.helpers |= _helpers(step)

@@ -26,8 +26,8 @@ class Operator:
     """The text of one: `name` is the function's, `given` are the sizes among its parameters, `functions` what it calls.
 
     Where its parameters are more than an operator may have, its tensors are one of them, a list.
-    With `chosen` its last parameter says which results are wanted, a bit for each. For each result it has those that it is made
-    with: it is empty where none of them is wanted.
+    With `chosen` its last parameter says which results are wanted, a bit for each. For each result it has those that it
+    is made with: it is empty where none of them is wanted.
     """
 
     name: str

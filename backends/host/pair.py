@@ -112,8 +112,10 @@ class Pair:
         lines += [f"ctx.mark_non_differentiable({', '.join(still)})"] if still else []
         lines = [*live(lines), "ctx.set_materialize_grads(False)"]
         first = unpacked(forward.tensors, LIST, lines) if forward.listed else []
-        read = [*unpacked(forward.parameters, "inputs", [*lines, *first]), *first, *unpacked(forward.results, "output", lines)]
-        return function(f"{self.stem}_save", ["ctx", "inputs", "output"], "What the gradients are computed from.", [*read, *lines])
+        read = [*unpacked(forward.parameters, "inputs", [*lines, *first]), *first,
+                *unpacked(forward.results, "output", lines)]
+        return function(f"{self.stem}_save", ["ctx", "inputs", "output"], "What the gradients are computed from.",
+                        [*read, *lines])
 
     def _derive(self, backward: Operator) -> list[str]:
         """The function that torch calls with the cotangents: it calls the backward operator and returns a gradient, or
@@ -126,7 +128,8 @@ class Pair:
         more = ["*ctx.sizes"] * bool(backward.given) + ["wanted"] * bool(backward.chosen)
         outputs = self.outputs(self.gradient.backward, backward)
         gradients = {key: outputs[made] for key, made in self.gradient.gradients}
-        returned, rest = [gradients.get(t.key, "None") for t in self.gradient.forward.inputs], ["None"] * len(self.forward.given)
+        returned = [gradients.get(t.key, "None") for t in self.gradient.forward.inputs]
+        rest = ["None"] * len(self.forward.given)
         asked, listed = "ctx.needs_input_grad" + "[0]" * self.forward.listed, self.forward.listed
         if backward.chosen:
             places = ", ".join(str(returned.index(x)) for x in backward.results)
@@ -135,7 +138,8 @@ class Pair:
         made = ", ".join(returned if listed else [*returned, *rest])
         if listed and backward.chosen:
             lines.append(f"made = [x if needed else None for x, needed in zip(({made},), {asked})]")
-        made = ("made" if backward.chosen else f"[{made}]") if listed else f"_wanted(ctx, {made})" if backward.chosen else made
+        made = (("made" if backward.chosen else f"[{made}]") if listed
+                else f"_wanted(ctx, {made})" if backward.chosen else made)
         lines.append(f"return {', '.join([made, *rest] if listed else [made])}")
         lines = [part for line in lines for part in folded(line, 126)]
         read = unpacked(list(kept), "ctx.saved_tensors", lines)

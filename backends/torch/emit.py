@@ -61,7 +61,9 @@ class Torch:
         results(page.module, kernel, page.body, page.helpers)
 
     def grown(self, kernel: Kernel, page: Page) -> bool:
-        """Writes what follows the last tile: results to which tiles have added, in the type of the data. False for none."""
+        """Writes what follows the last tile: results to which tiles have added, in the type of the data.
+        False for none.
+        """
         before = len(page.body.lines)
         merged(page.module, kernel, page.body)
         return len(page.body.lines) > before

@@ -41,8 +41,8 @@ _RECURSION = 6_000
 
 @dataclass(frozen=True)
 class Specs:
-    """Where specs come from: `find(source, name, report)` gives a text, `similar(source, name)` a name that there is, `parse` the
-    tree of a text; `prove` reports what is unsound.
+    """Where specs come from: `find(source, name, report)` gives a text, `similar(source, name)` a name that there is,
+    `parse` the tree of a text; `prove` reports what is unsound.
     """
 
     prelude: s.SyntaxTree
@@ -55,9 +55,10 @@ class Specs:
         """The problem of a name that no spec has, with one that is spelled much the same."""
         near = self.similar(span.source, name)
         place = span.text.find(name) + span.start
-        helps = () if near is None else (Help(f"write `{near}` for `{name}`", Span(span.source, place, place + len(name)), near),)
-        return CannotUse(f"there is no spec `{name}`", span, notes=("looked beside this file and among the specs of einc",),
-                         helps=helps)
+        helps = () if near is None else (
+            Help(f"write `{near}` for `{name}`", Span(span.source, place, place + len(name)), near),)
+        return CannotUse(f"there is no spec `{name}`", span,
+                         notes=("looked beside this file and among the specs of einc",), helps=helps)
 
 
 def checked(tree: s.SyntaxTree, specs: Specs, report: Report, linted: bool = False) -> Called | None:
@@ -96,7 +97,8 @@ def _worked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, 
     scope.lost |= tree.lost
     statements = list(_used(scope, tree, specs, (tree.source.name,), set()))
     if len(statements) > MAX_STATEMENTS:
-        raise too_many(f"with the specs that it uses the text has {len(statements):,} statements", Span(tree.source, 0, 0))
+        raise too_many(f"with the specs that it uses the text has {len(statements):,} statements",
+                       Span(tree.source, 0, 0))
     declare(scope, statements)
     check_extents(scope)
     # Signatures before bodies, since the order of lines means nothing.
@@ -185,11 +187,12 @@ class _Library:
         return None if report.errors else made
 
 
-def _used(scope: Scope, tree: s.SyntaxTree, specs: Specs, chain: tuple[str, ...], seen: set[str]) -> Iterable[s.Statement]:
+def _used(scope: Scope, tree: s.SyntaxTree, specs: Specs, chain: tuple[str, ...],
+          seen: set[str]) -> Iterable[s.Statement]:
     """The lines of a text with those of the specs it uses in front of its own.
 
-    For a spec that is not there the one with a similar name is read. Raises CannotUse where there is none, since every line
-    may be about what it would have said.
+    For a spec that is not there the one with a similar name is read. Raises CannotUse where there is none, since every
+    line may be about what it would have said.
     """
     for statement in tree.statements:
         if statement.keyword != "use":
@@ -204,7 +207,8 @@ def _used(scope: Scope, tree: s.SyntaxTree, specs: Specs, chain: tuple[str, ...]
         if found is None:
             missing = specs.missing(word.text, word.span)
             scope.report.add(missing)
-            near = [specs.find(word.span.source, help_.new, Report()) for help_ in missing.helps if help_.new is not None]
+            near = [specs.find(word.span.source, help_.new, Report())
+                    for help_ in missing.helps if help_.new is not None]
             found = next(iter(near), None)
             if found is None:
                 raise missing

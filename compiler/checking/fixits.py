@@ -48,8 +48,8 @@ _OF_NOTHING = ("W0310", "W0905")
 
 @dataclass(frozen=True)
 class Checks:
-    """How a text is checked once it, or a file that it uses, is another one: `program` reports its errors, `meanings` says what
-    each of its equations means by itself.
+    """How a text is checked once it, or a file that it uses, is another one: `program` reports its errors, `meanings`
+    says what each of its equations means by itself.
     """
 
     program: Callable[[Source, Report], TypedProgram | None]
@@ -80,7 +80,8 @@ class _Text:
 
 
 def mend(source: Source, report: Report, checks: Checks, functions: frozenset[str] = frozenset()) -> None:
-    """Gives the first errors of a report the edits that mend them, and takes from all what was tried in vain or not tried.
+    """Gives the first errors of a report the edits that mend them, and takes from all what was tried in vain or not
+    tried.
 
     What an error offers may stand in a file that the text uses.
     """
@@ -124,7 +125,8 @@ class _Trial:
         return self.checks.meanings(self.text.source)
 
     def mends(self, problem: Problem, place: Span, new: str) -> tuple[bool, TypedProgram | None]:
-        """Whether an edit leaves the other errors and equations as they are and makes no error; the program where there is none.
+        """Whether an edit leaves the other errors and equations as they are and makes no error; the program where there
+        is none.
 
         An operator that does nothing is no way out either.
         """

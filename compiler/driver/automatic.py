@@ -1,7 +1,9 @@
-"""The back end `auto`: which one computes is decided at the call, by the device of the tensors and what compiling would pay.
+"""The back end `auto`: which one computes is decided at the call, by the device of the tensors and what compiling would
+pay.
 
-On the CPU the file of the back end `cpp` runs: its statements are torch's until calls would, by estimate, have saved the time
-that a C++ compiler takes. Where a tensor lies on a GPU, Triton's kernels run, which are written at the first such call.
+On the CPU the file of the back end `cpp` runs: its statements are torch's until calls would, by estimate, have saved
+the time that a C++ compiler takes. Where a tensor lies on a GPU, Triton's kernels run, which are written at the first
+such call.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ PATIENCE = 2.0  # seconds: about what a compiler takes for the kernels of a file
 
 
 def function(source: str, entry: str, elsewhere: Callable[[], Callable[..., Any]] | None) -> Callable[..., Any]:
-    """The function of a file of the back end for the CPU. What `elsewhere` gives takes calls with tensors on a GPU; it is asked
-    for at the first of them.
+    """The function of a file of the back end for the CPU. What `elsewhere` gives takes calls with tensors on a GPU; it
+    is asked for at the first of them.
     """
     here = back_ends.load(source, entry, "torch")  # a machine without a compiler computes with torch's statements
     names = unwrap(here).__globals__

@@ -48,7 +48,9 @@ class Compiled:
         return self.function(*cache, **tensors)
 
     def prepare(self, dtype: str = "float32") -> bool:
-        """Compiles the kernels for data of a type, so that the first call need not; whether there are compiled kernels now."""
+        """Compiles the kernels for data of a type, so that the first call need not;
+        whether there are compiled kernels now.
+        """
         names = unwrap(self.function).__globals__
         if "_native_library" not in names:
             return False
@@ -56,7 +58,9 @@ class Compiled:
 
     @property
     def ran(self) -> dict[str, bool]:
-        """By the name of each kernel that has C++ whether its last call ran compiled; torch's statements ran where not."""
+        """By the name of each kernel that has C++ whether its last call ran compiled;
+        torch's statements ran where not.
+        """
         return dict(unwrap(self.function).__globals__.get("_RAN", {}))
 
     def cache(self, chunk: int = 256, pool: Any = None) -> Any:

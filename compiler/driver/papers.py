@@ -49,7 +49,8 @@ def paper(source: Source, report: Report, side: Source | None = None) -> Paper:
     if (formulas := len(document.formulas)) > MAX_STATEMENTS:
         report.add(too_many(f"the document has {formulas:,} formulas", Span(document.source, 0, 0)))
         return Paper(document, (), (), frozenset(), ())
-    trees = [parse_part(document.source, report, functions(), (f.span.start, f.span.end), f.holes) for f in document.fences]
+    trees = [parse_part(document.source, report, functions(), (f.span.start, f.span.end), f.holes)
+             for f in document.fences]
     trees += [syntax(side, report)] if side is not None and side.text.strip() else []
     lines = tuple(line for tree in reversed(trees) for line in tree.statements)
     declared = {index_name(c.body) for line in walk_lines(lines) if line.keyword == "index" for c in line.clauses}

@@ -28,8 +28,8 @@ from einc.ir.programs import TypedProgram
 if TYPE_CHECKING:
     from einc.documents.sections import Paper
 
-__all__ = ["advise", "check", "check_tree", "claims", "examine", "find", "formatted", "is_document", "known", "normal", "paper",
-           "read_source", "syntax", "used"]
+__all__ = ["advise", "check", "check_tree", "claims", "examine", "find", "formatted", "is_document", "known", "normal",
+           "paper", "read_source", "syntax", "used"]
 
 
 def check(source: Source, report: Report, *, strict: bool = False, proved: bool = True, section: str = "",
@@ -56,8 +56,8 @@ def examine(source: Source, report: Report, *, strict: bool = False, proved: boo
 
 
 def advise(source: Source, report: Report, sources: Sources = DISK) -> None:
-    """Gives the errors of a text the edits that mend them, tried one by one. A document keeps the words of what is offered:
-    it is its author's.
+    """Gives the errors of a text the edits that mend them, tried one by one. A document keeps the words of what is
+    offered: it is its author's.
     """
     if is_document(source.name):
         untried(report.problems)

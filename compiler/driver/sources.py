@@ -68,7 +68,8 @@ class Sources:
     def similar(self, by: Source, name: str) -> str | None:
         """The spec with a similar name that a text could use: one beside its file, else one of einc's."""
         folder = None if by.name.startswith("<") else Path(by.name).parent
-        paths = () if folder is None else (*folder.glob(f"*{ENDING}"), *(p for p in map(Path, self.open) if p.parent == folder))
+        paths = () if folder is None else (
+            *folder.glob(f"*{ENDING}"), *(p for p in map(Path, self.open) if p.parent == folder))
         return nearest(name, sorted({p.stem for p in paths} - {Path(by.name).stem})) or _similar(name)
 
     def has(self, path: str | Path) -> bool:

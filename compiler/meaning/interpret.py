@@ -57,7 +57,8 @@ _SAFE = 1e-150  # a sum of which any addend that no float64 holds is no part
 
 def interpret(program: Program, arrays: Mapping[str, Array], sizes: Mapping[str, int] | None = None,
               cut: Cut = thirds, rounded: Rounding = EXACT) -> dict[str, Array]:
-    """The outputs by Python name, one axis per slot, float64 or (declared `: int`) int64. `cut`: into which blocks rounds go.
+    """The outputs by Python name, one axis per slot, float64 or (declared `: int`) int64. `cut`: into which blocks
+    rounds go.
 
     `rounded` is applied to each result that is a real number: what the program gives in a narrower type, step by step.
     WrongData where the arrays do not fit each other or a read leaves its range; WrongType for a wrong element type.
@@ -362,7 +363,8 @@ class _Machine:
         full = Block(indices, np.broadcast_to(body.over(indices), self.shape(indices)).astype(np.float64, copy=False))
         if term.op != "sum":
             return full.reduced(lambda x, axis: self.rounded(folded(term.op, x, axis)), term.bound)
-        return full.reduced(lambda x, axis: self.rounded.total(x.sum(axis), lambda n: (np.abs(x)**n).sum(axis)), term.bound)
+        return full.reduced(lambda x, axis: self.rounded.total(x.sum(axis), lambda n: (np.abs(x)**n).sum(axis)),
+                            term.bound)
 
     def factors(self, term: Term, live: Live) -> list[Block]:
         """Factors whose product is the term at live points, if they are finite: 0 · ∞ is to be laid out instead."""
@@ -399,7 +401,8 @@ class _Machine:
             operands: list[Any] = []
             for array, f in zip(arrays, factors, strict=True):
                 operands += [array, [indices.index(i) for i in f.indices]]
-            return np.asarray(np.einsum(*operands, [indices.index(i) for i in free], optimize=("greedy", _MOST_BYTES // 8)))
+            return np.asarray(np.einsum(*operands, [indices.index(i) for i in free],
+                                        optimize=("greedy", _MOST_BYTES // 8)))
 
         arrays = [f.array.astype(np.float64, copy=False) for f in factors]
         return Block(free, self.rounded.total(sum_of(arrays), lambda n: sum_of(np.abs(x)**n for x in arrays)))

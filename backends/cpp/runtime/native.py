@@ -1,7 +1,8 @@
-"""Compiled kernels: C++ text to functions. The compiler runs once for each text, type of data, set of flags and processor.
+"""Compiled kernels: C++ text to functions. The compiler runs once for each text, type of data, set of flags and
+processor.
 
-What is compiled is kept in the folder `native` of einc's cache. A library that is loaded from there lies in a folder of this
-user alone, is this user's file, and has the hash that was written beside it.
+What is compiled is kept in the folder `native` of einc's cache. A library that is loaded from there lies in a folder of
+this user alone, is this user's file, and has the hash that was written beside it.
 """
 
 from __future__ import annotations
@@ -27,14 +28,16 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 _NATIVE_TYPES = {torch.float32: "float", torch.bfloat16: "bf16", torch.float16: "f16"}
 _NATIVE_FLAGS = (
-    "-std=gnu++17", "-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC", "-w", "-x", "c++", "-", "-lm",
+    "-std=gnu++17", "-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC", "-w",
+    "-x", "c++", "-", "-lm",
 )
 _NATIVE_LIMIT = 256 * 2**20  # bytes of libraries that are kept; the oldest go first
 _LIBRARIES: dict[tuple[str, torch.dtype, int], Any] = {}
 _RAN: dict[str, bool] = {}  # by the name of a kernel whether its last call ran compiled
 _NATIVE_PATIENCE = [0.0]  # seconds that calls have to save, by estimate, before kernels are compiled; `auto` sets it
 _NATIVE_SAVED = [0.0]  # what they have saved, or would have
-_NATIVE_GAIN = 1e-11  # seconds that one operation of a kernel saves, over threads: 60 against 150 operations in a nanosecond
+# Seconds that one operation of a kernel saves, over threads: 60 against 150 operations in a nanosecond.
+_NATIVE_GAIN = 1e-11
 _NATIVE_LOCKS = {os.getpid(): threading.Lock()}  # one a process: what another one held when it forked is never freed
 _NATIVE_PROCESS = os.getpid()  # the threads of OpenMP do not live on in a child of it
 
@@ -49,8 +52,10 @@ def _native_compiler() -> str:
 
 def _native_folder() -> Path:
     """The folder of compiled kernels, of this user alone. OSError where there can be none."""
-    given, home, base = os.environ.get("EINC_CACHE_DIR"), Path(os.path.expanduser("~")), os.environ.get("XDG_CACHE_HOME", "")
-    usual = (Path(base) if os.path.isabs(base) else home / ".cache") if home.is_absolute() else Path(tempfile.gettempdir())
+    given, home = os.environ.get("EINC_CACHE_DIR"), Path(os.path.expanduser("~"))
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    usual = ((Path(base) if os.path.isabs(base) else home / ".cache") if home.is_absolute()
+             else Path(tempfile.gettempdir()))
     folder = (Path(given).expanduser() if given else usual / "einc") / "native"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.lstat()
@@ -75,8 +80,8 @@ def _native_compiled(compiler: str, flags: tuple[str, ...], text: str, folder: P
     made = room / "kernels.so"
     logging.getLogger("einc").info("compiling kernels for this processor with %s", compiler)
     try:
-        subprocess.run([compiler, *flags, "-o", str(made)], input=text.encode(), cwd=room, capture_output=True, check=True,
-                       timeout=600)
+        subprocess.run([compiler, *flags, "-o", str(made)], input=text.encode(), cwd=room, capture_output=True,
+                       check=True, timeout=600)
     except BaseException:
         shutil.rmtree(room, ignore_errors=True)
         raise
@@ -103,7 +108,9 @@ def _native_kept(path: Path, made: Path) -> None:
 
 
 def _native_swept(folder: Path) -> None:
-    """Deletes the oldest libraries beyond the limit, and what processes that were killed have left; never the newest."""
+    """Deletes the oldest libraries beyond the limit, and what processes that were killed have left;
+    never the newest.
+    """
     ages: list[tuple[float, int, Path]] = []
     for one in folder.glob("*"):
         with suppress(OSError):  # another process may delete at the same time
@@ -131,8 +138,8 @@ def _native_opened(path: Path) -> Any:
 
 
 def _native_loaded(compiler: str, text: str, dtype: torch.dtype, vectors: int) -> Any:
-    """The library of a text, compiled if no earlier run has left it; what cannot be loaded is compiled anew, and not kept.
-    OSError or SubprocessError where that fails.
+    """The library of a text, compiled if no earlier run has left it; what cannot be loaded is compiled anew, and not
+    kept. OSError or SubprocessError where that fails.
     """
     flags = (*_NATIVE_FLAGS, f"-DDATA={_NATIVE_TYPES[dtype]}", f"-DHALF={int(dtype != torch.float32)}",
              f"-DBF16={int(dtype == torch.bfloat16)}", f"-DQV={vectors}")
@@ -162,17 +169,19 @@ def _native_said(failure: Exception) -> str:
 
 
 def _native_library(text: str, dtype: torch.dtype, vectors: int = 2) -> Any:
-    """The loaded library of a text whose tiles of rows have so many vectors, or None where torch's statements have to do; a
-    failure is told once.
+    """The loaded library of a text whose tiles of rows have so many vectors, or None where torch's statements have to
+    do; a failure is told once.
     """
     if (text, dtype, vectors) not in _LIBRARIES:
         with _NATIVE_LOCKS.setdefault(os.getpid(), threading.Lock()):
             if (text, dtype, vectors) not in _LIBRARIES:
                 library, compiler = None, _native_compiler()
                 try:
-                    library = _native_loaded(compiler, text, dtype, vectors) if compiler and dtype in _NATIVE_TYPES else None
+                    library = (_native_loaded(compiler, text, dtype, vectors)
+                               if compiler and dtype in _NATIVE_TYPES else None)
                 except (OSError, subprocess.SubprocessError) as failure:
-                    logging.getLogger("einc").warning("torch computes, for no kernels were compiled: %s", _native_said(failure))
+                    logging.getLogger("einc").warning("torch computes, for no kernels were compiled: %s",
+                                                      _native_said(failure))
                 _LIBRARIES[text, dtype, vectors] = library
     return _LIBRARIES[text, dtype, vectors]
 
@@ -200,13 +209,14 @@ def _native_plain(x: torch.Tensor) -> bool:
 
 def _native_traced() -> bool:
     """Whether somebody records or differentiates what torch computes, and would miss what is computed here."""
-    return torch._C._get_tracing_state() is not None or forward_ad._current_level >= 0 or _get_current_dispatch_mode() is not None
+    return (torch._C._get_tracing_state() is not None or forward_ad._current_level >= 0
+            or _get_current_dispatch_mode() is not None)
 
 
 def _native(text: str, name: str, tensors: list[torch.Tensor], sizes: list[int], numbers: list[float], work: int,
             dtype: torch.dtype, vectors: int = 2) -> bool:
-    """Runs a compiled kernel of so many operations on tensors whose types and shapes are known, in tiles of so many vectors of
-    rows; the results are among the tensors.
+    """Runs a compiled kernel of so many operations on tensors whose types and shapes are known, in tiles of so many
+    vectors of rows; the results are among the tensors.
 
     False where it has not run: torch's statements then compute the results.
     """

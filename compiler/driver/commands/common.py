@@ -61,7 +61,8 @@ def read_spec(path: str, report: Report) -> Source:
 def checked(file: Chosen, report: Report, strict: bool = False, proved: bool = True) -> TypedProgram | None:
     """A file -> its program; None where the report has errors, or under `strict` warnings."""
     source = read(file.path, report)
-    return pipeline.examine(source, report, strict=strict, proved=proved, section=file.section, side=file.side_file(report))
+    return pipeline.examine(source, report, strict=strict, proved=proved, section=file.section,
+                            side=file.side_file(report))
 
 
 def typed(file: Chosen, strict: bool = False, proved: bool = True) -> TypedProgram:

@@ -1,12 +1,12 @@
 """`einc run --hard`: inputs of many magnitudes, and errors held against those of an eager evaluation in the same type.
 
-The truth is the interpreter in float64. Eager is the interpreter, too, with the result of every operation rounded to the type at
-random, several times over: so it shows how far rounding alone takes this formula on these inputs, and a result that no rounding
-could keep is not asked for. A sum of n numbers of one size is as far off as √n roundings of it. A result may be FUDGE
-times as far off. NaN and ∞ have to stand exactly where float64 has them.
+The truth is the interpreter in float64. Eager is the interpreter, too, with the result of every operation rounded to
+the type at random, several times over: so it shows how far rounding alone takes this formula on these inputs, and a
+result that no rounding could keep is not asked for. A sum of n numbers of one size is as far off as √n roundings of it.
+A result may be FUDGE times as far off. NaN and ∞ have to stand exactly where float64 has them.
 
-What fails is held against the formula that is compiled, by its laws, in the type with its range and without: where its range
-alone takes the value away, since a step overflows or vanishes, no order of work could have it, and that is said.
+What fails is held against the formula that is compiled, by its laws, in the type with its range and without: where its
+range alone takes the value away, since a step overflows or vanishes, no order of work could have it, and that is said.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ Kinds = Mapping[str, tuple[str, float]]  # the sign and the magnitude of each in
 
 @dataclass(frozen=True)
 class Worst:
-    """The largest error of one output, as a multiple of the eager one, and the inputs that made it; ∞ for a NaN or an ∞.
+    """The largest error of one output, as a multiple of the eager one, and the inputs that made it; ∞ for a NaN or an
+    ∞.
 
     `beyond`: the first error that the formula itself has in the type, and its inputs.
     """
@@ -54,7 +55,9 @@ class Worst:
 @np.errstate(all="ignore")
 def tried(program: Program, base: Mapping[str, data.Array], sizes: Mapping[str, int], dtype: str, seed: int,
           module: Module, step: Callable[[], None]) -> dict[str, Worst]:
-    """The worst of each output over all draws; `base` has the inputs that keep their values, and the shapes of the others."""
+    """The worst of each output over all draws; `base` has the inputs that keep their values,
+    and the shapes of the others.
+    """
     found, formula = {name: Worst() for name, _ in program.outputs}, pipeline.normal(program)
     usual = {k: _scale(x) for k, x in interpret(program, {k: data.exact(x) for k, x in base.items()}, sizes).items()}
     drawn = [t.key for t in program.inputs() if not t.integer and t.slots and not _bounded(program, t.key)]
@@ -122,8 +125,9 @@ def _of(like: data.Array, sign: str, magnitude: float, rng: np.random.Generator)
 
 
 class _Rounded(Rounding):
-    """Rounds to the mantissa of a type, up or down at random. Without a `largest` number its exponent has no bounds, since ours
-    need not overflow."""
+    """Rounds to the mantissa of a type, up or down at random. Without a `largest` number its exponent has no bounds,
+    since ours need not overflow.
+    """
 
     def __init__(self, bits: int, rng: np.random.Generator, largest: float = np.inf) -> None:
         self.bits, self.rng, self.largest = bits, rng, largest
@@ -133,17 +137,20 @@ class _Rounded(Rounding):
         mantissa, exponent = np.frexp(x)
         scaled = np.ldexp(mantissa, self.bits)
         fine = self.bits >= BITS["float64"]
-        noisy = scaled + self.rng.integers(-1, 2, np.shape(x)) if fine else np.floor(scaled + self.rng.random(np.shape(x)))
+        noisy = (scaled + self.rng.integers(-1, 2, np.shape(x)) if fine
+                 else np.floor(scaled + self.rng.random(np.shape(x))))
         exact = mantissa == 0 if fine else scaled == np.rint(scaled)
         made = np.where(exact | ~np.isfinite(x), x, np.ldexp(noisy, exponent - self.bits))
         if self.scaled:
             return made
         made = np.where(np.abs(made) > self.largest, np.copysign(np.inf, made), made)
-        return np.where(np.abs(made) * self.largest < 4.0, 0.0, made)  # what has fewer digits than others is 0 on some machines
+        # What has fewer digits than others is 0 on some machines.
+        return np.where(np.abs(made) * self.largest < 4.0, 0.0, made)
 
     def total(self, x: Array, sizes: Callable[[int], Array]) -> Array:
         first, second = sizes(1), sizes(2)
-        several = np.maximum(first**2 / np.where(second == 0, np.inf, second) - 1, 0)  # additions of one size; of zeros none
+        # Additions of one size; of zeros none.
+        several = np.maximum(first**2 / np.where(second == 0, np.inf, second) - 1, 0)
         off = first * np.sqrt(several) * 2.0**-self.bits * self.rng.uniform(-1, 1, np.shape(x))
         return self(x + np.where(np.isfinite(off), off, 0.0))
 
@@ -177,10 +184,12 @@ class _Held:
 
     @cached_property
     def allowed(self) -> float:
-        """The largest error of an eager evaluation. What is less than a last digit of this output, or of the usual one, is no
-        error."""
+        """The largest error of an eager evaluation. What is less than a last digit of this output, or of the usual one,
+        is no error.
+        """
         sound, info = self._sound, data.framework().finfo(getattr(data.framework(), self.dtype))
-        errors = [np.nan_to_num(np.abs(e - self.truth)[sound], nan=0.0, posinf=0.0).max(initial=0.0) for e in self.eager]
+        errors = [np.nan_to_num(np.abs(e - self.truth)[sound], nan=0.0, posinf=0.0).max(initial=0.0)
+                  for e in self.eager]
         return float(max(*errors, info.eps * max(_scale(self.truth[sound]), self.usual), info.tiny))
 
     @property
@@ -205,7 +214,8 @@ class _Held:
         same = self._same(result)
         if not same.all():
             place, many = tuple(np.argwhere(~same)[0]), int((~same).sum())
-            return np.inf, f"{result[place]:g} where float64 has {self.truth[place]:g}, at {many} of {result.size} elements"
+            return np.inf, (f"{result[place]:g} where float64 has {self.truth[place]:g}, "
+                            f"at {many} of {result.size} elements")
         error = np.abs(result - self.truth)[self._sound].max(initial=0.0)
         return float(error / self.allowed), f"error {error:.1e}, {error / self.allowed:.1f} times that of eager"
 

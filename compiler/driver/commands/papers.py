@@ -15,7 +15,8 @@ from einc.errors.report import Report, failure
 def checked(file: Chosen, report: Report, style: str, fix: bool) -> int:
     """Every equation of a paper: its problems, and how many there are of each status; the exit status."""
     if fix:
-        raise failure("--fix is for specs: a paper is its author's", "mend it by hand, or say it otherwise in a side file")
+        raise failure("--fix is for specs: a paper is its author's",
+                      "mend it by hand, or say it otherwise in a side file")
     source = read(file.path, report)
     paper = pipeline.paper(source, report, file.side_file(report))
     found = None if report.errors else account(paper, kernels=False)

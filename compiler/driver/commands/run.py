@@ -99,7 +99,8 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], data_fil
     console.print("\n".join(told))
     if module.ran:
         compiled = sum(module.ran.values())
-        console.print(f"kernels  {compiled} compiled for this processor, {len(module.ran) - compiled} as torch's statements")
+        console.print(f"kernels  {compiled} compiled for this processor, "
+                      f"{len(module.ran) - compiled} as torch's statements")
     if output is not None:
         data.save(output, outputs)
         console.print(f"wrote {output}")

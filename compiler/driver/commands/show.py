@@ -5,7 +5,19 @@ from __future__ import annotations
 import click
 
 from einc.driver import back_ends, compiling, pipeline
-from einc.driver.commands.common import BACKEND, FILE, NARROW, OWN, PLAN, SIZES, Chosen, known_sizes, read_spec, typed, unreadable
+from einc.driver.commands.common import (
+    BACKEND,
+    FILE,
+    NARROW,
+    OWN,
+    PLAN,
+    SIZES,
+    Chosen,
+    known_sizes,
+    read_spec,
+    typed,
+    unreadable,
+)
 from einc.driver.commands.sizes import names
 from einc.driver.gradients import constant
 from einc.driver.options import Options

@@ -26,7 +26,8 @@ def _explicit(file: Chosen) -> Source:
 @FILE
 @click.option("--explicit", is_flag=True, help="Write every implied sum and every domain, as einc reads them.")
 @click.option("--document", "whole", is_flag=True, help="A file for pdflatex, with its preamble (so is OUT.tex).")
-@click.option("-o", "--output", type=click.Path(), metavar="OUT.tex", help="The file to write, instead of standard output.")
+@click.option("-o", "--output", type=click.Path(), metavar="OUT.tex",
+              help="The file to write, instead of standard output.")
 def command(*, file: Chosen, explicit: bool, whole: bool, output: str | None) -> None:
     """Print the spec FILE as LaTeX: declarations as sentences, equations in displays, comments as prose."""
     report = Report()

@@ -104,7 +104,9 @@ def surely_finite(term: Term, equations: Mapping[str, Equation]) -> bool:
 
 
 def surely_above(term: Term, equations: Mapping[str, Equation]) -> bool:
-    """Whether a term is surely more than −∞: an input that is added, a mask written as a bias, may be that at every point."""
+    """Whether a term is surely more than −∞: an input that is added, a mask written as a bias,
+    may be that at every point.
+    """
     return surely_finite(term, equations) and not _adds_input(term, equations)
 
 
@@ -116,7 +118,8 @@ def _adds_input(term: Term, equations: Mapping[str, Equation]) -> bool:
             return _adds_input(then, equations)
         case Apply("add" | "sub" | "neg" | "max" | "min", args):
             return any(_adds_input(a, equations) for a in args)
-        case Apply("mul" | "div", args):  # as where the base of the exponential is changed; a product of inputs is no bias
+        case Apply("mul" | "div", args):
+            # As where the base of the exponential is changed; a product of inputs is no bias.
             return sum(_adds_input(a, equations) for a in args) == 1 and all(
                 _adds_input(a, equations) or not any(True for _ in reads(a)) for a in args)
     return False

@@ -55,8 +55,10 @@ class Scanning(Lowering):
             inner = self.term(args[0], given)
             return inner if self._kind(inner) != "real" else self._map("exact", (inner,), "exact")
         if op == "exp" and self.before and self.stream is None:
-            inner = self.term(args[0], given)  # a difference of exact values is small: its exponential needs no more digits
-            return self._map("exp", (self._map("real", (inner,), "real") if self._kind(inner) == "exact" else inner,), "real")
+            # A difference of exact values is small: its exponential needs no more digits.
+            inner = self.term(args[0], given)
+            return self._map("exp", (self._map("real", (inner,), "real") if self._kind(inner) == "exact" else inner,),
+                             "real")
         return super()._apply(op, args, given)
 
     def _fold(self, equation: Equation, fold: Fold) -> str:

@@ -61,7 +61,9 @@ class Derived:
 
 
 def derive(program: Program) -> Derived:
-    """The gradient of a program without rounds, with respect to every input of real numbers that an output depends on."""
+    """The gradient of a program without rounds, with respect to every input of real numbers that an
+    output depends on.
+    """
     plain = shared_factors(_without_aliases(_opened(flat(program))))
     found = scaled(plain)
     sweep = Sweep(found.program, found.references, lettered(found.program))

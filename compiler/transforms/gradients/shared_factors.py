@@ -1,8 +1,10 @@
-"""Long products, and choices among many, as trees of named parts, so that the slopes of all arguments share what they read.
+"""Long products, and choices among many, as trees of named parts, so that the slopes of all arguments share what they
+read.
 
-The slope of a product by one of n factors is the product of all others, n (n - 1) factors for all slopes together. With named
-parts of a few factors each, the cotangent of a part is made once, and each of its factors has it times the few beside it: that
-grows with n. Non-goal: an order. Arguments keep theirs, but for those that nothing moves, which come first.
+The slope of a product by one of n factors is the product of all others, n (n - 1) factors for all slopes together. With
+named parts of a few factors each, the cotangent of a part is made once, and each of its factors has it times the few
+beside it: that grows with n. Non-goal: an order. Arguments keep theirs, but for those that nothing moves, which come
+first.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ FEW = 8  # arguments whose slopes share nothing
 
 
 def shared_factors(program: NormalProgram) -> NormalProgram:
-    """The same program, in which no value has a slope that reads more than FEW arguments of one operation beside its own."""
+    """The same program, in which no value has a slope that reads more than FEW arguments of one
+    operation beside its own.
+    """
     draft = Draft(program.tensors)
     for equation in program.equations:
         work = _Parts(draft, equation.target, equation.indices)
@@ -98,4 +102,5 @@ def _is_still(term: Term) -> bool:
 def _shares(op: str) -> bool:
     """Whether the slope by one argument of an operation of any number reads the others."""
     row = PRIMITIVES[op]
-    return not row.arity and (row.slope == "taken" or (row.slope is not None and any(REST in reads(x) for x in row.slope)))
+    return not row.arity and (
+        row.slope == "taken" or (row.slope is not None and any(REST in reads(x) for x in row.slope)))
