@@ -87,7 +87,7 @@ def some(of: Sequence[Case], name: str, ways: Mapping[str, Any], every: int) -> 
 
 def trials(case: Case) -> list[dict[str, int]]:
     """The trials of a case; where those have too few rows for any kernel, one with more."""
-    return case.trials() + [{**case.sizes, **LARGER[case.name]}] * (case.name in LARGER)
+    return case.trials() + [{**case.sizes, **LARGER.get(case.name, {})}] * (case.name in LARGER)
 
 
 # texts

@@ -115,7 +115,7 @@ def near(function: Function, program: TypedProgram, given: Tensors, sizes: dict[
 # the same as the interpreter
 
 
-@some(cases(WRITTEN), "dtype", TYPES, every=8)
+@some(cases(WRITTEN), "dtype", TYPES, every=10)
 def test_kernels_mean_what_the_interpreter_says(case: Case, dtype: torch.dtype) -> None:
     """At all sizes of a case. A kernel is written, and each one that is tried runs; at one trial, one is tried."""
     program, function, found = typed_of(case), module_of(case), set[str]()
@@ -149,7 +149,7 @@ def cotangents(function: Function, case: Case, given: Tensors, dtype: torch.dtyp
     return dict(zip(real, found, strict=True))
 
 
-@some(cases(DERIVED), "dtype", {name: TYPES[name] for name in ("float32", "bfloat16")}, every=20)
+@some(cases(DERIVED), "dtype", {name: TYPES[name] for name in ("float32", "bfloat16")}, every=24)
 def test_gradients_are_those_of_torch_in_full_precision(case: Case, dtype: torch.dtype) -> None:
     """Near them, or not much further from them than torch's own in the same type."""
     function, reference, found = derived(case, "cpp"), derived(case, "torch"), set[str]()
@@ -444,7 +444,7 @@ def test_functions_of_lanes(tmp_path: Path, processor: str) -> None:
         return clipped
 
     for name, low, high, exact in (
-            ("exp2_", -125.49, 127.99, np.exp2), ("exp_", -87.0, 88.72, np.exp), ("tanh_", -12.0, 12.0, np.tanh)):
+            ("exp2_", -125.49, 127.99, np.exp2), ("exp_", -86.98, 88.72, np.exp), ("tanh_", -12.0, 12.0, np.tanh)):
         x = line(low, high)
         assert units(over(library, name, x), exact(x.astype(np.float64))) <= 2.0, name
     small = (2.0 ** -random.uniform(0, 120, 2 ** 12)).astype(np.float32)

@@ -309,7 +309,11 @@ def test_another_compiler_has_libraries_of_its_own(cache: Path, tmp_path: Path, 
 # names and texts
 
 
-KEYWORDS = ["int", "class", "namespace", "M", "W", "L", "V", "TILE", "rows", "first", "count", "room", "bad", "auto", "float", "D", "I", "QV", "N", "CUT", "DATA", "HALF", "KEYS", "from", "unit", "tile", "p", "n", "x", "num", "put", "main", "iota", "operator", "template", "asm", "and", "not", "xor", "k0", "k0_tile", "one", "needed", "over", "ones", "linux", "unix", "j", "s", "i", "bf16", "stage_0", "each", "threads", "work", "own", "units", "total", "cut", "low", "high", "INFINITE", "__FILE__", "y"]
+KEYWORDS = """
+    int class namespace M W L V TILE rows first count room bad auto float D I QV N CUT DATA HALF KEYS from unit tile p n x
+    num put main iota operator template asm and not xor k0 k0_tile one needed over ones linux unix j s i bf16 stage_0 each
+    threads work own units total cut low high INFINITE __FILE__ y
+""".split()  # noqa: SIM905 - as a list it has a hundred quotes
 PLACES = {
     "tensor": "index a, b : time(TT)\ninput {0}_a, v_b\noutput y_a = "
               "Σ_b softmax_{{b ≤ a}}({0}_a v_b) v_b",
@@ -343,7 +347,7 @@ def compiles_right(text: str) -> str:
     return made
 
 
-@pytest.mark.parametrize("word", [pytest.param(w, marks=[pytest.mark.whole] * (n % 6 > 0)) for n, w in enumerate(KEYWORDS)])
+@pytest.mark.parametrize("word", [pytest.param(w, marks=[pytest.mark.whole] * (n % 12 > 0)) for n, w in enumerate(KEYWORDS)])
 def test_a_name_means_nothing_in_cpp(word: str) -> None:
     """Words of C++ and of the kernels, as the name of whatever a spec declares."""
     turn, tried = KEYWORDS.index(word) % len(PLACES), 0
@@ -392,13 +396,13 @@ WORDS = st.from_regex(r"[A-Za-zα-ωΑ-Ω][A-Za-z0-9]{0,6}", fullmatch=True) | s
 def test_no_text_of_a_spec_is_in_the_cpp(words: list[str], comment: str) -> None:
     """Outside of block comments there are letters, digits and signs of ASCII; a comment is closed where it is opened."""
     q, v, a, b = words
-    text = (f"index {a}, {b} : time(TT)  # secret{comment}\n# secret{comment}\ninput {q}secret_{a}, {v}_{b}\noutput zsecret_{a} = "
-            f"Σ_{b} softmax_{{{b} ≤ {a}}}({q}secret_{a} {v}_{b}) {v}_{b}  # secret{comment}")
+    text = (f"index {a}, {b} : time(TT)  # hush{comment}\n# hush{comment}\ninput {q}secret_{a}, {v}_{b}\noutput zsecret_{a} = "
+            f"Σ_{b} softmax_{{{b} ≤ {a}}}({q}secret_{a} {v}_{b}) {v}_{b}  # hush{comment}")
     if pipeline.check(Source("<text>", text), Report()) is None:
         return
     found = cpp_of(emitted(typed(text)))
     code = outside_comments(found)
-    assert code.isascii() and "secret" + comment not in code
+    assert code.isascii() and "hush" not in code
     assert not re.search(r"/\*|\*/", code)
     comments = re.findall(r"/\*.*?\*/", found, flags=re.S)
     assert all("\\" not in part and '"' not in part and "/*" not in part[2:] for part in comments)

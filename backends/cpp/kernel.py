@@ -12,11 +12,11 @@ from einc.backends.cpp.magnitudes import magnitudes
 from einc.backends.cpp.narrow import narrow, spared
 from einc.backends.cpp.pairs import pack_pairs, pair_rows
 from einc.backends.cpp.places import Places
-from einc.backends.cpp.schedule import Schedule, product_at_end
+from einc.backends.cpp.schedule import Schedule, loaded_as_it_lies, product_at_end
 from einc.backends.cpp.stages import Stages
 from einc.backends.cpp.stores import write_store
 from einc.backends.writer import Writer
-from einc.ir.plan import Let, Module
+from einc.ir.plan import Dot, Let, Module
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ class _Kernel:
                     and let.name not in schedule.after and not schedule.streams(let)])
         self._turned()
         self._carried()
+        self._few()
         if schedule.kernel.stream is not None:
             self._stream(ends)
         self._finished()
@@ -159,6 +160,20 @@ class _Kernel:
             else:
                 places.begin(let, let.carry.fold)
 
+    def _few(self) -> None:
+        """Operands of products of few rows: rows one after the other, and which sums grow so."""
+        places, schedule = self.places, self.schedule
+        lets = schedule.lets()
+        for let in schedule.kernel.lets:
+            wide = [lets[a] for a in let.args if schedule.features(lets[a])]
+            if not isinstance(let.op, Dot) or not all(loaded_as_it_lies(a, schedule) for a in wide if schedule.streams(a)):
+                continue
+            if product_at_end(let, schedule) == "stream":
+                stride = places.addresses.stride(wide[0], schedule.features(wide[0])[0])
+                places.grown[let.name] = f"rows <= FEW && {stride} == 1"
+            elif schedule.streams(let) and schedule.has_rows(let):
+                places.list_rows(next(a for a in wide if schedule.has_rows(a)))
+
     # the stream
 
     def _stream(self, ends: Ends) -> None:
@@ -192,7 +207,19 @@ class _Kernel:
         if several:
             body.close()
             body("}")
+        self._settled()
         self.places.leave()
+
+    def _settled(self) -> None:
+        """Sums that have grown with their rows one after the other, as lanes again."""
+        places, lets = self.places, self.schedule.lets()
+        for name, where in places.grown.items():
+            other = places.arguments.fresh("other")
+            count = places.count(lets[name])
+            places.allot(other, f"{count} * M")
+            self.body.lines.append("#if QV == 1")
+            self.body(f"if ({where}) as_lanes({places.names[name]}, rows, {count}, {other});")
+            self.body.lines.append("#endif")
 
     # after the stream
 

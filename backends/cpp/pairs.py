@@ -40,7 +40,8 @@ def pair_rows(places: Places, let: Let) -> None:
 def pair_stream(places: Places, let: Let) -> None:
     """Pairs of positions of the stream, each with all its features."""
     count = places.count(let)
-    text = f"pair_positions({{pointer}}, {{along}}, {{step}}, count, {count}, {count}, {{name}});"
+    many = "if (QV > 1 || rows > FEW || {step} != 1) "
+    text = f"{many}pair_positions({{pointer}}, {{along}}, {{step}}, count, {count}, {count}, {{name}});"
     _paired(places, let, "stream", f"TILE / 2 * ({count})", text)
 
 
@@ -55,8 +56,7 @@ def raw_stream(places: Places, let: Let) -> None:
     places.allot(name, f"TILE * ({count}) / 2 + 1")
     places.body.lines.append("#if PAIRS")
     places.body(f"const DATA* {name}_at = {found.pointer}; L {name}_s = {along};")
-    places.body(f"if (COPIED || {step} != 1) {{ "
-              f"side_by_side({name}_at, {along}, {step}, count, {count}, (DATA*){name}); "
+    places.body(f"if ({step} != 1) {{ side_by_side({name}_at, {along}, {step}, count, {count}, (DATA*){name}); "
               f"{name}_at = (const DATA*){name}; {name}_s = {count}; }}")
     places.body.lines.append("#endif")
     places.pairs[f"{let.name} raw"] = f"{name}_at", f"{name}_s"

@@ -11,7 +11,7 @@ from fractions import Fraction
 from einc.backends.cpp.addresses import Addresses
 from einc.backends.cpp.arguments import Arguments
 from einc.backends.cpp.narrow import Narrow
-from einc.backends.cpp.schedule import Schedule, Unwritten, in_memory, product_at_end
+from einc.backends.cpp.schedule import Schedule, Unwritten, in_memory, only_multiplied, product_at_end
 from einc.backends.cpp.values import STARTS, At, Reference, Value, converted, mapped, number, selected, stepped, type_of
 from einc.backends.host.code import Code
 from einc.backends.host.scalars import scalar, scalar_map
@@ -43,6 +43,9 @@ class Places:
     names: dict[str, str] = field(default_factory=dict)
     refs: dict[str, Reference] = field(default_factory=dict)
     strides: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # of operands along the stream
+    sources: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # where those lie that are loaded
+    listed: dict[str, str] = field(default_factory=dict)  # tiles of few rows whose rows stand one after the other
+    grown: dict[str, str] = field(default_factory=dict)  # sums whose rows do, and where
     turned: dict[str, tuple[str, str]] = field(default_factory=dict)
     pairs: dict[str, tuple[str, ...]] = field(default_factory=dict)
     narrow: Mapping[str, Narrow] = field(default_factory=dict)
@@ -229,7 +232,7 @@ class Places:
         rows, streams = schedule.has_rows(let), schedule.streams(let)
         if schedule.features(let):
             if in_memory(let, schedule) and not self._once(let) and (rows or streams or not isinstance(let.op, Load)):
-                self.body.lines += ["#if !PAIRS"] * (let.name in self.spared)
+                self.body.lines += ["#if !PAIRS || QV == 1"] * (let.name in self.spared)
                 self._array(let)
                 self.body.lines += ["#endif"] * (let.name in self.spared)
             return
@@ -341,11 +344,13 @@ class Places:
         if single:
             found = self.addresses.address(let, At(features=((features[0], "0"),)), self.value)
             along, step = self.addresses.stride(let, self.schedule.stream.name), self.addresses.stride(let, features[0])
+            self.sources[let.name] = f"({found.pointer})", f"({along})", f"({step})"
             if found.type == "DATA":
-                self.body.lines.append("#if HALF || COPIED")
+                self.body.lines.append("#if HALF")
             if found.type != "float":
                 self.allot(name, f"TILE * {count}")
-                self.body(f"widen({found.pointer}, {along}, {step}, count, {count}, {name});")
+                many = f"if (QV > 1 || rows > FEW || {step} != 1) " if only_multiplied(let, self.schedule) else ""
+                self.body(f"{many}widen({found.pointer}, {along}, {step}, count, {count}, {name});")
                 self.body(f"const float* const {pointer} = {name}; const L {s} = {count}, {f} = 1;")
             if found.type == "DATA":
                 self.body.lines.append("#else")
@@ -374,10 +379,20 @@ class Places:
             name = self.arguments.fresh(f"{let.name}_rows")
             across = self.across(let)
             self.allot(name, f"M * {across}")
-            self.body.lines += ["#if !PAIRS"] * (let.name in self.spared)
+            self.body.lines += ["#if !PAIRS || QV == 1"] * (let.name in self.spared)
             self.body(f"rows_of({self.names[let.name]}, {self.count(let)}, {across}, {name});")
             self.body.lines += ["#endif"] * (let.name in self.spared)
             self.turned[let.name] = name, across
+
+    def list_rows(self, let: Let) -> None:
+        """A tile of few rows with features once more, its rows one after the other without a gap."""
+        if let.name not in self.listed:
+            name = self.arguments.fresh(f"{let.name}_listed")
+            self.allot(name, f"FEW * ({self.count(let)})")
+            self.body.lines.append("#if QV == 1")
+            self.body(f"if (rows <= FEW) listed({self.names[let.name]}, rows, {self.count(let)}, {name});")
+            self.body.lines.append("#endif")
+            self.listed[let.name] = name
 
     def across(self, let: Let) -> str:
         """From one row to the next where rows stand one after the other: whole vectors."""

@@ -225,6 +225,17 @@ def _early(schedule: Schedule) -> set[str]:
     return {let.name for let in schedule.kernel.lets if let.name not in late}
 
 
+def loaded_as_it_lies(let: Let, schedule: Schedule) -> bool:
+    """Whether an operand is a load without computed places whose only features lie along one slot."""
+    return isinstance(let.op, Load) and not let.args and len(schedule.features(let)) == 1
+
+
+def only_multiplied(let: Let, schedule: Schedule) -> bool:
+    """Whether products with bodies of their own are all that reads a value along the stream."""
+    users = [x for x in schedule.kernel.lets if let.name in x.reads]
+    return all(isinstance(x.op, Dot) and schedule.has_rows(x) for x in users)
+
+
 def in_memory(let: Let, schedule: Schedule) -> bool:
     """Whether the features of a value stand in memory: those of real numbers, and of exact ones that are only rounded.
     Any other value with features is computed where it is read.

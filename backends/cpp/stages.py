@@ -176,6 +176,14 @@ class Stages:
         name = places.arguments.fresh(let.name)
         pointer, s, f = places.operand(right)
         self.body(f"V {name}[N][QV];")
+        if left.name in places.listed:
+            source, along, step = places.sources[right.name]
+            self.body.lines.append("#if QV == 1")
+            self.body(f"if (rows <= FEW && {step} == 1)")
+            given = f"{places.listed[left.name]}, rows, {source} + j * {along}, {along}, {places.count(left)}"
+            self.body(f"    few_products<N>({given}, {name});")
+            self.body("else {")
+            self.body.lines.append("#endif")
         found = places.narrow.get(let.name)
         if found is not None:
             (pairs,), (raw, along) = places.pairs[f"{found.rows} features"], places.pairs[f"{found.stream} raw"]
@@ -189,6 +197,10 @@ class Stages:
         self.body(f"products<N>({places.names[left.name]}, {pointer} + j * {s}, {s}, {f}, {places.count(left)}, "
                   f"{name});")
         self.body.lines += ["#endif"] * (found is not None)
+        if left.name in places.listed:
+            self.body.lines.append("#if QV == 1")
+            self.body("}")
+            self.body.lines.append("#endif")
         places.refer(let, lambda at: Value(f"{name}[r][{at.vector}]", "real", True))
 
     def _factors(self, names: Sequence[str]) -> str:
@@ -262,6 +274,14 @@ class Stages:
             pointer, s, f = places.operand(wide)
             assert let.carry is not None
             scale = f"{places.names[let.carry.reference]}_scale" if let.carry.reference else "ones"
+            if let.name in places.grown:
+                source, along, _ = places.sources[wide.name]
+                body.lines.append("#if QV == 1")
+                body(f"if ({places.grown[let.name]})")
+                given = f"{factor}, {source}, {along}, count, rows, {places.count(let)}"
+                body(f"    few_carry({given}, {places.names[let.name]}, {scale});")
+                body("else {")
+                body.lines.append("#endif")
             if found is not None:
                 paired = self._halved(let)
                 body.lines.append("#if PAIRS")
@@ -272,6 +292,10 @@ class Stages:
             body(f"carry({factor}, {pointer}, {s}, {f}, count, {places.count(let)}, "
                  f"{places.names[let.name]}, {scale});")
             body.lines += ["#endif"] * (found is not None)
+            if let.name in places.grown:
+                body.lines.append("#if QV == 1")
+                body("}")
+                body.lines.append("#endif")
             return
         store = next((x for x in schedule.kernel.stores if x.value == let.name and x.merge), None)
         if store is None:

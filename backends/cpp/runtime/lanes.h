@@ -19,15 +19,7 @@
 #endif
 #define M (QV * W)
 #ifndef TILE
-#if QV == 1  // few rows wait for memory: a short tile is copied once, from rows of any distance, and stays near
-#define TILE 64
-#define COPIED 1
-#else
 #define TILE 256  // positions of the stream in a tile
-#endif
-#endif
-#ifndef COPIED
-#define COPIED 0
 #endif
 #define INL static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 32")
@@ -421,6 +413,121 @@ static void carry(const float* p, const float* v, L vs, L vf, L n, L features, f
   L f = 0;
   for (; f + FEATURES <= features; f += FEATURES) shares<FEATURES>(p, v + f * vf, vs, vf, n, o + f * M, scale);
   for (; f < features; f++) shares<1>(p, v + f * vf, vs, vf, n, o + f * M, scale);
+}
+// Few rows: the lanes are features. What is read along the stream is read once, as it lies in memory, by all rows; with more
+// than FEW of them the products above lose less. The rows of `q` and of `o` stand one after the other, n numbers each.
+#define FEW (W / 2)
+INL V near(const float* p) { return ldu(p); }
+INL V near(const bf16* p) {
+  typedef unsigned short H __attribute__((vector_size(W * 2), aligned(2), may_alias));
+  typedef u32 U4 __attribute__((vector_size(W * 4), may_alias));
+  return (V)(__builtin_convertvector(*(const H*)p, U4) << 16);
+}
+#if defined(__FLT16_MAX__)
+INL V near(const f16* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
+#endif
+template <class T> INL V part(const T* p, L n) {  // the first n numbers, 0 behind them
+  V y = {};
+  for (L i = 0; i < n; i++) y[i] = num(p[i]);
+  return y;
+}
+template <int at, int R> INL V dealt(V x) {  // lane i takes what stands at `at` + i, in turns of R
+#define DEALT(i) at + (i) % R
+  return __builtin_shufflevector(x, x, LIST(DEALT));
+#undef DEALT
+}
+template <int R, int G, int at = 0> INL void deal(V x, V (*a)[QV]) {
+  if constexpr (at < G) {
+    a[at][0] = dealt<at * R, R>(x);
+    deal<R, G, at + 1>(x, a);
+  }
+}
+template <int R, int G, class T> static void few_dots(const float* q, const T* k, L ks, L n, V (*a)[QV]) {
+  V sum[W];
+  UNROLL for (int i = 0; i < W; i++) sum[i] = V{};
+  L f = 0;
+  for (; f + W <= n; f += W) {
+    V x[R];
+    UNROLL for (int r = 0; r < R; r++) x[r] = ldu(q + r * n + f);
+    UNROLL for (int g = 0; g < G; g++) {
+      __builtin_prefetch(k + (g + 16) * ks + f);
+      V y = near(k + g * ks + f);
+      UNROLL for (int r = 0; r < R; r++) sum[g * R + r] += x[r] * y;
+    }
+  }
+  if (f < n)
+    UNROLL for (int g = 0; g < G; g++) {
+      V y = part(k + g * ks + f, n - f);
+      UNROLL for (int r = 0; r < R; r++) sum[g * R + r] += part(q + r * n + f, n - f) * y;
+    }
+  turn(sum);
+  UNROLL for (int i = 1; i < W; i++) sum[0] += sum[i];
+  deal<R, G>(sum[0], a);
+}
+template <int N, int R, class T> INL void few_keys(const float* q, const T* k, L ks, L n, V (&a)[N][QV]) {
+  constexpr int G = W / R < N ? W / R : N;
+  for (int j = 0; j < N; j += G) few_dots<R, G>(q, k + j * ks, ks, n, a + j);
+}
+template <int N, class T> INL void few_products(const float* q, L rows, const T* k, L ks, L n, V (&a)[N][QV]) {
+  if (rows == 1) few_keys<N, 1>(q, k, ks, n, a);
+  else if (rows == 2) few_keys<N, 2>(q, k, ks, n, a);
+#if W >= 8
+  else if (rows <= 4) few_keys<N, 4>(q, k, ks, n, a);
+#endif
+#if W >= 16
+  else few_keys<N, 8>(q, k, ks, n, a);
+#endif
+}
+template <int R, int C, class T> INL void few_features(const float* p, const T* v, L vs, L n, L features, float* o, V scale) {
+  V a[R][C];
+  UNROLL for (int r = 0; r < R; r++)
+    UNROLL for (int c = 0; c < C; c++) a[r][c] = ldu(o + r * features + c * W) * scale[r];
+  for (L s = 0; s < n; s++) {
+    V y[C];
+    UNROLL for (int c = 0; c < C; c++) {
+      __builtin_prefetch(v + (s + 16) * vs + c * W);
+      y[c] = near(v + s * vs + c * W);
+    }
+    UNROLL for (int r = 0; r < R; r++) {
+      V z = splat(p[s * M + r]);
+      UNROLL for (int c = 0; c < C; c++) a[r][c] += z * y[c];
+    }
+  }
+  UNROLL for (int r = 0; r < R; r++)
+    UNROLL for (int c = 0; c < C; c++) stu(o + r * features + c * W, a[r][c]);
+}
+template <int R, class T> static void few_shares(const float* p, const T* v, L vs, L n, L features, float* o, V scale) {
+  L f = 0;
+  constexpr int C = 16 / R < 4 ? 16 / R : 4;
+  for (; f + C * W <= features; f += C * W) few_features<R, C>(p, v + f, vs, n, features, o + f, scale);
+  for (; f + W <= features; f += W) few_features<R, 1>(p, v + f, vs, n, features, o + f, scale);
+  for (; f < features; f++)
+    for (int r = 0; r < R; r++) {
+      float a = o[r * features + f] * scale[r];
+      for (L s = 0; s < n; s++) a += p[s * M + r] * num(v[s * vs + f]);
+      o[r * features + f] = a;
+    }
+}
+template <class T> static void few_carry(const float* p, const T* v, L vs, L n, L rows, L features, float* o, const V (&scale)[QV]) {
+  if (rows == 1) few_shares<1>(p, v, vs, n, features, o, scale[0]);
+  else if (rows == 2) few_shares<2>(p, v, vs, n, features, o, scale[0]);
+#if W >= 8
+  else if (rows <= 4) few_shares<4>(p, v, vs, n, features, o, scale[0]);
+#endif
+#if W >= 16
+  else few_shares<8>(p, v, vs, n, features, o, scale[0]);
+#endif
+}
+// Lanes become rows one after the other; those that are not there are 0.
+static void listed(const float* x, L rows, L features, float* y) {
+  for (L i = 0; i < FEW; i++)
+    for (L f = 0; f < features; f++) y[i * features + f] = i < rows ? x[f * M + i] : 0.f;
+}
+// Rows one after the other become lanes, in place.
+static void as_lanes(float* x, L rows, L features, float* other) {
+  for (L f = 0; f < features; f++)
+    for (L i = 0; i < M; i++) other[f * M + i] = i < rows ? x[i * features + f] : 0.f;
+  for (L f = 0; f < features * M; f++) x[f] = other[f];
 }
 // o[s][f] += sum over rows of p[s][row] * y[row][f]: shares of what has the stream's axis; the lanes are features.
 template <int N> INL void turned(const float* __restrict p, const float* __restrict y, L across, L rows, L vectors, L n, float* __restrict o, L os) {

@@ -220,6 +220,8 @@ def _native(text: str, name: str, tensors: list[torch.Tensor], sizes: list[int],
 
     False where it has not run: torch's statements then compute the results.
     """
+    if torch.compiler.is_compiling():
+        return False
     _RAN[name] = False
     if not all(map(_native_plain, tensors)) or _native_traced():
         return False
