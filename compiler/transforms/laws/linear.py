@@ -27,8 +27,10 @@ def _guard(term: Term) -> Term | None:
 
 
 def may_leave(term: Term, bound: tuple[Index, ...], domain: Term) -> bool:
-    """Whether a factor may leave the sum. Over a part of a set a sum may be empty, so that 0, and data may then be infinite."""
-    return not free_indices(term) & set(bound) and (domain == TRUE or not any(isinstance(x, Read) for x in walk(term)))
+    """Whether a factor may leave the sum. Over a part of a set a sum may be empty, so that 0, and data, or what is divided by
+    a count of nothing, may then be infinite.
+    """
+    return not free_indices(term) & set(bound) and (domain == TRUE or not any(isinstance(x, Read | Fold) for x in walk(term)))
 
 
 def _factor_out(term: Term) -> Term | None:
