@@ -21,8 +21,18 @@ from einc.driver import front
 from einc.ir.plan import Module
 from einc.ir.programs import TypedProgram
 
-COMPILER = next((found for name in (os.environ.get("EINC_CXX"), os.environ.get("CXX"), "c++", "g++", "clang++")
-                 if name and (found := shutil.which(name))), "") if platform.system() == "Linux" else ""
+COMPILER = (
+    next(
+        (
+            found
+            for name in (os.environ.get("EINC_CXX"), os.environ.get("CXX"), "c++", "g++", "clang++")
+            if name and (found := shutil.which(name))
+        ),
+        "",
+    )
+    if platform.system() == "Linux"
+    else ""
+)
 NEEDED = pytest.mark.skipif(not COMPILER, reason="no C++ compiler is found: install g++ or clang++, or set EINC_CXX")
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 NAMES = {case.name: case for case in CASES}
@@ -66,8 +76,13 @@ yarn yarn_parts
 """
 
 NEVER = ("beyond_32_bits",)  # whose whole numbers need more than lanes have: torch computes them
-LARGER = {**{name: {"B": 9, "V": 40} for name in ("collision", "distillation", "entropy", "kl")}, "decoder_lm": {"T": 9},
-          "llama_lm": {"T": 9}, "perceiver": {"M": 9}, "packed_sums": {"R": 9, "T_sum": 40}}  # whose trials have few rows
+LARGER = {
+    **{name: {"B": 9, "V": 40} for name in ("collision", "distillation", "entropy", "kl")},
+    "decoder_lm": {"T": 9},
+    "llama_lm": {"T": 9},
+    "perceiver": {"M": 9},
+    "packed_sums": {"R": 9, "T_sum": 40},
+}  # whose trials have few rows
 
 
 def cases(names: str) -> list[Case]:
@@ -77,12 +92,18 @@ def cases(names: str) -> list[Case]:
 
 def some(of: Sequence[Case], name: str, ways: Mapping[str, Any], every: int) -> pytest.MarkDecorator:
     """A test for each case and way, the argument `name`; without `--whole` for one of `every` so many cases in one way."""
+
     def late(n: int, one: Case, way: str) -> bool:
         return n % every > 0 or way != list(ways)[turn(one, len(ways))]
 
-    return pytest.mark.parametrize(("case", name), [
-        pytest.param(one, value, id=f"{one.name}-{way}", marks=[pytest.mark.whole] * late(n, one, way))
-        for n, one in enumerate(of) for way, value in ways.items()])
+    return pytest.mark.parametrize(
+        ("case", name),
+        [
+            pytest.param(one, value, id=f"{one.name}-{way}", marks=[pytest.mark.whole] * late(n, one, way))
+            for n, one in enumerate(of)
+            for way, value in ways.items()
+        ],
+    )
 
 
 def trials(case: Case) -> list[dict[str, int]]:
@@ -95,7 +116,11 @@ def trials(case: Case) -> list[dict[str, int]]:
 
 def quick(text: str, tile: int = 16, processor: str = "native") -> str:
     """An emitted file whose kernels compile fast, and whose tiles of the stream end within small sizes."""
-    for old, new in (('"-O3"', '"-O1"'), ("#define TILE 256", f"#define TILE {tile}"), ("-march=native", f"-march={processor}")):
+    for old, new in (
+        ('"-O3"', '"-O1"'),
+        ("#define TILE 256", f"#define TILE {tile}"),
+        ("-march=native", f"-march={processor}"),
+    ):
         assert "_CPP" not in text or old in text, f"`{old}` is not in the text"
         text = text.replace(old, new)
     return text

@@ -1,4 +1,4 @@
-"""Kernels in C++ against the interpreter and torch's statements: at any sizes, types, strides, processors and threads."""
+"""Kernels in C++ against the interpreter and torch's statements: any sizes, types, strides, processors, threads."""
 
 from __future__ import annotations
 
@@ -91,7 +91,9 @@ def _same_threads() -> Iterator[None]:
 
 def said(program: TypedProgram, given: Tensors, sizes: dict[str, int]) -> Arrays:
     """What the interpreter says of tensors of any type."""
-    return meaning(program, {key: (x.double() if x.is_floating_point() else x).numpy() for key, x in given.items()}, sizes)
+    return meaning(
+        program, {key: (x.double() if x.is_floating_point() else x).numpy() for key, x in given.items()}, sizes
+    )
 
 
 def worst(got: Outputs, want: Arrays, least: float = 0.0) -> float:
@@ -99,8 +101,10 @@ def worst(got: Outputs, want: Arrays, least: float = 0.0) -> float:
     return max((distance(y.detach().double().numpy(), want[key], least) for key, y in got.items()), default=0.0)
 
 
-def near(function: Function, program: TypedProgram, given: Tensors, sizes: dict[str, int], bound: float) -> dict[str, bool]:
-    """What ran; the results are near those of the interpreter, or no further from them than those of torch's statements."""
+def near(
+    function: Function, program: TypedProgram, given: Tensors, sizes: dict[str, int], bound: float
+) -> dict[str, bool]:
+    """What ran; the results are near the interpreter's, or no further from them than those of torch's statements."""
     want = said(program, given, sizes)
     with running(function) as ran:
         got = called(function, program, given, sizes)
@@ -143,9 +147,14 @@ def cotangents(function: Function, case: Case, given: Tensors, dtype: torch.dtyp
     real = {key: x.to(dtype).requires_grad_() for key, x in given.items() if x.is_floating_point()}
     results = called(function, typed_of(case), {**given, **real}, sizes)
     torch.manual_seed(0)
-    shares = [(y * torch.randn(y.shape, dtype=torch.float64).to(y.dtype)).sum().double()
-              for y in results.values() if y.requires_grad]
-    found = torch.autograd.grad(torch.stack(shares).sum(), list(real.values()), allow_unused=True, materialize_grads=True)
+    shares = [
+        (y * torch.randn(y.shape, dtype=torch.float64).to(y.dtype)).sum().double()
+        for y in results.values()
+        if y.requires_grad
+    ]
+    found = torch.autograd.grad(
+        torch.stack(shares).sum(), list(real.values()), allow_unused=True, materialize_grads=True
+    )
     return dict(zip(real, found, strict=True))
 
 
@@ -172,7 +181,9 @@ def test_kernels_run_ahead_of_those_of_a_library() -> None:
     compiled = einc.compile("sdpa", backend="cpp")
     function, program = load_again(compiled.source, "sdpa"), typed_of(NAMES["sdpa"])
     sizes = {"B": 2, "H": 3, "T": 19, "d_k": 6}
-    given = {key: torch.randn(2, 3, 19, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) for key in "QKV"}
+    given = {
+        key: torch.randn(2, 3, 19, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) for key in "QKV"
+    }
     for dtype, bound in ((torch.float64, 1e-12), (torch.float32, 2e-4), (torch.bfloat16, 6e-2)):
         narrow = {key: x.to(dtype) for key, x in given.items()}
         ran = near(function, program, narrow, sizes, bound)
@@ -212,8 +223,9 @@ def drawn(sizes: dict[str, int], dtype: torch.dtype = torch.float32, seed: int =
     return given
 
 
-@pytest.mark.parametrize("dtype", [pytest.param(dtype, marks=[pytest.mark.whole] * (name == "float16"))
-                                   for name, dtype in TYPES.items()])
+@pytest.mark.parametrize(
+    "dtype", [pytest.param(dtype, marks=[pytest.mark.whole] * (name == "float16")) for name, dtype in TYPES.items()]
+)
 def test_any_length_and_any_width(dtype: torch.dtype) -> None:
     """Tiles of rows and of the stream that are full, or end early, or are the only one."""
     program = typed(ATTENTION)
@@ -239,7 +251,9 @@ LAID = "sdpa gqa alibi relative_table documents mask_causal cross_attention logs
 def test_any_strides_will_do_and_inputs_stay(case: Case, laid: Callable[[torch.Tensor], torch.Tensor]) -> None:
     """In the type of float, whose numbers are read where they lie; at the sizes with the most rows."""
     program, function = typed_of(case), module_of(case)
-    trial = max((n for n, s in enumerate(case.trials()) if possible(function, s)), key=lambda n: sum(case.trials()[n].values()))
+    trial = max(
+        (n for n, s in enumerate(case.trials()) if possible(function, s)), key=lambda n: sum(case.trials()[n].values())
+    )
     plain = tensors(inputs_at(case, trial), torch.float32)
     keys = [tensor.key for tensor in program.inputs() if tensor.role == "input" or laid is not expanded]
     given = {**plain, **{key: laid(plain[key]) for key in keys}}
@@ -268,7 +282,9 @@ def test_gradients_have_the_same_bits_for_any_number_of_threads() -> None:
     trial = next(n for n, sizes in enumerate(case.trials()) if sizes["T"] == 37)
     for threads in (1, 2, 5):
         torch.set_num_threads(threads)
-        found.append(cotangents(derived(case, "cpp"), case, tensors(inputs_at(case, trial)), torch.float32, case.trials()[trial]))
+        found.append(
+            cotangents(derived(case, "cpp"), case, tensors(inputs_at(case, trial)), torch.float32, case.trials()[trial])
+        )
     for other in found[1:]:
         assert all(torch.equal(other[key], y) for key, y in found[0].items())
 
@@ -360,11 +376,11 @@ def test_large_magnitudes() -> None:
     program, sizes = typed(ATTENTION), {"T": 50, "H": 2, "D": 4}
     random = np.random.default_rng(0)
     given = {key: torch.from_numpy(random.integers(-3, 4, (50, 2, 4))).float() for key in "qkv"}
-    given["q"] *= 2.0 ** 10
-    given["k"] *= 2.0 ** 10
+    given["q"] *= 2.0**10
+    given["k"] *= 2.0**10
     given["v"] *= 1e30
-    given["k"][0, :, :] = -3 * 2.0 ** 10
-    given["q"][10, :, :] = 3 * 2.0 ** 10
+    given["k"][0, :, :] = -3 * 2.0**10
+    given["q"][10, :, :] = 3 * 2.0**10
     assert near(attention(), program, given, sizes, BOUNDS[torch.float32]) == {"k0": True}
 
 
@@ -377,7 +393,7 @@ def test_whole_numbers_of_64_bits(key: str) -> None:
     program, sizes = typed(WHOLE), {"T": 40, "H": 2, "D": 3}
     given = tensors(arrays(program, sizes, {"a": ("0", "1"), "b": ("0", "1")}), torch.float32)
     for one in key:
-        given[one] = given[one] + 2 ** 32 * (torch.arange(40) % 2)
+        given[one] = given[one] + 2**32 * (torch.arange(40) % 2)
     near(whole_numbers(), program, given, sizes, BOUNDS[torch.float32])
 
 
@@ -390,10 +406,16 @@ def whole_numbers() -> Function:
 
 
 FLAGS = Path("/proc/cpuinfo").read_text(errors="replace") if Path("/proc/cpuinfo").exists() else ""
-PROCESSORS = [pytest.param(name, marks=pytest.mark.skipif(
-    name != "native" and any(not re.search(rf"\b{one}\b", FLAGS) for one in needed.split()),
-    reason=f"this machine does not run what is compiled for {name}"))
-    for name, needed in (("native", ""), ("x86-64-v3", "avx2 fma bmi2"), ("x86-64", "sse2"))]
+PROCESSORS = [
+    pytest.param(
+        name,
+        marks=pytest.mark.skipif(
+            name != "native" and any(not re.search(rf"\b{one}\b", FLAGS) for one in needed.split()),
+            reason=f"this machine does not run what is compiled for {name}",
+        ),
+    )
+    for name, needed in (("native", ""), ("x86-64-v3", "avx2 fma bmi2"), ("x86-64", "sse2"))
+]
 
 DRIVER = """
 extern "C" int width() { return W; }
@@ -408,8 +430,26 @@ EACH(tanh_)
 def driver(folder: Path, processor: str) -> Any:
     """The functions of lanes.h over arrays."""
     text = (resources.files("einc.backends.cpp.runtime") / "lanes.h").read_text(encoding="utf-8") + DRIVER
-    flags = ["-std=gnu++17", "-O3", f"-march={processor}", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC", "-w", "-DDATA=float",
-             "-DHALF=0", "-DBF16=0", "-DQV=2", "-x", "c++", "-", "-lm", "-o", str(folder / "driver.so")]
+    flags = [
+        "-std=gnu++17",
+        "-O3",
+        f"-march={processor}",
+        "-fno-math-errno",
+        "-fopenmp",
+        "-shared",
+        "-fPIC",
+        "-w",
+        "-DDATA=float",
+        "-DHALF=0",
+        "-DBF16=0",
+        "-DQV=2",
+        "-x",
+        "c++",
+        "-",
+        "-lm",
+        "-o",
+        str(folder / "driver.so"),
+    ]
     subprocess.run([COMPILER, *flags], input=text.encode(), check=True)
     return ctypes.CDLL(str(folder / "driver.so"))
 
@@ -424,30 +464,39 @@ def over(library: Any, name: str, x: Array) -> Array:
 
 def units(got: Array, want: Array) -> float:
     """The largest difference in units of the last place of the right number."""
-    return float((np.abs(got.astype(np.float64) - want) / np.spacing(np.abs(want).astype(np.float32)).astype(np.float64)).max())
+    return float(
+        (np.abs(got.astype(np.float64) - want) / np.spacing(np.abs(want).astype(np.float32)).astype(np.float64)).max()
+    )
 
 
-SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30, -1e30, 1e-30, 1e-45, 200, -200, 128, -150, 89, -104, 88.73],
-                   dtype=np.float32)
+SPECIAL = np.array(
+    [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30, -1e30, 1e-30, 1e-45, 200, -200, 128, -150, 89, -104, 88.73],
+    dtype=np.float32,
+)
 
 
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_functions_of_lanes(tmp_path: Path, processor: str) -> None:
-    """Within 2 units of the last place, over the whole range; 0 and infinity where they belong; no number where none is."""
+    """Within 2 units of the last place everywhere; 0 and infinity where they belong; no number where none is."""
     library = driver(tmp_path, processor)
     assert processor == "native" or library.width() == {"x86-64-v3": 8, "x86-64": 4}[processor]
     random = np.random.default_rng(0)
 
     def line(low: float, high: float) -> Array:
-        made = np.concatenate([np.linspace(low, high, 2 ** 18 - 32), random.normal(size=16), random.normal(size=16) * 1e-3])
+        made = np.concatenate(
+            [np.linspace(low, high, 2**18 - 32), random.normal(size=16), random.normal(size=16) * 1e-3]
+        )
         clipped: Array = np.clip(made, low, high).astype(np.float32)
         return clipped
 
     for name, low, high, exact in (
-            ("exp2_", -125.49, 127.99, np.exp2), ("exp_", -86.98, 88.72, np.exp), ("tanh_", -12.0, 12.0, np.tanh)):
+        ("exp2_", -125.49, 127.99, np.exp2),
+        ("exp_", -86.98, 88.72, np.exp),
+        ("tanh_", -12.0, 12.0, np.tanh),
+    ):
         x = line(low, high)
         assert units(over(library, name, x), exact(x.astype(np.float64))) <= 2.0, name
-    small = (2.0 ** -random.uniform(0, 120, 2 ** 12)).astype(np.float32)
+    small = (2.0 ** -random.uniform(0, 120, 2**12)).astype(np.float32)
     for sign in (1, -1):
         assert units(over(library, "tanh_", sign * small), np.tanh(sign * small.astype(np.float64))) <= 2.0
         assert units(over(library, "exp_", sign * small), np.exp(sign * small.astype(np.float64))) <= 2.0
@@ -458,7 +507,7 @@ def test_functions_of_lanes(tmp_path: Path, processor: str) -> None:
             assert np.array_equal(np.isinf(got), np.isinf(want)), (name, got, want)
             assert np.allclose(got[~np.isnan(want)], want[~np.isnan(want)], rtol=1e-6, atol=1e-37), name
     grid = line(-130.0, -120.0)
-    assert ((over(library, "exp2_", grid) >= 0) & (over(library, "exp2_", grid) < 2.0 ** -119)).all()
+    assert ((over(library, "exp2_", grid) >= 0) & (over(library, "exp2_", grid) < 2.0**-119)).all()
 
 
 @pytest.mark.parametrize("processor", PROCESSORS[1:])
@@ -471,7 +520,9 @@ def test_kernels_for_other_processors(processor: str) -> None:
 
 @pytest.mark.whole
 @pytest.mark.parametrize("processor", PROCESSORS[1:])
-@pytest.mark.parametrize("name", ["documents", "t5_bias", "relative_table", "gqa", "tanh_gate", "mask_pages", "softcap", "moments"])
+@pytest.mark.parametrize(
+    "name", ["documents", "t5_bias", "relative_table", "gqa", "tanh_gate", "mask_pages", "softcap", "moments"]
+)
 def test_other_kernels_for_other_processors(name: str, processor: str) -> None:
     case = NAMES[name]
     function = loaded(typed_of(case), processor=processor)
@@ -483,7 +534,9 @@ def test_other_kernels_for_other_processors(name: str, processor: str) -> None:
 # memory
 
 
-PAGES = GUARDED + """
+PAGES = (
+    GUARDED
+    + """
 import sys
 torch.set_num_threads(2)
 made = torch.load(sys.argv[1], weights_only=False)
@@ -504,12 +557,13 @@ for source, name, inputs, sizes, wants in made:
         assert torch.equal(torch.nan_to_num(y), torch.nan_to_num(want)), name
     print(name)
 """
+)
 BEHIND = ["sdpa", "gqa", "relative_table", "t5_bias", "documents", "sliding_window"]
 
 
 @pytest.mark.parametrize("names", [BEHIND[:3], pytest.param(BEHIND[3:], marks=pytest.mark.whole)], ids=" ".join)
 def test_nothing_behind_an_input_or_a_result_is_touched(tmp_path: Path, names: list[str]) -> None:
-    """Each input, each result and the memory of the threads ends where a page ends, and the next page kills who touches it.
+    """Inputs, results and the memory of threads end where a page ends, and the next page kills who touches it.
 
     The same bits come out as in usual memory. One length fills its tiles, one does not.
     """
@@ -527,8 +581,12 @@ def test_nothing_behind_an_input_or_a_result_is_touched(tmp_path: Path, names: l
             made.append((quick(emitted(program)), program.name, inputs, sizes, list(outputs.values())))
     torch.save(made, tmp_path / "made.pt")
     (tmp_path / "pages.py").write_text(PAGES, encoding="utf-8")
-    done = subprocess.run([sys.executable, str(tmp_path / "pages.py"), str(tmp_path / "made.pt")], capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "pages.py"), str(tmp_path / "made.pt")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.split()) == len(made)
 
@@ -568,7 +626,9 @@ def test_under_vmap(keys: str) -> None:
         with torch_computes(attention()), pytest.raises(RuntimeError, match=re.escape(str(refusal)[:40])):
             torch.func.vmap(mapped)(*stacked)
     else:
-        torch.testing.assert_close(got, torch.stack([both({**given, **{key: one[key] for key in keys}}) for one in others]))
+        torch.testing.assert_close(
+            got, torch.stack([both({**given, **{key: one[key] for key in keys}}) for one in others])
+        )
 
 
 def test_on_tensors_without_memory() -> None:
@@ -607,7 +667,9 @@ def test_tensors_and_devices_that_are_nowhere(tmp_path: Path) -> None:
 def ends_well(folder: Path, program: str) -> None:
     """Runs a program on the file of the attention above."""
     (folder / "made.py").write_text(quick(emitted(typed(ATTENTION))), encoding="utf-8")
-    done = subprocess.run([sys.executable, "-c", program, str(folder / "made.py")], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(folder / "made.py")], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"{done.returncode}: {done.stderr}"
 
 
@@ -622,7 +684,8 @@ def test_what_is_traced_holds_no_kernel_that_nobody_sees() -> None:
 def test_a_trace_of_torch_script() -> None:
     given, others = drawn(USUAL), drawn(USUAL, seed=1)
     trace = torch.jit.trace(  # type: ignore[no-untyped-call]
-        lambda q, k, v: attention()(q=q, k=k, v=v), tuple(given.values()), check_trace=False)
+        lambda q, k, v: attention()(q=q, k=k, v=v), tuple(given.values()), check_trace=False
+    )
     torch.testing.assert_close(trace(*others.values()), both(others))
 
 

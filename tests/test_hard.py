@@ -320,3 +320,14 @@ def test_a_bias_may_leave_out_whole_tiles(backend: str) -> None:
         function = load(source, "text") if backend == "triton" else (exec(source, space), space["text"])[1]  # type: ignore[func-returns-value]
         found = function(Q=q, K=k, V=v, b=bias)[padded:]
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_divided_by_a_count_of_nothing_stays_in_its_sum() -> None:
+    """At t = 1 there is no s: the sum of quotients is 0 there, and 1 / 0 in front of it would make it no number."""
+    text = ("index t, s : time(T)\ninput x_t, z_t\nm_t = max_{s < t} x_t\nn_t = Σ_{s < t} exp(x_t - m_t)\n"
+            "output y_t = Σ_{s < t} (exp(x_t - m_t) / n_t) (z_t / (1 + abs(x_s))) : all\n")
+    x, z = np.array([0.3, 1.0, -2.0]), np.array([0.5, 2.0, 1.0])
+    wanted = [0.0, 2.0 / 1.3, (1 / 1.3 + 1 / 2) / 2]
+    np.testing.assert_allclose(interpret(text, {"x": x, "z": z})["y"], wanted)
+    found = compile(text)(x=torch.from_numpy(x), z=torch.from_numpy(z))
+    np.testing.assert_allclose(found.numpy(), wanted)

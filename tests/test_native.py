@@ -1,4 +1,4 @@
-"""What compiled kernels are kept in and trusted for; what happens without a compiler; names and texts that mean harm."""
+"""Where compiled kernels are kept, and when they are trusted; no compiler; names and texts that mean harm."""
 
 from __future__ import annotations
 
@@ -96,7 +96,9 @@ def script(path: Path, text: str) -> Path:
 def counting(folder: Path, then: str = "") -> Path:
     """A compiler that writes a line for each of its runs, and does what a real one does unless told otherwise."""
     real = f'exec {COMPILER} "$@"'
-    return script(folder / "compiler", f'case "$1" in --version) {real} ;; esac\necho run >> "{folder}/runs"\n{then or real}')
+    return script(
+        folder / "compiler", f'case "$1" in --version) {real} ;; esac\necho run >> "{folder}/runs"\n{then or real}'
+    )
 
 
 def runs(folder: Path) -> int:
@@ -113,7 +115,9 @@ def warned(log: pytest.LogCaptureFixture) -> list[str]:
 # what is kept
 
 
-def test_one_compilation_for_all_runs(cache: Path, tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_compilation_for_all_runs(
+    cache: Path, tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A second file of the same text finds what the first has left: in folders of this user alone."""
     monkeypatch.setenv("EINC_CXX", str(counting(tmp_path)))
     assert right(executed(source)) and right(executed(source))
@@ -124,8 +128,9 @@ def test_one_compilation_for_all_runs(cache: Path, tmp_path: Path, source: str, 
 
 
 @pytest.mark.parametrize("harm", ["library", "hash", "no hash", "bytes", "empty", "link"])
-def test_what_was_tampered_with_is_built_again(cache: Path, tmp_path: Path, source: str, harm: str,
-                                               monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_tampered_with_is_built_again(
+    cache: Path, tmp_path: Path, source: str, harm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A library that is not what was written, or whose hash is not there or is no text, is not loaded."""
     monkeypatch.setenv("EINC_CXX", str(counting(tmp_path)))
     assert right(executed(source))
@@ -133,8 +138,11 @@ def test_what_was_tampered_with_is_built_again(cache: Path, tmp_path: Path, sour
     good = library.read_bytes()
     evil = tmp_path / "evil.so"
     mark = tmp_path / "loaded"
-    evil_text = f'#include <cstdio>\n__attribute__((constructor)) static void f() {{ std::fclose(std::fopen("{mark}", "w")); }}\n'
-    subprocess.run([COMPILER, "-shared", "-fPIC", "-x", "c++", "-", "-o", str(evil)], input=evil_text.encode(), check=True)
+    body = f'std::fclose(std::fopen("{mark}", "w"));'
+    evil_text = f"#include <cstdio>\n__attribute__((constructor)) static void f() {{ {body} }}\n"
+    subprocess.run(
+        [COMPILER, "-shared", "-fPIC", "-x", "c++", "-", "-o", str(evil)], input=evil_text.encode(), check=True
+    )
     library.unlink()  # what is loaded stays what it is
     library.write_bytes(good if harm in ("hash", "no hash", "bytes") else b"" if harm == "empty" else evil.read_bytes())
     if harm == "link":
@@ -152,8 +160,9 @@ def test_what_was_tampered_with_is_built_again(cache: Path, tmp_path: Path, sour
 
 
 @pytest.mark.parametrize("folder", ["open", "link", "file", "unwritable"])
-def test_a_folder_that_is_not_ours_alone(cache: Path, source: str, folder: str, caplog: pytest.LogCaptureFixture,
-                                         tmp_path: Path) -> None:
+def test_a_folder_that_is_not_ours_alone(
+    cache: Path, source: str, folder: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
     """Nothing is read from it nor written to it; torch computes, and that is told once."""
     cache.parent.mkdir()
     if folder == "open":
@@ -174,7 +183,9 @@ def test_a_folder_that_is_not_ours_alone(cache: Path, source: str, folder: str, 
     assert folder == "file" or not list(cache.iterdir())
 
 
-def test_nothing_is_kept_where_none_is_wanted(cache: Path, tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_kept_where_none_is_wanted(
+    cache: Path, tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EINC_SKIP_CACHE", "1")
     monkeypatch.setenv("TMPDIR", str(tmp_path / "rooms"))
     monkeypatch.setattr("tempfile.tempdir", None)
@@ -188,10 +199,10 @@ def test_the_oldest_go_first(cache: Path, source: str) -> None:
     cache.mkdir(parents=True, mode=0o700)
     for age, name in enumerate(("new", "middle", "old")):
         for suffix in (".so", ".sha256"):
-            (cache / f"{name}{suffix}").write_bytes(b"x" * 2 ** 20)
-            os.utime(cache / f"{name}{suffix}", (10 ** 9 - age, 10 ** 9 - age))
+            (cache / f"{name}{suffix}").write_bytes(b"x" * 2**20)
+            os.utime(cache / f"{name}{suffix}", (10**9 - age, 10**9 - age))
     function = executed(source)
-    globals_of(function)["_NATIVE_LIMIT"] = 2 * 2 ** 20 + 2 ** 19  # two of them and the kernels
+    globals_of(function)["_NATIVE_LIMIT"] = 2 * 2**20 + 2**19  # two of them and the kernels
     assert right(function)
     left = {path.name for path in cache.iterdir()}
     assert {"new.so", "new.sha256", "middle.so", "middle.sha256"} <= left and len(left) == 6
@@ -245,15 +256,23 @@ def test_without_a_compiler_compiling_says_what_to_install(none_found: None) -> 
     assert "C++ compiler" in shown and "install g++ or clang++" in shown and "EINC_CXX" in shown
 
 
-def test_without_a_compiler_a_file_computes_with_torch(none_found: None, source: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_compiler_a_file_computes_with_torch(
+    none_found: None, source: str, caplog: pytest.LogCaptureFixture
+) -> None:
     function = executed(source)
     assert not right(function) and not right(function)
     assert len(warned(caplog)) <= 1
 
 
 @pytest.mark.parametrize("value", ["0", "false", " OFF "])
-def test_no_compiler_is_started_where_none_is_wanted(source: str, tmp_path: Path, value: str, cache: Path,
-                                                     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_compiler_is_started_where_none_is_wanted(
+    source: str,
+    tmp_path: Path,
+    value: str,
+    cache: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Not even to ask for its version, nor by `einc.compile`."""
     monkeypatch.setenv("EINC_CXX", str(script(tmp_path / "compiler", f'echo run >> "{tmp_path}/runs"\nexit 1')))
     monkeypatch.setenv("EINC_NATIVE", value)
@@ -268,14 +287,21 @@ FAILURES = {
     "is killed half-way": 'for a in "$@"; do last="$a"; done; printf half > "$last"; kill -9 $$',
     "writes nothing": "exit 0",
     "writes garbage": 'for a in "$@"; do last="$a"; done; echo garbage > "$last"',
-    "writes another library": f'for a in "$@"; do last="$a"; done; echo "" | {COMPILER} -shared -fPIC -x c++ - -o "$last"',
+    "writes another library": 'for a in "$@"; do last="$a"; done; '
+                              f'echo "" | {COMPILER} -shared -fPIC -x c++ - -o "$last"',
 }
 
 
 @pytest.mark.parametrize("how", FAILURES)
-def test_a_compiler_that_fails(how: str, source: str, tmp_path: Path, cache: Path, caplog: pytest.LogCaptureFixture,
-                               monkeypatch: pytest.MonkeyPatch) -> None:
-    """Torch computes, it is told once, the compiler is not started again; once it is repaired a new process compiles."""
+def test_a_compiler_that_fails(
+    how: str,
+    source: str,
+    tmp_path: Path,
+    cache: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Torch computes, it is told once, the compiler starts no more; once it is repaired a new process compiles."""
     monkeypatch.setenv("EINC_CXX", str(counting(tmp_path, FAILURES[how])))
     function = executed(source)
     assert not right(function) and not right(function)
@@ -287,16 +313,18 @@ def test_a_compiler_that_fails(how: str, source: str, tmp_path: Path, cache: Pat
 
 
 @pytest.mark.parametrize("version", ["exit 1", "printf '\\377\\376'; exit 0", "kill -9 $$"])
-def test_a_compiler_that_does_not_say_its_version(version: str, source: str, tmp_path: Path,
-                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_that_does_not_say_its_version(
+    version: str, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is used or not; the result is right."""
     text = f'case "$1" in --version) {version} ;; esac\nexec {COMPILER} "$@"'
     monkeypatch.setenv("EINC_CXX", str(script(tmp_path / "compiler", text)))
     right(executed(source))
 
 
-def test_another_compiler_has_libraries_of_its_own(cache: Path, tmp_path: Path, source: str,
-                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_compiler_has_libraries_of_its_own(
+    cache: Path, tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A new version of it compiles again, too."""
     place = tmp_path / "compiler"
     monkeypatch.setenv("EINC_CXX", str(place))
@@ -310,34 +338,35 @@ def test_another_compiler_has_libraries_of_its_own(cache: Path, tmp_path: Path, 
 
 
 KEYWORDS = """
-    int class namespace M W L V TILE rows first count room bad auto float D I QV N CUT DATA HALF KEYS from unit tile p n x
-    num put main iota operator template asm and not xor k0 k0_tile one needed over ones linux unix j s i bf16 stage_0 each
-    threads work own units total cut low high INFINITE __FILE__ y
+    int class namespace M W L V TILE rows first count room bad auto float D I QV N CUT DATA HALF KEYS from unit tile p n
+    x num put main iota operator template asm and not xor k0 k0_tile one needed over ones linux unix j s i bf16 stage_0
+    each threads work own units total cut low high INFINITE __FILE__ y
 """.split()  # noqa: SIM905 - as a list it has a hundred quotes
 PLACES = {
-    "tensor": "index a, b : time(TT)\ninput {0}_a, v_b\noutput y_a = "
-              "Σ_b softmax_{{b ≤ a}}({0}_a v_b) v_b",
+    "tensor": "index a, b : time(TT)\ninput {0}_a, v_b\noutput y_a = Σ_b softmax_{{b ≤ a}}({0}_a v_b) v_b",
     "output": "index a, b : time(TT)\ninput u_a, v_b\noutput {0}_a = Σ_b softmax_{{b ≤ a}}(u_a v_b) v_b",
     "letter": "index {0}, b : time(TT)\ninput u_{{{0}}}, v_b\n"
-              "output z_{{{0}}} = Σ_b softmax_{{b ≤ {0}}}(u_{{{0}}} v_b) v_b",
+    "output z_{{{0}}} = Σ_b softmax_{{b ≤ {0}}}(u_{{{0}}} v_b) v_b",
     "streamed": "index a, {0} : time(TT)\ninput u_a, v_{{{0}}}\n"
-                "output z_a = Σ_{{{0}}} softmax_{{{0} ≤ a}}(u_a v_{{{0}}}) v_{{{0}}}",
+    "output z_a = Σ_{{{0}}} softmax_{{{0} ≤ a}}(u_a v_{{{0}}}) v_{{{0}}}",
     "size": "index a, b : time({0})\ninput u_a, v_b\noutput z_a = Σ_b softmax_{{b ≤ a}}(u_a v_b / {0}) v_b",
     "whole": "index a, b : time(TT)\ninput u_a, v_b\ninput {0}_a : int\n"
-             "output z_a = Σ_b softmax_{{b ≤ a, {0}_a = {0}_b}}(u_a v_b) v_b",
+    "output z_a = Σ_b softmax_{{b ≤ a, {0}_a = {0}_b}}(u_a v_b) v_b",
     "feature": "index a, b : time(TT)\nindex {0} : feature(F)\ninput u_a^{0}, v_b^{0}\noutput z_a^{0} = "
-               "Σ_b softmax_{{b ≤ a}}(u_a^{0} v_{{b {0}}}) v_b^{0}",
+    "Σ_b softmax_{{b ≤ a}}(u_a^{0} v_{{b {0}}}) v_b^{0}",
 }
 
 
 def compiles_right(text: str) -> str:
-    """The emitted file of a text whose kernels compile and mean what the interpreter says; empty where the text is refused."""
+    """The file of a text whose kernels compile and mean what the interpreter says; empty where the text is refused."""
     if pipeline.check(Source("<text>", text), Report()) is None:
         return ""
     program: TypedProgram = typed(text)
     made = emitted(program)
     function = front.load(quick(made), program.name, "cpp")
-    sizes = dict.fromkeys({name for tensor in program.inputs() for slot in tensor.slots for name in slot.set.extent.sizes}, 19)
+    sizes = dict.fromkeys(
+        {name for tensor in program.inputs() for slot in tensor.slots for name in slot.set.extent.sizes}, 19
+    )
     inputs = arrays(program, sizes, {tensor.key: ("1", "3") for tensor in program.inputs()})
     with running(function) as ran:
         got = called(function, program, tensors(inputs, torch.float32), sizes)
@@ -347,7 +376,9 @@ def compiles_right(text: str) -> str:
     return made
 
 
-@pytest.mark.parametrize("word", [pytest.param(w, marks=[pytest.mark.whole] * (n % 12 > 0)) for n, w in enumerate(KEYWORDS)])
+@pytest.mark.parametrize(
+    "word", [pytest.param(w, marks=[pytest.mark.whole] * (n % 12 > 0)) for n, w in enumerate(KEYWORDS)]
+)
 def test_a_name_means_nothing_in_cpp(word: str) -> None:
     """Words of C++ and of the kernels, as the name of whatever a spec declares."""
     turn, tried = KEYWORDS.index(word) % len(PLACES), 0
@@ -358,18 +389,33 @@ def test_a_name_means_nothing_in_cpp(word: str) -> None:
     assert tried or word in ("and", "not"), "every text is refused"
 
 
-COMMENTS = [r"# it ends with a backslash \\", "# \\", "# */ int main() { return 1; } /*", "# // \\", '# """ + "', "# ??/",
-            "# ??/\n# ??>",
-            "# \\N{BULLET} \\x41 %s {0}", "# '''", "# /* /* */ */", "# #define M 3",
-            "# \u2028 \u00a0 \u202e", "# `$(touch x)`", "# R\"(x)\""]
+COMMENTS = [
+    r"# it ends with a backslash \\",
+    "# \\",
+    "# */ int main() { return 1; } /*",
+    "# // \\",
+    '# """ + "',
+    "# ??/",
+    "# ??/\n# ??>",
+    "# \\N{BULLET} \\x41 %s {0}",
+    "# '''",
+    "# /* /* */ */",
+    "# #define M 3",
+    "# \u2028 \u00a0 \u202e",
+    "# `$(touch x)`",
+    '# R"(x)"',
+]
 
 
-@pytest.mark.parametrize("comment", [pytest.param(c, id=str(n), marks=[pytest.mark.whole] * (n % 4 > 1))
-                                     for n, c in enumerate(COMMENTS)])
+@pytest.mark.parametrize(
+    "comment", [pytest.param(c, id=str(n), marks=[pytest.mark.whole] * (n % 4 > 1)) for n, c in enumerate(COMMENTS)]
+)
 def test_a_comment_means_nothing_in_cpp(comment: str) -> None:
     """Before, between, behind the equations."""
     first, *lines = TEXT.strip().split("\n")
-    text = "\n".join([comment, first, comment, *(f"{line} {comment}" if "\n" not in comment else line for line in lines), comment])
+    text = "\n".join(
+        [comment, first, comment, *(f"{line} {comment}" if "\n" not in comment else line for line in lines), comment]
+    )
     assert compiles_right(text)
 
 
@@ -386,18 +432,23 @@ def cpp_of(source: str) -> str:
     return text
 
 
-STRANGE = st.text(st.sampled_from("ab_αΩé'\"\\/*?#{}$0\t ") | st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]),
-                  max_size=12)
+STRANGE = st.text(
+    st.sampled_from("ab_αΩé'\"\\/*?#{}$0\t ") | st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]),
+    max_size=12,
+)
 WORDS = st.from_regex(r"[A-Za-zα-ωΑ-Ω][A-Za-z0-9]{0,6}", fullmatch=True) | st.sampled_from(KEYWORDS)
 
 
 @settings(max_examples=20)
 @examples(words=st.lists(WORDS, min_size=4, max_size=4, unique=True), comment=STRANGE)
 def test_no_text_of_a_spec_is_in_the_cpp(words: list[str], comment: str) -> None:
-    """Outside of block comments there are letters, digits and signs of ASCII; a comment is closed where it is opened."""
+    """Outside of block comments there are letters, digits and signs of ASCII; comments end where they should."""
     q, v, a, b = words
-    text = (f"index {a}, {b} : time(TT)  # hush{comment}\n# hush{comment}\ninput {q}secret_{a}, {v}_{b}\noutput zsecret_{a} = "
-            f"Σ_{b} softmax_{{{b} ≤ {a}}}({q}secret_{a} {v}_{b}) {v}_{b}  # hush{comment}")
+    text = (
+        f"index {a}, {b} : time(TT)  # hush{comment}\n# hush{comment}\n"
+        f"input {q}secret_{a}, {v}_{b}\noutput zsecret_{a} = "
+        f"Σ_{b} softmax_{{{b} ≤ {a}}}({q}secret_{a} {v}_{b}) {v}_{b}  # hush{comment}"
+    )
     if pipeline.check(Source("<text>", text), Report()) is None:
         return
     found = cpp_of(emitted(typed(text)))
@@ -412,8 +463,10 @@ def test_no_text_of_a_spec_is_in_the_cpp(words: list[str], comment: str) -> None
 @examples(words=st.lists(WORDS, min_size=4, max_size=4, unique=True), comment=STRANGE)
 def test_drawn_names_compile(words: list[str], comment: str) -> None:
     q, v, a, b = words
-    compiles_right(f"index {a}, {b} : time(TT)  # {comment}\ninput {q}_{{{a}}}, {v}_{{{b}}}\noutput ζ_{{{a}}} = "
-                   f"Σ_{{{b}}} softmax_{{{b} ≤ {a}}}({q}_{{{a}}} {v}_{{{b}}}) {v}_{{{b}}}  # {comment}")
+    compiles_right(
+        f"index {a}, {b} : time(TT)  # {comment}\ninput {q}_{{{a}}}, {v}_{{{b}}}\noutput ζ_{{{a}}} = "
+        f"Σ_{{{b}}} softmax_{{{b} ≤ {a}}}({q}_{{{a}}} {v}_{{{b}}}) {v}_{{{b}}}  # {comment}"
+    )
 
 
 @pytest.mark.whole
@@ -421,8 +474,10 @@ def test_drawn_names_compile(words: list[str], comment: str) -> None:
 @examples(words=st.lists(WORDS, min_size=4, max_size=4, unique=True), comment=STRANGE)
 def test_many_drawn_names_compile(words: list[str], comment: str) -> None:
     q, v, a, b = words
-    compiles_right(f"index {a}, {b} : time(TT)  # {comment}\ninput {q}_{{{a}}}, {v}_{{{b}}}\noutput ζ_{{{a}}} = "
-                   f"Σ_{{{b}}} softmax_{{{b} ≤ {a}}}({q}_{{{a}}} {v}_{{{b}}}) {v}_{{{b}}}  # {comment}")
+    compiles_right(
+        f"index {a}, {b} : time(TT)  # {comment}\ninput {q}_{{{a}}}, {v}_{{{b}}}\noutput ζ_{{{a}}} = "
+        f"Σ_{{{b}}} softmax_{{{b} ≤ {a}}}({q}_{{{a}}} {v}_{{{b}}}) {v}_{{{b}}}  # {comment}"
+    )
 
 
 def test_a_file_name_means_nothing_in_cpp(tmp_path: Path) -> None:
@@ -432,5 +487,7 @@ def test_a_file_name_means_nothing_in_cpp(tmp_path: Path) -> None:
     function = einc.compile(path, backend="cpp")
     names: dict[str, Any] = {}
     exec(compile(quick(function.source), "<made>", "exec"), names)
-    assert kernels(function.source) and distance(names[function.plan.name](**GIVEN).numpy(),
-                                                 executed(text_of())(**GIVEN).numpy()) <= 1e-5
+    assert (
+        kernels(function.source)
+        and distance(names[function.plan.name](**GIVEN).numpy(), executed(text_of())(**GIVEN).numpy()) <= 1e-5
+    )

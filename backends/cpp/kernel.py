@@ -10,7 +10,7 @@ from einc.backends.cpp.arguments import Arguments
 from einc.backends.cpp.bounds import Ends
 from einc.backends.cpp.magnitudes import magnitudes
 from einc.backends.cpp.narrow import narrow, spared
-from einc.backends.cpp.pairs import pack_pairs, pair_rows
+from einc.backends.cpp.pairs import list_rows, pack_pairs, pair_rows
 from einc.backends.cpp.places import Places
 from einc.backends.cpp.schedule import Schedule, loaded_as_it_lies, product_at_end
 from einc.backends.cpp.stages import Stages
@@ -166,13 +166,14 @@ class _Kernel:
         lets = schedule.lets()
         for let in schedule.kernel.lets:
             wide = [lets[a] for a in let.args if schedule.features(lets[a])]
-            if not isinstance(let.op, Dot) or not all(loaded_as_it_lies(a, schedule) for a in wide if schedule.streams(a)):
+            passed = [a for a in wide if schedule.streams(a)]
+            if not isinstance(let.op, Dot) or not all(loaded_as_it_lies(a, schedule) for a in passed):
                 continue
             if product_at_end(let, schedule) == "stream":
                 stride = places.addresses.stride(wide[0], schedule.features(wide[0])[0])
                 places.grown[let.name] = f"rows <= FEW && {stride} == 1"
             elif schedule.streams(let) and schedule.has_rows(let):
-                places.list_rows(next(a for a in wide if schedule.has_rows(a)))
+                list_rows(places, next(a for a in wide if schedule.has_rows(a)))
 
     # the stream
 

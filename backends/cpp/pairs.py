@@ -1,4 +1,4 @@
-"""Operands of products of pairs: tiles of rows and of the stream in the type of the data, two numbers in each lane."""
+"""Operands of products once more in another layout: in the type of the data as pairs of numbers, or row after row."""
 
 from __future__ import annotations
 
@@ -60,3 +60,14 @@ def raw_stream(places: Places, let: Let) -> None:
               f"{name}_at = (const DATA*){name}; {name}_s = {count}; }}")
     places.body.lines.append("#endif")
     places.pairs[f"{let.name} raw"] = f"{name}_at", f"{name}_s"
+
+
+def list_rows(places: Places, let: Let) -> None:
+    """A tile of few rows with features once more, its rows one after the other without a gap."""
+    if let.name not in places.listed:
+        name = places.arguments.fresh(f"{let.name}_listed")
+        places.allot(name, f"FEW * ({places.count(let)})")
+        places.body.lines.append("#if QV == 1")
+        places.body(f"if (rows <= FEW) listed({places.names[let.name]}, rows, {places.count(let)}, {name});")
+        places.body.lines.append("#endif")
+        places.listed[let.name] = name

@@ -384,16 +384,6 @@ class Places:
             self.body.lines += ["#endif"] * (let.name in self.spared)
             self.turned[let.name] = name, across
 
-    def list_rows(self, let: Let) -> None:
-        """A tile of few rows with features once more, its rows one after the other without a gap."""
-        if let.name not in self.listed:
-            name = self.arguments.fresh(f"{let.name}_listed")
-            self.allot(name, f"FEW * ({self.count(let)})")
-            self.body.lines.append("#if QV == 1")
-            self.body(f"if (rows <= FEW) listed({self.names[let.name]}, rows, {self.count(let)}, {name});")
-            self.body.lines.append("#endif")
-            self.listed[let.name] = name
-
     def across(self, let: Let) -> str:
         """From one row to the next where rows stand one after the other: whole vectors."""
         return f"((({self.count(let)}) + M - 1) / M * M)"

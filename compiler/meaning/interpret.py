@@ -20,7 +20,7 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from einc.errors.problems import WrongData, WrongType
+from einc.errors.problems import WrongData
 from einc.ir.domains import linear
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index, IndexSet
@@ -47,7 +47,7 @@ from einc.ir.terms import (
 )
 from einc.meaning.blocks import EXACT, Array, Block, Pair, Rounding, picked, union
 from einc.meaning.functions import folded, function
-from einc.meaning.sizes import at, packed, solve_sizes
+from einc.meaning.sizes import at, packed, solve_sizes, typed
 from einc.meaning.wide import applied, total
 
 _MOST_BYTES = 8 * 2**30
@@ -57,16 +57,16 @@ _SAFE = 1e-150  # a sum of which any addend that no float64 holds is no part
 
 def interpret(program: Program, arrays: Mapping[str, Array], sizes: Mapping[str, int] | None = None,
               cut: Cut = thirds, rounded: Rounding = EXACT) -> dict[str, Array]:
-    """The outputs by Python name, one axis per slot, float64 or (declared `: int`) int64. `cut`: into which blocks
-    rounds go.
+    """The outputs by Python name, one axis per slot, float64 or (declared `: int`) int64.
 
+    `cut` says into which blocks rounds go.
     `rounded` is applied to each result that is a real number: what the program gives in a narrower type, step by step.
     WrongData where the arrays do not fit each other or a read leaves its range; WrongType for a wrong element type.
     """
     given = {key: np.asarray(array) for key, array in arrays.items()}
     sums, derived = packed(program, given)
     solved = solve_sizes(program, {key: array.shape for key, array in given.items()}, {**(sizes or {}), **sums})
-    machine = _Machine(program, solved, {t.key: _typed(t, given[t.key]) for t in program.inputs()}, rounded)
+    machine = _Machine(program, solved, {t.key: typed(t, given[t.key]) for t in program.inputs()}, rounded)
     machine.values.update({key: np.array(found, dtype=np.int64) for key, found in derived.items()})
     by_target = steps(program)
     read = {key: needs(step) for key, step in by_target.items()}
@@ -95,13 +95,6 @@ def _rounds(machine: _Machine, recur: BlockLoop, cut: Cut) -> None:
 
     run(recur, machine.values, machine.solve, cut(extent) if recur.member else [[place] for place in range(extent)],
         mark)
-
-
-def _typed(tensor: Tensor, array: Array) -> Array:
-    if array.dtype.kind not in ("iu" if tensor.integer else "iuf"):
-        kind = "integers" if tensor.integer else "real numbers"
-        raise WrongType(f"`{tensor.key}` holds {kind}, but the array given for it is {array.dtype}", tensor.span)
-    return array.astype(np.int64 if tensor.integer else np.float64, copy=False)
 
 
 Live = tuple[Block, ...]

@@ -8,11 +8,14 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any, SupportsIndex
 
-from einc.errors.problems import NotYet, WrongData
+import numpy as np
+
+from einc.errors.problems import NotYet, WrongData, WrongType
 from einc.errors.report import listed
 from einc.ir.indices import Extent, IndexSet, number, size
 from einc.ir.programs import Program, Slot, Tensor, sets_of
 from einc.ir.terms import Join, Pack, Part, Size
+from einc.meaning.blocks import Array
 
 
 def solve_sizes(program: Program, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]) -> dict[str, int]:
@@ -155,3 +158,11 @@ def at(extent: Extent, sizes: Mapping[str, int]) -> Fraction | float:
         return extent.at(sizes)
     except ZeroDivisionError:
         return math.inf
+
+
+def typed(tensor: Tensor, array: Array) -> Array:
+    """The array of a tensor in the interpreter's own element type. WrongType where its own type is another one."""
+    if array.dtype.kind not in ("iu" if tensor.integer else "iuf"):
+        kind = "integers" if tensor.integer else "real numbers"
+        raise WrongType(f"`{tensor.key}` holds {kind}, but the array given for it is {array.dtype}", tensor.span)
+    return array.astype(np.int64 if tensor.integer else np.float64, copy=False)

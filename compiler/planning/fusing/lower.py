@@ -116,8 +116,7 @@ class Lowering:
         carry = self.carries[equation.target]
         body = equation.body
         start = {b: const(b.set.start) for b in body.bound} if isinstance(body, Fold) else {}
-        # No reach leaves out a point, so it begins at the first, whose value is a number: that of another fold may be
-        # of nothing.
+        # A reach begins at the first point, whose value is a number: that of another fold may be of nothing.
         full = (isinstance(body, Fold) and proves(TRUE, substitute(body.domain, start))
                 and surely_above(body.body, self.equations))
         reference = self.values[carry.reference] if carry.reference else None

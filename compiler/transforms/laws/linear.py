@@ -27,9 +27,11 @@ def _guard(term: Term) -> Term | None:
 
 
 def may_leave(term: Term, bound: tuple[Index, ...], domain: Term) -> bool:
-    """Whether a factor may leave the sum. Over a part of a set a sum may be empty, so
-    that 0, and data may then be infinite."""
-    return not free_indices(term) & set(bound) and (domain == TRUE or not any(isinstance(x, Read) for x in walk(term)))
+    """Whether a factor may leave the sum. Over a part of a set a sum may be empty, so that 0, and data, or what is
+    divided by a count of nothing, may then be infinite.
+    """
+    data = any(isinstance(x, Read | Fold) for x in walk(term))
+    return not free_indices(term) & set(bound) and (domain == TRUE or not data)
 
 
 def _factor_out(term: Term) -> Term | None:
