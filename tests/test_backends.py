@@ -536,7 +536,7 @@ def test_modules_run_where_einc_is_not(tmp_path: Path) -> None:
 
 def test_the_front_door() -> None:
     """`einc.compile` gives the function that all of this is about, under its own name."""
-    module = einc.compile("sdpa")
+    module = einc.compile("sdpa", "torch")
     assert (module.__name__, module.source, module.plan.name) == ("sdpa", front.emit(module.plan), "sdpa")
     x = torch.randn(1, 2, 5, 4)
     assert torch.equal(module(Q=x, K=x, V=x), load(module.source, "sdpa")(Q=x, K=x, V=x))

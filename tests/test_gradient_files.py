@@ -112,7 +112,7 @@ def test_nothing_is_saved_where_nothing_is_asked() -> None:
 
 def test_where_no_gradient_is_asked_a_library_may_be_called() -> None:
     text = FORWARD.replace("output lse_{h t} = logsumexp_s(L_{h t s})\n", "")
-    function, given = einc.compile(text, grad=True), heads(dtype=torch.float32)
+    function, given = einc.compile(text, "torch", grad=True), heads(dtype=torch.float32)
     space = function.function.__globals__
     opcheck(space["_plain_op"], tuple(x.detach() for x in given.values()))
     asked = function(**given)

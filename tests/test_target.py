@@ -85,7 +85,7 @@ def test_triton_that_is_not_installed(spec: str, part: str, monkeypatch: pytest.
 
 
 def test_a_back_end_that_is_none() -> None:
-    with pytest.raises(EincError, match="the back ends are torch, triton"):
+    with pytest.raises(EincError, match="the back ends are torch, cpp, triton"):
         einc.compile(ROWS, backend="host")
     with pytest.raises(EincError, match="give --backend triton"):
         back_ends.targeted("sm_90", "torch")

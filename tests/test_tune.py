@@ -584,7 +584,7 @@ def test_compile_tunes_where_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_back_end_without_tiles() -> None:
-    with pytest.raises(EincError, match="`torch` has nothing to tune"):
+    with pytest.raises(EincError, match="`auto` has nothing to tune"):
         einc.compile(SPEC, tune=True)
 
 

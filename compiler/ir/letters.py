@@ -27,6 +27,8 @@ LETTERS: Mapping[str, tuple[str, ...]] = {
     "sqrt": ("r", "rho"), "cos": ("C", "c"), "sin": ("D", "eta"), "pick": ("I", "J"), "ties": ("n", "nu"),
 }  # fmt: skip
 _OTHERS = ("u", "w", "U")  # of a value that is none of these
+# Letters that an index or a size may have, and what they are in Python: a loop's index becomes an input of its rounds.
+_SPELLED = {"μ": "mu", "ℓ": "ell", "Λ": "Lambda", "ρ": "rho", "η": "eta", "ν": "nu", "Π": "Pi"}
 # In names that only a pass knows:
 MADE = "·"  # stands between a value and what is made for it,
 TIMES = "×"  # between the factors of a product.
@@ -78,8 +80,9 @@ def taken_names(program: Program, made: Container[str] = ()) -> set[str]:
     tensors = [t for t in program.tensors.values() if t.key not in made]
     slots = [slot for t in program.tensors.values() for slot in t.slots]
     sizes = {n for slot in slots for n in slot.set.extent.sizes} | {*program.sizes}
-    return ({t.key for t in tensors} | {t.text for t in tensors} | sizes | {s.name for s in slots}
-            | words(program.equations))
+    taken = {*sizes, *(s.name for s in slots), *words(program.equations)}
+    taken |= {t.key for t in tensors} | {t.text for t in tensors}
+    return taken | {_SPELLED[x] for x in taken & _SPELLED.keys()}
 
 
 def words(equations: Iterable[Equation]) -> set[str]:

@@ -57,9 +57,7 @@ _SAFE = 1e-150  # a sum of which any addend that no float64 holds is no part
 
 def interpret(program: Program, arrays: Mapping[str, Array], sizes: Mapping[str, int] | None = None,
               cut: Cut = thirds, rounded: Rounding = EXACT) -> dict[str, Array]:
-    """The outputs by Python name, one axis per slot, float64 or (declared `: int`) int64.
-
-    `cut` says into which blocks rounds go.
+    """The outputs by Python name, one axis per slot, float64 or int64; `cut` says into which blocks rounds go.
     `rounded` is applied to each result that is a real number: what the program gives in a narrower type, step by step.
     WrongData where the arrays do not fit each other or a read leaves its range; WrongType for a wrong element type.
     """
@@ -93,8 +91,8 @@ def _rounds(machine: _Machine, recur: BlockLoop, cut: Cut) -> None:
     def mark(block: Sequence[int]) -> Array:
         return np.isin(np.arange(extent), list(block)).astype(np.int64)
 
-    run(recur, machine.values, machine.solve, cut(extent) if recur.member else [[place] for place in range(extent)],
-        mark)
+    blocks = cut(extent) if recur.member else [[place] for place in range(extent)]
+    run(recur, machine.values, machine.solve, blocks, mark)
 
 
 Live = tuple[Block, ...]
@@ -282,8 +280,8 @@ class _Machine:
             return block
         if exact := self.exact(term, live):
             block = self.map(np.true_divide, *exact)
-        rounded = Block(block.indices,
-                        np.nan_to_num(np.rint(block.array)).clip(-_MOST_EXACT, _MOST_EXACT).astype(np.int64))
+        near = np.nan_to_num(np.rint(block.array)).clip(-_MOST_EXACT, _MOST_EXACT).astype(np.int64)
+        rounded = Block(block.indices, near)
         if found := self.found(self.map(np.not_equal, rounded, block, item=1), live, block):
             raise WrongData(f"{what} is {found}, not a whole number")
         return rounded

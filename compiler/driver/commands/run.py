@@ -97,10 +97,10 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], data_fil
         outputs, told = execute(program, call, repeat, progress)
     console.print(_table(program, inputs, outputs))
     console.print("\n".join(told))
-    if module.ran:
-        compiled = sum(module.ran.values())
+    if ran := getattr(module, "ran", None):
+        compiled = sum(ran.values())
         console.print(f"kernels  {compiled} compiled for this processor, "
-                      f"{len(module.ran) - compiled} as torch's statements")
+                      f"{len(ran) - compiled} as torch's statements")
     if output is not None:
         data.save(output, outputs)
         console.print(f"wrote {output}")
