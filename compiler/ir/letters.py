@@ -27,8 +27,8 @@ LETTERS: Mapping[str, tuple[str, ...]] = {
     "sqrt": ("r", "rho"), "cos": ("C", "c"), "sin": ("D", "eta"), "pick": ("I", "J"), "ties": ("n", "nu"),
 }  # fmt: skip
 _OTHERS = ("u", "w", "U")  # of a value that is none of these
-# Letters that an index or a size may have, and what they are in Python: a loop's index becomes an input of its rounds.
-_SPELLED = {"μ": "mu", "ℓ": "ell", "Λ": "Lambda", "ρ": "rho", "η": "eta", "ν": "nu", "Π": "Pi"}
+# What Python spells otherwise: an index or an input may have the letter itself.
+_WRITTEN = {"mu": "μ", "ell": "ℓ", "Lambda": "Λ", "rho": "ρ", "eta": "η", "nu": "ν", "Pi": "Π"}
 # In names that only a pass knows:
 MADE = "·"  # stands between a value and what is made for it,
 TIMES = "×"  # between the factors of a product.
@@ -37,7 +37,12 @@ TIMES = "×"  # between the factors of a product.
 def letter(what: str, owner: str, taken: Container[str]) -> str:
     """A free name for one value that is made for the tensor `owner`; `what` is an entry
     of `LETTERS`, or anything else."""
-    return next((x for x in LETTERS.get(what, _OTHERS) if x not in taken), None) or unused(labelled(what, owner), taken)
+    return _free(what, taken) or unused(labelled(what, owner), taken)
+
+
+def _free(what: str, taken: Container[str]) -> str | None:
+    """The first letter of a value that nothing else has, written or spelled; None where all are taken."""
+    return next((x for x in LETTERS.get(what, _OTHERS) if x not in taken and _WRITTEN.get(x, x) not in taken), None)
 
 
 def labelled(what: str, owner: str) -> str:
@@ -65,7 +70,7 @@ def with_letters(program: P, known: Container[str]) -> P:
 def letters_for(made: Mapping[str, str], owners: Mapping[str, str], taken: Iterable[str]) -> dict[str, str]:
     """A name for each value of `made`, which says what it is; `owners` says for which tensor it is made."""
     used, names = set(taken), dict[str, str]()
-    heads = {key: next((x for x in LETTERS.get(what, _OTHERS) if x not in used), None) for key, what in made.items()}
+    heads = {key: _free(what, used) for key, what in made.items()}
     for key, what in made.items():
         head = heads[key]
         alone = head is not None and list(heads.values()).count(head) == 1
@@ -81,8 +86,7 @@ def taken_names(program: Program, made: Container[str] = ()) -> set[str]:
     slots = [slot for t in program.tensors.values() for slot in t.slots]
     sizes = {n for slot in slots for n in slot.set.extent.sizes} | {*program.sizes}
     taken = {*sizes, *(s.name for s in slots), *words(program.equations)}
-    taken |= {t.key for t in tensors} | {t.text for t in tensors}
-    return taken | {_SPELLED[x] for x in taken & _SPELLED.keys()}
+    return taken | {t.key for t in tensors} | {t.text for t in tensors}
 
 
 def words(equations: Iterable[Equation]) -> set[str]:
