@@ -10,10 +10,12 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from einc.backends.host.scalars import scalar
+from einc.backends.cpp.schedule import Schedule, Unwritten
+from einc.backends.host.code import Code
+from einc.backends.host.scalars import scalar, scalar_map
 from einc.backends.writer import identifier, sized
 from einc.ir.indices import Extent
-from einc.ir.plan import Module
+from einc.ir.plan import Let, Map, Module, Scalar
 from einc.ir.terms import Term
 
 STORED = {"data": "DATA", "wide": "float", "float64": "double", "int64": "L", "bool": "bool"}
@@ -106,3 +108,14 @@ class Arguments:
         tensors = ", ".join(f"{name}.whole()" if name in kept else name for name in self.tensors)
         sizes, numbers = ", ".join(self.sizes), ", ".join(self.numbers)
         return f"[{tensors}], [{sizes}], [{numbers}]"
+
+
+def host_code(let: Let, schedule: Schedule) -> Code:
+    """A number that Python computes."""
+    lets = schedule.lets()
+    match let.op:
+        case Scalar(term):
+            return scalar(term)
+        case Map(op):
+            return scalar_map(op, [host_code(lets[a], schedule) for a in let.args])
+    raise Unwritten("it chooses between numbers of the host")

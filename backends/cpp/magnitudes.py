@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from einc.backends.cpp.arguments import host_code
 from einc.backends.cpp.places import Places
 from einc.ir.plan import Iota, Let, Load, Map, Select
 
@@ -12,7 +13,7 @@ def magnitudes(places: Places) -> list[str]:
     lines, known = [f"if ({extent} == 0) return 1;" for extent in sorted(places.addresses.looked)], dict[str, str]()
     for let in places.schedule.kernel.lets:
         if let.kind == "scalar":
-            code = places.code(let)
+            code = host_code(let, places.schedule)
             known[let.name] = (f"size({places.arguments.computed(code.text, code.calls)})" if _used(let, places)
                                else "0.")
         elif let.kind == "integer":

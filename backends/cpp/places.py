@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from einc.backends.cpp.addresses import Addresses
-from einc.backends.cpp.arguments import Arguments
+from einc.backends.cpp.arguments import Arguments, host_code
 from einc.backends.cpp.narrow import Narrow
 from einc.backends.cpp.schedule import Schedule, Unwritten, in_memory, only_multiplied, product_at_end
 from einc.backends.cpp.values import STARTS, At, Reference, Value, converted, mapped, number, selected, stepped, type_of
-from einc.backends.host.code import Code
-from einc.backends.host.scalars import scalar, scalar_map
+from einc.backends.host.scalars import scalar
 from einc.backends.writer import Writer
 from einc.ir.elements import Kind
 from einc.ir.plan import (
@@ -117,7 +116,8 @@ class Places:
     def expression(self, let: Let, at: At) -> Value:
         """The expression that computes a value; what it folds needs statements, which are written."""
         if let.kind == "scalar":
-            return Value(self.arguments.computed(self.code(let).text, self.code(let).calls), "scalar", False)
+            code = host_code(let, self.schedule)
+            return Value(self.arguments.computed(code.text, code.calls), "scalar", False)
         match let.op:
             case Scalar(term):
                 code = scalar(term)
@@ -127,6 +127,8 @@ class Places:
             case Map("pow") if (exponent := self._whole(let.args[1])) is not None:
                 base = self.value(let.args[0], at)
                 return Value(f"whole_power<{exponent}>({converted(base, let.kind, base.lanes)})", let.kind, base.lanes)
+            case Map("mul") if let.kind == "exact" and (split := self._split(let, at)) is not None:
+                return split
             case Map(op):
                 return mapped(op, let.kind, [self.value(a, at) for a in let.args])
             case Select(otherwise):
@@ -138,22 +140,23 @@ class Places:
                 return self._folded(let, at)
         raise Unwritten(f"it has `{let.name}`")
 
+    def _split(self, let: Let, at: At) -> Value | None:
+        """An exact product of whole numbers in lanes that is only rounded: of rounded factors."""
+        lets = self.schedule.lets()
+        moving = [a for a in let.args if {self.schedule.rows.name, self.schedule.stream.name} & set(lets[a].axes)]
+        users = [x for x in self.schedule.kernel.lets if let.name in x.reads]
+        if len(moving) != 1 or lets[moving[0]].kind != "integer" or any(x.kind != "real" for x in users):
+            return None
+        fixed = mapped("mul", "exact", [self.value(a, at) for a in let.args if a not in moving])
+        value = self.value(moving[0], at)
+        return mapped("mul", "real", [Value(f"(float){fixed.text}", "real", False), value])
+
     def _whole(self, name: str) -> int | None:
         """The whole number that a power has for its exponent, if it is one."""
         match self.schedule.lets()[name].op:
             case Scalar(Const(Fraction(numerator=number, denominator=1))) if 0 < number < 9:
                 return number
         return None
-
-    def code(self, let: Let) -> Code:
-        """A number that Python computes."""
-        lets = self.schedule.lets()
-        match let.op:
-            case Scalar(term):
-                return scalar(term)
-            case Map(op):
-                return scalar_map(op, [self.code(lets[a]) for a in let.args])
-        raise Unwritten("it chooses between numbers of the host")
 
     def _position(self, axis: str, at: At) -> Value:
         """The numbers at which an axis stands."""

@@ -84,7 +84,7 @@ def mapped(op: str, kind: Kind, args: Sequence[Value]) -> Value:
     if op == "not":
         return Value(f"({'~' if lanes else '!'}{given[0]})", kind, lanes)
     if op == "div" and args[1].kind == "scalar":  # a size, which may be 0
-        return Value(f"quotient({given[0]}, {given[1]})", kind, lanes)
+        return Value(f"quotient_by({given[0]}, {args[1].text})", kind, lanes)
     if op in INFIX:
         return Value(f"({f' {INFIX[op]} '.join(given)})", kind, lanes)
     if op not in FUNCTIONS:

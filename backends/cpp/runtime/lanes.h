@@ -118,6 +118,11 @@ INL V quotient(V a, V b) { V c = a / b; return (b == 0.f) & (a == 0.f) ? V{} : c
 INL D quotient(D a, D b) { D c = a / b; return (b == 0.) & (a == 0.) ? D{} : c; }
 INL float quotient(float a, float b) { return b == 0 && a == 0 ? 0 : a / b; }
 INL double quotient(double a, double b) { return b == 0 && a == 0 ? 0 : a / b; }
+// By a number that is the same for all: its inverse is a factor.
+INL V quotient_by(V a, double b) { return b == 0 ? quotient(a, splat(0.f)) : a * (float)(1 / b); }
+INL D quotient_by(D a, double b) { return quotient(a, splat(b)); }
+INL float quotient_by(float a, double b) { return quotient(a, (float)b); }
+INL double quotient_by(double a, double b) { return quotient(a, b); }
 INL L floored(L a, L b) { if (!b) return 0; L q = a / b; return q - ((a % b != 0) & ((a < 0) != (b < 0))); }
 INL L ceiled(L a, L b) { return -floored(-a, b); }
 INL L rest(L a, L b) { return b ? a - floored(a, b) * b : 0; }
@@ -149,7 +154,10 @@ FUNCTION(erfc_, __builtin_erfcf, __builtin_erfc)
 FUNCTION(root, __builtin_sqrtf, __builtin_sqrt)
 FUNCTION(floor_, __builtin_floorf, __builtin_floor)
 FUNCTION(ceil_, __builtin_ceilf, __builtin_ceil)
-FUNCTION(size, __builtin_fabsf, __builtin_fabs)
+INL float size(float x) { return __builtin_fabsf(x); }
+INL double size(double x) { return __builtin_fabs(x); }
+INL V size(V x) { return (V)((I)x & splat(0x7fffffff)); }
+INL D size(D x) { D y; for (int i = 0; i < W; i++) y[i] = __builtin_fabs(x[i]); return y; }
 INL L size(L x) { return x < 0 ? -x : x; }
 INL I size(I x) { return x < 0 ? -x : x; }
 
@@ -196,11 +204,22 @@ INL float exp_(float x) { return __builtin_expf(x); }
 INL double exp_(double x) { return __builtin_exp(x); }
 INL float exp2_(float x) { return __builtin_exp2f(x); }
 INL double exp2_(double x) { return __builtin_exp2(x); }
-// tanh: a polynomial near 0, where the quotient would cancel.
+// tanh: a polynomial near 0, where the quotient would cancel; from 10 on it is 1.
+#if defined(__AVX512F__)
+INL V inverse(V x) {  // of finite numbers that are not small: an estimate of 14 bits, and twice as many
+  V y;
+  asm("vrcp14ps %1, %0" : "=v"(y) : "v"(x));
+  V e = 1.f - x * y;
+  return y + y * (e + e * e);
+}
+#else
+INL V inverse(V x) { return 1.f / x; }
+#endif
 INL V tanh_(V x) {
-  V a = size(x);
+  V a = size(x), ten = splat(10.f);
+  a = ten < a ? ten : a;
   V e = exp2_(a * 2.885390082f);
-  V far = 1.f - 2.f / (e + 1.f);
+  V far = 1.f - 2.f * inverse(e + 1.f);
   far = x < 0.f ? -far : far;
   V s = x * x;
   V p = splat(-5.70498872745e-3f);
