@@ -111,10 +111,15 @@ class Stages:
                 body(f"UNROLL for (int i = 0; i < QV; i++) {name}_before[i] = {name}[i];")
             if let.carry.reference:
                 body(f"UNROLL for (int i = 0; i < QV; i++) {name}[i] *= {places.names[let.carry.reference]}_scale[i];")
+            if let.carry.fold == "sum":  # a sum of sums of tiles loses less than one long sum
+                body(f"V {name}_part[QV] = {{}};")
         factors = [let for let in ending if f"{let.name} factor" in self.memory]
         if block or carried or factors:
             self._blocks(stage, block, carried, factors, referred)
         for let in carried:
+            if let.carry is not None and let.carry.fold == "sum":
+                name = places.names[let.name]
+                body(f"UNROLL for (int i = 0; i < QV; i++) {name}[i] += {name}_part[i];")
             if let.name in referred:
                 self._reference(let)
         for let in ending:
@@ -239,6 +244,7 @@ class Stages:
     def _merged(self, let: Let, at: At, referred: bool) -> None:
         """One position's share of what is carried for each row."""
         fold, name = let.carry.fold if let.carry is not None else "sum", self.places.names[let.name]
+        name += "_part" * (let.carry is not None and fold == "sum")
         if isinstance(let.op, Dot):
             value = self._multiplied(let, at)
         elif isinstance(let.op, Reduce):

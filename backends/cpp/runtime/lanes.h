@@ -406,7 +406,7 @@ template <int N> INL void products(const float* __restrict q, const float* __res
 template <int N> INL void shares(const float* __restrict p, const float* __restrict v, L vs, L vf, L n, float* __restrict o, const V (&scale)[QV]) {
   V a[N][QV];
   UNROLL for (int j = 0; j < N; j++)
-    UNROLL for (int i = 0; i < QV; i++) a[j][i] = ld(o + j * M + i * W) * scale[i];
+    UNROLL for (int i = 0; i < QV; i++) a[j][i] = V{};
   if (vf == 1)
     for (L s = 0; s < n; s++) {
       V x[QV];
@@ -426,7 +426,7 @@ template <int N> INL void shares(const float* __restrict p, const float* __restr
       }
     }
   UNROLL for (int j = 0; j < N; j++)
-    UNROLL for (int i = 0; i < QV; i++) st(o + j * M + i * W, a[j][i]);
+    UNROLL for (int i = 0; i < QV; i++) st(o + j * M + i * W, ld(o + j * M + i * W) * scale[i] + a[j][i]);
 }
 static void carry(const float* p, const float* v, L vs, L vf, L n, L features, float* o, const V (&scale)[QV]) {
   L f = 0;
@@ -500,7 +500,7 @@ template <int N, class T> INL void few_products(const float* q, L rows, const T*
 template <int R, int C, class T> INL void few_features(const float* p, const T* v, L vs, L n, L features, float* o, V scale) {
   V a[R][C];
   UNROLL for (int r = 0; r < R; r++)
-    UNROLL for (int c = 0; c < C; c++) a[r][c] = ldu(o + r * features + c * W) * scale[r];
+    UNROLL for (int c = 0; c < C; c++) a[r][c] = V{};
   for (L s = 0; s < n; s++) {
     V y[C];
     UNROLL for (int c = 0; c < C; c++) {
@@ -513,7 +513,7 @@ template <int R, int C, class T> INL void few_features(const float* p, const T* 
     }
   }
   UNROLL for (int r = 0; r < R; r++)
-    UNROLL for (int c = 0; c < C; c++) stu(o + r * features + c * W, a[r][c]);
+    UNROLL for (int c = 0; c < C; c++) stu(o + r * features + c * W, ldu(o + r * features + c * W) * scale[r] + a[r][c]);
 }
 template <int R, class T> static void few_shares(const float* p, const T* v, L vs, L n, L features, float* o, V scale) {
   L f = 0;
@@ -729,7 +729,7 @@ template <int N> INL void products16(const u32* __restrict q, const bf16* __rest
 template <int N> INL void shares16(const u32* __restrict p, const u32* __restrict v, L vs, L n, float* __restrict o, const V (&scale)[QV]) {
   V a[N][QV];
   UNROLL for (int j = 0; j < N; j++)
-    UNROLL for (int i = 0; i < QV; i++) a[j][i] = ld(o + j * M + i * W) * scale[i];
+    UNROLL for (int i = 0; i < QV; i++) a[j][i] = V{};
   for (L s = 0; s < n; s++) {
     U x[QV];
     UNROLL for (int i = 0; i < QV; i++) x[i] = *(const U*)(p + s * M + i * W);
@@ -739,7 +739,7 @@ template <int N> INL void shares16(const u32* __restrict p, const u32* __restric
     }
   }
   UNROLL for (int j = 0; j < N; j++)
-    UNROLL for (int i = 0; i < QV; i++) st(o + j * M + i * W, a[j][i]);
+    UNROLL for (int i = 0; i < QV; i++) st(o + j * M + i * W, ld(o + j * M + i * W) * scale[i] + a[j][i]);
 }
 static void carry16(const u32* p, const u32* v, L n, L features, float* o, const V (&scale)[QV]) {
   L f = 0;
