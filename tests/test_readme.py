@@ -274,7 +274,8 @@ DECODE = "| positions | B 1, float32 | B 1, bfloat16 | B 8, float32 | B 8, bfloa
 ])
 def test_figures_of_forward_were_measured(page: str, header: str) -> None:
     found = [row for row in stored("kernels") if row["machine"]["threads"] == 2]
-    ways = [("float32", "einc"), ("bfloat16", "einc"), ("bfloat16", "einc-narrow")]
+    own = "einc-cpp" if page == "README.md" else "einc"
+    ways = [("float32", own), ("bfloat16", own), ("bfloat16", "einc-narrow")]
     for case, *cells in rows(PAGES[page], header):
         for (dtype, way), cell in zip(ways, cells, strict=False):
             first, *bracket = re.findall(r"\d+\.\d+", cell)
@@ -283,6 +284,15 @@ def test_figures_of_forward_were_measured(page: str, header: str) -> None:
                 wanted = (CASES[case], dtype, rival)
                 known = [row["ratio"] for row in found if (row["case"], row["dtype"], row["rival"]) == wanted]
                 assert any(same(shown, value) for value in known), (case, dtype, rival, shown, known)
+
+
+def test_shares_of_a_product_were_measured() -> None:
+    cases = CASES | {"one head of keys for eight": "gqa", "softcap": "softcap"}
+    found = {(row["case"], row["dtype"]): row for row in stored("kernels") if row["rival"] == "einc-cpp"}
+    for case, *cells in rows(PAGES["bench/README.md"], "| of GEMM | float32 | bfloat16 |"):
+        for dtype, cell in zip(("float32", "bfloat16"), cells, strict=True):
+            row = found[cases[case], dtype]
+            assert cell == f"{100 * row['flops'] / row['seconds'] / row['gemm']:.0f} %"
 
 
 def test_figures_of_gradients_were_measured() -> None:
