@@ -47,6 +47,7 @@ class Tensor:
     least: Literal["", "nonnegative", "positive"] = ""  # what is known of an input that another program made, and
     infinite: bool = False  # whether that may be no finite number
     each: bool = False  # of several requests each has one of its own
+    scale: bool = False  # other values are divided by its exponential and multiplied again: no result changes with it
 
     @property
     def integer(self) -> bool:

@@ -300,7 +300,7 @@ def _opened(program: NormalProgram) -> NormalProgram:
     """
     for _ in program.equations:
         large = {e.target: e for e in program.equations if _is_large(e) and all(isinstance(a, Position) for a in e.axes)
-                 and picked(e) is None and not isinstance(e.body, Join)}
+                 and picked(e) is None and not isinstance(e.body, Join) and not program.tensors[e.target].scale}
 
         def change(term: Term) -> Term:
             equation = large.get(term.tensor) if isinstance(term, Read) else None  # noqa: B023

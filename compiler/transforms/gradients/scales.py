@@ -120,6 +120,8 @@ def _known(term: Term, domain: Term, known: Mapping[Term, Equation]) -> Term:
 
 def _is_reference(equation: Equation, program: NormalProgram, outputs: frozenset[str]) -> bool:
     """Whether no output feels a shift of a maximum."""
+    if program.tensors[equation.target].scale:
+        return True
     if not isinstance(equation.body, Fold | Apply) or equation.body.op != "max" or equation.target in outputs:
         return False
     if not all(isinstance(a, Position) for a in equation.axes):

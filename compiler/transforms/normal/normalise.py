@@ -139,9 +139,9 @@ def _flat(program: Program, tensors: dict[str, Tensor]) -> tuple[list[Equation],
 
 
 def flat(program: Program) -> NormalProgram:
-    """The program with folds at the root and without δ that choose elements: each
-    equation is one step whose slopes are plain."""
-    found = inline_gates(at_chosen(scaled(program)))
+    """The program with folds at the root and without δ that choose elements: each equation is one step whose slopes
+    are plain, and each scale of a sum of exponentials is an equation, which needs none."""
+    found = inline_gates(at_chosen(scaled(program, named=True)))
     work = _Flat(dict(found.tensors), guarded=True)
     for equation in found.equations:
         work.add(replace(equation, body=simplify(equation.body)))
@@ -225,8 +225,10 @@ class _Flat:
             Where(here, read), Where(negation(here), const(element.set.start - 1))))
 
     def _record(self, equation: Equation) -> None:
+        """Adds an equation. A scale is not found again for a value that is equal to it: what reads that has a slope."""
         self.equations[equation.target] = equation
-        if isinstance(equation.body, Join) or not all(isinstance(a, Position) for a in equation.axes):
+        scale = self.tensors[equation.target].scale
+        if scale or isinstance(equation.body, Join) or not all(isinstance(a, Position) for a in equation.axes):
             return
         order = appearance(equation.body, equation.domain)
         if set(order) == set(equation.indices):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
 
+from einc.ir.domains import witnessed
 from einc.ir.indices import Index
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, REALS, UNKNOWN, Interval, sign_of
 from einc.ir.programs import Equation
@@ -46,11 +47,14 @@ _FAR = 40.0  # exponentials of less are neither, in any type: the square of e^40
 
 @dataclass
 class Reaches:
-    """The analysis of the values of one program, by its equations; what was found is kept."""
+    """The analysis of the values of one program, by its equations; what was found is kept. `infinite` are the inputs
+    that may hold −∞."""
 
-    equations: Mapping[str, Equation]
+    equations: dict[str, Equation]
+    infinite: frozenset[str] = frozenset()
     found: dict[str, Reach] = field(default_factory=dict)
     intervals: dict[str, Interval] = field(default_factory=dict)
+    empties: dict[str, bool] = field(default_factory=dict)
 
     def opened(self, read: Read) -> Term | None:
         """The body of what is read, at the point where it is read; None where it has no
@@ -199,6 +203,25 @@ class Reaches:
         powers = [x.args[0] for part in parts for x in walk(part) if isinstance(x, Apply) and x.op == "exp"]
         maxima = [m for power in powers for m, _ in self.arms(power)]
         return any({canonical(self._spelled(arm)) for arm in self._values(m)} <= covered for m in maxima)
+
+    def empty(self, term: Term, given: Term) -> bool:
+        """Whether a value may be infinite because a fold in it has no point, where `given` holds."""
+        for part in walk(term):
+            match part:
+                case Fold(_, bound, domain) if not witnessed(domain, bound, free_indices(part), given):
+                    return True
+                case Const(value) if value == -math.inf:
+                    return True
+                case Read(tensor) if tensor in self.infinite or self._empty(tensor):
+                    return True
+        return False
+
+    def _empty(self, tensor: str) -> bool:
+        if tensor in self.equations and tensor not in self.empties:
+            self.empties[tensor] = False
+            equation = self.equations[tensor]
+            self.empties[tensor] = self.empty(equation.body, equation.domain)
+        return self.empties.get(tensor, False)
 
     # intervals and signs
 

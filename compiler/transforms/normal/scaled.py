@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeVar
 
@@ -46,6 +46,7 @@ from einc.ir.terms import (
     rebuild,
     walk,
 )
+from einc.transforms.laws.linear import may_leave
 from einc.transforms.laws.simplify import simplify
 from einc.transforms.normal.delta_elimination import appearance
 from einc.transforms.normal.reach import LARGE, SMALL, Reaches
@@ -55,13 +56,17 @@ _Program = TypeVar("_Program", bound=Program)
 _NEAR = const(Fraction("-0.7"))  # about −log 2: from here on 1 − e^x is nearer to 1 than to 0
 
 
-def scaled(program: _Program) -> _Program:
-    """The program with its exponentials relative to the largest of each sum, wherever something needs that."""
+def scaled(program: _Program, named: bool = False) -> _Program:
+    """The program with its exponentials relative to the largest of each sum, wherever something needs that.
+
+    Where they are to be `named`, every such scale is an equation whose tensor is a `scale`.
+    """
     known = program.by_target
     if not any(x.op == "exp" or (x.op == "pow" and isinstance(x.args[0], Const)) for e in program.equations
                for x in _applied(e)):
         return program
-    work = _Scaling(Reaches(dict(known)), dict(program.tensors))
+    infinite = frozenset(key for key, tensor in program.tensors.items() if tensor.infinite)
+    work = _Scaling(Reaches(dict(known), infinite), dict(program.tensors), named)
     equations = [work.equation(e) for e in program.equations]
     return program.but(equations=(*work.made.values(), *equations), tensors=work.tensors)
 
@@ -80,11 +85,13 @@ class _Scaling:
     """The law for the terms of one program. `given` is what holds where a term is read.
 
     `made` are scales that have equations of their own, by what they are: written out in every addend, those of sums
-    inside sums would double with each of them. They are added to `tensors`.
+    inside sums would double with each of them. They are added to `tensors`, and to the equations that are `known`. All
+    scales have equations where they are to be `named`.
     """
 
     known: Reaches
     tensors: dict[str, Tensor]
+    named: bool
     made: dict[Term, Equation] = field(default_factory=dict)
 
     def equation(self, equation: Equation) -> Equation:
@@ -197,7 +204,7 @@ class _Scaling:
             else:
                 under.append((ZERO, self._relative(factor, common, given)))
                 powers.remove(common)
-        power = signed([*((1, p) for p in powers), *((-1, _finite(p, given)) for p, _ in under if p != ZERO)])
+        power = signed([*((1, p) for p in powers), *((-1, self._finite(p, given)) for p, _ in under if p != ZERO)])
         value, divisor = short(tuple(v for _, v in over)), short(tuple(v for _, v in under))
         return _cancelled(power), value if divisor == ONE else Apply("div", (value, divisor))
 
@@ -221,29 +228,42 @@ class _Scaling:
         """A sum relative to the largest of its scales."""
         powers = list(dict.fromkeys(p for _, p, _ in parts))
         largest = powers[0] if len(powers) == 1 else self._named(Apply("max", tuple(powers)), given)
-        return largest, _total([(sign, v, _minus(p, largest)) for sign, p, v in parts])
+        reference = largest if len(powers) == 1 else self._finite(largest, given)
+        return largest, _total([(sign, v, _minus(p, reference)) for sign, p, v in parts])
 
-    def _named(self, largest: Apply, given: Term) -> Term:
-        """A maximum, with an equation of its own where there are others inside it."""
-        if all(x is largest or not (isinstance(x, Apply) and x.op == "max") for x in walk(largest)):
+    def _finite(self, power: Term, given: Term) -> Term:
+        """A scale that something is divided by: 0 in place of the −∞ that it is where there is nothing to sum."""
+        arms = power.args if isinstance(power, Apply) and power.op == "max" else (power,)
+        if not all(self.known.empty(arm, given) for arm in arms):
+            return power
+        return Where(Apply("lt", (Const(-math.inf), power)), power)
+
+    def _named(self, largest: Apply | Fold, given: Term) -> Term:
+        """A maximum of the scales of a sum, with an equation of its own where there are others inside it."""
+        nested = isinstance(largest, Apply) and any(
+            x is not largest and isinstance(x, Apply) and x.op == "max" for x in walk(largest))
+        if not (nested or self.named):
             return largest
         order = appearance(largest, TRUE)
         domain = both(*(c for c in conjuncts(given) if free_indices(c) <= set(order)))
         key = Apply("and", (canonical(largest, order), canonical(domain, order)))
         if key not in self.made:
             target, axes = unused("scale", self.tensors), tuple(map(Position, order))
-            self.tensors[target] = local(target, order)
-            self.made[key] = Equation(target, axes, domain, largest)
+            self.tensors[target] = replace(local(target, order), scale=True)
+            self.made[key] = self.known.equations[target] = Equation(target, axes, domain, largest)
         return Read(self.made[key].target, tuple(map(Position, order)))
 
     def _fold(self, fold: Fold, given: Term) -> Scaled:
-        """A sum over a domain relative to the largest scale in it."""
+        """A sum over a domain relative to the largest scale in it, which is −∞ where the domain has no point: a scale
+        that all points share is infinite there, where it comes from another sum without a point."""
         fold = _merged(fold)
         power, value = self._scaled(fold.body, in_body(given, fold))
-        if not free_indices(power) & set(fold.bound):
+        held = not free_indices(power) & set(fold.bound)
+        if held and (may_leave(power, fold.bound, fold.domain)
+                     or witnessed(fold.domain, fold.bound, free_indices(power), given)):
             return power, Fold("sum", fold.bound, fold.domain, value)
-        largest = Fold("max", fold.bound, fold.domain, power)
-        relative = short((Apply("exp", (Apply("sub", (power, _finite(largest, given))),)), *factors(value)))
+        largest = self._named(Fold("max", fold.bound, fold.domain, power), given)
+        relative = short((Apply("exp", (Apply("sub", (power, self._finite(largest, given))),)), *factors(value)))
         return largest, Fold("sum", fold.bound, fold.domain, relative)
 
     # logarithms
@@ -298,19 +318,6 @@ def _only(power: Term, condition: Term) -> Term:
     """A scale that is −∞ where a value does not exist."""
     return (power if power == ZERO
             else Apply("add", (Where(condition, power), Where(negation(condition), Const(-math.inf)))))
-
-
-def _finite(power: Term, given: Term) -> Term:
-    """A scale that something is divided by: 0 in place of the −∞ that it is where there is nothing to sum."""
-    for part in walk(power):
-        match part:
-            case Fold(_, bound, domain) if not witnessed(domain, bound, free_indices(part), given):
-                break
-            case Const(value) if value == -math.inf:
-                break
-    else:
-        return power
-    return Where(Apply("lt", (Const(-math.inf), power)), power)
 
 
 def _merged(fold: Fold) -> Fold:
