@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Protocol
 
 from einc.backends.host.cache_views import Laid, reads
-from einc.backends.host.contractions import stored
+from einc.backends.host.contractions import PROMOTED, element, stored
 from einc.backends.host.naming import named
 from einc.backends.host.source import Part
 from einc.backends.writer import Names, Writer, folded, sized
@@ -94,6 +94,9 @@ def repeat(step: Loop, page: Page, dialect: Dialect, write: Steps) -> None:
     place = page.names.fresh(step.index.name)
     for state, first, _ in step.states:
         body(f"{state} = {stored(module, first, state)}")
+    parts = {buffer: page.names.fresh(f"{buffer}_parts") for buffer, _, _ in step.kept}
+    for listed in parts.values():
+        body(f"{listed} = []")
     body.open(f"for {place} in range({over.start}, {sized(over.extent + number(over.start))}):")
     at = f"{place} - {over.start}" if over.start else place
     values: dict[str, str] = {}
@@ -104,15 +107,27 @@ def repeat(step: Loop, page: Page, dialect: Dialect, write: Steps) -> None:
         values[key] = buffer if axis is None else part
     if step.counter:
         values[step.counter] = f"torch.tensor({place}, device=device)"
-    states = ", ".join(state for state, _, _ in step.states)
-    tensors, sizes = _function(step.body, name, f"One round: {states}.", [key for _, _, key in step.states], page,
-                               dialect, write)
+    new = {buffer: page.names.fresh(f"{buffer}_part") for buffer in parts}
+    results = ", ".join([*(state for state, _, _ in step.states), *new.values()])
+    wanted = [*(key for _, _, key in step.states), *(part for _, part, _ in step.kept)]
+    tensors, sizes = _function(step.body, name, f"One round: {', '.join(step.writes)}.", wanted, page, dialect, write)
     given = [f"{mine}={values[key]}" for key, mine in tensors.items()]
     given += [f"{mine}={dict(step.sizes)[key]}" for key, mine in sizes.items()]
     given += ["requests=requests"] * _shared(step.body)
-    body.lines += folded(f"{'    ' * body.depth}{states} = "
+    body.lines += folded(f"{'    ' * body.depth}{results} = "
                          f"{name}({', '.join([*given, 'device=device', 'dtype=dtype'])})")
+    for buffer, listed in parts.items():
+        body(f"{listed}.append({new[buffer]})")
     body.close()
+    for buffer, _, axis in step.kept:
+        body(stacked(module, buffer, parts[buffer], axis, page.helpers))
+
+
+def stacked(module: Module, buffer: str, parts: str, axis: int, helpers: set[str]) -> str:
+    """The statement that lays the parts that rounds made one after the other; adds the helper that it calls."""
+    helpers.add("_stacked")
+    shape = ", ".join(sized(s.extent) for s in module.buffers[buffer].sets)
+    return f"{buffer} = _stacked({parts}, {axis}, [{shape}], {element(module.buffers[buffer], PROMOTED)}, device)"
 
 
 def _shared(module: Module) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from einc.backends.host.loops import Dialect
+from einc.backends.host.loops import Dialect, stacked
 from einc.backends.host.naming import Named
 from einc.backends.host.pair import Pair
 from einc.backends.writer import Names, Writer, folded, sized
@@ -54,6 +54,9 @@ class SegmentWriter:
         pair = self._pair(piece.body, "_round")
         for state, first, _ in piece.states:
             body(f"{self.inner[state]} = {self.inner[first]}")
+        lists = {buffer: self.names.fresh(f"{self.inner[buffer]}_parts") for buffer, _, _ in piece.kept}
+        for listed in lists.values():
+            body(f"{listed} = []")
         tensors, places, parts = dict[str, str](), list[str](), list[str]()
         if piece.counter or not any(axis is not None for _, _, axis in piece.given):
             places.append(self.names.fresh(piece.index.name))
@@ -70,5 +73,14 @@ class SegmentWriter:
         body.lines += folded(f"{'    ' * body.depth}for {', '.join(places)} in {over_all}:")
         body.depth += 1
         sizes = {inside: self.sizes[outside] for inside, outside in piece.sizes}
-        self._call(pair, tensors, sizes, {following: self.inner[state] for state, _, following in piece.states})
+        made = {part: self.names.fresh(f"{self.inner[buffer]}_part") for buffer, part, _ in piece.kept}
+        self._call(pair, tensors, sizes,
+                   {following: self.inner[state] for state, _, following in piece.states} | made)
+        for state, _, following in piece.states:
+            if following in made:
+                body(f"{self.inner[state]} = {made[following]}")
+        for buffer, part, _ in piece.kept:
+            body(f"{lists[buffer]}.append({made[part]})")
         body.depth -= 1
+        for buffer, _, axis in piece.kept:
+            body(stacked(self.naming.module, self.inner[buffer], lists[buffer], axis, self.helpers))

@@ -27,7 +27,7 @@ from einc.checking.programs.readings import Place, Reading, meanings
 from einc.checking.programs.recurs import recurrences
 from einc.errors.problems import CannotUse, NotText, TooDeep
 from einc.errors.report import Help, Report, Silent, Source, Span
-from einc.ir.programs import TypedProgram
+from einc.ir.programs import BlockLoop, TypedProgram
 from einc.syntax import tree as s
 from einc.syntax.texts import MAX_STATEMENTS, too_many
 
@@ -42,7 +42,8 @@ _RECURSION = 6_000
 @dataclass(frozen=True)
 class Specs:
     """Where specs come from: `find(source, name, report)` gives a text, `similar(source, name)` a name that there is,
-    `parse` the tree of a text; `prove` reports what is unsound.
+    `parse` the tree of a text; `prove` reports what is unsound, and `is_fold` says of rounds whether their result does
+    not depend on how their domain is cut.
     """
 
     prelude: s.SyntaxTree
@@ -50,6 +51,7 @@ class Specs:
     similar: Callable[[Source, str], str | None]
     parse: Parse
     prove: Callable[[TypedProgram, Report], None]
+    is_fold: Callable[[BlockLoop], bool]
 
     def missing(self, name: str, span: Span) -> CannotUse:
         """The problem of a name that no spec has, with one that is spelled much the same."""
@@ -120,8 +122,8 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
     except NotText as problem:
         report.add(problem)
         return None
-    recurs = recurrences(work)
-    repeated = layers(work)
+    recurs, ordered = recurrences(work, specs.is_fold)
+    repeated = layers(work, ordered)
     stated = claims(work, statements)
     chosen = [] if _about_claims(tree) else outputs(work, recurs, repeated, tree.own)
     if report.errors:

@@ -618,7 +618,8 @@ class Loop(Operation):
 
     It reads what the body is given, for each of which `given` has the input of the body and the axis of which each
     round takes its own place, and then the first value of each state. It writes the states; `following` are what the
-    body makes their next values. `counter` is the input that is the value itself, or empty; `sizes` are handed on.
+    body makes their next values. After them it writes what each round makes a part of; `parts` are the outputs of the
+    body that are these parts, each with the axis along which they lie one after the other. `counter` is the input that is the value itself, or empty; `sizes` are handed on.
     """
 
     index: Index
@@ -626,6 +627,7 @@ class Loop(Operation):
     given: tuple[tuple[str, int | None], ...]
     counter: str
     following: tuple[str, ...]
+    parts: tuple[tuple[str, int], ...]
     sizes: tuple[tuple[str, str], ...]
 
     @property
@@ -636,7 +638,13 @@ class Loop(Operation):
     @property
     def states(self) -> tuple[tuple[str, str, str], ...]:
         """Each state: its buffer, the buffer of its first value, and what the body makes the next value."""
-        return tuple(zip(self.writes, self.reads[len(self.given):], self.following, strict=True))
+        return tuple(zip(self.writes[:len(self.following)], self.reads[len(self.given):], self.following, strict=True))
+
+    @property
+    def kept(self) -> tuple[tuple[str, str, int], ...]:
+        """Each value of which a round makes a part: its buffer, the part, and the axis along which they lie."""
+        return tuple((buffer, part, axis) for buffer, (part, axis) in zip(self.writes[len(self.following):], self.parts,
+                                                                          strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -867,7 +875,7 @@ class Gradient:
 @dataclass(frozen=True, slots=True)
 class GradientLoop:
     """Rounds in order where one round has a gradient: `Loop` but for its body. Inputs of `body.forward` are given, and
-    those outputs of it that are not merely saved are the next values of the states.
+    those outputs of it that are not merely saved are the next values of the states and the parts of what is kept.
     """
 
     index: Index
@@ -875,6 +883,7 @@ class GradientLoop:
     given: tuple[tuple[str, str, int | None], ...]
     counter: str
     states: tuple[tuple[str, str, str], ...]
+    kept: tuple[tuple[str, str, int], ...]
     sizes: tuple[tuple[str, str], ...]
 
 

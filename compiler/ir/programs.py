@@ -146,6 +146,7 @@ class IndexLoop:
     """Rounds in order, one for each value of `index`, which stands free in the equations of a round, those of `inside`.
 
     A state, which has no equation, is (its tensor, its value before the first round, what a round makes the next one).
+    A value of `inside` with the index on an axis has one part for each round; what a state becomes may be such a part.
     """
 
     index: Index
@@ -184,6 +185,15 @@ class Program:
     def repeats(self) -> tuple[IndexLoop, ...]:
         """The loops that run in order, once for each value of an index."""
         return tuple(loop for loop in self.loops if isinstance(loop, IndexLoop))
+
+    @cached_property
+    def kept(self) -> Mapping[IndexLoop, tuple[str, ...]]:
+        """For each of the loops in order the values that have one part for each round and are read after the last."""
+        inner = {key: repeat for repeat in self.repeats for key in repeat.inside}
+        read = {key for _, key in self.outputs} | {first for r in self.repeats for _, first, _ in r.states}
+        read |= {key for e in self.equations for key in e.reads if inner.get(key) != inner.get(e.target)}
+        return {repeat: tuple(e.target for e in self.equations if e.target in read & {*repeat.inside})
+                for repeat in self.repeats}
 
     @cached_property
     def by_target(self) -> Mapping[str, Equation]:

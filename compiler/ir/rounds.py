@@ -17,6 +17,7 @@ from einc.ir.folds import FOLDS
 from einc.ir.indices import Index, IndexSet
 from einc.ir.programs import BlockLoop, Equation, IndexLoop, Program
 from einc.ir.terms import (
+    FALSE,
     ONE,
     TRUE,
     ZERO,
@@ -206,22 +207,39 @@ def thirds(extent: int) -> Sequence[Sequence[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Rounds in order, with what is made in each."""
+    """Rounds in order, with what is made in each. `kept` are the values with one part for each round that are read
+    after the last.
+    """
 
     repeat: IndexLoop
     body: tuple[Equation, ...]
+    kept: tuple[str, ...]
 
     def run(self, values: Values, solve: Callable[[Equation], Any], extent: Callable[[IndexSet], int]) -> None:
-        """The states after the last round; what a round makes is gone."""
+        """The states after the last round, and what is kept of each; what a round makes anew is gone."""
         index, states = self.repeat.index, self.repeat.states
+        many, axis = extent(index.set), {e.target: place_of(index, e) for e in self.body}
         values.update({state: values[first] for state, first, _ in states})
-        for place in range(extent(index.set)):
+        values.update({e.target: solve(replace(e, domain=FALSE, body=ZERO)) for e in self.body if axis[e.target] is not None})
+        for place in range(many):
             here = {index: Const(Fraction(place + index.set.start))}
             for e in self.body:
-                values[e.target] = solve(e.map(partial(substitute, by=here)))
-            values.update({state: values[following] for state, _, following in states})
-        for key in values.keys() & set(self.repeat.inside):
+                made = solve(e.map(partial(substitute, by=here)))
+                if (at := axis[e.target]) is None:
+                    values[e.target] = made
+                else:
+                    part = (slice(None),) * at + (place,)
+                    values[e.target][part] = made[part]
+            values.update({state: values[following][(slice(None),) * at + (place,)].copy()
+                           if (at := axis.get(following)) is not None else values[following]
+                           for state, _, following in states})
+        for key in values.keys() & (set(self.repeat.inside) - {*self.kept}):
             del values[key]
+
+
+def place_of(index: Index, equation: Equation) -> int | None:
+    """The axis of a value that counts rounds; None where the value is made anew in each."""
+    return next((n for n, axis in enumerate(equation.axes) if axis == Position(index)), None)
 
 
 def steps(program: Program) -> dict[str, Equation | BlockLoop | Turns]:
@@ -230,8 +248,9 @@ def steps(program: Program) -> dict[str, Equation | BlockLoop | Turns]:
     out: dict[str, Equation | BlockLoop | Turns] = {e.target: e for e in program.equations if e.target not in inner}
     out |= {key: recur for recur in program.recurs for key in recur.targets}
     for repeat in program.repeats:
-        turns = Turns(repeat, tuple(e for e in program.equations if e.target in repeat.inside))
-        out |= {state: turns for state, _, _ in repeat.states}
+        kept = program.kept[repeat]
+        turns = Turns(repeat, tuple(e for e in program.equations if e.target in repeat.inside), kept)
+        out |= dict.fromkeys([*(state for state, _, _ in repeat.states), *kept], turns)
     return out
 
 

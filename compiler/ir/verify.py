@@ -146,8 +146,8 @@ def _operation(step: Operation, module: Module) -> None:
             keys = {t.key for t in step.body.inputs}
             _require({key for key, _ in step.given} | {step.counter} - {""} == keys,
                      "an input of the body that is not given")
-            _require(len(step.reads) == len(step.given) + len(step.writes) == len(step.given) + len(step.following),
-                     "lost states")
+            _require(len(step.reads) == len(step.given) + len(step.following), "lost states")
+            _require(len(step.writes) == len(step.following) + len(step.parts), "lost parts of rounds")
             _module(step.body)
         case PerRequest():
             _require({key for key, _ in step.given} == {t.key for t in step.body.inputs},

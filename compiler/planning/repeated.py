@@ -54,7 +54,7 @@ def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> M
             step = _round(program, repeat, plan, checked)
             steps.append(step)
             keys += step.body.keys
-            buffers |= {state: _buffer(program.tensors[state]) for state, _, _ in step.states}
+            buffers |= {key: _buffer(program.tensors[key]) for key in step.writes}
     return whole(program, asked, buffers, tuple(steps), tuple(dict.fromkeys(k for k in keys if k[0] in checked)))
 
 
@@ -102,9 +102,10 @@ def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> Segm
             sizes = tuple((name, name)
                           for name in sorted(body.forward.sizes.union(body.plain.sizes if body.plain else ())))
             states = tuple((state, first, key) for state, first, key in repeat.states)
+            kept = tuple((key, key, one.parts[key]) for key in program.kept[repeat])
             pieces.append(GradientLoop(repeat.index, body, given, one.counter if one.counter in inputs else "", states,
-                                       sizes))
-            buffers |= {state: _buffer(program.tensors[state]) for state, _, _ in states}
+                                       kept, sizes))
+            buffers |= {key: _buffer(program.tensors[key]) for key, _, _ in (*states, *kept)}
     return SegmentedModule(whole(program, asked, buffers, (), ()), tuple(pieces))
 
 
@@ -136,9 +137,12 @@ def _round(program: NormalProgram, repeat: Rounds, plan: Plan, checked: Set[str]
     asked = [t.key for t in body.inputs if t.key != one.counter]
     counter = one.counter if len(asked) < len(body.inputs) else ""
     return Loop(
-        reads=(*asked, *(first for _, first, _ in repeat.states)), writes=tuple(state for state, _, _ in repeat.states),
+        reads=(*asked, *(first for _, first, _ in repeat.states)),
+        writes=(*(state for state, _, _ in repeat.states), *program.kept[repeat]),
         index=repeat.index, body=body, given=tuple((key, one.taken.get(key)) for key in asked), counter=counter,
-        following=tuple(key for _, _, key in repeat.states), sizes=tuple((name, name) for name in sorted(body.sizes)),
+        following=tuple(key for _, _, key in repeat.states),
+        parts=tuple((key, one.parts[key]) for key in program.kept[repeat]),
+        sizes=tuple((name, name) for name in sorted(body.sizes)),
         cost=summed((step.cost for step in body.steps), repeat.index.set.extent))
 
 

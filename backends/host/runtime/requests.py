@@ -47,6 +47,12 @@ def _joined(parts: list[torch.Tensor], axis: int) -> torch.Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
 
 
+def _stacked(parts: list[torch.Tensor], axis: int, shape: list[int], dtype: torch.dtype,
+             device: torch.device) -> torch.Tensor:
+    """What each round made, one after the other along an axis; without rounds a tensor without elements."""
+    return torch.stack(parts, axis) if parts else torch.empty(shape, dtype=dtype, device=device)
+
+
 class _Turned:
     """What is kept, with its axes in another order."""
 

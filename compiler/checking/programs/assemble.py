@@ -35,9 +35,11 @@ def outputs(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop],
         updates = (e for recur in recurs for e in recur.updates)
         everything = [*work.equations.values(), *work.made.equations, *updates]
         own = {key: {s for s, _, _ in repeat.states} for repeat in repeats for key in repeat.inside}
+        parts = {e.target for repeat in repeats for e in everything
+                 if e.target in repeat.inside and repeat.index in e.indices}
         read = {key for e in everything for key in e.reads
                 if key != e.target and key not in own.get(e.target, ())}
-        read |= {e.target for recur in recurs for e in recur.inside} | own.keys()
+        read |= {e.target for recur in recurs for e in recur.inside} | (own.keys() - parts)
         order = work.collected.order if ranks is None else work.collected.asked(ranks)
         chosen = [x for x in order if x.key not in read]
     lost = work.scope.lost
@@ -213,7 +215,8 @@ def _sorted(equations: dict[str, Equation], live: set[str], repeats: list[IndexL
         inner = [r.tensor for r in equations[here].elements] if here in equations else []
         mine = within.get(here)
         first = {state: first for state, first, _ in mine.states} if mine is not None else {}
-        return [first[k] if k in first else owners.get(k, k) for k in inner]
+        return [first[k] if k in first else owners.get(k, k) if within.get(k) in (None, mine) else within[k]
+                for k in inner]
 
     start = [key for key in [*equations, *repeats] if isinstance(key, IndexLoop) or key in live]
     return (key for key in in_order(start, before) if isinstance(key, IndexLoop) or key in equations)

@@ -7,12 +7,16 @@ proved depends on positions up to its own and on no others, by induction over th
 no more than where it reads it. What is not proved is passed on: it becomes an obligation of each reader, at its
 subscripts and under its conditions too. What an output still owes is an error. A proof is a search in `ir.domains`;
 what it does not find is refused, true or not.
+
+What a loop over positions makes in the round of a position is at that position, whether it has an axis for it or not; a
+state is there what the rounds before left. After the last round a state depends on every position.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import count
 
 from einc.checking.declarations.slots import standing
@@ -20,7 +24,7 @@ from einc.checking.programs.reading import Seen, everything
 from einc.errors.report import Span
 from einc.ir.domains import proves, roundings
 from einc.ir.indices import INDEX_CLASSES, Index, IndexSet
-from einc.ir.programs import Equation, Program
+from einc.ir.programs import Equation, IndexLoop, Program
 from einc.ir.terms import TRUE, Apply, Pack, Position, Term, both, conjuncts, free_indices, reads, substitute
 
 _MOST = 12  # obligations of one tensor in one set; with more, none of them is followed further
@@ -100,13 +104,28 @@ class _Flow:
                         near = _near(debt)
                         found.setdefault(into, {}).setdefault((near.position, near.given), near)
             if found:
-                self.debts[equation.target] = {into: _passed(equation, tuple(debts.values()), fresh)
+                free = {*equation.indices, *self._here(equation)}
+                self.debts[equation.target] = {into: _passed(free, tuple(debts.values()), fresh)
                                                for into, debts in found.items()}
         return self.debts
+
+    def _here(self, equation: Equation) -> tuple[Index, ...]:
+        """The position of the round that makes a value: none or one."""
+        loop = self.rounds.get(equation.target)
+        return () if loop is None else (loop.index,)
+
+    @cached_property
+    def rounds(self) -> Mapping[str, IndexLoop]:
+        """The loop over positions in order whose states, or whose values of a round, these are."""
+        return {key: repeat for repeat in self.program.repeats if INDEX_CLASSES[repeat.index.set.cls].before
+                for key in (*repeat.inside, *(state for state, _, _ in repeat.states))}
 
     def _obligations(self, equation: Equation, at: Seen) -> Iterator[tuple[IndexSet, Owed]]:
         """What has to be proved of one read: where it reads, and what the tensor that it reads owes."""
         program, told = self.program, self.told
+        last = self.rounds.get(at.read.tensor)
+        if last is not None and last != self.rounds.get(equation.target) and at.read.tensor not in last.inside:
+            yield last.index.set, Owed(None, TRUE, at.read.tensor, equation.target, told.spans.get(equation.target))
         slots = program.tensors[at.read.tensor].slots
         span = next((told.places[f] for f in reversed(at.folds) if f in told.places),
                     told.places.get(at.read) or told.spans.get(equation.target))
@@ -130,9 +149,11 @@ class _Flow:
         """Whether the position is that of the equation's own tensor, or before it."""
         assert debt.position is not None
         slots, rule = self.program.tensors[equation.target].slots, INDEX_CLASSES[into.cls].before
+        here = self._here(equation)
         own = [axis for slot, axis in zip(slots, equation.axes, strict=True)
                if slot.set == into and at.bound.isdisjoint(free_indices(axis))]
-        scope = (*equation.indices, *at.bound, *free_indices(debt.position), *free_indices(debt.given))
+        own += [Position(index) for index in here if index.set == into]
+        scope = (*equation.indices, *here, *at.bound, *free_indices(debt.position), *free_indices(debt.given))
         some = frozenset(n for i in scope for n in _counted(i))
         given = both(debt.given, *roundings(Apply("and", (debt.given, debt.position)))) if own else TRUE
         return any(axis == debt.position
@@ -161,14 +182,14 @@ def _near(debt: Owed) -> Owed:
     return replace(debt, given=both(*(c for c in known if not about.isdisjoint(free_indices(c)))))
 
 
-def _passed(equation: Equation, debts: tuple[Owed, ...], fresh: Iterator[int]) -> tuple[Owed, ...]:
-    """The debts of an equation for its readers: indices that it binds get names that no text has."""
+def _passed(free: Set[Index], debts: tuple[Owed, ...], fresh: Iterator[int]) -> tuple[Owed, ...]:
+    """The debts of an equation for its readers: indices that are not `free` in it get names that no text has."""
     if len(debts) > _MOST or any(debt.position is None for debt in debts):
         return (replace(debts[0], position=None, given=TRUE),)
     out = []
     for debt in debts:
         assert debt.position is not None
-        inner = (free_indices(debt.position) | free_indices(debt.given)).difference(equation.indices)
+        inner = (free_indices(debt.position) | free_indices(debt.given)).difference(free)
         by: dict[Index, Term] = {i: Position(Index(f"{i.name.split('·')[0]}·{next(fresh)}", i.set))
                                  for i in sorted(inner, key=lambda i: i.name)}
         out.append(replace(debt, position=substitute(debt.position, by), given=substitute(debt.given, by)))

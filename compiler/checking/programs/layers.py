@@ -15,13 +15,14 @@ from einc.ir.programs import Equation, IndexLoop, Tensor
 from einc.ir.terms import TRUE, Position, Read
 
 
-def layers(work: Work) -> list[IndexLoop]:
-    """Every block of rounds in order, of the text and of the specs that it calls."""
-    own = [(rounds, found) for rounds in work.collected.rounds
+def layers(work: Work, ordered: list[IndexLoop]) -> list[IndexLoop]:
+    """Every block of rounds in order, of the text and of the specs that it calls; `ordered` are those over elements."""
+    own = [found for rounds in work.collected.rounds
            if rounds.layers and (found := _repeat(work, rounds)) is not None]
-    out = [*work.made.repeats, *(repeat for _, repeat in own)]
+    own += ordered
+    out = [*work.made.repeats, *own]
     by = {e.target: e for e in [*work.made.equations, *work.equations.values()]}
-    for _, repeat in own:
+    for repeat in own:
         _outside(work, repeat, by)
         _acyclic(work, repeat, out, by)
     return out
@@ -80,9 +81,9 @@ def _signature(work: Work, key: str) -> Signature | None:
 
 def _outside(work: Work, repeat: IndexLoop, by: dict[str, Equation]) -> None:
     """What is made anew in each round is read in the rounds alone."""
-    inside = set(repeat.inside)
+    inside = {key for key in repeat.inside if repeat.index not in by[key].indices}
     readers: Iterable[tuple[str, frozenset[str]]] = [
-        *((e.target, e.reads) for e in by.values() if e.target not in inside),
+        *((e.target, e.reads) for e in by.values() if e.target not in repeat.inside),
         *((x.key, frozenset({x.key})) for x in work.collected.outputs),
     ]
     for key, found in readers:

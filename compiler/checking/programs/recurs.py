@@ -1,36 +1,53 @@
-"""The lines of a block of rounds -> a recurrence, and the equations that stand for it."""
+"""The lines of a block of rounds -> a recurrence, and the equations that stand for it; or a loop in order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from einc.checking.declarations.scope import Rounds
 from einc.checking.programs.elaborate import Work
+from einc.checking.programs.sequences import sequence
 from einc.errors.problems import BadLoop, Circular, RoundValue
 from einc.errors.report import Help, Label, Span
 from einc.ir.dependence import reached
 from einc.ir.indices import Index
-from einc.ir.programs import BlockLoop, Slot, Tensor
+from einc.ir.programs import BlockLoop, IndexLoop, Slot, Tensor
 from einc.ir.rounds import one_round, order
 from einc.ir.terms import free_indices
 
 
-def recurrences(work: Work) -> list[BlockLoop]:
-    """Every recurrence of the program; its targets are `closed` by one round over the whole domain."""
-    out: list[BlockLoop] = []
+def recurrences(work: Work, is_fold: Callable[[BlockLoop], bool]) -> tuple[list[BlockLoop], list[IndexLoop]]:
+    """Every recurrence of the program; its targets are `closed` by one round over the whole domain.
+
+    Rounds of one element each become a loop in order where they are not one fold, or where something outside reads a
+    value that they give for each element.
+    """
+    out, ordered = list[BlockLoop](), list[IndexLoop]()
     owners: dict[str, BlockLoop] = {}
     for rounds, fixed in work.collected.rounds.items():
         if rounds.layers:
             continue
         with work.scope.telling():
             recur = _recurrence(work, rounds, fixed)
-            if recur is not None:
+            if recur is None:
+                continue
+            shown = _shown(work, recur)
+            if not rounds.block and not work.report.errors and (shown or not is_fold(recur)):
+                ordered.append(sequence(work, recur, shown))
+            else:
                 out.append(recur)
                 owners.update(dict.fromkeys(recur.targets, recur))
                 work.closed.update({e.target: e for e in one_round(recur)})
     _outside(work, owners)
     _acyclic(work, out)
-    return out
+    return out, ordered
+
+
+def _shown(work: Work, recur: BlockLoop) -> set[str]:
+    """The values with a part for each round that something outside of the rounds reads, or that are outputs."""
+    parts = {e.target for e in recur.inside if recur.index in e.indices}
+    readers = [e for e in (*work.made.equations, *work.equations.values()) if e.target not in recur.targets]
+    return parts & {*(x.key for x in work.collected.outputs), *(key for e in readers for key in e.reads)}
 
 
 def _recurrence(work: Work, rounds: Rounds, fixed: tuple[Index, ...]) -> BlockLoop | None:

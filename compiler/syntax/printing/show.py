@@ -225,15 +225,18 @@ class _Writer:
         """Rounds in order, with the inputs of which each takes its own part."""
         tensors, over = self.program.tensors, repeat.index.set
 
-        def copied(left: str, right: str, sign: str) -> str:
-            scripts = _scripts([(slot, slot.name) for slot in tensors[left].slots])
-            return f"{self.name(tensors[left])}{scripts} {sign} {self.name(tensors[right])}{scripts}"
+        def copied(left: str, right: str, sign: str, part: Index | None = None) -> str:
+            scripts = _scripts(list(slots := [(slot, slot.name) for slot in tensors[left].slots]))
+            if part is not None and (made := self.program.equation(right)) is not None and part in made.indices:
+                at = made.axes.index(Position(part))
+                slots.insert(at, (tensors[right].slots[at], part.name))
+            return f"{self.name(tensors[left])}{scripts} {sign} {self.name(tensors[right])}{_scripts(slots)}"
 
         lines = [copied(state, first, "=") for state, first, _ in repeat.states]
         lines.append(f"for {repeat.index.name} ∈ {over.start}..{over.extent + number(over.start - 1)}:")
         block = [self.asked(t) for t in self.program.inputs() if _counting(t) == repeat.index]
         block += [self.equation(e) for e in self.program.equations if e.target in repeat.inside]
-        block += [copied(state, following, "←") for state, _, following in repeat.states]
+        block += [copied(state, following, "←", repeat.index) for state, _, following in repeat.states]
         return lines + [f"    {line}" for line in block]
 
     def _on_both_levels(self, equation: Equation, *kinds: type[Position | Pack | Part]) -> frozenset[Index]:

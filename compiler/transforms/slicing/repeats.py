@@ -3,6 +3,7 @@ for each stretch between rounds.
 
 In a round's program the states and whatever else it reads are inputs; an input of which each round
 takes its own part lacks the slot that counts the rounds, and the count itself is an integer input.
+So does a value of which each round makes its own part.
 Non-goals: what is stored, anything about cost.
 """
 
@@ -14,8 +15,9 @@ from dataclasses import dataclass, replace
 from einc.ir.dependence import behind
 from einc.ir.draft import unused
 from einc.ir.elements import INTEGER
-from einc.ir.indices import LAYER, OPEN
+from einc.ir.indices import OPEN
 from einc.ir.programs import Equation, IndexLoop, NormalProgram, Program, Tensor
+from einc.ir.rounds import place_of
 from einc.ir.terms import Position, Read, Term, reads, transform
 
 
@@ -42,30 +44,34 @@ def part(program: Program, equations: Iterable[Equation], outputs: Iterable[str]
 
 @dataclass(frozen=True)
 class Round:
-    """What one round makes. `taken` are the inputs of which it takes its own part, with
-    the place of the slot that counts."""
+    """What one round makes. `taken` are the inputs of which it takes its own part, and `parts` the values of which it
+    makes one, with the place of the slot that counts.
+    """
 
     program: NormalProgram
     repeat: IndexLoop
     taken: Mapping[str, int]
+    parts: Mapping[str, int]
     counter: str
 
     def restored(self, equation: Equation) -> Equation:
         """An equation of the round as one of the whole program."""
-        here = Position(self.repeat.index)
+        here, places = Position(self.repeat.index), {**self.taken, **self.parts}
 
         def change(term: Term) -> Term:
-            if isinstance(term, Read) and term.tensor in self.taken:
-                at = self.taken[term.tensor]
+            if isinstance(term, Read) and term.tensor in places:
+                at = places[term.tensor]
                 return Read(term.tensor, (*term.subs[:at], here, *term.subs[at:]))
             return here if isinstance(term, Read) and term.tensor == self.counter else term
 
-        return _changed(equation, change)
+        made = _changed(equation, change)
+        at = self.parts.get(made.target)
+        return made if at is None else replace(made, axes=(*made.axes[:at], here, *made.axes[at:]))
 
     def once(self, equations: Iterable[Equation]) -> list[Equation]:
         """Those that are the same in every round, and not longer than one open index."""
         anew = {*(state for state, _, _ in self.repeat.states), *self.taken, self.counter}
-        kept, once = {following for _, _, following in self.repeat.states}, []
+        kept, once = {key for _, key in self.program.outputs}, []
         for equation in equations:
             if sum(i.set.cls in OPEN for i in equation.indices) > 1 or equation.target in kept or equation.reads & anew:
                 anew.add(equation.target)
@@ -75,7 +81,8 @@ class Round:
 
 
 def round_of(program: Program, repeat: IndexLoop, own: bool = False) -> Round:
-    """What one round makes, as a program whose outputs are the next values of the states.
+    """What one round makes, as a program whose outputs are the next values of the states, and its parts of what is read
+    after the last round.
 
     With `own` it makes for itself what it reads of numbers that depend on no data: gates
     among them then meet what they gate.
@@ -87,18 +94,22 @@ def round_of(program: Program, repeat: IndexLoop, own: bool = False) -> Round:
     counter = unused(repeat.index.name, tensors)
     tensors[counter] = Tensor(counter, repeat.index.name, (), "input", INTEGER)
     here, taken = Position(repeat.index), _taken(repeat, equations, tensors)
-    for key, at in taken.items():
+    parts = {e.target: at for e in equations if (at := place_of(repeat.index, e)) is not None}
+    places = {**taken, **parts}
+    for key, at in places.items():
         slots = tensors[key].slots
         tensors[key] = replace(tensors[key], slots=(*slots[:at], *slots[at + 1 :]))
 
     def change(term: Term) -> Term:
-        if isinstance(term, Read) and term.tensor in taken:
-            at = taken[term.tensor]
+        if isinstance(term, Read) and term.tensor in places:
+            at = places[term.tensor]
             return Read(term.tensor, (*term.subs[:at], *term.subs[at + 1 :]))
         return Read(counter, ()) if term == here else term
 
-    made, outputs = [_changed(e, change) for e in equations], [following for _, _, following in repeat.states]
-    return Round(part(program, made, outputs, tensors), repeat, taken, counter)
+    made = [_changed(e, change) for e in equations]
+    made = [replace(e, axes=tuple(a for a in e.axes if a != here)) for e in made]
+    outputs = [*(following for _, _, following in repeat.states), *program.kept[repeat]]
+    return Round(part(program, made, outputs, tensors), repeat, taken, parts, counter)
 
 
 def _changed(equation: Equation, change: Callable[[Term], Term]) -> Equation:
@@ -108,10 +119,14 @@ def _changed(equation: Equation, change: Callable[[Term], Term]) -> Equation:
 def _taken(repeat: IndexLoop, equations: Iterable[Equation], tensors: Mapping[str, Tensor]) -> dict[str, int]:
     """The inputs that are read at the round alone, and the slot where it stands."""
     here = Position(repeat.index)
-    places = {t.key: n for t in tensors.values() for n, slot in enumerate(t.slots) if slot.set.cls == LAYER}
-    found = [r for e in equations for t in (e.domain, e.body) for r in reads(t) if r.tensor in places]
-    other = {r.tensor for r in found if r.subs[places[r.tensor]] != here}
-    return {r.tensor: places[r.tensor] for r in found if r.tensor not in other}
+    own = {*repeat.inside, *(state for state, _, _ in repeat.states)}
+    found: dict[str, set[int]] = {}
+    for read in (r for e in equations for t in (e.domain, e.body) for r in reads(t) if r.tensor not in own):
+        slots = tensors[read.tensor].slots
+        at = {n for n, (slot, sub) in enumerate(zip(slots, read.subs, strict=True))
+              if slot.set == repeat.index.set and sub == here}
+        found[read.tensor] = found.get(read.tensor, at) & at
+    return {key: min(places) for key, places in found.items() if places}
 
 
 def _with_numbers(program: Program, equations: list[Equation], tensors: dict[str, Tensor]) -> list[Equation]:

@@ -1,0 +1,156 @@
+"""Rounds of one element each that are no fold, or that give a value for each round -> an `IndexLoop` over the elements.
+
+Where the rounds are `for s in 1..t:` and t says nothing but where they end, the states of all t are those of one loop
+over every s: the state that belongs to t is what the round of s = t leaves. Else the states of each t go their own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
+
+from einc.checking.programs.elaborate import Work
+from einc.ir.domains import negation
+from einc.ir.draft import renamed
+from einc.ir.indices import Index
+from einc.ir.programs import BlockLoop, Equation, IndexLoop, Tensor
+from einc.ir.terms import (
+    TRUE,
+    Apply,
+    Position,
+    Read,
+    Term,
+    Where,
+    both,
+    conjuncts,
+    free_indices,
+    reads,
+    substitute,
+    transform,
+)
+
+
+def sequence(work: Work, recur: BlockLoop, outside: Set[str]) -> IndexLoop:
+    """The loop in order that the rounds are. `outside` are the values of a round that something else reads.
+
+    The equations of the rounds in `work` are replaced by those of the loop, and its new tensors are added.
+    """
+    gone = {e.target for e in recur.equations}
+    end = _end(recur, outside)
+    recur = _guarded(recur, None if end is None else end.index)
+    if end is not None:
+        recur = _ended(work, recur, end)
+    work.equations = {k: e for k, e in work.equations.items() if e.target not in gone}
+    work.made.equations = [e for e in work.made.equations if e.target not in gone]
+    states = []
+    for update in recur.updates:
+        start = next(e for e in recur.starts if e.target == update.target)
+        first, following = work.made.fresh(f"{update.target}_start"), _copied(recur, update)
+        work.made.tensors.append(replace(_tensor(work, update.target), key=first, text=first))
+        work.made.equations.append(replace(start, target=first))
+        if following is None:
+            following = work.made.fresh(f"{update.target}_next")
+            work.made.tensors.append(replace(_tensor(work, update.target), key=following, text=following))
+            recur = replace(recur, inside=(*recur.inside, replace(update, target=following)))
+        states.append((update.target, first, following))
+    work.made.equations += recur.inside
+    return IndexLoop(recur.index, tuple(states), tuple(e.target for e in recur.inside))
+
+
+def _copied(recur: BlockLoop, update: Equation) -> str | None:
+    """What a state becomes, where that has a name: a value of the round, or the round's part of one."""
+    match update.body:
+        case Read(tensor, subs) if update.domain == TRUE:
+            made = next((e for e in recur.inside if e.target == tensor), None)
+            if (made is not None and subs == made.axes
+                    and tuple(a for a in subs if a != Position(recur.index)) == update.axes):
+                return tensor
+    return None
+
+
+def _tensor(work: Work, key: str) -> Tensor:
+    """The tensor of a name of the text, or of one that was made for it."""
+    made = next((t for t in work.made.tensors if t.key == key), None)
+    if made is not None:
+        return made
+    signature = next(x for x in work.scope.signatures if x.key == key)
+    return Tensor(key, key, signature.slots, "local", signature.element, signature.span)
+
+
+@dataclass(frozen=True)
+class _End:
+    """The fixed index that says where the rounds end and nothing else; `strict`: its own element is left out."""
+
+    index: Index
+    strict: bool
+
+
+def _end(recur: BlockLoop, outside: Set[str]) -> _End | None:
+    """The end of the rounds, where a fixed index says that and nothing else."""
+    targets = {e.target: e for e in recur.equations}
+    for index in recur.fixed:
+        ends = {Apply("le", (Position(recur.index), Position(index))): False,
+                Apply("lt", (Position(recur.index), Position(index))): True}
+        said = [c for c in conjuncts(recur.domain) if index in free_indices(c)]
+        shown = any(index in e.indices for e in recur.inside if e.target in outside)
+        if len(said) == 1 and said[0] in ends and index.set == recur.index.set and not shown and all(
+                _lacks(t, index, targets) for e in targets.values() for t in (e.domain, e.body)):
+            return _End(index, ends[said[0]])
+    return None
+
+
+def _guarded(recur: BlockLoop, end: Index | None) -> BlockLoop:
+    """The rounds over every element: a state stays as it is where an element is not in the domain."""
+    said = both(*(c for c in conjuncts(recur.domain) if end is None or end not in free_indices(c)))
+    if said == TRUE:
+        return replace(recur, domain=TRUE)
+    updates = tuple(replace(e, body=Apply("add", (Where(said, e.body),
+                                                  Where(negation(said), Read(e.target, e.axes)))))
+                    for e in recur.updates)
+    return replace(recur, domain=TRUE, updates=updates)
+
+
+def _ended(work: Work, recur: BlockLoop, end: _End) -> BlockLoop:
+    """The rounds without the index that ends them: a state has new names inside, and under its own the value that
+    belongs to each element.
+    """
+    targets = {e.target: e for e in recur.equations}
+    names = {key: work.made.fresh(f"{key}_round") for key, e in targets.items() if end.index in e.indices}
+    for key, name in names.items():
+        tensor, at = _tensor(work, key), targets[key].axes.index(Position(end.index))
+        slots = (*tensor.slots[:at], *tensor.slots[at + 1 :])
+        work.made.tensors.append(replace(tensor, key=name, text=name, slots=slots))
+
+    def changed(equation: Equation) -> Equation:
+        made = equation.map(lambda t: renamed(_without(t, end.index, targets), names))
+        axes = tuple(a for a in equation.axes if a != Position(end.index))
+        return replace(made, target=names.get(equation.target, equation.target), axes=axes)
+
+    here, values, updates = {end.index: Position(recur.index)}, list[Equation](), list[Equation]()
+    for update in recur.updates:
+        inner = changed(update)
+        axes = tuple(substitute(a, here) for a in update.axes)
+        value = Read(inner.target, inner.axes) if end.strict else inner.body
+        values.append(replace(inner, target=update.target, axes=axes, body=value))
+        updates.append(inner if end.strict else replace(inner, body=Read(update.target, axes)))
+    return replace(recur, starts=tuple(map(changed, recur.starts)), updates=tuple(updates),
+                   inside=(*map(changed, recur.inside), *values), fixed=tuple(i for i in recur.fixed if i != end.index))
+
+
+def _lacks(term: Term, index: Index, targets: Mapping[str, Equation]) -> bool:
+    """Whether a term speaks of an index only where it reads, at that very index, what the rounds make."""
+    left = _without(term, index, targets)
+    return index not in free_indices(left) and not any(
+        len(r.subs) == len(targets[r.tensor].axes) for r in reads(left)
+        if r.tensor in targets and index in targets[r.tensor].indices)
+
+
+def _without(term: Term, index: Index, targets: Mapping[str, Equation]) -> Term:
+    """The term with what the rounds make read without the axis of an index, where it is read at that index."""
+    def change(t: Term) -> Term:
+        if isinstance(t, Read) and t.tensor in targets and Position(index) in targets[t.tensor].axes:
+            at = targets[t.tensor].axes.index(Position(index))
+            return replace(t, subs=(*t.subs[:at], *t.subs[at + 1 :])) if t.subs[at] == Position(index) else t
+        return t
+
+    return transform(term, change)
