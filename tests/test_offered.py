@@ -134,7 +134,7 @@ def test_commands_that_only_read_offer_what_mends(command: str, tmp_path: Path) 
 def test_an_edit_of_a_file_that_is_used_is_tried_there(tmp_path: Path) -> None:
     """The one that does not mend the text is not offered, whichever file it stands in."""
     base, top = tmp_path / "base.ein", tmp_path / "top.ein"
-    base.write_text(INDICES + ROUNDS.format("0.9 S^d + 0.1 x_s^d"), encoding="utf-8")
+    base.write_text(INDICES + ROUNDS.format("0.9 S^d + Σ_{s ∈ B} 0.1 x_s^d"), encoding="utf-8")
     top.write_text('use "base"\noutput z_t^d = 2 y_t^d\n', encoding="utf-8")
     (problem,) = einc.check(top)
     assert problem.code == "E0704" and offers(problem) == []
@@ -158,10 +158,12 @@ def test_a_spec_with_a_similar_name_is_offered(text: str, near: str, tmp_path: P
 
 
 INDICES = "index t, s, u : time(T)\nindex k, d : feature(d_k)\n"
-ROUNDS = "input x_s^d, a_s^d\nfor t:\n    S^d = 0\n    for s in 1..t:\n        S^d ← {}\n    output y_t^d = S^d\n"
+ROUNDS = ("input x_s^d, a_s^d\nfor t:\n    S^d = 0\n    for B ⊆ {{s ≤ t}}:\n        S^d ← {}\n"
+          "    output y_t^d = S^d\n")
 
 
-@pytest.mark.parametrize("update", ["0.9 S^d + 0.1 x_s^d", "S^d exp(x_s^d) + a_s^d", "S^d (1 - a_s^d) + x_s^d"])
+@pytest.mark.parametrize("update", ["0.9 S^d + Σ_{s ∈ B} 0.1 x_s^d", "2 S^d + Σ_{s ∈ B} a_s^d",
+                                    "S^d (1 - Σ_{s ∈ B} a_s^d) + Σ_{s ∈ B} x_s^d"])
 def test_rounds_are_not_made_provable_by_another_letter(update: str) -> None:
     """That edit leaves the rounds as unproved as they were."""
     (problem,) = told(Source("a.ein", INDICES + ROUNDS.format(update))).errors

@@ -42,8 +42,8 @@ _RECURSION = 6_000
 @dataclass(frozen=True)
 class Specs:
     """Where specs come from: `find(source, name, report)` gives a text, `similar(source, name)` a name that there is,
-    `parse` the tree of a text; `prove` reports what is unsound, and `is_fold` says of rounds whether their result does
-    not depend on how their domain is cut.
+    `parse` the tree of a text; `prove` reports what is unsound, and `unproved` names the states of rounds of
+    which it is not proved that their result does not depend on how the domain is cut.
     """
 
     prelude: s.SyntaxTree
@@ -51,7 +51,7 @@ class Specs:
     similar: Callable[[Source, str], str | None]
     parse: Parse
     prove: Callable[[TypedProgram, Report], None]
-    is_fold: Callable[[BlockLoop], bool]
+    unproved: Callable[[BlockLoop], frozenset[str]]
 
     def missing(self, name: str, span: Span) -> CannotUse:
         """The problem of a name that no spec has, with one that is spelled much the same."""
@@ -122,7 +122,7 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
     except NotText as problem:
         report.add(problem)
         return None
-    recurs, ordered = recurrences(work, specs.is_fold)
+    recurs, ordered = recurrences(work, specs.unproved)
     repeated = layers(work, ordered)
     stated = claims(work, statements)
     chosen = [] if _about_claims(tree) else outputs(work, recurs, repeated, tree.own)

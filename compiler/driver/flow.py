@@ -164,7 +164,8 @@ def claims(source: Source, report: Report, sources: Sources = DISK) -> tuple[Cla
 
 
 def _specs(sources: Sources) -> Specs:
-    return Specs(_prelude(), partial(find, sources=sources), sources.similar, syntax, _prove, lambda recur: not unproved(recur))
+    return Specs(_prelude(), partial(find, sources=sources), sources.similar, syntax, _prove,
+                 lambda recur: frozenset(x.update.target for x in unproved(recur)))
 
 
 def meanings(source: Source, sources: Sources = DISK) -> Mapping[Place, Reading]:

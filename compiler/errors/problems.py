@@ -671,16 +671,30 @@ class RoundValue(
 class CutDependent(
     Problem, code="E0704", section="9.2", title="rounds that are not the fold of their blocks",
     example=(
+        "index s : time(T)\ninput x_s\nm = -∞\nz = 0\nfor B ⊆ {s}:\n    m' = max(m, max_{s ∈ B} x_s)\n"
+        "    z ← z + Σ_{s ∈ B} exp(x_s - m')\n    m ← m'\n"
+        "output z"
+    ),
+    explanation=(
+        "Rounds over blocks are compiled where their result is proved not to depend on how the domain is cut: a round "
+        "over D, then one over B, must give what one round over both gives. What earlier rounds summed relative to an "
+        "old reference is rescaled when the reference changes, `z ← z exp(m - m') + …`. `einc derive` shows both sides."
+    ),
+): ...
+
+
+class OrderDependent(
+    Problem, code="W0704", section="9.2", severity="warning", title="a sum relative to a reference that changes",
+    example=(
         "index s : time(T)\ninput x_s\nm = -∞\nz = 0\nfor s in 1..T:\n    m' = max(m, x_s)\n    z ← z + exp(x_s - "
         "m')\n    m ← m'\n"
         "output z"
     ),
     explanation=(
-        "Rounds are compiled where their result is proved not to depend on how the domain is cut: a round over D, then "
-        "one over "
-        "B, must give what one round over both gives. What earlier rounds summed relative to an old reference is "
-        "rescaled when "
-        "the reference changes, `z ← z exp(m - m') + …`. `einc derive` shows both sides."
+        "Rounds of one element each run in order where they are not proved to be one fold, so they mean something. "
+        "Where a state is scaled by a function of another one, and only what the last round leaves is read, such "
+        "rounds are mostly meant as a fold: then what earlier rounds summed is rescaled when the reference changes, "
+        "`z ← z exp(m - m') + …`. `--strict` refuses it."
     ),
 ): ...
 

@@ -619,7 +619,8 @@ class Loop(Operation):
     It reads what the body is given, for each of which `given` has the input of the body and the axis of which each
     round takes its own place, and then the first value of each state. It writes the states; `following` are what the
     body makes their next values. After them it writes what each round makes a part of; `parts` are the outputs of the
-    body that are these parts, each with the axis along which they lie one after the other. `counter` is the input that is the value itself, or empty; `sizes` are handed on.
+    body that are these parts, each with the axis along which they lie one after the other. `counter` is the input that
+    is the value itself, or empty; `sizes` are handed on.
     """
 
     index: Index

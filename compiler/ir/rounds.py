@@ -117,6 +117,14 @@ def lifted(recur: BlockLoop) -> BlockLoop:
     return replace(recur, inside=tuple(inside), updates=updates)
 
 
+def bodies(recur: BlockLoop) -> dict[str, Equation]:
+    """Each state's next value, with everything that a round makes put in place."""
+    by: dict[str, Equation] = {}
+    for equation in recur.inside:
+        by[equation.target] = replace(equation, body=_open(equation.body, by))
+    return {e.target: replace(e, body=_open(e.body, by)) for e in recur.updates}
+
+
 def _open(term: Term, by: dict[str, Equation]) -> Term:
     return transform(term, lambda t: opened(t, by) if isinstance(t, Read) and t.tensor in by else t)
 
@@ -220,7 +228,8 @@ class Turns:
         index, states = self.repeat.index, self.repeat.states
         many, axis = extent(index.set), {e.target: place_of(index, e) for e in self.body}
         values.update({state: values[first] for state, first, _ in states})
-        values.update({e.target: solve(replace(e, domain=FALSE, body=ZERO)) for e in self.body if axis[e.target] is not None})
+        values.update({e.target: solve(replace(e, domain=FALSE, body=ZERO)) for e in self.body
+                       if axis[e.target] is not None})
         for place in range(many):
             here = {index: Const(Fraction(place + index.set.start))}
             for e in self.body:

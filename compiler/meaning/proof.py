@@ -14,7 +14,7 @@ from einc.errors.problems import CutDependent
 from einc.errors.report import Help
 from einc.ir.folds import FOLDS
 from einc.ir.programs import BlockLoop, Equation
-from einc.ir.rounds import lifted, member, opened, resolved
+from einc.ir.rounds import bodies, lifted, member, opened, resolved
 from einc.ir.terms import ONE, Apply, Const, Fold, Read, Term, conjuncts, const, reads, substitute, transform
 from einc.meaning.polynomial_form import equal
 from einc.transforms.laws.empty_folds import over_nothing
@@ -65,18 +65,6 @@ def unproved(recur: BlockLoop) -> tuple[Open, ...]:
     needs = {t: {r.tensor for r in reads(body.body)} - {t} for t, body in updates.items()}
     roots = tuple(x for t, x in failed.items() if not needs[t] & failed.keys())
     return roots or tuple(failed.values())
-
-
-def bodies(recur: BlockLoop) -> dict[str, Equation]:
-    """Each state's next value, with everything that a round makes put in place."""
-    by: dict[str, Equation] = {}
-
-    def change(term: Term) -> Term:
-        return opened(term, by) if isinstance(term, Read) and term.tensor in by else term
-
-    for equation in recur.inside:
-        by[equation.target] = replace(equation, body=transform(equation.body, change))
-    return {e.target: replace(e, body=transform(e.body, change)) for e in recur.updates}
 
 
 def _same_start(nothing: Equation, start: Equation) -> bool:

@@ -7,20 +7,23 @@ from collections.abc import Callable, Iterable
 from einc.checking.declarations.scope import Rounds
 from einc.checking.programs.elaborate import Work
 from einc.checking.programs.sequences import sequence
-from einc.errors.problems import BadLoop, Circular, RoundValue
+from einc.errors.problems import BadLoop, Circular, OrderDependent, RoundValue
 from einc.errors.report import Help, Label, Span
 from einc.ir.dependence import reached
 from einc.ir.indices import Index
 from einc.ir.programs import BlockLoop, IndexLoop, Slot, Tensor
-from einc.ir.rounds import one_round, order
-from einc.ir.terms import free_indices
+from einc.ir.rounds import bodies, one_round, order
+from einc.ir.terms import Apply, free_indices, reads, walk
+
+_LINEAR = ("add", "sub", "mul", "neg", "max", "min", "and", "or", "le", "lt", "eq", "ne")  # and comparisons, maxima
 
 
-def recurrences(work: Work, is_fold: Callable[[BlockLoop], bool]) -> tuple[list[BlockLoop], list[IndexLoop]]:
+def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]]
+                ) -> tuple[list[BlockLoop], list[IndexLoop]]:
     """Every recurrence of the program; its targets are `closed` by one round over the whole domain.
 
-    Rounds of one element each become a loop in order where they are not one fold, or where something outside reads a
-    value that they give for each element.
+    Rounds of one element each become a loop in order where something outside reads a value that they give for each
+    element, or where of some state it is `unproved` that they are one fold.
     """
     out, ordered = list[BlockLoop](), list[IndexLoop]()
     owners: dict[str, BlockLoop] = {}
@@ -32,7 +35,10 @@ def recurrences(work: Work, is_fold: Callable[[BlockLoop], bool]) -> tuple[list[
             if recur is None:
                 continue
             shown = _shown(work, recur)
-            if not rounds.block and not work.report.errors and (shown or not is_fold(recur)):
+            left = frozenset() if rounds.block or work.report.errors else unproved(recur)
+            if not rounds.block and not work.report.errors and (shown or left):
+                if not shown:
+                    _relative(work, recur, left)
                 ordered.append(sequence(work, recur, shown))
             else:
                 out.append(recur)
@@ -48,6 +54,20 @@ def _shown(work: Work, recur: BlockLoop) -> set[str]:
     parts = {e.target for e in recur.inside if recur.index in e.indices}
     readers = [e for e in (*work.made.equations, *work.equations.values()) if e.target not in recur.targets]
     return parts & {*(x.key for x in work.collected.outputs), *(key for e in readers for key in e.reads)}
+
+
+def _relative(work: Work, recur: BlockLoop, unproved: frozenset[str]) -> None:
+    """Warns of each of the states that is scaled by a function of another one; only their last values are read."""
+    states = {e.target for e in recur.updates}
+    for target, equation in bodies(recur).items():
+        held = {r.tensor for x in walk(equation.body) if isinstance(x, Apply) and x.op not in _LINEAR for r in reads(x)}
+        if target in unproved and target in equation.reads and held & states - {target}:
+            name, span = recur.places[target]
+            work.report.add(OrderDependent(
+                f"`{name}` is scaled by a function of another state, so it depends on the order of the rounds", span,
+                notes=("it is not found that the rounds are one fold",),
+                helps=(Help("rescale what was summed before when what it is relative to changes: `z ← z exp(m - m') + "
+                            "…`"),)))
 
 
 def _recurrence(work: Work, rounds: Rounds, fixed: tuple[Index, ...]) -> BlockLoop | None:
