@@ -150,6 +150,21 @@ def test_a_call_compiles_only_the_library_that_it_runs(tmp_path: Path, monkeypat
     assert runs(tmp_path) == 2
 
 
+def test_what_is_prepared_is_all_that_calls_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of any number of rows; where one of the libraries is missing, not all is prepared."""
+    failing = script(tmp_path / "failing", f'case " $* " in *" -DQV=1 "*) exit 1 ;; esac\nexec {COMPILER} "$@"')
+    monkeypatch.setenv("EINC_CXX", str(failing))
+    assert not einc.compile(TEXT, backend="cpp").prepare()
+    monkeypatch.setenv("EINC_CXX", str(counting(tmp_path)))
+    function = einc.compile(TEXT, backend="cpp")
+    assert function.prepare()
+    for rows in (21, 5):
+        function(**{key: x[:rows] for key, x in GIVEN.items()})
+        assert function.ran == {"k0": True}
+    assert runs(tmp_path) == 2
+    assert not einc.compile(TEXT, backend="torch").prepare()
+
+
 @pytest.mark.parametrize("harm", ["library", "hash", "no hash", "bytes", "empty", "link"])
 def test_what_was_tampered_with_is_built_again(
     cache: Path, tmp_path: Path, source: str, harm: str, monkeypatch: pytest.MonkeyPatch
