@@ -127,6 +127,44 @@ def test_one_compilation_for_all_runs(
     assert all(not path.stat().st_mode & 0o022 for path in cache.iterdir())
 
 
+OFFERED = r"""
+index t, s : time(T)
+index h    : head(H)
+index d, e : feature(D)
+input q_{t h}^d, k_{s h}^d, v_{s h}^d
+output y_{t h}^d = Σ_s softmax_{s ≤ t}(q_{t h}^e k_{s h e} / \sqrt{D}) v_{s h}^d
+"""
+
+
+def test_a_call_compiles_only_the_library_that_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a library of torch would else be called, too: tiles of few rows have one vector, others two."""
+    monkeypatch.setenv("EINC_CXX", str(counting(tmp_path)))
+    source = quick(einc.compile(OFFERED, backend="cpp").source)
+    assert "_native_ready(_CPP" in source and "scaled_dot_product_attention" in source
+    function = executed(source)
+    for rows, known in ((7, {1}), (8, {1, 2}), (1, {1, 2})):
+        with running(function) as ran:
+            function(**{key: torch.randn(rows, 2, 5) for key in "qkv"})
+        assert all(ran.values()) and ran
+        assert {vectors for *_, vectors in globals_of(function)["_LIBRARIES"]} == known
+    assert runs(tmp_path) == 2
+
+
+def test_what_is_prepared_is_all_that_calls_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of any number of rows; where one of the libraries is missing, not all is prepared."""
+    failing = script(tmp_path / "failing", f'case " $* " in *" -DQV=1 "*) exit 1 ;; esac\nexec {COMPILER} "$@"')
+    monkeypatch.setenv("EINC_CXX", str(failing))
+    assert not einc.compile(TEXT, backend="cpp").prepare()
+    monkeypatch.setenv("EINC_CXX", str(counting(tmp_path)))
+    function = einc.compile(TEXT, backend="cpp")
+    assert function.prepare()
+    for rows in (21, 5):
+        function(**{key: x[:rows] for key, x in GIVEN.items()})
+        assert function.ran == {"k0": True}
+    assert runs(tmp_path) == 2
+    assert not einc.compile(TEXT, backend="torch").prepare()
+
+
 @pytest.mark.parametrize("harm", ["library", "hash", "no hash", "bytes", "empty", "link"])
 def test_what_was_tampered_with_is_built_again(
     cache: Path, tmp_path: Path, source: str, harm: str, monkeypatch: pytest.MonkeyPatch

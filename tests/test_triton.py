@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -55,6 +56,7 @@ from test_backends import (
 )
 from triton_modes import Tiling, interpreted, tiled
 
+from einc.backends.triton.kernel import _pruned
 from einc.driver import front, pipeline
 from einc.errors.report import Report, Source
 from einc.ir.choices import Choices
@@ -333,6 +335,51 @@ def test_random_contractions(case: Case) -> None:
 def test_many_random_programs(case: Case) -> None:
     note(f"{case.text}\n{case.sizes}")
     attempt(case, NEAR)
+
+
+# statements that nothing reads
+
+NAMES = st.sampled_from("abcde")
+BREAKS = st.sampled_from(["", " ", "\n    ", "\n"])
+
+
+def bracketed(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Texts in brackets, on one line or on several."""
+    parts = st.lists(st.tuples(BREAKS, inner).map("".join), max_size=3).map(",".join)
+    around = st.sampled_from(["({}{})", "[{}{}]", "{{{}{}}}"])
+    return st.tuples(around, parts, BREAKS).map(lambda x: x[0].format(*x[1:]))
+
+
+STATEMENTS = st.tuples(
+    st.sampled_from(["", "    "]),
+    st.one_of(NAMES.map("{} = read".format), st.just("store")),
+    bracketed(st.recursive(st.one_of(NAMES, st.just("1")), bracketed, max_leaves=6)),
+).map("".join)
+
+
+def lines_of(statements: Iterable[str]) -> list[str]:
+    return [line for text in statements for line in text.split("\n")]
+
+
+@settings(max_examples=300)
+@given(st.lists(STATEMENTS, max_size=8))
+def test_what_is_pruned_goes_as_a_whole(statements: list[str]) -> None:
+    """Assignments to what no other statement names go, with all their lines; anything else stays as it is."""
+    left, before = statements, [""]
+    while left != before:
+        before = left
+        words = [set(re.findall(r"\w+", text)) for text in before]
+        left = [text for n, text in enumerate(before) if " = " not in text
+                or any(text.split()[0] in other for m, other in enumerate(words) if m != n)]
+    assert _pruned(lines_of(statements)) == lines_of(left)
+
+
+@pytest.mark.parametrize("reads", ["", "a"])
+def test_a_statement_on_several_lines_goes_or_stays(reads: str) -> None:
+    statement = ["    a = _read(b + (c", "        + d), [", "        1,", "    ])"]
+    others = ["    b = c", f"    tl.store(b, c, d{reads and ', '}{reads})"]
+    kept = [*statement, *others] if reads else others
+    assert _pruned([*statement, *others]) == kept
 
 
 # what a file is

@@ -40,6 +40,11 @@ def _rows(kernel: Kernel) -> str:
     return sized(kernel.grid.set.extent, tight=True) if kernel.grid is not None else "1"
 
 
+def _many(kernel: Kernel) -> str:
+    """Whether the rows of a kernel fill tiles of two vectors, as a condition of the file; with fewer a tile has one."""
+    return f"{_rows(kernel)} >= {LEAST_ROWS}"
+
+
 def _kept(kernel: Kernel, page: Page) -> tuple[str, ...]:
     """The names of what a kernel reads that are objects of the cache."""
     laid = page.laid.axes if page.laid is not None else {}
@@ -80,7 +85,7 @@ class Cpp:
         self.torch.allotted(kernel, page)
         rows, work = _rows(kernel), sized(kernel.cost.flops)
         single = "".join(f"{name}.single and " for name in _kept(kernel, page))
-        page.body.open(f"if {rows} >= {LEAST_ROWS} and {single}_native(_CPP, {many}, {work}, dtype):")
+        page.body.open(f"if {_many(kernel)} and {single}_native(_CPP, {many}, {work}, dtype):")
         if not self.torch.grown(kernel, page):
             page.body("pass")
         page.body.close()
@@ -109,9 +114,11 @@ class Cpp:
         except (Unwritten, Unspelled):
             return ""
         page.helpers.add("_native_ready")
-        many = [f"{_rows(kernel)} >= {LEAST_ROWS}"] if kernel.merged else []
+        many = [_many(kernel)] if kernel.merged else []
+        vectors = "" if kernel.merged else f", 2 if {_many(kernel)} else 1"  # those of the call that `kernel` writes
         single = [f"{name}.single" for name in _kept(kernel, page)]
-        return " and ".join([*many, *single, f"_native_ready(_CPP, {sized(kernel.cost.flops)}, device, dtype)"])
+        ready = f"_native_ready(_CPP, {sized(kernel.cost.flops)}, device, dtype{vectors})"
+        return " and ".join([*many, *single, ready])
 
     def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
         """As torch's statements do."""

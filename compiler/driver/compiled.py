@@ -48,13 +48,14 @@ class Compiled:
         return self.function(*cache, **tensors)
 
     def prepare(self, dtype: str = "float32") -> bool:
-        """Compiles the kernels for data of a type, so that the first call need not;
-        whether there are compiled kernels now.
+        """Compiles the kernels for data of a type, those for many rows and those for few, so that no first call need;
+        whether there are both now.
         """
         names = unwrap(self.function).__globals__
         if "_native_library" not in names:
             return False
-        return names["_native_library"](names["_CPP"], getattr(names["torch"], dtype)) is not None
+        kind = getattr(names["torch"], dtype)
+        return all(names["_native_library"](names["_CPP"], kind, vectors) is not None for vectors in (2, 1))
 
     @property
     def ran(self) -> dict[str, bool]:

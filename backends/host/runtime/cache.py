@@ -36,6 +36,14 @@ class Cache:
         self, chunk: int = 256, pool: "Pool | None" = None, table: Sequence[int] | torch.Tensor | None = None,
         length: int = 0,
     ) -> None:
+        """Without a `pool` room grows by at least `chunk` positions at a time; with one `chunk` has no effect. `table`
+        names pages of the pool: the first `length` positions lie in its first pages already, the others are taken in
+        their order as positions come, and free pages after them.
+
+        Raises ValueError where `chunk` is no whole number from 1 or `length` none from 0, for a length or a table
+        without a pool, and where the table names too few pages for the length, or among those for the length one twice
+        or one that the pool does not have.
+        """
         _whole("chunk", chunk, 1)
         _whole("length", length, 0)
         if pool is None and (length or table is not None):
