@@ -89,7 +89,7 @@ def lasting(module: Module, kernel: Kernel) -> str:
                 return ""
         if kernel.grid is not None and kernel.grid.name in let.axes:
             return ""
-        new = {*let.reads} - seen
-        seen |= new
+        new = [name for name in dict.fromkeys(let.reads) if name not in seen]
+        seen |= {*new}
         stack += new
     return found

@@ -134,7 +134,7 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
         audit(*made, report)
     claimed = [] if report.errors else [built(work, x, recurs, repeated) for x in stated]
     if linted and not report.errors:
-        lints(work, tree, recurs, chosen)
+        lints(work, tree, recurs, repeated, chosen)
     if report.errors or made is None:
         return None
     return Called(packed(made[0], made[1].ragged), made[1].folds, tuple(x for x in claimed if x is not None),

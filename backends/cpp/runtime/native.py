@@ -37,7 +37,7 @@ _RAN: dict[str, bool] = {}  # by the name of a kernel whether its last call ran 
 _NATIVE_PATIENCE = [0.0]  # seconds that calls have to save, by estimate, before kernels are compiled; `auto` sets it
 _NATIVE_SAVED = [0.0]  # what they have saved, or would have
 # Seconds that one operation of a kernel saves, over threads: `python -m bench` recorded 48 operations in a nanosecond
-# and thread for torch's statements and 87 for compiled kernels (causal, float32, two threads); 1/48 - 1/87 is 0.0093.
+# and thread for torch's statements and 87 for compiled kernels (float32, two threads); 1/48 - 1/87 is 0.0093.
 _NATIVE_GAIN = 1e-11
 _NATIVE_LOCKS = {os.getpid(): threading.Lock()}  # one a process: what another one held when it forked is never freed
 _NATIVE_PROCESS = os.getpid()  # the threads of OpenMP do not live on in a child of it

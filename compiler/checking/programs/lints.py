@@ -11,16 +11,17 @@ from einc.checking.programs.elaborate import Work
 from einc.checking.programs.slips import instead, other_lines
 from einc.errors.problems import CapturedExtent, Unread, Unused
 from einc.errors.report import Help, Label, Span
-from einc.ir.programs import BlockLoop
+from einc.ir.programs import BlockLoop, IndexLoop
 from einc.ir.terms import reads
 from einc.syntax import tree as s
 
 
-def lints(work: Work, tree: s.SyntaxTree, recurs: list[BlockLoop], chosen: list[Signature]) -> None:
+def lints(work: Work, tree: s.SyntaxTree, recurs: list[BlockLoop], repeats: list[IndexLoop],
+          chosen: list[Signature]) -> None:
     """Tells what the text declares or defines and never uses, and other slips. Indices
     are letters, and letters cost nothing."""
     lines = list(_flat(tree.statements))
-    read = _read(work, recurs)
+    read = _read(work, recurs, repeats)
     spoken = {word for line in lines if line.keyword in ("claim", "override") for word in _words(line)}
     for signature in work.scope.signatures:
         own = signature.span.source == tree.source and (signature.role != "local" or signature.members is not None)
@@ -84,13 +85,14 @@ def _tell(work: Work, what: str, span: Span) -> None:
     work.report.add(Unused(f"{what} is never used", span, helps=(Help("use it, or leave the declaration out"),)))
 
 
-def _read(work: Work, recurs: list[BlockLoop]) -> set[str]:
+def _read(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop]) -> set[str]:
     """The tensors that some equation reads, or some rounds do."""
     everything = [*work.equations.values(), *work.made.equations]
     everything += [e for recur in recurs for e in recur.equations]
     found = {r.tensor for e in everything for term in (*e.axes, e.domain, e.body) for r in reads(term)}
     found |= {r.tensor for recur in recurs for r in reads(recur.domain)}
     found |= {x for repeat in work.made.repeats for x in repeat.inside}
+    found |= {following for repeat in repeats for _, _, following in repeat.states}
     keys = {x.members.key: x.key for x in work.scope.signatures if x.members is not None}
     lengths = {name.name for name in work.scope.lengths.values()}
     return found | {keys[k] for k in found if k in keys} | {x.key for x in work.scope.signatures if x.name in lengths}

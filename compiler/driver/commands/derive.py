@@ -14,9 +14,11 @@ from einc.driver.reports.rows import passing
 from einc.driver.reports.written import as_text as told
 from einc.driver.reports.written import written
 from einc.errors.report import Report, Source
+from einc.ir.indices import INDEX_CLASSES
 from einc.ir.plan import Kernel, Module, leaves
 from einc.ir.programs import TypedProgram
 from einc.syntax.printing.page import page
+from einc.syntax.printing.show import rounds_text
 from einc.transforms.gradients.pieces import Piece, pieces
 
 
@@ -39,7 +41,11 @@ def command(ctx: click.Context, *, file: Chosen, grad: bool, latex: bool) -> Non
     beside, sign = written(program), "%" if latex else "#"
     normal = pipeline.normal(program)
     found = recurrences(normal)
-    if not found and all(recur.proved for recur in beside):
+    ordered = [loop for loop in program.repeats if INDEX_CLASSES[loop.index.set.cls].before]
+    for loop in ordered:
+        click.echo(f"{sign} One position after the other: what a round makes depends on the rounds before it.")
+        click.echo("\n".join(f"{'% ' * latex}{line}" for line in rounds_text(program, loop).split("\n")))
+    if not (found or ordered) and all(recur.proved for recur in beside):
         click.echo("\n".join(f"{sign} {line}" for line in _folded(compiling.plan(normal))))
     for item in found:
         click.echo(as_tex(item) if latex else as_text(item))

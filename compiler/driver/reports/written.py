@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from einc.driver.reports.recurrence import Recurrence, guarded, line_text, recurrences
 from einc.ir.programs import BlockLoop, Equation, NormalProgram, Tensor, TypedProgram, slot_of
-from einc.ir.rounds import lifted
+from einc.ir.rounds import bodies, lifted
 from einc.ir.terms import TRUE, Read, conjuncts, reads
-from einc.meaning.proof import bodies, unproved
+from einc.meaning.proof import unproved
 from einc.syntax.printing.show import equation_text, text
 from einc.transforms.normal.normalise import normalise
 

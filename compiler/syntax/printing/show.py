@@ -24,13 +24,12 @@ from einc.ir.terms import (
     Where,
     both,
     conjuncts,
-    const,
     free_indices,
     reads,
     walk,
 )
 from einc.syntax.printing.declarations import free_sizes, index_sets, is_letter, lettered
-from einc.syntax.printing.unpacking import Unpacking, unpacked
+from einc.syntax.printing.unpacking import Unpacking, numbered, unpacked
 from einc.syntax.spelling import GREEK
 from einc.syntax.tree import Plan, Statement, SyntaxTree
 
@@ -150,6 +149,12 @@ def _label(label: str, letters: frozenset[str]) -> str:
         return f"_{label}"
     alone = len(label) == 1 and label not in letters and (label.isupper() or not label.isascii())
     return f"_{{{label}}}" if alone else ""
+
+
+def rounds_text(program: Program, loop: IndexLoop) -> str:
+    """Rounds in order as a text has them."""
+    program = replace(program, tensors=lettered(program, pairs=True))
+    return "\n".join(_Writer(program, frozenset(index_sets(program)), False).step(loop))
 
 
 def equation_text(program: Program, equation: Equation) -> str:
@@ -288,7 +293,7 @@ class _Writer:
                 if (member := self.program.block_of(term)) is not None:
                     return f"{self.text(member[0])} ∈ {member[1].text}", 0
                 compares = op in ("eq", "ne", "le", "lt")
-                return self._applied(op, tuple(_numbered(a) if compares and isinstance(a, Pack) else a for a in args))
+                return self._applied(op, tuple(numbered(a) if compares and isinstance(a, Pack) else a for a in args))
         raise AssertionError(term)
 
     def _slot(self, sub: Term) -> str:
@@ -387,17 +392,3 @@ def _number(value: Fraction | float) -> tuple[str, int]:
         digits = str(abs(int(value * 10**scale))).rjust(scale + 1, "0")
         return ("-" if value < 0 else "") + f"{digits[:-scale]}.{digits[-scale:]}", level
     return f"{value.numerator} / {value.denominator}", min(level, _PRODUCT)
-
-
-def _numbered(pack: Pack) -> Term:
-    """The number of a pair: in a value the letters beside each other would be a product."""
-    total: list[Term] = []
-    for at, (part, one) in enumerate(zip(pack.parts, pack.sets, strict=True)):
-        stride = number(1)
-        for later in pack.sets[at + 1 :]:
-            stride = stride * later.extent
-        first = Apply("sub", (part, const(one.start))) if at < len(pack.parts) - 1 else part
-        times = Size(stride) if stride.constant is None else const(stride.constant)
-        total.append(first if stride == number(1) else Apply("mul", (times, first)))
-    shift = pack.into.start - pack.sets[-1].start
-    return Apply("add", (*total, const(shift))) if shift else Apply("add", tuple(total))

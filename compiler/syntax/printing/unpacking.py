@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from einc.ir.indices import Extent, Index, IndexSet, Packed, primed, size
+from einc.ir.indices import Extent, Index, IndexSet, Packed, number, primed, size
 from einc.ir.programs import Equation, Program, Slot, Tensor
 from einc.ir.terms import (
     ZERO,
     Apply,
     Fold,
+    Pack,
     Position,
     Read,
     Size,
@@ -191,3 +192,17 @@ class Unpacking:
     def _without_zeros(self, op: str, args: tuple[Term, ...]) -> list[Term]:
         zero = [isinstance(a, Read) and a.tensor in self._zeros and (op == "add" or n > 0) for n, a in enumerate(args)]
         return [a for a, gone in zip(args, zero, strict=True) if not gone]
+
+
+def numbered(pack: Pack) -> Term:
+    """The number of a pair: in a value the letters beside each other would be a product."""
+    total: list[Term] = []
+    for at, (part, one) in enumerate(zip(pack.parts, pack.sets, strict=True)):
+        stride = number(1)
+        for later in pack.sets[at + 1 :]:
+            stride = stride * later.extent
+        first = Apply("sub", (part, const(one.start))) if at < len(pack.parts) - 1 else part
+        times = Size(stride) if stride.constant is None else const(stride.constant)
+        total.append(first if stride == number(1) else Apply("mul", (times, first)))
+    shift = pack.into.start - pack.sets[-1].start
+    return Apply("add", (*total, const(shift))) if shift else Apply("add", tuple(total))

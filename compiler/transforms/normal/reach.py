@@ -8,7 +8,7 @@ maximum is attained in it: whoever wrote the maximum has taken care of the scale
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
