@@ -15,6 +15,7 @@ from einc.backends.host.inputs import read_sizes
 from einc.backends.host.loops import Dialect, Page, each, repeat
 from einc.backends.host.module_class import write_shell
 from einc.backends.host.naming import Named, entry_name, named, tuple_name, with_names
+from einc.backends.host.recurrences import recur
 from einc.backends.host.scalars import scalar
 from einc.backends.host.segments import segment
 from einc.backends.host.source import Import, Library, Source
@@ -34,6 +35,8 @@ from einc.ir.plan import (
     Module,
     ModuleClass,
     PerRequest,
+    Recurrence,
+    Scan,
     SegmentSum,
     Step,
     TopK,
@@ -48,6 +51,7 @@ _FIRST = (
     *(Source(f"{_RUNTIME}.{name}", annotated=True) for name in ("cache", "laid", "exhausted", "pool", "pages")),
     Source(f"{_RUNTIME}.requests"),
     Source(f"{_RUNTIME}.groups"),
+    Source(f"{_RUNTIME}.affine"),
 )
 _LAST = (Source(f"{_RUNTIME}.operators"), Source(f"{_RUNTIME}.underived"))
 _IMPORTS = (Import("math"), Import("bisect", "bisect_left"), Import("bisect", "bisect_right"))  # for statements
@@ -254,6 +258,8 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
             body(f"# {step.text}")
             made = serving.append(module, step.out, step.reads, step.axis)
             body(f"{step.out} = {made}" + ("" if page.laid is not None and step.out in page.laid.axes else ".whole()"))
+        case Recurrence() | Scan():
+            recur(step, module, body, page.names.fresh, page.helpers)
         case TopK():
             pick(step, body, page.helpers)
         case GroupedMatmul():

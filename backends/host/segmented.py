@@ -4,13 +4,15 @@ piece is an operator with a gradient."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from einc.backends.host.loops import Dialect, stacked
 from einc.backends.host.naming import Named
 from einc.backends.host.pair import Pair
+from einc.backends.host.recurrences import recur
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.ir.indices import number
-from einc.ir.plan import Gradient, GradientLoop, SegmentedModule
+from einc.ir.plan import Gradient, GradientLoop, Recurrence, Scan, SegmentedModule
 
 
 class SegmentWriter:
@@ -33,6 +35,10 @@ class SegmentWriter:
             self.body() if at else None
             if isinstance(piece, GradientLoop):
                 self._turns(piece)
+            elif isinstance(piece, Recurrence | Scan):
+                inner = replace(piece, reads=tuple(self.inner[x] for x in piece.reads),
+                                writes=tuple(self.inner[x] for x in piece.writes))
+                recur(inner, self.naming.module, self.body, self.names.fresh, self.helpers, self.naming.inside)
             else:
                 pair = self._pair(piece, "_last" if at and at == len(self.chain.pieces) - 1 else "_part" if at
                                   else "_first")

@@ -528,6 +528,43 @@ class TopK(Operation):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recurrence(Operation):
+    """A state that each position scales and adds to, S_t = g_t S_{t-1} + Σ k v + Σ u (c + w · S_{t-1}), in tiles of
+    `tile` positions.
+
+    It reads the gate g, the state before the first position, k and v of the `known` writes, u, w and c of the `unknown`
+    ones, and vectors that are multiplied with S_t, where their flag in `after` is set, or with S_{t-1}; `letters` are
+    the axes of each. It writes these products for every position, and the last state; `made` are the axes. `groups` are
+    the axes of S of which nothing is summed and that gates or vectors have, the positions, those that are summed, and
+    the others; `extents` has all.
+    """
+
+    letters: tuple[tuple[str, ...], ...]
+    made: tuple[tuple[str, ...], ...]
+    groups: tuple[tuple[str, ...], ...]
+    extents: tuple[tuple[str, Extent], ...]
+    known: int
+    unknown: int
+    after: tuple[bool, ...]
+    tile: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan(Operation):
+    """A state whose elements go each their own way, S_t = g_t S_{t-1} + x_t.
+
+    It reads g, the state before the first position, and x; `letters` are the axes of each. It writes the states after
+    each position, which stand along `axis`, and the last one. `axes` are the positions and the axes of the state, and
+    `extents` has all.
+    """
+
+    letters: tuple[tuple[str, ...], ...]
+    axes: tuple[str, ...]
+    axis: int
+    extents: tuple[tuple[str, Extent], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedMatmul(Operation):
     """A contraction whose rows name each one element of the axis "" of a matrix: a
     product for each element, over its rows.
@@ -677,7 +714,8 @@ class PerRequest(Operation):
 
 
 Share = int | Literal["own"] | None
-Leaf = Kernel | Contract | Concat | Append | BroadcastView | Call | TopK | GroupedMatmul | SegmentSum
+Leaf = (Kernel | Contract | Concat | Append | BroadcastView | Call | TopK | GroupedMatmul | SegmentSum | Recurrence
+        | Scan)
 Step = Leaf | Choose | Loop | PerRequest
 
 
@@ -892,11 +930,11 @@ class GradientLoop:
 class SegmentedModule:
     """A program with rounds, in pieces that have gradients. `whole` has what the caller gives and gets,
     and no steps: the pieces read inputs and buffers of it by their keys, and what one of them gives
-    that is not merely saved is a buffer of it.
+    that is not merely saved is a buffer of it. Steps among the pieces are differentiated by torch.
     """
 
     whole: Module
-    pieces: tuple[Gradient | GradientLoop, ...]
+    pieces: tuple[Gradient | GradientLoop | Recurrence | Scan, ...]
 
     @property
     def name(self) -> str:

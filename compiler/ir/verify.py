@@ -29,6 +29,8 @@ from einc.ir.plan import (
     Operation,
     PerRequest,
     PreviousCarry,
+    Recurrence,
+    Scan,
     SegmentedModule,
     SegmentSum,
     Step,
@@ -58,7 +60,8 @@ def verify(plan: Module | Gradient | SegmentedModule) -> None:
                 verify(plan.plain)
         case SegmentedModule():
             for piece in plan.pieces:
-                verify(piece.body if isinstance(piece, GradientLoop) else piece)
+                if not isinstance(piece, Recurrence | Scan):
+                    verify(piece.body if isinstance(piece, GradientLoop) else piece)
 
 
 def _module(module: Module) -> None:
@@ -140,6 +143,15 @@ def _operation(step: Operation, module: Module) -> None:
             _require(len(step.letters) == len(step.reads) - 1, "an operand without letters")
         case SegmentSum():
             _require(len(step.named) + len(step.letters) == len(step.reads), "an operand without letters")
+        case Recurrence():
+            _require(len(step.reads) == len(step.letters) == 2 + 2 * step.known + 3 * step.unknown + len(step.after),
+                     "an operand without letters")
+            _require(len(step.writes) == len(step.made) == len(step.after) + 1, "a result without letters")
+            for buffer, axes in zip((*step.reads, *step.writes), (*step.letters, *step.made), strict=True):
+                _require(len(axes) == len(buffers[buffer].sets), f"`{buffer}` has other axes than its buffer")
+        case Scan():
+            _require(len(step.reads) == len(step.letters) == 3, "an operand without letters")
+            _require(len(step.axes) == len(buffers[step.out].sets), f"`{step.out}` has other axes than its buffer")
         case Choose():
             _require(len(step.options) == len(step.bodies) > 1, "a choice without alternatives")
         case Loop():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Set
 from dataclasses import replace
 from itertools import zip_longest
 from typing import TypeVar
 
 from einc.ir.elements import WIDE
-from einc.ir.indices import IndexSet
+from einc.ir.indices import INDEX_CLASSES, IndexSet
 from einc.ir.plan import (
     Buffer,
     Flatten,
@@ -20,6 +21,8 @@ from einc.ir.plan import (
     Load,
     Loop,
     Module,
+    Recurrence,
+    Scan,
     SegmentedModule,
     Slice,
     Step,
@@ -30,6 +33,9 @@ from einc.ir.plan import (
 from einc.ir.programs import IndexLoop as Rounds
 from einc.ir.programs import NormalProgram, Program, Tensor
 from einc.planning.analysis.storage import is_statistic, sets_of, sizes_of
+from einc.planning.recurrences.affine import with_affine
+from einc.planning.recurrences.steps import step_of
+from einc.transforms.normal.normalise import normalise
 from einc.transforms.slicing.repeats import round_of, stretches
 
 Plan = Callable[[NormalProgram, tuple[Tensor, ...]], Module]
@@ -40,20 +46,22 @@ Keys = tuple[tuple[str, IndexSet], ...]
 
 def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> Module:
     """The stretches between rounds one after the other, each round planned once."""
-    program = with_wide(program)
+    program, found = with_affine(with_wide(program))
     steps: list[Step] = []
     buffers, checked = {t.key: _buffer(t) for t in asked}, {t.key for t in asked}
     keys: list[tuple[str, IndexSet]] = []
     for piece, repeat in zip_longest(stretches(program), program.repeats):
         if piece.equations:
+            piece = normalise(piece, again=True) if found else piece
             made = plan(piece, piece.inputs())
             steps += [_clamped(step, {key for key, _ in made.keys} - checked) for step in made.steps]
             keys += made.keys
             buffers |= {k: v for k, v in made.buffers.items() if k not in buffers}
         if repeat is not None:
-            step = _round(program, repeat, plan, checked)
+            affine = found.get(repeat)
+            step = _round(program, repeat, plan, checked) if affine is None else step_of(program, repeat, affine)
             steps.append(step)
-            keys += step.body.keys
+            keys += step.body.keys if isinstance(step, Loop) else ()
             buffers |= {key: _buffer(program.tensors[key]) for key in step.writes}
     return whole(program, asked, buffers, tuple(steps), tuple(dict.fromkeys(k for k in keys if k[0] in checked)))
 
@@ -74,12 +82,18 @@ def whole(
 
 
 def with_wide(program: P) -> P:
-    """What is one number for each row says so itself: what a part of the program makes is an output of that part."""
+    """What is one number for each row says so itself: what a part of the program makes is an output of that part. So do
+    the states of rounds over positions.
+    """
     outputs = {key for _, key in program.outputs}
     states = [{*state} for repeat in program.repeats for state in repeat.states]
     shown = outputs.union(*(s for s in states if s & outputs))
+    # What many rounds add to would lose what is small beside it.
+    long = {key for repeat in program.repeats if INDEX_CLASSES[repeat.index.set.cls].before
+            for state in repeat.states for key in state} - {*itertools.chain(*program.kept.values())}
     tensors = {
-        key: replace(t, element=WIDE) if t.role == "local" and key not in shown and is_statistic(t) else t
+        key: replace(t, element=WIDE) if t.role == "local" and key not in shown and not t.integer
+        and (is_statistic(t) or key in long) else t
         for key, t in program.tensors.items()
     }
     return replace(program, tensors=tensors)
@@ -87,14 +101,19 @@ def with_wide(program: P) -> P:
 
 def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> SegmentedModule:
     """The same in pieces that have gradients: `derive` makes one of a stretch, or of what one round makes."""
-    program, pieces = with_wide(program), list[Gradient | GradientLoop]()
+    program, found = with_affine(with_wide(program))
+    pieces: list[Gradient | GradientLoop | Recurrence | Scan] = []
     buffers = {t.key: _buffer(t) for t in asked}
     for stretch, repeat in zip_longest(stretches(program), program.repeats):
         if stretch.equations:
             made = _joined(derive(stretch), asked)
             pieces.append(made)
             buffers |= {key: made.forward.buffers[key] for _, key in made.shown}
-        if repeat is not None:
+        if repeat in found:
+            step = step_of(program, repeat, found[repeat])
+            pieces.append(step)
+            buffers |= {key: _buffer(program.tensors[key]) for key in step.writes}
+        elif repeat is not None:
             one = round_of(program, repeat, own=True)
             body = _joined(derive(one.program), asked)
             inputs = [t.key for t in body.forward.inputs]

@@ -25,6 +25,8 @@ from einc.ir.plan import (
     Loop,
     Module,
     PerRequest,
+    Recurrence,
+    Scan,
     SegmentedModule,
     SegmentSum,
     Step,
@@ -168,6 +170,8 @@ def _does(step: Leaf) -> str:
             return "view"
         case Concat() | Append():
             return "concat"
+        case Recurrence() | Scan():
+            return "recur"
         case Call():
             return "call"
         case Kernel():

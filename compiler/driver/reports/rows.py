@@ -16,6 +16,8 @@ from einc.ir.plan import (
     GroupedMatmul,
     Kernel,
     Leaf,
+    Recurrence,
+    Scan,
     SegmentSum,
     TopK,
 )
@@ -56,6 +58,15 @@ def row_of(name: str, step: Leaf) -> Row:
         case BroadcastView():
             said = f"by {step.count}; a copy unless {step.onto} divides {step.of}"
             return Row((name, "view", step.out, step.operand), cost, (said,))
+        case Recurrence():
+            said = f"affine in {step.writes[-1]}: {step.known} known and {step.unknown} unknown writes a position, "
+            said += f"{len(step.after)} reads; tiles of {step.tile}"
+            said += ", a triangular system in each" * (step.unknown > 0)
+            return Row((name, "recur", listed(step.writes), listed(step.reads)), cost, (said,))
+        case Scan():
+            said = (f"every element of {step.writes[-1]} goes its own way, stretches of √{step.extents[0][1]} side by "
+                    f"side")
+            return Row((name, "recur", listed(step.writes), listed(step.reads)), cost, (said,))
         case Concat() | Append():
             return Row((name, "concat", step.out, listed(step.reads)), cost)
         case Call():

@@ -108,11 +108,11 @@ def _with_rounds(program: Program) -> NormalProgram:
     kept = {*everything, *(state for repeat in repeats for state, _, _ in repeat.states)}
     tensors |= {k: t for k, t in known.items() if k not in tensors}
     tensors = {k: program.tensors.get(k, t) for k, t in tensors.items() if t.role != "local" or k in kept}
-    ordered = tuple(everything[k] for k in _in_order(everything, repeats))
+    ordered = tuple(everything[k] for k in in_order(everything, repeats))
     return NormalProgram.of(program).but(equations=ordered, tensors=tensors, loops=repeats)
 
 
-def _in_order(equations: dict[str, Equation], repeats: list[IndexLoop]) -> Iterable[str]:
+def in_order(equations: dict[str, Equation], repeats: list[IndexLoop]) -> Iterable[str]:
     """Each equation after what it reads; what reads the states of finished rounds after all of these rounds."""
     within = {key: repeat for repeat in repeats for key in repeat.inside}
     owner = {state: repeat for repeat in repeats for state, _, _ in repeat.states}

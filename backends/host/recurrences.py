@@ -1,0 +1,96 @@
+"""States that each position scales and adds to: calls of the helpers that take many positions at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from einc.backends.host.contractions import PROMOTED, element
+from einc.backends.writer import Writer, folded, lettered, sized
+from einc.ir.indices import Extent
+from einc.ir.plan import Module, Recurrence, Scan
+
+Fresh = Callable[[str], str]  # a name that is not taken
+Sized = Callable[[Extent], Extent]  # an extent in the sizes of the function that is written
+
+
+def recur(step: Recurrence | Scan, module: Module, body: Writer, fresh: Fresh, helpers: set[str],
+          inside: Sized = lambda extent: extent) -> None:
+    """Writes the step; adds the helpers that it calls."""
+    for text in step.texts:
+        body(f"# {text}")
+    letters, sizes = lettered([name for name, _ in step.extents]), fresh("sizes")
+    shown = ", ".join(f'"{letters[name]}": {sized(inside(extent))}' for name, extent in step.extents)
+    body(f"{sizes} = {{{shown}}}")
+    if isinstance(step, Scan):
+        _scan(step, module, _Words(letters, sizes, body, fresh), helpers)
+    else:
+        _tiles(step, module, _Words(letters, sizes, body, fresh), helpers)
+
+
+class _Words:
+    """The letters of axes and the name of their sizes in the lines that are written."""
+
+    def __init__(self, letters: dict[str, str], sizes: str, body: Writer, fresh: Fresh) -> None:
+        self.letters, self.sizes, self.body, self.fresh = letters, sizes, body, fresh
+
+    def word(self, axes: tuple[str, ...]) -> str:
+        """Axes as one word."""
+        return "".join(self.letters[a] for a in axes)
+
+    def groups(self, *groups: tuple[str, ...]) -> str:
+        """Groups of axes as a tuple of words."""
+        words = ", ".join(f'"{self.word(group)}"' for group in groups)
+        return f"({words}{',' * (len(groups) == 1)})"
+
+    def given(self, stem: str, operand: tuple[str, tuple[str, ...]], groups: str) -> str:
+        """Writes an operand with an axis for each group; returns its name."""
+        name, (tensor, axes) = self.fresh(stem), operand
+        self.lines(f'{name} = _arranged({tensor}, "{self.word(axes)}", {groups}, {self.sizes})')
+        return name
+
+    def lines(self, text: str) -> None:
+        """Writes a statement, over several lines where it is long."""
+        self.body.lines += folded("    " * self.body.depth + text)
+
+
+def _tiles(step: Recurrence, module: Module, words: _Words, helpers: set[str]) -> None:
+    """The call of `_affine`, and its results with the axes of their buffers."""
+    helpers |= {"_arranged", "_apart", "_affine"}
+    batch, positions, met, passing = step.groups
+    vector, value, state = (words.groups(*groups) for groups in ((batch, positions, met), (batch, positions, passing),
+                                                                 (batch, met, passing)))
+    gate, first, *rest = zip(step.reads, step.letters, strict=True)
+    each = met if set(met) & set(gate[1]) else ()
+    made = [words.given("gate", gate, words.groups(batch, positions, each)), words.given("first", first, state)]
+    for count, kinds in ((step.known, (("k", vector), ("v", value))),
+                         (step.unknown, (("u", vector), ("w", vector), ("c", value))),
+                         (len(step.after), (("q", vector),))):
+        listed = []
+        for n in range(count):
+            listed.append([words.given(stem, x, groups) for (stem, groups), x in zip(kinds, rest, strict=False)])
+            rest = rest[len(kinds):]
+            if len(kinds) == 1:
+                listed[-1].append(str(step.after[n]))
+        made.append("[" + ", ".join(f"({', '.join(x)})" for x in listed) + "]")
+    results = [words.fresh(f"{name}_made") for name in step.writes]
+    found = f"({', '.join(results[:-1])}{',' * (len(results) == 2)})" if len(results) > 1 else "_"
+    words.lines(f"{found}, {results[-1]} = _affine({', '.join(made)}, {step.tile})")
+    for n, (name, axes) in enumerate(zip(step.writes, step.made, strict=True)):
+        groups = value if n < len(step.after) else state
+        words.lines(f'{name} = _apart({results[n]}, {groups}, "{words.word(axes)}", {words.sizes}).to('
+                    f"{element(module.buffers[name], PROMOTED)})")
+
+
+def _scan(step: Scan, module: Module, words: _Words, helpers: set[str]) -> None:
+    """The call of `_scanned`, and the last state."""
+    helpers |= {"_arranged", "_scanned"}
+    gate, first, plus = zip(step.reads, step.letters, strict=True)
+    each = [(axis,) for axis in step.axes]
+    begin = words.given("first", first, words.groups(*each[1:]))
+    given = [words.given(stem, x, words.groups(*each)) for stem, x in (("gate", gate), ("added", plus))]
+    states = words.fresh("states")
+    words.lines(f"{states} = _scanned({', '.join(given)}, {begin})")
+    kind = {name: element(module.buffers[name], PROMOTED) for name in step.writes}
+    moved = f".movedim(0, {step.axis})" * (step.axis > 0)
+    words.lines(f"{step.out} = {states}{moved}.to({kind[step.out]})")
+    words.lines(f"{step.writes[1]} = torch.cat(({begin}[None], {states}))[-1].to({kind[step.writes[1]]})")

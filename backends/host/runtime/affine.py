@@ -1,0 +1,184 @@
+"""States that each position scales and adds to: many positions at once, in tiles.
+
+Products of gates over the positions between two are one side of a middle times the other side, the middles found by
+halving a tile, so that nothing is divided and no logarithm is taken: gates may be 0 or below 0.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+_GROUP = 1024  # positions whose pairs are in memory together
+
+
+def _arranged(x: torch.Tensor, axes: str, groups: tuple[str, ...], sizes: dict[str, int]) -> torch.Tensor:
+    """A tensor whose axes are letters as one with an axis for each group of letters, in the type in which sums are
+    formed; it is the same along what it lacks."""
+    whole = "".join(groups)
+    x = x.to(torch.promote_types(x.dtype, torch.float32))
+    x = x.permute([axes.index(letter) for letter in whole if letter in axes])
+    for n, letter in enumerate(whole):
+        x = x if letter in axes else x.unsqueeze(n)
+    shape = [math.prod(sizes[letter] for letter in group) for group in groups]
+    return x.expand([sizes[letter] for letter in whole]).reshape(shape)
+
+
+def _apart(x: torch.Tensor, groups: tuple[str, ...], axes: str, sizes: dict[str, int]) -> torch.Tensor:
+    """The inverse of `_arranged`, for a tensor that has every letter."""
+    whole = "".join(groups)
+    return x.reshape([sizes[letter] for letter in whole]).permute([whole.index(letter) for letter in axes])
+
+
+class _Sides:
+    """Products of gates from one side of a point, in blocks of every power of two of points: `upto` from the first of
+    its block to its own, `before` without its own, `after` of those that follow it. Gates are (N, tiles, L, 1 | d), and
+    products (N, tiles, blocks, points of a block, 1 | d).
+    """
+
+    def __init__(self, gate: torch.Tensor) -> None:
+        one, h = torch.ones_like(gate).unsqueeze(3), 1
+        self.points, self.single = gate.shape[2], gate.shape[3] == 1
+        self.upto, self.before, self.after = {1: gate.unsqueeze(3)}, {1: one}, {1: one}
+        while h < self.points:
+            low, high = self.upto[h][:, :, ::2], self.upto[h][:, :, 1::2]
+            left, right = low[..., -1:, :], high[..., -1:, :]
+            before, after = self.before[h], self.after[h]
+            h *= 2
+            self.upto[h] = torch.cat((low, high * left), 3)
+            self.before[h] = torch.cat((before[:, :, ::2], before[:, :, 1::2] * left), 3)
+            self.after[h] = torch.cat((after[:, :, ::2] * right, after[:, :, 1::2]), 3)
+
+    def whole(self) -> torch.Tensor:
+        """The product of a tile's gates: (N, tiles, 1 | d)."""
+        return self.upto[self.points][:, :, 0, -1]
+
+    def read(self, x: torch.Tensor, own: bool) -> torch.Tensor:
+        """Vectors (N, tiles, L, R, d) as they read the state before the tile; `own`: after their own position."""
+        side = self.upto if own else self.before
+        return (x * side[self.points][:, :, 0, :, None]).flatten(2, 3)
+
+    def written(self, x: torch.Tensor) -> torch.Tensor:
+        """Vectors as what they write stands in the state after the tile."""
+        return (x * self.after[self.points][:, :, 0, :, None]).flatten(2, 3)
+
+
+def _pairs(reads: torch.Tensor, writes: torch.Tensor, sides: _Sides, own: bool) -> torch.Tensor:
+    """reads_s · (product of the gates between u and s) · writes_u for u < s, with its own gate and for u = s too where
+    `own`; else without: from (N, tiles, L, R, d) and (N, tiles, L, W, d) a matrix (N, tiles, L R, L W) for each tile.
+    """
+    if sides.single and reads.shape[-1] > 1:
+        one = reads.new_ones(*reads.shape[:3], 1, 1)
+        between = _pairs(one, one, sides, own)
+        between = between.repeat_interleave(reads.shape[3], 2).repeat_interleave(writes.shape[3], 3)
+        return (reads.flatten(2, 3) @ writes.flatten(2, 3).mT) * between
+    rows, tiles, points, count, _ = reads.shape
+    many, h = writes.shape[3], points // 2
+    out = reads.new_zeros(rows, tiles, points * count, points * many)
+    while h:
+        right = (sides.upto if own else sides.before)[h][:, :, 1::2, :, None]
+        left = sides.after[h][:, :, ::2, :, None]
+        x = (reads.unflatten(2, (-1, 2, h))[:, :, :, 1] * right).flatten(3, 4)
+        y = (writes.unflatten(2, (-1, 2, h))[:, :, :, 0] * left).flatten(3, 4)
+        blocks = out.view(rows, tiles, -1, 2, h * count, points // (2 * h), 2, h * many)[:, :, :, 1, :, :, 0]
+        blocks.diagonal(dim1=2, dim2=4).copy_((x @ y.mT).permute(0, 1, 3, 4, 2))
+        h //= 2
+    if own:
+        same = out.view(rows, tiles, points, count, points, many).diagonal(dim1=2, dim2=4)
+        same.copy_((reads @ writes.mT).permute(0, 1, 3, 4, 2))
+    return out
+
+
+_Vectors = list[torch.Tensor]
+
+
+def _affine(
+    gate: torch.Tensor, first: torch.Tensor, known: list[tuple[torch.Tensor, torch.Tensor]],
+    unknown: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]], reads: list[tuple[torch.Tensor, bool]], tile: int,
+) -> tuple[_Vectors, torch.Tensor]:
+    """What is read of S_t = gate_t S_{t-1} + Σ k_t v_t + Σ u_t (c_t + w_t · S_{t-1}), and the last S, from `first`.
+
+    S is (N, d, e), gates are (N, T, 1) or (N, T, d), k, u, w and reads (N, T, d), v and c (N, T, e). A read sees S_t
+    where its flag is set, else S_{t-1}; what it gives is (N, T, e). `tile` is a power of two.
+    """
+    found: list[_Vectors] = [[] for _ in reads]
+    state = first
+    for start in range(0, gate.shape[1], _GROUP):
+        part = slice(start, start + _GROUP)
+        given = [[tuple(x[:, part] for x in some) for some in many] for many in (known, unknown)]
+        made, state = _group(gate[:, part], state, given, [(q[:, part], own) for q, own in reads], tile)
+        for listed, one in zip(found, made):
+            listed.append(one)
+    empty = first.new_zeros(first.shape[0], 0, first.shape[2])
+    return [torch.cat(listed, 1) if listed else empty for listed in found], state
+
+
+def _group(
+    gate: torch.Tensor, state: torch.Tensor, given: list[list[tuple[torch.Tensor, ...]]],
+    reads: list[tuple[torch.Tensor, bool]], tile: int,
+) -> tuple[_Vectors, torch.Tensor]:
+    """The same for positions whose pairs are in memory together; in order go the tiles' borders alone."""
+    count = gate.shape[1]
+    tile = min(tile, 1 << max(0, count - 1).bit_length())
+    short = -count % tile
+
+    def tiled(*some: torch.Tensor, fill: float = 0.0) -> torch.Tensor:
+        x = torch.stack(some, 2)
+        more = x.new_full((x.shape[0], short, *x.shape[2:]), fill)
+        return torch.cat((x, more), 1).unflatten(1, (-1, tile))
+
+    sides, (known, unknown) = _Sides(tiled(gate, fill=1.0)[:, :, :, 0]), given
+    whole, width = sides.whole(), state.shape[2]
+    tiles = whole.shape[1]
+    added = state.new_zeros(state.shape[0], tiles, *state.shape[1:])
+    if known:
+        k, v = tiled(*(x[0] for x in known)), tiled(*(x[1] for x in known)).flatten(2, 3)
+        added = sides.written(k).mT @ v
+    if unknown:
+        u, w, c = (tiled(*(x[n] for x in unknown)) for n in range(3))
+        right = c.flatten(2, 3) + (_pairs(w, k, sides, False) @ v if known else 0)
+        # x_s = c_s + w_s · S_{s-1} for all of a tile: a triangular system, whose right side holds the state before it.
+        solved = torch.linalg.solve_triangular(-_pairs(w, u, sides, False),
+                                               torch.cat((right, sides.read(w, False)), -1), upper=False,
+                                               unitriangular=True)
+        back = sides.written(u).mT
+    borders, written = [], []
+    for n in range(tiles):
+        borders.append(state)
+        following = whole[:, n, :, None] * state + added[:, n]
+        if unknown:
+            written.append(solved[:, n, :, :width] + solved[:, n, :, width:] @ state)
+            following = following + back[:, n] @ written[-1]
+        state = following
+    before, found = torch.stack(borders, 1), []
+    for vector, own in reads:
+        q = tiled(vector)
+        y = sides.read(q, own) @ before
+        y = y + _pairs(q, k, sides, own) @ v if known else y
+        y = y + _pairs(q, u, sides, own) @ torch.stack(written, 1) if unknown else y
+        found.append(y.flatten(1, 2)[:, :count])
+    return found, state
+
+
+def _scanned(gate: torch.Tensor, added: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
+    """S_t = gate_t S_{t-1} + added_t, element by element along the first axis, from `first`: every S_t.
+
+    Stretches of about √T positions go side by side, one position after the other, and then their ends in order.
+    """
+    count = added.shape[0]
+    points = max(1, math.isqrt(count))
+    short = -count % points
+    gate = torch.cat((gate, gate.new_ones(short, *gate.shape[1:]))).unflatten(0, (-1, points))
+    added = torch.cat((added, added.new_zeros(short, *added.shape[1:]))).unflatten(0, (-1, points))
+    state, product, states, products = torch.zeros_like(added[:, 0]), torch.ones_like(gate[:, 0]), [], []
+    for n in range(points):
+        state, product = gate[:, n] * state + added[:, n], gate[:, n] * product
+        states.append(state)
+        products.append(product)
+    borders = [first]
+    for n in range(added.shape[0]):
+        borders.append(products[-1][n] * borders[-1] + states[-1][n])
+    start = torch.stack(borders[:-1]) if len(borders) > 1 else added[:, 0]
+    made = torch.stack([x + y * start for x, y in zip(states, products)], 1)
+    return made.flatten(0, 1)[:count]

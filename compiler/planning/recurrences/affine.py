@@ -1,0 +1,477 @@
+"""Loops over positions whose states are affine in themselves -> the same program with loops of one form.
+
+A state S is affine where a round makes of it S ↦ g S + Σ k v + Σ u (w · S): sums of products with one read of S each.
+Of its letters those are *met* that some product sums over; the others are of the *batch* where a gate or a vector over
+the met letters has them, and else *pass* through. Where letters are met and letters pass, positions go in tiles: what
+they write is found by a triangular system (`AffineLoop`). Where nothing is summed in the update, every element goes its
+own way (`Scan`). What else the rounds compute is computed for all positions at once, before or after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from einc.ir.dependence import reached
+from einc.ir.draft import unused
+from einc.ir.indices import INDEX_CLASSES, Index
+from einc.ir.programs import Equation, IndexLoop, Program, local
+from einc.ir.rounds import place_of
+from einc.ir.sums import added, product
+from einc.ir.terms import (
+    ONE,
+    TRUE,
+    ZERO,
+    Apply,
+    Fold,
+    Position,
+    Read,
+    Term,
+    Where,
+    bound_indices,
+    children,
+    const,
+    free_indices,
+    rebuild,
+    substitute,
+    walk,
+)
+from einc.planning.recurrences.products import NotAffine, Product, Products
+from einc.transforms.laws.simplify import simplify
+from einc.transforms.normal.delta_elimination import axis_order
+from einc.transforms.normal.normalise import in_order
+
+P = TypeVar("P", bound=Program)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor with a letter for each of its axes."""
+
+    tensor: str
+    letters: tuple[Index, ...]
+
+
+@dataclass(frozen=True)
+class Affine:
+    """S_t = g_t S_{t-1} + Σ k v + Σ u (c + w · S_{t-1}), and what is read of it: S_t where the flag is set.
+
+    `letters` are those of the state in its order; each is of the `batch`, `met` or `passing`.
+    """
+
+    letters: tuple[Index, ...]
+    batch: tuple[Index, ...]
+    met: tuple[Index, ...]
+    passing: tuple[Index, ...]
+    gate: Operand
+    known: tuple[tuple[Operand, Operand], ...]
+    unknown: tuple[tuple[Operand, Operand, Operand], ...]
+    reads: tuple[tuple[str, Operand, bool], ...]
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """S_t = g_t S_{t-1} + x_t, element by element; `letters` are those of the state."""
+
+    letters: tuple[Index, ...]
+    gate: Operand
+    added: Operand
+
+
+Found = Mapping[IndexLoop, Affine | Scanned]
+
+
+def with_affine(program: P) -> tuple[P, Found]:
+    """The program with each loop over positions whose states are affine written as loops of one state each, and what
+    these are; other loops stay as they are.
+    """
+    found: dict[IndexLoop, Affine | Scanned] = {}
+    for number in range(len(program.repeats)):
+        program = _with_readers(program, program.repeats[number])
+    for repeat in program.repeats:
+        for tiled in (True, False) if INDEX_CLASSES[repeat.index.set.cls].before else ():
+            try:
+                program, made = _Rewriting(program, repeat, tiled).run()
+            except NotAffine:
+                continue
+            found |= made
+            break
+    return program, found
+
+
+@dataclass(frozen=True)
+class _State:
+    """A state: its tensor, its value before the first round, what a round makes of it, its letters, and the products of
+    its update.
+    """
+
+    tensor: str
+    first: str
+    following: Equation
+    letters: tuple[Index, ...]
+    products: tuple[Product, ...]
+
+
+def _with_readers(program: P, repeat: IndexLoop) -> P:
+    """The program with what reads the parts of rounds made in the rounds, where it sums over letters of such a part and
+    nothing else reads that: so the part of one round is all that is ever there.
+    """
+    kept = {key for key in program.kept[repeat] if key not in {k for _, k in program.outputs}}
+    for key in sorted(kept):
+        readers = [e for e in program.equations if key in e.reads and e.target not in repeat.inside]
+        letters = {e.target: _position(program, repeat, key, e) for e in readers}
+        inner = any(e.target in other.inside for e in readers for other in program.repeats)
+        if inner or any(letter is None for letter in letters.values()):
+            continue
+        made = {}
+        for e in readers:
+            letter = letters[e.target]
+            assert letter is not None
+            here = {letter: Position(repeat.index)}
+            made[e.target] = replace(e.map(lambda t: substitute(t, here)),  # noqa: B023
+                                     axes=tuple(substitute(a, here) for a in e.axes))
+        grown = replace(repeat, inside=(*repeat.inside, *made))
+        loops = tuple(grown if loop == repeat else loop for loop in program.loops)
+        by = {e.target: made.get(e.target, e) for e in program.equations}
+        ordered = [by[k] for k in in_order(by, [loop for loop in loops if isinstance(loop, IndexLoop)])]
+        program, repeat = program.but(equations=ordered, loops=loops), grown
+    return program
+
+
+def _position(program: Program, repeat: IndexLoop, key: str, reader: Equation) -> Index | None:
+    """The letter of a reader that says of which round it reads its part; None where it reads other parts too, where it
+    has every letter of the part, or where it reads what a state is after the last round.
+    """
+    at = place_of(repeat.index, program.by_target[key])
+    found = [r for r in reader.elements if r.tensor in repeat.inside]
+    places = {r.subs[place] if (place := place_of(repeat.index, program.by_target[r.tensor])) is not None else None
+              for r in found}
+    letter = next(iter(places)) if len(places) == 1 else None
+    if at is None or not isinstance(letter, Position) or letter not in reader.axes or {
+            *reader.reads} & {state for state, _, _ in repeat.states}:
+        return None
+    spoken = {i for t in (*walk(reader.body), *walk(reader.domain)) for i in bound_indices(t)} | {*reader.indices}
+    if repeat.index != letter.index and repeat.index in spoken:
+        return None
+    after = _holding(program.by_target, {*repeat.inside, *(state for state, _, _ in repeat.states)})
+    if {*reader.reads} & (after.keys() - {*repeat.inside}):
+        return None
+    whole = {i for r in found if r.tensor == key for i in free_indices(r)}
+    return letter.index if not whole <= {*reader.indices} else None
+
+
+class _Rewriting:
+    """One loop, whose states go in tiles or, where not `tiled`, element by element.
+
+    `made` grows by the equations that stand outside of the new loops, `reads` by what is read of each state that goes
+    in tiles, and `tensors` by what is new.
+    """
+
+    def __init__(self, program: Program, repeat: IndexLoop, tiled: bool) -> None:
+        self.program, self.repeat, self.index, self.tensors = program, repeat, repeat.index, dict(program.tensors)
+        self.by = {e.target: e for e in program.equations if e.target in repeat.inside}
+        names = {state for state, _, _ in repeat.states}
+        moving = _holding(self.by, names)
+        still = {key: e for key, e in self.by.items() if key not in moving}
+        updates = Products(names, moving, still)
+        self.states = {s: _state(self.index, (s, first, self.by[f]), updates) for s, first, f in repeat.states}
+        self.ends = {s.following.target: s for s in self.states.values()}
+        kept = {*program.kept[repeat]}
+        self.tiled = {s.tensor for s in self.states.values() if tiled and s.following.target not in kept}
+        whole = self.tiled | {key for key, s in self.ends.items() if s.tensor in self.tiled}
+        self.results = Products(whole, {k: e for k, e in _holding(self.by, whole).items() if k not in self.ends}, still)
+        self.met: dict[str, tuple[int, ...]] = {}
+        self.reads: dict[str, list[tuple[str, Term, bool]]] = {s: [] for s in self.states}
+        self.made: dict[str, Equation] = {}
+        self.names: dict[str, str] = {}
+
+    def run(self) -> tuple[P, Mapping[IndexLoop, Affine | Scanned]]:
+        """The program with the new loops, and what they are. Raises NotAffine where a state does not go that way."""
+        for state in self.states.values():
+            for p in state.products:
+                if p.read is not None and p.bound:
+                    self._meets(state, p)
+        if any(s not in self.tiled for s in self.met):
+            raise NotAffine(Read(next(iter(self.met)), ()))
+        for key in self.program.kept[self.repeat]:
+            if key not in self.ends:
+                self._hoisted(key)
+        loops = dict(self._tiles(s) if s.tensor in self.tiled else self._scan(s) for s in self.states.values())
+        return self._program(loops), loops
+
+    def _program(self, loops: Mapping[IndexLoop, Affine | Scanned]) -> P:
+        """The program with the new loops in place of the old one, without what nothing reads any more."""
+        others = [loop for loop in self.program.repeats if loop != self.repeat]
+        at = self.program.repeats.index(self.repeat)
+        repeats = [*others[:at], *loops, *others[at:]]
+        by = {e.target: e for e in self.program.equations if e.target not in self.by} | self.made
+        live = _live(by, repeats, [key for _, key in self.program.outputs])
+        by = {key: e for key, e in by.items() if key in live}
+        tensors = {key: t for key, t in self.tensors.items() if t.role != "local" or key in live}
+        blocks = [loop for loop in self.program.loops if not isinstance(loop, IndexLoop)]
+        ordered = [by[key] for key in in_order(by, repeats)]
+        return self.program.but(equations=ordered, tensors=tensors, loops=(*blocks, *repeats))
+
+    # what stands outside
+
+    def _hoisted(self, key: str) -> str:
+        """A value of the round for all positions at once; the name under which it stands."""
+        if key in self.names:
+            return self.names[key]
+        equation = self.by[key]
+        if place_of(self.index, equation) is not None:
+            self.names[key] = key
+        else:
+            self.names[key] = self._tensor(f"{key}_all", (self.index, *equation.indices))
+            equation = replace(equation, target=self.names[key], axes=(Position(self.index), *equation.axes))
+        self.made[self.names[key]] = replace(equation, body=self._outside(equation.body),
+                                             domain=self._outside(equation.domain))
+        return self.names[key]
+
+    def _outside(self, term: Term) -> Term:
+        """A term of the round with what the rounds give read from outside. Raises NotAffine."""
+        if self.results.holds(term):
+            try:
+                return added([self._result(p) for p in self.results.of(term)])
+            except NotAffine:
+                if isinstance(term, Read) and term.tensor in self.results.states:
+                    raise
+        if isinstance(term, Read) and term.tensor in self.states:
+            return Read(self._before(self.states[term.tensor]), (Position(self.index), *term.subs))
+        if isinstance(term, Read) and term.tensor in self.by:
+            part = place_of(self.index, self.by[term.tensor]) is not None
+            found = self._every(self.ends[term.tensor]) if term.tensor in self.ends else self._hoisted(term.tensor)
+            return Read(found, term.subs if part else (Position(self.index), *term.subs))
+        return rebuild(term, tuple(map(self._outside, children(term))))
+
+    def _result(self, p: Product) -> Term:
+        """A product of a result: what is read of the state for all positions, times the other factors."""
+        if p.read is None:
+            return product(map(self._outside, p.factors))
+        state = self.ends.get(p.read.tensor) or self.states[p.read.tensor]
+        subs = self._subs(p.read)
+        met = self._meets(state, p)
+        by: dict[Index, Term] = {}
+        for letter, sub in zip(state.letters, subs, strict=True):
+            if not isinstance(sub, Position) or sub.index in by:
+                raise NotAffine(p.read)
+            by[sub.index] = Position(letter)
+        inside, rest = _split(p.factors, {*p.bound})
+        vector = substitute(product(inside), by)
+        if not free_indices(vector) <= {*state.letters, self.index}:
+            raise NotAffine(vector)
+        through = [sub for n, sub in enumerate(subs) if n not in met]
+        name = self._read(state, simplify(vector), p.read.tensor in self.ends)
+        return product([*map(self._outside, rest), Read(name, (Position(self.index), *through))])
+
+    def _read(self, state: _State, vector: Term, own: bool) -> str:
+        """The name of what a vector reads of a state."""
+        for name, other, after in self.reads[state.tensor]:
+            if (other, after) == (vector, own):
+                return name
+        through = [i for n, i in enumerate(state.letters) if n not in self.met[state.tensor]]
+        name = self._tensor(f"{state.tensor}_read", (self.index, *through))
+        self.reads[state.tensor].append((name, vector, own))
+        return name
+
+    def _meets(self, state: _State, p: Product) -> tuple[int, ...]:
+        """The places of a state's letters that a product sums over: the same in each. Raises NotAffine."""
+        assert p.read is not None
+        met = tuple(n for n, sub in enumerate(self._subs(p.read)) if isinstance(sub, Position) and sub.index in p.bound)
+        if not met or len(met) != len(p.bound) or self.met.setdefault(state.tensor, met) != met:
+            raise NotAffine(p.read)
+        return met
+
+    def _subs(self, read: Read) -> tuple[Term, ...]:
+        """Where a state, or what a round makes of it, is read, without the round."""
+        made = self.ends.get(read.tensor)
+        at = None if made is None else place_of(self.index, made.following)
+        return read.subs if at is None else (*read.subs[:at], *read.subs[at + 1 :])
+
+    # states element by element
+
+    def _every(self, state: _State) -> str:
+        """The values of a state after each round."""
+        if state.tensor in self.tiled:
+            raise NotAffine(Read(state.tensor, ()))
+        target = state.following.target
+        if place_of(self.index, state.following) is not None:
+            return target
+        if target not in self.names:
+            self.names[target] = self._tensor(f"{target}_all", (self.index, *state.letters))
+        return self.names[target]
+
+    def _before(self, state: _State) -> str:
+        """The values of a state before each round."""
+        key = f"{state.tensor} before"
+        if key not in self.names:
+            every, letters = self._every(state), tuple(map(Position, state.letters))
+            name = self.names[key] = self._tensor(f"{state.tensor}_before", (self.index, *state.letters))
+            here, start = Position(self.index), const(self.index.set.start)
+            at = place_of(self.index, state.following) or 0
+            last = Apply("sub", (here, ONE))
+            earlier = Where(Apply("lt", (start, here)), Read(every, (*letters[:at], last, *letters[at:])))
+            body = Apply("add", (earlier, Where(Apply("eq", (here, start)), Read(state.first, letters))))
+            self.made[name] = Equation(name, (here, *letters), TRUE, body)
+        return self.names[key]
+
+    def _scan(self, state: _State) -> tuple[IndexLoop, Scanned]:
+        """The loop of a state each of whose elements goes its own way."""
+        gates = [product(p.factors) for p in state.products if p.read is not None]
+        gate = self._operand(f"{state.tensor}_gate", added(gates) if gates else ZERO)
+        more = [product(p.factors) for p in state.products if p.read is None]
+        plus = self._operand(f"{state.tensor}_added", added(more) if more else ZERO)
+        every, letters = self._every(state), tuple(map(Position, state.letters))
+        at = place_of(self.index, state.following) or 0
+        axes = (*letters[:at], Position(self.index), *letters[at:])
+        body = Apply("add", (Apply("mul", (_of(gate), Read(state.tensor, letters))), _of(plus)))
+        self.made[every] = Equation(every, axes, TRUE, body)
+        loop = IndexLoop(self.index, ((state.tensor, state.first, every),), (every,))
+        return loop, Scanned(state.letters, gate, plus)
+
+    # states in tiles
+
+    def _tiles(self, state: _State) -> tuple[IndexLoop, Affine]:
+        """The loop of a state that goes in tiles. Raises NotAffine where no letter is met, or none passes."""
+        if state.tensor not in self.met:
+            raise NotAffine(Read(state.tensor, ()))
+        met = tuple(state.letters[n] for n in self.met[state.tensor])
+        gates, writes, unknown = self._updates(state, met)
+        outer = {i for term in (*gates, *writes, *(x for u, w, _ in unknown for x in (u, *w)),
+                                *(q for _, q, _ in self.reads[state.tensor])) for i in free_indices(term)}
+        passing = tuple(i for i in state.letters if i not in met and i not in outer)
+        if not passing:
+            raise NotAffine(Read(state.tensor, ()))
+        stem = state.tensor
+        known = [(self._operand(f"{stem}_key", k), self._operand(f"{stem}_value", added(v)))
+                 for k, v in writes.items() if k not in {u for u, _, _ in unknown}]
+        made = [(self._operand(f"{stem}_write", u), self._operand(f"{stem}_reading", added(list(w))),
+                 self._operand(f"{stem}_value", added(c) if c else ZERO)) for u, w, c in unknown]
+        vectors = [(name, self._operand(f"{stem}_query", q), own) for name, q, own in self.reads[stem]]
+        batch = tuple(i for i in state.letters if i not in met and i not in passing)
+        gate = self._operand(f"{stem}_gate", added(gates) if gates else ZERO)
+        found = Affine(state.letters, batch, met, passing, gate, tuple(known), tuple(made), tuple(vectors))
+        return self._loop(state, found), found
+
+    def _updates(self, state: _State, met: tuple[Index, ...]) -> tuple[
+            list[Term], dict[Term, list[Term]], list[tuple[Term, tuple[Term, ...], list[Term]]]]:
+        """The gates of a state, its known writes by their vectors over the letters that are met, and its unknown ones:
+        for each such vector what reads the state for it, and what is known of it. Raises NotAffine.
+        """
+        gates, writes, unknown = list[Term](), dict[Term, list[Term]](), dict[Term, list[Term]]()
+        for p in state.products:
+            if p.read is not None and not p.bound:
+                gates.append(product(map(self._outside, p.factors)))
+                continue
+            by: dict[Index, Term] = {}
+            if p.read is not None:
+                by = {sub.index: Position(i) for i, sub in zip(state.letters, p.read.subs, strict=True)
+                      if isinstance(sub, Position)}
+                own = Read(state.tensor, tuple(map(Position, state.letters)))
+                if substitute(p.read, by) != own or any(by[i] != Position(i) for i in by if i not in p.bound):
+                    raise NotAffine(p.read)
+            inside, rest = _split(p.factors, {*p.bound})
+            vector, rest = _split(rest, {*met})
+            if {*met} & {i for f in inside for i in free_indices(f)}:
+                raise NotAffine(product(inside))  # a matrix over the letters that are met
+            key = simplify(product(map(self._outside, vector)))
+            factor = substitute(product(map(self._outside, (*rest, *inside))), by)
+            (writes if p.read is None else unknown).setdefault(key, []).append(factor)
+        return gates, writes, [(u, tuple(w), writes.get(u, [])) for u, w in unknown.items()]
+
+    def _loop(self, state: _State, found: Affine) -> IndexLoop:
+        """The loop as equations, which say what is computed."""
+        letters = tuple(map(Position, state.letters))
+        inner = {i: Index(f"{i.name}'", i.set) for i in found.met}
+        by: dict[Index, Term] = {i: Position(j) for i, j in inner.items()}
+
+        def summed(vector: Operand, read: str, own: bool) -> Term:
+            subs = tuple(substitute(x, by) for x in letters)
+            whole = self._at_round(state, subs) if own else Read(read, subs)
+            return Fold("sum", tuple(inner.values()), TRUE, Apply("mul", (substitute(_of(vector), by), whole)))
+
+        parts: list[Term] = [Apply("mul", (_of(found.gate), Read(state.tensor, letters)))]
+        parts += [Apply("mul", (_of(k), _of(v))) for k, v in found.known]
+        parts += [Apply("mul", (_of(u), Apply("add", (_of(c), summed(w, state.tensor, False)))))
+                  for u, w, c in found.unknown]
+        target = state.following.target
+        self.made[target] = replace(state.following, domain=TRUE, body=added(parts))
+        through = tuple(Position(i) for i in state.letters if i not in found.met)
+        for name, q, own in found.reads:
+            self.made[name] = Equation(name, (Position(self.index), *through), TRUE, summed(q, state.tensor, own))
+        return IndexLoop(self.index, ((state.tensor, state.first, target),),
+                         (target, *(name for name, _, _ in found.reads)))
+
+    def _at_round(self, state: _State, subs: tuple[Term, ...]) -> Read:
+        at = place_of(self.index, state.following)
+        return Read(state.following.target, subs if at is None else (*subs[:at], Position(self.index), *subs[at:]))
+
+    # operands
+
+    def _operand(self, stem: str, term: Term) -> Operand:
+        """A term outside of the rounds as a tensor, a new one where it is not one already."""
+        term = simplify(self._outside(term))
+        if isinstance(term, Read):
+            letters = tuple(sub.index for sub in term.subs if isinstance(sub, Position))
+            if len({*letters}) == len(term.subs):
+                return Operand(term.tensor, letters)
+        letters = tuple(sorted(free_indices(term), key=lambda i: (i != self.index, axis_order(i), i.name)))
+        name = self._tensor(stem, letters)
+        self.made[name] = Equation(name, tuple(map(Position, letters)), TRUE, term)
+        return Operand(name, letters)
+
+    def _tensor(self, stem: str, letters: Iterable[Index]) -> str:
+        name = unused(stem, self.tensors)
+        self.tensors[name] = local(name, letters)
+        return name
+
+
+def _state(index: Index, told: tuple[str, str, Equation], products: Products) -> _State:
+    """A state with the products of its update. Raises NotAffine where that reads another one."""
+    tensor, first, following = told
+    letters = tuple(i for i in following.indices if i != index)
+    if following.domain != TRUE or len(letters) != len(following.axes) - (place_of(index, following) is not None):
+        raise NotAffine(following.body)
+    found = products.of(following.body)
+    for p in found:
+        if p.read is not None and p.read.tensor != tensor:
+            raise NotAffine(p.read)
+        if p.read is not None and not p.bound and p.read.subs != tuple(map(Position, letters)):
+            raise NotAffine(p.read)
+    return _State(tensor, first, following, letters, tuple(found))
+
+
+def _holding(by: Mapping[str, Equation], names: Iterable[str]) -> dict[str, Equation]:
+    """The equations that read one of the names, directly or through each other."""
+    known, grown = {*names}, True
+    while grown:
+        more = {key for key, e in by.items() if key not in known and e.reads & known}
+        known |= more
+        grown = bool(more)
+    return {key: e for key, e in by.items() if key in known}
+
+
+def _split(parts: Iterable[Term], letters: set[Index]) -> tuple[list[Term], list[Term]]:
+    """The factors with one of the letters, and the others."""
+    inside, rest = list[Term](), list[Term]()
+    for part in parts:
+        (inside if free_indices(part) & letters else rest).append(part)
+    return inside, rest
+
+
+def _of(operand: Operand) -> Read:
+    return Read(operand.tensor, tuple(map(Position, operand.letters)))
+
+
+def _live(by: Mapping[str, Equation], repeats: Iterable[IndexLoop], wanted: Iterable[str]) -> set[str]:
+    """What the wanted values need; a state needs its first value and what a round makes of it."""
+    states = {state: (first, following) for repeat in repeats for state, first, following in repeat.states}
+    inside = {key: repeat for repeat in repeats for key in repeat.inside}
+
+    def after(key: str) -> Iterable[str]:
+        yield from states.get(key, ())
+        yield from by[key].reads if key in by else ()
+        yield from (state for state, _, _ in inside[key].states) if key in inside else ()
+
+    return set(reached(wanted, after))
