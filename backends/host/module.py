@@ -36,8 +36,8 @@ from einc.ir.plan import (
     ModuleClass,
     PerRequest,
     Recurrence,
-    Scan,
     SegmentSum,
+    StateScan,
     Step,
     TopK,
     leaves,
@@ -258,7 +258,7 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
             body(f"# {step.text}")
             made = serving.append(module, step.out, step.reads, step.axis)
             body(f"{step.out} = {made}" + ("" if page.laid is not None and step.out in page.laid.axes else ".whole()"))
-        case Recurrence() | Scan():
+        case Recurrence() | StateScan():
             recur(step, module, body, page.names.fresh, page.helpers)
         case TopK():
             pick(step, body, page.helpers)

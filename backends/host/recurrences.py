@@ -7,13 +7,13 @@ from collections.abc import Callable
 from einc.backends.host.contractions import PROMOTED, element
 from einc.backends.writer import Writer, folded, lettered, sized
 from einc.ir.indices import Extent
-from einc.ir.plan import Module, Recurrence, Scan
+from einc.ir.plan import Module, Recurrence, StateScan
 
 Fresh = Callable[[str], str]  # a name that is not taken
 Sized = Callable[[Extent], Extent]  # an extent in the sizes of the function that is written
 
 
-def recur(step: Recurrence | Scan, module: Module, body: Writer, fresh: Fresh, helpers: set[str],
+def recur(step: Recurrence | StateScan, module: Module, body: Writer, fresh: Fresh, helpers: set[str],
           inside: Sized = lambda extent: extent) -> None:
     """Writes the step; adds the helpers that it calls."""
     for text in step.texts:
@@ -21,7 +21,7 @@ def recur(step: Recurrence | Scan, module: Module, body: Writer, fresh: Fresh, h
     letters, sizes = lettered([name for name, _ in step.extents]), fresh("sizes")
     shown = ", ".join(f'"{letters[name]}": {sized(inside(extent))}' for name, extent in step.extents)
     body(f"{sizes} = {{{shown}}}")
-    if isinstance(step, Scan):
+    if isinstance(step, StateScan):
         _scan(step, module, _Words(letters, sizes, body, fresh), helpers)
     else:
         _tiles(step, module, _Words(letters, sizes, body, fresh), helpers)
@@ -81,7 +81,7 @@ def _tiles(step: Recurrence, module: Module, words: _Words, helpers: set[str]) -
                     f"{element(module.buffers[name], PROMOTED)})")
 
 
-def _scan(step: Scan, module: Module, words: _Words, helpers: set[str]) -> None:
+def _scan(step: StateScan, module: Module, words: _Words, helpers: set[str]) -> None:
     """The call of `_scanned`, and the last state."""
     helpers |= {"_arranged", "_scanned"}
     gate, first, plus = zip(step.reads, step.letters, strict=True)

@@ -12,7 +12,7 @@ from einc.backends.host.pair import Pair
 from einc.backends.host.recurrences import recur
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.ir.indices import number
-from einc.ir.plan import Gradient, GradientLoop, Recurrence, Scan, SegmentedModule
+from einc.ir.plan import Gradient, GradientLoop, Recurrence, SegmentedModule, StateScan
 
 
 class SegmentWriter:
@@ -35,7 +35,7 @@ class SegmentWriter:
             self.body() if at else None
             if isinstance(piece, GradientLoop):
                 self._turns(piece)
-            elif isinstance(piece, Recurrence | Scan):
+            elif isinstance(piece, Recurrence | StateScan):
                 inner = replace(piece, reads=tuple(self.inner[x] for x in piece.reads),
                                 writes=tuple(self.inner[x] for x in piece.writes))
                 recur(inner, self.naming.module, self.body, self.names.fresh, self.helpers, self.naming.inside)

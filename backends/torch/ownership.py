@@ -8,6 +8,7 @@ again), and if it is the value's alone: what is no new memory may be a view of a
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from einc.ir.plan import Kernel, Load, Module
@@ -60,8 +61,11 @@ def spent(module: Module, kernel: Kernel, passed: frozenset[str]) -> frozenset[s
     """What a kernel without tiles reads once, of what is `passed` to it alone: it may write over that."""
     if kernel.grid is not None or kernel.stream is not None or len(kernel.stores) != 1:
         return frozenset()
-    loads = [let.op.buffer for let in kernel.lets if isinstance(let.op, Load)]
-    return frozenset(b for b in loads if b in passed and loads.count(b) == 1 and module.buffers[b].role == "local")
+    loads = [(let.op.buffer, let.name) for let in kernel.lets if isinstance(let.op, Load)]
+    buffers = [buffer for buffer, _ in loads]
+    used = Counter(name for let in kernel.lets for name in let.reads) + Counter(s.value for s in kernel.stores)
+    return frozenset(b for b, name in loads if b in passed and buffers.count(b) == used[name] == 1
+                     and module.buffers[b].role == "local")
 
 
 def _store(buffer: str) -> str:

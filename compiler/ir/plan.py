@@ -550,7 +550,7 @@ class Recurrence(Operation):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scan(Operation):
+class StateScan(Operation):
     """A state whose elements go each their own way, S_t = g_t S_{t-1} + x_t.
 
     It reads g, the state before the first position, and x; `letters` are the axes of each. It writes the states after
@@ -715,7 +715,7 @@ class PerRequest(Operation):
 
 Share = int | Literal["own"] | None
 Leaf = (Kernel | Contract | Concat | Append | BroadcastView | Call | TopK | GroupedMatmul | SegmentSum | Recurrence
-        | Scan)
+        | StateScan)
 Step = Leaf | Choose | Loop | PerRequest
 
 
@@ -934,7 +934,7 @@ class SegmentedModule:
     """
 
     whole: Module
-    pieces: tuple[Gradient | GradientLoop | Recurrence | Scan, ...]
+    pieces: tuple[Gradient | GradientLoop | Recurrence | StateScan, ...]
 
     @property
     def name(self) -> str:

@@ -30,9 +30,9 @@ from einc.ir.plan import (
     PerRequest,
     PreviousCarry,
     Recurrence,
-    Scan,
     SegmentedModule,
     SegmentSum,
+    StateScan,
     Step,
     TopK,
     axes_of,
@@ -60,7 +60,7 @@ def verify(plan: Module | Gradient | SegmentedModule) -> None:
                 verify(plan.plain)
         case SegmentedModule():
             for piece in plan.pieces:
-                if not isinstance(piece, Recurrence | Scan):
+                if not isinstance(piece, Recurrence | StateScan):
                     verify(piece.body if isinstance(piece, GradientLoop) else piece)
 
 
@@ -149,7 +149,7 @@ def _operation(step: Operation, module: Module) -> None:
             _require(len(step.writes) == len(step.made) == len(step.after) + 1, "a result without letters")
             for buffer, axes in zip((*step.reads, *step.writes), (*step.letters, *step.made), strict=True):
                 _require(len(axes) == len(buffers[buffer].sets), f"`{buffer}` has other axes than its buffer")
-        case Scan():
+        case StateScan():
             _require(len(step.reads) == len(step.letters) == 3, "an operand without letters")
             _require(len(step.axes) == len(buffers[step.out].sets), f"`{step.out}` has other axes than its buffer")
         case Choose():

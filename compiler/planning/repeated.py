@@ -22,9 +22,9 @@ from einc.ir.plan import (
     Loop,
     Module,
     Recurrence,
-    Scan,
     SegmentedModule,
     Slice,
+    StateScan,
     Step,
     Subscript,
     replaced,
@@ -102,7 +102,7 @@ def with_wide(program: P) -> P:
 def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> SegmentedModule:
     """The same in pieces that have gradients: `derive` makes one of a stretch, or of what one round makes."""
     program, found = with_affine(with_wide(program))
-    pieces: list[Gradient | GradientLoop | Recurrence | Scan] = []
+    pieces: list[Gradient | GradientLoop | Recurrence | StateScan] = []
     buffers = {t.key: _buffer(t) for t in asked}
     for stretch, repeat in zip_longest(stretches(program), program.repeats):
         if stretch.equations:

@@ -57,11 +57,13 @@ class _Sides:
     def read(self, x: torch.Tensor, own: bool) -> torch.Tensor:
         """Vectors (N, tiles, L, R, d) as they read the state before the tile; `own`: after their own position."""
         side = self.upto if own else self.before
-        return (x * side[self.points][:, :, 0, :, None]).flatten(2, 3)
+        made: torch.Tensor = (x * side[self.points][:, :, 0, :, None]).flatten(2, 3)
+        return made
 
     def written(self, x: torch.Tensor) -> torch.Tensor:
         """Vectors as what they write stands in the state after the tile."""
-        return (x * self.after[self.points][:, :, 0, :, None]).flatten(2, 3)
+        made: torch.Tensor = (x * self.after[self.points][:, :, 0, :, None]).flatten(2, 3)
+        return made
 
 
 def _pairs(reads: torch.Tensor, writes: torch.Tensor, sides: _Sides, own: bool) -> torch.Tensor:
@@ -72,7 +74,8 @@ def _pairs(reads: torch.Tensor, writes: torch.Tensor, sides: _Sides, own: bool) 
         one = reads.new_ones(*reads.shape[:3], 1, 1)
         between = _pairs(one, one, sides, own)
         between = between.repeat_interleave(reads.shape[3], 2).repeat_interleave(writes.shape[3], 3)
-        return (reads.flatten(2, 3) @ writes.flatten(2, 3).mT) * between
+        pairs: torch.Tensor = reads.flatten(2, 3) @ writes.flatten(2, 3).mT
+        return pairs * between
     rows, tiles, points, count, _ = reads.shape
     many, h = writes.shape[3], points // 2
     out = reads.new_zeros(rows, tiles, points * count, points * many)

@@ -24,7 +24,7 @@ from einc.driver.options import Options
 from einc.driver.reports.screen import screen
 from einc.driver.reports.table import table
 from einc.errors.report import Report, failure
-from einc.ir.plan import GradientLoop, Module, SegmentedModule
+from einc.ir.plan import GradientLoop, Module, Recurrence, SegmentedModule, StateScan
 from einc.ir.programs import TypedProgram
 from einc.syntax.printing.show import show
 
@@ -96,7 +96,8 @@ def _backward(program: TypedProgram, options: Options) -> list[Module]:
     and of what stands around them."""
     made = compiling.gradient(program, compiling.choices(options))
     parts = made.pieces if isinstance(made, SegmentedModule) else (made,)
-    pieces = [piece.body if isinstance(piece, GradientLoop) else piece for piece in parts]
+    pieces = [piece.body if isinstance(piece, GradientLoop) else piece for piece in parts
+              if not isinstance(piece, Recurrence | StateScan)]
     plans = [piece.backward for piece in reversed(pieces) if piece.gradients]
     if not plans:
         raise constant(program)

@@ -26,9 +26,9 @@ from einc.ir.plan import (
     Module,
     PerRequest,
     Recurrence,
-    Scan,
     SegmentedModule,
     SegmentSum,
+    StateScan,
     Step,
     TopK,
 )
@@ -105,7 +105,8 @@ def modules(plan: Module | Gradient | SegmentedModule) -> Iterator[tuple[str, Mo
             yield "forward", plan.forward, number(1)
             yield from [("backward", plan.backward, number(1))] if plan.gradients else []
         case SegmentedModule(_, pieces):
-            halves = [(p.body, p.index.set.extent) if isinstance(p, GradientLoop) else (p, number(1)) for p in pieces]
+            halves = [(p.body, p.index.set.extent) if isinstance(p, GradientLoop) else (p, number(1)) for p in pieces
+                      if not isinstance(p, Recurrence | StateScan)]
             for n, (half, count) in enumerate(halves, 1):
                 yield f"forward of piece {n}", half.forward, count
             for n, (half, count) in reversed([*enumerate(halves, 1)]):
@@ -170,7 +171,7 @@ def _does(step: Leaf) -> str:
             return "view"
         case Concat() | Append():
             return "concat"
-        case Recurrence() | Scan():
+        case Recurrence() | StateScan():
             return "recur"
         case Call():
             return "call"

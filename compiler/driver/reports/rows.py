@@ -17,8 +17,8 @@ from einc.ir.plan import (
     Kernel,
     Leaf,
     Recurrence,
-    Scan,
     SegmentSum,
+    StateScan,
     TopK,
 )
 
@@ -63,7 +63,7 @@ def row_of(name: str, step: Leaf) -> Row:
             said += f"{len(step.after)} reads; tiles of {step.tile}"
             said += ", a triangular system in each" * (step.unknown > 0)
             return Row((name, "recur", listed(step.writes), listed(step.reads)), cost, (said,))
-        case Scan():
+        case StateScan():
             said = (f"every element of {step.writes[-1]} goes its own way, stretches of √{step.extents[0][1]} side by "
                     f"side")
             return Row((name, "recur", listed(step.writes), listed(step.reads)), cost, (said,))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from einc.ir.dependence import reached
 from einc.ir.draft import unused
@@ -29,15 +29,14 @@ from einc.ir.terms import (
     Read,
     Term,
     Where,
-    bound_indices,
     children,
     const,
     free_indices,
     rebuild,
     substitute,
-    walk,
 )
 from einc.planning.recurrences.products import NotAffine, Product, Products
+from einc.planning.recurrences.readers import holding, with_readers
 from einc.transforms.laws.simplify import simplify
 from einc.transforms.normal.delta_elimination import axis_order
 from einc.transforms.normal.normalise import in_order
@@ -88,7 +87,7 @@ def with_affine(program: P) -> tuple[P, Found]:
     """
     found: dict[IndexLoop, Affine | Scanned] = {}
     for number in range(len(program.repeats)):
-        program = _with_readers(program, program.repeats[number])
+        program = with_readers(program, program.repeats[number])
     for repeat in program.repeats:
         for tiled in (True, False) if INDEX_CLASSES[repeat.index.set.cls].before else ():
             try:
@@ -113,66 +112,18 @@ class _State:
     products: tuple[Product, ...]
 
 
-def _with_readers(program: P, repeat: IndexLoop) -> P:
-    """The program with what reads the parts of rounds made in the rounds, where it sums over letters of such a part and
-    nothing else reads that: so the part of one round is all that is ever there.
-    """
-    kept = {key for key in program.kept[repeat] if key not in {k for _, k in program.outputs}}
-    for key in sorted(kept):
-        readers = [e for e in program.equations if key in e.reads and e.target not in repeat.inside]
-        letters = {e.target: _position(program, repeat, key, e) for e in readers}
-        inner = any(e.target in other.inside for e in readers for other in program.repeats)
-        if inner or any(letter is None for letter in letters.values()):
-            continue
-        made = {}
-        for e in readers:
-            letter = letters[e.target]
-            assert letter is not None
-            here = {letter: Position(repeat.index)}
-            made[e.target] = replace(e.map(lambda t: substitute(t, here)),  # noqa: B023
-                                     axes=tuple(substitute(a, here) for a in e.axes))
-        grown = replace(repeat, inside=(*repeat.inside, *made))
-        loops = tuple(grown if loop == repeat else loop for loop in program.loops)
-        by = {e.target: made.get(e.target, e) for e in program.equations}
-        ordered = [by[k] for k in in_order(by, [loop for loop in loops if isinstance(loop, IndexLoop)])]
-        program, repeat = program.but(equations=ordered, loops=loops), grown
-    return program
-
-
-def _position(program: Program, repeat: IndexLoop, key: str, reader: Equation) -> Index | None:
-    """The letter of a reader that says of which round it reads its part; None where it reads other parts too, where it
-    has every letter of the part, or where it reads what a state is after the last round.
-    """
-    at = place_of(repeat.index, program.by_target[key])
-    found = [r for r in reader.elements if r.tensor in repeat.inside]
-    places = {r.subs[place] if (place := place_of(repeat.index, program.by_target[r.tensor])) is not None else None
-              for r in found}
-    letter = next(iter(places)) if len(places) == 1 else None
-    if at is None or not isinstance(letter, Position) or letter not in reader.axes or {
-            *reader.reads} & {state for state, _, _ in repeat.states}:
-        return None
-    spoken = {i for t in (*walk(reader.body), *walk(reader.domain)) for i in bound_indices(t)} | {*reader.indices}
-    if repeat.index != letter.index and repeat.index in spoken:
-        return None
-    after = _holding(program.by_target, {*repeat.inside, *(state for state, _, _ in repeat.states)})
-    if {*reader.reads} & (after.keys() - {*repeat.inside}):
-        return None
-    whole = {i for r in found if r.tensor == key for i in free_indices(r)}
-    return letter.index if not whole <= {*reader.indices} else None
-
-
-class _Rewriting:
+class _Rewriting(Generic[P]):
     """One loop, whose states go in tiles or, where not `tiled`, element by element.
 
     `made` grows by the equations that stand outside of the new loops, `reads` by what is read of each state that goes
     in tiles, and `tensors` by what is new.
     """
 
-    def __init__(self, program: Program, repeat: IndexLoop, tiled: bool) -> None:
+    def __init__(self, program: P, repeat: IndexLoop, tiled: bool) -> None:
         self.program, self.repeat, self.index, self.tensors = program, repeat, repeat.index, dict(program.tensors)
         self.by = {e.target: e for e in program.equations if e.target in repeat.inside}
         names = {state for state, _, _ in repeat.states}
-        moving = _holding(self.by, names)
+        moving = holding(self.by, names)
         still = {key: e for key, e in self.by.items() if key not in moving}
         updates = Products(names, moving, still)
         self.states = {s: _state(self.index, (s, first, self.by[f]), updates) for s, first, f in repeat.states}
@@ -180,7 +131,7 @@ class _Rewriting:
         kept = {*program.kept[repeat]}
         self.tiled = {s.tensor for s in self.states.values() if tiled and s.following.target not in kept}
         whole = self.tiled | {key for key, s in self.ends.items() if s.tensor in self.tiled}
-        self.results = Products(whole, {k: e for k, e in _holding(self.by, whole).items() if k not in self.ends}, still)
+        self.results = Products(whole, {k: e for k, e in holding(self.by, whole).items() if k not in self.ends}, still)
         self.met: dict[str, tuple[int, ...]] = {}
         self.reads: dict[str, list[tuple[str, Term, bool]]] = {s: [] for s in self.states}
         self.made: dict[str, Equation] = {}
@@ -197,7 +148,10 @@ class _Rewriting:
         for key in self.program.kept[self.repeat]:
             if key not in self.ends:
                 self._hoisted(key)
-        loops = dict(self._tiles(s) if s.tensor in self.tiled else self._scan(s) for s in self.states.values())
+        loops: dict[IndexLoop, Affine | Scanned] = {}
+        for state in self.states.values():
+            loop, found = self._tiles(state) if state.tensor in self.tiled else self._scan(state)
+            loops[loop] = found
         return self._program(loops), loops
 
     def _program(self, loops: Mapping[IndexLoop, Affine | Scanned]) -> P:
@@ -440,16 +394,6 @@ def _state(index: Index, told: tuple[str, str, Equation], products: Products) ->
         if p.read is not None and not p.bound and p.read.subs != tuple(map(Position, letters)):
             raise NotAffine(p.read)
     return _State(tensor, first, following, letters, tuple(found))
-
-
-def _holding(by: Mapping[str, Equation], names: Iterable[str]) -> dict[str, Equation]:
-    """The equations that read one of the names, directly or through each other."""
-    known, grown = {*names}, True
-    while grown:
-        more = {key for key, e in by.items() if key not in known and e.reads & known}
-        known |= more
-        grown = bool(more)
-    return {key: e for key, e in by.items() if key in known}
 
 
 def _split(parts: Iterable[Term], letters: set[Index]) -> tuple[list[Term], list[Term]]:

@@ -7,7 +7,7 @@ from functools import reduce
 from typing import assert_never
 
 from einc.ir.indices import Extent, Index, number
-from einc.ir.plan import Cost, Recurrence, Scan
+from einc.ir.plan import Cost, Recurrence, StateScan
 from einc.ir.programs import IndexLoop, Program
 from einc.ir.rounds import place_of
 from einc.planning.recurrences.affine import Affine, Operand, Scanned
@@ -18,7 +18,7 @@ _TILE, _SOLVED = 64, 32
 _BYTES = 4
 
 
-def step_of(program: Program, loop: IndexLoop, found: Affine | Scanned) -> Recurrence | Scan:
+def step_of(program: Program, loop: IndexLoop, found: Affine | Scanned) -> Recurrence | StateScan:
     """The step of one loop of one state."""
     texts = tuple(equation_text(program, e) for e in program.equations if e.target in loop.inside)
     match found:
@@ -47,13 +47,13 @@ def _recurrence(loop: IndexLoop, found: Affine, texts: tuple[str, ...]) -> Recur
         unknown=len(found.unknown), after=tuple(own for _, _, own in found.reads), tile=tile)
 
 
-def _scan(program: Program, loop: IndexLoop, found: Scanned, texts: tuple[str, ...]) -> Scan:
+def _scan(program: Program, loop: IndexLoop, found: Scanned, texts: tuple[str, ...]) -> StateScan:
     (state, first, every), = loop.states
     made = program.by_target[every]
     many = _many((loop.index, *found.letters))
     given = (found.gate, Operand(first, found.letters), found.added)
     moved = number(_BYTES) * many
-    return Scan(
+    return StateScan(
         reads=tuple(x.tensor for x in given), writes=(every, state), texts=texts,
         cost=Cost(number(4) * many, number(2) * moved, moved, number(0)),
         letters=tuple(_names(x.letters) for x in given), axis=place_of(loop.index, made) or 0,
