@@ -18,6 +18,7 @@ from einc.checking.expressions.members import declare_masks, declare_sets
 from einc.checking.plans import read as read_plans
 from einc.checking.programs.assemble import account, assemble, outputs
 from einc.checking.programs.audit import audit
+from einc.checking.programs.circles import circles
 from einc.checking.programs.claims import built, claims
 from einc.checking.programs.elaborate import Work
 from einc.checking.programs.layers import layers
@@ -123,7 +124,7 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
         report.add(problem)
         return None
     recurs, ordered = recurrences(work, specs.unproved)
-    repeated = layers(work, ordered)
+    repeated = layers(work, [*ordered, *circles(work)])
     stated = claims(work, statements)
     chosen = [] if _about_claims(tree) else outputs(work, recurs, repeated, tree.own)
     if report.errors:

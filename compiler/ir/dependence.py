@@ -33,6 +33,20 @@ def in_order(start: Iterable[T], before: Callable[[T], Iterable[T]]) -> Iterator
             stack += [(here, True), *((key, False) for key in reversed(list(before(here))))]
 
 
+def components(start: Iterable[T], after: Callable[[T], Iterable[T]]) -> list[list[T]]:
+    """What can be reached, `start` included, in groups of which each member reaches every other."""
+    order, into = list(in_order(start, after)), dict[T, list[T]]()
+    for key in order:
+        for other in after(key):
+            into.setdefault(other, []).append(key)
+    out, seen = list[list[T]](), set[T]()
+    for key in reversed(order):
+        if key not in seen:
+            out.append([k for k in reached([key], lambda k: [x for x in into.get(k, ()) if x not in seen])])
+            seen.update(out[-1])
+    return out
+
+
 def behind(by: Mapping[str, Equation], wanted: Iterable[str]) -> set[str]:
     """The names of some values and of all that they are made of, as far as there are equations for them."""
     return by.keys() & set(reached(wanted, lambda key: by[key].reads if key in by else ()))

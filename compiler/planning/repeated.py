@@ -36,6 +36,7 @@ from einc.planning.analysis.storage import is_statistic, sets_of, sizes_of
 from einc.planning.recurrences.affine import with_affine
 from einc.planning.recurrences.steps import step_of
 from einc.transforms.normal.normalise import normalise
+from einc.transforms.slicing.lags import with_lags
 from einc.transforms.slicing.repeats import round_of, stretches
 
 Plan = Callable[[NormalProgram, tuple[Tensor, ...]], Module]
@@ -101,7 +102,7 @@ def with_wide(program: P) -> P:
 
 def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> SegmentedModule:
     """The same in pieces that have gradients: `derive` makes one of a stretch, or of what one round makes."""
-    program, found = with_affine(with_wide(program))
+    program, found = with_affine(with_wide(with_lags(program)))
     pieces: list[Gradient | GradientLoop | Recurrence | StateScan] = []
     buffers = {t.key: _buffer(t) for t in asked}
     for stretch, repeat in zip_longest(stretches(program), program.repeats):

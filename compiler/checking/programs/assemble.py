@@ -178,7 +178,8 @@ def _living(recur: BlockLoop, live: dict[str, None], names: dict[str, str]) -> B
 def _needed(repeat: IndexLoop, live: dict[str, None]) -> IndexLoop | None:
     """The part of the rounds that the outputs need."""
     states = tuple(state for state in repeat.states if state[0] in live)
-    return replace(repeat, states=states, inside=tuple(k for k in repeat.inside if k in live)) if states else None
+    inside = tuple(k for k in repeat.inside if k in live)
+    return replace(repeat, states=states, inside=inside) if inside else None
 
 
 def _named(repeat: IndexLoop, names: dict[str, str]) -> IndexLoop:

@@ -8,8 +8,9 @@ no more than where it reads it. What is not proved is passed on: it becomes an o
 subscripts and under its conditions too. What an output still owes is an error. A proof is a search in `ir.domains`;
 what it does not find is refused, true or not.
 
-What a loop over positions makes in the round of a position is at that position, whether it has an axis for it or not; a
-state is there what the rounds before left. After the last round a state depends on every position.
+What a loop over positions makes in the round of a position is at that position, whether it has an axis for it or not;
+a state is there what the rounds before left. After the last round a state depends on every position. Where the states
+have an axis of positions themselves, each of which takes rounds of its own, that is the position of all that is made.
 """
 
 from __future__ import annotations
@@ -109,6 +110,11 @@ class _Flow:
                                                for into, debts in found.items()}
         return self.debts
 
+    def _apart(self, loop: IndexLoop) -> bool:
+        """Whether each position has states of its own."""
+        return bool(loop.states) and all(any(slot.set == loop.index.set for slot in self.program.tensors[state].slots)
+                                         for state, _, _ in loop.states)
+
     def _here(self, equation: Equation) -> tuple[Index, ...]:
         """The position of the round that makes a value: none or one."""
         loop = self.rounds.get(equation.target)
@@ -124,7 +130,8 @@ class _Flow:
         """What has to be proved of one read: where it reads, and what the tensor that it reads owes."""
         program, told = self.program, self.told
         last = self.rounds.get(at.read.tensor)
-        if last is not None and last != self.rounds.get(equation.target) and at.read.tensor not in last.inside:
+        if (last is not None and last != self.rounds.get(equation.target) and at.read.tensor not in last.inside
+                and not self._apart(last)):
             yield last.index.set, Owed(None, TRUE, at.read.tensor, equation.target, told.spans.get(equation.target))
         slots = program.tensors[at.read.tensor].slots
         span = next((told.places[f] for f in reversed(at.folds) if f in told.places),
@@ -152,7 +159,8 @@ class _Flow:
         here = self._here(equation)
         own = [axis for slot, axis in zip(slots, equation.axes, strict=True)
                if slot.set == into and at.bound.isdisjoint(free_indices(axis))]
-        own += [Position(index) for index in here if index.set == into]
+        if here and not self._apart(self.rounds[equation.target]):
+            own += [Position(index) for index in here if index.set == into]
         scope = (*equation.indices, *here, *at.bound, *free_indices(debt.position), *free_indices(debt.given))
         some = frozenset(n for i in scope for n in _counted(i))
         given = both(debt.given, *roundings(Apply("and", (debt.given, debt.position)))) if own else TRUE

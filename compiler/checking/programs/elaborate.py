@@ -28,7 +28,7 @@ from einc.errors.problems import (
 from einc.errors.report import Help, Label, Problem, Report, Silent, Span
 from einc.ir.domains import proves
 from einc.ir.elements import INTEGER, REAL
-from einc.ir.indices import Index, IndexSet, size
+from einc.ir.indices import INDEX_CLASSES, Index, IndexSet, size
 from einc.ir.programs import Equation
 from einc.ir.terms import TRUE, Join, Pack, Position, Read, Term, both, conjuncts, free_indices, substitute
 from einc.syntax import tree as s
@@ -59,6 +59,7 @@ class Work:
     inner: dict[Rounds, list[Equation]] = field(default_factory=dict)  # what stands in a block of rounds
     updates: dict[Rounds, list[Equation]] = field(default_factory=dict)
     owners: dict[str, dict[Index, Index]] = field(default_factory=dict)  # the requests of positions, by target
+    circles: dict[tuple[Signature, Span], None] = field(default_factory=dict)  # what was read before it was there
     closed: dict[str, Equation] = field(default_factory=dict)  # one round over the whole domain, by target
 
     def everything(self, own: tuple[int, ...] | None = None) -> None:
@@ -109,6 +110,9 @@ class Work:
         if key in self.done:
             return
         if key in self.open or key in self.waiting:
+            if key in self.collected.entries and any(INDEX_CLASSES[x.set.cls].before == "le" for x in signature.slots):
+                self.circles[signature, span] = None
+                return
             raise Circular(f"`{signature.text}` depends on itself", span, "read here",
                            Label(signature.span, "defined here"),
                            helps=(Help("an update over rounds is written with `for` and `←`"),))

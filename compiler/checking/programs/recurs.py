@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from einc.checking.declarations.scope import Rounds
 from einc.checking.programs.elaborate import Work
@@ -11,7 +12,7 @@ from einc.errors.problems import BadLoop, Circular, OrderDependent, RoundValue
 from einc.errors.report import Help, Label, Span
 from einc.ir.dependence import reached
 from einc.ir.indices import Index
-from einc.ir.programs import BlockLoop, IndexLoop, Slot, Tensor
+from einc.ir.programs import BlockLoop, Equation, IndexLoop, Slot, Tensor
 from einc.ir.rounds import bodies, one_round, order
 from einc.ir.terms import Apply, free_indices, reads, walk
 
@@ -39,7 +40,7 @@ def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]]
             if not rounds.block and not work.report.errors and (shown or left):
                 if not shown:
                     _relative(work, recur, left)
-                ordered.append(sequence(work, recur, shown))
+                ordered.append(sequence(work, _with_all(work, recur, work.inner.get(rounds, [])), shown))
             else:
                 out.append(recur)
                 owners.update(dict.fromkeys(recur.targets, recur))
@@ -47,6 +48,17 @@ def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]]
     _outside(work, owners)
     _acyclic(work, out)
     return out, ordered
+
+
+def _with_all(work: Work, recur: BlockLoop, mine: list[Equation]) -> BlockLoop:
+    """The rounds with each value of their block that nothing outside reads, be it the same in each round or not."""
+    targets = {*recur.targets, *(e.target for e in mine)}
+    readers = [e for e in (*work.made.equations, *work.equations.values()) if e.target not in targets]
+    read = {*(x.key for x in work.collected.outputs), *(key for e in readers for key in e.reads)}
+    known = {e.target for e in recur.inside}
+    states = {e.target for e in recur.updates}
+    return order(replace(recur, inside=tuple(e for e in mine if e.target in known
+                                             or e.target not in read | states)))
 
 
 def _shown(work: Work, recur: BlockLoop) -> set[str]:

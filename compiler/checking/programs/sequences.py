@@ -10,10 +10,15 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 from einc.checking.programs.elaborate import Work
-from einc.ir.domains import negation
+from einc.checking.programs.reading import everything
+from einc.errors.problems import RoundValue
+from einc.errors.report import Help
+from einc.ir.dependence import behind
+from einc.ir.domains import negation, proves
 from einc.ir.draft import renamed
 from einc.ir.indices import Index
 from einc.ir.programs import BlockLoop, Equation, IndexLoop, Tensor
+from einc.ir.rounds import place_of
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -54,7 +59,43 @@ def sequence(work: Work, recur: BlockLoop, outside: Set[str]) -> IndexLoop:
             recur = replace(recur, inside=(*recur.inside, replace(update, target=following)))
         states.append((update.target, first, following))
     work.made.equations += recur.inside
-    return IndexLoop(recur.index, tuple(states), tuple(e.target for e in recur.inside))
+    after = _after(recur, {state for state, _, _ in states} | {following for _, _, following in states})
+    inside = [e for e in recur.inside if e.target not in after]
+    _earlier(work, recur.index, {e.target: e for e in inside})
+    return IndexLoop(recur.index, tuple(states), tuple(e.target for e in inside))
+
+
+def _after(recur: BlockLoop, states: Set[str]) -> set[str]:
+    """The values of each element that the rounds do not need and that need nothing of a round but other such values:
+    they are made after the last round.
+    """
+    made, parts = {e.target: e for e in recur.inside}, {e.target for e in recur.inside if recur.index in e.indices}
+    out: set[str] = set()
+    while True:
+        read = {key for e in recur.inside if e.target not in out for key in e.reads}
+        more = {key for key in parts - out - states - read if not made[key].reads & (states - parts)
+                and not made[key].reads & (made.keys() - parts)}
+        if not more:
+            return out
+        out |= more
+
+
+def _earlier(work: Work, index: Index, by: Mapping[str, Equation]) -> None:
+    """Reports a value that a round reads of another round, where it is not proved that it is there already."""
+    parts = {key: at for key, e in by.items() if (at := place_of(index, e)) is not None}
+    for key, equation in by.items():
+        for seen in everything(equation):
+            at = parts.get(seen.read.tensor)
+            if at is None or (seen.read.subs[at] == Position(index) and index not in seen.bound):
+                continue
+            rule = "lt" if key in behind(by, [seen.read.tensor]) else "le"
+            if index in seen.bound or not proves(seen.given, Apply(rule, (seen.read.subs[at], Position(index)))):
+                made = next((x for x in work.scope.signatures if x.key == seen.read.tensor), None)
+                name = seen.read.tensor if made is None else made.text
+                raise RoundValue(
+                    f"`{name}` is read where it is not proved that an earlier round made it",
+                    work.made.places.get(seen.read), helps=(
+                        Help(f"read it at earlier elements alone: `{index} - 1`, or in a sum over `… < {index}`"),))
 
 
 def _copied(recur: BlockLoop, update: Equation) -> str | None:
@@ -94,20 +135,33 @@ def _end(recur: BlockLoop, outside: Set[str]) -> _End | None:
         said = [c for c in conjuncts(recur.domain) if index in free_indices(c)]
         shown = any(index in e.indices for e in recur.inside if e.target in outside)
         if len(said) == 1 and said[0] in ends and index.set == recur.index.set and not shown and all(
-                _lacks(t, index, targets) for e in targets.values() for t in (e.domain, e.body)):
+                _lacks(t, index, targets) for e in recur.equations for t in (e.domain, e.body)):
             return _End(index, ends[said[0]])
     return None
 
 
 def _guarded(recur: BlockLoop, end: Index | None) -> BlockLoop:
-    """The rounds over every element: a state stays as it is where an element is not in the domain."""
+    """The rounds over every element: where one is not in the domain, a state stays as it is, and there is no value
+    of it.
+    """
     said = both(*(c for c in conjuncts(recur.domain) if end is None or end not in free_indices(c)))
     if said == TRUE:
         return replace(recur, domain=TRUE)
-    updates = tuple(replace(e, body=Apply("add", (Where(said, e.body),
-                                                  Where(negation(said), Read(e.target, e.axes)))))
-                    for e in recur.updates)
-    return replace(recur, domain=TRUE, updates=updates)
+    data = both(*(c for c in conjuncts(said) if any(True for _ in reads(c))))
+    plain = both(*(c for c in conjuncts(said) if not any(True for _ in reads(c))))
+    # What reads data is asked only where the rest holds.
+    updates = tuple(_unless(plain, _unless(data, e.body, e), e) for e in recur.updates)
+    inside = tuple(replace(e, domain=both(said, e.domain)) if recur.index in e.indices else e for e in recur.inside)
+    return replace(recur, domain=TRUE, updates=updates, inside=inside)
+
+
+def _unless(condition: Term, body: Term | Equation, update: Equation) -> Equation:
+    """An update that leaves the state as it is where a condition fails."""
+    then = body.body if isinstance(body, Equation) else body
+    if condition == TRUE:
+        return replace(update, body=then)
+    old = Where(negation(condition), Read(update.target, update.axes))
+    return replace(update, body=Apply("add", (Where(condition, then), old)))
 
 
 def _ended(work: Work, recur: BlockLoop, end: _End) -> BlockLoop:

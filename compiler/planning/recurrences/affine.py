@@ -39,7 +39,7 @@ from einc.planning.recurrences.products import NotAffine, Product, Products
 from einc.planning.recurrences.readers import holding, with_readers
 from einc.transforms.laws.simplify import simplify
 from einc.transforms.normal.delta_elimination import axis_order
-from einc.transforms.normal.normalise import in_order
+from einc.transforms.slicing.repeats import in_order
 
 P = TypeVar("P", bound=Program)
 

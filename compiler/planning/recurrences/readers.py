@@ -1,4 +1,4 @@
-"""What reads the parts that rounds make of a value, made in the rounds: the parts of one round are all there ever is."""
+"""What reads the parts that rounds make of a value, made in the rounds: then only one part is ever there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from einc.ir.indices import Index
 from einc.ir.programs import Equation, IndexLoop, Program
 from einc.ir.rounds import place_of
 from einc.ir.terms import Position, bound_indices, free_indices, substitute, walk
-from einc.transforms.normal.normalise import in_order
+from einc.transforms.slicing.repeats import in_order
 
 P = TypeVar("P", bound=Program)
 

@@ -11,10 +11,8 @@ Non-goals: order of contractions, what is stored, anything about cost.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from graphlib import TopologicalSorter
 
 from einc.ir.dependence import needed
 from einc.ir.domains import negation, proves
@@ -67,12 +65,16 @@ from einc.transforms.normal.operands import (
 )
 from einc.transforms.normal.scaled import scaled
 from einc.transforms.normal.topk_pushdown import at_chosen
-from einc.transforms.slicing.repeats import outside, part, round_of
+from einc.transforms.slicing.lags import with_lags
+from einc.transforms.slicing.repeats import in_order, outside, part, round_of
 
 
 def normalise(program: Program, again: bool = False) -> NormalProgram:
     """The same program in normal form. `again`: it was normal once, so that its exponentials are scaled."""
-    return with_letters(_with_rounds(program) if program.repeats else _without_rounds(program, again), program.tensors)
+    if not program.repeats:
+        return with_letters(_without_rounds(program, again), program.tensors)
+    program = with_lags(program)
+    return with_letters(_with_rounds(program), program.tensors)
 
 
 def _without_rounds(program: Program, again: bool) -> NormalProgram:
@@ -110,20 +112,6 @@ def _with_rounds(program: Program) -> NormalProgram:
     tensors = {k: program.tensors.get(k, t) for k, t in tensors.items() if t.role != "local" or k in kept}
     ordered = tuple(everything[k] for k in in_order(everything, repeats))
     return NormalProgram.of(program).but(equations=ordered, tensors=tensors, loops=repeats)
-
-
-def in_order(equations: dict[str, Equation], repeats: list[IndexLoop]) -> Iterable[str]:
-    """Each equation after what it reads; what reads the states of finished rounds after all of these rounds."""
-    within = {key: repeat for repeat in repeats for key in repeat.inside}
-    owner = {state: repeat for repeat in repeats for state, _, _ in repeat.states}
-    place = {key: n for n, key in enumerate(equations)}
-    before: dict[str, list[str]] = {}
-    for key, equation in equations.items():
-        found = equation.reads | {first for _, first, _ in (within[key].states if key in within else ())}
-        for repeat in (owner[k] for k in equation.reads if k in owner and owner[k] is not within.get(key)):
-            found |= {*repeat.inside, *(k for _, first, following in repeat.states for k in (first, following))}
-        before[key] = sorted(found & equations.keys(), key=place.__getitem__)
-    return TopologicalSorter(before).static_order()
 
 
 def _flat(program: Program, tensors: dict[str, Tensor]) -> tuple[list[Equation], dict[str, Tensor]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from graphlib import TopologicalSorter
 
 from einc.ir.dependence import behind
 from einc.ir.draft import unused
@@ -175,3 +176,17 @@ def _asked(program: Program, repeat: IndexLoop) -> set[str]:
     made = {*repeat.inside, *(state for state, _, _ in repeat.states)}
     read = {k for e in program.equations if e.target in repeat.inside for k in e.reads}
     return {first for _, first, _ in repeat.states} | (read - made)
+
+
+def in_order(equations: dict[str, Equation], repeats: list[IndexLoop]) -> Iterable[str]:
+    """Each equation after what it reads; what reads the states of finished rounds after all of these rounds."""
+    within = {key: repeat for repeat in repeats for key in repeat.inside}
+    owner = {state: repeat for repeat in repeats for state, _, _ in repeat.states}
+    place = {key: n for n, key in enumerate(equations)}
+    before: dict[str, list[str]] = {}
+    for key, equation in equations.items():
+        found = equation.reads | {first for _, first, _ in (within[key].states if key in within else ())}
+        for repeat in (owner[k] for k in equation.reads if k in owner and owner[k] is not within.get(key)):
+            found |= {*repeat.inside, *(k for _, first, following in repeat.states for k in (first, following))}
+        before[key] = sorted(found & equations.keys(), key=place.__getitem__)
+    return TopologicalSorter(before).static_order()
