@@ -129,7 +129,8 @@ def _group(
     def tiled(*some: torch.Tensor, fill: float = 0.0) -> torch.Tensor:
         x = torch.stack(some, 2)
         more = x.new_full((x.shape[0], short, *x.shape[2:]), fill)
-        return torch.cat((x, more), 1).unflatten(1, (-1, tile))
+        made: torch.Tensor = torch.cat((x, more), 1).unflatten(1, (-1, tile))
+        return made
 
     sides, (known, unknown) = _Sides(tiled(gate, fill=1.0)[:, :, :, 0]), given
     whole, width = sides.whole(), state.shape[2]

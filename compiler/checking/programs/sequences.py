@@ -50,9 +50,11 @@ def sequence(work: Work, recur: BlockLoop, outside: Set[str]) -> IndexLoop:
     states = []
     for update in recur.updates:
         start = next(e for e in recur.starts if e.target == update.target)
-        first, following = work.made.fresh(f"{update.target}_start"), _copied(recur, update)
-        work.made.tensors.append(replace(_tensor(work, update.target), key=first, text=first))
-        work.made.equations.append(replace(start, target=first))
+        first, following = _copy_of(work, start), _copied(recur, update)
+        if first is None:
+            first = work.made.fresh(f"{update.target}_start")
+            work.made.tensors.append(replace(_tensor(work, update.target), key=first, text=first))
+            work.made.equations.append(replace(start, target=first))
         if following is None:
             following = work.made.fresh(f"{update.target}_next")
             work.made.tensors.append(replace(_tensor(work, update.target), key=following, text=following))
@@ -106,6 +108,15 @@ def _copied(recur: BlockLoop, update: Equation) -> str | None:
             if (made is not None and subs == made.axes
                     and tuple(a for a in subs if a != Position(recur.index)) == update.axes):
                 return tensor
+    return None
+
+
+def _copy_of(work: Work, start: Equation) -> str | None:
+    """What a state starts with, where that is a value of the text."""
+    match start.body:
+        case Read(tensor, subs) if subs == start.axes and start.domain == TRUE:
+            made = next((e for e in (*work.made.equations, *work.equations.values()) if e.target == tensor), None)
+            return tensor if made is not None and len(made.axes) == len(start.axes) else None
     return None
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from einc.ir.dependence import reached
 from einc.ir.draft import unused
 from einc.ir.indices import INDEX_CLASSES, Index
 from einc.ir.programs import Equation, IndexLoop, Program, local
@@ -37,6 +36,7 @@ from einc.ir.terms import (
 )
 from einc.planning.recurrences.products import NotAffine, Product, Products
 from einc.planning.recurrences.readers import holding, with_readers
+from einc.planning.recurrences.states import State, live, state_of
 from einc.transforms.laws.simplify import simplify
 from einc.transforms.normal.delta_elimination import axis_order
 from einc.transforms.slicing.repeats import in_order
@@ -99,19 +99,6 @@ def with_affine(program: P) -> tuple[P, Found]:
     return program, found
 
 
-@dataclass(frozen=True)
-class _State:
-    """A state: its tensor, its value before the first round, what a round makes of it, its letters, and the products of
-    its update.
-    """
-
-    tensor: str
-    first: str
-    following: Equation
-    letters: tuple[Index, ...]
-    products: tuple[Product, ...]
-
-
 class _Rewriting(Generic[P]):
     """One loop, whose states go in tiles or, where not `tiled`, element by element.
 
@@ -126,7 +113,7 @@ class _Rewriting(Generic[P]):
         moving = holding(self.by, names)
         still = {key: e for key, e in self.by.items() if key not in moving}
         updates = Products(names, moving, still)
-        self.states = {s: _state(self.index, (s, first, self.by[f]), updates) for s, first, f in repeat.states}
+        self.states = {s: state_of(self.index, (s, first, self.by[f]), updates) for s, first, f in repeat.states}
         self.ends = {s.following.target: s for s in self.states.values()}
         kept = {*program.kept[repeat]}
         self.tiled = {s.tensor for s in self.states.values() if tiled and s.following.target not in kept}
@@ -160,9 +147,9 @@ class _Rewriting(Generic[P]):
         at = self.program.repeats.index(self.repeat)
         repeats = [*others[:at], *loops, *others[at:]]
         by = {e.target: e for e in self.program.equations if e.target not in self.by} | self.made
-        live = _live(by, repeats, [key for _, key in self.program.outputs])
-        by = {key: e for key, e in by.items() if key in live}
-        tensors = {key: t for key, t in self.tensors.items() if t.role != "local" or key in live}
+        alive = live(by, repeats, [key for _, key in self.program.outputs])
+        by = {key: e for key, e in by.items() if key in alive}
+        tensors = {key: t for key, t in self.tensors.items() if t.role != "local" or key in alive}
         blocks = [loop for loop in self.program.loops if not isinstance(loop, IndexLoop)]
         ordered = [by[key] for key in in_order(by, repeats)]
         return self.program.but(equations=ordered, tensors=tensors, loops=(*blocks, *repeats))
@@ -219,7 +206,7 @@ class _Rewriting(Generic[P]):
         name = self._read(state, simplify(vector), p.read.tensor in self.ends)
         return product([*map(self._outside, rest), Read(name, (Position(self.index), *through))])
 
-    def _read(self, state: _State, vector: Term, own: bool) -> str:
+    def _read(self, state: State, vector: Term, own: bool) -> str:
         """The name of what a vector reads of a state."""
         for name, other, after in self.reads[state.tensor]:
             if (other, after) == (vector, own):
@@ -229,7 +216,7 @@ class _Rewriting(Generic[P]):
         self.reads[state.tensor].append((name, vector, own))
         return name
 
-    def _meets(self, state: _State, p: Product) -> tuple[int, ...]:
+    def _meets(self, state: State, p: Product) -> tuple[int, ...]:
         """The places of a state's letters that a product sums over: the same in each. Raises NotAffine."""
         assert p.read is not None
         met = tuple(n for n, sub in enumerate(self._subs(p.read)) if isinstance(sub, Position) and sub.index in p.bound)
@@ -245,7 +232,7 @@ class _Rewriting(Generic[P]):
 
     # states element by element
 
-    def _every(self, state: _State) -> str:
+    def _every(self, state: State) -> str:
         """The values of a state after each round."""
         if state.tensor in self.tiled:
             raise NotAffine(Read(state.tensor, ()))
@@ -256,7 +243,7 @@ class _Rewriting(Generic[P]):
             self.names[target] = self._tensor(f"{target}_all", (self.index, *state.letters))
         return self.names[target]
 
-    def _before(self, state: _State) -> str:
+    def _before(self, state: State) -> str:
         """The values of a state before each round."""
         key = f"{state.tensor} before"
         if key not in self.names:
@@ -270,7 +257,7 @@ class _Rewriting(Generic[P]):
             self.made[name] = Equation(name, (here, *letters), TRUE, body)
         return self.names[key]
 
-    def _scan(self, state: _State) -> tuple[IndexLoop, Scanned]:
+    def _scan(self, state: State) -> tuple[IndexLoop, Scanned]:
         """The loop of a state each of whose elements goes its own way."""
         gates = [product(p.factors) for p in state.products if p.read is not None]
         gate = self._operand(f"{state.tensor}_gate", added(gates) if gates else ZERO)
@@ -286,7 +273,7 @@ class _Rewriting(Generic[P]):
 
     # states in tiles
 
-    def _tiles(self, state: _State) -> tuple[IndexLoop, Affine]:
+    def _tiles(self, state: State) -> tuple[IndexLoop, Affine]:
         """The loop of a state that goes in tiles. Raises NotAffine where no letter is met, or none passes."""
         if state.tensor not in self.met:
             raise NotAffine(Read(state.tensor, ()))
@@ -298,17 +285,17 @@ class _Rewriting(Generic[P]):
         if not passing:
             raise NotAffine(Read(state.tensor, ()))
         stem = state.tensor
-        known = [(self._operand(f"{stem}_key", k), self._operand(f"{stem}_value", added(v)))
+        known = [(self._operand(f"{stem}_write", k), self._operand(f"{stem}_value", added(v)))
                  for k, v in writes.items() if k not in {u for u, _, _ in unknown}]
         made = [(self._operand(f"{stem}_write", u), self._operand(f"{stem}_reading", added(list(w))),
                  self._operand(f"{stem}_value", added(c) if c else ZERO)) for u, w, c in unknown]
-        vectors = [(name, self._operand(f"{stem}_query", q), own) for name, q, own in self.reads[stem]]
+        vectors = [(name, self._operand(f"{stem}_vector", q), own) for name, q, own in self.reads[stem]]
         batch = tuple(i for i in state.letters if i not in met and i not in passing)
         gate = self._operand(f"{stem}_gate", added(gates) if gates else ZERO)
         found = Affine(state.letters, batch, met, passing, gate, tuple(known), tuple(made), tuple(vectors))
         return self._loop(state, found), found
 
-    def _updates(self, state: _State, met: tuple[Index, ...]) -> tuple[
+    def _updates(self, state: State, met: tuple[Index, ...]) -> tuple[
             list[Term], dict[Term, list[Term]], list[tuple[Term, tuple[Term, ...], list[Term]]]]:
         """The gates of a state, its known writes by their vectors over the letters that are met, and its unknown ones:
         for each such vector what reads the state for it, and what is known of it. Raises NotAffine.
@@ -334,7 +321,7 @@ class _Rewriting(Generic[P]):
             (writes if p.read is None else unknown).setdefault(key, []).append(factor)
         return gates, writes, [(u, tuple(w), writes.get(u, [])) for u, w in unknown.items()]
 
-    def _loop(self, state: _State, found: Affine) -> IndexLoop:
+    def _loop(self, state: State, found: Affine) -> IndexLoop:
         """The loop as equations, which say what is computed."""
         letters = tuple(map(Position, state.letters))
         inner = {i: Index(f"{i.name}'", i.set) for i in found.met}
@@ -357,7 +344,7 @@ class _Rewriting(Generic[P]):
         return IndexLoop(self.index, ((state.tensor, state.first, target),),
                          (target, *(name for name, _, _ in found.reads)))
 
-    def _at_round(self, state: _State, subs: tuple[Term, ...]) -> Read:
+    def _at_round(self, state: State, subs: tuple[Term, ...]) -> Read:
         at = place_of(self.index, state.following)
         return Read(state.following.target, subs if at is None else (*subs[:at], Position(self.index), *subs[at:]))
 
@@ -381,21 +368,6 @@ class _Rewriting(Generic[P]):
         return name
 
 
-def _state(index: Index, told: tuple[str, str, Equation], products: Products) -> _State:
-    """A state with the products of its update. Raises NotAffine where that reads another one."""
-    tensor, first, following = told
-    letters = tuple(i for i in following.indices if i != index)
-    if following.domain != TRUE or len(letters) != len(following.axes) - (place_of(index, following) is not None):
-        raise NotAffine(following.body)
-    found = products.of(following.body)
-    for p in found:
-        if p.read is not None and p.read.tensor != tensor:
-            raise NotAffine(p.read)
-        if p.read is not None and not p.bound and p.read.subs != tuple(map(Position, letters)):
-            raise NotAffine(p.read)
-    return _State(tensor, first, following, letters, tuple(found))
-
-
 def _split(parts: Iterable[Term], letters: set[Index]) -> tuple[list[Term], list[Term]]:
     """The factors with one of the letters, and the others."""
     inside, rest = list[Term](), list[Term]()
@@ -406,16 +378,3 @@ def _split(parts: Iterable[Term], letters: set[Index]) -> tuple[list[Term], list
 
 def _of(operand: Operand) -> Read:
     return Read(operand.tensor, tuple(map(Position, operand.letters)))
-
-
-def _live(by: Mapping[str, Equation], repeats: Iterable[IndexLoop], wanted: Iterable[str]) -> set[str]:
-    """What the wanted values need; a state needs its first value and what a round makes of it."""
-    states = {state: (first, following) for repeat in repeats for state, first, following in repeat.states}
-    inside = {key: repeat for repeat in repeats for key in repeat.inside}
-
-    def after(key: str) -> Iterable[str]:
-        yield from states.get(key, ())
-        yield from by[key].reads if key in by else ()
-        yield from (state for state, _, _ in inside[key].states) if key in inside else ()
-
-    return set(reached(wanted, after))

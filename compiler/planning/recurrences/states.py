@@ -1,0 +1,54 @@
+"""The states of a loop over positions, each with the products of its update."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from einc.ir.dependence import reached
+from einc.ir.indices import Index
+from einc.ir.programs import Equation, IndexLoop
+from einc.ir.rounds import place_of
+from einc.ir.terms import TRUE, Position
+from einc.planning.recurrences.products import NotAffine, Product, Products
+
+
+@dataclass(frozen=True)
+class State:
+    """A state: its tensor, its value before the first round, what a round makes of it, its letters, and the products of
+    its update.
+    """
+
+    tensor: str
+    first: str
+    following: Equation
+    letters: tuple[Index, ...]
+    products: tuple[Product, ...]
+
+
+def state_of(index: Index, told: tuple[str, str, Equation], products: Products) -> State:
+    """A state with the products of its update. Raises NotAffine where that reads another one."""
+    tensor, first, following = told
+    letters = tuple(i for i in following.indices if i != index)
+    if following.domain != TRUE or len(letters) != len(following.axes) - (place_of(index, following) is not None):
+        raise NotAffine(following.body)
+    found = products.of(following.body)
+    for p in found:
+        if p.read is not None and p.read.tensor != tensor:
+            raise NotAffine(p.read)
+        if p.read is not None and not p.bound and p.read.subs != tuple(map(Position, letters)):
+            raise NotAffine(p.read)
+    return State(tensor, first, following, letters, tuple(found))
+
+
+def live(by: Mapping[str, Equation], repeats: Iterable[IndexLoop], wanted: Iterable[str]) -> set[str]:
+    """What the wanted values need; a state needs its first value and what a round makes of it."""
+    states = {state: (first, following) for repeat in repeats for state, first, following in repeat.states}
+    inside = {key: repeat for repeat in repeats for key in repeat.inside}
+
+    def after(key: str) -> Iterable[str]:
+        yield from states.get(key, ())
+        yield from by[key].reads if key in by else ()
+        yield from (state for state, _, _ in inside[key].states) if key in inside else ()
+
+    return set(reached(wanted, after))
