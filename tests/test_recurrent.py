@@ -24,7 +24,7 @@ BROKEN = {  # gradients with gates at their ends
 each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 each_layer_and_kind = pytest.mark.parametrize(("case", "extreme"), [
     pytest.param(case, extreme, id=f"{case.name}-{'extreme' if extreme else 'drawn'}", marks=[
-        pytest.mark.xfail(strict=True, reason=reason) for name, reason in BROKEN.items() if extreme and case.name == name])
+        pytest.mark.xfail(strict=True, reason=why) for name, why in BROKEN.items() if extreme and case.name == name])
     for case in CASES for extreme in (False, True)])
 
 
