@@ -71,6 +71,7 @@ TIME = {"T": 11}
 HEADS = {"T": 11, "H": 3, "D": 5}
 PARTS = {"T": 7, "C": 3, "R": 2}
 FOUR = {"B": 2, "H": 3, "T": 9, "d_k": 5}
+STATE = {"T": 9, "H": 2, "D": 3, "E": 4}
 MODEL = {"T": 9, "d_model": 7, "H": 3, "d_k": 6}
 SUM = "index c : feature(C)\nindex r : feature(R)\nindex e : feature = c ⊕ r\nindex t, s : time(T)\n"
 
@@ -886,6 +887,14 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "memory_layer": {"T": 7, "d_model": 5, "d_k": 3, "M": 9, "n": 3},
     "indexer": {"T": 9, "d_model": 7, "H_I": 3, "d_I": 5, "n": 4},
     "sparse_attention": {**MODEL, "H_I": 3, "d_I": 5, "n": 4},
+    "ema": {"T": 9, "D": 3},
+    "rg_lru": {"T": 9, "N": 2, "D": 3},
+    "mamba1": {"T": 9, "D": 4, "N": 3, "R": 2},
+    "ssd": {"T": 9, "H": 2, "P": 4, "N": 3},
+    "ssd_sum": {"T": 9, "H": 2, "P": 4, "N": 3},
+    **dict.fromkeys(("rwkv6", "rwkv7", "deltanet", "gla", "mlstm", "titans_momentum"), STATE),
+    **{name: {"B": 2, **STATE} for name in ("gated_deltanet", "kda")},
+    "longhorn": {"T": 9, "N": 3, "E": 4},
     "deepseek_sparse": {"T": 5, "d_model": 7, "H": 2, "d_k": 6, "d_h": 5, "r": 4, "r_Q": 3, "H_I": 3, "d_x": 2, "n": 3},
 }
 SPEC_RANGES = {

@@ -10,6 +10,7 @@ from helpers import each, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import FILES, Case
+from recurrent import LAYERS
 
 from einc.driver.reports.screen import screen
 from einc.driver.reports.table import numbers, table, tile_lengths
@@ -34,13 +35,16 @@ SQUARE = {"decoder_lm", "llama_lm",
           "indexer", "sparse_attention", "deepseek_sparse", "top_keys"}
 STORED = {"top_keys", "sparse_attention", "deepseek_sparse"}  # what is compared stands whole, so that it can be ordered
 ROWS = {"deepseek_sparse": "T", "sparse_attention": "T", "indexer": "T", "argmax_payload": "T", "group_norm": "T",
-        "scaled_norm": "S"}  # a tile has them whole, and grows with them
+        "scaled_norm": "S", "ssd_sum": "T"}  # a tile has them whole, and grows with them
+CUBE = {"ssd_sum"}  # each pair of positions has a sum over those between them
+ORDERED = set(LAYERS) - CUBE  # a step for each position: few of them, which a tile may hold whole
 LONG = 2**24
 
 
 def grown(module: Module, case: Case, name: str, times: int) -> dict[str, float]:
     """Flops, bytes and what is held at one time where one size is long and the others are short."""
-    sizes = {**dict.fromkeys(case.sizes, 8), "d_k": 64, **module.fixed, name: LONG * times}
+    sizes = {**dict.fromkeys(case.sizes, 8), "d_k": 64, **module.fixed,
+             name: (2**9 if case.name in ORDERED else LONG) * times}
     costs = [step.cost for step in taken(module, sizes)]
     known = numbers(module, sizes)
     tiles = [step.cost.held.at({**known, **tile_lengths(step, known, few=False)}) for step in taken(module, sizes)]
@@ -59,9 +63,9 @@ def test_cost_grows_as_it_should(case: Case) -> None:
         for times in (1, 2):
             before, after = (grown(module, case, name, n) for n in (times, 2 * times))
             powers = {key: math.log2(after[key] / before[key]) if before[key] else 0.0 for key in before}
-            work = 2 if name in ("T", "T_sum") and case.name in SQUARE else 1
+            work = (1 + (case.name in SQUARE) + 2 * (case.name in CUBE)) if name in ("T", "T_sum") else 1
             given = max(powers.pop("given"), 2 * (name == "T" and case.name in STORED))
-            tile = int(ROWS.get(case.name) == name)
+            tile = powers["held"] if case.name in ORDERED else int(ROWS.get(case.name) == name)
             assert powers == pytest.approx({"flops": work, "bytes": given, "held": tile}, abs=0.02), name
 
 

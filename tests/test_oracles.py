@@ -21,6 +21,7 @@ from click.testing import CliRunner
 from helpers import called, distance, meaning, module_of, typed, typed_of
 from plain import HEAD, PLAIN, STEPS, WIDTH, Tensors, Trial, normal, qkv
 from programs import FILES, SPECS, Case
+from recurrent import LAYERS
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional
@@ -783,6 +784,14 @@ def scaled(zoo: SimpleNamespace, ratio: float, given: bool = True, **more: Any) 
     return Trial({"alpha": torch.tensor(ratio, dtype=torch.float64)} if given else {}, trial.outputs, trial.sizes)
 
 
+def recurrent(name: str) -> Callable[[SimpleNamespace], Trial]:
+    """A layer of specs/recurrent, of which test_recurrent.py tries more."""
+    def trial(_: SimpleNamespace) -> Trial:
+        inputs = LAYERS[name].inputs(STEPS)
+        return Trial(inputs, {LAYERS[name].output: LAYERS[name].result(**inputs).detach()})
+    return trial
+
+
 PAPERS: dict[str, Callable[[SimpleNamespace], Trial]] = {
     "preblock": lambda zoo: preblock(zoo, "gelu"),
     "preblock_relu": lambda zoo: preblock(zoo, "relu"),
@@ -814,7 +823,7 @@ PAPERS: dict[str, Callable[[SimpleNamespace], Trial]] = {
     "sparse_attention": sparse,
     "deepseek_sparse": deepseek_sparse,
 }
-ORACLES |= PAPERS
+ORACLES |= PAPERS | {name: recurrent(name) for name in LAYERS}
 
 
 def with_sizes(trial: Trial, **sizes: int) -> Trial:
