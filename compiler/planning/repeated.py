@@ -35,7 +35,7 @@ from einc.ir.programs import NormalProgram, Program, Tensor
 from einc.planning.analysis.storage import is_statistic, sets_of, sizes_of
 from einc.planning.recurrences.affine import with_affine
 from einc.planning.recurrences.steps import step_of
-from einc.transforms.normal.normalise import normalise
+from einc.transforms.normal.normalise import with_normal
 from einc.transforms.slicing.lags import with_lags
 from einc.transforms.slicing.repeats import round_of, stretches
 
@@ -48,12 +48,12 @@ Keys = tuple[tuple[str, IndexSet], ...]
 def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> Module:
     """The stretches between rounds one after the other, each round planned once."""
     program, found = with_affine(with_wide(program))
+    program = with_normal(program) if found else program
     steps: list[Step] = []
     buffers, checked = {t.key: _buffer(t) for t in asked}, {t.key for t in asked}
     keys: list[tuple[str, IndexSet]] = []
     for piece, repeat in zip_longest(stretches(program), program.repeats):
         if piece.equations:
-            piece = normalise(piece, again=True) if found else piece
             made = plan(piece, piece.inputs())
             steps += [_clamped(step, {key for key, _ in made.keys} - checked) for step in made.steps]
             keys += made.keys

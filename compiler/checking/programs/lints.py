@@ -92,7 +92,7 @@ def _read(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop]) -> set[
     found = {r.tensor for e in everything for term in (*e.axes, e.domain, e.body) for r in reads(term)}
     found |= {r.tensor for recur in recurs for r in reads(recur.domain)}
     found |= {x for repeat in work.made.repeats for x in repeat.inside}
-    found |= {following for repeat in repeats for _, _, following in repeat.states}
+    found |= {key for repeat in repeats for state in repeat.states for key in state}
     keys = {x.members.key: x.key for x in work.scope.signatures if x.members is not None}
     lengths = {name.name for name in work.scope.lengths.values()}
     return found | {keys[k] for k in found if k in keys} | {x.key for x in work.scope.signatures if x.name in lengths}

@@ -114,6 +114,16 @@ def _with_rounds(program: Program) -> NormalProgram:
     return NormalProgram.of(program).but(equations=ordered, tensors=tensors, loops=repeats)
 
 
+def with_normal(program: NormalProgram) -> NormalProgram:
+    """The program whose equations outside of its loops were changed, these in normal form again."""
+    work, by = _Flat(dict(program.tensors)), {e.target: e for e in program.equations}
+    for equation in outside(program):
+        work.add(equation)
+    everything = {**by, **work.equations}
+    ordered = [everything[key] for key in in_order(everything, list(program.repeats))]
+    return program.but(equations=ordered, tensors=work.tensors)
+
+
 def _flat(program: Program, tensors: dict[str, Tensor]) -> tuple[list[Equation], dict[str, Tensor]]:
     """The equations in normal form that the outputs need, and all tensors."""
     inlined = inline_gates(at_chosen(replace(program, tensors=tensors)))
