@@ -96,3 +96,10 @@ def _mentioned(equation: Equation) -> list[Index]:
 def is_letter(text: str) -> bool:
     """Whether a name of a slot is one index, not a pair."""
     return text.replace("'", "").isalpha()
+
+
+def starts(program: Program) -> frozenset[str]:
+    """The values that one state starts with and nothing else reads: they are written under its name."""
+    firsts = [first for repeat in program.repeats if repeat.index.set.cls != LAYER for _, first, _ in repeat.states]
+    read = {key for e in program.equations for key in e.reads} | {key for _, key in program.outputs}
+    return frozenset(key for key in firsts if firsts.count(key) == 1 and key not in read and key in program.by_target)

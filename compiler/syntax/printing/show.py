@@ -28,7 +28,7 @@ from einc.ir.terms import (
     reads,
     walk,
 )
-from einc.syntax.printing.declarations import free_sizes, index_sets, is_letter, lettered
+from einc.syntax.printing.declarations import free_sizes, index_sets, is_letter, lettered, starts
 from einc.syntax.printing.unpacking import Unpacking, numbered, unpacked
 from einc.syntax.spelling import GREEK
 from einc.syntax.tree import Plan, Statement, SyntaxTree
@@ -85,7 +85,8 @@ def _steps(program: Program) -> list[Equation | BlockLoop | IndexLoop]:
     """The equations as they are written: those that stand for rounds once, as rounds, where the first of them is."""
     by: dict[str, BlockLoop | IndexLoop] = {key: recur for recur in program.recurs for key in recur.targets}
     by |= {key: repeat for repeat in program.repeats for key in repeat.inside}
-    return list(dict.fromkeys(by.get(e.target, e) for e in program.equations))
+    alone = starts(program)
+    return list(dict.fromkeys(by.get(e.target, e) for e in program.equations if e.target not in alone))
 
 
 def _balanced(equation: Equation) -> Equation:
@@ -237,7 +238,10 @@ class _Writer:
                 slots.insert(at, (tensors[right].slots[at], part.name))
             return f"{self.name(tensors[left])}{scripts} {sign} {self.name(tensors[right])}{_scripts(slots)}"
 
-        lines = [copied(state, first, "=") for state, first, _ in repeat.states]
+        alone = starts(self.program)
+        lines = [copied(state, first, "=") if first not in alone
+                 else self.equation(replace(self.program.by_target[first], target=state))
+                 for state, first, _ in repeat.states]
         lines.append(f"for {repeat.index.name} ∈ {over.start}..{over.extent + number(over.start - 1)}:")
         block = [self.asked(t) for t in self.program.inputs() if _counting(t) == repeat.index]
         block += [self.equation(e) for e in self.program.equations if e.target in repeat.inside]
