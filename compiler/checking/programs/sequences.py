@@ -54,13 +54,14 @@ def sequence(work: Work, recur: BlockLoop, outside: Set[str]) -> IndexLoop:
         if first is None:
             first = work.made.fresh(f"{update.target}_start")
             work.made.tensors.append(replace(_tensor(work, update.target), key=first, text=first))
-            work.made.equations.append(replace(start, target=first))
+            _add(work, replace(start, target=first))
         if following is None:
             following = work.made.fresh(f"{update.target}_next")
             work.made.tensors.append(replace(_tensor(work, update.target), key=following, text=following))
             recur = replace(recur, inside=(*recur.inside, replace(update, target=following)))
         states.append((update.target, first, following))
-    work.made.equations += recur.inside
+    for equation in recur.inside:
+        _add(work, equation)
     after = _after(recur, {state for state, _, _ in states} | {following for _, _, following in states})
     inside = [e for e in recur.inside if e.target not in after]
     _earlier(work, recur.index, {e.target: e for e in inside})
@@ -109,6 +110,11 @@ def _copied(recur: BlockLoop, update: Equation) -> str | None:
                     and tuple(a for a in subs if a != Position(recur.index)) == update.axes):
                 return tensor
     return None
+
+
+def _add(work: Work, equation: Equation) -> None:
+    """Puts an equation behind those of the text; no signature has its key."""
+    work.equations[min((0, *work.equations)) - 1] = equation
 
 
 def _copy_of(work: Work, start: Equation) -> str | None:
