@@ -28,6 +28,7 @@ from bench import (
     paged,
     paired,
     programs,
+    recurrences,
     report,
     rivals,
     same,
@@ -331,6 +332,42 @@ def batching_command(*, dtypes: tuple[str, ...], threads: int | None, patience: 
     console.print(f"wrote {out / 'batching.jsonl'}")
 
 
+@main.command("recurrences", context_settings=HELP)
+@click.option("--case", "--cases", "case_names", multiple=True, type=click.Choice(list(recurrences.CASES)),
+              help="Which cases; all without it.")
+@click.option("--rival", "ways", multiple=True, type=click.Choice(list(recurrences.WAYS)),
+              help="Which contenders; all without it.")
+@click.option("--sizes", "given", default="", help="Other sizes, as in `T=8192,H=2,d=128`.")
+@click.option("--length", "lengths", multiple=True, type=click.IntRange(min=1),
+              help="Positions in place of T; several give the exponent of time over T.")
+@click.option("--growth", is_flag=True, help="The lengths 1,024 to 16,384.")
+@THREADS
+@click.option("--patience", default=10.0, show_default=True, type=click.FloatRange(min=0),
+              help="Seconds to wait, in all, until other processes leave the machine alone.")
+@ROUNDS
+@OUT
+def recurrences_command(*, case_names: tuple[str, ...], ways: tuple[str, ...], given: str, lengths: tuple[int, ...],
+                        growth: bool, threads: int | None, patience: float, rounds: int, out: Path) -> None:
+    """Rounds over positions against loops and chunks that are written by hand in plain torch, and these compiled.
+
+    Everything is judged by a loop in float64, then what is right is timed in interleaved rounds, in float32.
+    """
+    use_threads(threads)
+    usual = _sizes(given, recurrences.USUAL)
+    spans = lengths or (recurrences.GROWTH if growth else (usual["T"],))
+    plan = recurrences.Plan([recurrences.CASES[name] for name in case_names or recurrences.CASES],
+                            ways or list(recurrences.WAYS), [{**usual, "T": T} for T in spans], rounds, patience)
+    console, here, rows = wide_console(), Run(), list[Row]()
+    with cold_caches(), progress(console, len(plan.steps())) as (tell, step):
+        for found in recurrences.run(plan, tell):
+            rows += (new := [here.row("recurrence", **one.shown()) for one in found])
+            write(out / "recurrences.jsonl", new)
+            step()
+    for shown in filter(None, (recurrences.table(rows), recurrences.growth(rows))):
+        console.print(shown)
+    console.print(f"wrote {out / 'recurrences.jsonl'}")
+
+
 @main.command("memory", context_settings=HELP)
 @click.option("--case", "names", multiple=True, type=click.Choice(footprint.CASES), help="Which cases; all without it.")
 @click.option("--rival", "ways", multiple=True, type=click.Choice(list(gradients.WAYS)),
@@ -371,7 +408,7 @@ def train_command(steps: int, seed: int, given: str, threads: int | None, out: P
     """
     use_threads(threads)
     console = wide_console()
-    setup = train.Setup(steps, seed, sizes=_sizes(given))
+    setup = train.Setup(steps, seed, sizes=_sizes(given, train.Setup().sizes))
     here = Run()
     with progress(console, steps) as (tell, step):
         tell("compiling")
@@ -594,9 +631,9 @@ def paired_command(old: Path, *, runs: int, words: tuple[str, ...]) -> None:
     console.print(f"load of the machine: {loads[0]} before, {loads[1]} after")
 
 
-def _sizes(given: str) -> dict[str, int]:
-    """The sizes of the training, with those that are given in place of the usual ones."""
-    usual = dict(train.Setup().sizes)
+def _sizes(given: str, usual: Mapping[str, int]) -> dict[str, int]:
+    """The usual sizes, with those that are given in their place."""
+    usual = dict(usual)
     for word in filter(None, given.split(",")):
         name, _, value = word.strip().partition("=")
         if name not in usual or not value.isdigit() or int(value) < 1:
