@@ -73,7 +73,8 @@ def _pairs(reads: torch.Tensor, writes: torch.Tensor, sides: _Sides, own: bool) 
     if sides.single and reads.shape[-1] > 1:
         one = reads.new_ones(*reads.shape[:3], 1, 1)
         between = _pairs(one, one, sides, own)
-        between = between.repeat_interleave(reads.shape[3], 2).repeat_interleave(writes.shape[3], 3)
+        for axis, count in ((2, reads.shape[3]), (3, writes.shape[3])):
+            between = between if count == 1 else between.repeat_interleave(count, axis)
         pairs: torch.Tensor = reads.flatten(2, 3) @ writes.flatten(2, 3).mT
         return pairs * between
     rows, tiles, points, count, _ = reads.shape
@@ -127,15 +128,14 @@ def _group(
     short = -count % tile
 
     def tiled(*some: torch.Tensor, fill: float = 0.0) -> torch.Tensor:
-        x = torch.stack(some, 2)
-        more = x.new_full((x.shape[0], short, *x.shape[2:]), fill)
-        made: torch.Tensor = torch.cat((x, more), 1).unflatten(1, (-1, tile))
+        x = some[0].unsqueeze(2) if len(some) == 1 else torch.stack(some, 2)
+        if short:
+            x = torch.cat((x, x.new_full((x.shape[0], short, *x.shape[2:]), fill)), 1)
+        made: torch.Tensor = x.unflatten(1, (-1, tile))
         return made
 
     sides, (known, unknown) = _Sides(tiled(gate, fill=1.0)[:, :, :, 0]), given
-    whole, width = sides.whole(), state.shape[2]
-    tiles = whole.shape[1]
-    added = state.new_zeros(state.shape[0], tiles, *state.shape[1:])
+    whole = sides.whole()
     if known:
         k, v = tiled(*(x[0] for x in known)), tiled(*(x[1] for x in known)).flatten(2, 3)
         added = sides.written(k).mT @ v
@@ -143,17 +143,19 @@ def _group(
         u, w, c = (tiled(*(x[n] for x in unknown)) for n in range(3))
         right = c.flatten(2, 3) + (_pairs(w, k, sides, False) @ v if known else 0)
         # x_s = c_s + w_s · S_{s-1} for all of a tile: a triangular system, whose right side holds the state before it.
-        solved = torch.linalg.solve_triangular(-_pairs(w, u, sides, False),
-                                               torch.cat((right, sides.read(w, False)), -1), upper=False,
-                                               unitriangular=True)
-        back = sides.written(u).mT
+        # It has more columns than rows, so that the inverse is less work.
+        one = torch.eye(right.shape[2], dtype=right.dtype, device=right.device)
+        inverse = torch.linalg.solve_triangular(-_pairs(w, u, sides, False), one, upper=False, unitriangular=True)
+        fixed, moving, back = inverse @ right, inverse @ sides.read(w, False), sides.written(u).mT
     borders, written = [], []
-    for n in range(tiles):
+    for n in range(whole.shape[1]):
         borders.append(state)
-        following = whole[:, n, :, None] * state + added[:, n]
+        following = whole[:, n, :, None] * state
+        if known:
+            following = following + added[:, n]
         if unknown:
-            written.append(solved[:, n, :, :width] + solved[:, n, :, width:] @ state)
-            following = following + back[:, n] @ written[-1]
+            written.append(torch.baddbmm(fixed[:, n], moving[:, n], state))
+            following = torch.baddbmm(following, back[:, n], written[-1])
         state = following
     before, found = torch.stack(borders, 1), []
     for vector, own in reads:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from einc.ir.draft import unused
+from einc.ir.draft import renamed, unused
 from einc.ir.indices import INDEX_CLASSES, Index
 from einc.ir.programs import Equation, IndexLoop, Program, local
 from einc.ir.rounds import place_of
@@ -135,11 +135,26 @@ class _Rewriting(Generic[P]):
         for key in self.program.kept[self.repeat]:
             if key not in self.ends:
                 self._hoisted(key)
+        self._name_reads()
         loops: dict[IndexLoop, Affine | Scanned] = {}
         for state in self.states.values():
             loop, found = self._tiles(state) if state.tensor in self.tiled else self._scan(state)
             loops[loop] = found
         return self._program(loops), loops
+
+    def _name_reads(self) -> None:
+        """What is read of a state and is a value of the text has its name."""
+        names: dict[str, str] = {}
+        read = {name for found in self.reads.values() for name, _, _ in found}
+        for key, equation in list(self.made.items()):
+            match equation.body:
+                case Read(name, subs) if name in read - names.keys() and subs == equation.axes and (
+                        equation.domain == TRUE):
+                    names[name] = key
+                    del self.made[key]
+        self.made = {key: e.map(lambda term: renamed(term, names)) for key, e in self.made.items()}
+        self.reads = {state: [(names.get(name, name), q, own) for name, q, own in found]
+                      for state, found in self.reads.items()}
 
     def _program(self, loops: Mapping[IndexLoop, Affine | Scanned]) -> P:
         """The program with the new loops in place of the old one, without what nothing reads any more."""
