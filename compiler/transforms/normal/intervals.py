@@ -1,0 +1,120 @@
+"""Sums between two positions -> differences of sums up to each: for all pairs the work of as many positions.
+
+Σ_{u ∈ (s, t]} g_u is Σ_{u ≤ t} g_u - Σ_{u ≤ s} g_u where s ≤ t, and 0 elsewhere. Sums up to a position are formed in
+float64, so that the difference loses nothing of data in a narrower type. It is done where the two ends have letters of
+their own: of one letter, as in a window, there are as many intervals as positions anyway.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from einc.ir.domains import proves
+from einc.ir.indices import INDEX_CLASSES, Index
+from einc.ir.primitives import POSITIVE
+from einc.ir.programs import Equation, Program
+from einc.ir.signs import sign
+from einc.ir.terms import (
+    ONE,
+    TRUE,
+    Apply,
+    Const,
+    Fold,
+    Position,
+    Read,
+    Term,
+    Where,
+    both,
+    children,
+    conjuncts,
+    free_indices,
+    in_body,
+    rebuild,
+    walk,
+)
+
+P = TypeVar("P", bound=Program)
+
+
+def with_intervals(program: P) -> P:
+    """The program with sums over intervals as differences, wherever their addends are surely finite."""
+    if not any(isinstance(t, Fold) and t.op == "sum" and _ends(t) is not None for t in program.terms):
+        return program
+    known = program.by_target
+    return program.but(equations=tuple(
+        e if (body := _changed(e.body, e.domain, known)) is e.body
+        else Equation(e.target, e.axes, e.domain, body, e.source) for e in program.equations))
+
+
+def _changed(term: Term, given: Term, known: Mapping[str, Equation]) -> Term:
+    """The term with its sums over intervals changed, where `given` holds."""
+    match term:
+        case Where(condition, then):
+            return rebuild(term, (condition, _changed(then, both(given, condition), known)))
+        case Fold("sum", bound, _, body) if (ends := _ends(term)) is not None and _finite(body, known):
+            upper, lower = (Fold("sum", bound, both(*ends.rest, Apply("le", (Position(bound[0]), end))), body)
+                            for end in (ends.last, ends.before))
+            difference = Apply("sub", (upper, lower))
+            ordered = Apply("le", (ends.before, ends.last))
+            return difference if proves(given, ordered) else Where(ordered, difference)
+        case Fold(_, _, domain, body):
+            return rebuild(term, (domain, _changed(body, in_body(given, term), known)))
+    return rebuild(term, tuple(_changed(kid, given, known) for kid in children(term)))
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """The interval after `before` up to `last`, and what else a domain says."""
+
+    before: Term
+    last: Term
+    rest: tuple[Term, ...]
+
+
+def _ends(fold: Fold) -> _Ends | None:
+    """The ends of the interval that a sum runs over; None where it is none, or has an end for each of its values."""
+    if len(fold.bound) != 1 or INDEX_CLASSES[fold.bound[0].set.cls].before != "le" or fold.bound[0].set.packed:
+        return None
+    (index,) = fold.bound
+    lower, upper, rest = list[Term](), list[Term](), list[Term]()
+    for atom in conjuncts(fold.domain):
+        side = _side(atom, index)
+        (rest if side is None else lower if side[0] else upper).append(atom if side is None else side[1])
+    if len(lower) != 1 or len(upper) != 1:
+        return None
+    first, last = free_indices(lower[0]), free_indices(upper[0])
+    body = free_indices(fold.body) | {i for x in rest for i in free_indices(x)}
+    if not first or not last or first & last or (first | last) & body:
+        return None
+    return _Ends(lower[0], upper[0], tuple(x for x in rest if x != TRUE))
+
+
+def _side(atom: Term, index: Index) -> tuple[bool, Term] | None:
+    """Whether a condition is a lower bound of the index, and the end that it states: the position before the first one,
+    or the last one."""
+    match atom:
+        case Apply("le" | "lt" as op, (Position(i), end)) if i == index and index not in free_indices(end):
+            return False, end if op == "le" else Apply("sub", (end, ONE))
+        case Apply("le" | "lt" as op, (end, Position(i))) if i == index and index not in free_indices(end):
+            return True, end if op == "lt" else Apply("sub", (end, ONE))
+    return None
+
+
+def _finite(term: Term, known: Mapping[str, Equation]) -> bool:
+    """Whether a value is a finite number wherever the data are: a difference of infinite sums would be none."""
+    for part in walk(term):
+        match part:
+            case Const(value) if math.isinf(value):
+                return False
+            case Apply("div", (_, below)) if sign(below, known) != POSITIVE:
+                return False
+            case Apply("log" | "pow", (inner, *_)) if sign(inner, known) != POSITIVE:
+                return False
+            case Fold(op) if op != "sum":
+                return False
+            case Read(tensor) if tensor in known and not _finite(known[tensor].body, known):
+                return False
+    return True
