@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from einc.ir.domains import negation, proves, witnessed
 from einc.ir.draft import unused
-from einc.ir.primitives import NONNEGATIVE
+from einc.ir.primitives import NONNEGATIVE, POSITIVE
 from einc.ir.programs import Equation, Program, Tensor, local
 from einc.ir.sums import addends, factors, signed
 from einc.ir.sums import product as short
@@ -49,6 +49,7 @@ from einc.ir.terms import (
 from einc.transforms.laws.linear import may_leave
 from einc.transforms.laws.simplify import simplify
 from einc.transforms.normal.delta_elimination import appearance
+from einc.transforms.normal.exponents import with_exponents
 from einc.transforms.normal.reach import LARGE, SMALL, Reaches
 
 Scaled = tuple[Term, Term]  # m and v of v · e^m; m is 0 for what has no exponential
@@ -61,6 +62,7 @@ def scaled(program: _Program, named: bool = False) -> _Program:
 
     Where they are to be `named`, every such scale is an equation whose tensor is a `scale`.
     """
+    program = with_exponents(program)
     known = program.by_target
     if not any(x.op == "exp" or (x.op == "pow" and isinstance(x.args[0], Const)) for e in program.equations
                for x in _applied(e)):
@@ -125,10 +127,29 @@ class _Scaling:
                 return self._whole(self._scaled(term, given))
             case Apply("div" | "mul") if self._clashes(term):
                 return self._whole(self._scaled(term, given))
-            case Apply("sub", (above, one)) if one == ONE and (power := self.known.power(above)) is not None:
-                return Apply("expm1", (self.term(power, given),))
-            case Apply("sub", (one, above)) if one == ONE and (power := self.known.power(above)) is not None:
-                return Apply("neg", (Apply("expm1", (self.term(power, given),)),))
+            case Apply("sub", (above, one)) if one == ONE and (power := self._exponent(above, given)) is not None:
+                return Apply("expm1", (power,))
+            case Apply("sub", (one, above)) if one == ONE and (power := self._exponent(above, given)) is not None:
+                return Apply("neg", (Apply("expm1", (power,)),))
+        return None
+
+    def _exponent(self, term: Term, given: Term) -> Term | None:
+        """x of a term that is e^x: an exponential, a power of a positive value, powers and products of these."""
+        match term:
+            case Apply("exp", (power,)):
+                return self.term(power, given)
+            case Read():
+                found = self.known.opened(term)
+                return None if found is None else self._exponent(found, given)
+            case Apply("pow", (base, Const() as power)):
+                inner = self._exponent(base, given)
+                return None if inner is None else Apply("mul", (power, inner))
+            case Apply("pow", (base, power)) if self.known.sign(base) == POSITIVE:
+                return Apply("mul", (self.term(power, given), self._log(base, given)))
+            case Apply("mul", args):
+                parts = [self._exponent(arg, given) for arg in args]
+                known = [part for part in parts if part is not None]
+                return Apply("add", tuple(known)) if len(known) == len(parts) else None
         return None
 
     def _clashes(self, term: Apply) -> bool:
