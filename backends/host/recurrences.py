@@ -83,13 +83,13 @@ def _tiles(step: Recurrence, module: Module, words: _Words, helpers: set[str]) -
 
 def _scan(step: StateScan, module: Module, words: _Words, helpers: set[str]) -> None:
     """The call of `_scanned`, and the last state."""
-    helpers |= {"_arranged", "_scanned"}
+    helpers |= {"_arranged", "_scan"}
     gate, first, plus = zip(step.reads, step.letters, strict=True)
     each = [(axis,) for axis in step.axes]
     begin = words.given("first", first, words.groups(*each[1:]))
     given = [words.given(stem, x, words.groups(*each)) for stem, x in (("gate", gate), ("added", plus))]
     states = words.fresh("states")
-    words.lines(f"{states} = _scanned({', '.join(given)}, {begin})")
+    words.lines(f"{states} = _scan({', '.join(given)}, {begin}, {step.largest})")
     kind = {name: element(module.buffers[name], PROMOTED) for name in step.writes}
     moved = f".movedim(0, {step.axis})" * (step.axis > 0)
     words.lines(f"{step.out} = {states}{moved}.to({kind[step.out]})")

@@ -551,7 +551,8 @@ class Recurrence(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateScan(Operation):
-    """A state whose elements go each their own way, S_t = g_t S_{t-1} + x_t.
+    """A state whose elements go each their own way, S_t = g_t S_{t-1} + x_t, or, where it is the `largest`,
+    S_t = max(g_t + S_{t-1}, x_t).
 
     It reads g, the state before the first position, and x; `letters` are the axes of each. It writes the states after
     each position, which stand along `axis`, and the last one. `axes` are the positions and the axes of the state, and
@@ -561,6 +562,7 @@ class StateScan(Operation):
     letters: tuple[tuple[str, ...], ...]
     axes: tuple[str, ...]
     axis: int
+    largest: bool
     extents: tuple[tuple[str, Extent], ...]
 
 

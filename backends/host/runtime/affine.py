@@ -7,6 +7,7 @@ halving a tile, so that nothing is divided and no logarithm is taken: gates may 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -167,24 +168,59 @@ def _group(
     return found, state
 
 
-def _scanned(gate: torch.Tensor, added: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
-    """S_t = gate_t S_{t-1} + added_t, element by element along the first axis, from `first`: every S_t.
+def _scanned(gate: torch.Tensor, added: torch.Tensor, first: torch.Tensor, largest: bool = False) -> torch.Tensor:
+    """S_t = gate_t S_{t-1} + added_t, element by element along the first axis, from `first`: every S_t. Where it is the
+    `largest`, S_t = max(gate_t + S_{t-1}, added_t).
 
     Stretches of about √T positions go side by side, one position after the other, and then their ends in order.
     """
+    plus, times = (torch.maximum, torch.add) if largest else (torch.add, torch.mul)
+    zero, one = (-math.inf, 0.0) if largest else (0.0, 1.0)
     count = added.shape[0]
     points = max(1, math.isqrt(count))
     short = -count % points
-    gate = torch.cat((gate, gate.new_ones(short, *gate.shape[1:]))).unflatten(0, (-1, points))
-    added = torch.cat((added, added.new_zeros(short, *added.shape[1:]))).unflatten(0, (-1, points))
-    state, product, states, products = torch.zeros_like(added[:, 0]), torch.ones_like(gate[:, 0]), [], []
+    gate = torch.cat((gate, gate.new_full((short, *gate.shape[1:]), one))).unflatten(0, (-1, points))
+    added = torch.cat((added, added.new_full((short, *added.shape[1:]), zero))).unflatten(0, (-1, points))
+    state, product = torch.full_like(added[:, 0], zero), torch.full_like(gate[:, 0], one)
+    states, products, borders = [], [], [first]
     for n in range(points):
-        state, product = gate[:, n] * state + added[:, n], gate[:, n] * product
+        state, product = plus(times(gate[:, n], state), added[:, n]), times(gate[:, n], product)
         states.append(state)
         products.append(product)
-    borders = [first]
     for n in range(added.shape[0]):
-        borders.append(products[-1][n] * borders[-1] + states[-1][n])
+        borders.append(plus(times(products[-1][n], borders[-1]), states[-1][n]))
     start = torch.stack(borders[:-1]) if len(borders) > 1 else added[:, 0]
-    made = torch.stack([x + y * start for x, y in zip(states, products)], 1)
+    made = torch.stack([plus(x, times(y, start)) for x, y in zip(states, products)], 1)
     return made.flatten(0, 1)[:count]
+
+
+class _States(torch.autograd.Function):
+    """`_scanned` with its gradient, which goes through the positions the other way in the same manner."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, gate: torch.Tensor, added: torch.Tensor, first: torch.Tensor, largest: bool
+    ) -> torch.Tensor:
+        states = _scanned(gate, added, first, largest)
+        ctx.save_for_backward(gate, added, first, states)
+        ctx.largest = largest
+        return states
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        gate, added, first, states = ctx.saved_tensors
+        before = torch.cat((first[None], states))[:-1]
+        share = gate
+        if ctx.largest:  # two equal values share evenly
+            share = 0.5 * ((gate + before > added).to(gate.dtype) + (gate + before >= added).to(gate.dtype))
+        later = torch.cat((share, torch.zeros_like(share[:1])))[1:]
+        slopes = _scanned(later.flip(0), cotangent.flip(0), torch.zeros_like(first)).flip(0)
+        through = share * slopes
+        rest = slopes - through if ctx.largest else slopes
+        return through if ctx.largest else slopes * before, rest, through[:1].sum(0), None
+
+
+def _scan(gate: torch.Tensor, added: torch.Tensor, first: torch.Tensor, largest: bool) -> torch.Tensor:
+    """The states that `_scanned` makes; they have a gradient."""
+    found: torch.Tensor = _States.apply(gate, added, first, largest)
+    return found

@@ -3,14 +3,14 @@
 A state S is affine where a round makes of it S ↦ g S + Σ k v + Σ u (w · S): sums of products with one read of S each.
 Of its letters those are *met* that some product sums over; the others are of the *batch* where a gate or a vector over
 the met letters has them, and else *pass* through. Where letters are met and letters pass, positions go in tiles: what
-they write is found by a triangular system (`AffineLoop`). Where nothing is summed in the update, every element goes its
-own way (`Scan`). What else the rounds compute is computed for all positions at once, before or after.
+they write is found by a triangular system (`Affine`). Where nothing is summed in the update, every element goes its own
+way (`Scanned`). What else the rounds compute is computed for all positions at once, before or after.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from einc.ir.draft import renamed, unused
@@ -34,6 +34,8 @@ from einc.ir.terms import (
     rebuild,
     substitute,
 )
+from einc.planning.recurrences.apart import with_states_apart
+from einc.planning.recurrences.found import Affine, Operand, Scanned
 from einc.planning.recurrences.products import NotAffine, Product, Products
 from einc.planning.recurrences.readers import holding, with_readers
 from einc.planning.recurrences.states import State, live, state_of
@@ -44,40 +46,6 @@ from einc.transforms.slicing.repeats import in_order
 P = TypeVar("P", bound=Program)
 
 
-@dataclass(frozen=True)
-class Operand:
-    """A tensor with a letter for each of its axes."""
-
-    tensor: str
-    letters: tuple[Index, ...]
-
-
-@dataclass(frozen=True)
-class Affine:
-    """S_t = g_t S_{t-1} + Σ k v + Σ u (c + w · S_{t-1}), and what is read of it: S_t where the flag is set.
-
-    `letters` are those of the state in its order; each is of the `batch`, `met` or `passing`.
-    """
-
-    letters: tuple[Index, ...]
-    batch: tuple[Index, ...]
-    met: tuple[Index, ...]
-    passing: tuple[Index, ...]
-    gate: Operand
-    known: tuple[tuple[Operand, Operand], ...]
-    unknown: tuple[tuple[Operand, Operand, Operand], ...]
-    reads: tuple[tuple[str, Operand, bool], ...]
-
-
-@dataclass(frozen=True)
-class Scanned:
-    """S_t = g_t S_{t-1} + x_t, element by element; `letters` are those of the state."""
-
-    letters: tuple[Index, ...]
-    gate: Operand
-    added: Operand
-
-
 Found = Mapping[IndexLoop, Affine | Scanned]
 
 
@@ -86,6 +54,9 @@ def with_affine(program: P) -> tuple[P, Found]:
     these are; other loops stay as they are.
     """
     found: dict[IndexLoop, Affine | Scanned] = {}
+    for repeat in program.repeats:
+        if INDEX_CLASSES[repeat.index.set.cls].before:
+            program = with_states_apart(program, repeat)
     for number in range(len(program.repeats)):
         program = with_readers(program, program.repeats[number])
     for repeat in program.repeats:
@@ -274,22 +245,29 @@ class _Rewriting(Generic[P]):
 
     def _scan(self, state: State) -> tuple[IndexLoop, Scanned]:
         """The loop of a state each of whose elements goes its own way."""
+        if state.largest:
+            return self._scanned(state, *(product(p.factors) for p in state.products))
         gates = [product(p.factors) for p in state.products if p.read is not None]
-        gate = self._operand(f"{state.tensor}_gate", added(gates) if gates else ZERO)
         more = [product(p.factors) for p in state.products if p.read is None]
-        plus = self._operand(f"{state.tensor}_added", added(more) if more else ZERO)
+        return self._scanned(state, added(gates) if gates else ZERO, added(more) if more else ZERO)
+
+    def _scanned(self, state: State, times: Term, more: Term) -> tuple[IndexLoop, Scanned]:
+        """The loop that multiplies a state and adds to it, or adds to it and takes the larger one."""
+        gate, plus = self._operand(f"{state.tensor}_gate", times), self._operand(f"{state.tensor}_added", more)
         every, letters = self._every(state), tuple(map(Position, state.letters))
         at = place_of(self.index, state.following) or 0
         axes = (*letters[:at], Position(self.index), *letters[at:])
-        body = Apply("add", (Apply("mul", (_of(gate), Read(state.tensor, letters))), _of(plus)))
+        outer, inner = ("max", "add") if state.largest else ("add", "mul")
+        body = Apply(outer, (Apply(inner, (_of(gate), Read(state.tensor, letters))), _of(plus)))
         self.made[every] = Equation(every, axes, TRUE, body)
         loop = IndexLoop(self.index, ((state.tensor, state.first, every),), (every,))
-        return loop, Scanned(state.letters, gate, plus)
+        return loop, Scanned(state.letters, gate, plus, state.largest)
 
     # states in tiles
 
     def _tiles(self, state: State) -> tuple[IndexLoop, Affine]:
-        """The loop of a state that goes in tiles. Raises NotAffine where no letter is met, or none passes."""
+        """The loop of a state that goes in tiles. Raises NotAffine where no letter is met, or none passes and many are
+        left."""
         if state.tensor not in self.met:
             raise NotAffine(Read(state.tensor, ()))
         met = tuple(state.letters[n] for n in self.met[state.tensor])
@@ -297,15 +275,15 @@ class _Rewriting(Generic[P]):
         outer = {i for term in (*gates, *writes, *(x for u, w, _ in unknown for x in (u, *w)),
                                 *(q for _, q, _ in self.reads[state.tensor])) for i in free_indices(term)}
         passing = tuple(i for i in state.letters if i not in met and i not in outer)
-        if not passing:
-            raise NotAffine(Read(state.tensor, ()))
+        batch = tuple(i for i in state.letters if i not in met and i not in passing)
+        if not passing and any(INDEX_CLASSES[i.set.cls].width for i in batch):
+            raise NotAffine(Read(state.tensor, ()))  # a product of pairs for each of so many
         stem = state.tensor
         known = [(self._operand(f"{stem}_write", k), self._operand(f"{stem}_value", added(v)))
                  for k, v in writes.items() if k not in {u for u, _, _ in unknown}]
         made = [(self._operand(f"{stem}_write", u), self._operand(f"{stem}_reading", added(list(w))),
                  self._operand(f"{stem}_value", added(c) if c else ZERO)) for u, w, c in unknown]
         vectors = [(name, self._operand(f"{stem}_vector", q), own) for name, q, own in self.reads[stem]]
-        batch = tuple(i for i in state.letters if i not in met and i not in passing)
         gate = self._operand(f"{stem}_gate", added(gates) if gates else ZERO)
         found = Affine(state.letters, batch, met, passing, gate, tuple(known), tuple(made), tuple(vectors))
         return self._loop(state, found), found

@@ -10,7 +10,7 @@ from einc.ir.indices import Extent, Index, number
 from einc.ir.plan import Cost, Recurrence, StateScan
 from einc.ir.programs import IndexLoop, Program
 from einc.ir.rounds import place_of
-from einc.planning.recurrences.affine import Affine, Operand, Scanned
+from einc.planning.recurrences.found import Affine, Operand, Scanned
 from einc.syntax.printing.show import equation_text
 
 # Positions of a tile: where a triangular system is solved in each, smaller ones cost less. Measured flat from 32 to 64.
@@ -57,7 +57,7 @@ def _scan(program: Program, loop: IndexLoop, found: Scanned, texts: tuple[str, .
         reads=tuple(x.tensor for x in given), writes=(every, state), texts=texts,
         cost=Cost(number(4) * many, number(2) * moved, moved, number(0)),
         letters=tuple(_names(x.letters) for x in given), axis=place_of(loop.index, made) or 0,
-        axes=_names((loop.index, *found.letters)),
+        axes=_names((loop.index, *found.letters)), largest=found.largest,
         extents=tuple((i.name, i.set.extent) for i in (loop.index, *found.letters)))
 
 

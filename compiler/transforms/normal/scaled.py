@@ -143,6 +143,8 @@ class _Scaling:
                 return None if found is None else self._exponent(found, given)
             case Apply("pow", (base, Const() as power)):
                 inner = self._exponent(base, given)
+                if inner is None and self.known.reach(base) and self.known.sign(base) == POSITIVE:
+                    inner = self._log(base, given)
                 return None if inner is None else Apply("mul", (power, inner))
             case Apply("pow", (base, power)) if self.known.sign(base) == POSITIVE:
                 return Apply("mul", (self.term(power, given), self._log(base, given)))
@@ -362,7 +364,6 @@ def _total(parts: list[tuple[int, Term, Term]]) -> Term:
     made = [(sign, short((*factors(v), Apply(op, (p,)))) if p != ZERO else v) for sign, v, p in parts
             if p != ZERO or op == "exp"]
     return signed(made)
-
 
 
 def _fraction(term: Term) -> tuple[list[Term], list[Term]]:
