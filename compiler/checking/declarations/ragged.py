@@ -162,8 +162,8 @@ class Ragged:
                 report: Report) -> None:
         """What is given back has one axis for a request and its position, as what is given."""
         if self.lengths and any(True for _ in repeats):
-            report.add(NotYet("layers over the positions of requests are read, but this release does not compile them",
-                              None,
+            report.add(NotYet("rounds beside the positions of requests are read, but this release does not compile "
+                              "them", None,
                               helps=(Help("give all requests one length: `index t : time(T)`, and gate with `δ`"),)))
         for signature in outputs:
             for at, slot in enumerate(signature.slots):

@@ -149,6 +149,10 @@ class Work:
         named = [context.vocabulary(frozenset()).index(index_name(x) or "") for x in rounds.conditions]
         conditions = [predicate(context, x) for x, i in zip(rounds.conditions, named, strict=True) if i is None]
         found = frozenset(i for i in named if i is not None).union(*map(free_indices, conditions)) - frozenset(fixed)
+        again = frozenset(i for i in named if i is not None).union(*map(free_indices, conditions)) & frozenset(fixed)
+        if again and not found:
+            raise BadLoop(f"`{next(iter(again))}` is fixed around the rounds, and they run over it too", rounds.span,
+                          helps=(Help("choose another index for one of the two"),))
         if len(found) != 1:
             listed = " and ".join(f"`{i}`" for i in sorted(found, key=lambda i: i.name)) or "none"
             raise BadLoop(f"rounds run over one index, and here are {listed}", rounds.span, helps=(

@@ -122,7 +122,8 @@ def _spans(work: Work) -> dict[str, Span]:
 def _outside(work: Work, owners: dict[str, BlockLoop]) -> None:
     """What is made anew in each round is read in the rounds alone."""
     spans = _spans(work)
-    anew = {e.target for recur in owners.values() for e in recur.inside}
+    anew = {e.target for recur in owners.values() for e in recur.inside
+            if recur.member or recur.index not in e.indices}
     readers: Iterable[tuple[str, frozenset[str]]] = [
         *((e.target, e.reads) for e in [*work.made.equations, *work.equations.values()] if e.target not in anew),
         *((x.key, frozenset({x.key})) for x in work.collected.outputs),
