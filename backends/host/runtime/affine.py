@@ -22,7 +22,12 @@ def _arranged(x: torch.Tensor, axes: str, groups: tuple[str, ...], sizes: dict[s
     x = x.permute([axes.index(letter) for letter in whole if letter in axes])
     for n, letter in enumerate(whole):
         x = x if letter in axes else x.unsqueeze(n)
-    shape = [math.prod(sizes[letter] for letter in group) for group in groups]
+    shape = []
+    for group in groups:
+        many = 1
+        for letter in group:
+            many = many * sizes[letter]
+        shape.append(many)
     return x.expand([sizes[letter] for letter in whole]).reshape(shape)
 
 
@@ -125,7 +130,8 @@ def _group(
 ) -> tuple[_Vectors, torch.Tensor]:
     """The same for positions whose pairs are in memory together; in order go the tiles' borders alone."""
     count = gate.shape[1]
-    tile = min(tile, 1 << max(0, count - 1).bit_length())
+    while tile > 1 and tile // 2 >= count:
+        tile //= 2
     short = -count % tile
 
     def tiled(*some: torch.Tensor, fill: float = 0.0) -> torch.Tensor:
@@ -177,7 +183,7 @@ def _scanned(gate: torch.Tensor, added: torch.Tensor, first: torch.Tensor, large
     plus, times = (torch.maximum, torch.add) if largest else (torch.add, torch.mul)
     zero, one = (-math.inf, 0.0) if largest else (0.0, 1.0)
     count = added.shape[0]
-    points = max(1, math.isqrt(count))
+    points = max(1, int(count**0.5))
     short = -count % points
     gate = torch.cat((gate, gate.new_full((short, *gate.shape[1:]), one))).unflatten(0, (-1, points))
     added = torch.cat((added, added.new_full((short, *added.shape[1:]), zero))).unflatten(0, (-1, points))
