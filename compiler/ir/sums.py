@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from einc.ir.terms import ONE, ZERO, Apply, Term
+from einc.ir.terms import ONE, ZERO, Apply, Term, const
 
 
 def factors(term: Term) -> tuple[Term, ...]:
@@ -44,3 +44,18 @@ def signed(parts: Iterable[tuple[int, Term]]) -> Term:
         else:
             total = Apply("add" if sign > 0 else "sub", (total, part))
     return ZERO if total is None else total
+
+
+def fraction(term: Term) -> tuple[list[Term], list[Term]]:
+    """The factors above and below the stroke."""
+    match term:
+        case Apply("mul", args):
+            found = [fraction(x) for x in args]
+            return [f for above, _ in found for f in above], [f for _, below in found for f in below]
+        case Apply("div", (x, y)):
+            (a, b), (c, d) = fraction(x), fraction(y)
+            return [*a, *d], [*b, *c]
+        case Apply("neg", (x,)):
+            above, below = fraction(x)
+            return [const(-1), *above], below
+    return ([term] if term != ONE else []), []

@@ -45,7 +45,8 @@ def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]]
                 out.append(recur)
                 owners.update(dict.fromkeys(recur.targets, recur))
                 work.closed.update({e.target: e for e in one_round(recur)})
-    _outside(work, owners)
+    if not work.report.errors:  # what is wrong elsewhere may be why a value seems to be no part of the rounds
+        _outside(work, owners)
     _acyclic(work, out)
     return out, ordered
 

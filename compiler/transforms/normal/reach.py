@@ -14,6 +14,7 @@ from fractions import Fraction
 from itertools import product
 
 from einc.ir.domains import witnessed
+from einc.ir.folds import FOLDS
 from einc.ir.indices import Index
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, REALS, UNKNOWN, Interval, sign_of
 from einc.ir.programs import Equation
@@ -208,7 +209,8 @@ class Reaches:
         """Whether a value may be infinite because a fold in it has no point, where `given` holds."""
         for part in walk(term):
             match part:
-                case Fold(_, bound, domain) if not witnessed(domain, bound, free_indices(part), given):
+                case Fold(op, bound, domain) if math.isinf(FOLDS[op].start) and not witnessed(
+                        domain, bound, free_indices(part), given):
                     return True
                 case Const(value) if value == -math.inf:
                     return True

@@ -22,7 +22,7 @@ from einc.ir.domains import negation, proves, witnessed
 from einc.ir.draft import unused
 from einc.ir.primitives import NONNEGATIVE, POSITIVE
 from einc.ir.programs import Equation, Program, Tensor, local
-from einc.ir.sums import addends, factors, signed
+from einc.ir.sums import addends, factors, fraction, signed
 from einc.ir.sums import product as short
 from einc.ir.terms import (
     ONE,
@@ -48,7 +48,7 @@ from einc.ir.terms import (
 )
 from einc.transforms.laws.linear import may_leave
 from einc.transforms.laws.simplify import simplify
-from einc.transforms.normal.delta_elimination import appearance
+from einc.transforms.normal.delta_elimination import appearance, axis_order
 from einc.transforms.normal.exponents import with_exponents
 from einc.transforms.normal.reach import LARGE, SMALL, Reaches
 
@@ -87,14 +87,16 @@ class _Scaling:
     """The law for the terms of one program. `given` is what holds where a term is read.
 
     `made` are scales that have equations of their own, by what they are: written out in every addend, those of sums
-    inside sums would double with each of them. They are added to `tensors`, and to the equations that are `known`. All
-    scales have equations where they are to be `named`.
+    inside sums would double with each of them. They are added to `tensors`, and to the equations that are `known`;
+    `places` has for each of their axes the place of its letter among those of the term. All scales have equations where
+    they are to be `named`.
     """
 
     known: Reaches
     tensors: dict[str, Tensor]
     named: bool
     made: dict[Term, Equation] = field(default_factory=dict)
+    places: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def equation(self, equation: Equation) -> Equation:
         """The equation with its body rewritten where that needs it."""
@@ -216,7 +218,7 @@ class _Scaling:
 
     def _quotient(self, term: Term, given: Term) -> Scaled:
         """Products and quotients: an exponential above is the scale of a sum below that has it as an addend."""
-        above, below = _fraction(term)
+        above, below = fraction(term)
         over = [self._scaled(f, given) for f in above]
         powers, under = [p for p, _ in over if p != ZERO], list[Scaled]()
         for factor in below:
@@ -271,10 +273,13 @@ class _Scaling:
         domain = both(*(c for c in conjuncts(given) if free_indices(c) <= set(order)))
         key = Apply("and", (canonical(largest, order), canonical(domain, order)))
         if key not in self.made:
-            target, axes = unused("scale", self.tensors), tuple(map(Position, order))
-            self.tensors[target] = replace(local(target, order), scale=True)
+            letters = tuple(sorted(order, key=axis_order))
+            target, axes = unused("scale", self.tensors), tuple(map(Position, letters))
+            self.tensors[target] = replace(local(target, letters), scale=True)
             self.made[key] = self.known.equations[target] = Equation(target, axes, domain, largest)
-        return Read(self.made[key].target, tuple(map(Position, order)))
+            self.places[target] = tuple(map(order.index, letters))
+        target = self.made[key].target
+        return Read(target, tuple(Position(order[n]) for n in self.places[target]))
 
     def _fold(self, fold: Fold, given: Term) -> Scaled:
         """A sum over a domain relative to the largest scale in it, which is −∞ where the domain has no point: a scale
@@ -299,7 +304,7 @@ class _Scaling:
             case Read():
                 return self._log(self._opened(term, given), given)
             case Apply("mul" | "div"):
-                above, below = _fraction(term)
+                above, below = fraction(term)
                 apart = [(sign, f) for sign, side in ((1, above), (-1, below)) for f in side
                          if self.known.sign(f) >= NONNEGATIVE]
                 rest = [[f for f in side if (sign, f) not in apart] for sign, side in ((1, above), (-1, below))]
@@ -364,21 +369,6 @@ def _total(parts: list[tuple[int, Term, Term]]) -> Term:
     made = [(sign, short((*factors(v), Apply(op, (p,)))) if p != ZERO else v) for sign, v, p in parts
             if p != ZERO or op == "exp"]
     return signed(made)
-
-
-def _fraction(term: Term) -> tuple[list[Term], list[Term]]:
-    """The factors above and below the stroke."""
-    match term:
-        case Apply("mul", args):
-            found = [_fraction(x) for x in args]
-            return [f for above, _ in found for f in above], [f for _, below in found for f in below]
-        case Apply("div", (x, y)):
-            (a, b), (c, d) = _fraction(x), _fraction(y)
-            return [*a, *d], [*b, *c]
-        case Apply("neg", (x,)):
-            above, below = _fraction(x)
-            return [const(-1), *above], below
-    return ([term] if term != ONE else []), []
 
 
 def _is_part(power: Term) -> bool:
