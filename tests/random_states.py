@@ -360,8 +360,8 @@ def _drawn(made: Drawing, draw: Callable[[], None]) -> Drawn:
     draw()
     lines = "\n".join(made.lines)
     given = [n for n in made.given if n.name in lines]
-    inputs = ", ".join(written(n) for n in given)
-    text = f"{HEADER}input {inputs}\n{lines}\n"
+    inputs = f"input {', '.join(written(n) for n in given)}\n" if given else ""
+    text = f"{HEADER}{inputs}{lines}\n"
     return Drawn(text, tuple(given), tuple(made.outputs), tuple(made.runs), frozenset(), frozenset(made.gates))
 
 
