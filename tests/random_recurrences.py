@@ -18,8 +18,9 @@ Sizes = Mapping[str, int]
 Tensors = dict[str, torch.Tensor]
 Places = tuple[int, ...]
 
-AXES = "hdek"
-SIZE = {"h": "H", "d": "D", "e": "E", "k": "D"}
+AXES = "bhdefkln"
+SIZE = {"b": "B", "h": "H", "d": "D", "e": "E", "f": "F", "k": "D", "l": "E", "n": "F"}
+NOTHING = (1,) * len(AXES)
 HEADER = """index t, s : time(T)
 index h : head(H)
 index d, k : feature(D)
@@ -71,7 +72,7 @@ def shape(letters: str, sizes: Sizes) -> list[int]:
 
 
 def number(text: str) -> Value:
-    return Value(text, lambda frame: torch.full((1, 1, 1, 1), float(text)))
+    return Value(text, lambda frame: torch.full(NOTHING, float(text)))
 
 
 def read(name: Name, letter: str = "", how: str = "here", feature: str = "d", lowered: bool = False) -> Value:
@@ -84,9 +85,9 @@ def read(name: Name, letter: str = "", how: str = "here", feature: str = "d", lo
         if name.times and how != "here":
             places = (max(frame.at[letter] - 1, 1),)
             if how == "before" and frame.at[letter] == 1:
-                return torch.zeros(1, 1, 1, 1)
+                return torch.zeros(NOTHING)
         found = held[places].expand(shape(name.letters, frame.sizes))
-        return found.transpose(1, 3) if feature == "k" else found
+        return found.transpose(AXES.index("d"), AXES.index("k")) if feature == "k" else found
 
     gated = name.times and how == "before"
     letters = frozenset([feature if x == "d" else x for x in name.letters] + [letter] * name.times)
@@ -429,21 +430,27 @@ def _ended(frame: Frame, states: list[tuple[Name, Value]], inner: list[tuple[Nam
 
 @dataclass(frozen=True)
 class Drawn:
-    """A text, its inputs, what it has of the language, and what its outputs are."""
+    """A text, its inputs, what it has of the language, and what its outputs are; `gates` are inputs of which some
+    values are exactly 0, 1 and -1.
+    """
 
     text: str
     given: tuple[Name, ...]
     outputs: tuple[Name, ...]
     runs: tuple[Callable[[Frame], None], ...]
     kinds: frozenset[str]
+    gates: frozenset[str] = frozenset()
 
-    def inputs(self, sizes: Sizes, seed: int = 0) -> Tensors:
+    def inputs(self, sizes: Sizes, seed: int = 0, scale: float = 0.8) -> Tensors:
         """Random inputs of moderate size, and documents."""
         random = torch.Generator().manual_seed(seed)
         out = {}
         for name in self.given:
             axes = [sizes["T"]] * name.times + [sizes[SIZE[x]] for x in name.letters]
-            out[name.name] = 0.8 * torch.randn(axes, generator=random, dtype=torch.float64)
+            out[name.name] = scale * torch.randn(axes, generator=random, dtype=torch.float64)
+            if name.name in self.gates:
+                chosen = torch.randint(-3, 9, axes, generator=random).double()
+                out[name.name] = torch.where(chosen.abs() < 2, chosen, out[name.name].tanh())
         if "doc_" in self.text:
             out["doc"] = torch.randint(1, 3, [sizes["T"]], generator=random)
         return out
@@ -451,11 +458,10 @@ class Drawn:
     def means(self, inputs: Mapping[str, torch.Tensor], sizes: Sizes) -> Tensors:
         """Every output, by the loop; the type of torch's numbers must be float64."""
         frame = Frame(sizes, {}, doc=[int(n) for n in inputs.get("doc", ())])
-        for name in (Name(n, *INPUTS[n]) for n in INPUTS):
-            if name.name in inputs:
-                rows = inputs[name.name] if name.times else inputs[name.name][None]
-                held = [row.reshape(shape(name.letters, sizes)) for row in rows]
-                frame.held[name.name] = {(n + 1,) if name.times else (): row for n, row in enumerate(held)}
+        for name in self.given:
+            rows = inputs[name.name] if name.times else inputs[name.name][None]
+            held = [row.reshape(shape(name.letters, sizes)) for row in rows]
+            frame.held[name.name] = {(n + 1,) if name.times else (): row for n, row in enumerate(held)}
         for run in self.runs:
             run(frame)
         return {name.name: self.stacked(frame, name) for name in self.outputs}
