@@ -93,4 +93,8 @@ def _scan(step: StateScan, module: Module, words: _Words, helpers: set[str]) -> 
     kind = {name: element(module.buffers[name], PROMOTED) for name in step.writes}
     moved = f".movedim(0, {step.axis})" * (step.axis > 0)
     words.lines(f"{step.out} = {states}{moved}.to({kind[step.out]})")
-    words.lines(f"{step.writes[1]} = torch.cat(({begin}[None], {states}))[-1].to({kind[step.writes[1]]})")
+    around = words.fresh("around")
+    words.lines(f"{around} = torch.cat(({begin}[None], {states}))")
+    words.lines(f"{step.writes[1]} = {around}[-1].to({kind[step.writes[1]]})")
+    for before in step.writes[2:]:
+        words.lines(f"{before} = {around}[:-1].to({kind[before]})")

@@ -124,7 +124,7 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
         report.add(problem)
         return None
     recurs, ordered = recurrences(work, specs.unproved)
-    repeated = layers(work, [*ordered, *circles(work)])
+    repeated = layers(work, [*ordered, *circles(work, ordered)])
     stated = claims(work, statements)
     chosen = [] if _about_claims(tree) else outputs(work, recurs, repeated, tree.own)
     if report.errors:

@@ -555,7 +555,8 @@ class StateScan(Operation):
     S_t = max(g_t + S_{t-1}, x_t).
 
     It reads g, the state before the first position, and x; `letters` are the axes of each. It writes the states after
-    each position, which stand along `axis`, and the last one. `axes` are the positions and the axes of the state, and
+    each position, which stand along `axis`, and the last one; those before each position too, where they are asked for,
+    along the first axis. `axes` are the positions and the axes of the state, and
     `extents` has all.
     """
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+from einc.ir.dependence import in_order
 from einc.ir.domains import negation
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index, IndexSet
@@ -165,18 +166,8 @@ def _parts(term: Term, step: str) -> tuple[Term, ...]:
 def order(recur: BlockLoop) -> BlockLoop:
     """Each value of a round after what it reads."""
     by = {e.target: e for e in recur.inside}
-    done: dict[str, Equation] = {}
-
-    def visit(target: str) -> None:
-        if target not in done:
-            for read in (r for t in (by[target].domain, by[target].body) for r in reads(t)):
-                if read.tensor in by:
-                    visit(read.tensor)
-            done[target] = by[target]
-
-    for target in by:
-        visit(target)
-    return replace(recur, inside=tuple(done.values()))
+    found = in_order(by, lambda key: [r.tensor for r in by[key].elements if r.tensor in by])
+    return replace(recur, inside=tuple(by[key] for key in found))
 
 
 def stepped(recur: BlockLoop, element: Term | None = None) -> BlockLoop:

@@ -161,9 +161,10 @@ class Ragged:
     def refused(self, outputs: Iterable[Signature], recurs: Iterable[BlockLoop], repeats: Iterable[IndexLoop],
                 report: Report) -> None:
         """What is given back has one axis for a request and its position, as what is given."""
+        outputs = list(outputs)
         if self.lengths and any(True for _ in repeats):
             report.add(NotYet("rounds beside the positions of requests are read, but this release does not compile "
-                              "them", None,
+                              "them", next((signature.span for signature in outputs), None),
                               helps=(Help("give all requests one length: `index t : time(T)`, and gate with `δ`"),)))
         for signature in outputs:
             for at, slot in enumerate(signature.slots):

@@ -53,7 +53,7 @@ def read(context: Context, node: s.Expression, ask: bool = False) -> Value | Non
     special = _kronecker(context, stem, scripts, node.span)
     if special is not None:
         return special
-    matches, power = _matches(context, stem, scripts, node.span), _power(scripts)
+    matches, power = _in_range(_matches(context, stem, scripts, node.span)), _power(scripts)
     powered = [] if power is None else _matches(context, stem, scripts[:-1], node.span)
     if len(matches) + len(powered) > 1:
         raise _ambiguous(context, node, matches, powered)
@@ -118,6 +118,16 @@ def _matches(context: Context, stem: Name, scripts: tuple[s.Script, ...], span: 
                     seen.add(identity)
                     out.append((signature, ordered))
     return out
+
+
+def _in_range(matches: list[_Match]) -> list[_Match]:
+    """The readings but for those with a number before the first one of its slot, where others are left: `h_0` is what
+    stands before `h_t`.
+    """
+    kept = [(target, items) for target, items in matches if isinstance(target, Parameter) or not any(
+        item.expression is not None and item.text.isdigit() and int(item.text) < slot.set.start
+        for slot, item in zip(target.slots, items, strict=True))]
+    return kept or matches
 
 
 def _carried(context: Context, signature: Signature, items: tuple[Item, ...], span: Span) -> tuple[Item, ...] | None:

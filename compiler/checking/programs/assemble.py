@@ -197,6 +197,9 @@ def _live(equations: dict[str, Equation], recurs: list[BlockLoop], repeats: list
             rounds.setdefault(e.target, []).extend(inner + ([Read(recur.member, ())] if recur.member else []))
     for repeat in repeats:
         rounds.update({state: [Read(first, ()), Read(following, ())] for state, first, following in repeat.states})
+        for key in repeat.inside:  # without its rounds a value that is made anew in each has no meaning
+            if repeat.index not in equations[key].indices:
+                rounds.setdefault(key, []).extend(Read(state, ()) for state, _, _ in repeat.states)
 
     def after(key: str) -> list[str]:
         inner = (equations[key].body, equations[key].domain) if key in equations else ()

@@ -22,15 +22,19 @@ from einc.ir.indices import INDEX_CLASSES, Index, distinct
 from einc.ir.programs import Equation, IndexLoop
 from einc.ir.terms import (
     Apply,
+    Fold,
     Position,
     Read,
     Term,
     Where,
+    both,
     bound_indices,
+    children,
     const,
     free_indices,
+    in_body,
+    rebuild,
     substitute,
-    transform,
     walk,
 )
 
@@ -38,8 +42,10 @@ _MOST = 64  # ways to choose an axis for each value of a circle
 _WAY_OUT = Help("read it at earlier positions alone: at `t - 1`, or in a sum over `s < t`")
 
 
-def circles(work: Work) -> list[IndexLoop]:
-    """The loops that the circles of the program are; a circle that is none is reported."""
+def circles(work: Work, ordered: list[IndexLoop]) -> list[IndexLoop]:
+    """The loops that the circles of the program are, but for those within loops that are `ordered` already; a circle
+    that is none is reported.
+    """
     if not work.circles:
         return []
     by = {e.target: e for e in (*work.made.equations, *work.equations.values())}
@@ -47,6 +53,9 @@ def circles(work: Work) -> list[IndexLoop]:
     inner = {e.target for found in (*work.inner.values(), *work.updates.values()) for e in found}
     for members in components(by, lambda key: sorted(by[key].reads & by.keys())):
         if len(members) == 1 and members[0] not in by[members[0]].reads:
+            continue
+        told = bool(inner & {*members}) and work.report.errors
+        if told or any({*members} <= {*loop.inside} for loop in ordered):
             continue
         found = None if inner & {*members} else _loop(work, {key: _started(work, by[key]) for key in members})
         if found is None:
@@ -151,21 +160,28 @@ def _started(work: Work, equation: Equation) -> Equation:
     """The equation with what stands before the first position, `h_0 = …`, where it reads a value at the position before
     its own.
     """
-    def change(term: Term) -> Term:
-        if not isinstance(term, Read):
-            return term
-        for n, sub in enumerate(term.subs):
-            first = _first(work, term.tensor, n) if _is_last(sub) else None
-            if first is not None:
-                low = const(first.start)
-                read = Read(first.key, (*term.subs[:n], *term.subs[n + 1 :]))
-                made = Apply("add", (Where(Apply("le", (low, sub)), term),
-                                     Where(Apply("lt", (sub, low)), read)))
-                work.made.places.update({x: work.made.places[term] for x in (made,) if term in work.made.places})
-                return made
-        return term
+    body = _with_start(work, equation.body, equation.domain)
+    return equation if body is equation.body else replace(equation, body=body)
 
-    return equation.map(lambda term: transform(term, change))
+
+def _with_start(work: Work, term: Term, given: Term) -> Term:
+    """A term with what stands before the first position, where `given` holds and does not say that there is a position
+    before.
+    """
+    match term:
+        case Where(condition, then):
+            return rebuild(term, (condition, _with_start(work, then, both(given, condition))))
+        case Fold(_, _, domain, body):
+            return rebuild(term, (domain, _with_start(work, body, in_body(given, term))))
+        case Read(tensor, subs):
+            for n, sub in enumerate(subs):
+                first = _first(work, tensor, n) if _is_last(sub) else None
+                if first is None or proves(given, Apply("le", (const(first.start), sub))):
+                    continue
+                low, read = const(first.start), Read(first.key, (*subs[:n], *subs[n + 1 :]))
+                return Apply("add", (Where(Apply("le", (low, sub)), term), Where(Apply("lt", (sub, low)), read)))
+            return term
+    return rebuild(term, tuple(_with_start(work, kid, given) for kid in children(term)))
 
 
 def _is_last(sub: Term) -> bool:

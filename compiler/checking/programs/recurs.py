@@ -53,13 +53,16 @@ def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]]
 
 def _with_all(work: Work, recur: BlockLoop, mine: list[Equation]) -> BlockLoop:
     """The rounds with each value of their block that nothing outside reads, be it the same in each round or not."""
-    targets = {*recur.targets, *(e.target for e in mine)}
-    readers = [e for e in (*work.made.equations, *work.equations.values()) if e.target not in targets]
-    read = {*(x.key for x in work.collected.outputs), *(key for e in readers for key in e.reads)}
-    known = {e.target for e in recur.inside}
-    states = {e.target for e in recur.updates}
-    return order(replace(recur, inside=tuple(e for e in mine if e.target in known
-                                             or e.target not in read | states)))
+    states, known = {e.target for e in recur.updates}, {e.target for e in recur.inside}
+    by = {e.target: e for e in (*work.made.equations, *work.equations.values()) if e.target not in states}
+    inside = known | ({e.target for e in mine} - states)
+    while True:
+        read = {*(x.key for x in work.collected.outputs), *(key for k, e in by.items() if k not in inside
+                                                            for key in e.reads)}
+        more = (inside & read) - known
+        if not more:
+            return order(replace(recur, inside=tuple(e for e in mine if e.target in inside)))
+        inside -= more
 
 
 def _shown(work: Work, recur: BlockLoop) -> set[str]:

@@ -19,7 +19,6 @@ from einc.ir.programs import Equation, IndexLoop, Program, local
 from einc.ir.rounds import place_of
 from einc.ir.sums import added, product
 from einc.ir.terms import (
-    ONE,
     TRUE,
     ZERO,
     Apply,
@@ -27,9 +26,7 @@ from einc.ir.terms import (
     Position,
     Read,
     Term,
-    Where,
     children,
-    const,
     free_indices,
     rebuild,
     substitute,
@@ -94,6 +91,7 @@ class _Rewriting(Generic[P]):
         self.reads: dict[str, list[tuple[str, Term, bool]]] = {s: [] for s in self.states}
         self.made: dict[str, Equation] = {}
         self.names: dict[str, str] = {}
+        self.befores: dict[str, str] = {}
 
     def run(self) -> tuple[P, Mapping[IndexLoop, Affine | Scanned]]:
         """The program with the new loops, and what they are. Raises NotAffine where a state does not go that way."""
@@ -136,6 +134,7 @@ class _Rewriting(Generic[P]):
         alive = live(by, repeats, [key for _, key in self.program.outputs])
         by = {key: e for key, e in by.items() if key in alive}
         tensors = {key: t for key, t in self.tensors.items() if t.role != "local" or key in alive}
+        repeats = [loop for loop in repeats if loop not in loops or not alive.isdisjoint(loop.inside)]
         blocks = [loop for loop in self.program.loops if not isinstance(loop, IndexLoop)]
         ordered = [by[key] for key in in_order(by, repeats)]
         return self.program.but(equations=ordered, tensors=tensors, loops=(*blocks, *repeats))
@@ -231,17 +230,10 @@ class _Rewriting(Generic[P]):
 
     def _before(self, state: State) -> str:
         """The values of a state before each round."""
-        key = f"{state.tensor} before"
-        if key not in self.names:
-            every, letters = self._every(state), tuple(map(Position, state.letters))
-            name = self.names[key] = self._tensor(f"{state.tensor}_before", (self.index, *state.letters))
-            here, start = Position(self.index), const(self.index.set.start)
-            at = place_of(self.index, state.following) or 0
-            last = Apply("sub", (here, ONE))
-            earlier = Where(Apply("lt", (start, here)), Read(every, (*letters[:at], last, *letters[at:])))
-            body = Apply("add", (earlier, Where(Apply("eq", (here, start)), Read(state.first, letters))))
-            self.made[name] = Equation(name, (here, *letters), TRUE, body)
-        return self.names[key]
+        self._every(state)
+        if state.tensor not in self.befores:
+            self.befores[state.tensor] = self._tensor(f"{state.tensor}_before", (self.index, *state.letters))
+        return self.befores[state.tensor]
 
     def _scan(self, state: State) -> tuple[IndexLoop, Scanned]:
         """The loop of a state each of whose elements goes its own way."""
@@ -260,8 +252,11 @@ class _Rewriting(Generic[P]):
         outer, inner = ("max", "add") if state.largest else ("add", "mul")
         body = Apply(outer, (Apply(inner, (_of(gate), Read(state.tensor, letters))), _of(plus)))
         self.made[every] = Equation(every, axes, TRUE, body)
-        loop = IndexLoop(self.index, ((state.tensor, state.first, every),), (every,))
-        return loop, Scanned(state.letters, gate, plus, state.largest)
+        before = self.befores.get(state.tensor, "")
+        if before:
+            self.made[before] = Equation(before, (Position(self.index), *letters), TRUE, Read(state.tensor, letters))
+        loop = IndexLoop(self.index, ((state.tensor, state.first, every),), (every, *([before] if before else [])))
+        return loop, Scanned(state.letters, gate, plus, state.largest, before)
 
     # states in tiles
 

@@ -41,3 +41,4 @@ class Scanned:
     gate: Operand
     added: Operand
     largest: bool
+    before: str  # what holds the state before each round, if anything reads that

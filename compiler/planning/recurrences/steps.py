@@ -54,7 +54,7 @@ def _scan(program: Program, loop: IndexLoop, found: Scanned, texts: tuple[str, .
     given = (found.gate, Operand(first, found.letters), found.added)
     moved = number(_BYTES) * many
     return StateScan(
-        reads=tuple(x.tensor for x in given), writes=(every, state), texts=texts,
+        reads=tuple(x.tensor for x in given), writes=(every, state, *filter(None, [found.before])), texts=texts,
         cost=Cost(number(4) * many, number(2) * moved, moved, number(0)),
         letters=tuple(_names(x.letters) for x in given), axis=place_of(loop.index, made) or 0,
         axes=_names((loop.index, *found.letters)), largest=found.largest,

@@ -84,7 +84,7 @@ def _program(program: Program, inputs: tuple[Tensor, ...], explicit: bool) -> st
 def _steps(program: Program) -> list[Equation | BlockLoop | IndexLoop]:
     """The equations as they are written: those that stand for rounds once, as rounds, where the first of them is."""
     by: dict[str, BlockLoop | IndexLoop] = {key: recur for recur in program.recurs for key in recur.targets}
-    by |= {key: repeat for repeat in program.repeats for key in repeat.inside}
+    by |= {key: repeat for repeat in program.repeats if repeat.states for key in repeat.inside}
     alone = starts(program)
     return list(dict.fromkeys(by.get(e.target, e) for e in program.equations if e.target not in alone))
 
@@ -240,7 +240,7 @@ class _Writer:
 
         alone = starts(self.program)
         lines = [copied(state, first, "=") if first not in alone
-                 else self.equation(replace(self.program.by_target[first], target=state))
+                 else self.equation(_balanced(replace(self.program.by_target[first], target=state)))
                  for state, first, _ in repeat.states]
         lines.append(f"for {repeat.index.name} ∈ {over.start}..{over.extent + number(over.start - 1)}:")
         block = [self.asked(t) for t in self.program.inputs() if _counting(t) == repeat.index]
