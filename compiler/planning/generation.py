@@ -15,7 +15,7 @@ from einc.planning.contractions.associate import usual
 from einc.planning.contractions.choose import reckoned
 from einc.planning.planner import plan
 from einc.transforms.normal.normalise import normalise
-from einc.transforms.serving.cached import Refused, asked, dropping, growing, numbered, settled, ways
+from einc.transforms.serving.cached import asked, dropping, growing, numbered, settled, ways
 from einc.transforms.serving.step import Step
 
 GAIN = 2  # how much cheaper a step must be that makes more of the past again
@@ -30,9 +30,6 @@ def generation(program: TypedProgram, choices: Choices = PLAIN, keep: frozenset[
     Raises Refused where no positions grow, or where a tensor of `keep` may still change when positions are added.
     """
     along = growing(program)
-    if any(loop.index.set == along for loop in program.repeats):
-        raise Refused(f"`{program.name}` takes positions in order, and no cache holds what its rounds leave",
-                      "compile it without a step")
     known = settled(program, along)
     sizes = usual(normalise(program))
     steps = [asked(program, along, known, keep)] if keep else ways(program, along, known, sizes)

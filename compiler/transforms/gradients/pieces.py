@@ -10,6 +10,7 @@ from einc.ir.indices import Index, number
 from einc.ir.programs import Program
 from einc.syntax.printing.show import show
 from einc.transforms.gradients.backward import Derived, derive
+from einc.transforms.slicing.lags import with_lags
 from einc.transforms.slicing.repeats import round_of, stretches
 
 
@@ -40,7 +41,7 @@ def pieces(program: Program) -> list[Piece]:
     """The pieces in the order of the program; its gradient goes through them from the last to the first."""
     if not program.repeats:
         return [Piece("", derive(program))]
-    found: list[Piece] = []
+    program, found = with_lags(program), list[Piece]()
     for stretch, repeat in zip_longest(stretches(program), program.repeats):
         if stretch.equations:
             side, rounds = ("before", repeat) if repeat is not None else ("after", program.repeats[-1])

@@ -44,6 +44,9 @@ def growing(program: TypedProgram) -> IndexSet:
     (found,) = inner
     if found.by or len(found.extent.sizes) != 1 or found.extent.constant is not None or found.start != 1:
         raise Refused(f"positions of {found} are not counted by one size", "declare them as `index t : time(T)`")
+    if any(loop.index.set == found for loop in program.repeats):
+        raise Refused(f"`{program.name}` takes positions in order, and no cache holds what its rounds leave",
+                      "compile it without a step")
     sets = {s.set: None for t in program.tensors.values() for s in t.slots if s.set.extent.sizes & found.extent.sizes}
     for other in sets.keys() - {found}:
         raise Refused(f"{other} changes with the number of positions", "give its extent a size of its own")
