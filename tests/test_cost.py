@@ -10,7 +10,6 @@ from helpers import each, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import FILES, Case
-from recurrent import LAYERS
 
 from einc.driver.reports.screen import screen
 from einc.driver.reports.table import numbers, table, tile_lengths
@@ -35,9 +34,8 @@ SQUARE = {"decoder_lm", "llama_lm",
           "indexer", "sparse_attention", "deepseek_sparse", "top_keys"}
 STORED = {"top_keys", "sparse_attention", "deepseek_sparse"}  # what is compared stands whole, so that it can be ordered
 ROWS = {"deepseek_sparse": "T", "sparse_attention": "T", "indexer": "T", "argmax_payload": "T", "group_norm": "T",
-        "scaled_norm": "S", "ssd_sum": "T"}  # a tile has them whole, and grows with them
-CUBE = {"ssd_sum"}  # each pair of positions has a sum over those between them
-ORDERED = set(LAYERS) - CUBE  # a step for each position: few of them, which a tile may hold whole
+        "scaled_norm": "S"}  # a tile has them whole, and grows with them
+ORDERED = {"titans_momentum"}  # a step for each position: few of them, which a tile may hold whole
 LONG = 2**24
 
 
@@ -63,7 +61,7 @@ def test_cost_grows_as_it_should(case: Case) -> None:
         for times in (1, 2):
             before, after = (grown(module, case, name, n) for n in (times, 2 * times))
             powers = {key: math.log2(after[key] / before[key]) if before[key] else 0.0 for key in before}
-            work = (1 + (case.name in SQUARE) + 2 * (case.name in CUBE)) if name in ("T", "T_sum") else 1
+            work = (1 + (case.name in SQUARE)) if name in ("T", "T_sum") else 1
             given = max(powers.pop("given"), 2 * (name == "T" and case.name in STORED))
             tile = powers["held"] if case.name in ORDERED else int(ROWS.get(case.name) == name)
             assert powers == pytest.approx({"flops": work, "bytes": given, "held": tile}, abs=0.02), name

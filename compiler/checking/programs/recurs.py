@@ -16,7 +16,8 @@ from einc.ir.programs import BlockLoop, Equation, IndexLoop, Slot, Tensor
 from einc.ir.rounds import bodies, one_round, order
 from einc.ir.terms import Apply, free_indices, reads, walk
 
-_LINEAR = ("add", "sub", "mul", "neg", "max", "min", "and", "or", "le", "lt", "eq", "ne")  # and comparisons, maxima
+# Operations in which a state may stand beside another one: sums, products, maxima and comparisons.
+_LINEAR = ("add", "sub", "mul", "neg", "max", "min", "and", "or", "le", "lt", "eq", "ne")
 
 
 def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]]

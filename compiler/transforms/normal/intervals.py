@@ -2,7 +2,7 @@
 
 Σ_{u ∈ (s, t]} g_u is Σ_{u ≤ t} g_u - Σ_{u ≤ s} g_u where s ≤ t, and 0 elsewhere. Sums up to a position are formed in
 float64, so that the difference loses nothing of data in a narrower type. It is done where the two ends have letters of
-their own: of one letter, as in a window, there are as many intervals as positions anyway.
+their own: where both have one letter there are as many intervals as positions anyway.
 """
 
 from __future__ import annotations
