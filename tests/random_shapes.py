@@ -55,6 +55,8 @@ def counted(one: One) -> list[str]:
     left = "".join(f" {i}" for i in free if any(f"{read}{i}" in inner for read in ("c_", "_{t ", "_{s ")))
     more = one("", "", ", u ≤ s" if "u" in others else "", ", d ≤ t" if "d" in others else "")
     over = f"s, {''.join(f'{i}, ' for i in others)}{domain(one)}{more}"
+    if not re.search(r"(?<![a-z])t(?![a-z])", f"{over} {inner}"):
+        inner = f"({inner} + 0 x_t)"  # the left side has a letter that nothing else would have
     return [f"ya_{{t{left}}} = {op}_{{{over}}} ({f'tanh({inner})' if op == 'prod' else inner})",
             f"output ya_{{t{left}}} : all"]
 

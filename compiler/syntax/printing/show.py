@@ -244,7 +244,7 @@ class _Writer:
                  for state, first, _ in repeat.states]
         lines.append(f"for {repeat.index.name} ∈ {over.start}..{over.extent + number(over.start - 1)}:")
         block = [self.asked(t) for t in self.program.inputs() if _counting(t) == repeat.index]
-        block += [self.equation(e) for e in self.program.equations if e.target in repeat.inside]
+        block += [self.equation(_balanced(e)) for e in self.program.equations if e.target in repeat.inside]
         block += [copied(state, following, "←", repeat.index) for state, _, following in repeat.states]
         return lines + [f"    {line}" for line in block]
 
