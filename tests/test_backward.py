@@ -14,7 +14,7 @@ import pytest
 import torch
 from helpers import Arrays, arrays, assert_close, called, each, meaning, tensors, turn, typed, typed_of
 from programs import CASES, Case
-from test_gradients import BROKEN, WITHOUT_ROUNDS, derived_of
+from test_gradients import WITHOUT_ROUNDS, derived_of
 from test_triton import SMALL, UNEVEN, choice
 from triton_modes import Tiling, interpreted, tiled
 
@@ -80,7 +80,7 @@ def test_the_gradient_is_what_the_interpreter_says(case: Case) -> None:
 
 
 @pytest.mark.whole
-@each(WITHOUT_ROUNDS, BROKEN)
+@each(WITHOUT_ROUNDS, {})
 def test_the_gradient_is_it_at_all_sizes(case: Case) -> None:
     modules_agree(case, every=True)
 
@@ -125,14 +125,14 @@ def kernels_agree(case: Case, tilings: Sequence[Mapping[str, Tiling] | None], tr
 
 
 @pytest.mark.usefixtures("interpreter")
-@each(WITHOUT_ROUNDS, BROKEN, every=3, slow=SLOW)
+@each(WITHOUT_ROUNDS, {}, every=3, slow=SLOW)
 def test_kernels_of_the_gradient(case: Case) -> None:
     kernels_agree(case, [FEW], [0])
 
 
 @pytest.mark.whole
 @pytest.mark.usefixtures("interpreter")
-@each(WITHOUT_ROUNDS, BROKEN)
+@each(WITHOUT_ROUNDS, {})
 def test_kernels_of_the_gradient_at_every_size(case: Case) -> None:
     kernels_agree(case, [SMALL, UNEVEN, None], range(len(case.trials())))
 

@@ -58,6 +58,8 @@ def with_affine(program: P) -> tuple[P, Found]:
         program = with_readers(program, program.repeats[number])
     for repeat in program.repeats:
         for tiled in (True, False) if INDEX_CLASSES[repeat.index.set.cls].before else ():
+            if repeat not in program.repeats:  # nothing reads it any more
+                break
             try:
                 program, made = _Rewriting(program, repeat, tiled).run()
             except NotAffine:
@@ -134,7 +136,7 @@ class _Rewriting(Generic[P]):
         alive = live(by, repeats, [key for _, key in self.program.outputs])
         by = {key: e for key, e in by.items() if key in alive}
         tensors = {key: t for key, t in self.tensors.items() if t.role != "local" or key in alive}
-        repeats = [loop for loop in repeats if loop not in loops or not alive.isdisjoint(loop.inside)]
+        repeats = [loop for loop in repeats if not alive.isdisjoint(loop.inside)]
         blocks = [loop for loop in self.program.loops if not isinstance(loop, IndexLoop)]
         ordered = [by[key] for key in in_order(by, repeats)]
         return self.program.but(equations=ordered, tensors=tensors, loops=(*blocks, *repeats))

@@ -76,6 +76,7 @@ def live(by: Mapping[str, Equation], repeats: Iterable[IndexLoop], wanted: Itera
     def after(key: str) -> Iterable[str]:
         yield from states.get(key, ())
         yield from by[key].reads if key in by else ()
-        yield from (state for state, _, _ in inside[key].states) if key in inside else ()
+        if key in inside:  # a loop is there as a whole, or not at all
+            yield from (*inside[key].inside, *(state for state, _, _ in inside[key].states))
 
     return set(reached(wanted, after))
