@@ -30,6 +30,9 @@ def interpreter() -> Iterator[None]:
 ALL = ({"T": 5, "H": 2, "D": 3}, {"T": 0, "H": 2, "D": 1}, {"T": 3, "H": 0, "D": 2}, {"T": 2, "H": 2, "D": 0},
        {"T": 37, "H": 1, "D": 1})
 TEXTS = {
+    "extremes over letters of both sides": "input k_s^d\n"
+        "output y_t = min_{s, d, h, s ≥ t} (q_{t d} + k_{s d}) : all\n"
+        "output z_t = max_{s, d, s ≤ t} (q_{t d} + k_{s d}) : all",
     "a scan counts what no term has": "output y_t = Σ_{s, d, s ≤ t} (x_t + x_s)",
     "of two such": "output y_t = Σ_{s, d, h, s ≤ t} (x_t + x_s)",
     "in a product": "output y_t = Σ_{s, d, s < t} exp(x_s - x_t)",

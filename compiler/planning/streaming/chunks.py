@@ -182,8 +182,8 @@ class _Chunks:
         # A result over nothing less one over nothing is no number, nor is the exponential of one times a sum of
         # nothing.
         within = free_indices(exists) & set(shared)
-        term = product((*outside,
-                        self._summed(equation, shared, (*inside, self._before(state)), exists if within else TRUE)))
+        term = product((*outside, self._folded(equation, "sum", shared, product((*inside, self._before(state))),
+                                               exists if within else TRUE)))
         return term if within or exists == TRUE else Where(exists, term)
 
     def _infinite(self, term: Term) -> bool:
@@ -192,20 +192,20 @@ class _Chunks:
         parts = (x for x in walk(term) if isinstance(x, Read) or (isinstance(x, Apply) and x.op != "pow"))
         return not all(surely_finite(x, known) for x in parts if not any(_is_power(y) for y in walk(x)))
 
-    def _summed(self, equation: Equation, shared: tuple[Index, ...], factors: tuple[Term, ...], domain: Term) -> Term:
-        """The product of the factors, summed over the indices that are shared where the domain holds."""
+    def _folded(self, equation: Equation, op: str, shared: tuple[Index, ...], body: Term, domain: Term = TRUE) -> Term:
+        """The body, folded over the indices that both of its sides have, where the domain holds."""
         if not shared:
-            return product(factors)
-        letters = frozenset().union(*(free_indices(f) for f in factors)) - set(shared)
+            return body
+        letters = free_indices(body) - set(shared)
         axes = tuple(Position(i) for i in equation.indices if i in letters)
         target = self._fresh(f"{equation.target}_far")
-        self.totals[equation.target].append(Equation(target, axes, TRUE, Fold("sum", shared, domain, product(factors))))
+        self.totals[equation.target].append(Equation(target, axes, TRUE, Fold(op, shared, domain, body)))
         return Read(target, axes)
 
     # maxima
 
     def _extreme(self, equation: Equation, fold: Fold, rest: Term) -> Term:
-        """max(c_t + x_s) = c_t + max(x_s)."""
+        """max_{s, d}(c_{t d} + x_{s d}) = max_d(c_{t d} + max_s x_{s d}); a letter that c lacks goes with s."""
         outer: list[Term] = []
         inner: list[Term] = []
         for outside, inside in separate(simplify(spelled(self._opened(fold.body)), ALL), self._held, self._moves):
@@ -215,10 +215,14 @@ class _Chunks:
             (outer if held else inner).append(product((*outside, *inside)))
         if not inner or (outer and not FOLDS[fold.op].shifts):
             raise Entangled(fold.body)
+        free = frozenset().union(*map(free_indices, outer))
+        shared = tuple(b for b in fold.bound if b in free)
+        own = tuple(b for b in fold.bound if b not in free)
         state = self._carry(letter(fold.op, equation.target, self._names()),
-                            Fold(fold.op, fold.bound, rest, added(inner)))
-        self.far += _volume(set(self.carried[state].indices))
-        return Apply("add", (*outer, self._before(state))) if outer else self._before(state)
+                            Fold(fold.op, own, rest, added(inner)))
+        self.far += _volume({*free, *self.carried[state].indices} - {self.found.along})
+        before = self._before(state)
+        return self._folded(equation, fold.op, shared, Apply("add", (*outer, before))) if outer else before
 
     # carried values
 
