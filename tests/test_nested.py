@@ -9,6 +9,7 @@ from helpers import arrays, assert_close, called, cut, meaning, tensors, typed
 from triton_modes import interpreted, tiled
 
 from einc.backends.torch.load import load
+from einc.backends.triton.layout import layout
 from einc.driver import front
 from einc.ir.plan import Contract, Kernel, Module
 
@@ -74,6 +75,37 @@ def test_what_runs_over_the_same_pairs_shares_the_kernel() -> None:
     (kernel, last) = plan.steps
     assert isinstance(kernel, Kernel) and {s.buffer for s in kernel.stores} == {"y_row", "dQ"}
     assert isinstance(last, Contract)
+
+
+GATES = """
+index t, s : time(T)
+index h    : head(H)
+index d, n : feature(d_k), feature(N)
+input q_{t h}^d, k_{s h}^d, a_{t h}, B_s^n, C_s^n
+mask G_{t s} : s ≤ t
+G_{t s} = Σ_{h d} q_{t h}^d exp(a_{t h} - a_{s h}) k_{s h}^d
+"""
+READERS = {
+    "rows": "output y_t^n = Σ_s G_{t s} B_s^n",
+    "columns": "output y_s^n = Σ_t G_{t s} C_t^n : all",
+    "both": "output y_t^n = Σ_s G_{t s} B_s^n\noutput z_s^n = Σ_t G_{t s} C_t^n : all",
+    "scaled twice": "output y_t^n = Σ_s G_{t s} B_s^n tanh(C_s^n)",
+    "no sum of products": "output y_t^n = Σ_s exp(G_{t s}) B_s^n",
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_heads_of_pairs_are_summed_after_the_positions(name: str) -> None:
+    """A tile of pairs has no third dimension: each head is a program of its own, where the reader is linear."""
+    program = typed(GATES + READERS[name])
+    plan = front.plan(program, choices=front.choices(backend="triton"))
+    passes = [s for s in plan.steps if isinstance(s, Kernel) and any({"t", "s"} <= {*let.axes} for let in s.lets)]
+    assert all(("h" in layout(k).programs) == (name != "no sum of products") for k in passes) and passes
+    run = tiled(front.emit(plan, "triton"), plan.name)
+    for extent in (1, 7, 37):
+        sizes = {"H": 3, "T": extent, "d_k": 3, "N": 4}
+        given = arrays(program, sizes, {}, extent)
+        assert_close(called(run, program, tensors(given), sizes), meaning(program, given, sizes), 1e-9)
 
 
 def test_work_over_the_past_is_linear() -> None:

@@ -17,6 +17,7 @@ from triton_modes import interpreted, tiled
 from einc.backends.triton.offline import TARGETS, Binary, Launch, built, compiled, kernels, launches
 from einc.driver import front
 from einc.ir.elements import WIDE
+from einc.ir.indices import classes
 
 TARGET = TARGETS["sm_90"]
 SIZES = {"T": 2048, "T_sum": 2048, "S": 2048, "U": 2048, "N": 2048, "V": 4096, "W": 256, "P": 512, "H": 8, "G": 2,
@@ -25,6 +26,14 @@ SIZES = {"T": 2048, "T_sum": 2048, "S": 2048, "U": 2048, "N": 2048, "V": 4096, "
          "r": 512,
          "r_Q": 384, "w": 32, "d_s": 1408, "H_I": 64, "d_I": 128, "d_x": 64, "m": 4}
 WIDTHS = ("d", "d_k", "d_v", "D")
+STATES = ("N", "P")  # the sides of a state where an axis of features has them, and counts of positions elsewhere
+
+
+def extents(one: Case, width: int) -> dict[str, int]:
+    """The sizes of a spec: its widths are `width`, those of a state 64, the others are of the kind that it is for."""
+    slots = [s.set for x in typed_of(one).inputs() for s in x.slots]
+    sides = {name for s in slots if s.cls in classes(lambda row: row.width) for name in s.extent.sizes} & {*STATES}
+    return {name: width if name in WIDTHS else 64 if name in sides else SIZES[name] for name in one.sizes}
 
 
 def shapes(one: Case, sizes: Mapping[str, int], dtype: torch.dtype = torch.bfloat16) -> dict[str, torch.Tensor]:
@@ -39,7 +48,7 @@ def shapes(one: Case, sizes: Mapping[str, int], dtype: torch.dtype = torch.bfloa
 @cache
 def started(one: Case, width: int, parts: int = 1) -> list[Launch]:
     """What a call of the spec starts, at sizes of the kind that it is for."""
-    sizes = {name: width if name in WIDTHS else SIZES[name] for name in one.sizes}
+    sizes = extents(one, width)
     return launches(front.emit(plan_of(one), "triton"), plan_of(one).name, shapes(one, sizes), sizes, TARGET, parts)
 
 
@@ -121,7 +130,7 @@ def test_a_step_over_a_cache_suits_the_device(name: str, heads: int, page: int) 
     """One position after many: heads fill the rows of a tile, programs that share the
     pass are joined, pages are read in place."""
     one, made = case(name), front.generation(typed_of(case(name)), front.choices(own=True, backend="triton"))
-    sizes = {name: 64 if name in WIDTHS else SIZES[name] for name in one.sizes} | {"H": heads}
+    sizes = extents(one, 64) | {"H": heads}
     first, new = shapes(one, sizes), shapes(one, {**sizes, "T": 1})
     found = launches(front.emit(made, "triton"), "step", new, sizes, TARGET, parts=8, first=first, page=page)
     passes = [launch for launch in found if multiplies(launch)]

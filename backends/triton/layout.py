@@ -71,7 +71,8 @@ def layout(kernel: Kernel) -> Layout:
     named = {let.op.axis for let in kernel.lets if isinstance(let.op, ScatterAdd)}
     free = [a for a in free if a not in {*same, *same.values(), *named}]
     heavy = [let for let in folds if product(kernel, let)] or folds
-    common = [a for a in free if all(a in let.axes for let in heavy)]
+    apart = {a for let in heavy for a in _batched(kernel, let)}
+    common = [a for a in free if a in apart or all(a in let.axes for let in heavy)]
     rows = _rows(kernel, common, grid)
     made = _products(kernel)
     # else columns would be a third dimension
@@ -101,6 +102,12 @@ def _operands(kernel: Kernel, let: Let) -> list[set[str]]:
     by = {x.name: set(x.axes) for x in kernel.lets}
     return [by[a] for a in let.args] if isinstance(let.op, Dot) else []
 
+
+def _batched(kernel: Kernel, let: Let) -> set[str]:
+    """The axes along which a product is many products of matrices: both groups of its operands have them. One that is
+    no axis of programs would be a third dimension of the tile."""
+    sets = [s for s in _operands(kernel, let) if set(let.over) <= s] if product(kernel, let) else []
+    return {a for s, t in combinations(sets, 2) if s - t and t - s for a in (s & t) - {*let.over}}
 
 
 def _name(kernel: Kernel, axes: tuple[str, ...], pack: str) -> str:

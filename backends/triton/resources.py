@@ -18,6 +18,8 @@ from einc.ir.primitives import LONG, PRIMITIVES
 _COUNTED = frozenset({"floordiv", "ceildiv", "mod"})  # of positions
 # of what a tile of rows holds: the columns of a thread stand in 16 rows, and half of such values at a time
 _BESIDE = 0.25
+# of a value in float64 beside one in float32: two registers, and what is subtracted from it needs all at a time
+_EXACT = 4
 _STRICT = 3  # an operand of a product in full precision that is no load: itself, and the two parts that it is formed of
 _USUAL = {"rows": 128, "passed": 64, "whole": 64, "columns": 64}
 Held = defaultdict[tuple[Dim, ...], float]
@@ -125,12 +127,12 @@ class _Measure:
         its columns, but for the places themselves: what is loaded, and what places are counted by;
         beside products of places all have 64 bits."""
         mine = [let for let in one.inner if self.shape(let.name) == (passed,)]
-        loads = {let.op.buffer for let in mine if isinstance(let.op, Load)}
+        loads = {let.op.buffer: _EXACT if let.kind == "exact" else 1 for let in mine if isinstance(let.op, Load)}
         counted = [let for let in mine if isinstance(let.op, Map) and let.op.op in _COUNTED]
         whole = [let.op for let in self.kernel.lets if let.kind == "integer" and let.axes]
         bound = self.kernel.axis(passed.axes[0]).bound
         pieces = len(bound.spans) - 1 if bound is not None and bound.spans else 0  # whose tiles are all masked
-        return len(loads) + len(counted) + sum(isinstance(op, Map) and op.op == "mul" for op in whole) + pieces
+        return sum(loads.values()) + len(counted) + sum(isinstance(op, Map) and op.op == "mul" for op in whole) + pieces
 
     def walk(self, lets: tuple[Let, ...], base: Held, merged: set[str]) -> Held:
         """The most that is held at once while these lets are computed in order, beside `base`, which counts the

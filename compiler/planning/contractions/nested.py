@@ -1,8 +1,11 @@
-"""A fold over pairs of positions that leaves no position: first over one of the two, then over the other.
+"""Folds over pairs of positions and more, in the order in which a kernel in tiles can do them.
 
-Σ_{t s} x_{t s} = Σ_t (Σ_s x_{t s}): rows of t are done in tiles, with what else runs over the same
-pairs, and what is stored is one number for each row. Non-goals: results that keep a position, and
-sums that are products of stored tensors.
+`with_rows`: a fold that leaves no position runs first over one of the two, then over the other. Σ_{t s} x_{t s} =
+Σ_t (Σ_s x_{t s}): rows of t are done in tiles, with what else runs over the same pairs, and what is stored is one
+number for each row. Non-goals: results that keep a position, and sums that are products of stored tensors.
+
+`with_batches`: what each pair sums over heads, of values that each pair has for each head, is summed after the
+positions. Σ_s (Σ_h x_{t s h}) b_s = Σ_h (Σ_s x_{t s h} b_s): one program has the pairs of one head.
 """
 
 from __future__ import annotations
@@ -11,10 +14,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from einc.ir.draft import Draft
-from einc.ir.indices import OUTER, PLACES, Index
+from einc.ir.indices import OUTER, PLACES, Index, distinct
 from einc.ir.programs import Equation, NormalProgram
 from einc.ir.sums import factors
-from einc.ir.terms import TRUE, Apply, Fold, Read, Term, both, conjuncts, free_indices
+from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Term, both, conjuncts, free_indices, reads, transform
 from einc.planning.contractions.networks import contraction_of
 
 
@@ -32,6 +35,64 @@ def with_rows(program: NormalProgram, *, later: bool = False) -> NormalProgram:
         kept = [b for b in body.bound if b == row or b.set.cls in OUTER]
         draft.add(split_fold(draft, equation, body, "row", kept, [*equation.indices, *kept]))
     return draft.done(program)
+
+
+def with_batches(program: NormalProgram) -> NormalProgram:
+    """The program with such sums over heads in the readers of what is summed."""
+    outputs = {key for _, key in program.outputs}
+    for equation in program.equations:
+        heads = _heads(equation) if equation.target not in outputs else ()
+        readers = [e for e in program.equations if equation.target in e.reads]
+        if heads and readers and all(_sums(reader, equation.target) for reader in readers):
+            program = _later(program, equation, heads)
+    return program
+
+
+def _heads(equation: Equation) -> tuple[Index, ...]:
+    """The outer indices that a value of pairs of positions sums over a factor that has them beside both positions."""
+    fold, places = equation.body, {i for i in equation.indices if i.set.cls in PLACES}
+    if not isinstance(fold, Fold) or fold.op != "sum" or len(places) < 2:
+        return ()
+    met = frozenset[Index]().union(*(free_indices(f) for f in factors(fold.body) if places <= free_indices(f)))
+    return tuple(b for b in fold.bound if b.set.cls in OUTER and b in met - free_indices(fold.domain))
+
+
+def _sums(reader: Equation, target: str) -> bool:
+    """Whether an equation sums, over a position of it, products with one element of the target each."""
+    fold = reader.body
+    if not isinstance(fold, Fold) or fold.op != "sum" or any(r.tensor == target for r in reads(fold.domain)):
+        return False
+    mine = [f for f in factors(fold.body) if any(r.tensor == target for r in reads(f))]
+    return (len(mine) == 1 and isinstance(mine[0], Read) and bool(reader.indices)
+            and any(b.set.cls in PLACES for b in fold.bound if b in free_indices(mine[0])))
+
+
+def _later(program: NormalProgram, equation: Equation, heads: tuple[Index, ...]) -> NormalProgram:
+    """The program in which the readers of a sum run over these of its indices."""
+    draft, fold = Draft(program.tensors), equation.body
+    assert isinstance(fold, Fold)
+    each: Read | None = None
+    for other in program.equations:
+        if other is equation:
+            rest = tuple(b for b in fold.bound if b not in heads)
+            body = replace(fold, bound=rest) if rest else fold.body
+            each = draft.value(f"{equation.target}_each", (*heads, *equation.indices), body,
+                               equation.domain if rest else both(equation.domain, fold.domain))
+        elif equation.target in other.reads and each is not None:
+            draft.add(_over(other, equation.target, each.tensor, heads))
+        else:
+            draft.add(other)
+    return draft.done(program)
+
+
+def _over(reader: Equation, target: str, each: str, heads: tuple[Index, ...]) -> Equation:
+    """The reader of a sum that sums over heads itself, of the value `each` that the sum was made of."""
+    fold = reader.body
+    assert isinstance(fold, Fold)
+    letters = distinct(heads, {i.name for i in (*reader.indices, *fold.bound)})
+    body = transform(fold.body, lambda t: Read(each, (*map(Position, letters), *t.subs))
+                     if isinstance(t, Read) and t.tensor == target else t)
+    return replace(reader, body=Fold("sum", (*fold.bound, *letters), fold.domain, body))
 
 
 def split_fold(draft: Draft, equation: Equation, fold: Fold, name: str, kept: Sequence[Index],
