@@ -52,7 +52,7 @@ def with_affine(program: P) -> tuple[P, Found]:
     """
     found: dict[IndexLoop, Affine | Scanned] = {}
     for repeat in program.repeats:
-        if INDEX_CLASSES[repeat.index.set.cls].before:
+        if repeat in program.repeats and INDEX_CLASSES[repeat.index.set.cls].before:
             program = with_states_apart(program, repeat)
     for number in range(len(program.repeats)):
         program = with_readers(program, program.repeats[number])

@@ -17,6 +17,7 @@ from einc.ir.programs import Equation, IndexLoop, Program, Tensor, local
 from einc.ir.rounds import place_of
 from einc.ir.terms import TRUE, Position, Read, Term, transform
 from einc.planning.recurrences.readers import holding
+from einc.planning.recurrences.states import live
 from einc.transforms.slicing.repeats import in_order
 
 P = TypeVar("P", bound=Program)
@@ -80,13 +81,19 @@ class _Apart(Generic[P]):
 
     def _program(self, made: dict[str, Equation], befores: tuple[str, ...]) -> P:
         states = self.repeat.states
+        by = {e.target: e for e in self.program.equations if e.target not in self.by} | made
+        read = {key for e in by.values() for key in e.reads}
         one = IndexLoop(self.index, tuple(s for s in states if s[0] in self.early),
-                        (*(key for key in self.by if key in self.first), *befores))
+                        (*(key for key in self.by if key in self.first), *(key for key in befores if key in read)))
         two = IndexLoop(self.index, tuple(s for s in states if s[0] not in self.early),
                         tuple(key for key in self.by if key in self.later))
         loops = [x for loop in self.program.loops for x in ((one, two) if loop == self.repeat else (loop,))]
-        by = {e.target: e for e in self.program.equations if e.target not in self.by} | made
-        ordered = [by[key] for key in in_order(by, [loop for loop in loops if isinstance(loop, IndexLoop)])]
+        repeats = [loop for loop in loops if isinstance(loop, IndexLoop)]
+        alive = live({key: e for key, e in by.items() if key in read or key not in befores}, repeats,
+                     [key for _, key in self.program.outputs])
+        repeats = [loop for loop in repeats if not alive.isdisjoint(loop.inside)]
+        loops = [loop for loop in loops if not isinstance(loop, IndexLoop) or loop in repeats]
+        ordered = [by[key] for key in in_order({key: e for key, e in by.items() if key in alive}, repeats)]
         return self.program.but(equations=ordered, tensors=self.tensors, loops=loops)
 
     def _known(self, term: Term) -> Term:
