@@ -74,7 +74,7 @@ def write(plan: Module, dialect: Dialect, shell: ModuleClass | None = None) -> s
         steps(page, dialect, module.steps[ahead:])
     body()
     if module.past:
-        serving.end(module, body)
+        serving.end(naming, body, page.names)
     body(f"return {result(module)}")
     definitions = [*page.functions, *dialect.definitions()]
     known = library(dialect)

@@ -107,7 +107,7 @@ def named(module: Module, also: Iterable[str] = ()) -> Named:
         sizes=frozenset(sizes[name] for name in made.sizes),
         keys=tuple((tensors[key], set_) for key, set_ in made.keys),
         lengths=tuple(one.named(tensors) for one in made.lengths),
-        generation=None if made.generation is None else _sizes_of(made.generation, sizes),
+        generation=None if made.generation is None else _told(made.generation, sizes, tensors),
     )
     outputs = tuple(identifier(name) for name, _ in made.outputs)
     return Named(
@@ -116,10 +116,11 @@ def named(module: Module, also: Iterable[str] = ()) -> Named:
     )
 
 
-def _sizes_of(generation: Generation, sizes: Mapping[str, str]) -> Generation:
-    """The sizes of a generation under their new names."""
+def _told(generation: Generation, sizes: Mapping[str, str], tensors: Mapping[str, str]) -> Generation:
+    """What is said of a generation, with its sizes and states under their new names."""
+    states = tuple((tensors[past], tensors[state]) for past, state in generation.states)
     past, new, dropped = (sizes.get(name, name) for name in (generation.past, generation.new, generation.dropped))
-    return replace(generation, past=past, new=new, dropped=dropped)
+    return replace(generation, past=past, new=new, dropped=dropped, states=states)
 
 
 def _buffer(buffer: Buffer, names: Mapping[str, str]) -> Buffer:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from einc.backends.host.contractions import stored
+from einc.backends.host.contractions import PROMOTED, element, stored
 from einc.backends.host.naming import Named
-from einc.backends.writer import Writer, folded, sized
+from einc.backends.writer import Names, Writer, folded, sized
 from einc.ir.indices import WIDTHS, number, size
 from einc.ir.plan import Buffer, Loop, Module, PerRequest, leaves, makes, takes
 
@@ -51,6 +51,10 @@ def single(module: Module, body: Writer, helpers: set[str]) -> None:
 def begin(naming: Named, body: Writer, helpers: set[str]) -> None:
     """Whose the new positions are, and what is kept for each."""
     module = naming.module
+    states = dict(module.generation.states) if module.generation is not None else {}
+    if states and all(t.key in states for t in module.inputs if t.role == "cache"):
+        helpers.add("_unpaged")
+        body("_unpaged(cache)")
     helpers.add("_requests")
     body(f"requests = _requests(cache, lengths, {module.new})")
     for tensor in module.inputs:
@@ -61,6 +65,11 @@ def begin(naming: Named, body: Writer, helpers: set[str]) -> None:
                 helpers.add("_within")
                 body(f'_within("the new positions", {tensor.key}, {over.start}, '
                      f'{sized(over.extent + number(over.start - 1))})')
+        elif tensor.key in states:
+            helpers.add("_left")
+            shape = ", ".join(sized(s.set.extent) for s in tensor.slots)
+            body(f'{tensor.key} = _left(requests, "{label(naming, tensor.key)}", [{shape}], '
+                 f'{element(module.buffers[tensor.key], PROMOTED)}, device)')
         elif tensor.role == "cache":
             body(f'{tensor.key} = [one["{label(naming, tensor.key)}"] for one, _, _ in requests]')
 
@@ -88,8 +97,17 @@ def latest(module: Module, ahead: int, body: Writer) -> None:
     body.close()
 
 
-def end(module: Module, body: Writer) -> None:
-    """The caches have the new positions once all has been done: a step that fails leaves them as they were."""
+def end(naming: Named, body: Writer, names: Names) -> None:
+    """The caches have the new positions and states once all has been done: a step that fails leaves them as they
+    were."""
+    module = naming.module
+    states = module.generation.states if module.generation is not None else ()
+    if states:
+        n, one = names.fresh("n"), names.fresh("one")
+        left = ", ".join(f'"{label(naming, past)}": {state}[{n}]' for past, state in states)
+        body.open(f"for {n}, ({one}, _, _) in enumerate(requests):")
+        body(f"{one}.states = {{**{one}.states, {left}}}")
+        body.close()
     body.open("for one, first, last in requests:")
     body("one.length += last - first")
     if module.generation is not None and module.generation.back:

@@ -815,7 +815,8 @@ class Generation:
 
     `past`, `new` and `dropped` name sizes: the number of positions that the cache has, of those that the step adds, and
     of those before, which the cache has no longer. So many positions, the largest of `back`, are all that a step reads
-    of the past. So many, where the text says it and `page` is not 0, stand in a page of a cache.
+    of the past. So many, where the text says it and `page` is not 0, stand in a page of a cache. `states` are what the
+    cache has of a state, and the buffer that takes its place once the step is done.
     """
 
     past: str
@@ -823,6 +824,7 @@ class Generation:
     dropped: str = ""
     back: tuple[Extent, ...] = ()
     page: int = 0
+    states: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from einc.planning.planner import plan
 from einc.transforms.normal.normalise import normalise
 from einc.transforms.serving.cached import asked, dropping, growing, numbered, settled, ways
 from einc.transforms.serving.step import Step
+from einc.transforms.slicing.lags import with_lags
 
 GAIN = 2  # how much cheaper a step must be that makes more of the past again
 LONG = 4096  # positions of the past at which it is reckoned what as many more would cost
@@ -29,6 +30,7 @@ def generation(program: TypedProgram, choices: Choices = PLAIN, keep: frozenset[
 
     Raises Refused where no positions grow, or where a tensor of `keep` may still change when positions are added.
     """
+    program = with_lags(program)
     along = growing(program)
     known = settled(program, along)
     sizes = usual(normalise(program))
@@ -45,12 +47,14 @@ def generation(program: TypedProgram, choices: Choices = PLAIN, keep: frozenset[
 def _module(program: TypedProgram, along: IndexSet, step: Step, choices: Choices, page: int) -> Module:
     """The plan of one way to make a step."""
     (new,) = along.extent.sizes
-    given = tuple(step.program.tensors[t.key] for t in program.inputs() if not step.caches)
+    given = tuple(step.program.tensors[t.key] for t in program.inputs() if not step.caches and not step.states)
     own = replace(step.program, own=(new, step.past, *filter(None, [step.dropped])))
     several = numbered(own)
     given += tuple(t for t in several.tensors.values() if given and t.key not in own.tensors)
     module = plan(normalise(several), given or several.inputs(), choices)
-    return replace(module, generation=Generation(step.past, new, step.dropped, step.back, page),
+    outputs = module.outputs[:len(module.outputs) - len(step.states)]
+    told = Generation(step.past, new, step.dropped, step.back, page, step.states)
+    return replace(module, outputs=outputs, generation=told,
                    sizes=module.sizes | {step.past, *filter(None, [step.dropped])})
 
 

@@ -57,7 +57,7 @@ from einc.planning.streaming.partials import early, nested
 from einc.planning.streaming.passes import Streamed
 from einc.syntax.printing.show import equation_text, text
 from einc.transforms.laws.simplify import picked
-from einc.transforms.slicing.requests import marked
+from einc.transforms.slicing.requests import in_order, marked
 
 
 def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None, choices: Choices = PLAIN) -> Module:
@@ -88,9 +88,9 @@ def _module(
     asked = program.inputs() if inputs is None else inputs
     if program.own:
         program = marked(program)
-    if program.repeats:
+    if len(program.repeats) > len(in_order(program)):
         return repeated(program, asked, lambda piece, given: _module(piece, given, choices, candidates))
-    if program.own:
+    if program.own:  # a loop over new positions is one of each request
         return apart(program, asked, lambda piece, given: _module(piece, given, choices, candidates))
     program = with_letters(with_segments(program), program.tensors)
     program = storage.with_parts(peeled(with_rows(program, later=True)))

@@ -28,6 +28,7 @@ class Cache:
     pool: Pool  # None where rows do not lie in pages
     table: _Table  # None without a pool
     kept: dict[str, _Rows]
+    states: dict[str, torch.Tensor]  # what loops over positions left, each tensor never written again
     own: Cache  # itself, for its rows: they do not keep it alive
 
     __iter__ = None  # it is no list of caches
@@ -49,6 +50,7 @@ class Cache:
         if pool is None and (length or table is not None):
             raise ValueError("a table needs the pool whose pages it names")
         self.length, self.dropped, self.most, self.chunk, self.kept = length, 0, 0, chunk, {}
+        self.states = {}
         self.pool, self.table = pool, None if pool is None else _Table(pool, table, length)  # type: ignore[assignment]
         self.own, self.number = weakref.proxy(self), 0
         if pool is not None:
@@ -67,9 +69,10 @@ class Cache:
     @property
     def nbytes(self) -> int:
         """The bytes that are held, room for positions to come among them; of a pool those of the pages."""
+        states = sum(state.nbytes for state in self.states.values())
         if self.pool is not None:
-            return len(self.table.pages) * self.pool.nbytes // len(self.pool.counts)
-        return sum(rows.nbytes for rows in self.kept.values())
+            return states + len(self.table.pages) * self.pool.nbytes // len(self.pool.counts)
+        return states + sum(rows.nbytes for rows in self.kept.values())
 
     def reserve(self, count: int) -> None:
         """Room for so many more positions, before anything is computed."""
@@ -95,8 +98,11 @@ class Cache:
         if not 0 <= upto <= self.length or (self.dropped and upto - self.dropped < self.most):
             raise ValueError(f"{upto} positions cannot be forked: the cache has {self.length}, of which it dropped "
                              f"{self.dropped}")
+        if self.states and upto not in (0, self.length):
+            raise ValueError(f"a state is that of all {self.length} positions: fork them all, not {upto}")
         other = Cache(self.chunk, self.pool)
         other.length, other.dropped, other.most = upto, self.dropped, self.most
+        other.states = dict(self.states) if upto else {}
         if self.pool is None:
             other.kept = {name: rows.copied(other.own, upto - self.dropped) for name, rows in self.kept.items()}
         else:
@@ -110,7 +116,7 @@ class Cache:
             self.table.given = []
             self.pool.caches.pop(self.number, None)
             self.pool.loaded.pop(self.number, None)
-        self.length, self.dropped, self.most, self.kept = 0, 0, 0, {}
+        self.length, self.dropped, self.most, self.kept, self.states = 0, 0, 0, {}, {}
 
 
 class _Rows:

@@ -86,9 +86,8 @@ class Pool:
         self.sweep()
         held = [page for page, count in enumerate(self.counts) if count]
         stores = {name: (list(s.memory.shape), s.axis, s.order, s.pages[:, held]) for name, s in self.stores.items()}
-        caches = {
-            n: (c.length, c.dropped, c.most, c.chunk, c.table.pages, c.table.given) for n, c in self.caches.items()
-        }
+        caches = {n: (c.length, c.dropped, c.most, c.chunk, c.table.pages, c.table.given, c.states)
+                  for n, c in self.caches.items()}
         part = f"{path}.{os.urandom(8).hex()}.part"  # no other save writes there
         try:
             with open(part, "xb") as file:
@@ -125,7 +124,7 @@ def _restored(
         if rows.shape != store.pages[:, held].shape:
             raise ValueError(f"{name} has rows of shape {tuple(rows.shape)} for {len(held)} pages")
         store.pages[:, held] = rows
-    for number, (length, dropped, most, chunk, mine, given) in caches.items():
+    for number, (length, dropped, most, chunk, mine, given, states) in caches.items():
         _whole("number", number, 1)
         for told, value in (("length", length), ("dropped", dropped), ("most", most)):
             _whole(told, value, 0)
@@ -135,6 +134,7 @@ def _restored(
                              f"in {len(mine)} pages")
         pool.loaded[number] = cache = Cache(chunk, pool)
         cache.length, cache.dropped, cache.most, cache.number = length, dropped, most, number
+        cache.states = {str(name): state for name, state in states.items()}
         cache.table.given = list(given)
         cache.table.share(mine)
     if [n for n, count in enumerate(pool.counts) if count] != held:

@@ -40,6 +40,31 @@ def _requests(
     return [(one, end - count, end) for one, count, end in zip(caches, counts, ends) if count]
 
 
+def _unpaged(cache: object) -> None:
+    """Raises where a file that keeps states alone is given a cache in pages."""
+    for one in cache if isinstance(cache, (list, tuple)) else [cache]:
+        if isinstance(one, Cache) and one.pool is not None:
+            raise ValueError("this file keeps states, one for each text, which lie in no pages: make the cache without "
+                             "a pool")
+
+
+def _left(requests: list[tuple[Cache, int, int]], name: str, shape: list[int], dtype: torch.dtype,
+          device: torch.device) -> list[torch.Tensor]:
+    """What the past of each request left of a state; zeros, which nothing reads, where there is no past."""
+    out = []
+    for one, _, _ in requests:
+        state = one.states.get(name)
+        if state is None and one.length:
+            raise ValueError(f"the cache has {one.length} positions and no state {name}: let this file's steps make it "
+                             f"from the first position on")
+        state = torch.zeros(shape, dtype=dtype, device=device) if state is None else state
+        if (list(state.shape), state.dtype, state.device) != (shape, dtype, device):
+            kept, wanted = f"{state.dtype} of shape {tuple(state.shape)} on {state.device}", f"{dtype}, {tuple(shape)}"
+            raise ValueError(f"the cache keeps a state {name} of {kept}, that of this step is {wanted} on {device}")
+        out.append(state)
+    return out
+
+
 def _joined(parts: list[torch.Tensor], axis: int) -> torch.Tensor:
     """What was made for each request, side by side."""
     if len({(*x.shape[:axis], *x.shape[axis + 1 :]) for x in parts}) > 1:

@@ -44,9 +44,7 @@ def growing(program: TypedProgram) -> IndexSet:
     (found,) = inner
     if found.by or len(found.extent.sizes) != 1 or found.extent.constant is not None or found.start != 1:
         raise Refused(f"positions of {found} are not counted by one size", "declare them as `index t : time(T)`")
-    if any(loop.index.set == found for loop in program.repeats):
-        raise Refused(f"`{program.name}` takes positions in order, and no cache holds what its rounds leave",
-                      "compile it without a step")
+    _ordered(program, found)
     sets = {s.set: None for t in program.tensors.values() for s in t.slots if s.set.extent.sizes & found.extent.sizes}
     for other in sets.keys() - {found}:
         raise Refused(f"{other} changes with the number of positions", "give its extent a size of its own")
@@ -55,6 +53,18 @@ def growing(program: TypedProgram) -> IndexSet:
             raise Refused(f"the output `{name}` has no position, so no step adds to it",
                           "leave it out of what is generated")
     return found
+
+
+def _ordered(program: TypedProgram, along: IndexSet) -> None:
+    """Refused where a loop over the positions leaves more than states of one size, or stands beside other loops."""
+    mine = [loop for loop in program.repeats if loop.index.set == along]
+    if mine and len(mine) < len(program.repeats):
+        raise Refused(f"`{program.name}` has rounds over positions and others, and a step goes through one kind",
+                      "take the layer of one round")
+    for state in (state for loop in mine for state, _, _ in loop.states):
+        if program.tensors[state].count(along):
+            raise Refused(f"`{state}` has a value for each position while positions are taken in order, and a cache "
+                          f"holds states of one size", "compile it without a step")
 
 
 def ways(program: TypedProgram, along: IndexSet, known: Settled, sizes: Mapping[str, int]) -> list[Step]:
@@ -102,7 +112,9 @@ class _Search:
     def _either(self, key: str, kept: frozenset[str], made: frozenset[str]) -> Iterator[Step]:
         """The steps that keep one more tensor, then those that make it again. Where neither is possible the reason
         goes to `why`."""
-        again, single = self.program.equation(key) is not None, self.program.tensors[key].count(self.along) == 1
+        ordered = any(key in r.inside for r in self.program.repeats if r.index.set == self.along)
+        again = self.program.equation(key) is not None and not ordered
+        single = self.program.tensors[key].count(self.along) == 1
         keeps = key in self.known and key in self.known.data and single
         if keeps:
             yield from self.steps(kept | {key}, made)

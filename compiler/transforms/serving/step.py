@@ -3,7 +3,8 @@
 Positions of the growing set are of two kinds: T new ones, which follow `past` that were, and all past + T of them. What
 an equation gives for its own position is made for the new ones; what is summed over, or read elsewhere, is there for
 all. A tensor of all positions is kept, its past laid before what the new positions add, or made again from what it is
-made of. Non-goals: which is better, and where anything is stored.
+made of. A loop over positions runs over the new ones: its states begin with what the past left, or where there is no
+past with what the text begins with. Non-goals: which is better, and where anything is stored.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from dataclasses import dataclass, field, replace
 
 from einc.ir.domains import difference
 from einc.ir.draft import unused
+from einc.ir.elements import WIDE
 from einc.ir.indices import Extent, Index, IndexSet, number, size
 from einc.ir.programs import Equation, IndexLoop, Slot, Tensor, TypedProgram
-from einc.ir.terms import TRUE, Apply, Fold, Join, Position, Read, Size, Term, children, rebuild
+from einc.ir.terms import TRUE, ZERO, Apply, Fold, Join, Position, Read, Size, Term, Where, children, rebuild
 
 Kinds = tuple[bool, ...]  # for each slot of the growing set, whether it has all positions
 
@@ -23,12 +25,13 @@ Kinds = tuple[bool, ...]  # for each slot of the growing set, whether it has all
 @dataclass(frozen=True)
 class Step:
     """The program of new positions: `past` is the size of what was; `caches` are (what is
-    kept, its past, all of it)."""
+    kept, its past, all of it). What the step leaves of states stands behind the outputs of the program."""
 
     program: TypedProgram
     past: str
     caches: tuple[tuple[str, str, str], ...]
     whole: IndexSet
+    states: tuple[tuple[str, str], ...] = ()  # what the past left of a state of a loop, and what this step leaves
     dropped: str = ""  # the size that says how many positions stood before what is there
     split: bool = False  # whether sums over direct sums were taken apart
     back: tuple[Extent, ...] = ()  # so many positions, the largest of these, are all that a step reads of the past
@@ -55,6 +58,8 @@ def stepped(program: TypedProgram, along: IndexSet, kept: frozenset[str], made: 
         for state in repeat.states:
             for key in state:
                 work.version(key, work.own(key))
+            if repeat.index.set == along:
+                work.resume(*state)
     return work.step(outputs)
 
 
@@ -71,6 +76,7 @@ class _Work:
     names: dict[tuple[str, Kinds], str] = field(default_factory=dict)
     caches: list[tuple[str, str, str]] = field(default_factory=list)
     sums: dict[IndexSet, tuple[Index, ...]] = field(default_factory=dict)
+    resumed: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Names the sizes of the cache, and finds where each tensor is defined."""
@@ -84,6 +90,8 @@ class _Work:
         self.by = program.by_target
         self.rounds: dict[str, IndexLoop] = {
             key: r for r in program.repeats for key in (*r.inside, *(state for state, _, _ in r.states))}
+        self.ordered = {key: r.index for key, r in self.rounds.items() if r.index.set == self.along}
+        self.shown = {key for _, key in program.outputs}.union(*program.kept.values())
         self.taken = {*program.tensors}
 
     # versions
@@ -122,6 +130,9 @@ class _Work:
         caller gives the new ones' rows, whole."""
         if key not in self.by:
             return kinds[0] or key in self.tensors
+        if key in self.ordered:  # rounds of the past are not run again
+            mine = [i for i in self.by[key].indices if i.set == self.along]
+            return any(whole for i, whole in zip(mine, kinds, strict=True) if i == self.ordered[key])
         return kinds == (True,) and key not in self.made
 
     def _fresh(self, stem: str) -> str:
@@ -141,7 +152,7 @@ class _Work:
         def read(source: str, index: Index, *layer: Position) -> Read:
             return Read(source, (*layer, *(Position(index if n == at else i) for n, i in enumerate(letters))))
 
-        slots, rounds = _over(tensor.slots, at, was), self.rounds.get(key)
+        slots, rounds = _over(tensor.slots, at, was), None if key in self.ordered else self.rounds.get(key)
         layer = (Position(rounds.index),) if rounds else ()
         counted = (Slot(rounds.index.set, "label", rounds.index.name),) if rounds else ()
         self.tensors[past] = Tensor(past, past, (*counted, *slots), "cache", tensor.element)
@@ -152,11 +163,30 @@ class _Work:
         self.caches.append((key, past, name))
         return name
 
+    def resume(self, state: str, first: str, following: str) -> None:
+        """Makes a state begin with what the past left of it. It is as exact as the numbers that rounds add to."""
+        tensor = self.program.tensors[state]
+        past, begin = self._fresh(f"{state}_past"), self._fresh(f"{state}_from")
+        wide = tensor.element if tensor.integer else WIDE
+        self.tensors[state] = replace(self.tensors[state], element=wide)
+        if following not in self.shown:
+            self.tensors[following] = replace(self.tensors[following], element=wide)
+        self.tensors[past] = Tensor(past, past, tensor.slots, "cache", wide)
+        self.tensors[begin] = Tensor(begin, begin, tensor.slots, "local", wide)
+        axes = tuple(map(Position, _letters(tensor.slots)))
+        count = Size(self.behind + size(self.past))
+        body = Apply("add", (Where(Apply("eq", (count, ZERO)), Read(first, axes)),
+                             Where(Apply("lt", (ZERO, count)), Read(past, axes))))
+        self.equations[begin] = Equation(begin, axes, TRUE, body)
+        self.resumed[state] = (begin, past)
+
     # equations
 
     def _equation(self, equation: Equation, name: str, kinds: Kinds) -> Equation:
         left = list(kinds)
         whole = {i: left.pop(0) for i in equation.indices if i.set == self.along}
+        if equation.target in self.ordered:
+            whole[self.ordered[equation.target]] = False
         axes = tuple(self._axis(a, whole) for a in equation.axes)
         return Equation(name, axes, self._term(equation.domain, whole), self._term(equation.body, whole))
 
@@ -235,14 +265,18 @@ class _Work:
         repeats = []
         for repeat in self.program.repeats:
             inside = {*repeat.inside, *(state for state, _, _ in repeat.states)}
-            mine = tuple(name for name in self.equations if origin[name] in inside)
-            repeats.append(replace(repeat, inside=mine))
+            mine = tuple(name for name in self.equations if origin.get(name) in inside)
+            states = tuple((state, self.resumed[state][0] if state in self.resumed else first, following)
+                           for state, first, following in repeat.states)
+            repeats.append(replace(repeat, inside=mine, states=states))
+        left = tuple((past, state) for state, (_, past) in self.resumed.items())
+        outputs = (*outputs, *((state, state) for _, state in left))
         others = {k: t for k, t in self.program.tensors.items() if t.role == "derived"}
         return Step(
             replace(self.program.but(equations=self.equations.values(), tensors={**others, **self.tensors},
                                      outputs=outputs,
                                      loops=repeats), sums={**self.program.sums, **self.sums}),
-            self.past, tuple(self.caches), self.whole, self.dropped,
+            self.past, tuple(self.caches), self.whole, left, self.dropped,
         )  # fmt: skip
 
 

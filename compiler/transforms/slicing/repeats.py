@@ -9,7 +9,7 @@ Non-goals: what is stored, anything about cost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 
@@ -29,15 +29,16 @@ def outside(program: Program) -> tuple[Equation, ...]:
 
 
 def part(program: Program, equations: Iterable[Equation], outputs: Iterable[str],
-         tensors: Mapping[str, Tensor]) -> NormalProgram:
-    """Some of the equations as a program of its own: what they read and do not make is its input."""
+         tensors: Mapping[str, Tensor], loops: Sequence[IndexLoop] = ()) -> NormalProgram:
+    """Some of the equations as a program of its own, with these loops: what they read and do not make is its input."""
     made = tuple(equations)
-    targets = {e.target for e in made}
-    given = {k for e in made for k in e.reads} - targets
+    states = [state for loop in loops for state in loop.states]
+    targets = {e.target for e in made} | {state for state, _, _ in states}
+    given = ({k for e in made for k in e.reads} | {first for _, first, _ in states}) - targets
     view = {k: replace(t, role="input") if k in given and t.role == "local" else t
             for k, t in tensors.items() if k in given or k in targets}
     named = tuple((key, key) for key in dict.fromkeys(outputs))
-    return NormalProgram.of(program).but(equations=made, tensors=view, outputs=named, loops=())
+    return NormalProgram.of(program).but(equations=made, tensors=view, outputs=named, loops=loops)
 
 
 # one round

@@ -15,7 +15,7 @@ from typing import TypeVar
 from einc.ir.draft import unused
 from einc.ir.elements import INTEGER
 from einc.ir.indices import IndexSet, size
-from einc.ir.programs import Equation, NormalProgram, Program, Tensor
+from einc.ir.programs import Equation, IndexLoop, NormalProgram, Program, Tensor
 from einc.ir.terms import Apply, Fold, Join, Position, Read, Size, Term, children, reads, rebuild, walk
 from einc.transforms.slicing.repeats import part
 
@@ -94,20 +94,27 @@ def _twice(program: Program, equation: Equation) -> bool:
     return len(letters | {i for i in equation.indices if is_new(i.set, program)}) > 1
 
 
+def in_order(program: Program) -> list[IndexLoop]:
+    """The loops over new positions."""
+    return [loop for loop in program.repeats if program.own and is_new(loop.index.set, program)]
+
+
 def _owned(program: Program) -> frozenset[str]:
     """The equations that are done for each request: those that are not of single positions, what reads values of a
-    request that no position has, and what is only made point by point of what they make.
+    request that no position has, and what is only made point by point of what they make. So are loops over positions.
     """
-    found: set[str] = set()
+    found = {key for loop in in_order(program) for key in loop.inside}
     values = {t.key for t in program.tensors.values() if t.each}
+    values |= {state for loop in in_order(program) for state, _, _ in loop.states}
     for equation in program.equations:
         read = equation.reads
         pointwise = not any(isinstance(t, Fold) for t in walk(equation.body))
-        if not _single(program, equation) or read & values or (pointwise and read & found):
+        if (equation.target in found or not _single(program, equation) or read & values
+                or (pointwise and read & found)):
             found.add(equation.target)
             if not _of_positions(program, program.tensors[equation.target]):
                 values.add(equation.target)
-    return frozenset(found)
+    return frozenset(found | {state for loop in in_order(program) for state, _, _ in loop.states})
 
 
 def _of_positions(program: Program, tensor: Tensor) -> bool:
@@ -128,16 +135,33 @@ def marked(program: P) -> P:
 def stretches(program: NormalProgram) -> list[tuple[bool, NormalProgram]]:
     """The program in pieces, one after the other, those that are for each request between
     those that are for all at once."""
-    owned, place = _owned(program), dict[str, int]()
-    for equation in program.equations:
-        before = max((place[key] for key in equation.reads if key in place), default=0)
-        place[equation.target] = before + (before % 2 != (equation.target in owned))
-    out = []
+    place, out = _places(program), []
     for at in range(max(place.values(), default=0) + 1):
         mine = [e for e in program.equations if place[e.target] == at]
+        loops = [loop for loop in in_order(program) if place[loop.inside[0]] == at]
         later = {k for e in program.equations if place[e.target] > at
                  for k in e.reads} | {key for _, key in program.outputs}
+        later |= {first for loop in in_order(program) if place[loop.inside[0]] > at for _, first, _ in loop.states}
+        made = [e.target for e in mine] + [state for loop in loops for state, _, _ in loop.states]
         if mine:
-            piece = part(program, mine, [e.target for e in mine if e.target in later], program.tensors)
+            piece = part(program, mine, [key for key in made if key in later], program.tensors, loops)
             out.append((bool(at % 2), replace(piece, own=())))
     return out
+
+
+def _places(program: Program) -> dict[str, int]:
+    """The number of the piece in which each value is made, as early as it can be: that of a loop for all that it makes.
+    Pieces of an odd number are for each request."""
+    owned, place = _owned(program), dict[str, int]()
+    units = {key: (*loop.inside, *(state for state, _, _ in loop.states)) for loop in in_order(program)
+             for key in loop.inside}
+    begins = {loop.inside[0]: [first for _, first, _ in loop.states] for loop in in_order(program)}
+    before: dict[str, int] | None = None
+    while place != before:
+        before = dict(place)
+        for equation in program.equations:
+            key = equation.target
+            read = [place[k] for k in (*equation.reads, *begins.get(key, ())) if k in place]
+            least = max([*read, place.get(key, 0)])
+            place |= dict.fromkeys(units.get(key, (key,)), least + (least % 2 != (key in owned)))
+    return place
