@@ -49,6 +49,7 @@ _FIRST = (
     Source(f"{_RUNTIME}.checks"),
     Source(f"{_RUNTIME}.values"),
     *(Source(f"{_RUNTIME}.{name}", annotated=True) for name in ("cache", "laid", "exhausted", "pool", "pages")),
+    Source(f"{_RUNTIME}.saved"),
     Source(f"{_RUNTIME}.requests"),
     Source(f"{_RUNTIME}.groups"),
     Source(f"{_RUNTIME}.affine"),

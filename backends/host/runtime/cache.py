@@ -11,6 +11,7 @@ import torch
 from einc.backends.host.runtime.checks import _whole
 from einc.backends.host.runtime.laid import _Laid
 from einc.backends.host.runtime.pages import _Paged, _reserve, _Table
+from einc.backends.host.runtime.saved import _written
 
 if TYPE_CHECKING:
     from einc.backends.host.runtime.pool import Pool
@@ -109,6 +110,22 @@ class Cache:
             other.table.share(self.table.pages[: -(-(upto - self.dropped) // self.pool.page)])
         return other
 
+    def save(self, path: str) -> None:
+        """What the cache holds, written whole or not at all. ValueError for one in pages: its pool is saved."""
+        if self.pool is not None:
+            raise ValueError("this cache lies in the pages of a pool: save the pool")
+        rows = {name: rows.told(self.length - self.dropped) for name, rows in self.kept.items()}
+        _written(path, (self.length, self.dropped, self.most, self.chunk, self.states, rows))
+
+    @staticmethod
+    def load(path: str) -> "Cache":
+        """A saved cache. ValueError where what the file says cannot be."""
+        found = torch.load(path, weights_only=True)
+        try:
+            return _reread(*found)
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError, RuntimeError) as error:
+            raise ValueError(f"{path} is no saved cache: {error}") from None
+
     def free(self) -> None:
         """Gives all room back; the cache is empty, and may be used again."""
         if self.pool is not None:
@@ -117,6 +134,20 @@ class Cache:
             self.pool.caches.pop(self.number, None)
             self.pool.loaded.pop(self.number, None)
         self.length, self.dropped, self.most, self.kept, self.states = 0, 0, 0, {}, {}
+
+
+def _reread(length: int, dropped: int, most: int, chunk: int, states: dict[str, torch.Tensor],
+            kept: dict[str, tuple[Any, ...]]) -> Cache:
+    """The cache that a file tells of. Raises what says why there is none."""
+    cache = Cache(chunk)
+    for told, value in (("length", length), ("dropped", dropped), ("most", most), ("positions", length - dropped)):
+        _whole(told, value, 0)
+    if not all(isinstance(x, torch.Tensor) for x in states.values()):
+        raise TypeError("a state is no tensor")
+    cache.length, cache.dropped, cache.most, cache.states = length, dropped, most, dict(states)
+    for name, rows in kept.items():
+        cache[name].reread(length - dropped, *rows)
+    return cache
 
 
 class _Rows:
@@ -182,6 +213,22 @@ class _Rows:
             other.store, other.axis, other.order = self.store, self.axis, self.order
             other.move_to(self.store, count, 0, count)
         return other
+
+    def told(self, count: int) -> tuple[Any, ...]:
+        """The first rows, with the order of their axes in memory, and those of each of the rounds."""
+        rows = None if self.store is None else self.store.narrow(self.axis, 0, count).clone()
+        return self.axis, self.order, rows, {at: one.told(count) for at, one in self.rounds.items()}
+
+    def reread(self, count: int, axis: int, order: tuple[int, ...], rows: torch.Tensor | None,
+               rounds: dict[int, Any]) -> None:
+        """Takes what `told` said. ValueError where there are not so many rows."""
+        if rows is not None and (sorted(order) != list(range(rows.ndim)) or rows.shape[axis] != count):
+            raise ValueError(f"{self.name} has rows of shape {tuple(rows.shape)} for {count} positions")
+        if rows is not None:
+            self.store, self.axis, self.order = rows, axis, order
+            self.move_to(rows, count, 0, count)
+        for at, told in rounds.items():
+            self[at].reread(count, *told)
 
     def move(self, past: int, most: int) -> None:
         """The last of the past moved to the front of a room of their own."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +11,7 @@ import torch
 from einc.backends.host.runtime.cache import Cache
 from einc.backends.host.runtime.checks import _whole
 from einc.backends.host.runtime.pages import _Store
+from einc.backends.host.runtime.saved import _written
 
 
 class Pool:
@@ -88,17 +88,7 @@ class Pool:
         stores = {name: (list(s.memory.shape), s.axis, s.order, s.pages[:, held]) for name, s in self.stores.items()}
         caches = {n: (c.length, c.dropped, c.most, c.chunk, c.table.pages, c.table.given, c.states)
                   for n, c in self.caches.items()}
-        part = f"{path}.{os.urandom(8).hex()}.part"  # no other save writes there
-        try:
-            with open(part, "xb") as file:
-                torch.save((len(self.counts), self.page, self.joined, held, stores, caches), file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, path)
-        except BaseException:
-            if os.path.exists(part):
-                os.unlink(part)
-            raise
+        _written(path, (len(self.counts), self.page, self.joined, held, stores, caches))
 
     @staticmethod
     def load(path: str) -> "Pool":
@@ -134,7 +124,9 @@ def _restored(
                              f"in {len(mine)} pages")
         pool.loaded[number] = cache = Cache(chunk, pool)
         cache.length, cache.dropped, cache.most, cache.number = length, dropped, most, number
-        cache.states = {str(name): state for name, state in states.items()}
+        if not all(isinstance(x, torch.Tensor) for x in states.values()):
+            raise TypeError("a state is no tensor")
+        cache.states = dict(states)
         cache.table.given = list(given)
         cache.table.share(mine)
     if [n for n, count in enumerate(pool.counts) if count] != held:

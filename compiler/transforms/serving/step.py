@@ -265,7 +265,9 @@ class _Work:
         repeats = []
         for repeat in self.program.repeats:
             inside = {*repeat.inside, *(state for state, _, _ in repeat.states)}
-            mine = tuple(name for name in self.equations if origin.get(name) in inside)
+            # Rows of all positions are laid together after the last of the rounds over positions.
+            later = {name for _, _, name in self.caches} if repeat.index.set == self.along else set()
+            mine = tuple(name for name in self.equations if origin.get(name) in inside and name not in later)
             states = tuple((state, self.resumed[state][0] if state in self.resumed else first, following)
                            for state, first, following in repeat.states)
             repeats.append(replace(repeat, inside=mine, states=states))
