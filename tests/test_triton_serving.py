@@ -25,6 +25,7 @@ from triton_modes import interpreted, space, tiled
 from einc.backends.triton.runtime.tiles import _parts
 from einc.driver import front
 from einc.driver.front import Compiled
+from einc.ir.plan import Contract, Module, PerRequest, leaves
 from einc.ir.programs import TypedProgram
 
 NEAR = 1e-9
@@ -174,7 +175,8 @@ def scattered(made: Compiled, page: int, length: int) -> Compiled:
     for case in (*STEPPING, TURNED) for page in (1, 3, 16)
 ])
 def test_kernels_read_what_lies_in_pages(case: Case, page: int) -> None:
-    """In a pool without a number elsewhere they give the same bits as in a row."""
+    """In a pool without a number elsewhere they give the same bits as in a row; a product of torch, which chooses its
+    kernel by the places of rows in memory, the same but for the order of its sums."""
     # heads that share rows: else each has a copy, which lies in a row
     whole = {"H": 4, "G": 2} if "G" in case.sizes else {}
     sizes, cuts = {**case.sizes, **whole, "T": 8}, [5, 1, 2]
@@ -182,8 +184,14 @@ def test_kernels_read_what_lies_in_pages(case: Case, page: int) -> None:
     assert case.name not in PAGED.split() or "_moved(" in made.source
     inputs = arrays(made.program, sizes, case.ranges, 1)
     want = stepwise(made, inputs, sizes, cuts)
+    assert isinstance(made.plan, Module)
+    pieces = [made.plan.steps, *(step.body.steps for step in made.plan.steps if isinstance(step, PerRequest))]
+    products = {step.out for steps in pieces for step in leaves(steps) if isinstance(step, Contract)}
     for name, x in stepwise(scattered(made, page, 8), inputs, sizes, cuts).items():
-        np.testing.assert_array_equal(x, want[name])
+        if dict(made.program.outputs)[name] in products:
+            np.testing.assert_allclose(x, want[name], rtol=1e-13, atol=1e-13)
+        else:
+            np.testing.assert_array_equal(x, want[name])
 
 
 @pytest.mark.parametrize("name", ["gqa", "mla_rope", "sliding_window"])
