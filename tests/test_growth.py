@@ -1,102 +1,52 @@
-"""How work grows with the length of a text: counted in calls of functions, which no machine makes faster or slower."""
+"""What grows faster with positions than attention need is told, in the plan and when a file is written."""
 
 from __future__ import annotations
 
-import math
-import sys
-from collections.abc import Callable
-from itertools import pairwise
-from types import FrameType
-from typing import Any
-
 import pytest
+from click.testing import CliRunner
+from helpers import typed
+from programs import FILES
 
-from einc.driver import back_ends, compiling, pipeline
-from einc.driver.checking import typed
-from einc.driver.options import DEFAULTS, Options
-from einc.driver.reports.coverage import account
-from einc.errors.report import Report, Source
+from einc.driver import front
+from einc.driver.cli import main
+from einc.driver.reports.growth import growth
 
-MOST = 1.2  # the exponent with which calls may grow, over four sizes
-TIME = "For $t \\in \\{1..T\\}$ (time)\n\n"
-
-
-def calls(work: Callable[[], object]) -> int:
-    """How often functions of Python and of C are called."""
-    count = 0
-
-    def seen(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(seen)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return count
-
-
-def assert_grows(work: Callable[[int], object], first: int) -> None:
-    """The calls for first, 2 first, 4 first and 8 first pieces grow with an exponent of at most MOST."""
-    work(1)  # what is loaded and kept once is none of it
-    sizes = [first * 2**n for n in range(4)]
-    counted = [calls(lambda n=n: work(n)) for n in sizes]  # type: ignore[misc]
-    exponents = [math.log2(b / a) for a, b in pairwise(counted)]
-    assert max(exponents) <= MOST, (counted, exponents)
-
-
-def paper(text: str) -> None:
-    account(pipeline.paper(Source("p.md", f"# A\n\n{text}"), Report()), kernels=False)
-
-
-def emitted(text: str, options: Options = DEFAULTS) -> None:
-    back_ends.emit(compiling.planned(typed(text), options), "torch", None)
-
-
-def rows(lines: list[str]) -> str:
-    return "\\begin{align}\n" + "".join(f"{line} \\\\\n" for line in lines) + "\\end{align}\n"
-
-
-PAPERS: dict[str, tuple[Callable[[int], str], int]] = {
-    "rows that restate one": (lambda n: rows(["x &= y"] * n), 8),
-    "rows with names of their own": (lambda n: TIME + rows([f"x_{{{k} t}} &= y_t" for k in range(n)]), 8),
-    "words of a formula": (lambda n: "$x = " + "ab " * n + "$\n", 100),
-    "signs of a formula": (lambda n: "$$ x = " + " + ".join(["a"] * n) + " $$\n", 25),
-    "formulas of a text": (lambda n: TIME + "and $x_t = y_t$\n\n" * n, 8),
-    "formulas of a text that are wrong": (lambda n: TIME
-                                          + "".join(f"$$ x_{{{k} t}} = y_t z_q $$\n\n" for k in range(n)), 5),
-    "formulas without an end": (lambda n: TIME + "\\begin{align} x_t = y_t\n\n" * n, 10),
+HEAD = """
+index t, s, u : time(T)
+index d : feature(D)
+input x_t^d, q_t^d, k_t^d, a_{t s}
+"""
+TEXTS = {
+    "output y_t^d = Σ_s softmax_{s ≤ t}(q_t^e k_{s e}) x_s^d": [],
+    "output y_t^d = Σ_{s, s ≤ t} a_{t s} x_s^d": [],
+    "output c_{t s} = q_t^d k_{s d} : all": [],
+    "output y_{t s} = max_u (a_{t u} + a_{u s}) : all": ["step 1 takes time beyond the square of positions"],
+    "b_{t s} = tanh(a_{t s})\noutput y_t^d = Σ_{s, u} b_{t s} b_{s u} x_u^d : all": ["pairs of positions"],
+    "h^d = 0\nfor t in 1..T:\n    g^d = tanh(h^d + x_t^d)\n    output y_t^d = g^d\n    h^d ← g^d":
+        ["step 2 takes T positions one after the other"],
+    "h^d = 0\nfor t in 1..T:\n    g^d = h^d / 2 + x_t^d\n    output y_t^d = g^d\n    h^d ← g^d": [],
 }
 
 
-@pytest.mark.parametrize("name", PAPERS)
-def test_the_account_of_a_paper_grows_with_its_length(name: str) -> None:
-    text, first = PAPERS[name]
-    assert_grows(lambda n: paper(text(n)), first)
+@pytest.mark.parametrize("text", TEXTS)
+def test_what_grows_is_told(text: str) -> None:
+    """A step that grows has its line, in the order of the steps, and others have none."""
+    head = HEAD.replace("index d : feature(D)", "index d, e : feature(D)") if "^e" in text else HEAD
+    found = growth(front.plan(typed(head + text)))
+    assert len(found) >= len(TEXTS[text]) and bool(found) == bool(TEXTS[text]), found
+    for line, wanted in zip(found, TEXTS[text], strict=False):
+        assert wanted in line
 
 
-def chain(step: str, n: int) -> str:
-    """n definitions, each of the one before."""
-    lines = [f"x_{{{k + 1} t}} = {step.format(f'x_{{{k} t}}')}" for k in range(1, n + 1)]
-    return "\n".join(["index t : time(T)", "input x_{1 t}", *lines, f"output x_{{{n + 1} t}}"]) + "\n"
+def test_layers_one_after_the_other_are_no_positions() -> None:
+    (case,) = (case for case in FILES if case.name == "decoder_lm")
+    assert not growth(front.plan(typed(case.text)))
 
 
-@pytest.mark.parametrize("step", ["2 {}", "tanh({} + 1)"])
-def test_a_chain_of_definitions_compiles_at_the_price_of_its_length(step: str) -> None:
-    assert_grows(lambda n: emitted(chain(step, n)), 15)
-
-
-def of_inputs(n: int) -> str:
-    names = [f"x_{{{k} t}}" for k in range(n + 1)]
-    return f"index t : time(T)\ninput {', '.join(names)}\noutput y_t = {' '.join(names)}\n"
-
-
-def test_a_product_of_inputs_compiles_at_the_price_of_its_length() -> None:
-    assert_grows(lambda n: emitted(of_inputs(n)), 5)
-
-
-def test_the_gradient_of_a_product_compiles_at_the_price_of_its_length() -> None:
-    """Slopes share their factors: n of n - 1 factors each would grow with n²."""
-    assert_grows(lambda n: emitted(of_inputs(n), Options(grad=True)), 16)
+def test_the_plan_and_the_file_say_it() -> None:
+    told = "step 3 takes T positions one after the other"
+    for extra in ([], ["--full"]):
+        shown = CliRunner().invoke(main, ["show", "recurrent/titans_momentum", "--stage", "plan", *extra])
+        assert f"grows: {told}" in shown.stdout
+    made = CliRunner().invoke(main, ["compile", "recurrent/titans_momentum"])
+    assert f"warning: {told}" in made.stderr and "warning" not in made.stdout

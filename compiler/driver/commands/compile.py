@@ -33,6 +33,7 @@ from einc.driver.commands.common import (
 from einc.driver.commands.sizes import default, names
 from einc.driver.files import same
 from einc.driver.options import Options, names_of
+from einc.driver.reports.growth import growth
 from einc.errors.report import failure
 from einc.ir.plan import Module
 
@@ -77,6 +78,8 @@ def command(*, file: Chosen, output: str | None, backend: str, strict: bool, nar
     program = typed(file, strict)
     made = compiling.planned(program, options)
     noted(chosen(program.plans, options.plans))
+    for line in growth(made) if isinstance(made, Module) else ():
+        click.echo(f"warning: {line}", err=True)
     text = back_ends.emit(made, options.backend, compiling.shell(program) if module else None)
     if target is not None and kind is not None and isinstance(made, Module):
         known_sizes(sizes, names(program), program.sizes, program.idle)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from einc.driver.reports.growth import growth
 from einc.driver.reports.rows import row_of
 from einc.ir.indices import Extent, number
 from einc.ir.plan import (
@@ -36,6 +37,7 @@ def table(module: Module, sizes: Mapping[str, int] | None = None) -> str:
         block = _block(step, known, bool(module.past))
         lines += [f"{n:>3}  {line}" if at == 0 else f"     {line}".rstrip() for at, line in enumerate(block)]
     lines += _memory(module, known)
+    lines += [f"grows: {line}" for line in growth(module)]
     lines.append("bytes are for float32; flops are those of the points in range")
     return "\n".join(lines) + "\n"
 
