@@ -353,3 +353,108 @@ def test_a_run_is_verified(name: str, tmp_path: Path) -> None:
 def test_a_step_is_refused_while_no_cache_holds_a_state() -> None:
     with pytest.raises(einc.EincError, match="no cache holds what its rounds leave"):
         einc.compile(HEAD + "input x_t\nh_0 = 0\noutput h_t = x_t + 0.5 h_{t-1}", plan="serve")
+
+
+# from the last position to the first
+
+
+def turned(text: str) -> str:
+    """A drawn text whose rounds run from the last position to the first."""
+    lines = [f"{line} : all" if "output" in line and "_{t" in line.partition("=")[0] else line
+             for line in text.replace("for t in 1..T:", "for t in T..1:").splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def backwards(given: Tensors, program: TypedProgram) -> Tensors:
+    """Tensors of the program with their positions in the other order."""
+    return {key: x.flip([n for n, s in enumerate(program.tensors[key].slots) if s.set.cls == "time"])
+            for key, x in given.items()}
+
+
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(n, marks=pytest.mark.whole) for n in range(8, 80))])
+def test_rounds_from_the_last_position(seed: int) -> None:
+    """They give what rounds upwards give of positions in the other order, and so do their gradients."""
+    found, program = made("affine", seed)
+    text = turned(found.text)
+    down = typed(text)
+    functions = [einc.compile(text, backend="torch"), einc.compile(text, grad=True)]
+    names = dict(program.outputs)
+    for sizes in (SIZES, ONES, TRIALS[4]):
+        inputs = {key: x.requires_grad_(x.is_floating_point()) for key, x in found.inputs(sizes, seed).items()}
+        given = read(program, inputs)
+        want = found.means(inputs, sizes)
+        flipped = {key: x.detach() for key, x in backwards(given, program).items()}
+        flipped = {key: x.requires_grad_(x.is_floating_point()) for key, x in flipped.items()}
+        for function in functions:
+            got = called(function, down, flipped, sizes)
+            again = {name: backwards({names[name]: x}, program)[names[name]] for name, x in got.items()}
+            assert worst(again, want) <= BOUND, f"at {sizes}"
+        slope = backwards(slopes(again, flipped), program)
+        assert worst(slope, slopes(want, given)) <= 10 * BOUND, f"gradient at {sizes}"
+        if sizes is SIZES:
+            meant = meaning(down, {key: x.detach().numpy() for key, x in flipped.items()}, sizes)
+            assert worst({name: backwards({names[name]: torch.as_tensor(x)}, program)[names[name]]
+                          for name, x in meant.items()}, want) <= BOUND
+
+
+DOWN = """
+index t, s : time(T)
+index d : feature(D)
+input x_t^d, a_t
+"""
+READ_BACKWARDS = DOWN + """
+h^d = 0
+for t in T..1:
+    g_t^d = a_t h^d + x_t^d
+    y_t^d = g_t^d + 1[t < T] y_{t+1}^d / 2 + Σ_{s > t} g_s^d / 4 + t
+    h^d ← g_t^d
+output y_t^d : all
+"""
+EACH_OWN = DOWN + """
+for t:
+    h_t^d = 0
+    for s in t..1:
+        h_t^d ← tanh(a_s h_t^d + x_s^d)
+output h_t^d
+"""
+SUFFIX = DOWN + """
+for t:
+    h_t^d = 0
+    for s in T..t:
+        h_t^d ← a_s h_t^d + x_s^d
+output h_t^d : all
+"""
+
+
+def down_by_hand(text: str, x: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+    T, zero = len(x), torch.zeros(x.shape[1])
+    g, y = [zero] * T, [zero] * (T + 1)
+    for t in reversed(range(T)):
+        g[t] = a[t] * (g[t + 1] if t < T - 1 else zero) + x[t]
+        y[t] = g[t] + y[t + 1] / 2 + sum(g[t + 1 :], zero) / 4 + t + 1
+    if text == EACH_OWN:
+        for t in range(T):
+            g[t] = zero
+            for s in reversed(range(t + 1)):
+                g[t] = torch.tanh(a[s] * g[t] + x[s])
+    return torch.stack(y[:T] if text == READ_BACKWARDS else g) if T else x
+
+
+@pytest.mark.parametrize("text", [READ_BACKWARDS, EACH_OWN, SUFFIX], ids=["read", "each", "suffix"])
+def test_rounds_down_read_what_later_positions_made(text: str) -> None:
+    program, function = typed(text), einc.compile(text)
+    for T in (0, 1, 2, 9, 70):
+        x, a = torch.randn(T, 3), torch.rand(T)
+        want = down_by_hand(text, x, a)
+        got = called(function, program, {"x": x, "a": a}, {})
+        assert next(iter(got.values())).shape == want.shape
+        assert T == 0 or worst(got, dict.fromkeys(got, want)) <= BOUND
+    assert not einc.check(text)
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    (READ_BACKWARDS.replace("y_{t+1}", "y_{t-1}").replace("t < T", "t > 1"), "is read where it is not proved"),
+    (SUFFIX.replace("output h_t^d : all", "output h_t^d"), "reads positions after"),
+])
+def test_rounds_down_are_checked(text: str, said: str) -> None:
+    assert any(said in str(problem) for problem in einc.check(text))

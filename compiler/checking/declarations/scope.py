@@ -95,7 +95,7 @@ class Rounds:
     `index` and `domain` come when it is read.
 
     `layers`: `for ℓ in 1..N:`, rounds in order of whatever stands in the block, counted
-    by an index that is theirs alone.
+    by an index that is theirs alone. `down`: `for s in T..1:`, from the last element to the first.
     """
 
     block: str
@@ -105,6 +105,7 @@ class Rounds:
     index: Index | None = None
     domain: Term = TRUE
     layers: bool = False
+    down: bool = False
 
 
 @dataclass(frozen=True, eq=False)

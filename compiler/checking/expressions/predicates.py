@@ -22,8 +22,22 @@ from einc.errors.problems import (
 )
 from einc.errors.report import Help, Silent, Span
 from einc.ir.domains import Linear, difference, negation, proves
-from einc.ir.indices import WITHOUT_NUMBERS, Index, number
-from einc.ir.terms import ONE, TRUE, Apply, Position, Read, Size, Term, both, conjuncts, const, free_indices, substitute
+from einc.ir.indices import WITHOUT_NUMBERS, Index, number, size
+from einc.ir.terms import (
+    ONE,
+    TRUE,
+    Apply,
+    Position,
+    Read,
+    Size,
+    Term,
+    both,
+    conjuncts,
+    const,
+    free_indices,
+    substitute,
+    walk,
+)
 from einc.syntax import tree as s
 
 _RELATIONS = {"<=": ("le", False), "<": ("lt", False), ">=": ("le", True), ">": ("lt", True), "=": ("eq", False),
@@ -72,6 +86,22 @@ def _related(context: Context, left: s.Expression, operator: str, right: s.Expre
         return _same(pair, op, left.span.to(right.span))
     a, b = context.value(left), context.value(right)
     return both(a.domain, b.domain, Apply(op, (b.term, a.term) if flipped else (a.term, b.term)))
+
+
+def upwards(context: Context, node: s.Expression) -> s.Expression:
+    """A condition on the elements of rounds. A range `T..1` is `1..T`: its first end is proved to be no smaller than
+    the second, and not proved to be no larger."""
+    match node:
+        case s.Relation((item, s.Range(low, high) as found), ("in",)):
+            pass
+        case _:
+            return node
+    first, last = context.value(low).term, context.value(high).term
+    sizes = {n for term in (first, last) for x in walk(term) if isinstance(x, Size) for n in x.extent.sizes}
+    given = both(*(Apply("le", (ONE, Size(size(n)))) for n in sorted(sizes)))
+    if proves(given, Apply("le", (first, last))) or not proves(given, Apply("le", (last, first))):
+        return node
+    return replace(node, operands=(item, replace(found, low=high, high=low)))
 
 
 def _numberless(context: Context, node: s.Expression) -> Index | None:

@@ -12,7 +12,7 @@ from einc.checking.declarations.slots import standing
 from einc.checking.expressions.collect import Collected, Entry, beside
 from einc.checking.expressions.expressions import value
 from einc.checking.expressions.ordering import choose
-from einc.checking.expressions.predicates import predicate, restriction
+from einc.checking.expressions.predicates import predicate, restriction, upwards
 from einc.checking.expressions.values import Context, Made, Parameter, Value
 from einc.checking.programs.sides import balanced, on_left, restricting
 from einc.errors.problems import (
@@ -147,7 +147,9 @@ class Work:
         """The index that the rounds take piece by piece, and the domain they take it from."""
         context = self._context("·", None, self.made, self.report, Loop(fixed))
         named = [context.vocabulary(frozenset()).index(index_name(x) or "") for x in rounds.conditions]
-        conditions = [predicate(context, x) for x, i in zip(rounds.conditions, named, strict=True) if i is None]
+        asked = [x if rounds.block else upwards(context, x) for x in rounds.conditions]
+        rounds.down = any(x is not y for x, y in zip(asked, rounds.conditions, strict=True))
+        conditions = [predicate(context, x) for x, i in zip(asked, named, strict=True) if i is None]
         found = frozenset(i for i in named if i is not None).union(*map(free_indices, conditions)) - frozenset(fixed)
         again = frozenset(i for i in named if i is not None).union(*map(free_indices, conditions)) & frozenset(fixed)
         if again and not found:

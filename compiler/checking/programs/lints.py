@@ -12,7 +12,7 @@ from einc.checking.programs.slips import instead, other_lines
 from einc.errors.problems import CapturedExtent, Unread, Unused
 from einc.errors.report import Help, Label, Span
 from einc.ir.programs import BlockLoop, IndexLoop
-from einc.ir.terms import reads
+from einc.ir.terms import Read, reads
 from einc.syntax import tree as s
 
 
@@ -93,6 +93,9 @@ def _read(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop]) -> set[
     found |= {r.tensor for recur in recurs for r in reads(recur.domain)}
     found |= {x for repeat in work.made.repeats for x in repeat.inside}
     found |= {key for repeat in repeats for state in repeat.states for key in state}
+    # What rounds read of a value under the name that they gave it is read.
+    found |= {e.target for key, e in work.equations.items() if key < 0 and isinstance(e.body, Read)
+              and any(e.body.tensor in other.reads for other in everything if other is not e)}
     keys = {x.members.key: x.key for x in work.scope.signatures if x.members is not None}
     lengths = {name.name for name in work.scope.lengths.values()}
     return found | {keys[k] for k in found if k in keys} | {x.key for x in work.scope.signatures if x.name in lengths}

@@ -41,7 +41,8 @@ def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]]
             if not rounds.block and not work.report.errors and (shown or left):
                 if not shown:
                     _relative(work, recur, left)
-                ordered.append(sequence(work, _with_all(work, recur, work.inner.get(rounds, [])), shown))
+                ordered.append(sequence(work, _with_all(work, recur, work.inner.get(rounds, [])), shown,
+                                        rounds.down))
             else:
                 out.append(recur)
                 owners.update(dict.fromkeys(recur.targets, recur))

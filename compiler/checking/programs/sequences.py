@@ -10,6 +10,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 from einc.checking.programs.elaborate import Work
+from einc.checking.programs.mirrored import mirrored
 from einc.checking.programs.reading import everything
 from einc.errors.problems import RoundValue
 from einc.errors.report import Help
@@ -35,18 +36,24 @@ from einc.ir.terms import (
 )
 
 
-def sequence(work: Work, recur: BlockLoop, outside: Set[str]) -> IndexLoop:
-    """The loop in order that the rounds are. `outside` are the values of a round that something else reads.
+def sequence(work: Work, recur: BlockLoop, outside: Set[str], down: bool = False) -> IndexLoop:
+    """The loop in order that the rounds are. `outside` are the values of a round that something else reads. With `down`
+    they run from the last element to the first.
 
     The equations of the rounds in `work` are replaced by those of the loop, and its new tensors are added.
     """
     gone = {e.target for e in recur.equations}
-    end = _end(recur, outside)
+    end = _end(recur, outside, down)
     recur = _guarded(recur, None if end is None else end.index)
     if end is not None:
         recur = _ended(work, recur, end)
     work.equations = {k: e for k, e in work.equations.items() if e.target not in gone}
     work.made.equations = [e for e in work.made.equations if e.target not in gone]
+    _earlier(work, recur, down)
+    if down:
+        recur, counted = mirrored(work, recur, {e.target: _tensor(work, e.target) for e in recur.inside})
+        for equation in counted:
+            _add(work, equation)
     states = []
     for update in recur.updates:
         start = next(e for e in recur.starts if e.target == update.target)
@@ -62,10 +69,8 @@ def sequence(work: Work, recur: BlockLoop, outside: Set[str]) -> IndexLoop:
         states.append((update.target, first, following))
     for equation in recur.inside:
         _add(work, equation)
-    after = _after(recur, {state for state, _, _ in states} | {following for _, _, following in states})
-    inside = [e for e in recur.inside if e.target not in after]
-    _earlier(work, recur.index, {e.target: e for e in inside})
-    return IndexLoop(recur.index, tuple(states), tuple(e.target for e in inside))
+    after = _after(recur, {key for state, _, following in states for key in (state, following)})
+    return IndexLoop(recur.index, tuple(states), tuple(e.target for e in recur.inside if e.target not in after))
 
 
 def _after(recur: BlockLoop, states: Set[str]) -> set[str]:
@@ -83,8 +88,10 @@ def _after(recur: BlockLoop, states: Set[str]) -> set[str]:
         out |= more
 
 
-def _earlier(work: Work, index: Index, by: Mapping[str, Equation]) -> None:
+def _earlier(work: Work, recur: BlockLoop, down: bool) -> None:
     """Reports a value that a round reads of another round, where it is not proved that it is there already."""
+    index, after = recur.index, _after(recur, _states(recur))
+    by = {e.target: e for e in (*recur.inside, *recur.updates) if e.target not in after}
     parts = {key: at for key, e in by.items() if (at := place_of(index, e)) is not None}
     for key, equation in by.items():
         for seen in everything(equation):
@@ -92,13 +99,20 @@ def _earlier(work: Work, index: Index, by: Mapping[str, Equation]) -> None:
             if at is None or (seen.read.subs[at] == Position(index) and index not in seen.bound):
                 continue
             rule = "lt" if key in behind(by, [seen.read.tensor]) else "le"
-            if index in seen.bound or not proves(seen.given, Apply(rule, (seen.read.subs[at], Position(index)))):
+            pair = (seen.read.subs[at], Position(index))
+            if index in seen.bound or not proves(seen.given, Apply(rule, pair[::-1] if down else pair)):
                 made = next((x for x in work.scope.signatures if x.key == seen.read.tensor), None)
                 name = seen.read.tensor if made is None else made.text
                 raise RoundValue(
                     f"`{name}` is read where it is not proved that an earlier round made it",
                     work.made.places.get(seen.read), helps=(
-                        Help(f"read it at earlier elements alone: `{index} - 1`, or in a sum over `… < {index}`"),))
+                        Help(f"read it at elements of earlier rounds alone: `{index} {'+' if down else '-'} 1`, or in "
+                             f"a sum over `… {'>' if down else '<'} {index}`"),))
+
+
+def _states(recur: BlockLoop) -> set[str]:
+    """The states, and the values of the round that they become."""
+    return {e.target for e in recur.updates} | {key for e in recur.updates if (key := _copied(recur, e)) is not None}
 
 
 def _copied(recur: BlockLoop, update: Equation) -> str | None:
@@ -143,12 +157,12 @@ class _End:
     strict: bool
 
 
-def _end(recur: BlockLoop, outside: Set[str]) -> _End | None:
+def _end(recur: BlockLoop, outside: Set[str], down: bool) -> _End | None:
     """The end of the rounds, where a fixed index says that and nothing else."""
     targets = {e.target: e for e in recur.equations}
     for index in recur.fixed:
-        ends = {Apply("le", (Position(recur.index), Position(index))): False,
-                Apply("lt", (Position(recur.index), Position(index))): True}
+        pair = (Position(index), Position(recur.index)) if down else (Position(recur.index), Position(index))
+        ends = {Apply("le", pair): False, Apply("lt", pair): True}
         said = [c for c in conjuncts(recur.domain) if index in free_indices(c)]
         shown = any(index in e.indices for e in recur.inside if e.target in outside)
         if len(said) == 1 and said[0] in ends and index.set == recur.index.set and not shown and all(
