@@ -374,7 +374,8 @@ TAMPERED: dict[str, Callable[[Any], None]] = {
     "k has shape": lambda x: x.__setitem__(1, 2),
     "k has rows of shape": lambda x: x[4].__setitem__("k", (*x[4]["k"][:3], x[4]["k"][3][:, 1:])),
     "is no saved pool": lambda x: x.pop(),
-    "not iterable": lambda x: x[5].__setitem__(1, (*x[5][1][:4], 5, [])),
+    "not iterable": lambda x: x[5].__setitem__(1, (*x[5][1][:4], 5, [], {})),
+    "a state is no tensor": lambda x: x[5].__setitem__(1, (*x[5][1][:6], {"S": 3})),
 }
 
 

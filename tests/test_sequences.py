@@ -350,11 +350,6 @@ def test_a_run_is_verified(name: str, tmp_path: Path) -> None:
     assert done.exception is None and done.exit_code == 0, done.output
 
 
-def test_a_step_is_refused_while_no_cache_holds_a_state() -> None:
-    with pytest.raises(einc.EincError, match="no cache holds what its rounds leave"):
-        einc.compile(HEAD + "input x_t\nh_0 = 0\noutput h_t = x_t + 0.5 h_{t-1}", plan="serve")
-
-
 # from the last position to the first
 
 

@@ -42,7 +42,7 @@ from einc.planning.contractions.choose import Cut, chosen
 from einc.planning.contractions.contract import contraction
 from einc.planning.contractions.grouped import grouped, pick, with_matrices
 from einc.planning.contractions.materialise import peeled
-from einc.planning.contractions.nested import with_batches, with_rows
+from einc.planning.contractions.nested import with_rows
 from einc.planning.contractions.segments import segment, with_segments
 from einc.planning.fusing.fuse import Group, groups
 from einc.planning.fusing.grouped_axes import Run, paired, shared
@@ -117,8 +117,7 @@ def _module(
 
 def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) -> Cut:
     """The steps of one program. `taken`, what other candidates call their tensors, grows by those of this one."""
-    made = with_matrices(with_rows(candidate.program))
-    program = nested(made if choices.ordered else with_batches(made), choices.ordered)
+    program = nested(with_matrices(with_rows(candidate.program)), choices.ordered)
     # The steps of all candidates stand in one module, in which a name means one tensor.
     clashes = [key for key, tensor in program.tensors.items() if taken.get(key, tensor).slots != tensor.slots]
     program = with_other_names(program, {key: unused(f"{key}_prime", {**taken, **program.tensors}) for key in clashes})

@@ -1,5 +1,5 @@
-"""What a plan costs more than attention need cost as positions grow: one line for each step that takes time beyond T²,
-stores more than some numbers for each position, or takes positions one after the other.
+"""What a plan costs beyond pairs of positions in time and positions in memory: one line for each step that takes time
+beyond T², stores more than some numbers for each position, or takes positions one after the other.
 
 Non-goals: how large the figures are for given sizes, which the tables print; what the caller asks for as a result.
 """

@@ -21,7 +21,7 @@ from einc.planning.analysis.fills import surely_finite
 from einc.planning.analysis.ranges import nonempty
 from einc.planning.analysis.scatters import named_by, scattered
 from einc.planning.contractions.materialise import unstored
-from einc.planning.contractions.nested import split_fold
+from einc.planning.contractions.nested import split_fold, with_batches
 from einc.planning.streaming.passes import Carry, Streamed
 from einc.planning.streaming.stream import unbounded
 
@@ -30,8 +30,9 @@ def nested(program: NormalProgram, ordered: bool) -> NormalProgram:
     """Folds of unstored values over positions and more: over the positions first, each on its own.
 
     Where tiles run in `order` a fold over one of the positions runs over the rest at
-    once: nothing is stored for each of it.
+    once: nothing is stored for each of it. Elsewhere one program has the pairs of one head.
     """
+    program = program if ordered else with_batches(program)
     virtual = unstored(program, {key for _, key in program.outputs})
     wide = {e.target for e in program.equations
             if e.target in virtual and sum(i.set.cls in PLACES for i in e.indices) > 1}
