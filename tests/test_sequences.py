@@ -11,9 +11,12 @@ import pytest
 import torch
 from click.testing import CliRunner
 from cpp_texts import COMPILER, quick
-from helpers import Function, called, distance, meaning, typed
+from helpers import Function, called, distance, meaning, typed, typed_of
+from programs import FILES
 from random_recurrences import Drawn, Tensors, drawn
 from random_states import affine, circle
+from recurrent import LAYERS
+from test_oracles import doubled
 from triton_modes import interpreted, tiled
 
 import einc
@@ -22,6 +25,7 @@ from einc.driver.cli import main
 from einc.errors.report import render
 from einc.ir.plan import Loop, Module, Recurrence, StateScan
 from einc.ir.programs import TypedProgram
+from einc.planning.recurrences.unrolled import unrolled
 from einc.syntax.printing.show import show
 
 Sizes = Mapping[str, int]
@@ -348,6 +352,82 @@ def test_a_run_is_verified(name: str, tmp_path: Path) -> None:
     file.write_text(HEAD + RIGHT[name][0] + "\n", encoding="utf-8")
     done = CliRunner().invoke(main, ["run", str(file), "--verify", "--sizes", "T=9"])
     assert done.exception is None and done.exit_code == 0, done.output
+
+
+# without states
+
+
+def alike(text: str, given: Tensors, sizes: dict[str, int], want: Tensors) -> None:
+    """A text without states has no error, and means the same."""
+    assert "←" not in text and not [p for p in einc.check(text) if p.severity == "error"]
+    again = typed(text)
+    keys = {t.key for t in again.inputs()}
+    got = called(einc.compile(text), again, {key: x for key, x in given.items() if key in keys}, sizes)
+    assert worst(got, want) <= BOUND
+
+
+@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(n, marks=pytest.mark.whole) for n in range(12, 160))])
+def test_affine_states_are_written_without_a_state(seed: int) -> None:
+    """`einc derive` prints a triangular system over positions: a text that compiles and gives the same."""
+    found, program = made("affine", seed)
+    apart = unrolled(program)
+    text = show(apart) if apart is not None else ""
+    for sizes in (SIZES, ONES) if text and "←" not in text else ():
+        inputs = found.inputs(sizes, seed)
+        alike(text, read(program, inputs), sizes, found.means(inputs, sizes))
+
+
+@pytest.mark.parametrize("name", ["deltanet", "gated_deltanet", "kda", "gla", "rwkv6", "rwkv7", "ssd"])
+def test_layers_are_written_without_a_state(name: str) -> None:
+    """As their papers have them in chunks, here over all positions."""
+    case = next(case for case in FILES if case.name == name)
+    text, inputs = unrolled(typed_of(case)), LAYERS[name].inputs(7)
+    assert text is not None
+    with doubled():
+        want = LAYERS[name].result(**inputs)
+    alike(show(text), inputs, {}, {LAYERS[name].output: want})
+
+
+def test_derive_prints_the_system() -> None:
+    for options in ([], ["--tex"]):
+        done = CliRunner().invoke(main, ["derive", "recurrent/deltanet", *options])
+        assert done.exit_code == 0 and "solves a triangular system" in done.output
+    assert "without states" not in CliRunner().invoke(main, ["derive", "recurrent/mamba1"]).output
+
+
+def test_numbers_that_a_round_makes_for_each_position_have_their_slot() -> None:
+    """A product of numbers between two positions, in a round that reads earlier ones."""
+    text = ("index t, s, u : time(T)\ninput a_t, c_t\nP_{t s} = prod_{u, s < u, u ≤ t} 2, s ≤ t\n"
+            "X_t = c_t + Σ_{s < t} a_t P_{t s} X_s\noutput y_t = X_t\n")
+    a, c, X = torch.rand(7) / 9, torch.randn(7), list[torch.Tensor]()
+    for t in range(7):
+        X.append(c[t] + a[t] * sum((2.0 ** (t - s) * X[s] for s in range(t)), torch.zeros(())))
+    assert worst(called(einc.compile(text), typed(text), {"a": a, "c": c}, {}), {"y": torch.stack(X)}) <= BOUND
+    assert CliRunner().invoke(main, ["show", "-", "--stage", "normal"], input=text).exit_code == 0
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+def test_whole_numbers_are_written_to_a_state(dtype: torch.dtype, grad: bool) -> None:
+    text = """
+index t : time(T)
+index d, k : feature(D)
+index e : feature(E)
+input k_t^d, q_t^d
+c = 1
+S^{d e} = 0
+for t in 1..T:
+    N^{d e} = S^{d e} + k_t^d (c - k_{t k} S^{k e})
+    output y_t^e = q_{t d} N^{d e}
+    S^{d e} ← N^{d e}
+"""
+    k, q, S, want = (torch.randn(5, 3) / 2).to(dtype), torch.randn(5, 3).to(dtype), torch.zeros(3, 2), []
+    for t in range(5):
+        S = S + k[t].double()[:, None] * (1 - k[t].double() @ S)
+        want.append(q[t].double() @ S)
+    got = einc.compile(text, grad=grad)(k=k, q=q, E=2)
+    assert got.dtype == dtype
+    assert worst({"y": got}, {"y": torch.stack(want)}) <= {torch.float64: BOUND, torch.float32: 1e-5}.get(dtype, 5e-2)
 
 
 # from the last position to the first

@@ -22,16 +22,16 @@ def recur(step: Recurrence | StateScan, module: Module, body: Writer, fresh: Fre
     shown = ", ".join(f'"{letters[name]}": {sized(inside(extent))}' for name, extent in step.extents)
     body(f"{sizes} = {{{shown}}}")
     if isinstance(step, StateScan):
-        _scan(step, module, _Words(letters, sizes, body, fresh), helpers)
+        _scan(step, module, _Words(letters, sizes, module, body, fresh), helpers)
     else:
-        _tiles(step, module, _Words(letters, sizes, body, fresh), helpers)
+        _tiles(step, module, _Words(letters, sizes, module, body, fresh), helpers)
 
 
 class _Words:
     """The letters of axes and the name of their sizes in the lines that are written."""
 
-    def __init__(self, letters: dict[str, str], sizes: str, body: Writer, fresh: Fresh) -> None:
-        self.letters, self.sizes, self.body, self.fresh = letters, sizes, body, fresh
+    def __init__(self, letters: dict[str, str], sizes: str, module: Module, body: Writer, fresh: Fresh) -> None:
+        self.letters, self.sizes, self.module, self.body, self.fresh = letters, sizes, module, body, fresh
 
     def word(self, axes: tuple[str, ...]) -> str:
         """Axes as one word."""
@@ -43,8 +43,9 @@ class _Words:
         return f"({words}{',' * (len(groups) == 1)})"
 
     def given(self, stem: str, operand: tuple[str, tuple[str, ...]], groups: str) -> str:
-        """Writes an operand with an axis for each group; returns its name."""
+        """Writes an operand with an axis for each group, whole numbers as real ones; returns its name."""
         name, (tensor, axes) = self.fresh(stem), operand
+        tensor += f".to({PROMOTED})" * (self.module.buffers[tensor].element.kind == "integer")
         self.lines(f'{name} = _arranged({tensor}, "{self.word(axes)}", {groups}, {self.sizes})')
         return name
 

@@ -17,8 +17,9 @@ from einc.errors.report import Report, Source
 from einc.ir.indices import INDEX_CLASSES
 from einc.ir.plan import Kernel, Module, leaves
 from einc.ir.programs import TypedProgram
+from einc.planning.recurrences.unrolled import unrolled
 from einc.syntax.printing.page import page
-from einc.syntax.printing.show import rounds_text
+from einc.syntax.printing.show import rounds_text, show
 from einc.transforms.gradients.pieces import Piece, pieces
 
 
@@ -45,6 +46,10 @@ def command(ctx: click.Context, *, file: Chosen, grad: bool, latex: bool) -> Non
     for loop in ordered:
         click.echo(f"{sign} One position after the other: what a round makes depends on the rounds before it.")
         click.echo("\n".join(f"{'% ' * latex}{line}" for line in rounds_text(program, loop).split("\n")))
+    apart = unrolled(program) if ordered else None
+    if apart is not None:
+        click.echo(f"{sign} The same without states that are affine: what positions write solves a triangular system.")
+        click.echo(_page(show(apart), program.name) if latex else show(apart), nl=False)
     if not (found or ordered) and all(recur.proved for recur in beside):
         click.echo("\n".join(f"{sign} {line}" for line in _folded(compiling.plan(normal))))
     for item in found:
@@ -74,6 +79,10 @@ def _gradient(program: TypedProgram) -> list[Piece]:
 
 def _paged(piece: Piece) -> str:
     """A piece's text as LaTeX."""
-    name = piece.derived.backward.name
-    tree = pipeline.syntax(Source(name, piece.text), Report())
+    return _page(piece.text, piece.derived.backward.name)
+
+
+def _page(text: str, name: str) -> str:
+    """A text of the language as LaTeX."""
+    tree = pipeline.syntax(Source(name, text), Report())
     return page(tree, pipeline.known(pipeline.used(tree)), name)

@@ -95,7 +95,7 @@ def _with_rounds(program: Program) -> NormalProgram:
         one = round_of(replace(program, tensors=tensors), repeat, own=True)
         round_ = scaled(one.program)
         equations, known = _flat(round_, {**tensors, **round_.tensors})
-        tensors |= {k: t for k, t in known.items() if k not in tensors and k != one.counter}
+        tensors |= {k: one.whole(t) for k, t in known.items() if k not in tensors and k != one.counter}
         early = one.once(equations)
         later = [one.restored(e) for e in equations if e not in early]
         once += early

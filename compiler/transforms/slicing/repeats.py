@@ -17,7 +17,7 @@ from einc.ir.dependence import behind
 from einc.ir.draft import unused
 from einc.ir.elements import INTEGER
 from einc.ir.indices import OPEN
-from einc.ir.programs import Equation, IndexLoop, NormalProgram, Program, Tensor
+from einc.ir.programs import Equation, IndexLoop, NormalProgram, Program, Tensor, slot_of
 from einc.ir.rounds import place_of
 from einc.ir.terms import Position, Read, Term, reads, transform
 
@@ -69,6 +69,13 @@ class Round:
         made = _changed(equation, change)
         at = self.parts.get(made.target)
         return made if at is None else replace(made, axes=(*made.axes[:at], here, *made.axes[at:]))
+
+    def whole(self, tensor: Tensor) -> Tensor:
+        """A tensor of the round as one of the whole program: with the slot that counts where each round makes a part.
+        """
+        at = self.parts.get(tensor.key)
+        slots = () if at is None else (*tensor.slots[:at], slot_of(self.repeat.index), *tensor.slots[at:])
+        return tensor if at is None else replace(tensor, slots=slots)
 
     def once(self, equations: Iterable[Equation]) -> list[Equation]:
         """Those that are the same in every round, and not longer than one open index."""
