@@ -841,3 +841,15 @@ class CapturedExtent(
         "nobody for a number: it is read from the shapes of that one's tensors. `--strict` refuses it."
     ),
 ): ...
+
+
+class NotBrought(
+    Problem, code="W0910", section="10.1", severity="warning", title="a letter that a used spec does not bring",
+    example='use "rope"\nweight W_{a d}\ninput x_t^d\noutput y_t = W_{a d} x_t^d',
+    explanation=(
+        "Of a used spec come the letters of its inputs, weights and outputs, and those that a line asks for. Another "
+        "letter of it in the script of a new name is a label: `a` is an index inside of `rope`, and `W_a` a weight of "
+        "the text. An `index` line of the text itself says that the index is meant, `\\text{a}` that the label is. "
+        "`--strict` refuses it."
+    ),
+): ...
