@@ -150,6 +150,17 @@ class PlansDisagree(
 ): ...
 
 
+class TwoBars(
+    Problem, code="E0121", section="6.4", title="bars with two readings",
+    example="index t : time(T)\ninput x_t, y_t, z_t\noutput w_t = |x_t| y_t |z_t|",
+    explanation=(
+        "`|x|` is the absolute value of x. A bar does not say whether it opens or closes, so `|a| b |c|` is two of "
+        "them to some readers and one inside of another to others, and `||x||` is a norm. `abs(…)` has one reading, "
+        "and a norm is written with its sum."
+    ),
+): ...
+
+
 class AmbiguousQuotient(
     Problem, code="E0115", section="6.1", title="a quotient with two readings",
     example="index t : time(T)\ninput x_t, y_t, z_t\nw_t = x_t / y_t z_t",
