@@ -728,7 +728,7 @@ output y_t = Σ_s A_{t s} x_s
     ('use "base"\ninput x_t', []),
     ('use "base"\ninput x_t : big', ["E0210"]),
     ('use "base"\nindex t, s : time(T)', []),
-    ('use "base"\nindex t : time(U)', ["E0209"]),
+    ('use "base"\nindex t : time(U)', []),
     ('use "base"\nuse "base"', []),
     ('use "base"\nuse "other"', []),
     ('use "missing"', ["E0212"]),

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from einc.checking.declarations.borrowed import Text
 from einc.checking.declarations.declare import declare
 from einc.checking.declarations.scope import Called, Scope
 from einc.checking.declarations.sets import check_extents
@@ -98,7 +99,8 @@ def _worked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, 
     declare(scope, specs.prelude.statements)
     scope.prelude = frozenset(scope.functions)
     scope.lost |= tree.lost
-    statements = list(_used(scope, tree, specs, (tree.source.name,), set()))
+    scope.root = Text(tree.source, tree.statements)
+    statements = list(_used(scope, tree, specs, (tree.source.name,), scope.root))
     if len(statements) > MAX_STATEMENTS:
         raise too_many(f"with the specs that it uses the text has {len(statements):,} statements",
                        Span(tree.source, 0, 0))
@@ -191,7 +193,7 @@ class _Library:
 
 
 def _used(scope: Scope, tree: s.SyntaxTree, specs: Specs, chain: tuple[str, ...],
-          seen: set[str]) -> Iterable[s.Statement]:
+          text: Text) -> Iterable[s.Statement]:
     """The lines of a text with those of the specs it uses in front of its own.
 
     For a spec that is not there the one with a similar name is read. Raises CannotUse where there is none, since every
@@ -219,8 +221,11 @@ def _used(scope: Scope, tree: s.SyntaxTree, specs: Specs, chain: tuple[str, ...]
             circle = " → ".join([*chain[chain.index(found.name):], found.name])
             scope.report.add(CannotUse(f"`{word.text}` uses itself: {circle}", word.span,
                                        helps=(Help("remove one of the `use` lines"),)))
-        elif found.name not in seen:
-            seen.add(found.name)
+        elif found.name not in scope.texts:
             inner = specs.parse(found, scope.report)
             scope.lost |= inner.lost
-            yield from _used(scope, inner, specs, (*chain, found.name), seen)
+            text.uses.append(Text(found, inner.statements))
+            scope.texts[found.name] = text.uses[-1]
+            yield from _used(scope, inner, specs, (*chain, found.name), text.uses[-1])
+        else:
+            text.uses.append(scope.texts[found.name])

@@ -21,9 +21,9 @@ from einc.ir.folds import FOLDS
 from einc.ir.indices import CLASSES
 from einc.ir.programs import Equation, TypedProgram
 from einc.ir.terms import canonical
+from einc.syntax.brackets import Word
 from einc.syntax.lines import Line, lines
 from einc.syntax.spelling import edit_distance
-from einc.syntax.tokens import Word
 
 Edit = tuple[int, int, str]
 

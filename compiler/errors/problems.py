@@ -150,6 +150,17 @@ class PlansDisagree(
 ): ...
 
 
+class TwoBars(
+    Problem, code="E0121", section="6.4", title="bars with two readings",
+    example="index t : time(T)\ninput x_t, y_t, z_t\noutput w_t = |x_t| y_t |z_t|",
+    explanation=(
+        "`|x|` is the absolute value of x. A bar does not say whether it opens or closes, so `|a| b |c|` is two of "
+        "them to some readers and one inside of another to others, and `||x||` is a norm. `abs(…)` has one reading, "
+        "and a norm is written with its sum."
+    ),
+): ...
+
+
 class AmbiguousQuotient(
     Problem, code="E0115", section="6.1", title="a quotient with two readings",
     example="index t : time(T)\ninput x_t, y_t, z_t\nw_t = x_t / y_t z_t",
@@ -839,5 +850,17 @@ class CapturedExtent(
         "A name of a size means one size in a text and all that it uses. A `dim` that names the extent of another's "
         "index asks "
         "nobody for a number: it is read from the shapes of that one's tensors. `--strict` refuses it."
+    ),
+): ...
+
+
+class NotBrought(
+    Problem, code="W0910", section="10.1", severity="warning", title="a letter that a used spec does not bring",
+    example='use "rope"\nweight W_{a d}\ninput x_t^d\noutput y_t = W_{a d} x_t^d',
+    explanation=(
+        "Of a used spec come the letters of its inputs, weights and outputs, and those that a line asks for. Another "
+        "letter of it in the script of a new name is a label: `a` is an index inside of `rope`, and `W_a` a weight of "
+        "the text. An `index` line of the text itself says that the index is meant, `\\text{a}` that the label is. "
+        "`--strict` refuses it."
     ),
 ): ...

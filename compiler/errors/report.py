@@ -142,6 +142,7 @@ class Report:
     """The problems found so far, in the order they were found."""
 
     problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what is as it should be, and worth a word
     told: set[tuple[str, str, Span | None]] = field(default_factory=set, init=False)
 
     def add(self, problem: Problem) -> None:

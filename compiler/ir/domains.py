@@ -9,27 +9,28 @@ sympy does not serve here: its solver of linear inequalities takes about 3 times
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import islice, product
 from types import MappingProxyType
 
-from einc.ir.indices import Extent, Index, number
+from einc.ir.indices import Extent, number
 from einc.ir.terms import (
-    TRUE,
+    ZERO,
     Apply,
     Const,
+    Fold,
     Pack,
     Part,
     Position,
     Size,
     Term,
     Truth,
+    Where,
     both,
+    children,
     conjuncts,
-    free_indices,
-    substitute,
+    rebuild,
     walk,
 )
 
@@ -37,7 +38,6 @@ _DEPTH = 7
 _STEPS = 1_000
 _FEW = 30  # conditions that exclude each other do so in few steps
 _CASES = 3
-_WITNESSES = 4  # points that are tried before a fold is taken to have none
 _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 
@@ -279,6 +279,11 @@ def proves(given: Term, goal: Term, sizes: Mapping[str, int] = _NO_SIZES, cases:
     A size is at least 1; where `some` is said, those alone are, and others may be 0.
     """
     known = conjuncts(given)
+    if cases and (condition := next(_gates(Apply("and", (given, goal))), None)) is not None:
+        ways = [(way, holds) for way, holds in ((condition, True), (negation(condition), False))
+                if negation(way) not in known]
+        return all(proves(both(_gated(given, condition, holds), way), _gated(goal, condition, holds), sizes,
+                          cases - (len(ways) > 1), some) for way, holds in ways)
     either = next((a for a in known if isinstance(a, Apply) and a.op == "or"), None) if cases else None
     if either is not None:
         rest = tuple(a for a in known if a is not either)
@@ -286,6 +291,24 @@ def proves(given: Term, goal: Term, sizes: Mapping[str, int] = _NO_SIZES, cases:
                    for option in either.args)
     search = _Search(facts(given), sizes, some=some)
     return all(_proves_atom(search, set(known), atom, sizes) for atom in conjuncts(goal))
+
+
+def _gates(term: Term) -> Iterator[Term]:
+    """The conditions of the indicators in a term, but for those inside of a fold, which are of other points."""
+    if isinstance(term, Where):
+        yield term.condition
+    if not isinstance(term, Fold):
+        for kid in children(term):
+            yield from _gates(kid)
+
+
+def _gated(term: Term, condition: Term, holds: bool) -> Term:
+    """The term where a condition holds, or does not, its indicators being 1 or 0."""
+    if isinstance(term, Where) and term.condition == condition:
+        return _gated(term.then, condition, holds) if holds else ZERO
+    if isinstance(term, Fold):
+        return term
+    return rebuild(term, tuple(_gated(kid, condition, holds) for kid in children(term)))
 
 
 def roundings(term: Term) -> tuple[Term, ...]:
@@ -352,30 +375,6 @@ def _proves_atom(search: _Search, known: set[Term], goal: Term, sizes: Mapping[s
         case Apply("or", args):
             return any(proves(both(*known), arg, sizes, 0, search.some) for arg in args)
     return False
-
-
-def witnessed(domain: Term, bound: Iterable[Index], rows: Iterable[Index], given: Term = TRUE) -> bool:
-    """Whether a fold surely has a point wherever `given` holds: one where each bound index stands where one of the
-    `rows` of its set does, counted from the last where its set is the longer one. Sound, not complete.
-    """
-    options: list[list[tuple[Index, Term]]] = []
-    rows = sorted(rows, key=lambda row: row.name)
-    for index in bound:
-        found = [(index, point) for row in rows if (point := _beside(index, row)) is not None]
-        if not found and ((index.set.extent.constant or 0) < 1 or index in free_indices(domain)):
-            return False
-        options += [found] if found else []
-    return any(proves(given, substitute(domain, dict(points))) for points in islice(product(*options), _WITNESSES))
-
-
-def _beside(bound: Index, row: Index) -> Term | None:
-    """An element of the one's set as far from the last as the other is in its own."""
-    if bound.set == row.set:
-        return Position(row)
-    more = bound.set.extent - row.set.extent
-    alike = (bound.set.cls, bound.set.start, bound.set.by) == (row.set.cls, row.set.start, row.set.by)
-    longer = alike and not bound.set.by and all(c > 0 and all(p > 0 for _, p in mono) for mono, c in more.terms)
-    return Apply("add", (Position(row), Size(more))) if longer else None
 
 
 def negation(condition: Term) -> Term:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import assert_never
 
-from einc.ir.domains import witnessed
 from einc.ir.indices import Index
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, UNKNOWN, sign_of
 from einc.ir.programs import Equation
@@ -29,6 +28,7 @@ from einc.ir.terms import (
     free_indices,
     in_body,
 )
+from einc.ir.witnesses import witnessed
 
 
 def sign(term: Term, equations: Mapping[str, Equation], given: Term = TRUE) -> int:

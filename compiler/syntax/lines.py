@@ -10,10 +10,11 @@ from itertools import pairwise
 
 from einc.errors.problems import StrayCloser, TooDeep, Unclosed, Unexpected
 from einc.errors.report import Help, Label, Report, Source, Span
+from einc.syntax.brackets import Word
 from einc.syntax.macros import Macros
 from einc.syntax.spelling import HEADS, KEYWORDS, nearest
 from einc.syntax.texts import MAX_STATEMENTS, column, too_many
-from einc.syntax.tokens import Word, words
+from einc.syntax.tokens import words
 
 MAX_DEPTH = 100
 MAX_OPEN_LINES = 64

@@ -18,11 +18,11 @@ from einc.errors.problems import NotText, Unexpected
 from einc.errors.report import Help, Report, Source, Span
 from einc.syntax import tables
 from einc.syntax import tree as s
+from einc.syntax.brackets import Word
 from einc.syntax.lines import Line, formula, headed, lines
 from einc.syntax.macros import Macros
 from einc.syntax.spelling import KEYWORDS
 from einc.syntax.texts import MAX_CHARACTERS, too_large
-from einc.syntax.tokens import Word
 
 
 class WordLexer(Lexer):

@@ -11,8 +11,8 @@ from lark import Lark, Token, UnexpectedInput
 from einc.errors.problems import PlanLine
 from einc.errors.report import Span
 from einc.syntax import tree as s
+from einc.syntax.brackets import Word
 from einc.syntax.parse import WordLexer
-from einc.syntax.tokens import Word
 
 
 @cache

@@ -12,7 +12,7 @@ OPERATORS = {
     "(+)": "OPLUS", "⊕": "OPLUS", "..": "DOTS", "...": "DOTS", "…": "DOTS", "+": "SIGN", "-": "SIGN", "−": "SIGN",
     "*": "OP", "/": "OP", "·": "OP", "×": "OP", "√": "ROOT", "∞": "INF", "(": "LPAR", ")": "RPAR", "[": "LSQB",
     "]": "RSQB", "{": "LBRACE", "}": "RBRACE", ",": "COMMA", ";": "COMMA", ":": "COLON", "_": "LOW", "^": "UP",
-    "¬": "NOT", "∧": "AND", "∨": "OR", "∈": "IN",
+    "¬": "NOT", "∧": "AND", "∨": "OR", "∈": "IN", "|": "BAR", "⌈": "OPEN", "⌉": "CLOSE", "⌊": "OPEN", "⌋": "CLOSE",
 }
 RELATIONS = {
     "<=": "<=", "≤": "<=", ">=": ">=", "≥": ">=", "<": "<", ">": ">", "!=": "!=", "≠": "!=", ":=": ":=", "≔": ":=",
@@ -20,7 +20,7 @@ RELATIONS = {
     "<-": "<-", "←": "<-", "⊆": "subset",
 }
 CANONICAL = {"−": "-", "·": "*", "×": "*", "µ": "μ", "ϵ": "ε", "ϕ": "φ", "ϑ": "θ", "ϱ": "ρ", "∈": "in",
-             "(+)": "⊕", "…": "..", "...": ".."}
+             "(+)": "⊕", "…": "..", "...": "..", "|": "abs", "⌈": "ceil", "⌉": "ceil", "⌊": "floor", "⌋": "floor"}
 MARKS = {"\u0302": "hat", "\u0303": "tilde", "\u0304": "bar", "\u0305": "bar"}
 GREEK = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "varepsilon": "ε", "zeta": "ζ", "eta": "η",
@@ -64,6 +64,8 @@ MACROS |= {name: ("GREEK", letter) for name, letter in GREEK.items()} | {
     "lnot": ("NOT", "not"), "cdots": ("DOTS", ".."), "ldots": ("DOTS", ".."), "dots": ("DOTS", ".."),
     "lbrace": ("LBRACE", "{"), "rbrace": ("RBRACE", "}"), "prime": ("PRIME", "'"), "ln": ("WORD", "log"),
     "underbrace": ("NOTED", "_"), "overbrace": ("NOTED", "^"),
+    "lceil": ("OPEN", "ceil"), "rceil": ("CLOSE", "ceil"), "lfloor": ("OPEN", "floor"), "rfloor": ("CLOSE", "floor"),
+    "lvert": ("OPEN", "abs"), "rvert": ("CLOSE", "abs"), "vert": ("BAR", "abs"),
 }
 
 # What papers write that is no mathematics of indices, and what it is.
@@ -81,9 +83,6 @@ FOREIGN = {
     "odot": "a product without indices: write both factors with theirs",
     "otimes": "a product without indices: write both factors with theirs", "vdots": "a matrix written out",
     "ddots": "a matrix written out",
-    **dict.fromkeys(("lceil", "rceil"), "half of a bracket that rounds up: write `ceil(…)`"),
-    **dict.fromkeys(("lfloor", "rfloor"), "half of a bracket that rounds down: write `floor(…)`"),
-    **dict.fromkeys(("lvert", "rvert", "vert"), "half of a bracket for a size: write `abs(…)`"),
     "mathbb": "a set such as ℝ: shapes stand in declarations", "hline": "a table",
 }
 

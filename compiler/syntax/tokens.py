@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from einc.errors.problems import BadNumber, BadScript, UnknownMacro, UnreadableCharacter
 from einc.errors.report import Help, Report, Source, Span
 from einc.syntax import spelling as sp
+from einc.syntax.brackets import UNITS, Word, braced, bracketed, unnoted
 from einc.syntax.macros import Macros, argument
 from einc.syntax.primes import two_primes
 from einc.syntax.texts import column
@@ -27,7 +28,7 @@ _MASTER = re.compile(
     |_(?P<low>[A-Za-z]{{2,}})|\^(?P<up>[A-Za-z]{{2,}})
     |(?P<word>(?:{sp.NUMBERED})(?![A-Za-z0-9])|[A-Za-z]+)|(?P<greek>[α-ωΑ-ΡΤ-Ωϵϕϑϱµℓ])|(?P<script>ℒ)|(?P<big>[Σ∑∏])
     |(?P<one>𝟙)|(?P<string>"[^"\n]*")|(?P<prime>['′]+|″|‴)|(?P<mark>[\u0302\u0303\u0304\u0305])
-    |(?P<operator>\(\+\)|<=|>=|:=|!=|<-|\.\.\.|\.\.|…|[_^()\[\]{{}},;:+\-−*·×/√∞≤≥<>≠≔=←∈⊆⊕&~.|¬∧∨])
+    |(?P<operator>\(\+\)|<=|>=|:=|!=|<-|\.\.\.|\.\.|…|[_^()\[\]{{}},;:+\-−*·×/√∞≤≥<>≠≔=←∈⊆⊕&~.|¬∧∨⌈⌉⌊⌋])
     |(?P<bad>.)""",
     re.X | re.S,
 )
@@ -37,17 +38,6 @@ _END_OF_LINE = re.compile(r"(?:\\[,;:! ]|\\q?quad\b|[^\S\n]|\{\})*(?:#[^\n]*)?(?
 _NAMES = ("WORD", "GREEK")
 MAX_DIGITS, MAX_POWER = 40, 300
 MAX_EXPANSIONS, MAX_EXPANDED = 20, 100_000
-_UNITS = (*_NAMES, "NUMBER", "TEXT")
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A token: its type, its canonical value, and where it stands."""
-
-    type: str
-    value: str
-    start: int
-    end: int
 
 
 def words(source: Source, report: Report, functions: frozenset[str] = frozenset(),
@@ -66,89 +56,12 @@ def words(source: Source, report: Report, functions: frozenset[str] = frozenset(
         else:
             at = lexer.word(at)
     lexer.put("NEWLINE", "\n", at, at)
-    return _braced(_unnoted(lexer.out))
-
-
-def _unnoted(found: list[Word]) -> list[Word]:
-    """`\\underbrace{…}_{…}` is what stands in its braces; what stands below them is for the reader."""
-    if not any(w.type == "NOTED" for w in found):
-        return found
-    out: list[Word] = []
-    stack: list[str] = []  # for each open brace, the sign of its note, or ""
-    at = 0
-    while at < len(found):
-        word = found[at]
-        if word.type == "NOTED" and at + 1 < len(found) and found[at + 1].type == "LBRACE":
-            stack.append("LOW" if word.value == "_" else "UP")
-            out.append(Word("LBRACE", "{", word.start, found[at + 1].end))
-            at += 2
-            continue
-        out += [word] if word.type != "NOTED" else []
-        at += 1
-        if word.type == "LBRACE":
-            stack.append("")
-        elif word.type == "RBRACE" and stack and (sign := stack.pop()):
-            at = _after_note(found, at, sign)
-    return out
-
-
-def _after_note(found: list[Word], at: int, sign: str) -> int:
-    """The place after `_{…}`, where that follows."""
-    if at >= len(found) or found[at].type not in (sign, f"LABEL_{sign}"):
-        return at
-    if found[at].type != sign or at + 1 >= len(found) or found[at + 1].type != "LBRACE":
-        return at + 1 + (found[at].type == sign)
-    depth = 0
-    for end in range(at + 1, len(found)):
-        depth += (found[end].type == "LBRACE") - (found[end].type == "RBRACE")
-        if not depth:
-            return end + 1
-    return len(found)
+    return braced(bracketed(unnoted(lexer.out), source, report))
 
 
 def trivia(text: str) -> list[tuple[str, int, int]]:
     """What the words leave out and a printer keeps: every "comment" and every "display" mark, and where it stands."""
     return [(m.lastgroup or "", *m.span()) for m in _MASTER.finditer(text) if m.lastgroup in ("comment", "display")]
-
-
-def _braced(found: list[Word]) -> list[Word]:
-    """A fraction or a root takes one letter or digit where it has no braces: `\\frac12` is `\\frac{1}{2}`."""
-    out: list[Word] = []
-    rest, depth = found[::-1], 0
-    waiting: list[list[int]] = []  # for each macro, how many arguments it still takes, and how deep in braces it stands
-    while rest:
-        word = rest.pop()
-        if word.type in ("FRAC", "SQRT"):
-            waiting.append([1 + (word.type == "FRAC"), depth])
-        elif waiting and waiting[-1][1] == depth and word.type != "LBRACE":
-            if word.type in _UNITS:
-                word, *more = _first(word)
-                rest += more
-                out += [Word("LBRACE", "{", word.start, word.start), word]
-                word = Word("RBRACE", "}", word.end, word.end)
-                waiting[-1][0] -= 1
-            else:
-                waiting[-1][0] = 0
-        elif word.type == "RBRACE" and waiting and waiting[-1][1] == depth - 1:
-            depth -= 1
-            waiting[-1][0] -= 1
-        else:
-            depth += (word.type == "LBRACE") - (word.type == "RBRACE")
-        out.append(word)
-        while waiting and not waiting[-1][0]:
-            waiting.pop()
-    return out
-
-
-def _first(word: Word) -> list[Word]:
-    """The first letter or digit of a word, and what is left of it."""
-    if (len(word.value) == 1 or word.type == "TEXT" or not word.value.isalnum()
-        or word.end - word.start != len(word.value)):
-        return [word]
-    if word.type == "NUMBER" and not word.value.isdigit():
-        return [word]  # `1e9` is one number here too
-    return [Word(word.type, word.value[0], word.start, word.start + 1),
-            Word(word.type, word.value[1:], word.start + 1, word.end)]
 
 
 @dataclass
@@ -356,7 +269,7 @@ class _Lexer:
 
     def _prime(self, marks: str, start: int, end: int) -> None:
         """A prime before scripts is the name's, in braces the index's; after a bare script it could be either's."""
-        bare = len(self.out) > 1 and self.out[-1].type in _UNITS and self.out[-2].type in ("LOW", "UP")
+        bare = len(self.out) > 1 and self.out[-1].type in UNITS and self.out[-2].type in ("LOW", "UP")
         if not bare:
             self.put("PRIME", marks, start, end)
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
+from einc.checking.declarations.borrowed import see, stood_aside
 from einc.checking.declarations.names import Name, head, index_name, size_name, titled
 from einc.checking.declarations.scope import Function, Map, Parameter, Scope
 from einc.checking.declarations.sets import Structure, declared, extent_of, free_name, index_set, structures
@@ -39,6 +40,7 @@ def declare(scope: Scope, statements: Iterable[s.Statement]) -> None:
                     raise NotYet("a section is that of a document, and here is none", statement.span, helps=(
                         Help("give this file beside the document: `einc doc paper.md --with side.ein`"),))
     structures(scope, late)
+    _settle(scope)
     for statement in ordered:
         if statement.keyword == "map" and statement.broken:
             scope.lost.update(_left_words(statement))
@@ -88,21 +90,40 @@ def _index(scope: Scope, statement: s.Statement, at: int) -> list[Structure]:
         raise BadDeclaration(f"`{clause.span.text}` is no name for an index", clause.span,
                              helps=(Help("an index is a letter or a word, without scripts and primes"),))
     free_name(scope, name, clause.span)
+    text = scope.text(statement.span)
     body = kinds[at if len(kinds) > 1 else 0].body
     structure: s.Expression | None = None
     if isinstance(body, s.Relation) and body.operators == ("=",):
         body, structure = body.operands
     index = Index(name, index_set(scope, body, structure))
-    before = scope.indices.get(name)
+    before = text.indices.get(name)
     if (before is not None and before != index
         and not (isinstance(structure, s.DirectSum) and _same_sum(scope, before, structure))):
         raise DefinedTwice(f"index `{name}` is declared twice, over different sets", clause.span, "again here",
-                           Label(scope.index_spans[name], "declared here"),
+                           Label(text.spans[name], "declared here"),
                            helps=(Help("give one of the two another name"),))
     if before is None:
-        scope.indices[name] = index
-        scope.index_spans[name] = clause.span
+        text.indices[name] = index
+        text.spans[name] = clause.span
     return [] if structure is None else [Structure(statement, structure, name)]
+
+
+def _settle(scope: Scope) -> None:
+    """Each index of the program gets one letter, and each text those that its lines see."""
+    texts = [scope.root, *scope.texts.values()]
+    aside = stood_aside(texts, scope.reserved | scope.sizes.keys())
+    for index in [x for x in aside if x.set in {of.of.set for of in scope.lengths.values()}]:
+        one, two = (text.spans[index.name] for text in texts if index.name in text.indices)
+        scope.report.add(DefinedTwice(f"index `{index}` is declared twice, over different sets", one, "",
+                                      Label(two, "declared here"),
+                                      helps=(Help("give the one of this text another name"),)))
+    for text in scope.root.whole():
+        text.indices = {name: aside.get(index, index) for name, index in text.indices.items()}
+        for name, index in text.indices.items():
+            scope.indices.setdefault(index.name, index)
+            scope.index_spans.setdefault(index.name, text.spans[name])
+    scope.sums = {over: tuple(aside.get(x, x) for x in parts) for over, parts in scope.sums.items()}
+    see(scope.root, scope.splits, scope.report)
 
 
 def _same_sum(scope: Scope, index: Index, structure: s.DirectSum) -> bool:
@@ -144,7 +165,7 @@ def _map(scope: Scope, statement: s.Statement) -> None:
         case _:
             raise BadMap("a map is written `map π(h) = ceil(h G / H) : g`", statement.span)
     name = index_name(left)
-    if name is None or name in scope.indices or name in scope.reserved or name in scope.functions:
+    if name is None or name in scope.seen(left.span) or name in scope.reserved or name in scope.functions:
         raise BadMap(f"`{left.span.text}` is no free name for a map", left.span, helps=(Help("choose another name"),))
     if len(statement.tail) != 1:
         raise BadMap("a map names the index it gives", statement.span, helps=(Help("write `: g` after it"),))

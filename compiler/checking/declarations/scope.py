@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from einc.checking.declarations.borrowed import Text
 from einc.checking.declarations.names import Name
-from einc.errors.report import Problem, Report, Span
+from einc.errors.report import Problem, Report, Source, Span
 from einc.ir.claimed import Claim
 from einc.ir.elements import REAL, Element
 from einc.ir.folds import FOLDS
@@ -209,7 +210,9 @@ class Scope:
     """
 
     report: Report
-    indices: dict[str, Index] = field(default_factory=dict)
+    root: Text = field(default_factory=lambda: Text(Source("", "")))
+    texts: dict[str, Text] = field(default_factory=dict)  # those that are used, by their names
+    indices: dict[str, Index] = field(default_factory=dict)  # every one of the program
     index_spans: dict[str, Span] = field(default_factory=dict)
     splits: dict[IndexSet, tuple[IndexSet, ...]] = field(default_factory=dict)
     sums: dict[IndexSet, tuple[Index, ...]] = field(default_factory=dict)
@@ -239,6 +242,15 @@ class Scope:
         self.by_stem.setdefault(stem, []).append(signature)
         if not signature.name.labels <= self.labels(stem):
             self.stem_labels[stem] = self.labels(stem) | signature.name.labels
+
+    def text(self, span: Span) -> Text:
+        """The text that a place is in; of a paper and the files beside it, all are one."""
+        return self.texts.get(span.source.name, self.root)
+
+    def seen(self, span: Span) -> Mapping[str, Index]:
+        """The indices that the lines of the text around a place may speak of."""
+        text = self.text(span)
+        return text.seen or text.brought()
 
     def named(self, stem: Name) -> list[Signature]:
         """Every signature of the name, whatever its labels."""

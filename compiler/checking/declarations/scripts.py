@@ -53,7 +53,7 @@ class Vocabulary:
         found = self.indices.get(name)
         if found is None and name.endswith("'"):
             stem = self.indices.get(name.rstrip("'"))
-            return None if stem is None else Index(name, stem.set)
+            return None if stem is None else Index(stem.name + name[len(name.rstrip("'")):], stem.set)
         return found
 
 

@@ -60,14 +60,15 @@ def _ragged(scope: Scope, node: s.Expression) -> IndexSet | None:
     found = head(node)
     letter = ("" if found is None or len(found[1]) != 1 or found[1][0].kind != "lower"
               else index_name(_inside(found[1][0])) or "")
-    if found is None or letter not in scope.indices or scope.indices[letter].set.cls != "request":
+    if found is None or letter not in scope.seen(node.span) or scope.seen(node.span)[letter].set.cls != "request":
         return None
     free_name(scope, found[0].python, node.span)
-    same = (x for x, of in scope.lengths.items() if of.name == found[0] and of.of.set == scope.indices[letter].set)
+    request = scope.seen(node.span)[letter]
+    same = (x for x, of in scope.lengths.items() if of.name == found[0] and of.of.set == request.set)
     if (known := next(same, None)) is not None:
         return known
     made = IndexSet("time", size(f"{found[0].python}_{letter}"), by=letter)
-    scope.lengths[made] = Lengths(found[0], scope.indices[letter], node.span)
+    scope.lengths[made] = Lengths(found[0], request, node.span)
     return made
 
 
@@ -169,8 +170,9 @@ def structures(scope: Scope, late: list[Structure]) -> None:
         for one in ready:
             with scope.telling(one.statement, (one.name,)):
                 _direct_sum(scope, one)
-            if not scope.indices[one.name].set.extent.terms:
-                scope.indices.pop(one.name)
+            indices = scope.text(one.body.span).indices
+            if not indices[one.name].set.extent.terms:
+                indices.pop(one.name)
         sums = [x for x in sums if x not in ready]
     for one in late:
         if not isinstance(one.body, s.DirectSum):
@@ -184,7 +186,8 @@ def _parts(one: Structure) -> tuple[s.Expression, ...]:
 
 def _direct_sum(scope: Scope, one: Structure) -> None:
     """`= c ⊕ ρ`: all of the one, then all of the other."""
-    index = scope.indices[one.name]
+    indices = scope.text(one.body.span).indices
+    index = indices[one.name]
     parts = tuple(declared(scope, p) for p in _parts(one))
     _even(tuple(p.set for p in parts), one.body.span)
     total = number(0)
@@ -201,15 +204,16 @@ def _direct_sum(scope: Scope, one: Structure) -> None:
         raise DefinedTwice(f"the set of `{one.name}` is another direct sum already", one.body.span,
                            notes=(f"`{whole}` is {' ⊕ '.join(p.name for p in scope.sums[whole])}",))
     scope.sums[whole] = parts
-    scope.indices[one.name] = Index(one.name, whole)
+    indices[one.name] = Index(one.name, whole)
 
 
 def _composite(scope: Scope, one: Structure) -> None:
     """`= (i a)`: any index of the set may be written as that pair."""
-    index, node = scope.indices[one.name], one.body
+    node = one.body
+    index = scope.text(node.span).indices[one.name]
     inner = node.items[0] if isinstance(node, s.Group) and len(node.items) == 1 else node
     script = s.Script("lower", inner, "", node.span)
-    found = [r for r in readings((script,), Vocabulary(scope.indices, frozenset()))
+    found = [r for r in readings((script,), Vocabulary(scope.seen(node.span), frozenset()))
              if all(i.kind == "index" for i in r)]
     if len(found) != 1 or len(found[0]) < 2:
         if any(w in scope.lost for w in _letters_of(node)):
@@ -252,7 +256,7 @@ def undeclared(letter: str) -> Help:
 def declared(scope: Scope, node: s.Expression) -> Index:
     """The declared index that a node names."""
     name = index_name(node)
-    found = scope.indices.get(name) if name is not None else None
+    found = scope.seen(node.span).get(name) if name is not None else None
     if found is None:
         if name in scope.lost:
             raise Silent("told with the index")

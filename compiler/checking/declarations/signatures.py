@@ -62,7 +62,7 @@ def left_side(scope: Scope, node: s.Expression, role: Role, declare: bool = True
         raise Reserved(f"`{stem.python}` is a function", node.span, helps=(Help("choose another name"),))
     if role != "local":
         loop = Loop(loop.layer, loop.rounds)
-    words = Vocabulary(_indices(scope, loop), scope.labels(stem), frozenset(scope.maps))
+    words = Vocabulary(_indices(scope, loop, node.span), scope.labels(stem), frozenset(scope.maps))
     known = readings(scripts, words)
     known = [r for r in known if all(i.kind != "expression" for i in r)]
     if len(known) > 1:
@@ -70,7 +70,7 @@ def left_side(scope: Scope, node: s.Expression, role: Role, declare: bool = True
     existing = _existing(scope, stem, known[0], loop, node.span) if known else None
     if existing is not None:
         return existing
-    name, items = _declaring(scope, stem, scripts, node, _indices(scope, loop))
+    name, items = _declaring(scope, stem, scripts, node, _indices(scope, loop, node.span))
     if role == "local" and any(i.index in loop.layer for i in items if i.index is not None):
         raise BadLoop(f"`{loop.layer[0]}` counts the rounds, and what a round makes is gone after it", node.span,
                       helps=(Help(f"leave `{loop.layer[0]}` out on the left"),))
@@ -90,9 +90,9 @@ def left_side(scope: Scope, node: s.Expression, role: Role, declare: bool = True
     return Left(signature, axes, _carried(items, written))
 
 
-def _indices(scope: Scope, loop: Loop) -> dict[str, Index]:
+def _indices(scope: Scope, loop: Loop, span: Span) -> dict[str, Index]:
     """The indices that a line may speak of."""
-    return {**scope.indices, **{i.name: i for i in loop.layer}}
+    return {**scope.seen(span), **{i.name: i for i in loop.layer}}
 
 
 def _carried(items: Reading, written: Reading) -> frozenset[Index]:
@@ -126,7 +126,7 @@ def _declaring(scope: Scope, stem: Name, scripts: tuple[s.Script, ...], node: s.
         if any(c in scope.lost for script in scripts for c in script.span.text):
             raise Silent("told with the index")
         raise UnreadableScript(f"the scripts of `{node.span.text}` are no indices and labels", node.span,
-                               notes=(f"the indices are {', '.join(f'`{i}`' for i in scope.indices) or 'none'}",))
+                               notes=(f"the indices are {', '.join(f'`{i}`' for i in indices) or 'none'}",))
     if len(plain) > 1:
         raise _ambiguous(node, plain, Vocabulary(indices, None, frozenset(scope.maps)))
     name, items = labelled(stem, plain[0])
@@ -151,7 +151,7 @@ def _bare_label(scope: Scope, node: s.Expression) -> None:
 
 def reads_as_indices(scope: Scope, script: s.Script) -> bool:
     """Whether every letter of a written label is an index."""
-    return script.text not in ACCENT_LABELS and all(c in scope.indices for c in script.text)
+    return script.text not in ACCENT_LABELS and all(c in scope.seen(script.span) for c in script.text)
 
 
 def bare_label(base: str, script: s.Script) -> BadScript:
@@ -171,7 +171,7 @@ def _slot(scope: Scope, item: Item) -> Slot:
     if into is None:
         raise BadDeclaration(f"`{item.text}` is no composite that is declared", item.span,
                              helps=(Help(f"declare one: `index d : feature(D) = {item.text}`"),))
-    return Slot(into, item.level, item.text)
+    return Slot(into, item.level, f"({' '.join(p.index.name for p in item.parts if p.index is not None)})")
 
 
 def _composite(scope: Scope, sets: tuple[IndexSet, ...]) -> IndexSet | None:

@@ -116,7 +116,7 @@ class _Call:
         """The index to name where the script names the parts of a composite."""
         scope, sets = self.context.scope, tuple(i.set for i in named)
         over = next((x for x, parts in scope.splits.items() if parts == sets), None)
-        letters = [name for name, i in scope.indices.items() if i.set == over]
+        letters = [name for name, i in self.context.indices.items() if i.set == over]
         said = "name the composite whose parts they are, here and in the argument: "
         return (Help(f"{said}`{self.function.name}_{{{letters[-1]}}}(…)`"),) if letters else ()
 

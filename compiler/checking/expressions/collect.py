@@ -22,7 +22,7 @@ from einc.errors.problems import (
     TwoEquals,
     UpdateOutside,
 )
-from einc.errors.report import Help, Label, Problem, Span
+from einc.errors.report import Help, Label, Problem, Source, Span
 from einc.ir.indices import Index
 from einc.syntax import tree as s
 from einc.syntax.printing.layout import alike
@@ -56,6 +56,7 @@ class Collected:
     rounds: dict[Rounds, tuple[Index, ...]] = field(default_factory=dict)  # with the indices fixed around them
     outputs: list[Signature] = field(default_factory=list)
     order: list[Signature] = field(default_factory=list)
+    instead: list[tuple[Signature, Source]] = field(default_factory=list)  # outputs of other texts, not returned
     passed: list[Entry] = field(default_factory=list)
     failed: dict[Span, Problem] = field(default_factory=dict)
 
@@ -114,6 +115,8 @@ def _defined(scope: Scope, found: Collected, statement: s.Statement, loop: Loop,
                                or any(isinstance(t.body, s.Word) and t.body.text == "all" for t in statement.tail))
             if kept and signature not in found.outputs:
                 found.outputs.append(signature)
+            elif not kept:
+                found.instead.append((signature, statement.span.source))
 
 
 def _equations(scope: Scope, clauses: list[s.Clause], loop: Loop, broken: bool) -> list[Entry]:
@@ -173,7 +176,7 @@ def _is_equation(scope: Scope, clause: s.Clause, body: s.Relation, first: bool) 
     if found is None or first or clause.after == "with" or body.operators[0] in (":=", "<-"):
         return found is not None
     name = index_name(body.operands[0])
-    if name is not None and Vocabulary(scope.indices, frozenset()).index(name) is not None:
+    if name is not None and Vocabulary(scope.seen(clause.span), frozenset()).index(name) is not None:
         return False
     return not any(x.role == "input" for x in scope.named(found[0]))
 

@@ -380,7 +380,9 @@ def _named(context: Context, node: s.Expression) -> Value:
     index = context.vocabulary(frozenset()).index(name) if name is not None else None
     size = size_name(node)
     known_size = size if context.letters is None and size is not None and size in context.scope.sizes else None
-    tensor = read(context, node, ask=index is not None or known_size is not None)
+    own = index is not None and name is not None and context.own_letter(name.rstrip("'"), known_size)
+    known_size = None if own else known_size
+    tensor = None if own else read(context, node, ask=index is not None or known_size is not None)
     meanings = [what for what, found in (("an index", index), ("an extent", known_size), ("a tensor", tensor))
                 if found is not None]
     if len(meanings) > 1:

@@ -129,4 +129,4 @@ def _conditions(domain: s.Expression) -> Iterator[s.Expression]:
 
 def _index(scope: Scope, node: s.Expression) -> Index | None:
     name = index_name(node)
-    return None if name is None else Vocabulary(scope.indices, frozenset()).index(name)
+    return None if name is None else Vocabulary(scope.seen(node.span), frozenset()).index(name)

@@ -29,10 +29,10 @@ from einc.ir.terms import (
     Term,
     Where,
     both,
+    children,
     conjuncts,
     free_indices,
     reads,
-    walk,
 )
 
 _PAIR = 2
@@ -174,9 +174,13 @@ def show_domain(term: Term) -> str:
 
 def refuse_indicator(term: Term, own: frozenset[Index], span: Span, place: str) -> None:
     """IndicatorFactor where a 0 meant as an absence takes part in a line; a restriction may stand at `place`."""
-    for inside in walk(term):
+    stack = [term]
+    while stack:
+        inside = stack.pop()
         if isinstance(inside, Where) and free_indices(inside.condition) & own:
             raise IndicatorFactor("an indicator is a number here, so the places where it is 0 still take part", span,
                                   helps=(Help(f"write the restriction as a mask, or {place}"),))
         if isinstance(inside, Fold):
             return
+        if not isinstance(inside, Read):  # in a slot it is a part of a position
+            stack += children(inside)[::-1]

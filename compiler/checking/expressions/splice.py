@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from zlib import crc32
 
+from einc.checking.declarations.borrowed import LETTERS
 from einc.checking.declarations.scope import Called, Scope
 from einc.checking.expressions.values import Made
 from einc.errors.report import Span
@@ -30,9 +31,6 @@ from einc.ir.terms import (
     substitute,
     walk,
 )
-from einc.syntax.spelling import GREEK
-
-_LETTERS = (*"abcdfghijklmnopqrstuvwxyz", *dict.fromkeys(GREEK.values()))
 
 
 @dataclass(frozen=True)
@@ -203,7 +201,7 @@ class Copy:
         for base, set_ in wanted:
             if base not in self.letters:
                 same = (x for x, mine in known.items() if mine == self.over(set_) and x not in used)
-                free = (x for x in (*_LETTERS, *(a + b for a in _LETTERS for b in _LETTERS))
+                free = (x for x in (*LETTERS, *(a + b for a in LETTERS for b in LETTERS))
                         if x not in known and x not in used)
                 self._take(base, next(same, None) or next(x for x in free if x not in avoided), set_, known, used)
 

@@ -317,7 +317,8 @@ def map_value(context: Context, name: str, args: tuple[s.Expression, ...], span:
                            f"{value.term.index.set}",
                            arg.span,
                            notes=(f"it is defined as `{found.span.text}`",))
-    inner = replace(context, params=(), letters=None, held=frozenset(found.params), restrictions=()).value(found.body)
+    inner = replace(context, params=(), letters=None, held=frozenset(found.params), restrictions=(),
+                    text=context.scope.text(found.span)).value(found.body)
     term = substitute(inner.term, dict(zip(found.params, (v.term for v in values), strict=True)))
     return replace(merged(values, term, TRUE), integer=True)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from einc.checking.declarations.borrowed import Text
 from einc.checking.declarations.names import Name
 from einc.checking.declarations.ragged import Owners
 from einc.checking.declarations.scope import OPEN, Loop, Scope, Signature
@@ -166,6 +167,7 @@ class Context:
     left: frozenset[Index] | None
     evaluate: Callable[[Context, s.Expression], Value]
     settle: Callable[[Signature, Span], None]
+    text: Text  # whose lines are read
     held: frozenset[Index] = frozenset()
     restrictions: tuple[Term, ...] = ()
     params: tuple[Parameter, ...] = ()
@@ -187,7 +189,8 @@ class Context:
         """The indices by name: those of the definition that is expanded, else those of the program and its loop."""
         if self.letters is not None:
             return self.letters
-        return {**self.scope.indices, **{i.name: i for i in self.loop.layer}} if self.loop.layer else self.scope.indices
+        seen = self.text.seen
+        return {**seen, **{i.name: i for i in self.loop.layer}} if self.loop.layer else seen
 
     def vocabulary(self, labels: frozenset[str] | None) -> Vocabulary:
         """Returns the words that scripts are made of here; `labels` are the known labels, None where any may stand."""
@@ -197,6 +200,13 @@ class Context:
         else:
             scalars = self.scope.scalars | self.scope.sizes.keys()
         return Vocabulary(self.indices, labels, self.scope.applied, scalars)
+
+    def own_letter(self, name: str, size: str | None) -> bool:
+        """Whether an index is of this text, and what else has its name is of others, which mean it in their lines."""
+        spans = [x.span for x in self.scope.named(Name(name)) if not x.slots]
+        spans += [] if size is None else [self.scope.sizes[size]]
+        return (name in self.text.indices and self.letters is None and all(p.name != Name(name) for p in self.params)
+                and all(self.scope.text(span) is not self.text for span in spans))
 
     def holding(self, *indices: Index) -> Context:
         """Returns the context inside a binder of these indices."""
@@ -217,7 +227,8 @@ class Context:
         owners, span = self.made.owners, next((o[0].span for o in value.free.values()), None)
         owners.rest(indices, {*indices, *(self.left or ()), *self.held}, span)
         indices = owners.arranged(indices)
-        key = self.made.fresh(with_label(stem.upper() if stem in self.indices else stem, self.owner))
+        letters = self.indices if self.letters is not None else {**self.scope.indices, **self.indices}
+        key = self.made.fresh(with_label(stem.upper() if stem in letters else stem, self.owner))
         slots = tuple(Slot(i.set, "lower", i.name) for i in indices)
         self.made.tensors.append(Tensor(key, key, slots, "local", INTEGER if value.whole else REAL))
         axes = tuple(Position(i) for i in indices)

@@ -80,7 +80,7 @@ def _claim(work: Work, statement: s.Statement) -> Stated:
     first, *rest = statement.clauses
     relation, negated = _relation(first)
     made = work.made.apart()
-    context = Context(work.scope, Report(), made, "claim", None, value, work.settle)
+    context = Context(work.scope, Report(), made, "claim", None, value, work.settle, work.scope.text(statement.span))
     assumed = [c for c in statement.tail if isinstance(c.body, s.Relation | s.Logic)]
     pairs: list[tuple[Signature, Signature]] = []
     for clause in assumed:
@@ -160,7 +160,7 @@ def _pair(context: Context, left: Value, right: Value, relation: s.Relation,
     common = both(left.domain, right.domain)
     present = free_indices(left.term) | free_indices(right.term) | free_indices(common)
     trailing = [c for c in context.restrictions if free_indices(c) <= present]
-    declared = [*context.indices]
+    declared = [*context.scope.indices]
     letters = tuple(sorted(present, key=lambda i: (i.name.count("'"), declared.index(i.name.rstrip("'")))))
     first, second = (_equation(context, letters, x, both(common, *trailing), node, stem)
                      for x, node, stem in zip((left, right), relation.operands, stems, strict=True))

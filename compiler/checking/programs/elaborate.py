@@ -139,13 +139,13 @@ class Work:
         self.open.pop(key)
         self.done.add(key)
 
-    def _context(self, owner: str, left: frozenset[Index] | None, made: Made, report: Report,
+    def _context(self, owner: str, left: frozenset[Index] | None, made: Made, report: Report, span: Span,
                  loop: Loop = OPEN) -> Context:
-        return Context(self.scope, report, made, owner, left, value, self.settle, loop=loop)
+        return Context(self.scope, report, made, owner, left, value, self.settle, self.scope.text(span), loop=loop)
 
     def _rounds(self, rounds: Rounds, fixed: tuple[Index, ...]) -> None:
         """The index that the rounds take piece by piece, and the domain they take it from."""
-        context = self._context("·", None, self.made, self.report, Loop(fixed))
+        context = self._context("·", None, self.made, self.report, rounds.span, Loop(fixed))
         named = [context.vocabulary(frozenset()).index(index_name(x) or "") for x in rounds.conditions]
         asked = [x if rounds.block else upwards(context, x) for x in rounds.conditions]
         rounds.down = any(x is not y for x, y in zip(asked, rounds.conditions, strict=True))
@@ -196,13 +196,13 @@ class Work:
     def _read(self, signature: Signature, entry: Entry | None, made: Made, report: Report) -> None:
         """Reads what defines a signature: the members of a set, an equation, or masks alone. Sets its domain."""
         if (members := signature.members) is not None:
-            choose(self._context(signature.key, frozenset(signature.letters), made, report, members.loop), signature,
-                   members)
+            choose(self._context(signature.key, frozenset(signature.letters), made, report, members.span, members.loop),
+                   signature, members)
             return
         if entry is not None:
             self._equation(entry, made, report)
             return
-        context = self._context(signature.key, frozenset(signature.letters), made, report)
+        context = self._context(signature.key, frozenset(signature.letters), made, report, signature.span)
         domain = _said(_masks(signature, tuple(map(Position, signature.letters)), context))
         signature.domain = None if domain == TRUE else domain
 
@@ -235,7 +235,7 @@ class Work:
                 raise Silent("told with the rounds")
             if rounds.layers or (not rounds.block and any(x.loop.rounds is rounds for x in self.collected.updates)):
                 left |= {rounds.index}
-        context = self._context(signature.key, left, made, report, entry.loop)
+        context = self._context(signature.key, left, made, report, entry.span, entry.loop)
         made.owners.told(signature.slots, terms, entry.span)
         said = restriction(replace(context, held=context.held), entry.restrictions)
         context = replace(context, restrictions=tuple(c for c in conjuncts(said) if c != TRUE))
@@ -273,7 +273,7 @@ class Work:
         """A map gives a whole number for the numbers that it is given."""
         made = self.made.apart()
         with self.scope.telling():
-            context = self._context(found.name, frozenset(found.params), made, Report())
+            context = self._context(found.name, frozenset(found.params), made, Report(), found.span)
             inner = context.value(found.body)
             if not inner.integer:
                 raise BadMap(f"`{found.body.span.text}` is not always a whole number", found.body.span,
@@ -295,7 +295,7 @@ class Work:
             params.append(Parameter(parameter.name, slots, Value(Read(made.fresh("·"), free), integer=True)))
         own = frozenset(i for p in params for i, _ in p.slots)
         with self.scope.telling():
-            context = self._context("·", own, made, Report())
+            context = self._context("·", own, made, Report(), function.span)
             context = replace(context, params=tuple(params), letters=letters, calling=(function.name,))
             for relation in function.withs:
                 found = head(relation.operands[0])
@@ -333,7 +333,7 @@ def _masks(signature: Signature, terms: tuple[Term, ...], context: Context) -> T
     for mask in signature.masks:
         if mask.predicate is not None:
             own = frozenset(i for axis in mask.axes for i in axis)
-            inner = replace(context, left=own, held=frozenset())
+            inner = replace(context, left=own, held=frozenset(), text=context.scope.text(mask.span))
             term = both(*(predicate(inner, c.body) for c in mask.predicate))
             for index in sorted(free_indices(term) - own, key=lambda i: i.name):
                 raise UnreadableScript(f"index `{index}` stands in the mask, but not on what it masks", mask.span,

@@ -10,7 +10,7 @@ from einc.checking.declarations.scope import Signature
 from einc.checking.programs.elaborate import Work
 from einc.checking.programs.slips import instead, other_lines
 from einc.errors.problems import CapturedExtent, Unread, Unused
-from einc.errors.report import Help, Label, Span
+from einc.errors.report import Help, Label, Span, listed
 from einc.ir.programs import BlockLoop, IndexLoop
 from einc.ir.terms import Read, reads
 from einc.syntax import tree as s
@@ -37,8 +37,19 @@ def lints(work: Work, tree: s.SyntaxTree, recurs: list[BlockLoop], repeats: list
                 elif line.keyword == "dim" and name not in work.scope.fixed:
                     _captured(work, name, span)
     if chosen and tree.own is None:
+        _returned(work, chosen)
         _unread(work, tree, read | {x.key for x in chosen}, spoken)
         other_lines(work, tree)
+
+
+def _returned(work: Work, chosen: list[Signature]) -> None:
+    """Says what is returned where outputs of the text stand in place of those of a used one."""
+    lost = [(x, source) for x, source in work.collected.instead if x not in chosen]
+    if lost:
+        source = lost[-1][1]
+        others = listed(x.text for x, of in lost if of == source)
+        work.report.notes.append(f"what is returned is {listed(x.text for x in chosen)}, and not {others} of "
+                                 f"{source.name}; to return both, say `output` of both")
 
 
 _KINDS = {"dim": "size", "map": "map", "def": "definition"}

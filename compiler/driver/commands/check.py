@@ -53,6 +53,8 @@ def _tell_text(report: Report, program: TypedProgram | None, fixed: list[str]) -
     said = (counted(len(program.equations), "equation") if program.outputs
             else "no output: `einc prove` is for what it claims")
     click.echo(f"ok: {program.name}, {said}{warned}")
+    for note in report.notes:
+        click.echo(f"note: {note}")
 
 
 def rewrite(path: str, edits: list[Help]) -> list[str]:

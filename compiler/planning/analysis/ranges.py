@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
 
-from einc.ir.domains import Linear, difference, direction, linear, negation, proves, witnessed
+from einc.ir.domains import Linear, difference, direction, linear, negation, proves
 from einc.ir.indices import Extent, Index, number
 from einc.ir.plan import Bound, Interval, end
 from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Term, Truth, const, free_indices, walk
+from einc.ir.witnesses import witnessed
 from einc.planning.analysis.ends import (
     NEAR,
     Tile,

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
 
-from einc.ir.domains import witnessed
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, REALS, UNKNOWN, Interval, sign_of
@@ -39,6 +38,7 @@ from einc.ir.terms import (
     rebuild,
     walk,
 )
+from einc.ir.witnesses import witnessed
 
 LARGE, SMALL = "large", "small"
 Reach = frozenset[str]

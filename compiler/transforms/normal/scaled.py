@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeVar
 
-from einc.ir.domains import negation, proves, witnessed
+from einc.ir.domains import negation, proves
 from einc.ir.draft import unused
 from einc.ir.primitives import NONNEGATIVE, POSITIVE
 from einc.ir.programs import Equation, Program, Tensor, local
@@ -46,6 +46,7 @@ from einc.ir.terms import (
     rebuild,
     walk,
 )
+from einc.ir.witnesses import witnessed
 from einc.transforms.laws.linear import may_leave
 from einc.transforms.laws.simplify import simplify
 from einc.transforms.normal.delta_elimination import appearance, axis_order
