@@ -31,10 +31,13 @@ SQUARE = {"decoder_lm", "llama_lm",
           "relu_squared", "log_n", "cosine", "kerple", "head_windows", "entropy_penalty", "differential",
           "relative_table",
           "t5_bias", "local_global", "clip_loss", "fire", "attention_dropout",
-          "indexer", "sparse_attention", "deepseek_sparse", "top_keys"}
-STORED = {"top_keys", "sparse_attention", "deepseek_sparse"}  # what is compared stands whole, so that it can be ordered
+          "indexer", "sparse_attention", "deepseek_sparse", "top_keys", "moba", "nsa", "forgetting_transformer",
+          "stick_breaking", "path", "deltaformer"}
+CUBED = {"selective_attention"}  # what is summed over all rows before is summed anew for each pair
+STORED = {"top_keys", "sparse_attention", "deepseek_sparse",  # what is compared stands whole, so that it can be ordered
+          "stick_breaking"}  # the weights of each row stand whole
 ROWS = {"deepseek_sparse": "T", "sparse_attention": "T", "indexer": "T", "argmax_payload": "T", "group_norm": "T",
-        "scaled_norm": "S"}  # a tile has them whole, and grows with them
+        "scaled_norm": "S", "deltaformer": "T", "selective_attention": "T"}  # a tile has these whole
 ORDERED = {"titans_momentum"}  # a step for each position: few of them, which a tile may hold whole
 LONG = 2**24
 
@@ -61,7 +64,7 @@ def test_cost_grows_as_it_should(case: Case) -> None:
         for times in (1, 2):
             before, after = (grown(module, case, name, n) for n in (times, 2 * times))
             powers = {key: math.log2(after[key] / before[key]) if before[key] else 0.0 for key in before}
-            work = (1 + (case.name in SQUARE)) if name in ("T", "T_sum") else 1
+            work = (1 + (case.name in SQUARE) + 2 * (case.name in CUBED)) if name in ("T", "T_sum") else 1
             given = max(powers.pop("given"), 2 * (name == "T" and case.name in STORED))
             tile = powers["held"] if case.name in ORDERED else int(ROWS.get(case.name) == name)
             assert powers == pytest.approx({"flops": work, "bytes": given, "held": tile}, abs=0.02), name
