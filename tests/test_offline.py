@@ -24,7 +24,7 @@ SIZES = {"T": 2048, "T_sum": 2048, "S": 2048, "U": 2048, "N": 2048, "V": 4096, "
          "B": 2,
          "R": 2, "C": 1024, "M": 128, "E": 16, "L": 512, "n": 4, "d_model": 512, "d_ff": 1408, "d_c": 64, "d_h": 64,
          "r": 512,
-         "r_Q": 384, "w": 32, "d_s": 1408, "H_I": 64, "d_I": 128, "d_x": 64, "m": 4, "J": 1024}
+         "r_Q": 384, "w": 32, "d_s": 1408, "H_I": 64, "d_I": 128, "d_x": 64, "m": 4, "J": 1024, "W_1": 256, "W_2": 64}
 WIDTHS = ("d", "d_k", "d_v", "D")
 STATES = ("N", "P")  # the sides of a state where an axis of features has them, and counts of positions elsewhere
 

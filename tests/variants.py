@@ -18,10 +18,13 @@ def past(steps: int) -> Tensor:
     return torch.ones(steps, steps, dtype=torch.bool).tril()
 
 
+def shape(steps: int) -> tuple[int, ...]:
+    return BATCH, HEADS, steps, KEYS
+
+
 def given(steps: int, **more: tuple[int, ...]) -> Tensors:
     """Queries, keys and values of some heads in a batch."""
-    width = (BATCH, HEADS, steps, KEYS)
-    return drawn(Q=width, K=width, V=width, **more)
+    return drawn(Q=shape(steps), K=shape(steps), V=shape(steps), **more)
 
 
 def logits(Q: Tensor, K: Tensor) -> Tensor:
@@ -70,6 +73,59 @@ def breaking(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
             stick = stick * rest[:, :, t, s, None]
         out.append(found)
     return torch.stack(out, 2)
+
+
+def pick(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
+    """What a logit gives above that of 0, over all that differs from it; both in units of the largest logit."""
+    scores, mask = logits(Q, K), past(Q.shape[2])
+    top = scores.masked_fill(~mask, -torch.inf).amax(-1, keepdim=True)
+    more = torch.where(mask, torch.exp(scores - top) - torch.exp(-top), 0)
+    return more.relu() @ V / (more.abs().sum(-1, keepdim=True) + 1e-6)
+
+
+def performer(Q: Tensor, K: Tensor, V: Tensor, omega: Tensor) -> Tensor:
+    """The T × T products of features."""
+    q, k = (x / Q.shape[-1] ** 0.25 for x in (Q, K))
+    one, two = (torch.exp(x @ omega.T - x.square().sum(-1, keepdim=True) / 2) for x in (q, k))
+    weights = (one @ two.mT).tril()
+    return weights / weights.sum(-1, keepdim=True) @ V
+
+
+def simplicial(Q: Tensor, K: Tensor, V: Tensor, K_prime: Tensor, V_prime: Tensor) -> Tensor:
+    """Each position with all pairs in its windows on one axis."""
+    out = []
+    for t in range(Q.shape[2]):
+        s, u = range(max(t + 1 - WINDOW, 0), t + 1), range(max(t + 1 - BLOCK, 0), t + 1)
+        keys, values = (x[:, :, s, None] * y[:, :, None, u] for x, y in ((K, K_prime), (V, V_prime)))
+        scores = torch.einsum("nhd,nhsud->nhsu", Q[:, :, t], keys) / Q.shape[-1] ** 0.5
+        weights = torch.softmax(scores.flatten(-2), -1)
+        out.append((weights[:, :, None] @ values.flatten(2, 3))[:, :, 0])
+    return torch.stack(out, 2)
+
+
+# positions
+
+
+def distances(steps: int) -> Tensor:
+    return (torch.arange(steps)[:, None] - torch.arange(steps)).clamp(0, WINDOW)
+
+
+def shaw(Q: Tensor, K: Tensor, V: Tensor, a_K: Tensor, a_V: Tensor) -> Tensor:
+    """Keys and values of each pair, which are stored."""
+    away = distances(Q.shape[2])
+    keys, values = K[:, :, None] + a_K[away], V[:, :, None] + a_V[away]
+    scores = torch.einsum("nhtd,nhtsd->nhts", Q, keys) / Q.shape[-1] ** 0.5
+    return attended(scores[:, :, :, None], values, past(Q.shape[2])[:, None])[:, :, :, 0]
+
+
+def counting(Q: Tensor, K: Tensor, V: Tensor, e: Tensor) -> Tensor:
+    """Positions are the gates from s to t added up, and vectors of positions are mixed before they meet the query."""
+    mask = past(Q.shape[2])
+    gates = torch.where(mask, torch.sigmoid(Q @ K.mT), 0)
+    place = gates.flip(-1).cumsum(-1).flip(-1).clamp(max=len(e) - 1)
+    share = (place - place.floor())[..., None]
+    vectors = (1 - share) * e[place.floor().long()] + share * e[place.ceil().long()]
+    return attended(logits(Q, K) + torch.einsum("nhtd,nhtsd->nhts", Q, vectors), V, mask)
 
 
 # blocks
@@ -139,6 +195,14 @@ VARIANTS = {
     "forgetting_transformer": Layer("Y", lambda steps: given(steps, x=(BATCH, HEADS, steps)), forgetting,
                                     {"x": (-FAR, FAR)}),
     "stick_breaking": Layer("Y", given, breaking, {"Q": (-FAR, FAR)}),
+    "softpick": Layer("Y", given, pick, {"Q": (0.0, 100.0)}),
+    "performer": Layer("Y", lambda steps: given(steps, omega=(7, KEYS)), performer, {}),
+    "simplicial": Layer("Y", lambda steps: given(steps, K_prime=shape(steps), V_prime=shape(steps)), simplicial,
+                        {"Q": (0.0, 100.0)}, lambda steps: {"W_1": WINDOW, "W_2": BLOCK}),
+    "shaw": Layer("Y", lambda steps: given(steps, a_K=(WINDOW + 1, KEYS), a_V=(WINDOW + 1, KEYS)), shaw, {},
+                  lambda steps: {"W": WINDOW}),
+    "cope": Layer("Y", lambda steps: given(steps, e=(WINDOW + 1, KEYS)), counting, {"Q": (0.0, 100.0)},
+                  lambda steps: {"M": WINDOW}),
     "moba": Layer("Y", given, moba, {}, lambda steps: {"B": BLOCK, "J": blocks(steps), "n": CHOSEN}),
     "nsa": Layer("y", native_inputs, native, dict.fromkeys(("x_1", "x_2", "x_3"), (-FAR, FAR)),
                  lambda steps: {"B": BLOCK, "J": blocks(steps), "n": CHOSEN, "W": WINDOW}),
