@@ -176,7 +176,7 @@ def native(q: Tensor, K_1: Tensor, V_1: Tensor, K_2: Tensor, V_2: Tensor, K_3: T
             for x, v, at in ((K_2, V_2, seen), (K_3, V_3, range(max(t + 1 - WINDOW, 0), t + 1))):
                 found.append(torch.softmax(query @ x[list(at), g].T, -1) @ v[list(at), g])
             gates = [torch.sigmoid(x[t, g])[:, None] for x in (x_1, x_2, x_3)]
-            groups.append(sum(gate * one for gate, one in zip(gates, found, strict=True)))
+            groups.append(torch.stack([gate * one for gate, one in zip(gates, found, strict=True)]).sum(0))
         out.append(torch.stack(groups))
     return torch.stack(out)
 
