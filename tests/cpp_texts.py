@@ -52,7 +52,8 @@ relative_table relu_squared shared_logits sigmoid sinks_window softcap softmax1 
 gpt2_block gqa causal full latest linear_cross_entropy llama_attention llama_lm mla mla_rope moe moe_balance moe_shared
 moe_swiglu mtp clip_loss collision distillation entropy focal geglu group_norm kl layer_norm min_plus rms_norm scaled_norm
 swiglu two_domains variance z_loss online_softmax paged_window partial_rotary preblock preblock_relu preblock_silu requests
-requests_packed sdpa sliding_window swiglu_block yarn yarn_parts
+requests_packed sdpa sliding_window swiglu_block yarn yarn_parts cope deltaformer forgetting_transformer moba nsa path
+performer stick_breaking
 """
 # Those of which a kernel of the gradient's file runs.
 DERIVED = """
@@ -72,7 +73,7 @@ top_keys two_loops gpt2_block gqa causal full latest linear_cross_entropy llama_
 moe_balance moe_shared moe_swiglu mtp argmax_payload clip_loss collision distillation entropy focal geglu group_norm kl
 layer_norm min_plus norm_projection rms_norm scaled_norm swiglu two_domains variance z_loss online_softmax paged_window
 partial_rotary preblock preblock_relu preblock_silu requests requests_packed sdpa sliding_window sparse_attention swiglu_block
-yarn yarn_parts
+yarn yarn_parts based cope deltaformer forgetting_transformer moba nsa path performer softpick stick_breaking
 """
 
 NEVER = ("beyond_32_bits",)  # whose whole numbers need more than lanes have: torch computes them

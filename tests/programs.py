@@ -895,6 +895,15 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     **dict.fromkeys(("rwkv6", "rwkv7", "deltanet", "gla", "mlstm", "titans_momentum"), STATE),
     **{name: {"B": 2, **STATE} for name in ("gated_deltanet", "kda")},
     "longhorn": {"T": 9, "N": 3, "E": 4},
+    **dict.fromkeys(("path", "deltaformer", "based"), STATE),
+    **dict.fromkeys(("selective_attention", "forgetting_transformer", "stick_breaking"), FOUR),
+    "softpick": FOUR,
+    "performer": {**FOUR, "M": 4},
+    "shaw": {**FOUR, "W": 3},
+    "cope": {**FOUR, "M": 3},
+    "simplicial": {**FOUR, "W_1": 4, "W_2": 3},
+    "moba": {"N": 2, "H": 3, "T": 9, "d_k": 5, "B": 2, "J": 5, "n": 2},
+    "nsa": {"T": 9, "G": 2, "R": 3, "D": 4, "E": 3, "B": 2, "J": 5, "n": 2, "W": 3},
     "deepseek_sparse": {"T": 5, "d_model": 7, "H": 2, "d_k": 6, "d_h": 5, "r": 4, "r_Q": 3, "H_I": 3, "d_x": 2, "n": 3},
 }
 SPEC_RANGES = {

@@ -23,13 +23,14 @@ class Layer:
     """A recurrent layer: its one output, inputs for a number of positions and what its implementation makes of them.
 
     `gates` names the inputs that decide how much a state keeps, each with the values at which it keeps nothing, keeps
-    everything, or takes nothing in.
+    everything, or takes nothing in. `sizes` has what no input fixes, for a number of positions.
     """
 
     output: str
     draw: Callable[[int], Tensors]
     result: Callable[..., Tensor]
     gates: dict[str, tuple[float, ...]]
+    sizes: Callable[[int], dict[str, int]] = lambda steps: {}
 
     def inputs(self, steps: int, extreme: bool = False) -> Tensors:
         """Random inputs; with `extreme`, of each gate a third of the values, here and there, are those of its ends."""
@@ -182,6 +183,43 @@ def titans(q: Tensor, k: Tensor, v: Tensor, alpha: Tensor, eta: Tensor, theta: T
     return torch.stack(out)
 
 
+# attention over what a recurrence makes
+
+
+def path(q: Tensor, k: Tensor, w: Tensor, v: Tensor, beta: Tensor) -> Tensor:
+    """The matrices I - β w wᵀ, one after the other, on the query on its way back through the past."""
+    turns = torch.eye(q.shape[-1], dtype=q.dtype) - (beta[..., None] * w)[..., None] * w[..., None, :]
+    out = []
+    for t, query in enumerate(q / q.shape[-1] ** 0.5):
+        turned, scores = query[..., None], []
+        for s in reversed(range(t + 1)):
+            scores.append(k[s, :, None] @ turned)
+            turned = turns[s] @ turned
+        weights = torch.softmax(torch.cat(scores[::-1], -1), -1)
+        out.append((weights @ v[:t + 1].transpose(0, 1))[:, 0])
+    return torch.stack(out)
+
+
+def deltaformer(q: Tensor, w: Tensor, k: Tensor, v: Tensor, beta: Tensor) -> Tensor:
+    """The values position by position, each less what the past gives for its key; then attention of torch."""
+    written: list[Tensor] = []
+    for t in range(len(v)):
+        value = v[t]
+        if written:
+            weights = torch.softmax(torch.einsum("hd,shd->hs", w[t], k[:t]) / k.shape[-1] ** 0.5, -1)
+            value = value - beta[t, :, None] * torch.einsum("hs,she->he", weights, torch.stack(written))
+        written.append(value)
+    parts = (x.transpose(0, 1)[None] for x in (q, k, torch.stack(written)))
+    return functional.scaled_dot_product_attention(*parts, is_causal=True)[0].transpose(0, 1)
+
+
+def taylor(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Each weight is the Taylor polynomial of exp to the second power, from the logit itself."""
+    x = torch.einsum("thd,shd->hts", q, k) / q.shape[-1] ** 0.5
+    weights = (1 + x + x**2 / 2).tril()
+    return torch.einsum("hts,she->the", weights / weights.sum(-1, keepdim=True), v)
+
+
 # what they are given
 
 
@@ -267,6 +305,17 @@ def titans_inputs(steps: int) -> Tensors:
     return {**attended(steps), **rates(steps, "alpha", "eta"), **rates(steps, "theta", most=0.3)}
 
 
+def path_inputs(steps: int) -> Tensors:
+    """Directions of length 1; β between 0 and 2."""
+    way = functional.normalize(drawn(a=(1,), b=(1,), c=(1,), w=(steps, HEADS, KEYS))["w"], dim=-1)
+    return {**attended(steps), "w": way, **rates(steps, "beta", most=2.0)}
+
+
+def deltaformer_inputs(steps: int) -> Tensors:
+    asked = drawn(a=(1,), b=(1,), c=(1,), w=(steps, HEADS, KEYS))["w"]
+    return {**attended(steps), "w": 2 * asked, **rates(steps, "beta")}
+
+
 FAR = 1000.0
 LAYERS = {
     "ema": Layer("y", ema_inputs, mega, {"alpha": (0.0, 1.0)}),
@@ -282,5 +331,8 @@ LAYERS = {
     "gla": Layer("o", gla_inputs, gla, {"x": (FAR, -20 * FAR, -800.0)}),
     "mlstm": Layer("y", xlstm_inputs, xlstm, {"i": (-600.0, 0.0, FAR), "f": (FAR, -FAR)}),
     "titans_momentum": Layer("y", titans_inputs, titans, {"alpha": (0.0, 1.0), "eta": (0.0, 1.0), "theta": (0.0,)}),
+    "path": Layer("o", path_inputs, path, {"beta": (0.0, 1.0, 2.0)}),
+    "deltaformer": Layer("o", deltaformer_inputs, deltaformer, {"beta": (0.0, 1.0)}),
+    "based": Layer("o", attended, taylor, {"q": (0.0, FAR)}),
     "longhorn": Layer("o", longhorn_inputs, longhorn, {"beta": (0.0, 1e30)}),
 }

@@ -99,7 +99,7 @@ SLOW = """attention_dropout call cosine deepseek_attention deepseek_sparse docum
 llama_attention local_global moe_shared moe_swiglu neighbourhood one_value_in_two_kernels preblock preblock_relu
 preblock_silu qk_norm requests running_apart sparse_attention swiglu_block top_keys two_runs fire alibi_any_heads
 attention_backward perceiver mask_of_parts block_diagonal mask_documents dilated cross_attention_rope kerple
-head_windows mask_pages blocks_before sinks_window"""
+head_windows mask_pages blocks_before sinks_window nsa"""
 FEW = {"_PRODUCTS": (16, 16, 4, 1), "_SUMS": (8, 8, 4, 1), "_POINTS": (256, 1, 4, 1)}
 
 

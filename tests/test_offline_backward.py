@@ -11,7 +11,7 @@ from helpers import extent, typed_of
 from programs import FILES, MODELS, Case
 from test_backends import case
 from test_gradients import derived_of
-from test_offline import TARGET, binary, extents, multiplies, suits
+from test_offline import TARGET, WHOLE, binary, extents, multiplies, suits
 
 from einc.backends.triton.offline import Launch, launches
 from einc.driver import front
@@ -21,8 +21,9 @@ QUICK = "sdpa alibi documents mla_rope retention linear_cross_entropy moe linear
 KINDS = {"int64": torch.int64, "wide": torch.float32, "float64": torch.float64}
 SPILLS = "registers found no place: what a tile carries is as wide as the model, or a state for each of two results"
 LOADS = "what the pass reads is not copied ahead of it: its loads stand where a tile is asked whether it is cut"
-BROKEN = dict.fromkeys(["cosine", "gated", "mtp", "prefix", "retention", "shared_logits", "ssd_sum"], SPILLS)
-BROKEN |= dict.fromkeys(["fire", "kerple", "online_softmax", "relative_table", "t5_bias"], LOADS)
+BROKEN = dict.fromkeys(["cosine", "gated", "moba", "mtp", "nsa", "prefix", "retention", "shared_logits", "ssd_sum"], SPILLS)
+BROKEN |= dict.fromkeys(["cope", "selective_attention", "simplicial"], WHOLE)
+BROKEN |= dict.fromkeys(["based", "fire", "kerple", "online_softmax", "relative_table", "t5_bias"], LOADS)
 
 
 @cache

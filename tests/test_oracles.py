@@ -21,12 +21,13 @@ from click.testing import CliRunner
 from helpers import called, distance, meaning, module_of, typed, typed_of
 from plain import HEAD, PLAIN, STEPS, WIDTH, Tensors, Trial, normal, qkv
 from programs import FILES, SPECS, Case
-from recurrent import LAYERS
+from recurrent import LAYERS, Layer
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional
 from torch.nn.attention.bias import causal_lower_right
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from variants import VARIANTS
 
 from einc.driver.cli import main
 
@@ -784,11 +785,11 @@ def scaled(zoo: SimpleNamespace, ratio: float, given: bool = True, **more: Any) 
     return Trial({"alpha": torch.tensor(ratio, dtype=torch.float64)} if given else {}, trial.outputs, trial.sizes)
 
 
-def recurrent(name: str) -> Callable[[SimpleNamespace], Trial]:
-    """A layer of specs/recurrent, of which test_recurrent.py tries more."""
+def drawn(layer: Layer) -> Callable[[SimpleNamespace], Trial]:
+    """A layer of specs/recurrent or a variant, of which test_recurrent.py and test_variants.py try more."""
     def trial(_: SimpleNamespace) -> Trial:
-        inputs = LAYERS[name].inputs(STEPS)
-        return Trial(inputs, {LAYERS[name].output: LAYERS[name].result(**inputs).detach()})
+        inputs = layer.inputs(STEPS)
+        return Trial(inputs, {layer.output: layer.result(**inputs).detach()}, layer.sizes(STEPS))
     return trial
 
 
@@ -823,7 +824,7 @@ PAPERS: dict[str, Callable[[SimpleNamespace], Trial]] = {
     "sparse_attention": sparse,
     "deepseek_sparse": deepseek_sparse,
 }
-ORACLES |= PAPERS | {name: recurrent(name) for name in LAYERS}
+ORACLES |= PAPERS | {name: drawn(layer) for name, layer in {**LAYERS, **VARIANTS}.items()}
 
 
 def with_sizes(trial: Trial, **sizes: int) -> Trial:

@@ -86,7 +86,8 @@ def interpret(program: Program, arrays: Mapping[str, Array], sizes: Mapping[str,
 
 
 def _rounds(machine: _Machine, recur: BlockLoop, cut: Cut) -> None:
-    extent = machine.extent(recur.index.set)
+    known = recur.index.set.extent.sizes <= machine.sizes.keys()
+    extent = machine.extent(recur.index.set) if known else 1  # where no size is asked for, any number of rounds will do
 
     def mark(block: Sequence[int]) -> Array:
         return np.isin(np.arange(extent), list(block)).astype(np.int64)

@@ -19,7 +19,7 @@ def sets(program: Program) -> list[IndexSet]:
     """Every set that is read or run over, once; those of what the caller gives first, in the order declared."""
     given = [slot.set for tensor in program.inputs() for slot in tensor.slots]
     inside = (found for term in program.terms for found in sets_of(term))
-    return list(dict.fromkeys([*given, *(loop.index.set for loop in program.loops), *inside]))
+    return list(dict.fromkeys([*given, *(repeat.index.set for repeat in program.repeats), *inside]))
 
 
 def names(program: Program) -> list[str]:
