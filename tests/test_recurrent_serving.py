@@ -25,7 +25,8 @@ from einc.driver import front
 from einc.errors.report import EincError
 from einc.transforms.serving.cached import growing
 
-CASES = [case for case in FILES if case.name in LAYERS]
+UNSERVED = ("path", "deltaformer")  # a state has a value for each position
+CASES = [case for case in FILES if case.name in LAYERS and case.name not in UNSERVED]
 each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 REFUSED = "has no position|has a value for each position while|no positions that a generation"
 
@@ -90,6 +91,12 @@ def test_a_layer_goes_on_step_by_step(case: Case, prefill: int) -> None:
     parts = [found, *(run(state, **at(run, inputs, n, 1)) for n in range(prefill, steps))]
     assert state.length == steps and (state.states or state.kept)
     assert error(joined(run, parts), want) <= BOUND
+
+
+@pytest.mark.parametrize("name", UNSERVED)
+def test_what_is_not_served_is_refused(name: str) -> None:
+    with pytest.raises(EincError, match="has a value for each position while positions are taken in order"):
+        served(next(case for case in FILES if case.name == name))
 
 
 @pytest.mark.parametrize("kind", DRAW)
