@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 import numpy as np
 import pytest
 import torch
+from cpp_texts import COMPILER
 from guarded_programs import guarded
 from helpers import Arrays, arrays, assert_close, called, cut, meaning, tensors, typed
 from naive import Naive
@@ -183,3 +184,30 @@ def test_an_example(name: str) -> None:
     case = Case("guarded", LETTERS + EXAMPLES[name], sizes, {"doc": ("1", "3")})
     kernels_agree(case, [None, (2, 1)])
     gradients_agree(case)
+
+
+PAIRS = """
+index t, s, u : time(T)
+input x_{t s}, v_s
+mask L_{t s} : s ≤ t
+L_{t s} = Σ_{u < t} x_{u s}
+output y_t = Σ_s softmax_s(L_{t s}) v_s
+"""
+
+
+@pytest.mark.parametrize("backend", ["torch", "cpp"])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_overflows_where_no_value_is_reaches_no_gradient(backend: str, seed: int) -> None:
+    """Exponentials that the text has for s ≤ t alone are stored for all pairs, and are ∞ at some of the others."""
+    if backend == "cpp" and not COMPILER:
+        pytest.skip("no C++ compiler is found")
+    torch.manual_seed(seed)
+    x, v = torch.randn(9, 9, dtype=torch.float64), torch.randn(9, dtype=torch.float64)
+    x[0, 2], x[1, 3 + seed] = 800, 900
+    x.requires_grad_()
+    L = torch.cumsum(x, 0) - x
+    L = L.masked_fill(~torch.ones(9, 9).tril().bool(), -torch.inf)
+    want = torch.autograd.grad((torch.softmax(L, 1) @ v).cos().sum(), x)[0]
+    run = front.compile(PAIRS, grad=True, backend=backend)
+    got = torch.autograd.grad(run(x=x, v=v).cos().sum(), x)[0]
+    torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-12)

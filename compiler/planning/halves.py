@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from einc.ir.choices import Choices
-from einc.ir.elements import WIDE
+from einc.ir.elements import EXACT, WIDE
 from einc.ir.plan import Call, Gradient, Module, SegmentedModule, leaves
 from einc.ir.programs import Program
 from einc.ir.terms import Read
@@ -44,7 +44,8 @@ def second(found: Derived, forward: Module) -> Program:
     tensors = dict(found.backward.tensors)
     for made, key in found.saved:
         kept = forward.buffers[made].element
-        tensors[key] = replace(tensors[key], element=kept if kept == WIDE else tensors[key].element, least=signs[made],
+        element = kept if kept in (WIDE, EXACT) else tensors[key].element
+        tensors[key] = replace(tensors[key], element=element, least=signs[made],
                                infinite=not surely_finite(Read(made, ()), first.by_target))
     return replace(found.backward, tensors=tensors)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Literal
 
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Extent
@@ -29,10 +30,13 @@ from einc.ir.terms import (
     Where,
     free_indices,
     reads,
+    walk,
 )
 from einc.planning.analysis.ranges import nonempty
 
 FINITE = "finite"
+# Where a value is computed: where its reader asks for it, where it exists, or where it may not exist.
+Place = Literal["asked", "on", "off"]
 
 
 Fill = float | str | None  # a number, some finite number, or unknown
@@ -96,11 +100,12 @@ def _finite(fill: Fill) -> bool:
 
 
 def surely_finite(term: Term, equations: Mapping[str, Equation]) -> bool:
-    """Whether a term is a finite number at every point, also where no one asks for it; overflow is not thought of.
+    """Whether a term is a finite number at every point, also where no one asks for it. Overflow is thought of where a
+    value is read that exists on a domain alone: what bounds an exponential there does not bound it elsewhere.
 
     A fold over nothing, a quotient and a logarithm may be infinite, and infinity times the 0 of a mask is no number.
     """
-    return _finite_at(term, equations, {})
+    return _finite_at(term, equations, {}, "asked")
 
 
 def surely_above(term: Term, equations: Mapping[str, Equation]) -> bool:
@@ -125,7 +130,8 @@ def _adds_input(term: Term, equations: Mapping[str, Equation]) -> bool:
     return False
 
 
-def _finite_at(term: Term, equations: Mapping[str, Equation], known: dict[str, bool]) -> bool:
+def _finite_at(term: Term, equations: Mapping[str, Equation], known: dict[tuple[str, Place], bool],
+               at: Place) -> bool:
     """The recursion of `surely_finite`; `known` has the answer for each tensor met so far, and grows."""
     match term:
         case Const(value):
@@ -133,21 +139,35 @@ def _finite_at(term: Term, equations: Mapping[str, Equation], known: dict[str, b
         case Size() | Position() | Truth() | Pack() | Part():
             return True
         case Read(tensor):
-            if tensor in equations and tensor not in known:
-                known[tensor] = _finite_at(equations[tensor].body, equations, known)
-            return known.get(tensor, True)
+            if tensor not in equations:
+                return True
+            inner: Place = "off" if at != "on" and equations[tensor].domain != TRUE else "on"
+            if (tensor, inner) not in known:
+                known[tensor, inner] = _finite_at(equations[tensor].body, equations, known, inner)
+            return known[tensor, inner]
         case Where(_, then):
-            return _finite_at(then, equations, known)
+            return _finite_at(then, equations, known, at)
         case Join(_, parts):
-            return all(_finite_at(part, equations, known) for _, part in parts)
+            return all(_finite_at(part, equations, known, at) for _, part in parts)
         case Fold(op, bound, domain, body):
             empty = math.isinf(FOLDS[op].start) and not nonempty(domain, bound, tuple(free_indices(term)))
-            return not empty and _finite_at(body, equations, known)
+            return not empty and _finite_at(body, equations, known, at)
         case Apply("div", (above, Size(extent))) if _empty_with(above, extent, equations):
-            return _finite_at(above, equations, known)
-        case Apply(op, args) if all(_finite_at(a, equations, known) for a in args):
+            return _finite_at(above, equations, known, at)
+        case Apply("exp" | "exp2" | "expm1", (power,)) if at == "off" and _may_grow(power, equations):
+            return False
+        case Apply("div", (above, below)) if at == "off" and _finite_at(below, equations, known, "on"):
+            # A divisor that overflows makes a quotient 0.
+            return _finite_at(above, equations, known, at) and _stays_finite("div", (above, below), equations)
+        case Apply(op, args) if all(_finite_at(a, equations, known, at) for a in args):
             return _stays_finite(op, args, equations)
     return False
+
+
+def _may_grow(power: Term, equations: Mapping[str, Equation]) -> bool:
+    """Whether an exponent may be above 0 at a point where no value of the text is."""
+    told = any(isinstance(x, Apply) and x.op == "nonpositive" for x in walk(power))  # where the value is
+    return told or sign(Apply("neg", (power,)), equations) < NONNEGATIVE
 
 
 def _empty_with(term: Term, extent: Extent, equations: Mapping[str, Equation]) -> bool:

@@ -78,8 +78,11 @@ def is_statistic(tensor: Tensor) -> bool:
 
 
 def kept_wide(program: Program, keys: Container[str]) -> Program:
-    """The program with those of its results that have one number for each row kept in more digits than the data."""
-    found = {k: replace(t, element=WIDE) if k in keys and is_statistic(t) else t for k, t in program.tensors.items()}
+    """The program with those of its results that have one number for each row kept in more digits than the data, and
+    those that are running sums, of which differences are taken, exact."""
+    sums = {e.target for e in program.equations if running_sum(e)}
+    found = {k: replace(t, element=EXACT if k in sums else WIDE) if k in keys and (k in sums or is_statistic(t)) else t
+             for k, t in program.tensors.items()}
     return replace(program, tensors=found)
 
 
