@@ -800,3 +800,19 @@ thread.join()
 assert os.waitpid(child, 0)[1] == 0, "the child waits for ever"
 """
     ends_well(tmp_path, program)
+
+
+def test_strides_have_names_of_their_own(tmp_path: Path) -> None:
+    """The strides of `y` stand beside a tensor that the text calls `y_1`: the kernel compiles, and runs."""
+    text = """
+index t, s : time(T)
+index d    : feature(D)
+input q_t^d, y_{1 t}^d
+mask L_{t s} : s ≤ t
+L_{t s} = q_t^d q_{s d}
+output y_t^d = Σ_s softmax_s(L_{t s}) y_{1 s}^d
+"""
+    function, program = load_again(einc.compile(text, backend="cpp").source, "text"), typed(text)
+    given = {t.key: torch.randn(19, 5) for t in program.inputs()}
+    ran = near(function, program, given, {"T": 19, "D": 5}, 2e-4)
+    assert ran and all(ran.values())

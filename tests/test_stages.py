@@ -177,3 +177,11 @@ def test_parts_and_pairs_of_a_slot_are_views_of_a_contraction() -> None:
     assert "x.unflatten(1, (C // 2, 2))" in text
     (y,) = (step.cost.read for step in leaves(module.steps) if isinstance(step, Contract) and step.out == "y")
     assert y == number(4) * (size("T") * size("C") + size("C") * size("R"))
+
+
+def test_a_place_that_begins_with_a_parenthesis_has_its_comma() -> None:
+    """`W_{(s - t) + B, d}` is one place and a letter; without the comma it is none."""
+    text = ("index t, s : time(T)\nindex i, d : feature(B), feature(D)\ninput x_t^d\nweight W_{i d}\n"
+            "output y_t = Σ_{s ∈ (t - B, t]} W_{s - t + B, d} x_s^d\n")
+    shown = show(typed(text))
+    assert "W_{(s - t) + B, d}" in shown and show(typed(shown)) == shown

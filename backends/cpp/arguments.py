@@ -49,19 +49,27 @@ class Arguments:
         """A name that nothing else has."""
         return made(wanted, self.taken)
 
+    def _strided(self, wanted: str, axes: int) -> str:
+        """A name for a pointer, where nothing else has it or the name of one of its strides."""
+        while self.taken & {f"{wanted}_{k}" for k in range(axes)}:
+            wanted += "_"
+        name = self.fresh(wanted)
+        self.taken |= {f"{name}_{k}" for k in range(axes)}
+        return name
+
     def tensor(self, buffer: str) -> str:
         """The pointer of a buffer; its strides are this name with `_0`, `_1` and so on behind it."""
         found = self.module.buffers[buffer]
         text = identifier(buffer)
         if text not in self.tensors:
             type_ = "float" if buffer in self.grown else STORED[found.element.storage]
-            self.tensors[text] = (self.fresh(text), type_, len(found.sets))
+            self.tensors[text] = (self._strided(text, len(found.sets)), type_, len(found.sets))
         return self.tensors[text][0]
 
     def running(self, text: str, wanted: str, axes: int) -> str:
         """The pointer of a tensor of whole numbers that the Python statement makes."""
         if text not in self.tensors:
-            self.tensors[text] = (self.fresh(wanted), "L", axes)
+            self.tensors[text] = (self._strided(wanted, axes), "L", axes)
         return self.tensors[text][0]
 
     def size(self, extent: Extent) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from einc.ir.indices import LAYER, WITHOUT_NUMBERS, Index, IndexSet, number
-from einc.ir.programs import BlockLoop, Equation, IndexLoop, Program, Slot, Tensor
+from einc.ir.programs import BlockLoop, Equation, IndexLoop, Program, Tensor
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -28,7 +28,8 @@ from einc.ir.terms import (
     reads,
     walk,
 )
-from einc.syntax.printing.declarations import free_sizes, index_sets, is_letter, lettered, starts
+from einc.syntax.printing.declarations import free_sizes, index_sets, lettered, starts
+from einc.syntax.printing.scripts import row, scripts
 from einc.syntax.printing.unpacking import Unpacking, numbered, unpacked
 from einc.syntax.spelling import GREEK
 from einc.syntax.tree import Plan, Statement, SyntaxTree
@@ -193,7 +194,7 @@ class _Writer:
     def declared(self, tensor: Tensor) -> str:
         alias = ("" if "".join(c for c in self.name(tensor) if c.isalnum() or c == "_") == tensor.key
                  else f" as {tensor.key}")
-        return self.name(tensor) + _scripts([(slot, slot.name) for slot in tensor.slots]) + alias
+        return self.name(tensor) + scripts([(slot, slot.name) for slot in tensor.slots]) + alias
 
     def name(self, tensor: Tensor) -> str:
         return display(tensor, self.letters)
@@ -232,11 +233,11 @@ class _Writer:
         tensors, over = self.program.tensors, repeat.index.set
 
         def copied(left: str, right: str, sign: str, part: Index | None = None) -> str:
-            scripts = _scripts(list(slots := [(slot, slot.name) for slot in tensors[left].slots]))
+            written = scripts(list(slots := [(slot, slot.name) for slot in tensors[left].slots]))
             if part is not None and (made := self.program.equation(right)) is not None and part in made.indices:
                 at = made.axes.index(Position(part))
                 slots.insert(at, (tensors[right].slots[at], part.name))
-            return f"{self.name(tensors[left])}{scripts} {sign} {self.name(tensors[right])}{_scripts(slots)}"
+            return f"{self.name(tensors[left])}{written} {sign} {self.name(tensors[right])}{scripts(slots)}"
 
         alone = starts(self.program)
         lines = [copied(state, first, "=") if first not in alone
@@ -258,7 +259,7 @@ class _Writer:
         return frozenset(i for i, found in levels.items() if {"lower", "upper"} <= found)
 
     def _equation(self, tensor: Tensor, equation: Equation, sign: str) -> str:
-        left = self.name(tensor) + _scripts([(x, self.text(axis))
+        left = self.name(tensor) + scripts([(x, self.text(axis))
                                              for x, axis in zip(tensor.slots, equation.axes, strict=True)])
         domain = "" if equation.domain == TRUE else ", " + ", ".join(self.text(c) for c in conjuncts(equation.domain))
         return f"{left} {sign} {self.text(equation.body)}{domain}"
@@ -280,12 +281,12 @@ class _Writer:
             case Position(index):
                 return index.name, _ATOM
             case Pack(parts):
-                return _row([self.text(p) for p in parts]), _ATOM
+                return row([self.text(p) for p in parts]), _ATOM
             case Part(item):
                 return self.text(item), _ATOM
             case Read(tensor, subs):
                 found = self.program.tensors[tensor]
-                return self.name(found) + _scripts([(s, self._slot(x))
+                return self.name(found) + scripts([(s, self._slot(x))
                                                     for s, x in zip(found.slots, subs, strict=True)]), _ATOM
             case Where(condition, then):
                 return f"1[{', '.join(self.text(c) for c in conjuncts(condition))}] {self.text(then, _POWER)}", _PRODUCT
@@ -305,7 +306,7 @@ class _Writer:
             case Position(index) if index in self.labels:
                 return f"({index.name})"
             case Pack(parts) | Part(Pack(parts)):
-                return _row([f"({p.index.name})" if isinstance(p, Position) and p.index in self.within else
+                return row([f"({p.index.name})" if isinstance(p, Position) and p.index in self.within else
                              self._slot(p) if isinstance(p, Pack) else self.text(p) for p in parts])
         return self.text(sub)
 
@@ -360,26 +361,6 @@ class _Writer:
         apart = [n > 0 and (p[0].isdigit() or (p[0] == "(" and isinstance(args[n - 1], Position)))
                  for n, p in enumerate(parts)]
         return " ".join(f"* {p}" if star else p for p, star in zip(parts, apart, strict=True))
-
-
-def _scripts(slots: list[tuple[Slot, str]]) -> str:
-    """The scripts of a name, lower ones first within each run of one level."""
-    out, at = "", 0
-    while at < len(slots):
-        lower = slots[at][0].level == "lower"
-        run = []
-        while at < len(slots) and (slots[at][0].level == "lower") == lower:
-            slot, shown = slots[at]
-            run.append(f"({shown})" if slot.level == "label" and is_letter(shown) else shown)
-            at += 1
-        out += ("_" if lower else "^") + "{" + _row(run)[1:-1] + "}"
-    return out
-
-
-def _row(parts: list[str]) -> str:
-    """The entries of a script in parentheses; one that is no name or list of names stands between commas."""
-    simple = all(is_letter(x) or (x.startswith("(") and "," not in x) for x in parts)
-    return f"({(' ' if simple else ', ').join(parts)})"
 
 
 def _number(value: Fraction | float) -> tuple[str, int]:
