@@ -42,6 +42,7 @@ def _lines(name: str, step: Step, module: Module, names: set[str], rounds: int) 
 
 
 def _of_leaf(name: str, step: Step, module: Module, names: set[str], rounds: int) -> Iterator[str]:
+    """What is said of a step without steps inside: its time, with that of the loops around, and what it stores."""
     if _power(step.cost.flops, names) + rounds > _SQUARE:
         yield f"step {name} takes time beyond the square of positions: {_leading(step.cost.flops, names)} flops"
     shown = {key for _, key in module.outputs}

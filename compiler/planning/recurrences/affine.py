@@ -77,6 +77,7 @@ class _Rewriting(Generic[P]):
     """
 
     def __init__(self, program: P, repeat: IndexLoop, tiled: bool) -> None:
+        """Multiplies out the updates of all states, and finds which values hold one. Raises NotAffine."""
         self.program, self.repeat, self.index, self.tensors = program, repeat, repeat.index, dict(program.tensors)
         self.by = {e.target: e for e in program.equations if e.target in repeat.inside}
         names = {state for state, _, _ in repeat.states}

@@ -30,6 +30,8 @@ def step_of(program: Program, loop: IndexLoop, found: Affine | Scanned) -> Recur
 
 
 def _recurrence(loop: IndexLoop, found: Affine, texts: tuple[str, ...]) -> Recurrence:
+    """The step of a state in tiles: it reads the operands in the order that `Recurrence` names, and makes what is read
+    of the state at each position, then the last state."""
     (state, first, _), = loop.states
     through = (*found.batch, *found.passing)
     order = (*found.batch, *found.met, *found.passing)
