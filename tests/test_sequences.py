@@ -501,6 +501,15 @@ output h_t^d : all
 """
 
 
+STRICT = SUFFIX.replace("T..t:", "T..t+1:")
+BUT_THE_LAST = DOWN + """
+h^d = 0
+for t in T-1..1:
+    h^d ← a_t h^d + x_t^d
+output y^d = h^d
+"""
+
+
 def down_by_hand(text: str, x: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
     T, zero = len(x), torch.zeros(x.shape[1])
     g, y = [zero] * T, [zero] * (T + 1)
@@ -512,10 +521,18 @@ def down_by_hand(text: str, x: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
             g[t] = zero
             for s in reversed(range(t + 1)):
                 g[t] = torch.tanh(a[s] * g[t] + x[s])
+    if text == STRICT:
+        g = [*g[1:], zero][:T]
+    if text == BUT_THE_LAST:
+        h = zero
+        for t in reversed(range(T - 1)):
+            h = a[t] * h + x[t]
+        return h
     return torch.stack(y[:T] if text == READ_BACKWARDS else g) if T else x
 
 
-@pytest.mark.parametrize("text", [READ_BACKWARDS, EACH_OWN, SUFFIX], ids=["read", "each", "suffix"])
+@pytest.mark.parametrize("text", [READ_BACKWARDS, EACH_OWN, SUFFIX, STRICT, BUT_THE_LAST],
+                         ids=["read", "each", "suffix", "strict", "but the last"])
 def test_rounds_down_read_what_later_positions_made(text: str) -> None:
     program, function = typed(text), einc.compile(text)
     for T in (0, 1, 2, 9, 70):

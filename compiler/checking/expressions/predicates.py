@@ -89,8 +89,8 @@ def _related(context: Context, left: s.Expression, operator: str, right: s.Expre
 
 
 def upwards(context: Context, node: s.Expression) -> s.Expression:
-    """A condition on the elements of rounds. A range `T..1` is `1..T`: its first end is proved to be no smaller than
-    the second, and not proved to be no larger."""
+    """A condition on the elements of rounds. A range `T..1` is `1..T`: one element at most is lacking to what runs down
+    from its first end to the second, be the sizes as they may, and more may be lacking to what runs up."""
     match node:
         case s.Relation((item, s.Range(low, high) as found), ("in",)):
             pass
@@ -99,7 +99,8 @@ def upwards(context: Context, node: s.Expression) -> s.Expression:
     first, last = context.value(low).term, context.value(high).term
     sizes = {n for term in (first, last) for x in walk(term) if isinstance(x, Size) for n in x.extent.sizes}
     given = both(*(Apply("le", (ONE, Size(size(n)))) for n in sorted(sizes)))
-    if proves(given, Apply("le", (first, last))) or not proves(given, Apply("le", (last, first))):
+    up, down = (Apply("le", (a, Apply("add", (b, ONE)))) for a, b in ((first, last), (last, first)))
+    if proves(given, up) or not proves(given, down):
         return node
     return replace(node, operands=(item, replace(found, low=high, high=low)))
 

@@ -80,6 +80,8 @@ class _Apart(Generic[P]):
         return self._program(made, befores)
 
     def _program(self, made: dict[str, Equation], befores: tuple[str, ...]) -> P:
+        """The program with the loop of the early states before that of the others, without what nothing reads: `made`
+        are all equations of both, and `befores` those of them that hand on the early states of each round."""
         states = self.repeat.states
         by = {e.target: e for e in self.program.equations if e.target not in self.by} | made
         read = {key for e in by.values() for key in e.reads}
