@@ -19,13 +19,14 @@ from einc.ir.indices import IndexSet
 from einc.ir.plan import Module
 from einc.ir.programs import Slot, TypedProgram
 from einc.transforms.serving.cached import Refused, growing, settled
+from einc.transforms.slicing.lags import with_lags
 
 # What reads later positions, or is a sum over all of them.
 LATER = """
 shift_indicator shift_gated shift_min row_and_product mask_all mask_future mask_prefix tiles_without_points exact_factor
 one_value_in_two_kernels attention_weights one_term_two_domains difference positions_after waiting running_apart
 two_loops attention_backward block_diagonal cosine expert_choice local_global neighbourhood prefix_lm relative_table
-three_loops group_norm packed_shift requests_packed"""
+three_loops group_norm packed_shift requests_packed moba nsa"""
 
 SLOW = ("deepseek_attention deepseek_sparse llama_lm swiglu_block preblock_relu preblock_silu sparse_attention indexer "
         "call")
@@ -33,7 +34,7 @@ SLOW = ("deepseek_attention deepseek_sparse llama_lm swiglu_block preblock_relu 
 
 def grows(program: TypedProgram) -> bool:
     try:
-        growing(program)
+        growing(with_lags(program))
     except Refused:
         return False
     return True

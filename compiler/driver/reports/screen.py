@@ -12,9 +12,9 @@ from fractions import Fraction
 from math import prod
 from textwrap import wrap
 
-from einc.driver.reports.growth import growth
+from einc.driver.reports.growth import growth, human
 from einc.driver.reports.rows import Row, listed, row_of
-from einc.driver.reports.table import all_rounds, human, is_known, memory, numbers, some_way, taken_way, tile_lengths
+from einc.driver.reports.table import all_rounds, is_known, memory, numbers, some_way, taken_way, tile_lengths
 from einc.ir.indices import Extent, Monomial, number, size
 from einc.ir.plan import (
     Choose,
@@ -94,7 +94,7 @@ def screen(module: Module, sizes: Mapping[str, int] | None = None) -> str:
     lines += [*_aligned([*_rows(module, known), *in_line], formulas), ""]
     lines += _sums(total, formulas) if not in_line else []
     lines += _memory(module, formulas)
-    lines += [f"grows: {line}" for line in growth(module)]
+    lines += [f"grows: {line}" for line in growth(module, known)]
     lines.append("bytes are for float32, flops those of the points in range; --full shows equations and whole formulas")
     return "\n".join(lines) + "\n"
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from einc.driver.reports.growth import growth
+from einc.driver.reports.growth import growth, human
 from einc.driver.reports.rows import row_of
 from einc.ir.indices import Extent, number
 from einc.ir.plan import (
@@ -37,7 +37,7 @@ def table(module: Module, sizes: Mapping[str, int] | None = None) -> str:
         block = _block(step, known, bool(module.past))
         lines += [f"{n:>3}  {line}" if at == 0 else f"     {line}".rstrip() for at, line in enumerate(block)]
     lines += _memory(module, known)
-    lines += [f"grows: {line}" for line in growth(module)]
+    lines += [f"grows: {line}" for line in growth(module, known)]
     lines.append("bytes are for float32; flops are those of the points in range")
     return "\n".join(lines) + "\n"
 
@@ -190,12 +190,3 @@ def _figure(extent: Extent, sizes: Mapping[str, int], size: bool) -> str:
 
 def _formula(extent: Extent) -> str:
     return str(extent).replace("**", "^").replace(" * ", "·")
-
-
-def human(value: float, unit: str) -> str:
-    """Three digits and a prefix."""
-    for prefix in ("", "k", "M", "G", "T"):
-        if abs(value) < 1000:
-            return f"{value:.3g} {prefix}{unit}".rstrip()
-        value /= 1000
-    return f"{value:.3g} P{unit}"

@@ -100,8 +100,10 @@ def round_of(program: Program, repeat: IndexLoop, own: bool = False) -> Round:
     equations = [e for e in program.equations if e.target in repeat.inside]
     if own:
         equations = _with_numbers(program, equations, tensors)
-    counter = unused(repeat.index.name, tensors)
-    tensors[counter] = Tensor(counter, repeat.index.name, (), "input", INTEGER)
+    letters = {slot.name for state in repeat.states for key in state for slot in tensors[key].slots}
+    name = f"{repeat.index.name}_round" if repeat.index.name in letters else repeat.index.name
+    counter = unused(name, tensors)
+    tensors[counter] = Tensor(counter, name, (), "input", INTEGER)
     here, taken = Position(repeat.index), _taken(repeat, equations, tensors)
     parts = {e.target: at for e in equations if (at := place_of(repeat.index, e)) is not None}
     places = {**taken, **parts}
