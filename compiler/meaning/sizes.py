@@ -100,7 +100,6 @@ def _sets(program: Program) -> Iterator[IndexSet]:
 
 def _extents(program: Program) -> Iterator[Extent]:
     yield from (s.extent for s in _sets(program))
-    yield from (loop.index.set.extent for loop in program.loops)
     yield from (t.extent if isinstance(t, Size) else t.before for t in program.terms if isinstance(t, Size | Part))
 
 
