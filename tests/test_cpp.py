@@ -587,7 +587,7 @@ for source, name, inputs, sizes, wants in made:
     print(name)
 """
 )
-BEHIND = ["sdpa", "gqa", "relative_table", "t5_bias", "documents", "sliding_window"]
+BEHIND = ["sdpa", "gqa", "gated_deltanet", "t5_bias", "documents", "sliding_window", "relative_table", "mamba1"]
 
 
 @pytest.mark.parametrize("names", [BEHIND[:3], pytest.param(BEHIND[3:], marks=pytest.mark.whole)], ids=" ".join)

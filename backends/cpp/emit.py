@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 
-from einc.backends.cpp.kernel import function
+from einc.backends.cpp.kernel import commented, function
 from einc.backends.cpp.schedule import Schedule, Unwritten, scheduled, shared
 from einc.backends.host.gradient import write_gradient
 from einc.backends.host.legal import Unspelled, legal
@@ -17,7 +17,7 @@ from einc.backends.host.source import Part, Source
 from einc.backends.host.spelled import spells
 from einc.backends.torch.emit import Torch
 from einc.backends.writer import identifier, sized
-from einc.ir.plan import Gradient, Kernel, Module, ModuleClass, SegmentedModule
+from einc.ir.plan import Gradient, Kernel, Module, ModuleClass, Recurrence, SegmentedModule, StateScan
 
 LEAST_ROWS = 8  # with fewer, most lanes of a vector would be empty
 
@@ -30,9 +30,9 @@ def emit(plan: Module | Gradient | SegmentedModule, shell: ModuleClass | None = 
 
 
 @cache
-def prelude() -> str:
-    """The C++ that every file begins with."""
-    return (resources.files("einc.backends.cpp.runtime") / "lanes.h").read_text(encoding="utf-8")
+def header(name: str) -> str:
+    """C++ that stands before the kernels of a file."""
+    return (resources.files("einc.backends.cpp.runtime") / name).read_text(encoding="utf-8")
 
 
 def _rows(kernel: Kernel) -> str:
@@ -57,6 +57,7 @@ class Cpp:
 
     torch: Torch = field(default_factory=Torch)
     functions: list[str] = field(default_factory=list)
+    headers: list[str] = field(default_factory=lambda: ["lanes.h"])  # what stands before them
 
     needs = "torch, and compiles its kernels where a C++ compiler is"
     imports: tuple[str, ...] = ("import torch",)
@@ -64,7 +65,7 @@ class Cpp:
     @property
     def runtime(self) -> tuple[Part, ...]:
         """The helpers of torch's statements, and those that compile and call."""
-        return (*self.torch.runtime, Source("einc.backends.cpp.runtime.native"))
+        return (*self.torch.runtime, *(Source(f"einc.backends.cpp.runtime.{name}") for name in ("native", "recurrent")))
 
     def types(self, module: Module) -> list[str]:
         """As torch's statements need them."""
@@ -97,6 +98,19 @@ class Cpp:
         self.torch.kernel(kernel, replace(page, places=dict(page.places), wholes=dict(page.wholes)))
         page.body.close()
 
+    def recurrence(self, step: Recurrence | StateScan, work: str) -> tuple[str, ...]:
+        """The compiled kernel of a recurrence, which is added to the file; torch runs what it cannot."""
+        self.headers = ["lanes.h", "recurrence.h"]
+        name = f"k{len(self.functions)}"
+        texts = "".join(f"/* {commented(text)} */\n" for text in step.texts)
+        if isinstance(step, StateScan):
+            self.functions.append(f"{texts}SCAN({name})")
+        else:
+            counts = f"{step.known}, {step.unknown}, {sum(step.after)}, {len(step.after) - sum(step.after)}"
+            each = str(bool(set(step.groups[2]) & set(step.letters[0]))).lower()
+            self.functions.append(f"{texts}RECURRENCE({name}, {counts}, {each})")
+        return "_native_scan" if isinstance(step, StateScan) else "_native_affine", "_CPP", f'"{name}"', work, "dtype"
+
     def _function(self, schedule: Schedule, page: Page) -> str:
         """Adds a function to the file; the arguments of a call of it.
         Raises Unwritten where something of it has no text.
@@ -126,5 +140,5 @@ class Cpp:
 
     def definitions(self) -> list[str]:
         """The text of all compiled kernels."""
-        text = "\n".join([prelude(), *self.functions, 'extern "C" L complete() { return 1; }'])
+        text = "\n".join([*map(header, self.headers), *self.functions, 'extern "C" L complete() { return 1; }'])
         return ["", "", '_CPP = r"""', *text.split("\n"), '"""'] if self.functions else []

@@ -16,7 +16,7 @@ from einc.backends.host.naming import named
 from einc.backends.host.source import Part
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.ir.indices import IndexSet, number
-from einc.ir.plan import Contract, Kernel, Loop, Module, PerRequest, makes
+from einc.ir.plan import Contract, Kernel, Loop, Module, PerRequest, Recurrence, StateScan, makes
 
 
 @dataclass
@@ -67,6 +67,10 @@ class Dialect(Protocol):
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
         """The statements that run a kernel."""
+        ...
+
+    def recurrence(self, step: Recurrence | StateScan, work: str) -> tuple[str, ...]:
+        """The helper that runs a recurrence of so many operations, and its first arguments."""
         ...
 
     def ahead(self, kernel: Kernel, page: Page) -> str:

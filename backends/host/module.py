@@ -260,7 +260,7 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
             made = serving.append(module, step.out, step.reads, step.axis)
             body(f"{step.out} = {made}" + ("" if page.laid is not None and step.out in page.laid.axes else ".whole()"))
         case Recurrence() | StateScan():
-            recur(step, module, body, page.names.fresh, page.helpers)
+            recur(step, module, body, page.names.fresh, page.helpers, dialect.recurrence)
         case TopK():
             pick(step, body, page.helpers)
         case GroupedMatmul():

@@ -11,9 +11,11 @@ from einc.ir.plan import Module, Recurrence, StateScan
 
 Fresh = Callable[[str], str]  # a name that is not taken
 Sized = Callable[[Extent], Extent]  # an extent in the sizes of the function that is written
+# The helper that runs a step of so many operations, an expression of the file, and its first arguments.
+Run = Callable[[Recurrence | StateScan, str], tuple[str, ...]]
 
 
-def recur(step: Recurrence | StateScan, module: Module, body: Writer, fresh: Fresh, helpers: set[str],
+def recur(step: Recurrence | StateScan, module: Module, body: Writer, fresh: Fresh, helpers: set[str], run: Run,
           inside: Sized = lambda extent: extent) -> None:
     """Writes the step; adds the helpers that it calls."""
     for text in step.texts:
@@ -21,10 +23,19 @@ def recur(step: Recurrence | StateScan, module: Module, body: Writer, fresh: Fre
     letters, sizes = lettered([name for name, _ in step.extents]), fresh("sizes")
     shown = ", ".join(f'"{letters[name]}": {sized(inside(extent))}' for name, extent in step.extents)
     body(f"{sizes} = {{{shown}}}")
+    helper, *given = run(step, sized(inside(step.cost.flops)))
+    helpers.add(helper)
+    called = f"{helper}({''.join(f'{x}, ' for x in given)}"
     if isinstance(step, StateScan):
-        _scan(step, module, _Words(letters, sizes, module, body, fresh), helpers)
+        _scan(step, module, _Words(letters, sizes, module, body, fresh), helpers, called)
     else:
-        _tiles(step, module, _Words(letters, sizes, module, body, fresh), helpers)
+        _tiles(step, module, _Words(letters, sizes, module, body, fresh), helpers, called)
+
+
+def by_torch(step: Recurrence | StateScan, work: str) -> tuple[str, ...]:
+    """The helper of torch's statements."""
+    del work
+    return ("_scan",) if isinstance(step, StateScan) else ("_affine",)
 
 
 class _Words:
@@ -54,9 +65,9 @@ class _Words:
         self.body.lines += folded("    " * self.body.depth + text)
 
 
-def _tiles(step: Recurrence, module: Module, words: _Words, helpers: set[str]) -> None:
+def _tiles(step: Recurrence, module: Module, words: _Words, helpers: set[str], called: str) -> None:
     """The call of `_affine`, and its results with the axes of their buffers."""
-    helpers |= {"_arranged", "_apart", "_affine"}
+    helpers |= {"_arranged", "_apart"}
     batch, positions, met, passing = step.groups
     vector, value, state = (words.groups(*groups) for groups in ((batch, positions, met), (batch, positions, passing),
                                                                  (batch, met, passing)))
@@ -75,22 +86,22 @@ def _tiles(step: Recurrence, module: Module, words: _Words, helpers: set[str]) -
         made.append("[" + ", ".join(f"({', '.join(x)})" for x in listed) + "]")
     results = [words.fresh(f"{name}_made") for name in step.writes]
     found = f"({', '.join(results[:-1])}{',' * (len(results) == 2)})" if len(results) > 1 else "_"
-    words.lines(f"{found}, {results[-1]} = _affine({', '.join(made)}, {step.tile})")
+    words.lines(f"{found}, {results[-1]} = {called}{', '.join(made)}, {step.tile})")
     for n, (name, axes) in enumerate(zip(step.writes, step.made, strict=True)):
         groups = value if n < len(step.after) else state
         words.lines(f'{name} = _apart({results[n]}, {groups}, "{words.word(axes)}", {words.sizes}).to('
                     f"{element(module.buffers[name], PROMOTED)})")
 
 
-def _scan(step: StateScan, module: Module, words: _Words, helpers: set[str]) -> None:
-    """The call of `_scanned`, and the last state."""
-    helpers |= {"_arranged", "_scan"}
+def _scan(step: StateScan, module: Module, words: _Words, helpers: set[str], called: str) -> None:
+    """The call of `_scan`, and the last state."""
+    helpers.add("_arranged")
     gate, first, plus = zip(step.reads, step.letters, strict=True)
     each = [(axis,) for axis in step.axes]
     begin = words.given("first", first, words.groups(*each[1:]))
     given = [words.given(stem, x, words.groups(*each)) for stem, x in (("gate", gate), ("added", plus))]
     states = words.fresh("states")
-    words.lines(f"{states} = _scan({', '.join(given)}, {begin}, {step.largest})")
+    words.lines(f"{states} = {called}{', '.join(given)}, {begin}, {step.largest})")
     kind = {name: element(module.buffers[name], PROMOTED) for name in step.writes}
     moved = f".movedim(0, {step.axis})" * (step.axis > 0)
     words.lines(f"{step.out} = {states}{moved}.to({kind[step.out]})")

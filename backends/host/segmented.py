@@ -38,7 +38,8 @@ class SegmentWriter:
             elif isinstance(piece, Recurrence | StateScan):
                 inner = replace(piece, reads=tuple(self.inner[x] for x in piece.reads),
                                 writes=tuple(self.inner[x] for x in piece.writes))
-                recur(inner, self.naming.module, self.body, self.names.fresh, self.helpers, self.naming.inside)
+                recur(inner, self.naming.module, self.body, self.names.fresh, self.helpers, self.dialect.recurrence,
+                      self.naming.inside)
             else:
                 pair = self._pair(piece, "_last" if at and at == len(self.chain.pieces) - 1 else "_part" if at
                                   else "_first")

@@ -8,6 +8,7 @@ from einc.backends.host.gradient import write_gradient
 from einc.backends.host.legal import legal
 from einc.backends.host.loops import Page
 from einc.backends.host.module import write
+from einc.backends.host.recurrences import by_torch
 from einc.backends.host.source import Source
 from einc.backends.host.spelled import spells
 from einc.backends.torch.expressions import Scribe
@@ -36,6 +37,8 @@ class Torch:
         *(Source(f"einc.backends.torch.runtime.{name}") for name in ("products", "folds", "chance", "powers")),
         *folding.RUNTIME,
     )
+
+    recurrence = staticmethod(by_torch)
 
     def types(self, module: Module) -> list[str]:
         """The element types that the kernels compute in."""

@@ -8,6 +8,7 @@ from einc.backends.host.gradient import write_gradient
 from einc.backends.host.legal import legal
 from einc.backends.host.loops import Page
 from einc.backends.host.module import write
+from einc.backends.host.recurrences import by_torch
 from einc.backends.host.source import Source
 from einc.backends.triton.launch import launch
 from einc.backends.triton.layout import follows
@@ -32,6 +33,8 @@ class _Triton:
         *folding.RUNTIME,
         *definitions(),
     )
+
+    recurrence = staticmethod(by_torch)
 
     def __init__(self) -> None:
         self.lines: list[str] = []

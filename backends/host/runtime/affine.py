@@ -7,6 +7,7 @@ halving a tile, so that nothing is divided and no logarithm is taken: gates may 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -174,6 +175,9 @@ def _group(
     return found, state
 
 
+_Scanned = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, bool], torch.Tensor]
+
+
 def _scanned(gate: torch.Tensor, added: torch.Tensor, first: torch.Tensor, largest: bool = False) -> torch.Tensor:
     """S_t = gate_t S_{t-1} + added_t, element by element along the first axis, from `first`: every S_t. Where it is the
     `largest`, S_t = max(gate_t + S_{t-1}, added_t).
@@ -205,11 +209,11 @@ class _States(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, gate: torch.Tensor, added: torch.Tensor, first: torch.Tensor, largest: bool
+        ctx: Any, gate: torch.Tensor, added: torch.Tensor, first: torch.Tensor, largest: bool, run: _Scanned
     ) -> torch.Tensor:
-        states = _scanned(gate, added, first, largest)
+        states = run(gate, added, first, largest)
         ctx.save_for_backward(gate, added, first, states)
-        ctx.largest = largest
+        ctx.largest, ctx.run = largest, run
         return states
 
     @staticmethod
@@ -220,13 +224,14 @@ class _States(torch.autograd.Function):
         if ctx.largest:  # two equal values share evenly
             share = 0.5 * ((gate + before > added).to(gate.dtype) + (gate + before >= added).to(gate.dtype))
         later = torch.cat((share, torch.zeros_like(share[:1])))[1:]
-        slopes = _scanned(later.flip(0), cotangent.flip(0), torch.zeros_like(first)).flip(0)
+        slopes = ctx.run(later.flip(0), cotangent.flip(0), torch.zeros_like(first), False).flip(0)
         through = share * slopes
         rest = slopes - through if ctx.largest else slopes
-        return through if ctx.largest else slopes * before, rest, through[:1].sum(0), None
+        return through if ctx.largest else slopes * before, rest, through[:1].sum(0), None, None
 
 
-def _scan(gate: torch.Tensor, added: torch.Tensor, first: torch.Tensor, largest: bool) -> torch.Tensor:
-    """The states that `_scanned` makes; they have a gradient."""
-    found: torch.Tensor = _States.apply(gate, added, first, largest)
+def _scan(gate: torch.Tensor, added: torch.Tensor, first: torch.Tensor, largest: bool,
+          run: _Scanned = _scanned) -> torch.Tensor:
+    """The states that `_scanned` or an equal function makes; they have a gradient."""
+    found: torch.Tensor = _States.apply(gate, added, first, largest, run)
     return found
