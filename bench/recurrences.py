@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -97,12 +98,14 @@ CASES = {case.name: case for case in (
 )}
 
 
-def ours(name: str) -> recurrent.Layer:
-    model = einc.compile(CASES[name].text, backend="torch")
+def ours(name: str, backend: str = "torch") -> recurrent.Layer:
+    """The layer by a back end of einc; the first call compiles."""
+    model = einc.compile(CASES[name].text, backend=backend)
     return lambda x: model(**x)
 
 
-WAYS: dict[str, Callable[[str], recurrent.Layer]] = {"einc": ours, **recurrent.RIVALS}
+OURS: dict[str, Callable[[str], recurrent.Layer]] = {"einc": ours, "einc-cpp": partial(ours, backend="cpp")}
+WAYS = OURS | recurrent.RIVALS
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,7 @@ def timed(case: Case, sizes: Sizes, ways: Sequence[str], rounds: int, patience: 
         if call is not None:
             calls[way] = call
     series = measure.interleaved(calls, rounds, patience, lambda name: tell(f"{place}: timing {name}"))
-    best = min((name for name in calls if name != "einc"), key=lambda name: median(series.times[name]), default=None)
+    best = min((name for name in calls if name not in OURS), key=lambda name: median(series.times[name]), default=None)
     for way, taken in series.times.items():
         one = found[way]
         one.seconds, one.fastest, one.rounds, one.disturbed = median(taken), min(taken), len(taken), series.disturbed
@@ -220,7 +223,7 @@ def table(rows: Sequence[Row]) -> Table:
             speed = ["", "", ""] if not row["ratio"] else [f"{1 / row['ratio']:.2f}", f"{row['ratio']:.2f}",
                                                            row["reference"]]
             line += [doubt + duration(row["seconds"]), *speed]
-        out.add_row(*line, style="bold" if row["rival"] == "einc" else None)
+        out.add_row(*line, style="bold" if row["rival"] in OURS else None)
         last = place
     return out
 
