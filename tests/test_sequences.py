@@ -250,10 +250,6 @@ BAD = {
     "H_t^d = V_t^d\nfor ℓ in 1..N:\n    H_t^d ← \"recurrent/ema\"(x = H_t^d)\noutput Y_t^d = H_t^d": "E0116",
     "S^d = 0\nH_t^d = V_t^d\nfor ℓ in 1..N:\n    for t in 1..T:\n        S^d ← S^d + H_t^d\n    H_t^d ← H_t^d\n"
     "output Y_t^d = H_t^d": "E0118",
-    "index r : request(R)\nindex n : time(T_r)\ninput w_{r n}\nS_r = 0\n"
-    "for n in 1..T_r:\n    output y_{r n} = S_r + w_{r n}\n"
-    "    S_r ← y_{r n}": "E0118",
-    "index r : request(R)\nindex n : time(T_r)\ninput w_{r n}\noutput y_{r n} = 1[n > 1] y_{r, n-1} + w_{r n}": "E0116",
     "z = 0\nfor t in 1..T:\n    N_t = z + 1[t < T] N_{t+1}\n    output y_t = N_t + x_t\n    z ← N_t": "E0703",
 }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
-from einc.backends.host.inputs import check_shapes
+from einc.backends.host.inputs import check_shapes, read_derived
 from einc.backends.host.loops import Dialect
 from einc.backends.host.module import below, head, library, result, signature
 from einc.backends.host.module_class import write_shell
@@ -79,6 +79,7 @@ def _single(plan: Gradient, dialect: Dialect, helpers: set[str], body: Writer) -
 def _chain(plan: SegmentedModule, dialect: Dialect, helpers: set[str], body: Writer) -> tuple[list[Pair], Named]:
     """The pairs of all pieces, and the module as the caller sees it; writes the calls."""
     naming = named(plan.whole)
+    read_derived(naming, body)
     links = SegmentWriter(plan, naming, dialect, helpers, body)
     links.write()
     body()

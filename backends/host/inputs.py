@@ -149,6 +149,14 @@ def read_values(names: Named, body: Writer, helpers: set[str], checked: bool = T
         body(f'_within("{names.public[name]}", {name}, {set_.start}, {last})')
 
 
+def read_derived(names: Named, body: Writer) -> None:
+    """What follows from lengths, where something reads it; the lengths in one type."""
+    for one in names.module.lengths:
+        if one.piece or one.offset or one.start:
+            body(f"{one.given} = {one.given}.long()")
+            _pieces(names, one, body, set(), False)
+
+
 def _pieces(names: Named, one: Lengths, body: Writer, helpers: set[str], checked: bool) -> None:
     """What follows from the lengths of the pieces of an axis."""
     total, starts = sized(one.total), f"{one.given}.cumsum(0) - {one.given}"

@@ -55,7 +55,8 @@ _FIRST = (
     Source(f"{_RUNTIME}.affine"),
 )
 _LAST = (Source(f"{_RUNTIME}.operators"), Source(f"{_RUNTIME}.underived"))
-_IMPORTS = (Import("math"), Import("bisect", "bisect_left"), Import("bisect", "bisect_right"))  # for statements
+_IMPORTS = (Import("math"), Import("bisect", "bisect_left"), Import("bisect", "bisect_right"),
+            Import("functools", "partial"))  # for statements
 
 
 def write(plan: Module, dialect: Dialect, shell: ModuleClass | None = None) -> str:

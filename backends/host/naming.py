@@ -106,7 +106,7 @@ def named(module: Module, also: Iterable[str] = ()) -> Named:
         fixed={sizes[name]: n for name, n in made.fixed.items()},
         sizes=frozenset(sizes[name] for name in made.sizes),
         keys=tuple((tensors[key], set_) for key, set_ in made.keys),
-        lengths=tuple(one.named(tensors) for one in made.lengths),
+        lengths=tuple(one.named(tensors) for one in made.lengths if one.given in tensors),
         generation=None if made.generation is None else _told(made.generation, sizes, tensors),
     )
     outputs = tuple(identifier(name) for name, _ in made.outputs)

@@ -26,6 +26,11 @@ def recur(step: Recurrence | StateScan, module: Module, body: Writer, fresh: Fre
     helper, *given = run(step, sized(inside(step.cost.flops)))
     helpers.add(helper)
     called = f"{helper}({''.join(f'{x}, ' for x in given)}"
+    if step.ragged:
+        apart = "_scans" if isinstance(step, StateScan) else "_affines"
+        helpers |= {apart, *["partial"] * bool(given)}
+        one = f"partial({', '.join((helper, *given))})" if given else helper
+        called = f"{apart}({step.reads[-1]}, {one}, "
     if isinstance(step, StateScan):
         _scan(step, module, _Words(letters, sizes, module, body, fresh), helpers, called)
     else:
@@ -71,7 +76,7 @@ def _tiles(step: Recurrence, module: Module, words: _Words, helpers: set[str], c
     batch, positions, met, passing = step.groups
     vector, value, state = (words.groups(*groups) for groups in ((batch, positions, met), (batch, positions, passing),
                                                                  (batch, met, passing)))
-    gate, first, *rest = zip(step.reads, step.letters, strict=True)
+    gate, first, *rest = zip(step.reads, step.letters, strict=not step.ragged)
     each = met if set(met) & set(gate[1]) else ()
     made = [words.given("gate", gate, words.groups(batch, positions, each)), words.given("first", first, state)]
     for count, kinds in ((step.known, (("k", vector), ("v", value))),
@@ -96,7 +101,7 @@ def _tiles(step: Recurrence, module: Module, words: _Words, helpers: set[str], c
 def _scan(step: StateScan, module: Module, words: _Words, helpers: set[str], called: str) -> None:
     """The call of `_scan`, and the last state."""
     helpers.add("_arranged")
-    gate, first, plus = zip(step.reads, step.letters, strict=True)
+    gate, first, plus = zip(step.reads, step.letters, strict=not step.ragged)
     each = [(axis,) for axis in step.axes]
     begin = words.given("first", first, words.groups(*each[1:]))
     given = [words.given(stem, x, words.groups(*each)) for stem, x in (("gate", gate), ("added", plus))]

@@ -536,7 +536,8 @@ class Recurrence(Operation):
     ones, and vectors that are multiplied with S_t, where their flag in `after` is set, or with S_{t-1}; `letters` are
     the axes of each. It writes these products for every position, and the last state; `made` are the axes. `groups` are
     the axes of S of which nothing is summed and that gates or vectors have, the positions, those that are summed, and
-    the others; `extents` has all.
+    the others; `extents` has all. Where it is `ragged` the positions of several requests stand one after the other,
+    each of which begins with the first state, and the last of `reads` holds their numbers.
     """
 
     letters: tuple[tuple[str, ...], ...]
@@ -547,6 +548,7 @@ class Recurrence(Operation):
     unknown: int
     after: tuple[bool, ...]
     tile: int
+    ragged: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -557,7 +559,8 @@ class StateScan(Operation):
     It reads g, the state before the first position, and x; `letters` are the axes of each. It writes the states after
     each position, which stand along `axis`, and the last one; those before each position too, where they are asked for,
     along the first axis. `axes` are the positions and the axes of the state, and
-    `extents` has all.
+    `extents` has all. Where it is `ragged` the positions of several requests stand one after the other, each of which
+    begins with the first state, and the last of `reads` holds their numbers.
     """
 
     letters: tuple[tuple[str, ...], ...]
@@ -565,6 +568,7 @@ class StateScan(Operation):
     axis: int
     largest: bool
     extents: tuple[tuple[str, Extent], ...]
+    ragged: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -144,13 +144,13 @@ def _operation(step: Operation, module: Module) -> None:
         case SegmentSum():
             _require(len(step.named) + len(step.letters) == len(step.reads), "an operand without letters")
         case Recurrence():
-            _require(len(step.reads) == len(step.letters) == 2 + 2 * step.known + 3 * step.unknown + len(step.after),
-                     "an operand without letters")
+            count = 2 + 2 * step.known + 3 * step.unknown + len(step.after)
+            _require(len(step.reads) - step.ragged == len(step.letters) == count, "an operand without letters")
             _require(len(step.writes) == len(step.made) == len(step.after) + 1, "a result without letters")
-            for buffer, axes in zip((*step.reads, *step.writes), (*step.letters, *step.made), strict=True):
+            for buffer, axes in zip((*step.reads[:count], *step.writes), (*step.letters, *step.made), strict=True):
                 _require(len(axes) == len(buffers[buffer].sets), f"`{buffer}` has other axes than its buffer")
         case StateScan():
-            _require(len(step.reads) == len(step.letters) == 3, "an operand without letters")
+            _require(len(step.reads) - step.ragged == len(step.letters) == 3, "an operand without letters")
             _require(len(step.axes) == len(buffers[step.out].sets), f"`{step.out}` has other axes than its buffer")
         case Choose():
             _require(len(step.options) == len(step.bodies) > 1, "a choice without alternatives")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import replace
 from itertools import zip_longest
 from typing import TypeVar
@@ -32,7 +32,7 @@ from einc.ir.plan import (
 )
 from einc.ir.programs import IndexLoop as Rounds
 from einc.ir.programs import NormalProgram, Program, Tensor
-from einc.planning.analysis.storage import is_statistic, sets_of, sizes_of
+from einc.planning.analysis.storage import is_statistic, lengths_of, sets_of, sizes_of
 from einc.planning.recurrences.affine import with_affine
 from einc.planning.recurrences.steps import step_of
 from einc.transforms.normal.normalise import with_normal
@@ -63,8 +63,13 @@ def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> M
             step = _round(program, repeat, plan, checked) if affine is None else step_of(program, repeat, affine)
             steps.append(step)
             keys += step.body.keys if isinstance(step, Loop) else ()
-            buffers |= {key: _buffer(program.tensors[key]) for key in step.writes}
+            buffers |= {key: _buffer(program.tensors[key]) for key in (*_derived(program, step.reads), *step.writes)}
     return whole(program, asked, buffers, tuple(steps), tuple(dict.fromkeys(k for k in keys if k[0] in checked)))
+
+
+def _derived(program: Program, keys: Iterable[str]) -> Iterator[str]:
+    """Those of the tensors that follow from the lengths of requests."""
+    return (key for key in keys if key in program.tensors and program.tensors[key].role == "derived")
 
 
 def whole(
@@ -78,7 +83,7 @@ def whole(
     sets = dict.fromkeys([*sets_of(program), *(repeat.index.set for repeat in program.repeats)])
     return Module(
         program.name, program.source or program.name, asked, program.outputs, buffers, steps, dict(program.sizes),
-        sizes - program.sizes.keys(), tuple(sets), keys,
+        sizes - program.sizes.keys(), tuple(sets), keys, lengths_of(sets, buffers),
     )  # fmt: skip
 
 
@@ -113,7 +118,7 @@ def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> Segm
         if repeat in found:
             step = step_of(program, repeat, found[repeat])
             pieces.append(step)
-            buffers |= {key: _buffer(program.tensors[key]) for key in step.writes}
+            buffers |= {key: _buffer(program.tensors[key]) for key in (*_derived(program, step.reads), *step.writes)}
         elif repeat is not None:
             one = round_of(program, repeat, own=True)
             body = _joined(derive(one.program), asked)
@@ -125,7 +130,8 @@ def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> Segm
             kept = tuple((key, key, one.parts[key]) for key in program.kept[repeat])
             pieces.append(GradientLoop(repeat.index, body, given, one.counter if one.counter in inputs else "", states,
                                        kept, sizes))
-            buffers |= {key: _buffer(program.tensors[key]) for key, _, _ in (*states, *kept)}
+            known = (*_derived(program, inputs), *(key for key, _, _ in (*states, *kept)))
+            buffers |= {key: _buffer(program.tensors[key]) for key in known}
     return SegmentedModule(whole(program, asked, buffers, (), ()), tuple(pieces))
 
 

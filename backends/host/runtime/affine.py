@@ -125,6 +125,25 @@ def _affine(
     return [torch.cat(listed, 1) if listed else empty for listed in found], state
 
 
+def _affines(
+    lengths: torch.Tensor, run: Callable[..., tuple[_Vectors, torch.Tensor]], gate: torch.Tensor, first: torch.Tensor,
+    known: list[tuple[torch.Tensor, torch.Tensor]], unknown: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]],
+    reads: list[tuple[torch.Tensor, bool]], tile: int,
+) -> tuple[_Vectors, torch.Tensor]:
+    """`_affine`, or `run` in its place, for the positions of each request, which begins with the first state."""
+    found: list[_Vectors] = [[] for _ in reads]
+    state, start = first, 0
+    for count in filter(None, lengths.tolist()):
+        part = slice(start, start + count)
+        given = [[tuple(x[:, part] for x in some) for some in many] for many in (known, unknown)]
+        made, state = run(gate[:, part], first, *given, [(q[:, part], own) for q, own in reads], tile)
+        for listed, one in zip(found, made):
+            listed.append(one)
+        start += count
+    empty = first.new_zeros(first.shape[0], 0, first.shape[2])
+    return [torch.cat(listed, 1) if listed else empty for listed in found], state
+
+
 def _group(
     gate: torch.Tensor, state: torch.Tensor, given: list[list[tuple[torch.Tensor, ...]]],
     reads: list[tuple[torch.Tensor, bool]], tile: int,
@@ -235,3 +254,11 @@ def _scan(gate: torch.Tensor, added: torch.Tensor, first: torch.Tensor, largest:
     """The states that `_scanned` or an equal function makes; they have a gradient."""
     found: torch.Tensor = _States.apply(gate, added, first, largest, run)
     return found
+
+
+def _scans(lengths: torch.Tensor, run: Callable[..., torch.Tensor], gate: torch.Tensor, added: torch.Tensor,
+           first: torch.Tensor, largest: bool) -> torch.Tensor:
+    """`_scan`, or `run` in its place, for the positions of each request, which begins with the first state."""
+    pieces = zip(gate.split(lengths.tolist()), added.split(lengths.tolist()))
+    states = [run(x, y, first, largest) for x, y in pieces if len(x)]
+    return torch.cat(states) if states else added

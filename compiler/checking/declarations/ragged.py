@@ -10,8 +10,20 @@ from einc.errors.problems import NoRequest, NotYet, WrongType
 from einc.errors.report import Help, Report, Silent, Span
 from einc.ir.elements import INTEGER
 from einc.ir.indices import Index, IndexSet
-from einc.ir.programs import BlockLoop, Equation, IndexLoop, Slot
-from einc.ir.terms import Apply, Fold, Position, Read, Term, both, bound_indices, children, free_indices, walk
+from einc.ir.programs import BlockLoop, Equation, Slot
+from einc.ir.terms import (
+    Apply,
+    Fold,
+    Position,
+    Read,
+    Term,
+    both,
+    bound_indices,
+    children,
+    conjuncts,
+    free_indices,
+    walk,
+)
 
 
 def place_of(slots: tuple[Slot, ...], at: int) -> int | None:
@@ -158,14 +170,8 @@ class Ragged:
     lengths: Mapping[IndexSet, str]
     owners: Mapping[str, Mapping[Index, Index]]
 
-    def refused(self, outputs: Iterable[Signature], recurs: Iterable[BlockLoop], repeats: Iterable[IndexLoop],
-                report: Report) -> None:
+    def refused(self, outputs: Iterable[Signature], recurs: Iterable[BlockLoop], report: Report) -> None:
         """What is given back has one axis for a request and its position, as what is given."""
-        outputs = list(outputs)
-        if self.lengths and any(True for _ in repeats):
-            report.add(NotYet("rounds beside the positions of requests are read, but this release does not compile "
-                              "them", next((signature.span for signature in outputs), None),
-                              helps=(Help("give all requests one length: `index t : time(T)`, and gate with `δ`"),)))
         for signature in outputs:
             for at, slot in enumerate(signature.slots):
                 if slot.set.by and (problem := one_axis(signature, at)) is not None:
@@ -205,9 +211,31 @@ class Ragged:
         return Read(key, (subs[by],)), both(given, *known)
 
 
-def lengths_of(scope: Scope, equations: Iterable[Equation], keys: Container[str]) -> dict[IndexSet, str]:
-    """The tensors of the lengths of all that the equations, and the tensors of the keys, speak of."""
+def over_requests(scope: Scope, found: frozenset[Index], conditions: list[Term], span: Span
+                  ) -> tuple[frozenset[Index], list[Term]]:
+    """The indices and conditions of rounds without what says that they take all positions of each request.
+    Raises NotYet where they run down.
+    """
+    places, owners = [i for i in found if i.set.by], [i for i in found if i.set.cls == "request"]
+    if len(places) != 1 or len(owners) != 1:
+        return found, conditions
+    lengths = scope.find(scope.lengths[places[0].set].name, (owners[0].set,))
+    assert lengths is not None
+    place, last = Position(places[0]), Read(lengths.key, (Position(owners[0]),))
+    said = [c for condition in conditions for c in conjuncts(condition)]
+    if Apply("le", (last, place)) in said:
+        raise NotYet("rounds down over the positions of requests are read, but this release does not compile them",
+                     span, helps=(Help(f"let the rounds run up: `for {places[0]} in 1..{lengths.text}:`"),))
+    rest = [c for c in said if c != Apply("le", (place, last))]
+    if any(owners[0] in free_indices(c) for c in rest):
+        return found, conditions
+    return found - {owners[0]}, rest
+
+
+def lengths_of(scope: Scope, equations: Iterable[Equation], keys: Container[str], others: Iterable[IndexSet] = ()
+               ) -> dict[IndexSet, str]:
+    """The tensors of the lengths of all that the equations, and the tensors of the keys, speak of, and of others."""
     used = {x.set for signature in scope.signatures if signature.key in keys for x in signature.slots}
-    used |= {i.set for e in equations for i in mentioned(*e.axes, e.domain, e.body)}
+    used |= {*others} | {i.set for e in equations for i in mentioned(*e.axes, e.domain, e.body)}
     found = {over: scope.find(lengths.name, (lengths.of.set,)) for over, lengths in scope.lengths.items()}
     return {over: x.key for over, x in found.items() if x is not None and (over in used or x.key in keys)}

@@ -10,6 +10,7 @@ from functools import cached_property
 from einc.checking.declarations.ragged import Ragged, lengths_of
 from einc.checking.declarations.scope import Account, Signature
 from einc.checking.programs.elaborate import Work
+from einc.checking.programs.restarts import refused
 from einc.errors.problems import AskedTwice, OnePythonName, Undeclared
 from einc.errors.report import Help, Label, Source, Span
 from einc.ir.dependence import in_order, reached
@@ -56,7 +57,8 @@ def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[B
     """The program, and what the audit needs to know of its text; None where two tensors want one name."""
     everything = {e.target: work.closed.get(e.target, e) for e in [*work.made.equations, *work.equations.values()]}
     live = _live(everything, recurs, repeats, [x.key for x in chosen])
-    live |= dict.fromkeys(lengths_of(work.scope, (e for key, e in everything.items() if key in live), live).values())
+    live |= dict.fromkeys(lengths_of(work.scope, (e for key, e in everything.items() if key in live), live,
+                                     (r.index.set for r in repeats if _needed(r, live) is not None)).values())
     names = _python_names(work, live, chosen)
     if names is None:
         return None
@@ -76,7 +78,9 @@ def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[B
          *(_named(key, names) for key in order if isinstance(key, IndexLoop))),
         frozenset(work.scope.dims - work.scope.fixed.keys() - speaks))
     text = Text(work, names, chosen)
-    text.ragged.refused([x for x in chosen if x.role == "local"], program.recurs, program.repeats, work.report)
+    text.ragged.refused([x for x in chosen if x.role == "local"], program.recurs, work.report)
+    for problem in refused(program, text.ragged, text.spans, text.places):
+        work.report.add(problem)
     return program, text
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from einc.checking.declarations.names import Name, head, index_name
-from einc.checking.declarations.ragged import mentioned
+from einc.checking.declarations.ragged import mentioned, over_requests
 from einc.checking.declarations.scope import OPEN, Function, Loop, Map, Rounds, Scope, Signature
 from einc.checking.declarations.signatures import left_side
 from einc.checking.declarations.slots import standing
@@ -151,6 +151,7 @@ class Work:
         rounds.down = any(x is not y for x, y in zip(asked, rounds.conditions, strict=True))
         conditions = [predicate(context, x) for x, i in zip(asked, named, strict=True) if i is None]
         found = frozenset(i for i in named if i is not None).union(*map(free_indices, conditions)) - frozenset(fixed)
+        found, conditions = over_requests(self.scope, found, conditions, rounds.span)
         again = frozenset(i for i in named if i is not None).union(*map(free_indices, conditions)) & frozenset(fixed)
         if again and not found:
             raise BadLoop(f"`{next(iter(again))}` is fixed around the rounds, and they run over it too", rounds.span,
@@ -184,6 +185,7 @@ class Work:
                 raise PartialOutput(said, entry.span,
                                     helps=(Help("restrict the rounds instead, or fold over the block"),))
             equation = Equation(signature.key, terms, domain, result.term, " ".join(entry.span.text.split()))
+            self.owners[signature.key] = {**self.owners.get(signature.key, {}), **made.owners.known}
             self.updates.setdefault(rounds, []).append(equation)
         except Problem as problem:
             report.add(beside(problem, entry))

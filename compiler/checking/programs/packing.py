@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 
 from einc.checking.declarations.ragged import Owners, Ragged, mentioned, place_of
 from einc.checking.expressions.values import by_class
+from einc.checking.programs.restarts import restarted
 from einc.ir.domains import Linear, linear, proves
 from einc.ir.draft import unused
 from einc.ir.elements import INTEGER
 from einc.ir.indices import Extent, Index, IndexSet, Packed, size
 from einc.ir.letters import labelled
-from einc.ir.programs import Equation, Slot, Tensor, TypedProgram, local
+from einc.ir.programs import Equation, IndexLoop, Slot, Tensor, TypedProgram, local
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -46,19 +47,23 @@ def packed(program: TypedProgram, ragged: Ragged) -> TypedProgram:
     """The program with packed axes; the same one where no request has positions of its own."""
     if not ragged.lengths:
         return program
+    found = restarted(program, ragged)
+    program, ragged = found.program, found.ragged
     sets = {over: _packed_set(program, over, key) for over, key in ragged.lengths.items()}
-    tensors = {key: replace(t, slots=_slots(t.slots, sets)) for key, t in program.tensors.items()}
+    tensors = {key: replace(t, slots=_slots(t.slots, sets, found.alone.get(key))) for key, t in program.tensors.items()}
     equations: list[Equation] = []
     for equation in program.equations:
         work = _Packing(dict(program.tensors), sets, ragged.owners.get(equation.target, {}), equation.target,
-                        frozenset(tensors))
+                        frozenset(tensors), found.alone, found.rounds.get(equation.target))
         equations += work.everything(equation)
         tensors |= {key: replace(t, slots=_slots(t.slots, sets)) for key, t in work.tensors.items()
                     if key not in tensors}
     used = {key for e in equations for key in e.reads}
     for over in sets.values():
         tensors |= {t.key: t for t in _known(over) if t.key in used}
-    return replace(program, tensors=tensors, equations=tuple(equations))
+    loops = [replace(x, index=Index(x.index.name, sets[x.index.set]))
+             if isinstance(x, IndexLoop) and x.index.set in sets else x for x in program.loops]
+    return program.but(tensors=tensors, equations=equations, loops=loops)
 
 
 def _packed_set(program: TypedProgram, over: IndexSet, lengths: str) -> IndexSet:
@@ -83,9 +88,9 @@ def _known(over: IndexSet) -> Iterable[Tensor]:
         yield Tensor(key, key, (Slot(along, "lower", over.packed.letter),), "derived", INTEGER)
 
 
-def _slots(slots: tuple[Slot, ...], sets: Mapping[IndexSet, IndexSet]) -> tuple[Slot, ...]:
-    """The slots with one for a request and its position; a request without positions keeps its own."""
-    gone = {place_of(slots, at) for at, slot in enumerate(slots) if slot.set in sets}
+def _slots(slots: tuple[Slot, ...], sets: Mapping[IndexSet, IndexSet], alone: int | None = None) -> tuple[Slot, ...]:
+    """The slots with one for a request and its position; a request without positions keeps its own, but `alone`."""
+    gone = {place_of(slots, at) for at, slot in enumerate(slots) if slot.set in sets} | {alone}
     return tuple(replace(slot, set=sets.get(slot.set, slot.set)) for at, slot in enumerate(slots) if at not in gone)
 
 
@@ -131,34 +136,52 @@ def _equated(domain: Term) -> list[tuple[Index, Index]]:
 
 @dataclass(frozen=True)
 class _Packing:
-    """One equation: the tensors as they were written, the packed set of each ragged one,
-    the request of each position."""
+    """One equation: the tensors as they were written, the packed set of each ragged one, the request of each position.
+
+    `alone` has the place of the request in what belongs to the request of a round, `round` the index of the rounds.
+    """
 
     tensors: dict[str, Tensor]
     sets: Mapping[IndexSet, IndexSet]
     owners: Mapping[Index, Index]
     target: str
     taken: frozenset[str]
+    alone: Mapping[str, int]
+    round: Index | None
     apart: list[Equation] = field(default_factory=list)
 
     def everything(self, equation: Equation) -> list[Equation]:
         """The equation, after what it needs once for each request."""
-        made = self.equation(equation)
+        own = self._round_of(equation)
+        work = self if own is None or self.round is None else replace(self, owners={**self.owners, self.round: own})
+        made = work.equation(equation)
         return [*self.apart, made]
 
     def equation(self, equation: Equation) -> Equation:
         """Rewrites an equation so that a request and its position on the left become one element of a packed axis."""
-        slots = self.tensors[equation.target].slots
-        gone = {place_of(slots, at) for at, slot in enumerate(slots) if slot.set in self.sets}
+        gone = self._gone(equation.target)
         axes = tuple(Position(self._at(a.index)) if isinstance(a, Position) and a.index.set in self.sets else a
                      for n, a in enumerate(equation.axes) if n not in gone)
         scope, conditions = _Scope().equal(equation.domain, equation.indices), list[Term]()
-        for index in (i for i in equation.indices if i.set in self.sets):
-            owner = self.owners[index]
+        owners = {i: self.owners[i] for i in equation.indices if i.set in self.sets}
+        if self.round is not None and self.round in self.owners:
+            owners = {self.round: self.owners[self.round], **owners}
+        for index, owner in owners.items():
             scope, condition = self._entered(scope, index, owner, owner not in scope.terms)
             conditions.append(condition)
         domain = both(*conditions, *(self._condition(c, scope) for c in self._said(equation.domain)))
         return replace(equation, axes=axes, domain=domain, body=self.term(equation.body, scope))
+
+    def _round_of(self, equation: Equation) -> Index | None:
+        """The request whose positions the rounds around an equation run over; None where it speaks of none."""
+        at = self.alone.get(equation.target)
+        axis = None if at is None else equation.axes[at]
+        return axis.index if isinstance(axis, Position) else None
+
+    def _gone(self, key: str) -> set[int | None]:
+        """The places of requests that have no axis of their own."""
+        slots = self.tensors[key].slots
+        return {place_of(slots, at) for at, slot in enumerate(slots) if slot.set in self.sets} | {self.alone.get(key)}
 
     def _at(self, index: Index) -> Index:
         return Index(index.name, self.sets[index.set])
@@ -219,8 +242,7 @@ class _Packing:
 
     def _read(self, read: Read, scope: _Scope) -> Term:
         """Rewrites a read: a position becomes an element of the packed axis, and its request's subscript is dropped."""
-        slots = self.tensors[read.tensor].slots
-        gone = {place_of(slots, at) for at, slot in enumerate(slots) if slot.set in self.sets}
+        slots, gone = self.tensors[read.tensor].slots, self._gone(read.tensor)
         subs = []
         for at, (slot, sub) in enumerate(zip(slots, read.subs, strict=True)):
             by = place_of(slots, at)
@@ -243,13 +265,15 @@ class _Packing:
 
     def _once(self, fold: Fold, scope: _Scope) -> Term | None:
         """A fold that is the same at every position of a request, as a read of what is made once for each request."""
+        if any(r.tensor in self.alone for r in reads(fold)):
+            return None
         same = {i: Position(scope.one(i)) for i in free_indices(fold) if scope.one(i) != i}
         free = {scope.one(i) for i in free_indices(fold)}
         requests = {i for i in free if i.set.cls == "request"}
         owners = {i: scope.one(owner) for i, owner in self.owners.items()}
         if not any(isinstance(scope.term(r), Read) and not any(owners.get(i) == r for i in free) for r in requests):
             return None
-        work = replace(self, owners=owners)
+        work = replace(self, owners=owners, round=None)
         indices = Owners(dict(owners)).arranged(tuple(sorted(free, key=by_class)))
         key = unused(labelled(fold.op, self.target), {*self.taken, *self.tensors})
         self.tensors[key] = local(key, indices)

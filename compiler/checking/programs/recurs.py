@@ -25,7 +25,7 @@ def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]]
     """Every recurrence of the program; its targets are `closed` by one round over the whole domain.
 
     Rounds of one element each become a loop in order where something outside reads a value that they give for each
-    element, or where of some state it is `unproved` that they are one fold.
+    element, where of some state it is `unproved` that they are one fold, and over the positions of requests.
     """
     out, ordered = list[BlockLoop](), list[IndexLoop]()
     owners: dict[str, BlockLoop] = {}
@@ -38,8 +38,9 @@ def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]]
                 continue
             shown = _shown(work, recur)
             left = frozenset() if rounds.block or work.report.errors else unproved(recur)
-            if not rounds.block and not work.report.errors and (shown or left):
-                if not shown:
+            ragged = rounds.index is not None and bool(rounds.index.set.by)
+            if not rounds.block and not work.report.errors and (shown or left or ragged):
+                if not shown and left:
                     _relative(work, recur, left)
                 ordered.append(sequence(work, _with_all(work, recur, work.inner.get(rounds, [])), shown,
                                         rounds.down))

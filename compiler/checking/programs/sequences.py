@@ -65,6 +65,7 @@ def sequence(work: Work, recur: BlockLoop, outside: Set[str], down: bool = False
         if following is None:
             following = work.made.fresh(f"{update.target}_next")
             work.made.tensors.append(replace(_tensor(work, update.target), key=following, text=following))
+            work.owners[following] = work.owners.get(update.target, {})
             recur = replace(recur, inside=(*recur.inside, replace(update, target=following)))
         states.append((update.target, first, following))
     for equation in recur.inside:
@@ -205,6 +206,7 @@ def _ended(work: Work, recur: BlockLoop, end: _End) -> BlockLoop:
         tensor, at = _tensor(work, key), targets[key].axes.index(Position(end.index))
         slots = (*tensor.slots[:at], *tensor.slots[at + 1 :])
         work.made.tensors.append(replace(tensor, key=name, text=name, slots=slots))
+        work.owners[name] = work.owners.get(key, {})
 
     def changed(equation: Equation) -> Equation:
         made = equation.map(lambda t: renamed(_without(t, end.index, targets), names))

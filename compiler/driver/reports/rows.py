@@ -61,11 +61,11 @@ def row_of(name: str, step: Leaf) -> Row:
         case Recurrence():
             said = f"affine in {step.writes[-1]}: {step.known} known and {step.unknown} unknown writes a position, "
             said += f"{len(step.after)} reads; tiles of {step.tile}"
-            said += ", a triangular system in each" * (step.unknown > 0)
+            said += ", a triangular system in each" * (step.unknown > 0) + ", for each request" * step.ragged
             return Row((name, "recur", listed(step.writes), listed(step.reads)), cost, (said,))
         case StateScan():
             said = (f"every element of {step.writes[-1]} goes its own way, stretches of √{step.extents[0][1]} side by "
-                    f"side")
+                    f"side{', for each request' * step.ragged}")
             return Row((name, "recur", listed(step.writes), listed(step.reads)), cost, (said,))
         case Concat() | Append():
             return Row((name, "concat", step.out, listed(step.reads)), cost)

@@ -113,12 +113,12 @@ def buffers_of(program: Program) -> dict[str, Buffer]:
     }
 
 
-def lengths_of(sets: Iterable[IndexSet], buffers: Container[str]) -> tuple[Lengths, ...]:
-    """What is known of the packed ones among the sets; of that, what is stored."""
-    out = []
+def lengths_of(sets: Iterable[IndexSet], buffers: Mapping[str, Buffer]) -> tuple[Lengths, ...]:
+    """What is known of the packed ones among the sets; of that, what is read and not given."""
+    out, derived = [], {name for name, buffer in buffers.items() if buffer.role == "derived"}
     for over in sets:
         if (of := over.packed) is not None:
-            names = (name if name in buffers else "" for name in (of.request, of.offset, of.start))
+            names = (name if name in derived else "" for name in (of.request, of.offset, of.start))
             out.append(Lengths(of.lengths, of.requests.extent, over.extent, of.requests.start, *names))
     return tuple(out)
 

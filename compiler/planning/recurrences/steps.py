@@ -33,6 +33,7 @@ def _recurrence(loop: IndexLoop, found: Affine, texts: tuple[str, ...]) -> Recur
     """The step of a state in tiles: it reads the operands in the order that `Recurrence` names, and makes what is read
     of the state at each position, then the last state."""
     (state, first, _), = loop.states
+    lengths = _lengths(loop)
     through = (*found.batch, *found.passing)
     order = (*found.batch, *found.met, *found.passing)
     given: list[Operand] = [found.gate, Operand(first, found.letters), *(x for pair in found.known for x in pair),
@@ -41,7 +42,8 @@ def _recurrence(loop: IndexLoop, found: Affine, texts: tuple[str, ...]) -> Recur
     made.append((state, found.letters))
     tile = _SOLVED if found.unknown else _TILE
     return Recurrence(
-        reads=tuple(x.tensor for x in given), writes=tuple(name for name, _ in made), texts=texts,
+        reads=(*(x.tensor for x in given), *lengths), ragged=bool(lengths),
+        writes=tuple(name for name, _ in made), texts=texts,
         cost=_cost(loop.index, found, tile), letters=tuple(_names(x.letters) for x in given),
         made=tuple(_names(letters) for _, letters in made),
         groups=(_names(found.batch), (loop.index.name,), _names(found.met), _names(found.passing)),
@@ -51,16 +53,24 @@ def _recurrence(loop: IndexLoop, found: Affine, texts: tuple[str, ...]) -> Recur
 
 def _scan(program: Program, loop: IndexLoop, found: Scanned, texts: tuple[str, ...]) -> StateScan:
     (state, first, every), = loop.states
+    lengths = _lengths(loop)
     made = program.by_target[every]
     many = _many((loop.index, *found.letters))
     given = (found.gate, Operand(first, found.letters), found.added)
     moved = number(_BYTES) * many
     return StateScan(
-        reads=tuple(x.tensor for x in given), writes=(every, state, *filter(None, [found.before])), texts=texts,
+        reads=(*(x.tensor for x in given), *lengths), ragged=bool(lengths),
+        writes=(every, state, *filter(None, [found.before])), texts=texts,
         cost=Cost(number(4) * many, number(2) * moved, moved, number(0)),
         letters=tuple(_names(x.letters) for x in given), axis=place_of(loop.index, made) or 0,
         axes=_names((loop.index, *found.letters)), largest=found.largest,
         extents=tuple((i.name, i.set.extent) for i in (loop.index, *found.letters)))
+
+
+def _lengths(loop: IndexLoop) -> tuple[str, ...]:
+    """The tensor of the lengths of requests, where the positions of several stand one after the other."""
+    packed = loop.index.set.packed
+    return () if packed is None else (packed.lengths,)
 
 
 def _names(letters: Iterable[Index]) -> tuple[str, ...]:

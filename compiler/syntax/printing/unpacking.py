@@ -129,7 +129,9 @@ class Unpacking:
                     return Position(names[index]), self._term(sub, names)
                 case Read(tensor, (request,)) if tensor in self._starts:
                     return self._term(request, names), self._term(sub, names)
-        raise AssertionError(sub)
+        # The number of a round, which stands for a position and its request.
+        of = self._packed[0]
+        return Position(Index(of.letter, of.requests)), self._term(sub, names)
 
     @cached_property
     def _packed(self) -> list[Packed]:

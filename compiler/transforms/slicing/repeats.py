@@ -35,8 +35,9 @@ def part(program: Program, equations: Iterable[Equation], outputs: Iterable[str]
     states = [state for loop in loops for state in loop.states]
     targets = {e.target for e in made} | {state for state, _, _ in states}
     given = ({k for e in made for k in e.reads} | {first for _, first, _ in states}) - targets
+    known = {s.set.packed.lengths for k in given | targets for s in tensors[k].slots if s.set.packed is not None}
     view = {k: replace(t, role="input") if k in given and t.role == "local" else t
-            for k, t in tensors.items() if k in given or k in targets}
+            for k, t in tensors.items() if k in given or k in targets or k in known}
     named = tuple((key, key) for key in dict.fromkeys(outputs))
     return NormalProgram.of(program).but(equations=made, tensors=view, outputs=named, loops=loops)
 
@@ -96,7 +97,8 @@ def round_of(program: Program, repeat: IndexLoop, own: bool = False) -> Round:
     With `own` it makes for itself what it reads of numbers that depend on no data: gates
     among them then meet what they gate.
     """
-    tensors = dict(program.tensors)
+    # What follows from the lengths of requests is there before the first round.
+    tensors = {k: replace(t, role="input") if t.role == "derived" else t for k, t in program.tensors.items()}
     equations = [e for e in program.equations if e.target in repeat.inside]
     if own:
         equations = _with_numbers(program, equations, tensors)
