@@ -71,8 +71,10 @@ class Compiled:
 
     def pool(self, pages: int, page: int = 0) -> Any:
         """Memory for so many pages of so many positions each, by default as the spec says it, else 16; caches share
-        them.
+        them. ValueError where only states are kept, which lie in no pages.
         """
+        if "_unpaged" in unwrap(self.function).__globals__:
+            raise ValueError("only states are kept, one for each text, which lie in no pages: a cache needs no pool")
         return self.named("Pool")(pages, page) if page else self.named("Pool")(pages)
 
     def named(self, name: str) -> Any:

@@ -10,6 +10,7 @@ from einc.checking.declarations.sets import undeclared
 from einc.checking.expressions.tensors import member
 from einc.checking.expressions.values import Context
 from einc.errors.problems import (
+    BadLoop,
     BoundAndFree,
     BoundTwice,
     ForeignIndex,
@@ -90,7 +91,8 @@ def _related(context: Context, left: s.Expression, operator: str, right: s.Expre
 
 def upwards(context: Context, node: s.Expression) -> s.Expression:
     """A condition on the elements of rounds. A range `T..1` is `1..T`: one element at most is lacking to what runs down
-    from its first end to the second, be the sizes as they may, and more may be lacking to what runs up."""
+    from its first end to the second, be the sizes as they may, and more may be lacking to what runs up. Raises BadLoop
+    where neither is proved and no round is left of a range that runs up once sizes are large."""
     match node:
         case s.Relation((item, s.Range(low, high) as found), ("in",)):
             pass
@@ -101,6 +103,16 @@ def upwards(context: Context, node: s.Expression) -> s.Expression:
     given = both(*(Apply("le", (ONE, Size(size(n)))) for n in sorted(sizes)))
     up, down = (Apply("le", (a, Apply("add", (b, ONE)))) for a, b in ((first, last), (last, first)))
     if proves(given, up) or not proves(given, down):
+        excess = None if proves(given, up) else difference(last, first)
+        if excess is not None and not excess.atoms and all(n > 0 for mono, n in excess.constant.terms if mono) and any(
+                mono for mono, _ in excess.constant.terms):
+            first_, last_ = low.span.text, high.span.text
+            down_, up_ = f"{item.span.text} in {first_}..1, {last_} ≤ {item.span.text}", f"{last_}..{first_}"
+            raise BadLoop(f"`{node.span.text}` runs up, and has no round where sizes are large", node.span,
+                          notes=("a range runs down where that is proved for all sizes from 1",),
+                          helps=(Help(f"run down from the last element, and say where it ends: `{down_}`", node.span,
+                                      down_, certain=False),
+                                 Help(f"write the smaller end first: `{up_}`", found.span, up_, certain=False)))
         return node
     return replace(node, operands=(item, replace(found, low=high, high=low)))
 

@@ -17,6 +17,7 @@ from einc.ir.dependence import in_order, reached
 from einc.ir.draft import renamed, unused
 from einc.ir.indices import IndexSet
 from einc.ir.programs import BlockLoop, Equation, IndexLoop, Tensor, TypedProgram
+from einc.ir.rounds import place_of
 from einc.ir.terms import Fold, Join, Pack, Part, Position, Read, Size, Term, reads, walk
 
 
@@ -217,11 +218,16 @@ def _sorted(equations: dict[str, Equation], live: set[str], repeats: list[IndexL
     owners = {state: repeat for repeat in repeats for state, _, _ in repeat.states}
     within = {key: repeat for repeat in repeats for key in repeat.inside}
 
+    def earlier(read: Read, mine: IndexLoop | None) -> bool:
+        """Whether a round reads what an earlier one made."""
+        at = place_of(mine.index, equations[read.tensor]) if mine is not None and read.tensor in mine.inside else None
+        return mine is not None and at is not None and read.subs[at] != Position(mine.index)
+
     def before(here: str | IndexLoop) -> list[str | IndexLoop]:
         if isinstance(here, IndexLoop):
             return [*here.inside, *(first for _, first, _ in here.states)]
-        inner = [r.tensor for r in equations[here].elements] if here in equations else []
         mine = within.get(here)
+        inner = [r.tensor for r in equations[here].elements if not earlier(r, mine)] if here in equations else []
         first = {state: first for state, first, _ in mine.states} if mine is not None else {}
         return [first[k] if k in first else owners.get(k, k) if within.get(k) in (None, mine) else within[k]
                 for k in inner]

@@ -174,6 +174,10 @@ class Work:
         assert rounds is not None
         start, made, report = self.collected.entries.get(id(signature)), self.made.apart(), Report()
         try:
+            if not rounds.block and any(rounds.index in axis for axis in entry.left.axes):
+                raise BadLoop(f"the state `{signature.text}` has the index of the rounds", entry.span, helps=(
+                    Help(f"leave `{rounds.index}` out: a state has one value, which each round changes"),
+                    Help(f"what has a value for each `{rounds.index}` is defined in the rounds with `=`")))
             _started(entry, start)
             self._settled(signature)
             result, domain = self._evaluated(entry, made, report)

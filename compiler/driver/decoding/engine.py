@@ -177,9 +177,10 @@ class Engine:
         for other in self.running:
             count = _common(text.tokens[:-1], other.tokens)
             here = min(count, other.cache.length)
-            if here >= max(least, best + 1) and (not other.cache.dropped or here == other.cache.length):
+            whole = bool(other.cache.dropped or other.cache.states)  # what is there is shared as a whole or not at all
+            if here >= max(least, best + 1) and (not whole or here == other.cache.length):
                 found, best = other, here
-            comes = comes or (other.left > 1 and count - here >= least)
+            comes = comes or (other.left > 1 and count - here >= least and not other.cache.states)
         return found, best, comes
 
     # the pages of a pool

@@ -73,6 +73,10 @@ def ways(program: TypedProgram, along: IndexSet, known: Settled, sizes: Mapping[
         if key in known.later:
             who = f": `{known.later[key]}` does" if known.later[key] != key else ""
             raise Refused(f"`{name}` reads later positions{who}", "restrict it, `s ≤ t` for instance")
+    for state in (state for loop in program.repeats if loop.index.set == along for state, _, _ in loop.states):
+        if state in known.lengths:
+            raise Refused(f"what a step leaves of `{state}` would change with the number of positions, which "
+                          f"`{known.lengths[state]}` has in it", "make it of what each position has")
     split, out, why = apart(program), list[Step](), list[Refused]()
     for whole in [program] if split is program else [program, split]:
         search = _Search(whole, along, known, sizes)

@@ -16,10 +16,20 @@ from graphlib import TopologicalSorter
 from einc.ir.dependence import behind
 from einc.ir.draft import unused
 from einc.ir.elements import INTEGER
-from einc.ir.indices import OPEN
+from einc.ir.indices import OPEN, Index, distinct
 from einc.ir.programs import Equation, IndexLoop, NormalProgram, Program, Tensor, slot_of
 from einc.ir.rounds import place_of
-from einc.ir.terms import Position, Read, Term, reads, transform
+from einc.ir.terms import (
+    Position,
+    Read,
+    Term,
+    bound_indices,
+    free_indices,
+    reads,
+    substitute,
+    transform,
+    walk,
+)
 
 
 def outside(program: Program) -> tuple[Equation, ...]:
@@ -101,7 +111,7 @@ def round_of(program: Program, repeat: IndexLoop, own: bool = False) -> Round:
     tensors = {k: replace(t, role="input") if t.role == "derived" else t for k, t in program.tensors.items()}
     equations = [e for e in program.equations if e.target in repeat.inside]
     if own:
-        equations = _with_numbers(program, equations, tensors)
+        equations = _with_numbers(program, repeat.index, equations, tensors)
     letters = {slot.name for state in repeat.states for key in state for slot in tensors[key].slots}
     name = f"{repeat.index.name}_round" if repeat.index.name in letters else repeat.index.name
     counter = unused(name, tensors)
@@ -129,10 +139,10 @@ def _changed(equation: Equation, change: Callable[[Term], Term]) -> Equation:
     return equation.map(lambda t: transform(t, change))
 
 
-def _taken(repeat: IndexLoop, equations: Iterable[Equation], tensors: Mapping[str, Tensor]) -> dict[str, int]:
+def _taken(repeat: IndexLoop, equations: Sequence[Equation], tensors: Mapping[str, Tensor]) -> dict[str, int]:
     """The inputs that are read at the round alone, and the slot where it stands."""
     here = Position(repeat.index)
-    own = {*repeat.inside, *(state for state, _, _ in repeat.states)}
+    own = {*(e.target for e in equations), *(state for state, _, _ in repeat.states)}
     found: dict[str, set[int]] = {}
     for read in (r for e in equations for t in (e.domain, e.body) for r in reads(t) if r.tensor not in own):
         slots = tensors[read.tensor].slots
@@ -142,8 +152,11 @@ def _taken(repeat: IndexLoop, equations: Iterable[Equation], tensors: Mapping[st
     return {key: min(places) for key, places in found.items() if places}
 
 
-def _with_numbers(program: Program, equations: list[Equation], tensors: dict[str, Tensor]) -> list[Equation]:
-    """The equations with copies of those outside that depend on no data and that they read."""
+def _with_numbers(program: Program, index: Index, equations: list[Equation], tensors: dict[str, Tensor]
+                  ) -> list[Equation]:
+    """The equations with copies of those outside that depend on no data and that they read. A copy has the index of the
+    rounds where a round reads no more of it than its own part; else it has another letter, and is the same in each.
+    """
     numbers: dict[str, Equation] = {}
     for equation in outside(program):
         if equation.reads <= numbers.keys():
@@ -156,8 +169,34 @@ def _with_numbers(program: Program, equations: list[Equation], tensors: dict[str
     def change(term: Term) -> Term:
         return Read(names[term.tensor], term.subs) if isinstance(term, Read) and term.tensor in names else term
 
-    copies = [replace(numbers[key], target=name) for key, name in names.items()]
+    parts = _parts(index, {key: numbers[key] for key in names}, equations)
+    copies = [replace(numbers[key] if key in parts else _without(numbers[key], index), target=name)
+              for key, name in names.items()]
     return [_changed(e, change) for e in (*copies, *equations)]
+
+
+def _parts(index: Index, copies: Mapping[str, Equation], equations: Sequence[Equation]) -> set[str]:
+    """Those of the copies that have the index on an axis and are read at it alone, by rounds and by such copies."""
+    found = {key: at for key, e in copies.items() if (at := place_of(index, e)) is not None}
+    while True:
+        readers = [*equations, *(copies[key] for key in found)]
+        elsewhere = {key for e in copies.values() if e.target not in found for key in e.reads}
+        elsewhere |= {r.tensor for e in readers for t in (e.domain, e.body) for r in reads(t)
+                      if r.tensor in found and r.subs[found[r.tensor]] != Position(index)}
+        if not elsewhere & found.keys():
+            return {*found}
+        found = {key: at for key, at in found.items() if key not in elsewhere}
+
+
+def _without(equation: Equation, index: Index) -> Equation:
+    """The equation with another letter for an index, free or bound."""
+    letters = {i.name for term in (*equation.axes, equation.domain, equation.body) for t in walk(term)
+               for i in (*bound_indices(t), *free_indices(t))}
+    other, nowhere = distinct((index, index), letters | {index.name})
+    # The second letter stands nowhere; what it would become makes every sum over the index take another letter.
+    by: dict[Index, Term] = {index: Position(other), nowhere: Position(index)}
+    made = equation.map(lambda term: substitute(term, by))
+    return replace(made, axes=tuple(substitute(axis, by) for axis in equation.axes))
 
 
 # the stretches between rounds
