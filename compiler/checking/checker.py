@@ -27,6 +27,7 @@ from einc.checking.programs.lints import lints
 from einc.checking.programs.packing import packed
 from einc.checking.programs.readings import Place, Reading, meanings
 from einc.checking.programs.recurs import recurrences
+from einc.checking.programs.starts import with_starts
 from einc.errors.problems import CannotUse, NotText, TooDeep
 from einc.errors.report import Help, Report, Silent, Source, Span
 from einc.ir.programs import BlockLoop, TypedProgram
@@ -125,6 +126,7 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
     except NotText as problem:
         report.add(problem)
         return None
+    with_starts(work)
     recurs, ordered = recurrences(work, specs.unproved)
     repeated = layers(work, [*ordered, *circles(work, ordered)])
     stated = claims(work, statements)

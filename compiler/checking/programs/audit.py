@@ -5,13 +5,15 @@ Each proof is sound and may fail to see what is true; where it fails the text is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from einc.checking.declarations.ragged import Ragged
 from einc.checking.programs.causality import Owed, Told, owed
 from einc.checking.programs.emptiness import emptiness
 from einc.checking.programs.reading import Seen, everything
+from einc.checking.programs.starts import is_last
 from einc.errors.problems import (
     CrossesRequests,
     CutDomain,
@@ -42,6 +44,7 @@ from einc.ir.terms import (
     reads,
     walk,
 )
+from einc.syntax.printing.scripts import scripts
 
 
 class Text(Protocol):
@@ -116,10 +119,27 @@ def ranges(program: TypedProgram, text: Text, report: Report) -> None:
                     span = _place_of(at.read, places) or spans.get(equation.target)
                     report.add(OutOfRange(f"the index expression in slot `{slot.name}` may {bad}", span,
                                           once=(span, bad), helps=(
+                        *_started(program, equation, at.read, n, span),
                         Help("restrict the equation with `, … ≤ …`: what is outside does not exist"),
                         Help("multiply by `1[… ≤ …]`: what is outside is 0"),
                         Help("clamp it: `min(…, …)`, `max(…, …)`"))))
                     break
+
+
+def _started(program: TypedProgram, equation: Equation, read: Read, at: int, span: Span | None) -> Iterator[Help]:
+    """The line that says what stands before the first position, where a value is made of what it was at the last one.
+    """
+    slots = program.tensors[read.tensor].slots
+    circle = any({equation.target, read.tensor} <= {*loop.inside} for loop in program.repeats)
+    if not circle or span is None or slots[at].set.start != 1 or not is_last(read.subs[at]):
+        return
+    name = re.split("[_^]", span.text, maxsplit=1)[0]
+    line = f"{name}{scripts([(slot, '0' if n == at else slot.name) for n, slot in enumerate(slots)])} = 0"
+    text, place = span.source.text, span.start
+    while (place := text.rfind("\n", 0, place) + 1) and text[place].isspace():
+        place -= 1
+    yield Help(f"say what stands before the first position: `{line}`", Span(span.source, place, place), f"{line}\n",
+               certain=False)
 
 
 def _place_of(read: Read, places: Mapping[Term, Span]) -> Span | None:

@@ -17,23 +17,14 @@ from einc.checking.programs.reading import everything
 from einc.errors.problems import Circular
 from einc.errors.report import Help, Label, Span
 from einc.ir.dependence import components
-from einc.ir.domains import difference, proves
+from einc.ir.domains import proves
 from einc.ir.indices import INDEX_CLASSES, Index, distinct
 from einc.ir.programs import Equation, IndexLoop
 from einc.ir.terms import (
     Apply,
-    Fold,
     Position,
-    Read,
     Term,
-    Where,
-    both,
     bound_indices,
-    children,
-    const,
-    free_indices,
-    in_body,
-    rebuild,
     substitute,
     walk,
 )
@@ -50,14 +41,17 @@ def circles(work: Work, ordered: list[IndexLoop]) -> list[IndexLoop]:
         return []
     by = {e.target: e for e in (*work.made.equations, *work.equations.values())}
     out = list[IndexLoop]()
-    inner = {e.target for found in (*work.inner.values(), *work.updates.values()) for e in found}
+    # Rounds of elements that change no state are no more than their equations.
+    changing = [made for rounds, made in work.inner.items()
+                if rounds.block or rounds.layers or work.updates.get(rounds)]
+    inner = {e.target for found in (*changing, *work.updates.values()) for e in found}
     for members in components(by, lambda key: sorted(by[key].reads & by.keys())):
         if len(members) == 1 and members[0] not in by[members[0]].reads:
             continue
         told = bool(inner & {*members}) and work.report.errors
         if told or any({*members} <= {*loop.inside} for loop in ordered):
             continue
-        found = None if inner & {*members} else _loop(work, {key: _started(work, by[key]) for key in members})
+        found = None if inner & {*members} else _loop(work, {key: by[key] for key in members})
         if found is None:
             work.report.add(_problem(work, members))
         else:
@@ -154,59 +148,3 @@ def _put(work: Work, equation: Equation) -> None:
         work.equations[key] = equation
     else:
         work.made.equations = [equation if e.target == equation.target else e for e in work.made.equations]
-
-
-def _started(work: Work, equation: Equation) -> Equation:
-    """The equation with what stands before the first position, `h_0 = …`, where it reads a value at the position before
-    its own.
-    """
-    body = _with_start(work, equation.body, equation.domain)
-    return equation if body is equation.body else replace(equation, body=body)
-
-
-def _with_start(work: Work, term: Term, given: Term) -> Term:
-    """A term with what stands before the first position, where `given` holds and does not say that there is a position
-    before.
-    """
-    match term:
-        case Where(condition, then):
-            return rebuild(term, (condition, _with_start(work, then, both(given, condition))))
-        case Fold(_, _, domain, body):
-            return rebuild(term, (domain, _with_start(work, body, in_body(given, term))))
-        case Read(tensor, subs):
-            for n, sub in enumerate(subs):
-                first = _first(work, tensor, n) if _is_last(sub) else None
-                if first is None or proves(given, Apply("le", (const(first.start), sub))):
-                    continue
-                low, read = const(first.start), Read(first.key, (*subs[:n], *subs[n + 1 :]))
-                return Apply("add", (Where(Apply("le", (low, sub)), term), Where(Apply("lt", (sub, low)), read)))
-            return term
-    return rebuild(term, tuple(_with_start(work, kid, given) for kid in children(term)))
-
-
-def _is_last(sub: Term) -> bool:
-    """Whether a subscript is the position before that of a letter."""
-    letters = free_indices(sub)
-    if len(letters) != 1:
-        return False
-    found = difference(sub, Position(next(iter(letters))))
-    return found is not None and not found.atoms and found.constant.constant == 1
-
-
-@dataclass(frozen=True)
-class _First:
-    """What stands before the first position of a value: its tensor, and that position."""
-
-    key: str
-    start: int
-
-
-def _first(work: Work, key: str, axis: int) -> _First | None:
-    """What a text defines for the position before the first one of an axis: `h_0` for `h_t`."""
-    signature = next((x for x in work.scope.signatures if x.key == key), None)
-    if signature is None or INDEX_CLASSES[signature.slots[axis].set.cls].before != "le":
-        return None
-    start, sets = signature.slots[axis].set.start, [slot.set for n, slot in enumerate(signature.slots) if n != axis]
-    name = replace(signature.name, lower=(*signature.name.lower, str(start - 1)))
-    found = next((x for x in work.scope.signatures if x.name == name and [s.set for s in x.slots] == sets), None)
-    return None if found is None else _First(found.key, start)

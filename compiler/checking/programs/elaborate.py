@@ -239,7 +239,8 @@ class Work:
         if rounds is not None:
             if rounds.index is None:
                 raise Silent("told with the rounds")
-            if rounds.layers or (not rounds.block and any(x.loop.rounds is rounds for x in self.collected.updates)):
+            changes = any(x.loop.rounds is rounds for x in self.collected.updates)
+            if rounds.layers or (not rounds.block and changes):
                 left |= {rounds.index}
         context = self._context(signature.key, left, made, report, entry.span, entry.loop)
         made.owners.told(signature.slots, terms, entry.span)
@@ -250,8 +251,11 @@ class Work:
         result = _joined(context, entry, left) if isinstance(entry.body, s.DirectSum) else value(context, entry.body)
         restricting(context, left, entry)
         trailing = both(*(r for r in context.restrictions if free_indices(r) <= left))
-        given = TRUE if rounds is None or rounds.block else rounds.domain
-        domain = _said(both(result.domain, trailing, _masks(signature, terms, context)), given)
+        given = TRUE if rounds is None or rounds.block or not changes else rounds.domain
+        domain = both(result.domain, trailing, _masks(signature, terms, context))
+        if rounds is not None and rounds.index in left and not (rounds.block or rounds.layers or changes):
+            domain = both(rounds.domain, domain)  # rounds that change no state say where their equations hold
+        domain = _said(domain, given)
         made.owners.rest(mentioned(result.term, domain), left, entry.span)
         balanced(result, left, entry, domain, made.owners.known)
         return result, domain
