@@ -240,7 +240,7 @@ BAD = {
     "output h_t = 1[t < T] h_{t+1} + x_t": "E0406",
     "p_t = q_t + x_t\nq_t = p_t\noutput p_t, q_t": "E0406",
     "p_t = 1[t > 1] q_{t-1} + x_t\nq_t = 1[t < T] p_{t+1}\noutput p_t, q_t": "E0406",
-    "h_0 = Σ_t h_t\noutput h_t = a_t h_{t-1} + x_t": "E0501",
+    "h_0 = Σ_t h_t\noutput h_t = a_t h_{t-1} + x_t": "E0406",
     "z = 0\nfor t in 1..T:\n    N_t = z + x_t\n    output y_t = N_{min(t + 1, T)}\n    z ← N_t": "E0501",
     "z = 0\nfor t in 1..T:\n    N_t = z + x_t\n    z ← N_t\noutput y_t = 1[t < T] N_{t+1}": "E0501",
     "z = 0\nfor t in 1..T:\n    N = N + z\n    z ← N\noutput z": "E0406",

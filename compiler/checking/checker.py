@@ -128,7 +128,7 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
         return None
     with_starts(work)
     recurs, ordered = recurrences(work, specs.unproved)
-    repeated = layers(work, [*ordered, *circles(work, ordered)])
+    repeated = layers(work, [*ordered, *circles(work, recurs, ordered)])
     stated = claims(work, statements)
     chosen = [] if _about_claims(tree) else outputs(work, recurs, repeated, tree.own)
     if report.errors:

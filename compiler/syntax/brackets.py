@@ -90,13 +90,17 @@ def _refuse(found: list[Word], first: int, last: int, what: str, way: str, sourc
 
 
 def _applied(found: list[Word], pairs: dict[int, int]) -> list[Word]:
-    closing = set(pairs.values())
+    # A root takes what stands in the brackets behind it.
+    rooted = {first for first in pairs if first and found[first - 1].type == "ROOT"}
+    closing, twice = set(pairs.values()), {pairs[first] for first in rooted}
     out: list[Word] = []
     for at, word in enumerate(found):
         if at in pairs:
+            out += [Word("LPAR", "(", word.start, word.start)] * (at in rooted)
             out += [Word("WORD", word.value, word.start, word.end), Word("LPAR", "(", word.end, word.end)]
         elif at in closing:
             out.append(Word("RPAR", ")", word.start, word.end))
+            out += [Word("RPAR", ")", word.end, word.end)] * (at in twice)
         else:
             out.append(Word("BAD", word.value, word.start, word.end)
                        if word.type in ("BAR", "OPEN", "CLOSE") else word)

@@ -16,7 +16,7 @@ from einc.ir.folds import FOLDS
 from einc.ir.indices import Extent, Index, IndexSet
 from einc.ir.primitives import PRIMITIVES
 from einc.ir.programs import Slot, TypedProgram
-from einc.ir.terms import TRUE, Term
+from einc.ir.terms import TRUE, Term, conjuncts, free_indices
 from einc.syntax import tree as s
 
 UNIFORM = "uniform"  # what it means depends on the indices of its argument, so no row and no definition says it
@@ -107,6 +107,12 @@ class Rounds:
     domain: Term = TRUE
     layers: bool = False
     down: bool = False
+
+    def shown(self, letters: frozenset[Index]) -> tuple[Term, ...]:
+        """What rounds of one element say of a value with these letters: at which elements there is one."""
+        if self.block or self.layers or self.domain == TRUE:
+            return ()
+        return tuple(c for c in conjuncts(self.domain) if free_indices(c) <= letters)
 
 
 @dataclass(frozen=True, eq=False)

@@ -92,13 +92,20 @@ def _related(context: Context, left: s.Expression, operator: str, right: s.Expre
 def upwards(context: Context, node: s.Expression) -> s.Expression:
     """A condition on the elements of rounds. A range `T..1` is `1..T`: one element at most is lacking to what runs down
     from its first end to the second, be the sizes as they may, and more may be lacking to what runs up. Raises BadLoop
-    where neither is proved and no round is left of a range that runs up once sizes are large."""
+    where neither is proved and no round is left of a range that runs up once sizes are large, and where the index
+    stands in an end of its range."""
     match node:
         case s.Relation((item, s.Range(low, high) as found), ("in",)):
             pass
         case _:
             return node
     first, last = context.value(low).term, context.value(high).term
+    own = context.vocabulary(frozenset()).index(index_name(item) or "")
+    if own is not None and own in free_indices(first) | free_indices(last):
+        whole = f"{own.set.start}..{own.set.extent + number(own.set.start - 1)}"
+        raise BadLoop(f"the rounds run over `{own}`, and it stands in an end of its own range", node.span,
+                      helps=(Help(f"write another index there, or a size: `{whole}`", found.span, whole,
+                                  certain=False),))
     sizes = {n for term in (first, last) for x in walk(term) if isinstance(x, Size) for n in x.extent.sizes}
     given = both(*(Apply("le", (ONE, Size(size(n)))) for n in sorted(sizes)))
     up, down = (Apply("le", (a, Apply("add", (b, ONE)))) for a, b in ((first, last), (last, first)))

@@ -19,7 +19,7 @@ from einc.errors.report import Help, Label, Span
 from einc.ir.dependence import components
 from einc.ir.domains import proves
 from einc.ir.indices import INDEX_CLASSES, Index, distinct
-from einc.ir.programs import Equation, IndexLoop
+from einc.ir.programs import BlockLoop, Equation, IndexLoop
 from einc.ir.terms import (
     Apply,
     Position,
@@ -33,7 +33,7 @@ _MOST = 64  # ways to choose an axis for each value of a circle
 _WAY_OUT = Help("read it at earlier positions alone: at `t - 1`, or in a sum over `s < t`")
 
 
-def circles(work: Work, ordered: list[IndexLoop]) -> list[IndexLoop]:
+def circles(work: Work, recurs: list[BlockLoop], ordered: list[IndexLoop]) -> list[IndexLoop]:
     """The loops that the circles of the program are, but for those within loops that are `ordered` already; a circle
     that is none is reported.
     """
@@ -41,10 +41,10 @@ def circles(work: Work, ordered: list[IndexLoop]) -> list[IndexLoop]:
         return []
     by = {e.target: e for e in (*work.made.equations, *work.equations.values())}
     out = list[IndexLoop]()
-    # Rounds of elements that change no state are no more than their equations.
-    changing = [made for rounds, made in work.inner.items()
-                if rounds.block or rounds.layers or work.updates.get(rounds)]
-    inner = {e.target for found in (*changing, *work.updates.values()) for e in found}
+    # What stands in rounds of elements and needs no state of theirs is no more than its equations.
+    layered = [e for rounds, found in work.inner.items() if rounds.block or rounds.layers for e in found]
+    inner = {e.target for found in (layered, *work.updates.values(), *(x.equations for x in recurs)) for e in found}
+    inner |= {key for loop in ordered for key in loop.inside}
     for members in components(by, lambda key: sorted(by[key].reads & by.keys())):
         if len(members) == 1 and members[0] not in by[members[0]].reads:
             continue

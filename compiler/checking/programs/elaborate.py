@@ -251,11 +251,10 @@ class Work:
         result = _joined(context, entry, left) if isinstance(entry.body, s.DirectSum) else value(context, entry.body)
         restricting(context, left, entry)
         trailing = both(*(r for r in context.restrictions if free_indices(r) <= left))
-        given = TRUE if rounds is None or rounds.block or not changes else rounds.domain
-        domain = both(result.domain, trailing, _masks(signature, terms, context))
-        if rounds is not None and rounds.index in left and not (rounds.block or rounds.layers or changes):
-            domain = both(rounds.domain, domain)  # rounds that change no state say where their equations hold
-        domain = _said(domain, given)
+        given = TRUE if rounds is None or rounds.block else rounds.domain
+        domain = _said(both(result.domain, trailing, _masks(signature, terms, context)), given)
+        if rounds is not None and rounds.index in frozenset(i for axis in entry.left.axes for i in axis):
+            domain = both(*rounds.shown(left), domain)  # a value of each element is there where a round is
         made.owners.rest(mentioned(result.term, domain), left, entry.span)
         balanced(result, left, entry, domain, made.owners.known)
         return result, domain

@@ -14,7 +14,7 @@ from einc.ir.dependence import reached
 from einc.ir.indices import Index
 from einc.ir.programs import BlockLoop, Equation, IndexLoop, Slot, Tensor
 from einc.ir.rounds import bodies, one_round, order
-from einc.ir.terms import Apply, free_indices, reads, walk
+from einc.ir.terms import Apply, both, conjuncts, free_indices, reads, walk
 
 # Operations in which a state may stand beside another one: sums, products, maxima and comparisons.
 _LINEAR = ("add", "sub", "mul", "neg", "max", "min", "and", "or", "le", "lt", "eq", "ne")
@@ -42,8 +42,8 @@ def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]]
             if not rounds.block and not work.report.errors and (shown or left or ragged):
                 if not shown and left:
                     _relative(work, recur, left)
-                ordered.append(sequence(work, _with_all(work, recur, work.inner.get(rounds, [])), shown,
-                                        rounds.down))
+                mine = [_always(rounds, e) for e in work.inner.get(rounds, [])]
+                ordered.append(sequence(work, _with_all(work, recur, mine), shown, rounds.down))
             else:
                 out.append(recur)
                 owners.update(dict.fromkeys(recur.targets, recur))
@@ -52,6 +52,12 @@ def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]]
         _outside(work, owners)
     _acyclic(work, out)
     return out, ordered
+
+
+def _always(rounds: Rounds, equation: Equation) -> Equation:
+    """An equation of a round without what the rounds say of it."""
+    said = rounds.shown(frozenset(equation.indices))
+    return replace(equation, domain=both(*(c for c in conjuncts(equation.domain) if c not in said)))
 
 
 def _with_all(work: Work, recur: BlockLoop, mine: list[Equation]) -> BlockLoop:
@@ -95,7 +101,7 @@ def _recurrence(work: Work, rounds: Rounds, fixed: tuple[Index, ...]) -> BlockLo
     For a block of elements it adds the block's tensor of members to `work.made`. It raises BadLoop where nothing is
     updated.
     """
-    updates, mine = work.updates.get(rounds, []), work.inner.get(rounds, [])
+    updates, mine = work.updates.get(rounds, []), [_always(rounds, e) for e in work.inner.get(rounds, [])]
     if rounds.index is None or not updates:
         if (rounds.block and rounds.index is not None
             and not any(x.loop.rounds is rounds for x in work.collected.updates)):

@@ -306,14 +306,20 @@ def _shared_lines(engine: Engine, pages: int | None, page: int) -> list[str]:
 
 
 def kept(plan: Any, known: Sizes, weights: Mapping[str, data.Array]) -> list[str]:
-    """How many bytes the cache has for each position of a text."""
+    """How many bytes the cache has for each position of a text, and how many for its states."""
     assert isinstance(plan, Module)
-    caches = [t for t in plan.inputs if t.role == "cache"]
+    states = dict(plan.generation.states) if plan.generation is not None else {}
     one = {**known, plan.past: 1}
     width = getattr(data.framework(), _kind(weights)).itemsize
-    sizes = [math.prod(extent(slot.set.extent, one) for slot in t.slots) * (8 if t.integer else width) for t in caches]
-    listed = ", ".join(t.key.removesuffix("_past") for t in caches)
-    return [f"cache    {sum(sizes):,} bytes a position: {listed}"] if caches else []
+    out = []
+    for what, of in (("position", False), ("text", True)):
+        caches = [t for t in plan.inputs if t.role == "cache" and (t.key in states) == of]
+        bytes_ = max(width, 4) if of else width  # states are float32 at least
+        total = sum(math.prod(extent(slot.set.extent, one) for slot in t.slots) * (8 if t.integer else bytes_)
+                    for t in caches)
+        listed = ", ".join(t.key.removesuffix("_past") for t in caches)
+        out += [f"cache    {total:,} bytes a {what}: {listed}"] if caches else []
+    return out
 
 
 # what is shown

@@ -284,9 +284,12 @@ class Lowering:
                 return Slice(self._sub(item, of, given, told, args), before, of.extent)
         value = self._whole(sub, given)
         args.append(value)
-        op = self.lets[value].op
-        if isinstance(op, Load) and self.buffers[op.buffer].role in ("input", "weight", "place", "derived"):
-            self.keys += [(op.buffer, into)] if self.buffers[op.buffer].role != "derived" else []
+        op, here = self.lets[value].op, about(given, sub)
+        role = self.buffers[op.buffer].role if isinstance(op, Load) else "local"
+        if role == "derived":
+            return Gather(len(args) - 1, into, True)
+        if isinstance(op, Load) and role in ("input", "weight", "place") and here == TRUE:
+            self.keys.append((op.buffer, into))  # all of it is checked at the call
             return Gather(len(args) - 1, into, True)
         low, high = const(into.start), Size(into.extent + number(into.start - 1))
         inside = Apply("and", (Apply("le", (low, sub)), Apply("le", (sub, high))))
@@ -294,7 +297,7 @@ class Lowering:
             return Gather(len(args) - 1, into, True)
         if not of_data(sub, inside, given, self.equations):
             return Gather(len(args) - 1, into, False)
-        if (here := about(given, sub)) != TRUE:
+        if here != TRUE:
             guard = self.term(here, TRUE)
             args[-1] = self._map_op(Select(float(into.start)), (guard, value), "integer")
         return Gather(len(args) - 1, into, False, told)

@@ -48,18 +48,22 @@ class _Apart(Generic[P]):
     """
 
     def __init__(self, program: P, repeat: IndexLoop, by: Mapping[str, Equation], early: set[str]) -> None:
-        self.program, self.repeat, self.by, self.early, self.index = program, repeat, by, early, repeat.index
+        self.program, self.repeat, self.by, self.early, self.index = program, repeat, dict(by), early, repeat.index
+        self.tensors: dict[str, Tensor] = dict(program.tensors)
         states = {state: following for state, _, following in repeat.states}
         self.first = behind(by, [states[state] for state in early])
         rest = [state for state in states if state not in early]
-        self.later = {*holding(by, rest), *(states[state] for state in rest)}
-        self.tensors: dict[str, Tensor] = dict(program.tensors)
+        for state in rest:
+            if states[state] in self.first:
+                states[state] = self._copy(state, by[states[state]])
+        self.states = tuple((state, first, states[state]) for state, first, _ in repeat.states)
+        self.later = {*holding(self.by, rest), *(states[state] for state in rest)}
         self.names: dict[str, str] = {}
 
     def run(self) -> P:
         """The program with both loops."""
         made: dict[str, Equation] = {}
-        for state, _, following in self.repeat.states:
+        for state, _, following in self.states:
             if state in self.early:
                 letters = tuple(i for i in self.by[following].indices if i != self.index)
                 self._keep(made, state, f"{state}_before", letters)
@@ -82,7 +86,7 @@ class _Apart(Generic[P]):
     def _program(self, made: dict[str, Equation], befores: tuple[str, ...]) -> P:
         """The program with the loop of the early states before that of the others, without what nothing reads: `made`
         are all equations of both, and `befores` those of them that hand on the early states of each round."""
-        states = self.repeat.states
+        states = self.states
         by = {e.target: e for e in self.program.equations if e.target not in self.by} | made
         read = {key for e in by.values() for key in e.reads}
         one = IndexLoop(self.index, tuple(s for s in states if s[0] in self.early),
@@ -97,6 +101,14 @@ class _Apart(Generic[P]):
         loops = [loop for loop in loops if not isinstance(loop, IndexLoop) or loop in repeats]
         ordered = [by[key] for key in in_order({key: e for key, e in by.items() if key in alive}, repeats)]
         return self.program.but(equations=ordered, tensors=self.tensors, loops=loops)
+
+    def _copy(self, state: str, made: Equation) -> str:
+        """A value of the second loop that a state of it becomes, in place of one that the first loop makes."""
+        name = unused(f"{state}_next", self.tensors)
+        self.tensors[name] = replace(self.tensors[state], key=name, text=name)
+        axes = tuple(axis for axis in made.axes if axis != Position(self.index))
+        self.by[name] = Equation(name, axes, TRUE, Read(made.target, made.axes))
+        return name
 
     def _known(self, term: Term) -> Term:
         """A term with what is known of all positions read at its own."""
