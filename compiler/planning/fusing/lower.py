@@ -286,10 +286,8 @@ class Lowering:
         args.append(value)
         op, here = self.lets[value].op, about(given, sub)
         role = self.buffers[op.buffer].role if isinstance(op, Load) else "local"
-        if role == "derived":
-            return Gather(len(args) - 1, into, True)
-        if isinstance(op, Load) and role in ("input", "weight", "place") and here == TRUE:
-            self.keys.append((op.buffer, into))  # all of it is checked at the call
+        if role == "derived" or (role in ("input", "weight", "place") and here == TRUE):
+            self.keys += [(op.buffer, into)] if isinstance(op, Load) and role != "derived" else []  # checked at the call
             return Gather(len(args) - 1, into, True)
         low, high = const(into.start), Size(into.extent + number(into.start - 1))
         inside = Apply("and", (Apply("le", (low, sub)), Apply("le", (sub, high))))
@@ -298,8 +296,7 @@ class Lowering:
         if not of_data(sub, inside, given, self.equations):
             return Gather(len(args) - 1, into, False)
         if here != TRUE:
-            guard = self.term(here, TRUE)
-            args[-1] = self._map_op(Select(float(into.start)), (guard, value), "integer")
+            args[-1] = self._map_op(Select(float(into.start)), (self.term(here, TRUE), value), "integer")
         return Gather(len(args) - 1, into, False, told)
 
     def _whole(self, term: Term, given: Term) -> str:
