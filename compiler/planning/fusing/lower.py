@@ -287,7 +287,7 @@ class Lowering:
         op, here = self.lets[value].op, about(given, sub)
         role = self.buffers[op.buffer].role if isinstance(op, Load) else "local"
         if role == "derived" or (role in ("input", "weight", "place") and here == TRUE):
-            self.keys += [(op.buffer, into)] if isinstance(op, Load) and role != "derived" else []  # checked at the call
+            self.keys += [(op.buffer, into)] if isinstance(op, Load) and role != "derived" else []
             return Gather(len(args) - 1, into, True)
         low, high = const(into.start), Size(into.extent + number(into.start - 1))
         inside = Apply("and", (Apply("le", (low, sub)), Apply("le", (sub, high))))
