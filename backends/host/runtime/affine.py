@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+_Vectors = list[torch.Tensor]
 _GROUP = 1024  # positions whose pairs are in memory together
 
 
@@ -39,69 +40,66 @@ def _apart(x: torch.Tensor, groups: tuple[str, ...], axes: str, sizes: dict[str,
 
 
 class _Sides:
-    """Products of gates from one side of a point, in blocks of every power of two of points: `upto` from the first of
-    its block to its own, `before` without its own, `after` of those that follow it. Gates are (N, tiles, L, 1 | d), and
-    products (N, tiles, blocks, points of a block, 1 | d).
+    """Products of gates from one side of a point, in blocks of every power of two of points: `before` of those of its
+    block that come before it, `after` of those that follow it; `whole` is the product of a tile's gates.
+    Gates are (N, tiles, L, 1 | d), and products (N, tiles, blocks, points of a block, 1 | d).
     """
 
     def __init__(self, gate: torch.Tensor) -> None:
-        one, h = torch.ones_like(gate).unsqueeze(3), 1
+        one, h, total = torch.ones_like(gate).unsqueeze(3), 1, gate.unsqueeze(3)
         self.points, self.single = gate.shape[2], gate.shape[3] == 1
-        self.upto, self.before, self.after = {1: gate.unsqueeze(3)}, {1: one}, {1: one}
+        self.before, self.after = {1: one}, {1: one}
         while h < self.points:
-            low, high = self.upto[h][:, :, ::2], self.upto[h][:, :, 1::2]
-            left, right = low[..., -1:, :], high[..., -1:, :]
+            low, high = total[:, :, ::2], total[:, :, 1::2]
             before, after = self.before[h], self.after[h]
             h *= 2
-            self.upto[h] = torch.cat((low, high * left), 3)
-            self.before[h] = torch.cat((before[:, :, ::2], before[:, :, 1::2] * left), 3)
-            self.after[h] = torch.cat((after[:, :, ::2] * right, after[:, :, 1::2]), 3)
+            self.before[h] = torch.cat((before[:, :, ::2], before[:, :, 1::2] * low), 3)
+            self.after[h] = torch.cat((after[:, :, ::2] * high, after[:, :, 1::2]), 3)
+            total = low * high
+        self.whole = total[:, :, 0, 0]
 
-    def whole(self) -> torch.Tensor:
-        """The product of a tile's gates: (N, tiles, 1 | d)."""
-        return self.upto[self.points][:, :, 0, -1]
-
-    def read(self, x: torch.Tensor, own: bool) -> torch.Tensor:
-        """Vectors (N, tiles, L, R, d) as they read the state before the tile; `own`: after their own position."""
-        side = self.upto if own else self.before
-        made: torch.Tensor = (x * side[self.points][:, :, 0, :, None]).flatten(2, 3)
+    def read(self, x: torch.Tensor) -> torch.Tensor:
+        """Vectors (N, tiles, L, R, d) as they read the state before the tile, without the gates of their positions."""
+        made: torch.Tensor = x * self.before[self.points][:, :, 0, :, None]
         return made
 
     def written(self, x: torch.Tensor) -> torch.Tensor:
         """Vectors as what they write stands in the state after the tile."""
-        made: torch.Tensor = (x * self.after[self.points][:, :, 0, :, None]).flatten(2, 3)
+        made: torch.Tensor = x * self.after[self.points][:, :, 0, :, None]
         return made
 
 
-def _pairs(reads: torch.Tensor, writes: torch.Tensor, sides: _Sides, own: bool) -> torch.Tensor:
-    """reads_s · (product of the gates between u and s) · writes_u for u < s, with its own gate and for u = s too where
-    `own`; else without: from (N, tiles, L, R, d) and (N, tiles, L, W, d) a matrix (N, tiles, L R, L W) for each tile.
+def _pairs(reads: torch.Tensor, writes: torch.Tensor, sides: _Sides) -> torch.Tensor:
+    """reads_s · (product of the gates between u and s) · writes_u for u < s, else 0: from (N, tiles, L, R, d) and
+    (N, tiles, L, W, d) to (N, tiles, R, L, W, L).
     """
-    if sides.single and reads.shape[-1] > 1:
-        one = reads.new_ones(*reads.shape[:3], 1, 1)
-        between = _pairs(one, one, sides, own)
-        for axis, count in ((2, reads.shape[3]), (3, writes.shape[3])):
-            between = between if count == 1 else between.repeat_interleave(count, axis)
-        pairs: torch.Tensor = reads.flatten(2, 3) @ writes.flatten(2, 3).mT
-        return pairs * between
     rows, tiles, points, count, _ = reads.shape
     many, h = writes.shape[3], points // 2
-    out = reads.new_zeros(rows, tiles, points * count, points * many)
+    if sides.single and reads.shape[-1] > 1:
+        one = reads.new_ones(rows, tiles, points, 1, 1)
+        pairs = _joined(reads) @ _joined(writes).mT
+        made: torch.Tensor = pairs.view(rows, tiles, count, points, many, points) * _pairs(one, one, sides)
+        return made
+    out = reads.new_zeros(rows, tiles, count, points, many, points)
     while h:
-        right = (sides.upto if own else sides.before)[h][:, :, 1::2, :, None]
-        left = sides.after[h][:, :, ::2, :, None]
+        right, left = sides.before[h][:, :, 1::2, :, None], sides.after[h][:, :, ::2, :, None]
         x = (reads.unflatten(2, (-1, 2, h))[:, :, :, 1] * right).flatten(3, 4)
         y = (writes.unflatten(2, (-1, 2, h))[:, :, :, 0] * left).flatten(3, 4)
-        blocks = out.view(rows, tiles, -1, 2, h * count, points // (2 * h), 2, h * many)[:, :, :, 1, :, :, 0]
-        blocks.diagonal(dim1=2, dim2=4).copy_((x @ y.mT).permute(0, 1, 3, 4, 2))
+        found = (x @ y.mT).view(rows, tiles, -1, h, count, h, many)
+        blocks = out.view(rows, tiles, count, -1, 2, h, many, points // (2 * h), 2, h)[:, :, :, :, 1, :, :, :, 0]
+        blocks.diagonal(dim1=3, dim2=6).copy_(found.permute(0, 1, 4, 3, 6, 5, 2))
         h //= 2
-    if own:
-        same = out.view(rows, tiles, points, count, points, many).diagonal(dim1=2, dim2=4)
-        same.copy_((reads @ writes.mT).permute(0, 1, 3, 4, 2))
     return out
 
 
-_Vectors = list[torch.Tensor]
+def _together(some: _Vectors, axis: int) -> torch.Tensor:
+    """The tensors one after the other along an axis; one alone is no copy."""
+    return some[0] if len(some) == 1 else torch.cat(some, axis)
+
+
+def _joined(x: torch.Tensor) -> torch.Tensor:
+    """(N, tiles, L, R, d) as (N, tiles, R L, d): one vector of all positions after another."""
+    return x.transpose(2, 3).flatten(2, 3)
 
 
 def _affine(
@@ -154,44 +152,70 @@ def _group(
         tile //= 2
     short = -count % tile
 
-    def tiled(*some: torch.Tensor, fill: float = 0.0) -> torch.Tensor:
-        x = some[0].unsqueeze(2) if len(some) == 1 else torch.stack(some, 2)
+    def tiled(x: torch.Tensor, fill: float = 0.0) -> torch.Tensor:
+        x = x.unsqueeze(2)
         if short:
             x = torch.cat((x, x.new_full((x.shape[0], short, *x.shape[2:]), fill)), 1)
         made: torch.Tensor = x.unflatten(1, (-1, tile))
         return made
 
-    sides, (known, unknown) = _Sides(tiled(gate, fill=1.0)[:, :, :, 0]), given
-    whole = sides.whole()
-    if known:
-        k, v = tiled(*(x[0] for x in known)), tiled(*(x[1] for x in known)).flatten(2, 3)
-        added = sides.written(k).mT @ v
-    if unknown:
-        u, w, c = (tiled(*(x[n] for x in unknown)) for n in range(3))
-        right = c.flatten(2, 3) + (_pairs(w, k, sides, False) @ v if known else 0)
-        # x_s = c_s + w_s · S_{s-1} for all of a tile: a triangular system, whose right side holds the state before it.
-        # It has more columns than rows, so that the inverse is less work.
-        one = torch.eye(right.shape[2], dtype=right.dtype, device=right.device)
-        inverse = torch.linalg.solve_triangular(-_pairs(w, u, sides, False), one, upper=False, unitriangular=True)
-        fixed, moving, back = inverse @ right, inverse @ sides.read(w, False), sides.written(u).mT
+    gates, (known, unknown) = tiled(gate, fill=1.0), given
+    sides, first = _Sides(gates[:, :, :, 0]), len(unknown)
+    # A vector that reads S_t has the gates of its own position before it meets those of earlier ones.
+    vectors = [*(tiled(w) for _, w, _ in unknown), *(tiled(q) * gates if own else tiled(q) for q, own in reads)]
+    writes = [tiled(x[0]) for x in (*known, *unknown)]
+    values = [tiled(v).flatten(2, 3) for _, v in known]
+    writing = _together(writes, 3) if writes else gates
+    between = _pairs(_together(vectors, 3), writing, sides) if vectors and writes else gates
+    for n, (q, own) in enumerate(reads, first):
+        if own and writes:  # what a position writes itself
+            same = (tiled(q) * writing).sum(-1).movedim(3, 2)
+            between[:, :, n].transpose(2, 3).diagonal(dim1=3, dim2=4).copy_(same)
+    end = sides.written(writing) if writes else gates
+    added = _joined(end[:, :, :, : len(known)]).mT @ _together(values, 2) if known else None
+    solve = _solution(between[:, :, :first], [tiled(c) for *_, c in unknown], vectors[:first], values,
+                      sides) if unknown else None
+    back = _joined(end[:, :, :, len(known) :]).mT if unknown else gates
     borders, written = [], []
-    for n in range(whole.shape[1]):
+    for n in range(gates.shape[1]):
         borders.append(state)
-        following = whole[:, n, :, None] * state
-        if known:
+        following = sides.whole[:, n, :, None] * state
+        if added is not None:
             following = following + added[:, n]
-        if unknown:
-            written.append(torch.baddbmm(fixed[:, n], moving[:, n], state))
+        if solve is not None:
+            written.append(torch.baddbmm(solve[0][:, n], solve[1][:, n], state))
             following = torch.baddbmm(following, back[:, n], written[-1])
         state = following
     before, found = torch.stack(borders, 1), []
-    for vector, own in reads:
-        q = tiled(vector)
-        y = sides.read(q, own) @ before
-        y = y + _pairs(q, k, sides, own) @ v if known else y
-        y = y + _pairs(q, u, sides, own) @ torch.stack(written, 1) if unknown else y
+    values += [torch.stack(written, 1)] if unknown else []
+    every = _together(values, 2) if values else state
+    for n, vector in enumerate(vectors[first:], first):
+        y = sides.read(vector).flatten(2, 3) @ before
+        y = y + between[:, :, n].flatten(3, 4) @ every if values else y
         found.append(y.flatten(1, 2)[:, :count])
     return found, state
+
+
+def _solution(between: torch.Tensor, plus: _Vectors, vectors: _Vectors, values: _Vectors,
+              sides: _Sides) -> tuple[torch.Tensor, torch.Tensor]:
+    """What each position writes, x_s = c_s + w_s · S_{s-1}, for all of a tile: x = y + Y S with the state before it.
+
+    It is the solution of a triangular system, whose right side holds that state and so has more columns than rows: the
+    inverse is less work. Several writes go position by position in it.
+    """
+    many, points = len(plus), plus[0].shape[2]
+    known, right = sum(x.shape[2] for x in values), _together([x.flatten(2, 3) for x in plus], 2)
+    table, size = between.flatten(4, 5).flatten(2, 3), many * points
+    if values:
+        right = right + table[..., :known] @ _together(values, 2)
+    system, order = table[..., known:], torch.arange(size, device=right.device).view(many, points).T.flatten()
+    if many > 1:
+        system = system[:, :, order][..., order]
+    one = torch.eye(size, dtype=right.dtype, device=right.device)
+    inverse = torch.linalg.solve_triangular(-system, one, upper=False, unitriangular=True)
+    if many > 1:
+        inverse = inverse[:, :, order.argsort()][..., order.argsort()]
+    return inverse @ right, inverse @ _joined(sides.read(_together(vectors, 3)))
 
 
 _Scanned = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, bool], torch.Tensor]
