@@ -11,6 +11,7 @@ from einc.checking.expressions.predicates import binder
 from einc.checking.expressions.rules import refuse_indicator
 from einc.checking.expressions.tensors import left_out
 from einc.checking.expressions.values import Context, Occurrence, Parameter, Value, gather, merged, once
+from einc.checking.expressions.wider import over_several
 from einc.errors.problems import Circular, NoDomain, TooDeep, WrongArguments
 from einc.errors.report import Help, Problem, Silent, Span
 from einc.ir.indices import Index, primed
@@ -101,6 +102,8 @@ class _Call:
     def _script(self, scripts: tuple[s.Script, ...]) -> None:
         """The indices that the call's script gives to the definition's letters, and their domain."""
         found = binder(self.context, scripts, self.span, own=True)
+        if len(found.bound) > 1 and (wider := over_several(self.function, len(found.bound))) is not None:
+            self.function = wider
         function = self.function
         if len(function.letters) != len(found.bound):
             raise WrongArguments(f"`{function.name}` runs over {len(function.letters)} index, its script names "

@@ -38,6 +38,7 @@ from einc.ir.primitives import PRIMITIVES
 from einc.ir.terms import (
     ONE,
     TRUE,
+    ZERO,
     Apply,
     Const,
     Fold,
@@ -369,8 +370,9 @@ def _powered(context: Context, base: Value, scripts: tuple[s.Script, ...]) -> Va
             raise DoubleScript(f"`{script.span.text}` hangs on something that has no scripts", script.span,
                                helps=(Help("give the inner expression a name, in an equation of its own"),))
         exponent = once(value(context, script.content))
-        base = merged([once(base), exponent], Apply("pow", (base.term, exponent.term)),
-                      both(base.domain, exponent.domain))
+        # What exists is 1 to the power of 0, whatever it is.
+        made = ONE if exponent.term == ZERO else Apply("pow", (base.term, exponent.term))
+        base = merged([once(base), exponent], made, both(base.domain, exponent.domain))
     return base
 
 

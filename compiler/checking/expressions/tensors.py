@@ -68,7 +68,7 @@ def read(context: Context, node: s.Expression, ask: bool = False) -> Value | Non
     value = replace(value, free={i: tuple(replace(o, factor=node.span, masked=masked) for o in found)
                                  for i, found in value.free.items()})
     if powered and power is not None:
-        value = merged([once(value)], Apply("pow", (value.term, const(power))), value.domain)
+        value = merged([once(value)], Apply("pow", (value.term, const(power))) if power else ONE, value.domain)
     return value
 
 
