@@ -370,8 +370,7 @@ def _powered(context: Context, base: Value, scripts: tuple[s.Script, ...]) -> Va
             raise DoubleScript(f"`{script.span.text}` hangs on something that has no scripts", script.span,
                                helps=(Help("give the inner expression a name, in an equation of its own"),))
         exponent = once(value(context, script.content))
-        # What exists is 1 to the power of 0, whatever it is.
-        made = ONE if exponent.term == ZERO else Apply("pow", (base.term, exponent.term))
+        made = Apply("pow", (base.term, exponent.term)) if exponent.term != ZERO else ONE  # whatever the number is
         base = merged([once(base), exponent], made, both(base.domain, exponent.domain))
     return base
 

@@ -1,4 +1,4 @@
-"""A definition over one index, `softmax_{s}(x_s)`, as one over several, `softmax_{s, u}(x_{s u})`.
+"""A definition over one index, `f_{s}(x_s)`, as one over several, `f_{s, u}(x_{s u})`.
 
 Wherever a script has the index of the definition it has all of them, with as many primes: what runs over one index runs
 over the points of several, and what is read at one is read at several.
