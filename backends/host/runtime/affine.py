@@ -77,7 +77,7 @@ def _pairs(reads: torch.Tensor, writes: torch.Tensor, sides: _Sides) -> torch.Te
     many, h = writes.shape[3], points // 2
     if sides.single and reads.shape[-1] > 1:
         one = reads.new_ones(rows, tiles, points, 1, 1)
-        pairs = _joined(reads) @ _joined(writes).mT
+        pairs = _one_after_another(reads) @ _one_after_another(writes).mT
         made: torch.Tensor = pairs.view(rows, tiles, count, points, many, points) * _pairs(one, one, sides)
         return made
     out = reads.new_zeros(rows, tiles, count, points, many, points)
@@ -97,7 +97,7 @@ def _together(some: _Vectors, axis: int) -> torch.Tensor:
     return some[0] if len(some) == 1 else torch.cat(some, axis)
 
 
-def _joined(x: torch.Tensor) -> torch.Tensor:
+def _one_after_another(x: torch.Tensor) -> torch.Tensor:
     """(N, tiles, L, R, d) as (N, tiles, R L, d): one vector of all positions after another."""
     return x.transpose(2, 3).flatten(2, 3)
 
@@ -172,10 +172,10 @@ def _group(
             same = (tiled(q) * writing).sum(-1).movedim(3, 2)
             between[:, :, n].transpose(2, 3).diagonal(dim1=3, dim2=4).copy_(same)
     end = sides.written(writing) if writes else gates
-    added = _joined(end[:, :, :, : len(known)]).mT @ _together(values, 2) if known else None
+    added = _one_after_another(end[:, :, :, : len(known)]).mT @ _together(values, 2) if known else None
     solve = _solution(between[:, :, :first], [tiled(c) for *_, c in unknown], vectors[:first], values,
                       sides) if unknown else None
-    back = _joined(end[:, :, :, len(known) :]).mT if unknown else gates
+    back = _one_after_another(end[:, :, :, len(known) :]).mT if unknown else gates
     borders, written = [], []
     for n in range(gates.shape[1]):
         borders.append(state)
@@ -215,7 +215,7 @@ def _solution(between: torch.Tensor, plus: _Vectors, vectors: _Vectors, values: 
     inverse = torch.linalg.solve_triangular(-system, one, upper=False, unitriangular=True)
     if many > 1:
         inverse = inverse[:, :, order.argsort()][..., order.argsort()]
-    return inverse @ right, inverse @ _joined(sides.read(_together(vectors, 3)))
+    return inverse @ right, inverse @ _one_after_another(sides.read(_together(vectors, 3)))
 
 
 _Scanned = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, bool], torch.Tensor]
