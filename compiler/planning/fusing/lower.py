@@ -64,7 +64,7 @@ from einc.planning.analysis.fills import FINITE, Fill, fill_of, fill_of_let, sur
 from einc.planning.analysis.indicators import indicator
 from einc.planning.analysis.ranges import cut, nonempty
 from einc.planning.analysis.wholes import beyond_python, keeps_whole, nonzero, packed_number
-from einc.planning.fusing.reached import about, of_data
+from einc.planning.fusing.reached import about, of_data, speaks_of
 from einc.planning.streaming.passes import Carry
 
 
@@ -286,7 +286,7 @@ class Lowering:
         args.append(value)
         op, here = self.lets[value].op, about(given, sub)
         role = self.buffers[op.buffer].role if isinstance(op, Load) else "local"
-        if role == "derived" or (role in ("input", "weight", "place") and here == TRUE):
+        if role == "derived" or (role in ("input", "weight", "place") and not speaks_of(here, sub)):
             self.keys += [(op.buffer, into)] if isinstance(op, Load) and role != "derived" else []
             return Gather(len(args) - 1, into, True)
         low, high = const(into.start), Size(into.extent + number(into.start - 1))

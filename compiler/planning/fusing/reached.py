@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from einc.ir.domains import proves
 from einc.ir.programs import Equation
-from einc.ir.terms import Read, Term, both, conjuncts, free_indices, walk
+from einc.ir.terms import Read, Term, both, conjuncts, free_indices, reads, walk
 from einc.transforms.laws.simplify import picked
 
 
@@ -16,6 +16,11 @@ def of_data(sub: Term, inside: Term, given: Term, equations: Mapping[str, Equati
     if isinstance(sub, Read) and sub.tensor in equations and picked(equations[sub.tensor]):
         return False
     return any(isinstance(x, Read) for x in walk(sub)) and not proves(given, inside)
+
+
+def speaks_of(given: Term, sub: Term) -> bool:
+    """Whether a domain says something of the data of which a subscript is made."""
+    return not {r.tensor for r in reads(given)}.isdisjoint(r.tensor for r in reads(sub))
 
 
 def about(given: Term, sub: Term) -> Term:
