@@ -181,3 +181,12 @@ def test_a_place_is_read_where_its_condition_holds(backend: str) -> None:
     free = einc.compile(GUARDED.replace("1[1 ≤ p_t and p_t < t] ", ""), backend=backend)
     with pytest.raises(IndexError):
         free(x=x, p=p)
+
+
+def test_random_numbers_that_grow_are_tried_on_fewer_positions() -> None:
+    """A state that each position multiplies leaves float32; sizes that somebody gives stay."""
+    text = HEAD + "z = 1\nfor t in 1..T:\n    output k_t = z + x_t\n    z ← 4 z + a_t\n"
+    done = CliRunner().invoke(main, ["run", "-", "--verify"], input=text)
+    assert done.exit_code == 0 and "sizes        T = 64: " in done.output, done.output
+    done = CliRunner().invoke(main, ["run", "-", "--verify", "--sizes", "T=128"], input=text)
+    assert done.exit_code == 1 and "sizes  " not in done.output, done.output

@@ -27,7 +27,7 @@ from einc.driver.commands.common import (
     known_sizes,
     typed,
 )
-from einc.driver.commands.sizes import asked, default, names
+from einc.driver.commands.sizes import asked, default, names, shorter
 from einc.driver.decoding.maps import written_map
 from einc.driver.decoding.weights import entries, learn, mapped
 from einc.driver.options import Options
@@ -82,20 +82,28 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], data_fil
     known_sizes(sizes, names(program), program.sizes, program.idle)
     if (map_name or prefix) and data_file is None:
         raise failure("--map and --prefix are for --data, which they read weights from")
-    inputs, numbers = gather(program, sizes, data_file, dtype, seed, map_name, prefix)
     module = compiling.built(program, Options(backend, narrow=narrow, own=own))
     runner = back_ends.runner(backend)
     place = runner.device(dtype or "float32")
-    there = {key: tensor.to(place) for key, tensor in inputs.items()}
 
     def call() -> Any:
-        value = module(**there, **numbers)
+        value = module(**{key: tensor.to(place) for key, tensor in inputs.items()}, **numbers)
         runner.settle()
         return value
 
-    with _progress(console) as progress:
-        outputs, told = execute(program, call, repeat, progress)
+    asked_for, fewer = sizes, None if data_file or sizes else shorter(program, sizes)
+    while True:
+        inputs, numbers = gather(program, sizes, data_file, dtype, seed, map_name, prefix)
+        with _progress(console) as progress:
+            outputs, told = execute(program, call, repeat, progress)
+        if fewer is None or all(bool(x.isfinite().all()) for x in outputs.values() if x.is_floating_point()):
+            break
+        sizes, fewer = fewer, shorter(program, fewer)
     console.print(_table(program, inputs, outputs))
+    if sizes != asked_for:
+        listed = ", ".join(f"{name} = {number}" for name, number in sizes.items())
+        console.print(f"sizes        {listed}: over more positions the states of these random numbers leave the type's "
+                      f"range")
     console.print("\n".join(told))
     if ran := getattr(module, "ran", None):
         compiled = sum(ran.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from einc.errors.report import failure
-from einc.ir.indices import Extent, IndexSet
+from einc.ir.indices import INDEX_CLASSES, Extent, IndexSet
 from einc.ir.programs import Program, sets_of
 from einc.ir.terms import Size
 
@@ -13,6 +13,7 @@ DEFAULTS = {"time": 256, "batch": 2, "request": 3, "head": 8, "latent": 32, "exp
             "layer": 2}
 SECOND_HEAD = 2
 OTHER = 16
+_LEAST = 8  # positions with which a loop over them is still tried
 
 
 def sets(program: Program) -> list[IndexSet]:
@@ -45,6 +46,18 @@ def default(program: Program, given: Mapping[str, int]) -> dict[str, int]:
                 heads += one.cls == "head"
                 out.setdefault(name, SECOND_HEAD if one.cls == "head" and heads > 1 else DEFAULTS.get(one.cls, OTHER))
     return {**dict.fromkeys(names(program), OTHER), **out}
+
+
+def shorter(program: Program, given: Mapping[str, int]) -> dict[str, int] | None:
+    """Sizes with half as many positions in the loops over positions whose number nobody gave; None where there are
+    none, or few.
+    """
+    known = default(program, given)
+    loops = (r.index.set.extent.sizes for r in program.repeats if INDEX_CLASSES[r.index.set.cls].before)
+    open_ = {name for found in loops for name in found if name not in program.sizes}
+    if not open_ or any(known[name] < 2 * _LEAST for name in open_):
+        return None
+    return {**given, **{name: known[name] // 2 for name in open_}}
 
 
 def extent(formula: Extent, sizes: Mapping[str, int]) -> int:
