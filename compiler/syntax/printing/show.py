@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from einc.ir.indices import LAYER, WITHOUT_NUMBERS, Index, IndexSet, number
+from einc.ir.indices import LAYER, WITHOUT_NUMBERS, Index, IndexSet, number, primed
 from einc.ir.programs import BlockLoop, Equation, IndexLoop, Program, Tensor
 from einc.ir.terms import (
     TRUE,
@@ -233,7 +233,11 @@ class _Writer:
         tensors, over = self.program.tensors, repeat.index.set
 
         def copied(left: str, right: str, sign: str, part: Index | None = None) -> str:
-            written = scripts(list(slots := [(slot, slot.name) for slot in tensors[left].slots]))
+            # A state with a value for each position has another letter for it than the rounds.
+            names = {slot.name for slot in tensors[left].slots}
+            slots = [(slot, primed(slot.name, names) if slot.name == repeat.index.name else slot.name)
+                     for slot in tensors[left].slots]
+            written = scripts(list(slots))
             if part is not None and (made := self.program.equation(right)) is not None and part in made.indices:
                 at = made.axes.index(Position(part))
                 slots.insert(at, (tensors[right].slots[at], part.name))
