@@ -4,7 +4,6 @@
 // K, U   numbers of writes k v and of writes u (c + w . S)
 // A, B   numbers of vectors that are multiplied with S_t, and of those that are multiplied with S_{t-1}
 // EACH   whether every row of S has a gate of its own
-#define BORDER 32  // positions between two states that are kept for the gradient
 #if W == 16
 #define MOST 4  // vectors of columns of a piece of work
 #else
@@ -97,9 +96,9 @@ INL void advance(const float* g, const float* const (&k)[K + 1], const V (&v)[K 
 // One unit's columns from `from` on: results y of the vectors, the last state, and states at borders where there are.
 template <int C, int K, int U, int A, int B, bool EACH>
 static void forward(const Operands<K, U, A, B>& x, const Strided* y, const Strided& last, const Strided* borders,
-                    L n, L points, L d, L e, L from, float* room) {
+                    L n, L points, L d, L e, L border, L from, float* room) {
   constexpr int R = A + U + B;  // what is read of S_t: by `after`, and of the next position by w and `before`
-  const L count = e - from < C * W ? e - from : C * W, chunks = (points + BORDER - 1) / BORDER;
+  const L count = e - from < C * W ? e - from : C * W, chunks = (points + border - 1) / border;
   float* const s = room;
   float* pack = room + C * W * d;
   const L each = padded(d);
@@ -116,7 +115,7 @@ static void forward(const Operands<K, U, A, B>& x, const Strided* y, const Strid
     if (U + B) seen_of<C, R>(s, z, d, seen);
   }
   for (L t = 0; t < points; t++) {
-    if (borders && t % BORDER == 0) save_state<C>(*borders, n * chunks + t / BORDER, from, count, d, s);
+    if (borders && t % border == 0) save_state<C>(*borders, n * chunks + t / border, from, count, d, s);
     float* free = pack + R * each;
     const float* g = row(x.gate, n, t, EACH ? d : 1, free);
     free += each;
@@ -135,16 +134,8 @@ static void forward(const Operands<K, U, A, B>& x, const Strided* y, const Strid
     }
     UNROLL for (int j = 0; j < B; j++) set_columns<C>(y[A + j], n, t, from, count, seen[A + U + j]);
     UNROLL for (int j = 0; j < A; j++) z[j] = row(x.after[j], n, t, d, pack + j * each);
-    if (t + 1 < points) {
-      next(t + 1);
-      advance<C, K, U, R, EACH>(g, k, v, u, added, z, d, s, s, seen);
-    } else {
-      const float* rest[A + 1] = {};
-      V read[A + 1][C];
-      UNROLL for (int j = 0; j < A; j++) rest[j] = z[j];
-      advance<C, K, U, A, EACH>(g, k, v, u, added, rest, d, s, s, read);
-      UNROLL for (int j = 0; j < A; j++) UNROLL for (int i = 0; i < C; i++) seen[j][i] = read[j][i];
-    }
+    next(t + (t + 1 < points));  // of what the last position's own read once more nothing is made
+    advance<C, K, U, R, EACH>(g, k, v, u, added, z, d, s, s, seen);
     UNROLL for (int j = 0; j < A; j++) set_columns<C>(y[j], n, t, from, count, seen[j]);
   }
   save_state<C>(last, n, from, count, d, s);
@@ -170,17 +161,17 @@ INL float* at(const Strided& x, L n, L t) { return x.p + n * x.n + t * x.t; }
 // One unit's columns from `from` on, the last position first. The numbers of rows are added to, those of columns set.
 template <int C, int K, int U, int A, int B, bool EACH>
 static void backward(const Operands<K, U, A, B>& x, const Strided* slopes, const Strided& last, const Strided& borders,
-                     const Operands<K, U, A, B>& out, L n, L points, L d, L e, L from, float* room) {
-  const L count = e - from < C * W ? e - from : C * W, chunks = (points + BORDER - 1) / BORDER, size = C * W * d;
+                     const Operands<K, U, A, B>& out, L n, L points, L d, L e, L border, L from, float* room) {
+  const L count = e - from < C * W ? e - from : C * W, chunks = (points + border - 1) / border, size = C * W * d;
   const L each = padded(d);
   float* const states = room;
-  float* const made = states + (BORDER + 1) * size;   // c + w . S of every position of a chunk
-  float* const ds = made + BORDER * (U + 1) * C * W;  // the slope by the state
+  float* const made = states + (border + 1) * size;   // c + w . S of every position of a chunk
+  float* const ds = made + border * (U + 1) * C * W;  // the slope by the state
   float* const lanes = ds + size;                     // what is summed over lanes: a vector for each row
   float* const pack = lanes + padded(W * d);
   load_state<C>(last, n, from, count, d, ds);
   for (L chunk = chunks - 1; chunk >= 0; chunk--) {
-    const L begin = chunk * BORDER, many = points - begin < BORDER ? points - begin : BORDER;
+    const L begin = chunk * border, many = points - begin < border ? points - begin : border;
     load_state<C>(borders, n * chunks + chunk, from, count, d, states);
     V seen[U + 1][C];
     for (L j = 0; j < many; j++) {
@@ -215,57 +206,52 @@ static void backward(const Operands<K, U, A, B>& x, const Strided* slopes, const
       float* free = pack;
       auto take = [&](const Strided& one, L length) { return row(one, n, t, length, (free += each) - each); };
       const float* g = take(x.gate, EACH ? d : 1);
-      V da[A + 1][C], db[B + 1][C], v[K + 1][C], dv[K + 1][C], added[U + 1][C], dx[U + 1][C], dg[C];
-      UNROLL for (int i = 0; i < C; i++) dg[i] = V{};
+      V value[C], slope[C], inner[U + 1][C], dg[C];
       auto summed = [&](const Strided& one) { add_sums(lanes, d, at(one, n, t)); };
-      UNROLL for (int i = 0; i < A; i++) {
-        const float* q = take(x.after[i], d);
-        columns<C>(slopes[i], n, t, from, count, da[i]);
+      // What a vector q read of a state has this slope: adds to the slope by the state and by q.
+      auto was_read = [&](const Strided& one, const float* state, const V (&given)[C], const Strided& made_of) {
+        const float* q = take(one, d);
         for (L f = 0; f < d; f++) {
           V a[C];
           UNROLL for (int h = 0; h < C; h++) {
             float* const p = ds + (f * C + h) * W;
-            st(p, ld(p) + splat(q[f]) * da[i][h]);
-            a[h] = ld(after + (f * C + h) * W) * da[i][h];
+            st(p, ld(p) + splat(q[f]) * given[h]);
+            a[h] = ld(state + (f * C + h) * W) * given[h];
           }
           st(lanes + f * W, joined<C>(a));
         }
-        summed(out.after[i]);
+        summed(made_of);
+      };
+      // A vector k wrote this value: the slope by the value, and adds to that by k.
+      auto was_written = [&](const Strided& one, const V (&value)[C], V (&by)[C], const Strided& made_of) {
+        const float* k = take(one, d);
+        UNROLL for (int h = 0; h < C; h++) by[h] = V{};
+        for (L f = 0; f < d; f++) {
+          V a[C];
+          UNROLL for (int h = 0; h < C; h++) {
+            const V s = ld(ds + (f * C + h) * W);
+            by[h] += splat(k[f]) * s;
+            a[h] = s * value[h];
+          }
+          st(lanes + f * W, joined<C>(a));
+        }
+        summed(made_of);
+      };
+      UNROLL for (int i = 0; i < A; i++) {
+        columns<C>(slopes[i], n, t, from, count, slope);
+        was_read(x.after[i], after, slope, out.after[i]);
       }
       UNROLL for (int i = 0; i < K; i++) {
-        const float* k = take(x.k[i], d);
-        columns<C>(x.v[i], n, t, from, count, v[i]);
-        UNROLL for (int h = 0; h < C; h++) dv[i][h] = V{};
-        for (L f = 0; f < d; f++) {
-          V a[C];
-          UNROLL for (int h = 0; h < C; h++) {
-            const V s = ld(ds + (f * C + h) * W);
-            dv[i][h] += splat(k[f]) * s;
-            a[h] = s * v[i][h];
-          }
-          st(lanes + f * W, joined<C>(a));
-        }
-        summed(out.k[i]);
-        set_columns<C>(out.v[i], n, t, from, count, dv[i]);
+        columns<C>(x.v[i], n, t, from, count, value);
+        was_written(x.k[i], value, slope, out.k[i]);
+        set_columns<C>(out.v[i], n, t, from, count, slope);
       }
       UNROLL for (int i = 0; i < U; i++) {
-        const float* u = take(x.u[i], d);
-        UNROLL for (int h = 0; h < C; h++) {
-          added[i][h] = ld(made + ((j * U + i) * C + h) * W);
-          dx[i][h] = V{};
-        }
-        for (L f = 0; f < d; f++) {
-          V a[C];
-          UNROLL for (int h = 0; h < C; h++) {
-            const V s = ld(ds + (f * C + h) * W);
-            dx[i][h] += splat(u[f]) * s;
-            a[h] = s * added[i][h];
-          }
-          st(lanes + f * W, joined<C>(a));
-        }
-        summed(out.u[i]);
-        set_columns<C>(out.c[i], n, t, from, count, dx[i]);
+        UNROLL for (int h = 0; h < C; h++) value[h] = ld(made + ((j * U + i) * C + h) * W);
+        was_written(x.u[i], value, inner[i], out.u[i]);
+        set_columns<C>(out.c[i], n, t, from, count, inner[i]);
       }
+      UNROLL for (int h = 0; h < C; h++) dg[h] = V{};
       for (L f = 0; f < d; f++) {
         V a[C];
         UNROLL for (int h = 0; h < C; h++) {
@@ -282,32 +268,10 @@ static void backward(const Operands<K, U, A, B>& x, const Strided* slopes, const
         st(lanes, joined<C>(dg));
         add_sums(lanes, 1, at(out.gate, n, t));
       }
-      UNROLL for (int i = 0; i < U; i++) {
-        const float* w = take(x.w[i], d);
-        for (L f = 0; f < d; f++) {
-          V a[C];
-          UNROLL for (int h = 0; h < C; h++) {
-            float* const p = ds + (f * C + h) * W;
-            st(p, ld(p) + splat(w[f]) * dx[i][h]);
-            a[h] = ld(before + (f * C + h) * W) * dx[i][h];
-          }
-          st(lanes + f * W, joined<C>(a));
-        }
-        summed(out.w[i]);
-      }
+      UNROLL for (int i = 0; i < U; i++) was_read(x.w[i], before, inner[i], out.w[i]);
       UNROLL for (int i = 0; i < B; i++) {
-        const float* q = take(x.before[i], d);
-        columns<C>(slopes[A + i], n, t, from, count, db[i]);
-        for (L f = 0; f < d; f++) {
-          V a[C];
-          UNROLL for (int h = 0; h < C; h++) {
-            float* const p = ds + (f * C + h) * W;
-            st(p, ld(p) + splat(q[f]) * db[i][h]);
-            a[h] = ld(before + (f * C + h) * W) * db[i][h];
-          }
-          st(lanes + f * W, joined<C>(a));
-        }
-        summed(out.before[i]);
+        columns<C>(slopes[A + i], n, t, from, count, slope);
+        was_read(x.before[i], before, slope, out.before[i]);
       }
     }
   }
@@ -325,7 +289,7 @@ template <class F> static L by_columns(L units, L e, L threads, F f) {
   return vectors == 2 ? f(Many<2>{}) : f(Many<1>{});
 }
 // Arguments: the operands, the results of the vectors, the last state, and states at borders if `kept`; units,
-// positions, rows and columns of a state.
+// positions, rows and columns of a state, positions between two borders.
 template <int K, int U, int A, int B, bool EACH>
 static L run_forward(void* const* p, const L* n, bool kept, float* room, L each, L threads) {
   constexpr int first = Operands<K, U, A, B>::COUNT;
@@ -334,13 +298,13 @@ static L run_forward(void* const* p, const L* n, bool kept, float* room, L each,
   for (int i = 0; i < A + B; i++) y[i] = strided(p, n, first + i);
   const Strided last = strided(p, n, first + A + B), borders = kept ? strided(p, n, first + A + B + 1) : last;
   const L* const sizes = n + 3 * (first + A + B + 1 + kept);
-  const L units = sizes[0], points = sizes[1], d = sizes[2], e = sizes[3];
+  const L units = sizes[0], points = sizes[1], d = sizes[2], e = sizes[3], border = sizes[4];
   return by_columns(units, e, threads, [&](auto vectors) {
     constexpr int C = decltype(vectors)::value;
     const L parts = (e + C * W - 1) / (C * W);
     return over(units * parts, threads, [&](L work, float* own, int*) {
       forward<C, K, U, A, B, EACH>(x, y, last, kept ? &borders : nullptr, work / parts, points, d, e,
-                                   work % parts * C * W, own);
+                                   border, work % parts * C * W, own);
     }, room, each);
   });
 }
@@ -354,31 +318,30 @@ static L run_backward(void* const* p, const L* n, float* room, L each, L threads
   for (int i = 0; i < A + B; i++) slopes[i] = strided(p, n, first + i);
   const Strided last = strided(p, n, first + A + B), borders = strided(p, n, first + A + B + 1);
   const L* const sizes = n + 3 * (2 * first + A + B + 2);
-  const L units = sizes[0], points = sizes[1], d = sizes[2], e = sizes[3];
+  const L units = sizes[0], points = sizes[1], d = sizes[2], e = sizes[3], border = sizes[4];
   return over(units, threads, [&](L unit, float* own, int*) {  // units alone: columns of one add to the same numbers
     for (L from = 0; from < e; from += C * W)
-      backward<C, K, U, A, B, EACH>(x, slopes, last, borders, out, unit, points, d, e, from, own);
+      backward<C, K, U, A, B, EACH>(x, slopes, last, borders, out, unit, points, d, e, border, from, own);
   }, room, each);
 }
 #define RECURRENCE(name, K, U, A, B, EACH)                                                                             \
-  static L name##_rows(const L* n, L tensors) { return n[3 * tensors + 2]; }                                           \
+  static L name##_vectors(L d) { return (1 + K + 2 * U + A + B) * padded(d); }  /* vectors of one position */           \
+  static const L* name##_sizes(const L* n, L more) { return n + 3 * (Operands<K, U, A, B>::COUNT + A + B + 1 + more); }\
   extern "C" L name##_room(const L* n) {                                                                               \
-    const L d = name##_rows(n, Operands<K, U, A, B>::COUNT + A + B + 1);                                               \
-    return padded(MOST * W * d) + (1 + K + 2 * U + A + B) * padded(d);                                                 \
+    return padded(MOST * W * name##_sizes(n, 0)[2]) + name##_vectors(name##_sizes(n, 0)[2]);                            \
+  }                                                                                                                    \
+  extern "C" L name##_kept_room(const L* n) {                                                                          \
+    return padded(MOST * W * name##_sizes(n, 1)[2]) + name##_vectors(name##_sizes(n, 1)[2]);                            \
+  }                                                                                                                    \
+  extern "C" L name##_back_room(const L* n) {                                                                          \
+    const L* sizes = name##_sizes(n, 1 + Operands<K, U, A, B>::COUNT); const L d = sizes[2], border = sizes[4];        \
+    return 2 * W * ((border + 2) * d + border * (U + 1)) + padded(W * d) + name##_vectors(d);                           \
   }                                                                                                                    \
   extern "C" L name(void* const* p, const L* n, const double*, float* room, L each, L threads) {                       \
     return run_forward<K, U, A, B, EACH>(p, n, false, room, each, threads);                                            \
   }                                                                                                                    \
-  extern "C" L name##_kept_room(const L* n) {                                                                          \
-    const L d = name##_rows(n, Operands<K, U, A, B>::COUNT + A + B + 2);                                               \
-    return padded(MOST * W * d) + (1 + K + 2 * U + A + B) * padded(d);                                                 \
-  }                                                                                                                    \
   extern "C" L name##_kept(void* const* p, const L* n, const double*, float* room, L each, L threads) {                \
     return run_forward<K, U, A, B, EACH>(p, n, true, room, each, threads);                                             \
-  }                                                                                                                    \
-  extern "C" L name##_back_room(const L* n) {                                                                          \
-    const L d = name##_rows(n, 2 * Operands<K, U, A, B>::COUNT + A + B + 2);                                           \
-    return 2 * W * ((BORDER + 2) * d + BORDER * (U + 1)) + padded(W * d) + (1 + K + 2 * U + A + B) * padded(d);        \
   }                                                                                                                    \
   extern "C" L name##_back(void* const* p, const L* n, const double*, float* room, L each, L threads) {                \
     return run_backward<K, U, A, B, EACH>(p, n, room, each, threads);                                                  \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,8 +17,8 @@ _BORDER = 32  # positions between two states that are kept for the gradient
 class _Listed:
     """The operands of `_affine` in one list, as kernels take them: reads of S_t before those of S_{t-1}."""
 
-    def __init__(self, gate: torch.Tensor, first: torch.Tensor, known: list[tuple[torch.Tensor, ...]],
-                 unknown: list[tuple[torch.Tensor, ...]], flags: list[bool], reads: list[torch.Tensor]) -> None:
+    def __init__(self, gate: torch.Tensor, first: torch.Tensor, known: Sequence[tuple[torch.Tensor, ...]],
+                 unknown: Sequence[tuple[torch.Tensor, ...]], flags: list[bool], reads: list[torch.Tensor]) -> None:
         self.known, self.unknown, self.flags = len(known), len(unknown), flags
         self.order = sorted(range(len(flags)), key=lambda n: not flags[n])
         self.tensors = [gate, first, *(x for some in (*known, *unknown) for x in some), *(reads[n] for n in self.order)]
@@ -33,9 +34,9 @@ class _Listed:
         return found, last
 
     def sizes(self) -> list[int]:
-        """Units, positions, rows and columns of a state."""
+        """Units, positions, rows and columns of a state, positions between two states that are kept."""
         gate, first = self.tensors[:2]
-        return [gate.shape[0], gate.shape[1], first.shape[1], first.shape[2]]
+        return [gate.shape[0], gate.shape[1], first.shape[1], first.shape[2], _BORDER]
 
 
 def _native_vectors(text: str, dtype: torch.dtype) -> int:
@@ -77,14 +78,14 @@ def _native_affine(
 ) -> tuple[_Vectors, torch.Tensor]:
     """`_affine` by the compiled kernel of this name, which has so many operations."""
     flags = [flag for _, flag in reads]
-    listed = _Listed(gate, first, list(known), list(unknown), flags, [x for x, _ in reads])
+    listed = _Listed(gate, first, known, unknown, flags, [x for x, _ in reads])
     if torch.compiler.is_compiling() or any(x.dtype != torch.float32 for x in listed.tensors):
         return _affine(gate, first, known, unknown, reads, tile)
-    count, points, _, width = listed.sizes()
+    count, points, _, width, border = listed.sizes()
     made = [torch.empty(count, points, width, dtype=first.dtype, device=first.device) for _ in reads]
     made.append(torch.empty(first.shape, dtype=first.dtype, device=first.device))
     graph = torch.is_grad_enabled() and any(x.requires_grad for x in listed.tensors)
-    kept = -(-points // _BORDER) * count if graph else 0
+    kept = -(-points // border) * count if graph else 0
     borders = torch.empty(kept, *first.shape[1:], dtype=first.dtype, device=first.device)
     if not _native(text, f"{name}_kept" if graph else name, [*listed.tensors, *made, *([borders] * graph)],
                    listed.sizes(), [], work, dtype, _native_vectors(text, dtype)):
