@@ -52,7 +52,7 @@ def begin(naming: Named, body: Writer, helpers: set[str]) -> None:
     """Whose the new positions are, and what is kept for each."""
     module = naming.module
     states = dict(module.generation.states) if module.generation is not None else {}
-    if states and all(t.key in states for t in module.inputs if t.role == "cache"):
+    if module.unpaged:
         helpers.add("_unpaged")
         body("_unpaged(cache)")
     helpers.add("_requests")

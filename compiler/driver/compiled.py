@@ -73,7 +73,7 @@ class Compiled:
         """Memory for so many pages of so many positions each, by default as the spec says it, else 16; caches share
         them. ValueError where only states are kept, which lie in no pages.
         """
-        if "_unpaged" in unwrap(self.function).__globals__:
+        if isinstance(self.plan, Module) and self.plan.unpaged:
             raise ValueError("only states are kept, one for each text, which lie in no pages: a cache needs no pool")
         return self.named("Pool")(pages, page) if page else self.named("Pool")(pages)
 

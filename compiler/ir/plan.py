@@ -869,6 +869,12 @@ class Module:
         """The inputs that a caller gives."""
         return tuple(t for t in self.inputs if t.role not in ("cache", "place"))
 
+    @property
+    def unpaged(self) -> bool:
+        """Whether all that a step of a generation keeps are states, one for each text: they lie in no pages."""
+        states = set() if self.generation is None else {key for key, _ in self.generation.states}
+        return bool(states) and all(t.key in states for t in self.inputs if t.role == "cache")
+
 
 @dataclass(frozen=True, slots=True)
 class Weight:

@@ -90,7 +90,9 @@ def _refuse(found: list[Word], first: int, last: int, what: str, way: str, sourc
 
 
 def _applied(found: list[Word], pairs: dict[int, int]) -> list[Word]:
-    # A root takes what stands in the brackets behind it.
+    """The words with each bracket as a call of the function that it stands for, `|x|` as `|(x)`; a root takes what
+    stands in the brackets behind it, and a bracket without a partner is bad.
+    """
     rooted = {first for first in pairs if first and found[first - 1].type == "ROOT"}
     closing, twice = set(pairs.values()), {pairs[first] for first in rooted}
     out: list[Word] = []

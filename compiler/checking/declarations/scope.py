@@ -108,7 +108,7 @@ class Rounds:
     layers: bool = False
     down: bool = False
 
-    def shown(self, letters: frozenset[Index]) -> tuple[Term, ...]:
+    def conditions_on(self, letters: frozenset[Index]) -> tuple[Term, ...]:
         """What rounds of one element say of a value with these letters: at which elements there is one."""
         if self.block or self.layers or self.domain == TRUE:
             return ()

@@ -17,7 +17,7 @@ from einc.syntax import tree as s
 
 def over_several(function: Function, count: int) -> Function | None:
     """The definition over so many indices; None where it has not one index, or reads an argument at something else."""
-    if len(function.letters) != 1 or (function.withs and any(len(p.letters) > 1 for p in function.params)):
+    if len(function.letters) != 1:
         return None
     (letter,), nodes = function.letters, (function.body, *function.withs)
     arguments = {p.name.base for p in function.params if p.letters}

@@ -254,7 +254,7 @@ class Work:
         given = TRUE if rounds is None or rounds.block else rounds.domain
         domain = _said(both(result.domain, trailing, _masks(signature, terms, context)), given)
         if rounds is not None and rounds.index in frozenset(i for axis in entry.left.axes for i in axis):
-            domain = both(*rounds.shown(left), domain)  # a value of each element is there where a round is
+            domain = both(*rounds.conditions_on(left), domain)  # a value of each element is there where a round is
         made.owners.rest(mentioned(result.term, domain), left, entry.span)
         balanced(result, left, entry, domain, made.owners.known)
         return result, domain

@@ -42,7 +42,7 @@ def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]]
             if not rounds.block and not work.report.errors and (shown or left or ragged):
                 if not shown and left:
                     _relative(work, recur, left)
-                mine = [_always(rounds, e) for e in work.inner.get(rounds, [])]
+                mine = [_without_conditions(rounds, e) for e in work.inner.get(rounds, [])]
                 ordered.append(sequence(work, _with_all(work, recur, mine), shown, rounds.down))
             else:
                 out.append(recur)
@@ -54,9 +54,9 @@ def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]]
     return out, ordered
 
 
-def _always(rounds: Rounds, equation: Equation) -> Equation:
+def _without_conditions(rounds: Rounds, equation: Equation) -> Equation:
     """An equation of a round without what the rounds say of it."""
-    said = rounds.shown(frozenset(equation.indices))
+    said = rounds.conditions_on(frozenset(equation.indices))
     return replace(equation, domain=both(*(c for c in conjuncts(equation.domain) if c not in said)))
 
 
@@ -101,7 +101,7 @@ def _recurrence(work: Work, rounds: Rounds, fixed: tuple[Index, ...]) -> BlockLo
     For a block of elements it adds the block's tensor of members to `work.made`. It raises BadLoop where nothing is
     updated.
     """
-    updates, mine = work.updates.get(rounds, []), [_always(rounds, e) for e in work.inner.get(rounds, [])]
+    updates, mine = work.updates.get(rounds, []), [_without_conditions(rounds, e) for e in work.inner.get(rounds, [])]
     if rounds.index is None or not updates:
         if (rounds.block and rounds.index is not None
             and not any(x.loop.rounds is rounds for x in work.collected.updates)):

@@ -84,28 +84,33 @@ class _Work:
         states, inside = list[tuple[str, str, str]](), list(loop.inside)
         here = dict[str, str]()
         for state, first, following in loop.states:
-            known = self.tensors[state]
-            at = _request(known.slots, self.program.tensors[lengths].slots[0])
+            at = _request(self.tensors[state].slots, self.program.tensors[lengths].slots[0])
             assert at is not None, "`refused` tells of a state without a request"
-            here[state] = self._tensor(f"{state}_here", known)
-            last, zero = self._tensor(f"{state}_before", known), self._tensor(f"{state}_zero", known)
-            self.alone |= {here[state]: at, last: at}
-            slots = tuple(slot for n, slot in enumerate(known.slots) if n != at)
-            self.tensors[zero] = replace(self.tensors[zero], slots=slots)
-            letters = _letters(known, loop.index)
-            begin = self._begin(last, first, letters, loop.index)
-            self.owners[here[state]] = {loop.index: letters[at]}
-            rest = tuple(Position(i) for n, i in enumerate(letters) if n != at)
-            reader = next(e.target for e in by if state in e.reads or e is by[-1])
-            self.before.setdefault(reader, []).extend(
-                [Equation(zero, rest, TRUE, ZERO), replace(begin, target=here[state])])
+            here[state], last, zero = self._anew(loop, state, first, at, by)
             inside.append(here[state])
             states.append((last, zero, following))
             if self._read_after(state, loop):
-                inside += self._left(state, first, following, loop, lengths, by[-1].target, letters, at)
+                inside += self._left(state, first, following, loop, lengths, by[-1].target, at)
         for e in by:
             self.changed[e.target] = e.map(lambda term: renamed(term, here))
         return replace(loop, states=tuple(states), inside=tuple(dict.fromkeys(inside)))
+
+    def _anew(self, loop: IndexLoop, state: str, first: str, at: int, by: list[Equation]) -> tuple[str, str, str]:
+        """A state whose request is axis `at`, as one of all rounds: what a round reads of it, which begins anew at each
+        first position; what the round before left; and zeros, with which the rounds start.
+        """
+        known = self.tensors[state]
+        here, last, zero = (self._tensor(f"{state}_{end}", known) for end in ("here", "before", "zero"))
+        self.alone |= {here: at, last: at}
+        slots = tuple(slot for n, slot in enumerate(known.slots) if n != at)
+        self.tensors[zero] = replace(self.tensors[zero], slots=slots)
+        letters = _letters(known, loop.index)
+        self.owners[here] = {loop.index: letters[at]}
+        rest = tuple(Position(i) for n, i in enumerate(letters) if n != at)
+        reader = next(e.target for e in by if state in e.reads or e is by[-1])
+        begin = replace(self._begin(last, first, letters, loop.index), target=here)
+        self.before.setdefault(reader, []).extend([Equation(zero, rest, TRUE, ZERO), begin])
+        return here, last, zero
 
     def _tensor(self, stem: str, like: Tensor) -> str:
         key = unused(stem, self.tensors)
@@ -128,15 +133,17 @@ class _Work:
         read |= {first for x in self.program.repeats for _, first, _ in x.states}
         return state in read.union(*(e.reads for e in self.program.equations if e.target not in loop.inside))
 
-    def _left(self, state: str, first: str, following: str, loop: IndexLoop, lengths: str, last: str,
-              letters: tuple[Index, ...], at: int) -> list[str]:
-        """What a state is after the last position of its request: an equation behind the rounds. Returns the value of
-        the rounds that has this for every position.
+    def _left(self, state: str, first: str, following: str, loop: IndexLoop, lengths: str, last: str, at: int
+              ) -> tuple[str, ...]:
+        """What a state is after the last position of its request: an equation behind the rounds. Returns the value that
+        the rounds make for this, the state at every position, where they did not make it before.
         """
+        letters, new = _letters(self.tensors[state], loop.index), tuple[str, ...]()
         made, key = next(e for e in self.program.equations if e.target == following), following
         there = place_of(loop.index, made)
         if there is None:
             there, key = at + 1, self._tensor(f"{state}_after", self.tensors[state])
+            new = (key,)
             slot = Slot(loop.index.set, "lower", loop.index.name)
             slots = self.tensors[key].slots
             self.tensors[key] = replace(self.tensors[key], slots=(*slots[:there], slot, *slots[there:]))
@@ -149,7 +156,7 @@ class _Work:
         body = Apply("add", (Where(Apply("le", (ONE, count)), Read(key, places)),
                              Where(Apply("lt", (count, ONE)), Read(first, axes))))
         self.after.setdefault(last, []).append(Equation(state, axes, TRUE, body))
-        return [key]
+        return new
 
 
 def _request(slots: tuple[Slot, ...], request: Slot) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -86,29 +87,26 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], data_fil
     runner = back_ends.runner(backend)
     place = runner.device(dtype or "float32")
 
-    def call() -> Any:
-        value = module(**{key: tensor.to(place) for key, tensor in inputs.items()}, **numbers)
-        runner.settle()
-        return value
-
-    asked_for, fewer = sizes, None if data_file or sizes else shorter(program, sizes)
-    while True:
+    def ran(sizes: dict[str, int]) -> _Run:
         inputs, numbers = gather(program, sizes, data_file, dtype, seed, map_name, prefix)
+
+        def call() -> Any:
+            value = module(**{key: tensor.to(place) for key, tensor in inputs.items()}, **numbers)
+            runner.settle()
+            return value
+
         with _progress(console) as progress:
             outputs, told = execute(program, call, repeat, progress)
-        if fewer is None or all(bool(x.isfinite().all()) for x in outputs.values() if x.is_floating_point()):
-            break
-        sizes, fewer = fewer, shorter(program, fewer)
+        return _Run(sizes, inputs, numbers, outputs, told)
+
+    found = ran(sizes) if data_file or sizes else _finite(program, ran, sizes)
+    sizes, inputs, numbers, outputs = found.sizes, found.inputs, found.numbers, found.outputs
     console.print(_table(program, inputs, outputs))
-    if sizes != asked_for:
-        listed = ", ".join(f"{name} = {number}" for name, number in sizes.items())
-        console.print(f"sizes        {listed}: over more positions the states of these random numbers leave the type's "
-                      f"range")
-    console.print("\n".join(told))
-    if ran := getattr(module, "ran", None):
-        compiled = sum(ran.values())
+    console.print("\n".join(found.told))
+    if by := getattr(module, "ran", None):
+        compiled = sum(by.values())
         console.print(f"kernels  {compiled} compiled for this processor, "
-                      f"{len(ran) - compiled} as torch's statements")
+                      f"{len(by) - compiled} as torch's statements")
     if output is not None:
         data.save(output, outputs)
         console.print(f"wrote {output}")
@@ -122,6 +120,39 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], data_fil
             good, lines = good and fine, [*lines, *more]
         console.print("\n".join(lines))
         ctx.exit(0 if good else 1)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run: the sizes that were given to it, what it ran on, what came out, and lines on what was measured."""
+
+    sizes: dict[str, int]
+    inputs: Tensors
+    numbers: dict[str, int]
+    outputs: dict[str, data.Array]
+    told: list[str]
+
+    @property
+    def finite(self) -> bool:
+        """Whether every number that came out is finite."""
+        return all(bool(x.isfinite().all()) for x in self.outputs.values() if x.is_floating_point())
+
+
+def _finite(program: Program, ran: Callable[[dict[str, int]], _Run], sizes: dict[str, int]) -> _Run:
+    """A run on these sizes; or, where numbers leave the type's range in it, on the most of half, a quarter, … of the
+    positions of loops on which none does. Where there are none such, the first run.
+    """
+    first = found = ran(sizes)
+    while not found.finite:
+        fewer = shorter(program, found.sizes)
+        if fewer is None:
+            return first
+        found = ran(fewer)
+    if found is first:
+        return first
+    listed = ", ".join(f"{name} = {number}" for name, number in found.sizes.items())
+    note = f"sizes        {listed}: over more positions the states of these random numbers leave the type's range"
+    return replace(found, told=[note, *found.told])
 
 
 def _hard(program: Program, sizes: Mapping[str, int], chosen: tuple[str | None, str | None, int, str | None, str],

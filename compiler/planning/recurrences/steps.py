@@ -52,6 +52,8 @@ def _recurrence(loop: IndexLoop, found: Affine, texts: tuple[str, ...]) -> Recur
 
 
 def _scan(program: Program, loop: IndexLoop, found: Scanned, texts: tuple[str, ...]) -> StateScan:
+    """The step of a state whose elements meet no letter: it makes the states after every position, the last state, and
+    the states before every position where something reads those."""
     (state, first, every), = loop.states
     lengths = _lengths(loop)
     made = program.by_target[every]
