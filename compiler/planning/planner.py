@@ -57,6 +57,7 @@ from einc.planning.streaming.partials import early, nested
 from einc.planning.streaming.passes import Streamed
 from einc.syntax.printing.show import equation_text, text
 from einc.transforms.laws.simplify import picked
+from einc.transforms.normal.products import left_whole
 from einc.transforms.slicing.requests import in_order, marked
 
 
@@ -101,8 +102,7 @@ def _module(
     sizes |= frozenset(n for e in program.equations for n in storage.sizes_of(e)) - program.sizes.keys()
     buffers, sets = {k: v for cut in cuts for k, v in cut.buffers.items()}, storage.sets_of(program)
     return Module(
-        program.name,
-        program.source or program.name,
+        program.name, program.source or program.name,
         asked,
         program.outputs,
         buffers,
@@ -253,8 +253,8 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
                      visited)
     cost = cost.put({run.count: run.onto.extent for run in runs.values()})
     notes = (*passed.notes, f"not stored: {', '.join(sorted(group.virtual))}") if group.virtual else ()
-    return Kernel(group.equations[-1].target, axes, lets, tuple(work.stores), tuple(texts.values()), notes, cost,
-                  _largest(lets, work) if cut else ())
+    return Kernel(group.equations[-1].target, axes, lets, tuple(work.stores), tuple(texts.values()),
+                  (*notes, *left_whole(whole.program, group.equations)), cost, _largest(lets, work) if cut else ())
 
 
 def _searchable(whole: _Whole, group: Group) -> dict[str, tuple[IndexSet, ...]]:

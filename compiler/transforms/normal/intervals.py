@@ -54,7 +54,7 @@ def _changed(term: Term, given: Term, known: Mapping[str, Equation]) -> Term:
     match term:
         case Where(condition, then):
             return rebuild(term, (condition, _changed(then, both(given, condition), known)))
-        case Fold("sum", bound, _, body) if (ends := _ends(term)) is not None and _finite(body, known):
+        case Fold("sum", bound, _, body) if (ends := _ends(term)) is not None and finite(body, known):
             upper, lower = (Fold("sum", bound, both(*ends.rest, Apply("le", (Position(bound[0]), end))), body)
                             for end in (ends.last, ends.before))
             difference = Apply("sub", (upper, lower))
@@ -103,7 +103,7 @@ def _side(atom: Term, index: Index) -> tuple[bool, Term] | None:
     return None
 
 
-def _finite(term: Term, known: Mapping[str, Equation]) -> bool:
+def finite(term: Term, known: Mapping[str, Equation]) -> bool:
     """Whether a value is a finite number wherever the data are: a difference of infinite sums would be none."""
     for part in walk(term):
         match part:
@@ -115,6 +115,6 @@ def _finite(term: Term, known: Mapping[str, Equation]) -> bool:
                 return False
             case Fold(op) if op != "sum":
                 return False
-            case Read(tensor) if tensor in known and not _finite(known[tensor].body, known):
+            case Read(tensor) if tensor in known and not finite(known[tensor].body, known):
                 return False
     return True
