@@ -20,6 +20,7 @@ from bench import (
     batching,
     cases,
     decode,
+    equal,
     footprint,
     fuzz,
     gradients,
@@ -366,6 +367,33 @@ def recurrences_command(*, case_names: tuple[str, ...], ways: tuple[str, ...], g
     for shown in filter(None, (recurrences.table(rows), recurrences.growth(rows))):
         console.print(shown)
     console.print(f"wrote {out / 'recurrences.jsonl'}")
+
+
+@main.command("equal", context_settings=HELP)
+@click.option("--case", "--cases", "names", multiple=True, type=click.Choice(list(equal.PAIRS)),
+              help="Which pairs; all without it.")
+@click.option("--sizes", "given", default="", help="Other sizes, as in `T=2048,H=2`.")
+@THREADS
+@click.option("--patience", default=10.0, show_default=True, type=click.FloatRange(min=0),
+              help="Seconds to wait, in all, until other processes leave the machine alone.")
+@ROUNDS
+@OUT
+def equal_command(*, names: tuple[str, ...], given: str, threads: int | None, patience: float, rounds: int,
+                  out: Path) -> None:
+    """Equal formulas, as papers write them and as products of matrices by hand: how many times as long the first takes.
+
+    Both are judged by the text as written in float64, then timed in interleaved rounds, in float32.
+    """
+    use_threads(threads)
+    console, here, rows = wide_console(), Run(), list[Row]()
+    pairs = [equal.PAIRS[name] for name in names or equal.PAIRS]
+    with progress(console, len(pairs)) as (tell, step):
+        for found in equal.run(pairs, _sizes(given, equal.USUAL), rounds, patience, tell):
+            rows += (new := [here.row("equal", **one.shown()) for one in found])
+            write(out / "equal.jsonl", new)
+            step()
+    console.print(equal.table(rows))
+    console.print(f"wrote {out / 'equal.jsonl'}")
 
 
 @main.command("memory", context_settings=HELP)

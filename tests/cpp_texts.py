@@ -53,7 +53,7 @@ gpt2_block gqa causal full latest linear_cross_entropy llama_attention llama_lm 
 moe_swiglu mtp clip_loss collision distillation entropy focal geglu group_norm kl layer_norm min_plus rms_norm scaled_norm
 swiglu two_domains variance z_loss online_softmax paged_window partial_rotary preblock preblock_relu preblock_silu requests
 requests_packed sdpa sliding_window swiglu_block yarn yarn_parts cope deltaformer forgetting_transformer moba nsa path
-performer stick_breaking
+performer stick_breaking distances shaw
 """
 # Those of which a kernel of the gradient's file runs.
 DERIVED = """
@@ -74,6 +74,7 @@ moe_balance moe_shared moe_swiglu mtp argmax_payload clip_loss collision distill
 layer_norm min_plus norm_projection rms_norm scaled_norm swiglu two_domains variance z_loss online_softmax paged_window
 partial_rotary preblock preblock_relu preblock_silu requests requests_packed sdpa sliding_window sparse_attention swiglu_block
 yarn yarn_parts based cope deltaformer forgetting_transformer moba nsa path performer softpick stick_breaking
+packs_on_both_sides shaw
 """
 
 NEVER = ("beyond_32_bits",)  # whose whole numbers need more than lanes have: torch computes them

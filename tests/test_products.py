@@ -187,3 +187,18 @@ def worst(body: str) -> float:
 def test_digits_of_many_magnitudes(name: str) -> None:
     """What is pulled apart has no error beyond four times that of an eager evaluation of the text as it is written."""
     assert worst(PAIRS[name][0]) <= 4
+
+
+def test_a_table_of_places_in_a_block_is_read_first() -> None:
+    """Each position is in one block: a product with every row of the table would take as many times the work."""
+    text_ = """index s : time(T)
+index j : time(J)
+index d, e : feature(D)
+dim B
+index i : latent(1..B)
+input x_s^d
+weight φ_i^{d e}
+output c_j^e = Σ_{s ∈ (j B - B, j B]} φ_{s - (j B - B)}^{d e} x_{s d} : all
+"""
+    program = pipeline.normal(typed(text_))
+    assert not any({"i"} & {i.name for i in e.indices} for e in program.equations)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from einc.ir.folds import FOLDS
 from einc.ir.indices import OPEN, IndexSet, number
-from einc.ir.plan import Axis, Dot, Kernel, Let, Load, Map, PreviousCarry, Reduce, Scan, ScatterAdd
+from einc.ir.plan import Axis, Dot, Kernel, Let, Load, Map, PreviousCarry, Reduce, Scan, ScatterAdd, Select
 from einc.ir.primitives import HASHES
 
 
@@ -133,14 +133,12 @@ def _pieces(kernel: Kernel, rows: Axis) -> tuple[Axis, ...]:
 def _units(kernel: Kernel, rows: Axis, stream: Axis) -> tuple[Axis, ...]:
     """The axes whose points are pieces of work of their own."""
     tile = {rows.name, stream.name}
-    names = [a for a in kernel.largest if a not in tile]
     folded = {a for let in kernel.lets for a in let.over}
+    names = [a for a in kernel.largest if a not in tile | folded]
     for store in kernel.stores:
         axes = {a for part in store.axes for a in part}
         if not axes.issuperset(names):
             raise Unwritten("its results are sums over what its tiles share")
-    if folded & set(names):
-        raise Unwritten("it sums over an axis of its largest value")
     return tuple(kernel.axis(a) for a in names)
 
 
@@ -205,7 +203,7 @@ def _check(let: Let, schedule: Schedule) -> None:
     if isinstance(let.op, Load) and any(getattr(s, "told", "") for s in let.op.subs):
         raise Unwritten("it reads at places that have to be checked")
     if rows and streams and features:
-        raise Unwritten(f"`{let.name}` has rows, the streamed axis and features")
+        _check_in_pairs(let, schedule)
     if let.carry is not None:
         _check_carried(let, schedule)
     elif isinstance(let.op, Reduce) and {schedule.rows.name, schedule.stream.name} & set(let.over):
@@ -217,6 +215,28 @@ def _check(let: Let, schedule: Schedule) -> None:
         raise Unwritten(f"`{let.name}` depends on what is carried, and has no rows")
     if isinstance(let.op, Dot):
         _check_product(let, schedule)
+
+
+def in_pairs(let: Let, schedule: Schedule) -> bool:
+    """Whether a row and a position of the stream make a value for each feature."""
+    return schedule.has_rows(let) and schedule.streams(let) and bool(schedule.features(let))
+
+
+def folds_pairs(let: Let, schedule: Schedule) -> bool:
+    """Whether a value is a fold over features of what a row and a position of the stream make for each."""
+    lets = schedule.lets()
+    return isinstance(let.op, Dot | Reduce) and any(in_pairs(lets[a], schedule) for a in let.args)
+
+
+def _check_in_pairs(let: Let, schedule: Schedule) -> None:
+    """What has a value for each feature of each pair is made where a fold over the features reads it."""
+    users = [x for x in schedule.kernel.lets if let.name in x.reads]
+    near = all(schedule.stages.get(x.name) == schedule.stages.get(let.name) for x in users)
+    folded = all(in_pairs(x, schedule) if isinstance(x.op, Map | Select) else
+                 folds_pairs(x, schedule) and schedule.has_rows(x) and schedule.streams(x) for x in users)
+    stored = any(store.value == let.name for store in schedule.kernel.stores)
+    if not isinstance(let.op, Map | Select | Load) or not users or not near or not folded or stored:
+        raise Unwritten(f"`{let.name}` has rows, the streamed axis and features, and no fold reads it at once")
 
 
 def _early(schedule: Schedule) -> set[str]:
@@ -258,6 +278,8 @@ def _check_carried(let: Let, schedule: Schedule) -> None:
 
 def _check_product(let: Let, schedule: Schedule) -> None:
     """A product has operands that one of its bodies takes."""
+    if folds_pairs(let, schedule):
+        return
     lets, over = schedule.lets(), set(let.over)
     args = [lets[a] for a in let.args]
     rows, stream = schedule.rows.name, schedule.stream.name

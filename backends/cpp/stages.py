@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from einc.backends.cpp.bounds import Ends
 from einc.backends.cpp.pairs import pair_stream, raw_stream
 from einc.backends.cpp.places import Places
-from einc.backends.cpp.schedule import Schedule, Unwritten, product_at_end
+from einc.backends.cpp.schedule import Schedule, Unwritten, folds_pairs, in_pairs, product_at_end
 from einc.backends.cpp.stores import store_block, target
-from einc.backends.cpp.values import At, Value, converted, stepped, type_of
+from einc.backends.cpp.values import STARTS, At, Value, converted, number, stepped, type_of
 from einc.backends.writer import Writer
 from einc.ir.plan import Dot, Iota, Let, Load, PreviousCarry, Reduce, Scalar, Select
 
@@ -133,12 +133,16 @@ class Stages:
         body.open(f"auto {name} = [&](auto many, auto cuts, L j) __attribute__((always_inline)) {{")
         body("constexpr int N = decltype(many)::value;")
         body("constexpr bool CUT = decltype(cuts)::value;")
-        dots = [let for let in block if isinstance(let.op, Dot)]
+        folds = [let for let in block if folds_pairs(let, schedule)]
+        dots = [let for let in block if isinstance(let.op, Dot) and let not in folds]
         for let in dots:
             self._products(let)
+        for let in folds:
+            self._folded(let)
         body.open("UNROLL for (int r = 0; r < N; r++) {")
         body("const L s = j + r;")
-        loads = [let for let in block if isinstance(let.op, Load) and not places.lane_gathers(let)]
+        once = [let for let in block if let not in folds and not in_pairs(let, schedule)]
+        loads = [let for let in once if isinstance(let.op, Load) and not places.lane_gathers(let)]
         for let in loads:
             places.load_block(let)
         body.open("UNROLL for (int i = 0; i < QV; i++) {")
@@ -146,7 +150,7 @@ class Stages:
         for let in block:
             if let in dots:
                 self._third(let, at)
-            elif let not in loads:
+            elif let in once and let not in loads:
                 self._value(let, at)
             if let.name in self.memory:
                 body(f"st({self.memory[let.name]} + s * M + i * W, {places.value(let.name, at).text});")
@@ -206,6 +210,23 @@ class Stages:
             self.body.lines.append("#if QV == 1")
             self.body("}")
             self.body.lines.append("#endif")
+        places.refer(let, lambda at: Value(f"{name}[r][{at.vector}]", "real", True))
+
+    def _folded(self, let: Let) -> None:
+        """A fold over features of what each row makes with each position of a block, all of them at a time."""
+        places, body = self.places, self.body
+        fold = let.op.fold if isinstance(let.op, Reduce) else "sum"
+        name = places.arguments.fresh(let.name)
+        body(f"V {name}[N][QV];")
+        body(f"UNROLL for (int r = 0; r < N; r++) UNROLL for (int i = 0; i < QV; i++) {name}[r][i] = "
+             f"splat((float){number(STARTS[fold], 'real')});")
+        at = places.open(let.over, At("i", "s"))
+        body.open("UNROLL for (int r = 0; r < N; r++) {")
+        body("const L s = j + r;")
+        body.open("UNROLL for (int i = 0; i < QV; i++) {")
+        values = [converted(places.value(a, at), "real", True) for a in let.args]
+        body(f"{name}[r][i] = {stepped(fold, f'{name}[r][i]', ' * '.join(values))};")
+        places.close(("i", "r", *let.over))
         places.refer(let, lambda at: Value(f"{name}[r][{at.vector}]", "real", True))
 
     def _factors(self, names: Sequence[str]) -> str:

@@ -13,14 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import product
 from typing import TypeVar
 
-from einc.ir.domains import proves
+from einc.ir.domains import Linear, direction, facts, proves
 from einc.ir.draft import unused
-from einc.ir.indices import OPEN, Index, distinct
+from einc.ir.indices import OPEN, Index, distinct, number
 from einc.ir.letters import TIMES
 from einc.ir.programs import Equation, NormalProgram, Program, Tensor, local
-from einc.ir.sums import added, addends, factors, product, signed
+from einc.ir.sums import added, addends, factors, signed
+from einc.ir.sums import product as multiplied
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -29,10 +31,13 @@ from einc.ir.terms import (
     Position,
     Read,
     Term,
+    Where,
+    both,
     bound_indices,
     children,
     const,
     free_indices,
+    in_body,
     reads,
     rebuild,
     substitute,
@@ -99,11 +104,16 @@ class _Work:
         if _may_apply(term):
             simple = simplify(term)
             if isinstance(simple, Fold):
-                made = added([self._gathered(part) for part in self.apart(simple, given) or (simple,)])
+                made = added([self._gathered(part, given) for part in self.apart(simple, given) or (simple,)])
             else:  # a factor has left the sum
                 made = self.changed(simple, given)
             if made != simple:
                 return made
+        match term:
+            case Where(condition, then):
+                return rebuild(term, (condition, self.changed(then, both(given, condition))))
+            case Fold(_, _, domain, body):
+                return rebuild(term, (domain, self.changed(body, in_body(given, term))))
         return rebuild(term, tuple(self.changed(kid, given) for kid in children(term)))
 
     def apart(self, fold: Fold, given: Term, losing: bool = False) -> list[Term] | None:
@@ -121,11 +131,11 @@ class _Work:
         out = list[Term]()
         for atoms, count in found.items():
             wide = [a for a in atoms if letters <= free_indices(a)]
-            if len(wide) > 1 or any(self._place(fold, a, atoms) is None for a in wide):
+            if len(wide) > 1 or any(self._place(fold, a, atoms, given) is None for a in wide):
                 return None
             if len(found) > 1 and not all(finite(a, self.known) for a in atoms):
                 return None
-            sum_ = Fold("sum", fold.bound, fold.domain, product(atoms))
+            sum_ = Fold("sum", fold.bound, fold.domain, multiplied(atoms))
             out.append(sum_ if count == 1 else Apply("mul", (const(count), sum_)))
         return out
 
@@ -143,9 +153,10 @@ class _Work:
                 return rebuild(term, tuple(self._opened(kid, letters, given) for kid in args))
         return term
 
-    def _place(self, fold: Fold, wide: Term, atoms: Sequence[Term]) -> int | None:
+    def _place(self, fold: Fold, wide: Term, atoms: Sequence[Term], given: Term) -> int | None:
         """The slot at which a factor is read at a computed place, where a product may come before it: the place has an
-        index of the data that no other factor has, the slot is as long as the model, and nothing is cut.
+        index of the data that no other factor has and that goes on with the data where `given` holds, the slot is as
+        long as the model, and nothing is cut.
         """
         match wide:
             case Read(tensor, subs) if fold.domain == TRUE and self._whole(tensor):
@@ -161,7 +172,7 @@ class _Work:
         here, slot = free_indices(subs[at[0]]), self.tensors[tensor].slots[at[0]]
         plain = all(is_position(sub) for x in rest for r in reads(x) for sub in r.subs)
         whole = all(self._whole(r.tensor) for x in rest for r in reads(x))
-        gone = any(i.set.cls in OPEN for i in here - others)
+        gone = any(i.set.cls in OPEN and not _short(i, given) for i in here - others)
         if not plain or not whole or not gone or here & {*fold.bound} or slot.set.cls in OPEN or slot.set.packed:
             return None
         return at[0]
@@ -171,29 +182,42 @@ class _Work:
         made = self.known.get(key)
         return (made is None or made.domain == TRUE) and not any(s.set.packed for s in self.tensors[key].slots)
 
-    def _gathered(self, term: Term) -> Term:
+    def _gathered(self, term: Term, given: Term) -> Term:
         """A part of what `apart` gives, as what is read of a product that was formed before, where that may be."""
         match term:
             case Apply("mul", (Const() as count, Fold() as fold)):
-                return Apply("mul", (count, self._gathered(fold)))
+                return Apply("mul", (count, self._gathered(fold, given)))
             case Fold(_, bound, _, body):
                 atoms = factors(body)
             case _:
                 return term
-        wide, at = next(((a, at) for a in atoms if (at := self._place(term, a, atoms)) is not None), (None, 0))
+        wide, at = next(((a, at) for a in atoms if (at := self._place(term, a, atoms, given)) is not None), (None, 0))
         if not isinstance(wide, Read):
             return term
         slot = self.tensors[wide.tensor].slots[at]
         taken = {i.name for t in walk(term) for i in (*free_indices(t), *bound_indices(t))}
         (row,) = distinct((Index(slot.name, slot.set),), taken)
         read = replace(wide, subs=(*wide.subs[:at], Position(row), *wide.subs[at + 1 :]))
-        formed = Fold("sum", bound, TRUE, product([read if a is wide else a for a in atoms]))
+        formed = Fold("sum", bound, TRUE, multiplied([read if a is wide else a for a in atoms]))
         axes = tuple(sorted(free_indices(formed) - {row}, key=lambda i: (i.set.cls in OPEN, i.name)))
         name = unused(TIMES.join([wide.tensor, *(r.tensor for a in atoms if a is not wide for r in reads(a))]),
                       self.tensors)
         self.tensors[name] = local(name, (*axes, row))
         self.made.append(Equation(name, (*map(Position, axes), Position(row)), TRUE, formed))
         return Read(name, (*map(Position, axes), wide.subs[at]))
+
+
+def _short(index: Index, given: Term) -> bool:
+    """Whether a condition leaves a known number of values of an index, such as the one block that a position is in."""
+    here, forms = Position(index), facts(given)
+    lower, upper = ([x for x in forms if direction(x.coefficient(here)) == sign] for sign in (1, -1))
+    for low, high in product(lower, upper):
+        up, down = low.coefficient(here), high.coefficient(here) * number(-1)
+        width = Linear((), number(0)).plus(low, down).plus(high, up).without(here)
+        length = None if width.atoms else width.constant.over(up * down)
+        if length is not None and not any(mono for mono, count in length.terms if count > 0):
+            return True
+    return False
 
 
 def _powers(term: Term) -> Iterator[Term]:

@@ -1,0 +1,133 @@
+"""Compiled folds over features of what each row makes with each position, against the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from cpp_texts import NEEDED, emitted, kernels, loaded
+from helpers import arrays, meaning, tensors, typed
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_cpp import BOUNDS, TYPES, near
+
+import einc
+
+pytestmark = NEEDED
+HEAD = """index h : head(H)
+index t, s : time(T)
+index k : feature(D)
+index p : feature(P)
+index e : feature(E)
+input q_{t h}^k, u_{s h}^k, v_s^e, g_t, w_s, x_{t h p k}, y_{s p}
+weight c^k, a_r^k
+dim W
+index r : latent(0..W)
+"""
+BODIES = {
+    "a distance": "-(Σ_k (q_{t h}^k - u_{s h}^k)^2)",
+    "a sum of differences": "-(Σ_k abs(q_{t h}^k - u_{s h}^k))",
+    "an additive score": "Σ_k c^k tanh(q_{t h}^k + u_{s h}^k)",
+    "a largest difference": "-max_k abs(q_{t h}^k - u_{s h}^k)",
+    "a least product": "min_k (q_{t h}^k + g_t) u_{s h}^k",
+    "a product of features": "∏_k (1 + 0.1 tanh(q_{t h}^k - u_{s h}^k))",
+    "a condition on the data": "Σ_k 1[q_{t h}^k < u_{s h}^k] c^k + g_t w_s",
+    "a table": "Σ_k c^k tanh(q_{t h}^k + a_{min(t - s, W)}^k)",
+    "two features": "Σ_{p, k} tanh(x_{t h p k} - y_{s p}) c^k + w_s (Σ_k q_{t h}^k u_{s h}^k)",
+    "two folds": "Σ_k tanh(q_{t h}^k - u_{s h}^k) - max_k abs(q_{t h}^k - w_s)",
+}
+
+
+def text(body: str) -> str:
+    """A text whose logits are the body, with the declarations that it needs."""
+    head = HEAD if "a_{" in body else HEAD.replace(", a_r^k", "").split("dim W")[0]
+    return (f"{head}mask L_{{h t s}} : s ≤ t\nL_{{h t s}} = {body}\n"
+            "output z_{h t}^e = Σ_s softmax_s(L_{h t s}) v_s^e\n")
+
+
+def compared(body: str, sizes: dict[str, int], processor: str = "native", dtype: torch.dtype = torch.float32) -> None:
+    """One kernel is written, and it runs; a table without rows is torch's."""
+    program = typed(text(body))
+    sizes = {key: n for key, n in sizes.items() if key != "W" or "a_{" in body}
+    given_ = tensors(arrays(program, sizes, {}, 0), dtype)
+    ran = near(loaded(program, processor=processor), program, given_, sizes, BOUNDS[dtype])
+    assert ran and all(ran.values()), ran
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is compiled is kept for all tests of this file."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EINC_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
+        patch.delenv("EINC_NATIVE", raising=False)
+        patch.delenv("EINC_SKIP_CACHE", raising=False)
+        yield
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_fold_of_pairs_runs_compiled(name: str) -> None:
+    for T, D in ((1, 1), (7, 3), (65, 16), (33, 5)):
+        compared(BODIES[name], {"H": 2, "T": T, "D": D, "P": 3, "E": 9, "W": 4})
+
+
+@pytest.mark.parametrize("dtype", [TYPES["bfloat16"], TYPES["float16"]])
+def test_of_narrow_data(dtype: torch.dtype) -> None:
+    compared(BODIES["an additive score"], {"H": 1, "T": 40, "D": 8, "E": 8}, dtype=dtype)
+
+
+@pytest.mark.parametrize("processor", ["x86-64-v3", "x86-64"])
+@pytest.mark.parametrize("name", ["a distance", pytest.param("a table", marks=pytest.mark.whole),
+                                  pytest.param("two features", marks=pytest.mark.whole)])
+def test_for_other_processors(name: str, processor: str) -> None:
+    compared(BODIES[name], {"H": 2, "T": 37, "D": 5, "P": 2, "E": 3, "W": 4}, processor)
+
+
+PARTS = ["q_{t h}^k", "u_{s h}^k", "c^k", "g_t", "w_s", "2"]
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> str:
+    """A fold over k of a drawn expression."""
+    def some(depth: int) -> str:
+        if not depth:
+            return draw(st.sampled_from(PARTS))
+        one, other = some(depth - 1), some(depth - 1)
+        return draw(st.sampled_from([f"({one} + {other})", f"({one}) ({other})", f"abs({one} - {other})",
+                                     f"tanh({one})", f"max({one}, {other})"]))
+
+    fold = draw(st.sampled_from(["Σ_k", "max_k", "min_k"]))
+    return f"{fold} 0.3 ({some(draw(st.integers(1, 3)))}) + {fold} tanh(q_{{t h}}^k u_{{s h}}^k)"
+
+
+@settings(max_examples=8)
+@given(body=bodies())
+def test_drawn_folds(body: str) -> None:
+    program, sizes = typed(text(body)), {"H": 1, "T": 19, "D": 3, "E": 2}
+    given_ = tensors(arrays(program, sizes, {}, 0), torch.float32)
+    if kernels(emitted(program)):
+        near(loaded(program), program, given_, sizes, 2e-4)
+
+
+def test_what_is_no_number_reaches_what_it_should() -> None:
+    body, sizes = BODIES["a distance"], {"H": 1, "T": 20, "D": 4, "E": 2}
+    program = typed(text(body))
+    given_ = tensors(arrays(program, sizes, {}, 0), torch.float32)
+    given_["u"][9] = torch.nan
+    result = loaded(program)(**given_)
+    assert torch.isfinite(result[:, :9]).all()
+    assert result[:, 9:].isnan().all()
+
+
+def test_gradients_of_a_fold_of_pairs() -> None:
+    program, sizes = typed(text(BODIES["an additive score"])), {"H": 2, "T": 9, "D": 3, "E": 2}
+    functions = [einc.compile(text(BODIES["an additive score"]), backend=b, grad=True) for b in ("cpp", "torch")]
+    slopes = []
+    for function, dtype in zip(functions, (torch.float32, torch.float64), strict=True):
+        given_ = {k: x.requires_grad_() for k, x in tensors(arrays(program, sizes, {}, 0), dtype).items()}
+        result = function(**given_)
+        want = torch.as_tensor(meaning(program, arrays(program, sizes, {}, 0), sizes)["z"], dtype=dtype)
+        torch.testing.assert_close(result.detach(), want, rtol=1e-4, atol=1e-5)
+        slopes.append(torch.autograd.grad(result.square().sum(), list(given_.values())))
+    for one, other in zip(*slopes, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-5)
