@@ -136,7 +136,8 @@ def test_the_gradient(name: str) -> None:
     assert torch.autograd.gradcheck(call, tuple(leaves.values()))
 
 
-@pytest.mark.parametrize("body", ["Σ_k (q_{t h}^k - u_{s h}^k)^2", "q_{t h}^k (u_{s h k} - a_{min(t - s, W)}_k)"])
+@pytest.mark.parametrize("body", ["Σ_k (q_{t h}^k - u_{s h}^k)^2", "q_{t h}^k (u_{s h k} - a_{min(t - s, W)}_k)"],
+                         ids=["a distance", "a table"])
 def test_what_a_difference_would_lose_is_told(body: str) -> None:
     assert not apart(body)
     assert "not done:" in screen(front.plan(typed(text(body))))
