@@ -320,8 +320,8 @@ class WrongArguments(
     Problem, code="E0216", section="6.5", title="arguments that do not fit",
     example="index t : time(T)\ninput x_t\ny_t = softcap(x_t)",
     explanation=(
-        "A call gives one argument for each parameter. A parameter with an index needs an argument that has one to "
-        "give. What is "
+        "A call gives one argument for each parameter, in their order or by name; one with a value of its own may be "
+        "left out. A parameter with an index needs an argument that has one to give. What is "
         "hashed, such as the seed of a dropout, is a whole number."
     ),
 ): ...

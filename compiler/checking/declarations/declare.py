@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Literal
 
 from einc.checking.declarations.borrowed import see, stood_aside
@@ -205,6 +206,10 @@ def _def(scope: Scope, statement: s.Statement) -> None:
     if any(x not in {y for p in made.params for y, _ in p.letters} for x in own):
         raise BadDeclaration("the index in the function's script stands on none of its parameters", left.span,
                              helps=(Help("put it on a parameter: `def f_{s}(x_s) = …`"),))
+    optional = [p.default is not None for p in made.params]
+    if optional != sorted(optional):
+        raise BadDeclaration("a parameter without a value of its own stands behind one that has one", left.span,
+                             helps=(Help("put those with values last: `def f(x, c = 1) = …`"),))
     if len({p.name for p in made.params}) < len(made.params):
         raise BadDeclaration("two parameters have one name", left.span,
                              helps=(Help("give one of the two another name"),))
@@ -223,7 +228,16 @@ def _letters(script: s.Script) -> tuple[str, ...]:
 
 
 def _parameter(node: s.Expression) -> Parameter:
-    """Reads a parameter of a definition, with the level of each of its letters; BadDeclaration for what has no name."""
+    """Reads a parameter of a definition, with the level of each of its letters; BadDeclaration for what has no name,
+    and for indices of one that a call may leave out.
+    """
+    match node:
+        case s.Relation((left, default), ("=" | ":=",)):
+            made = _parameter(left)
+            if made.letters:
+                raise BadDeclaration(f"`{left.span.text}` has a value of its own, and indices", left.span,
+                                     helps=(Help("leave out the one or the other"),))
+            return replace(made, default=default)
     found = head(node)
     if found is None:
         raise BadDeclaration(f"`{node.span.text}` is no parameter", node.span,

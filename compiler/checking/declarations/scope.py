@@ -154,10 +154,11 @@ class Map:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a definition and the letters it is indexed by."""
+    """A parameter of a definition, the letters it is indexed by, and what it is where a call does not give it."""
 
     name: Name
     letters: tuple[tuple[str, Literal["lower", "upper", "label"]], ...]
+    default: s.Expression | None = None
 
 
 @dataclass(frozen=True)

@@ -36,10 +36,7 @@ def call(context: Context, name: Name, scripts: tuple[s.Script, ...], group: s.G
     if function.name in context.calling:
         raise Circular(f"`{function.name}` is defined by itself", span,
                        notes=(f"it is defined as `{function.span.text}`",))
-    if len(group.items) != len(function.params):
-        wanted = f"{len(function.params)} argument{'s' * (len(function.params) != 1)}"
-        raise WrongArguments(f"`{function.name}` takes {wanted}, not {len(group.items)}", span,
-                             notes=(f"it is defined as `{function.span.text}`",))
+    nodes = _nodes(function, group, span)
     if scripts and not function.letters:
         raise WrongArguments(f"`{function.name}` has no index of its own", scripts[0].span,
                              notes=(f"it is defined as `{function.span.text}`",))
@@ -47,9 +44,51 @@ def call(context: Context, name: Name, scripts: tuple[s.Script, ...], group: s.G
     if len(context.made.calls) > MAX_CALLS or len(context.calling) > MAX_CALLING:
         raise TooDeep("the definitions unfold to too many applications", span,
                       helps=(Help("name a part that stands twice, with `with` or in an equation of its own"),))
-    found = _Call(context, function, group, span).value(scripts)
+    found = _Call(context, function, nodes, span).value(scripts)
     # In the product around it the application is the factor that has the index.
     return replace(found, free={i: tuple(replace(o, factor=span) for o in at) for i, at in found.free.items()})
+
+
+def _nodes(function: Function, group: s.Group, span: Span) -> tuple[s.Expression | None, ...]:
+    """What is given for each parameter, in their order and then by name; None for one that has a value of its own.
+
+    Raises WrongArguments where something is given twice, is given for no parameter, or is missing.
+    """
+    notes, params = (f"it is defined as `{function.span.text}`",), function.params
+    out: list[s.Expression | None] = [None] * len(params)
+    for at, item in enumerate(group.items):
+        place, node = at, item
+        if isinstance(item, s.Relation) and item.operators in (("=",), (":=",)):
+            place, node = _place(function, item.operands[0]), item.operands[1]
+        elif any(isinstance(x, s.Relation) for x in group.items[:at]):
+            raise WrongArguments(f"`{item.span.text}` is given without a name, behind one with a name", item.span,
+                                 notes=notes, helps=(Help("put what has a name last"),))
+        if place >= len(params):
+            break
+        if out[place] is not None:
+            raise WrongArguments(f"`{params[place].name.text}` is given twice", item.span, notes=notes,
+                                 helps=(Help("leave out one of the two"),))
+        out[place] = node
+    missing = [f"`{p.name.text}`" for p, node in zip(params, out, strict=True) if node is None and p.default is None]
+    if len(group.items) > len(params) or (missing and len(group.items) < len(missing)):
+        least = sum(p.default is None for p in params)
+        many = {least: f"{least}", least + 1: f"{least} or {least + 1}"}.get(len(params), f"{least} to {len(params)}")
+        raise WrongArguments(f"`{function.name}` takes {many} argument{'s' * (many != '1')}, not {len(group.items)}",
+                             span, notes=notes)
+    if missing:
+        raise WrongArguments(f"{missing[0]} of `{function.name}` is not given", span, notes=notes)
+    return tuple(out)
+
+
+def _place(function: Function, name: s.Expression) -> int:
+    """The place of a parameter among those of a definition; raises WrongArguments where it is none of them."""
+    names, found = [p.name.python for p in function.params], head(name)
+    if found is not None and not found[1] and found[0].python in names:
+        return names.index(found[0].python)
+    listed = ", ".join(f"`{p.name.text}`" for p in function.params)
+    raise WrongArguments(f"`{function.name}` has no parameter `{name.span.text}`", name.span,
+                         notes=(f"it is defined as `{function.span.text}`",),
+                         helps=(Help(f"its parameters are {listed}"),))
 
 
 def _primitive(context: Context, name: str, group: s.Group, span: Span) -> Value:
@@ -75,7 +114,7 @@ class _Call:
 
     context: Context
     function: Function
-    group: s.Group
+    nodes: tuple[s.Expression | None, ...]
     span: Span
     own: dict[str, Index] = field(default_factory=dict)
     restriction: Term = TRUE
@@ -86,14 +125,15 @@ class _Call:
         """The body with the parameters bound to the arguments."""
         if scripts:
             self._script(scripts)
-        values = [self._argument(parameter.letters, node)
-                  for parameter, node in zip(self.function.params, self.group.items, strict=True)]
+        given = [(parameter, node) for parameter, node in zip(self.function.params, self.nodes, strict=True)
+                 if node is not None]
+        values = [self._argument(parameter.letters, node) for parameter, node in given]
         self.context.made.bound.update(self.own.values())
         values = [self._restricted(parameter.letters, value, node)
-                  for parameter, value, node in zip(self.function.params, values, self.group.items, strict=True)]
+                  for (parameter, node), value in zip(given, values, strict=True)]
         letters = self._letters(values)
         params: list[Parameter] = []
-        for parameter, value, node in zip(self.function.params, values, self.group.items, strict=True):
+        for (parameter, node), value in zip(given, values, strict=True):
             slots = tuple((letters[x], level) for x, level in parameter.letters)
             named = self.context.let(parameter.name.python, value, node.span.text)
             params.append(Parameter(parameter.name, slots, replace(named, free={})))
@@ -188,12 +228,18 @@ class _Call:
         return letters
 
     def _body(self, letters: dict[str, Index], params: tuple[Parameter, ...]) -> Value:
-        """Returns the value of the definition's body with its parameters bound, after what stands in its `with`."""
+        """Returns the value of the definition's body with its parameters bound, after those that have values of their
+        own and what stands in its `with`.
+        """
         context, function = self.context, self.function
         own = frozenset(letters[x] for x in {y for p in function.params for y, _ in p.letters})
         inner = replace(context, left=own, held=frozenset(), restrictions=(), params=params, letters=letters,
                         owner=f"{context.owner}_{function.name}", calling=(*context.calling, function.name),
                         site=context.site or self.span)
+        for parameter, node in zip(function.params, self.nodes, strict=True):
+            if node is None and parameter.default is not None:
+                value = inner.let(parameter.name.python, inner.value(parameter.default), parameter.default.span.text)
+                inner = replace(inner, params=(*inner.params, Parameter(parameter.name, (), replace(value, free={}))))
         for relation in function.withs:
             target, body = relation.operands[0], relation.operands[1]
             found = head(target)

@@ -306,6 +306,9 @@ class Work:
         with self.scope.telling():
             context = self._context("·", own, made, Report(), function.span)
             context = replace(context, params=tuple(params), letters=letters, calling=(function.name,))
+            for at, parameter in enumerate(function.params):  # it may speak of those before it
+                if parameter.default is not None:
+                    replace(context, params=tuple(params[:at])).value(parameter.default)
             for relation in function.withs:
                 found = head(relation.operands[0])
                 assert found is not None
