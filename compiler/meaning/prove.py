@@ -7,9 +7,10 @@ numbers are tried before it, and one that differs counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 
 from einc.ir.claimed import Claim
 from einc.ir.dependence import behind
@@ -23,6 +24,7 @@ from einc.meaning.assumptions import Rule, rewritten, rule
 from einc.meaning.conditions import indicator, needed
 from einc.meaning.counterexamples import Counterexample, search
 from einc.meaning.leftover import first_terms
+from einc.meaning.partial_sums import up_to_positions
 from einc.meaning.polynomial_form import complemented, form, put, solved
 from einc.meaning.polynomials import (
     MINUS,
@@ -60,6 +62,15 @@ class Open:
 
 
 Verdict = Proved | Refuted | Open
+Law = Callable[[Term, Term], Term]
+
+
+def _as_it_is(term: Term, given: Term) -> Term:
+    return term
+
+
+# What is done to both sides, one after the other, and how that is told.
+_LAWS: dict[Law, str] = {_as_it_is: "", up_to_positions: ", sums over intervals as sums up to positions"}
 
 
 def same(program: TypedProgram, a: str, b: str, seed: int = 0) -> Verdict:
@@ -115,14 +126,14 @@ def prove(claim: Claim, seed: int = 0) -> Verdict:
 def by_form(claim: Claim) -> tuple[str, str]:
     """How the claim is proved, or why it is not."""
     why = ""
-    for equations, how in _levels(claim):
+    for (equations, how), (law, by) in product(_levels(claim), _LAWS.items()):
         try:
-            rules = tuple(_rules(claim, equations))
-            differ = next((x for x in _cases(claim, equations, (claim.left, claim.right)) if not _equal(*x, rules)),
-                          None)
+            rules = tuple(_rules(claim, equations, law))
+            differ = next((x for x in _cases(claim, equations, (claim.left, claim.right), law)
+                           if not _equal(*x, rules)), None)
             if differ is None:
-                return how + (" and what is assumed" if rules else ""), ""
-            why = _left_over(*differ, rules)
+                return how + by + (" and what is assumed" if rules else ""), ""
+            why = why if by and why else _left_over(*differ, rules)
         except Unformed:
             why = "an infinite value, or a form that is too long"
         except (TooLong, RecursionError):
@@ -144,18 +155,21 @@ def _levels(claim: Claim) -> Iterator[tuple[dict[str, Equation], str]]:
             yield equations, how
 
 
-def _cases(claim: Claim, equations: Mapping[str, Equation], pair: tuple[str, str]) -> Iterator[tuple[Form, Form, Form]]:
-    """Both sides and where they exist, for every case of their indices."""
+def _cases(claim: Claim, equations: Mapping[str, Equation], pair: tuple[str, str], law: Law
+           ) -> Iterator[tuple[Form, Form, Form]]:
+    """Both sides, changed by a law, and where they exist, for every case of their indices."""
     unfolding = Unfolding(claim.program, equations)
     left, right = (equations[key] for key in pair)
     for by in unfolding.cases(left.indices):
         domain = indicator(unfolding.term(substitute(left.domain, by)))
-        yield domain, form(unfolding.term(substitute(left.body, by))), form(unfolding.term(substitute(right.body, by)))
+        given = both(substitute(left.domain, by), substitute(right.domain, by))
+        one, other = (law(unfolding.term(substitute(x.body, by)), given) for x in (left, right))
+        yield domain, form(one), form(other)
 
 
-def _rules(claim: Claim, equations: Mapping[str, Equation]) -> Iterator[Rule]:
+def _rules(claim: Claim, equations: Mapping[str, Equation], law: Law) -> Iterator[Rule]:
     for pair in claim.given:
-        for domain, left, right in _cases(claim, equations, pair):
+        for domain, left, right in _cases(claim, equations, pair, law):
             found = rule(left, right) if domain == indicator(TRUE) else None
             if found is not None:
                 yield found

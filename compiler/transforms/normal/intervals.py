@@ -45,24 +45,27 @@ def with_intervals(program: P) -> P:
         return program
     known = program.by_target
     return program.but(equations=tuple(
-        e if (body := _changed(e.body, e.domain, known)) is e.body
+        e if (body := in_differences(e.body, e.domain, known)) is e.body
         else Equation(e.target, e.axes, e.domain, body, e.source) for e in program.equations))
 
 
-def _changed(term: Term, given: Term, known: Mapping[str, Equation]) -> Term:
-    """The term with its sums over intervals changed, where `given` holds."""
+def in_differences(term: Term, given: Term, known: Mapping[str, Equation] | None) -> Term:
+    """The term with its sums over intervals as differences, where `given` holds: of addends that are surely finite by
+    what is `known` of the tensors, or of all where that is None.
+    """
     match term:
         case Where(condition, then):
-            return rebuild(term, (condition, _changed(then, both(given, condition), known)))
-        case Fold("sum", bound, _, body) if (ends := _ends(term)) is not None and finite(body, known):
+            return rebuild(term, (condition, in_differences(then, both(given, condition), known)))
+        case Fold("sum", bound, _, body) if (ends := _ends(term)) is not None and (
+                known is None or finite(body, known)):
             upper, lower = (Fold("sum", bound, both(*ends.rest, Apply("le", (Position(bound[0]), end))), body)
                             for end in (ends.last, ends.before))
             difference = Apply("sub", (upper, lower))
             ordered = Apply("le", (ends.before, ends.last))
             return difference if proves(given, ordered) else Where(ordered, difference)
         case Fold(_, _, domain, body):
-            return rebuild(term, (domain, _changed(body, in_body(given, term), known)))
-    return rebuild(term, tuple(_changed(kid, given, known) for kid in children(term)))
+            return rebuild(term, (domain, in_differences(body, in_body(given, term), known)))
+    return rebuild(term, tuple(in_differences(kid, given, known) for kid in children(term)))
 
 
 @dataclass(frozen=True)

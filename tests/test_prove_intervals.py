@@ -1,0 +1,65 @@
+"""Claims about sums over intervals: which are proved, and that nothing false is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_prove import claims
+
+from einc.meaning.prove import Proved, by_form, prove
+
+HEAD = """index t, s, u, w : time(T)
+index d : feature(D)
+dim W
+input g_u^d, x_s^d
+c_t^d = Σ_{u ≤ t} g_u^d
+"""
+TRUE = [
+    "Σ_{u ∈ (s, t]} g_u^d = c_t^d - c_s^d, s ≤ t",
+    "Σ_{u ∈ (s, t)} g_u^d = c_t^d - c_s^d - g_t^d, s < t",
+    "Σ_{u ∈ [s, t]} g_u^d = Σ_{u ∈ (s, t]} g_u^d + g_s^d, s ≤ t",
+    "Σ_{u ∈ [s, t)} g_u^d = Σ_{u ∈ (s, t]} g_u^d + g_s^d - g_t^d, s ≤ t",
+    "Σ_{u ≤ t} g_u^d = Σ_{u < t} g_u^d + g_t^d",
+    "Σ_{s ≤ t} exp(Σ_{u ∈ (s, t]} g_u^d) x_s^d = exp(c_t^d) Σ_{s ≤ t} exp(-c_s^d) x_s^d",
+    "Σ_{u ∈ (s, t]} g_u^d = Σ_{u ∈ (s, w]} g_u^d + Σ_{u ∈ (w, t]} g_u^d, s ≤ w, w ≤ t",
+    "Σ_{u ∈ (s, t]} g_u^d x_u^d = Σ_{u ≤ t} g_u^d x_u^d - Σ_{u ≤ s} x_u^d g_u^d, s ≤ t",
+    "Σ_{s ≤ t} (Σ_{u ∈ (s, t]} g_u^d) x_s^d = Σ_{u ≤ t} g_u^d Σ_{s < u} x_s^d",
+]
+FALSE = [
+    "Σ_{u ∈ (s, t]} g_u^d = c_t^d - c_s^d",  # where s is behind t the interval is empty
+    "Σ_{u ∈ [s, t]} g_u^d = c_t^d - c_s^d, s ≤ t",
+    "Σ_{u ∈ (s, t)} g_u^d = c_t^d - c_s^d - g_t^d, s ≤ t",  # at s = t the interval is empty, and g_t is not 0
+    "Σ_{u ∈ (s, t]} g_u^d = Σ_{u ∈ (s, w]} g_u^d + Σ_{u ∈ (w, t]} g_u^d, s ≤ t",
+    "Σ_{u ≤ t} g_u^d = Σ_{u < t} g_u^d + g_s^d",
+]
+
+
+@pytest.mark.parametrize("claim", TRUE, ids=map(str, range(len(TRUE))))
+def test_true_claims_are_proved(claim: str) -> None:
+    (found,) = claims(f"{HEAD}claim {claim}\n")
+    assert isinstance(prove(found), Proved)
+
+
+@pytest.mark.parametrize("claim", FALSE, ids=map(str, range(len(FALSE))))
+def test_false_claims_have_no_proof(claim: str) -> None:
+    """The normal form itself says so, before any number is tried."""
+    (found,) = claims(f"{HEAD}claim {claim}\n")
+    assert by_form(found)[0] == ""
+    assert not isinstance(prove(found), Proved)
+
+
+ENDS = ["(s, t]", "[s, t]", "(s, t)", "[s, t)", "(t - W, t]", "[t, s]"]
+UPTO = ["c_t^d", "c_s^d", "g_t^d", "g_s^d", "Σ_{u < t} g_u^d", "Σ_{u < s} g_u^d"]
+WHERE = ["", ", s ≤ t", ", s < t", ", t ≤ s"]
+
+
+@settings(max_examples=40)
+@given(left=st.sampled_from(ENDS), right=st.lists(st.tuples(st.sampled_from(["+", "-"]), st.sampled_from(UPTO)),
+                                                  min_size=1, max_size=3), where=st.sampled_from(WHERE))
+def test_drawn_claims_are_proved_only_where_they_hold(left: str, right: list[tuple[str, str]], where: str) -> None:
+    """What the normal form proves, no numbers refute."""
+    other = " ".join(f"{sign} {term}" for sign, term in right)
+    (found,) = claims(f"{HEAD}claim Σ_{{u ∈ {left}}} g_u^d = 0 {other}{where}\n")
+    if by_form(found)[0]:
+        assert isinstance(prove(found), Proved)
