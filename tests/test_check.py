@@ -501,7 +501,7 @@ def test_maps_stay_in_range(body: str, code: str | None) -> None:
     ("map π(h) = ceil(h G / H) : g\ninput K_{s g}^d\noutput y_{s h}^d = K_{s, π(h)}{}^d : all", None),
     ("map π(h) = ceil(h G / H) : g\ninput K_s\noutput y_{s h} = K_{π(h)} + s h : all", "E0401"),
     ("map grid(h, g) = (h - 1) G + g : t\ninput x_t\noutput y_{h g} = x_{min(grid(h, g), T)}", None),
-    ("map π(h) = ceil(h G / H) : q\ny = 1", "E0215"), ("map π(h) = h\ny = 1", "E0602"),
+    ("map π(h) = ceil(h G / H) : q\ny = 1", "E0215"), ("map π(h) = h : h, g\ny = 1", "E0602"),
     ("map t(h) = h : h\ny = 1", "E0602"),
     ("map π(h) = x_h : h\ninput x_h\ny = 1", "E0602"), ("map π(h) = h : h\nmap π(g) = g : g\ny = 1", "E0209"),
 ])

@@ -620,8 +620,8 @@ class BadMap(
     Problem, code="E0602", section="7.3", title="a map that is not one",
     example="index h : head(H)\nmap π(h) = h / 2 : h",
     explanation=(
-        "A map is an exact integer expression of one or more indices, with a declared index as its target: `map π(h) = "
-        "ceil(h G / H) : g`."
+        "A map is an exact integer expression of one or more indices: `map β(t, s) = min(t - s, W)`. Where it gives an "
+        "element of an index, that is its target: `map π(h) = ceil(h G / H) : g`."
     ),
 ): ...
 

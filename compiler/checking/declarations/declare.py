@@ -168,12 +168,13 @@ def _map(scope: Scope, statement: s.Statement) -> None:
     name = index_name(left)
     if name is None or name in scope.seen(left.span) or name in scope.reserved or name in scope.functions:
         raise BadMap(f"`{left.span.text}` is no free name for a map", left.span, helps=(Help("choose another name"),))
-    if len(statement.tail) != 1:
-        raise BadMap("a map names the index it gives", statement.span, helps=(Help("write `: g` after it"),))
+    if len(statement.tail) > 1:
+        raise BadMap("a map gives one index", statement.span, helps=(Help("write `: g` after it, or nothing"),))
     letters = tuple(declared(scope, p) for p in params)
     if len(set(letters)) != len(letters) or not letters:
         raise BadMap("a map has one or more indices, each once", left.span, helps=(Help("write `map π(h) = … : g`"),))
-    made = Map(name, letters, body, declared(scope, statement.tail[0].body), statement.span)
+    target = next((declared(scope, x.body) for x in statement.tail), None)
+    made = Map(name, letters, body, target, statement.span)
     before = scope.maps.get(name)
     if before is not None and not alike(before.span, statement.span):
         raise DefinedTwice(f"map `{name}` is defined twice", statement.span, "again here",

@@ -143,12 +143,12 @@ class Mask:
 
 @dataclass(frozen=True)
 class Map:
-    """`map π(h) = ceil(h G / H) : g`"""
+    """`map π(h) = ceil(h G / H) : g`, a map to an index; without `target` to whole numbers."""
 
     name: str
     params: tuple[Index, ...]
     body: s.Expression
-    target: Index
+    target: Index | None
     span: Span
 
 

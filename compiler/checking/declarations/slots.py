@@ -35,8 +35,8 @@ def fits(scope: Scope, slot: Slot, item: Item) -> bool:
         case "pack":
             return packed_set(scope, slot.set, item) is not None
         case "expression":
-            called = called_map(item)
-            return called not in scope.maps or scope.maps[called].target.set == slot.set
+            given = item_set(scope, item)
+            return given is None or given == slot.set
     return False
 
 
@@ -95,4 +95,5 @@ def item_set(scope: Scope, item: Item) -> IndexSet | None:
         sets = tuple(p.index.set for p in item.parts if p.index is not None)
         return next((into for into, parts in scope.splits.items() if parts == sets), None)
     called = called_map(item) if item.kind == "expression" else None
-    return scope.maps[called].target.set if called in scope.maps else None
+    target = scope.maps[called].target if called in scope.maps else None
+    return None if target is None else target.set

@@ -82,4 +82,5 @@ def _letter(context: Context, item: Item) -> str:
     if item.index is not None:
         return item.index.name.rstrip("'")
     found = called_map(item)
-    return context.scope.maps[found].target.name if found in context.scope.maps else item.text
+    target = context.scope.maps[found].target if found in context.scope.maps else None
+    return item.text if target is None else target.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import keyword
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -22,11 +23,13 @@ from einc.ir.terms import Fold, Join, Pack, Part, Position, Read, Size, Term, re
 
 
 def stem(source: Source) -> str:
-    """The Python name of a program: its file's without the ending."""
+    """The Python name of a program: its file's without the ending, which no function of Python's own has, since emitted
+    files call these.
+    """
     last = source.name.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".ein")
     made = "".join(c if c.isalnum() and c.isascii() else "_" for c in last).strip("_")
     made = made if made and not made[0].isdigit() else f"spec_{made}".rstrip("_")
-    return made + "_" * keyword.iskeyword(made)
+    return made + "_" * (keyword.iskeyword(made) or made in dir(builtins))
 
 
 def outputs(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop],
