@@ -131,3 +131,12 @@ def test_gradients_of_a_fold_of_pairs() -> None:
         slopes.append(torch.autograd.grad(result.square().sum(), list(given_.values())))
     for one, other in zip(*slopes, strict=True):
         torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-5)
+
+
+def test_a_factor_of_whole_numbers() -> None:
+    """A distance that is multiplied with what is summed is no value of a block in memory."""
+    head = "index t, s : time(T)\nindex e : feature(E)\ninput v_s^e\n"
+    program, sizes = typed(f"{head}output z_t^e = Σ_{{s ≤ t}} v_s^e (t - s)"), {"T": 37, "E": 9}
+    given_ = tensors(arrays(program, sizes, {}, 0), torch.float32)
+    ran = near(loaded(program), program, given_, sizes, BOUNDS[torch.float32])
+    assert ran and all(ran.values())

@@ -73,11 +73,12 @@ class Stages:
                 self.places.allot(self.memory[name], "TILE * M")
 
     def _factor(self, let: Let) -> None:
-        """Memory for the product of the operands that have no features, where that is not one value of blocks."""
+        """Memory for the product of the operands that have no features, where that is not one real value of blocks."""
         assert isinstance(let.op, Dot)
         lets = self.schedule.lets()
         plain = [a for a in let.args if not self.schedule.features(lets[a])]
-        if len(plain) != 1 or not self.schedule.streams(lets[plain[0]]) or not self.schedule.has_rows(lets[plain[0]]):
+        one = lets[plain[0]] if len(plain) == 1 else None
+        if one is None or one.kind != "real" or not self.schedule.streams(one) or not self.schedule.has_rows(one):
             self.memory[f"{let.name} factor"] = self.places.arguments.fresh("factor")
             self.places.allot(self.memory[f"{let.name} factor"], "TILE * M")
 

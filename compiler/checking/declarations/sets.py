@@ -48,8 +48,8 @@ def index_set(scope: Scope, node: s.Expression, structure: s.Expression | None) 
         return found
     if isinstance(inner, s.Range):
         low = extent(scope, inner.low).constant
-        if low not in (0, 1):
-            raise BadDeclaration("a range starts at 0 or at 1", inner.low.span,
+        if low is None or low.denominator != 1:
+            raise BadDeclaration("a range starts at a whole number", inner.low.span,
                                  helps=(Help("shift the positions in the equations"),))
         return IndexSet(cls, _counted(extent(scope, inner.high) + number(1 - low), inner.span), int(low))
     return IndexSet(cls, _counted(extent(scope, inner), inner.span))
