@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import SPECS
 
+import einc
 from einc.backends.torch.load import load
 from einc.driver import front
 from einc.driver.cli import main
@@ -140,3 +141,17 @@ def test_powers_and_roots_of_sums_of_exponentials_keep_their_scale(mask: str) ->
     got = module(x=torch.tensor(x))
     for value, wanted in zip(got, (want, want**0.5, want**3), strict=True):
         assert np.allclose(value.numpy(), wanted, rtol=1e-9, atol=0)
+
+
+def test_moments_that_nothing_reads_are_gone() -> None:
+    """A variance that cancels leaves no mean behind it, and the value beside it stays."""
+    text = """index t, s : time(T)
+input x_t
+a_t = Σ_{s ≤ t} 1
+b_t = (Σ_{s ≤ t} x_s) / a_t
+c_t = (Σ_{s ≤ t} (x_s - b_t)^2) / a_t
+output y_t = max(b_t, c_t - c_t)
+"""
+    x = torch.randn(9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    want = (x.cumsum(0) / torch.arange(1, 10)).clamp(min=0)
+    torch.testing.assert_close(einc.compile(text, backend="torch")(x=x), want)

@@ -226,7 +226,8 @@ class _Pass(Moving):
         carries = tuple(c for c in self.carries.values() if c.target in seen)
         self._guard(kept, carries)
         others = self.taken - {e.target for e in self.source}
-        made = Streamed(tuple(self.out[t] for t in order), self.index, carries, before=dict(self.before))
+        before = {name: target for name, target in self.before.items() if target in seen}
+        made = Streamed(tuple(self.out[t] for t in order), self.index, carries, before=before)
         return _lettered(made, self.source, others)
 
     def _guard(self, kept: frozenset[str], carries: tuple[Carry, ...]) -> None:
