@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import SPECS
 
-import einc
 from einc.backends.torch.load import load
 from einc.driver import front
 from einc.driver.cli import main
@@ -145,13 +144,12 @@ def test_powers_and_roots_of_sums_of_exponentials_keep_their_scale(mask: str) ->
 
 def test_moments_that_nothing_reads_are_gone() -> None:
     """A variance that cancels leaves no mean behind it, and the value beside it stays."""
-    text = """index t, s : time(T)
-input x_t
-a_t = Σ_{s ≤ t} 1
-b_t = (Σ_{s ≤ t} x_s) / a_t
-c_t = (Σ_{s ≤ t} (x_s - b_t)^2) / a_t
-output y_t = max(b_t, c_t - c_t)
-"""
-    x = torch.randn(9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    want = (x.cumsum(0) / torch.arange(1, 10)).clamp(min=0)
-    torch.testing.assert_close(einc.compile(text, backend="torch")(x=x), want)
+    check("""index e : feature(E)
+dim W
+input q_t^e, k_s^e, z_s
+n_t = Σ_{s ≤ min(t, W), s ≠ t} 1
+μ_t = (Σ_{s ≤ min(t, W), s ≠ t} ((z_s - q_t^e k_{s e}) / (1 + abs(x_t)))) / n_t
+σ_t = (Σ_{s ≤ min(t, W), s ≠ t} (((z_s - q_t^e k_{s e}) / (1 + abs(x_t))) - μ_t)^2) / n_t
+ν_t = max(x_t * μ_t, σ_t - σ_t)
+output Y_t = max_{s, s + 1 ≤ t, s ≤ min(t, W)} (1.5 / (1 + abs(ν_s))) : all
+""", {"T": 7, "E": 2, "W": 3}, None)
