@@ -62,8 +62,8 @@ _ROWS = "b_{h t r} = q_{t h}^k a_{r k}\n"
 PAIRS = {pair.name: pair for pair in (
     Pair("table", "vectors of distances added to keys", "q_{t h}^k (u_{s h k} + a_{min(t - s, W)}_k)",
          "q_{t h}^k u_{s h k} + b_{h t, min(t - s, W)}", _ROWS, table=True),
-    Pair("square", "the square of a sum", "Σ_k (q_{t h}^k + u_{s h}^k)^2",
-         "Σ_k (q_{t h}^k)^2 + 2 q_{t h}^k u_{s h k} + Σ_k (u_{s h}^k)^2"),
+    Pair("gates", "a vector of the query's added to keys", "q_{t h}^k (u_{s h k} + exp(v_{t h k}))",
+         "q_{t h}^k u_{s h k} + q_{t h}^k exp(v_{t h k})"),
     Pair("distance", "the square of a difference", "-(Σ_k (q_{t h}^k - u_{s h}^k)^2)",
          "2 q_{t h}^k u_{s h k} - Σ_k (q_{t h}^k)^2 - Σ_k (u_{s h}^k)^2"),
 )}

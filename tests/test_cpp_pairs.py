@@ -76,6 +76,19 @@ def test_of_narrow_data(dtype: torch.dtype) -> None:
     compared(BODIES["an additive score"], {"H": 1, "T": 40, "D": 8, "E": 8}, dtype=dtype)
 
 
+@pytest.mark.parametrize("dtype", TYPES.values(), ids=TYPES)
+@pytest.mark.parametrize("T", [1, 3, 7, 8, 40])
+def test_few_rows_read_what_the_fold_alone_multiplies(T: int, dtype: torch.dtype) -> None:
+    program = typed("""index t, s : time(T)
+index k : feature(D)
+input q_t^k, u_s^k, v_s^k
+output y_t = Σ_{s ≤ t} tanh(Σ_k tanh(q_t^k + u_s^k) v_s^k)
+""")
+    ones = {key: torch.ones(T, 5, dtype=dtype) for key in ("q", "u", "v")}
+    result = loaded(program)(**ones)
+    torch.testing.assert_close(result.float(), torch.arange(1.0, T + 1), rtol=2e-2, atol=0)
+
+
 @pytest.mark.parametrize("processor", ["x86-64-v3", "x86-64"])
 @pytest.mark.parametrize("name", ["a distance", pytest.param("a table", marks=pytest.mark.whole),
                                   pytest.param("two features", marks=pytest.mark.whole)])

@@ -40,6 +40,17 @@ def test_a_sum_over_an_interval(within: str, outer: str) -> None:
     compiled(f"{HEAD}output y_t^d = {outer.replace('{0}', f'(Σ_{{{within}}} g_u^d)')} : all")
 
 
+@pytest.mark.parametrize("within", ["[s/2, t/2)", "[s/2, t]", "(s/2, t/2)", "[g_s, g_t]", "[g_s, g_t)", "(g_s, g_t)"])
+def test_ends_that_are_no_whole_numbers(within: str) -> None:
+    text = f"index t, s, u : time(T)\ninput x_t, g_t\noutput y_{{t s}} = g_t + Σ_{{u ∈ {within}}} x_u : all"
+    random = np.random.default_rng(0)
+    inputs = {"x": random.normal(size=7), "g": random.uniform(-1, 9, 7)}
+    want = einc.interpret(text, inputs)["y"]
+    for backend in ("torch", "cpp"):
+        got = einc.compile(text, backend=backend)(**{key: torch.from_numpy(x) for key, x in inputs.items()})
+        np.testing.assert_allclose(got.numpy(), want, atol=1e-12)
+
+
 @settings(max_examples=15)
 @given(within=st.sampled_from(WITHIN), of=st.sampled_from(OF), outer=st.sampled_from(OUTER))
 def test_sums_over_intervals(within: str, of: str, outer: str) -> None:

@@ -36,10 +36,13 @@ PAIRS = {
                               "q_{t h}^k u_{s h k} + Σ_p 1[max(min(t - s, W), -W) + W = p] q_{t h}^k b_{p h k}"),
     "a table alone": ("q_{t h}^k a_{min(t - s, W)}_k", "Σ_r 1[min(t - s, W) = r] q_{t h}^k a_{r k}"),
     "a gate of rows": ("Σ_k q_{t h}^k (u_{s h}^k + g_t c^k)", "q_{t h}^k u_{s h k} + g_t q_{t h}^k c_k"),
-    "a square": ("Σ_k (q_{t h}^k + u_{s h}^k)^2",
-                 "Σ_k (q_{t h}^k)^2 + 2 q_{t h}^k u_{s h k} + Σ_k (u_{s h}^k)^2"),
+    "a square": ("Σ_k (exp(q_{t h}^k) + abs(u_{s h}^k))^2",
+                 "Σ_k exp(q_{t h}^k)^2 + 2 (Σ_k exp(q_{t h}^k) abs(u_{s h}^k)) + Σ_k (u_{s h}^k)^2"),
     "two sums": ("Σ_k (q_{t h}^k + c^k) (u_{s h}^k + c^k + g_t)",
                  "Σ_k (q_{t h}^k + c^k) (u_{s h}^k + c^k) + Σ_k (q_{t h}^k + c^k) g_t"),
+    "two sums with all letters": ("Σ_k (exp(q_{t h}^k) + abs(u_{s h}^k)) (abs(g_t) + 1 + exp(u_{s h}^k))",
+                                  "Σ_k exp(q_{t h}^k) (abs(g_t) + 1) + Σ_k exp(q_{t h}^k) exp(u_{s h}^k) + "
+                                  "Σ_k abs(u_{s h}^k) (abs(g_t) + 1) + Σ_k abs(u_{s h}^k) exp(u_{s h}^k)"),
     "a number and a sign": ("-2 q_{t h}^k (u_{s h k} + a_{min(t - s, W)}_k)",
                             "-2 q_{t h}^k u_{s h k} - 2 (Σ_r 1[min(t - s, W) = r] q_{t h}^k a_{r k})"),
 }
@@ -136,8 +139,16 @@ def test_the_gradient(name: str) -> None:
     assert torch.autograd.gradcheck(call, tuple(leaves.values()))
 
 
-@pytest.mark.parametrize("body", ["Σ_k (q_{t h}^k - u_{s h}^k)^2", "q_{t h}^k (u_{s h k} - a_{min(t - s, W)}_k)"],
-                         ids=["a distance", "a table"])
+CANCELLING = {
+    "a distance": "Σ_k (q_{t h}^k - u_{s h}^k)^2",
+    "a table": "q_{t h}^k (u_{s h k} - a_{min(t - s, W)}_k)",
+    "a square": "Σ_k (q_{t h}^k + u_{s h}^k)^2",
+    "two sums": "Σ_k (q_{t h}^k + u_{s h}^k) (v_s^1 + g_t + u_{s h}^k)",
+    "one tensor": "Σ_k q_{t h}^k (q_{t h}^k + cos(3) q_{s h}^k)",
+}
+
+
+@pytest.mark.parametrize("body", CANCELLING.values(), ids=CANCELLING)
 def test_what_a_difference_would_lose_is_told(body: str) -> None:
     assert not apart(body)
     assert "not done:" in screen(front.plan(typed(text(body))))
@@ -160,6 +171,16 @@ def test_a_named_sum_is_opened_where_it_is_there() -> None:
     inputs = arrays(program, SIZES[0], {}, 0)
     want = meaning(program, inputs, SIZES[0])
     assert_close(called(einc.compile(named, backend="torch"), program, tensors(inputs), SIZES[0]), want, 1e-12, 1.0)
+
+
+@pytest.mark.parametrize("line", ["z_{s h}^k = -q_{s h}^k", "z_{s h}^k = (0 - 1) q_{s h}^k",
+                                  "z_{s h}^k = 1 - q_{s h}^k"])
+@pytest.mark.parametrize("body", ["Σ_k (q_{t h}^k + z_{s h}^k)^2", "Σ_k q_{t h}^k (q_{t h}^k + z_{s h}^k)"])
+def test_a_difference_behind_a_name_keeps_its_digits(line: str, body: str) -> None:
+    head = "index h : head(H)\nindex t, s : time(T)\nindex k : feature(D)\ninput q_{t h}^k\n"
+    program = typed(f"{head}{line}\noutput y_{{h t s}} = {body} : all")
+    normal = pipeline.normal(program)
+    assert any({"t", "s", "k"} <= {i.name for i in e.indices} for e in normal.equations)
 
 
 def test_a_table_as_long_as_the_text_is_read_first() -> None:

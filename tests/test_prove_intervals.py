@@ -7,12 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_prove import claims
 
+import einc
 from einc.meaning.prove import Proved, by_form, prove
 
 HEAD = """index t, s, u, w : time(T)
 index d : feature(D)
 dim W
-input g_u^d, x_s^d
+input g_u^d, x_s^d, p_t
 c_t^d = Σ_{u ≤ t} g_u^d
 """
 TRUE = [
@@ -32,6 +33,10 @@ FALSE = [
     "Σ_{u ∈ (s, t)} g_u^d = c_t^d - c_s^d - g_t^d, s ≤ t",  # at s = t the interval is empty, and g_t is not 0
     "Σ_{u ∈ (s, t]} g_u^d = Σ_{u ∈ (s, w]} g_u^d + Σ_{u ∈ (w, t]} g_u^d, s ≤ t",
     "Σ_{u ≤ t} g_u^d = Σ_{u < t} g_u^d + g_s^d",
+    # Ends that are no whole numbers: what is below one is not what is at most the number before it.
+    "Σ_{u ∈ [s/2, t]} g_u^d = Σ_{u ≤ t} g_u^d - Σ_{u ≤ s/2 - 1} g_u^d, s ≤ t, 9 ≤ s",
+    "Σ_{u ∈ [s/2, t/2)} g_u^d = Σ_{u ≤ t/2 - 1} g_u^d - Σ_{u ≤ s/2 - 1} g_u^d, s ≤ t, 9 ≤ s",
+    "Σ_{u ∈ (p_s, p_t)} g_u^d = Σ_{u ≤ p_t - 1} g_u^d - Σ_{u ≤ p_s} g_u^d, 3 ≤ p_s, p_s ≤ p_t - 1",
 ]
 
 
@@ -63,3 +68,15 @@ def test_drawn_claims_are_proved_only_where_they_hold(left: str, right: list[tup
     (found,) = claims(f"{HEAD}claim Σ_{{u ∈ {left}}} g_u^d = 0 {other}{where}\n")
     if by_form(found)[0]:
         assert isinstance(prove(found), Proved)
+
+
+@pytest.mark.parametrize(("claim", "code"), [
+    ("Σ_{r u} x_{r t} = Σ_{r u} x_{r t}", "E0408"),
+    ("Σ_{r' u, u < t} x_{r' u} = Σ_{r' u, u ≤ t} x_{r' u} - Σ_{r'} x_{r' t}", "E0408"),
+    ("Σ_{u ∈ (s, t]} x_{r u} = c_{r t} - c_{r s}, s ≤ t", "E0116"),
+    ("Σ_{u < t} x_{r u} + x_{r t} = c_{r t}", ""),
+])
+def test_claims_about_requests(claim: str, code: str) -> None:
+    head = "index r : request(R)\nindex t, s, u : time(T_r)\ninput x_{r t}\nc_{r t} = Σ_{u ≤ t} x_{r u}\n"
+    problems = einc.check(f"{head}claim {claim}\n")
+    assert [p.code for p in problems if p.code.startswith("E")] == ([code] if code else [])

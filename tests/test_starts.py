@@ -36,6 +36,18 @@ output y_{t o} = o x_t + 1[o = 0] + o o
 output m_t = max_o (x_t - o)
 output z_t = Σ_o o o x_t
 """, {"T": 4}),
+    "signs": ("""index o : feature(-2..3)
+index t : time(-3..T)
+input x_t
+output y_t = Σ_o abs(o) x_t + abs(t) + sqrt(t t) + max(t, 0) + abs(t)^0.5
+output z_t = exp(x_t) / (1 + abs(Σ_o o exp(x_t))) + (Σ_o o x_t) / max(t, 1)
+output m_t = max_o exp(0.1 o x_t t) + floor(t / 2) + mod(t, 3)
+""", {"T": 4}),
+    "chance": ("""index o : feature(-2..3)
+index t : time(-3..T)
+input x_{t o}
+output y_{t o} = dropout(x_{t o}, 0.5, 7)
+""", {"T": 4}),
     "labels": ("""index o : feature(-2..3)
 index t : time(T)
 input a_{t o}, b_t^o

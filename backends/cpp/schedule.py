@@ -253,7 +253,7 @@ def loaded_as_it_lies(let: Let, schedule: Schedule) -> bool:
 def only_multiplied(let: Let, schedule: Schedule) -> bool:
     """Whether products with bodies of their own are all that reads a value along the stream."""
     users = [x for x in schedule.kernel.lets if let.name in x.reads]
-    return all(isinstance(x.op, Dot) and schedule.has_rows(x) for x in users)
+    return all(isinstance(x.op, Dot) and schedule.has_rows(x) and not folds_pairs(x, schedule) for x in users)
 
 
 def in_memory(let: Let, schedule: Schedule) -> bool:

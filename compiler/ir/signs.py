@@ -51,7 +51,7 @@ class _Signs:
             case Size():
                 return NONNEGATIVE
             case Position(index):
-                return POSITIVE if index.set.start > 0 else NONNEGATIVE
+                return POSITIVE if index.set.start > 0 else NONNEGATIVE if index.set.start == 0 else UNKNOWN
             case Read(tensor, subs) if tensor in self.equations:
                 return self._value(self.equations[tensor], subs, given, rows)
             case Where(condition, then):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import Name, head, index_name
+from einc.checking.declarations.ragged import one_axis, place_of
 from einc.checking.declarations.scope import Signature
 from einc.checking.declarations.scripts import Level
 from einc.checking.declarations.signatures import left_side
@@ -21,7 +22,7 @@ from einc.checking.programs.assemble import assemble
 from einc.checking.programs.audit import ranges
 from einc.checking.programs.elaborate import Work
 from einc.checking.programs.packing import packed
-from einc.errors.problems import BadDeclaration, ForeignIndex, UnknownIndex
+from einc.errors.problems import BadDeclaration, ForeignIndex, NoRequest, NotYet, UnknownIndex
 from einc.errors.report import Help, Report
 from einc.ir.claimed import Claim
 from einc.ir.indices import Index
@@ -93,6 +94,7 @@ def _claim(work: Work, statement: s.Statement) -> Stated:
         context = _with(context, relation_)
     left, right = map(context.value, relation.operands)
     own = _pair(context, left, right, relation, ("left", "right"))
+    _requests(own[0], statement)
     for index in sorted({i for c in context.restrictions for i in free_indices(c)}, key=str):
         if index not in own[0].letters and index not in made.bound:
             raise ForeignIndex(f"index `{index}` is restricted, but nothing in the claim has it", statement.span,
@@ -100,6 +102,17 @@ def _claim(work: Work, statement: s.Statement) -> Stated:
     known = {i for pair in (own, *pairs) for i in pair[0].letters}
     _quantified(context, [c for c in statement.tail if c not in assumed], known)
     return Stated(statement, negated, (own, *pairs), made)
+
+
+def _requests(side: Signature, statement: s.Statement) -> None:
+    """Raises where a side has a position of a request and no request, or two positions of one."""
+    for at, slot in enumerate(side.slots):
+        if slot.set.by and place_of(side.slots, at) is None:
+            raise NoRequest(f"`{slot.name}` is a position of a request, and both sides are of no request",
+                            statement.span, helps=(Help("leave the request free, or sum over its positions too"),))
+        if slot.set.by and one_axis(side, at) is not None:
+            raise NotYet("claims about two positions of one request are read, but this release does not try them",
+                         statement.span, helps=(Help("claim it of one text: `index t : time(T)`"),))
 
 
 def _relation(clause: s.Clause, what: str = "a claim is written `claim LEFT = RIGHT`") -> tuple[s.Relation, bool]:

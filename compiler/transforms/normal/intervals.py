@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from einc.ir.domains import proves
+from einc.ir.domains import is_whole, linear, proves
 from einc.ir.indices import INDEX_CLASSES, Index
 from einc.ir.primitives import POSITIVE
 from einc.ir.programs import Equation, Program
@@ -37,6 +37,7 @@ from einc.ir.terms import (
 )
 
 P = TypeVar("P", bound=Program)
+_End = tuple[str, Term]  # `le` or `lt`, and an end
 
 
 def with_intervals(program: P) -> P:
@@ -58,10 +59,11 @@ def in_differences(term: Term, given: Term, known: Mapping[str, Equation] | None
             return rebuild(term, (condition, in_differences(then, both(given, condition), known)))
         case Fold("sum", bound, _, body) if (ends := _ends(term)) is not None and (
                 known is None or finite(body, known)):
-            upper, lower = (Fold("sum", bound, both(*ends.rest, Apply("le", (Position(bound[0]), end))), body)
-                            for end in (ends.last, ends.before))
+            upper, lower = (Fold("sum", bound, both(*ends.rest, Apply(op, (Position(bound[0]), end))), body)
+                            for op, end in (ends.upper, ends.lower))
             difference = Apply("sub", (upper, lower))
-            ordered = Apply("le", (ends.before, ends.last))
+            strict = (ends.lower[0], ends.upper[0]) == ("le", "lt")
+            ordered = Apply("lt" if strict else "le", (ends.lower[1], ends.upper[1]))
             return difference if proves(given, ordered) else Where(ordered, difference)
         case Fold(_, _, domain, body):
             return rebuild(term, (domain, in_differences(body, in_body(given, term), known)))
@@ -70,10 +72,11 @@ def in_differences(term: Term, given: Term, known: Mapping[str, Equation] | None
 
 @dataclass(frozen=True)
 class _Ends:
-    """The interval after `before` up to `last`, and what else a domain says."""
+    """An interval: what is in it, and what stands before it, each as `le` or `lt` an end; and what else a domain says.
+    """
 
-    before: Term
-    last: Term
+    upper: _End
+    lower: _End
     rest: tuple[Term, ...]
 
 
@@ -82,28 +85,38 @@ def _ends(fold: Fold) -> _Ends | None:
     if len(fold.bound) != 1 or INDEX_CLASSES[fold.bound[0].set.cls].before != "le" or fold.bound[0].set.packed:
         return None
     (index,) = fold.bound
-    lower, upper, rest = list[Term](), list[Term](), list[Term]()
+    lower, upper, rest = list[_End](), list[_End](), list[Term]()
     for atom in conjuncts(fold.domain):
         side = _side(atom, index)
-        (rest if side is None else lower if side[0] else upper).append(atom if side is None else side[1])
+        if side is None:
+            rest.append(atom)
+        else:
+            (lower if side[0] else upper).append(side[1])
     if len(lower) != 1 or len(upper) != 1:
         return None
-    first, last = free_indices(lower[0]), free_indices(upper[0])
+    first, last = free_indices(lower[0][1]), free_indices(upper[0][1])
     body = free_indices(fold.body) | {i for x in rest for i in free_indices(x)}
     if not first or not last or first & last or (first | last) & body:
         return None
-    return _Ends(lower[0], upper[0], tuple(x for x in rest if x != TRUE))
+    return _Ends(upper[0], lower[0], tuple(x for x in rest if x != TRUE))
 
 
-def _side(atom: Term, index: Index) -> tuple[bool, Term] | None:
-    """Whether a condition is a lower bound of the index, and the end that it states: the position before the first one,
-    or the last one."""
+def _side(atom: Term, index: Index) -> tuple[bool, _End] | None:
+    """Whether a condition is a lower bound of the index, and the positions up to its end: those in the interval, or
+    those before it.
+    """
     match atom:
         case Apply("le" | "lt" as op, (Position(i), end)) if i == index and index not in free_indices(end):
-            return False, end if op == "le" else Apply("sub", (end, ONE))
+            return False, _up_to(op, end)
         case Apply("le" | "lt" as op, (end, Position(i))) if i == index and index not in free_indices(end):
-            return True, end if op == "lt" else Apply("sub", (end, ONE))
+            return True, _up_to("le" if op == "lt" else "lt", end)
     return None
+
+
+def _up_to(op: str, end: Term) -> _End:
+    """What is below an end that is surely a whole number is at most the number before it."""
+    found = linear(end) if op == "lt" else None
+    return ("le", Apply("sub", (end, ONE))) if found is not None and is_whole(found) else (op, end)
 
 
 def finite(term: Term, known: Mapping[str, Equation]) -> bool:

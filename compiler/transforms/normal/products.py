@@ -4,8 +4,10 @@
 the second has no s. Σ_k q_tk a_{f(t, s) k} is b_{t, f(t, s)} of b_tr = Σ_k q_tk a_rk, which has fewer values where a
 has fewer rows than there are positions s.
 
-A sum is pulled apart where what follows has no value with all letters any more, and where its parts are added: what is
-subtracted may be nearly as large, and either part alone would lose the digits of the difference.
+A sum is pulled apart where what follows has no value with all letters any more, and where no digits are lost by it:
+what is subtracted may be nearly as large, and either part alone would lose the digits of the difference. So the parts
+of a sum are added, and are made of different tensors; and where several sums are multiplied, as in a power, whose
+cancellation would show in every addend, all their parts are known not to be negative.
 """
 
 from __future__ import annotations
@@ -13,14 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 from typing import TypeVar
 
 from einc.ir.domains import Linear, direction, facts, proves
 from einc.ir.draft import unused
 from einc.ir.indices import OPEN, Index, distinct, number
 from einc.ir.letters import TIMES
+from einc.ir.primitives import UNKNOWN
 from einc.ir.programs import Equation, NormalProgram, Program, Tensor, local
+from einc.ir.signs import sign
 from einc.ir.sums import added, addends, factors, signed
 from einc.ir.sums import product as multiplied
 from einc.ir.terms import (
@@ -73,7 +77,7 @@ def left_whole(program: NormalProgram, equations: Iterable[Equation]) -> Iterato
         if isinstance(fold := equation.body, Fold) and _may_apply(fold):
             ways = (work.apart(fold, equation.domain, losing) for losing in (False, True))
             if [way is None for way in ways] == [True, False]:
-                yield f"not done: `{equation.target}` as products of matrices, which loses digits of a difference"
+                yield f"not done: `{equation.target}` as products of matrices: their parts may cancel"
 
 
 def _may_apply(term: Term) -> bool:
@@ -125,7 +129,7 @@ class _Work:
         body = self._opened(fold.body, letters, given)
         if not any(letters <= free_indices(f) for f in _powers(body)):
             return None
-        found = _Expanded(letters, losing).of(body)
+        found = _Expanded(self.known, letters, losing).of(body)
         if found is None or len(found) > _MOST:
             return None
         out = list[Term]()
@@ -237,10 +241,11 @@ Products = dict[tuple[Term, ...], int]  # the factors of each, and how often it 
 class _Expanded:
     """Products as sums of products: sums with all `letters` are pulled apart, into as few groups as have not all.
 
-    None stands for what cannot be: a group would be subtracted, unless it may be `losing` digits, or there are too
-    many. `order` has the factors in the order in which they were met.
+    None stands for what cannot be: digits would be lost, unless it may be `losing` them, or there are too many. `known`
+    are the equations of tensors, `order` has the factors in the order in which they were met.
     """
 
+    known: Mapping[str, Equation]
     letters: frozenset[Index]
     losing: bool
     order: dict[Term, int] = field(default_factory=dict)
@@ -267,18 +272,42 @@ class _Expanded:
 
     def _sum(self, term: Term) -> Products | None:
         groups = _groups(term, self.letters)
-        if len({sign for sign, _ in groups}) > 1 and not self.losing:
+        if not self.losing and self._may_cancel(groups):
             return None
         out: Products = {}
-        for sign, group in groups:
+        for way, group in groups:
             found = self.of(group) if len(groups) > 1 else self._alone(group)
             if found is None:
                 return None
             for atoms, count in found.items():
-                out[atoms] = out.get(atoms, 0) + sign * count
+                out[atoms] = out.get(atoms, 0) + way * count
         return out
 
+    def _may_cancel(self, groups: Sequence[tuple[int, Term]]) -> bool:
+        """Whether groups are subtracted, or speak of one tensor, so that one may be what another takes away."""
+        if self._nonnegative(groups):
+            return False
+        made = [frozenset(self._tensors(group)) for _, group in groups]
+        shared = any(one & other for one, other in combinations(made, 2))
+        return shared or len({sign for sign, _ in groups}) > 1
+
+    def _nonnegative(self, groups: Sequence[tuple[int, Term]]) -> bool:
+        return all(count > 0 and sign(group, self.known) != UNKNOWN for count, group in groups)
+
+    def _tensors(self, term: Term) -> Iterator[str]:
+        """What a term is made of point by point: what it reads, and what that reads, up to sums and inputs."""
+        for read in reads(term):
+            made = self.known.get(read.tensor)
+            if made is None or any(isinstance(x, Fold) for x in walk(made.body)):
+                yield read.tensor
+            else:
+                yield from self._tensors(made.body)
+
     def _product(self, parts: Sequence[Term]) -> Products | None:
+        wide = [_groups(part, self.letters) for part in parts if self.letters <= free_indices(part)]
+        several = [groups for groups in wide if len(groups) > 1]
+        if len(several) > 1 and not self.losing and not all(map(self._nonnegative, several)):
+            return None
         out: Products = {(): 1}
         for part in parts:
             found = self.of(part)
@@ -296,11 +325,11 @@ class _Expanded:
 def _groups(term: Term, letters: frozenset[Index]) -> list[tuple[int, Term]]:
     """The addends in groups that have not all letters, each with its sign; what has all letters stands alone."""
     groups: list[list[tuple[int, Term]]] = []
-    for sign, part in addends(term):
+    for way, part in addends(term):
         mine = free_indices(part)
         home = next((g for g in groups if not letters <= mine.union(*(free_indices(x) for _, x in g))), None)
         if home is None:
-            groups.append([(sign, part)])
+            groups.append([(way, part)])
         else:
-            home.append((sign, part))
+            home.append((way, part))
     return [(-1, signed([(1, x) for _, x in g])) if all(s < 0 for s, _ in g) else (1, signed(g)) for g in groups]
