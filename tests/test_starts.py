@@ -11,6 +11,11 @@ from triton_modes import interpreted, tiled
 
 import einc
 from einc.driver import front
+from einc.ir.indices import Index, IndexSet, number
+from einc.ir.primitives import NONNEGATIVE, POSITIVE, UNKNOWN
+from einc.ir.signs import sign
+from einc.ir.terms import Position
+from einc.transforms.normal.reach import Reaches
 
 TEXTS = {
     "a convolution": ("""index t : time(T)
@@ -139,3 +144,12 @@ def test_ranges_that_are_none(range_: str, code: str) -> None:
     problems = einc.check(f"index o : feature({range_})\nindex t : time(T)\ndim W\ninput x_{{t o}}\n"
                           "output y_t = Σ_o x_{t o}\n")
     assert ([code] if code else []) == [p.code for p in problems if p.code.startswith("E")][:1]
+
+
+@pytest.mark.parametrize("start", [-2, 0, 1, 5])
+def test_what_is_known_of_a_position(start: int) -> None:
+    here = Position(Index("o", IndexSet("feature", number(4), start)))
+    low, high = Reaches({}, frozenset()).interval(here)
+    assert low <= start
+    assert high >= start + 3
+    assert sign(here, {}) == (UNKNOWN if start < 0 else NONNEGATIVE if start == 0 else POSITIVE)

@@ -232,8 +232,10 @@ class Reaches:
         match term:
             case Const(value):
                 return float(value), float(value)
-            case Size() | Position():
+            case Size():
                 return 0.0, math.inf
+            case Position(index):
+                return float(min(index.set.start, 0)), math.inf
             case Read(tensor) if tensor in self.equations:
                 if tensor not in self.intervals:
                     self.intervals[tensor] = REALS
