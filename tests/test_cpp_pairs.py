@@ -153,3 +153,11 @@ def test_a_factor_of_whole_numbers() -> None:
     given_ = tensors(arrays(program, sizes, {}, 0), torch.float32)
     ran = near(loaded(program), program, given_, sizes, BOUNDS[torch.float32])
     assert ran and all(ran.values())
+
+
+def test_positions_below_0_stand_in_lanes() -> None:
+    head = "index t, s : time(-3..T)\nindex e : feature(E)\ninput v_s^e\n"
+    program, sizes = typed(f"{head}output z_t^e = Σ_{{s ≤ t, abs(t) < 20 + s}} v_s^e abs(t - 2 s)"), {"T": 37, "E": 9}
+    given_ = tensors(arrays(program, sizes, {}, 0), torch.float32)
+    ran = near(loaded(program), program, given_, sizes, BOUNDS[torch.float32])
+    assert ran and all(ran.values())

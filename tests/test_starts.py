@@ -153,3 +153,19 @@ def test_what_is_known_of_a_position(start: int) -> None:
     assert low <= start
     assert high >= start + 3
     assert sign(here, {}) == (UNKNOWN if start < 0 else NONNEGATIVE if start == 0 else POSITIVE)
+
+
+@pytest.mark.parametrize("start", [3_000_000_000, -3_000_000_000])
+def test_positions_of_more_than_32_bits(start: int) -> None:
+    """Lanes have not so many: the call is torch's."""
+    text = f"""index t, s : time(T)
+index o : feature({start}..{start + 3})
+input x_s, w_o
+output y_t = Σ_{{s ≤ t}} tanh(x_s) exp(-(t - s)) + exp(x_t) (Σ_o w_o floor((o + t) / 3) 1e-9)
+"""
+    random = np.random.default_rng(0)
+    given = {"x": random.normal(size=40), "w": random.normal(size=4)}
+    want = einc.interpret(text, given)["y"]
+    for backend in ("torch", "cpp"):
+        made = einc.compile(text, backend=backend)(**{key: torch.from_numpy(x).float() for key, x in given.items()})
+        np.testing.assert_allclose(made.numpy(), want, rtol=1e-5, atol=1e-5)

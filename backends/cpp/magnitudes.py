@@ -34,7 +34,8 @@ def _most(let: Let, known: dict[str, str], places: Places) -> str:
     match let.op:
         case Iota(axis):
             found = places.schedule.kernel.axis(axis).set
-            return f"(double){places.arguments.size(found.extent)} + {found.start}"
+            last = f"(double){places.arguments.size(found.extent)} + {found.start}"
+            return last if found.start >= 0 else f"larger({last}, {-found.start}.)"
         case Load():
             return "1e9"
         case Map(op):
