@@ -59,7 +59,7 @@ def test_index_sets(text: str, wanted: IndexSet) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "index q : moment(T)", "index q", "index q : time", "index q : time(2..T)", "index q' : time(T)",
+    "index q : moment(T)", "index q", "index q : time", "index q : time(1/2..T)", "index q' : time(T)",
     "index q_t : time(T)",
     "index q : time(-1)", "index q : feature(3/2)", "index q : feature(x / (y + 1))",
     "index p, q, w : time(T), time(U)",

@@ -161,3 +161,20 @@ def test_positions_below_0_stand_in_lanes() -> None:
     given_ = tensors(arrays(program, sizes, {}, 0), torch.float32)
     ran = near(loaded(program), program, given_, sizes, BOUNDS[torch.float32])
     assert ran and all(ran.values())
+
+
+@pytest.mark.parametrize("dtype", TYPES.values(), ids=TYPES)
+@pytest.mark.parametrize("T", [3, 40])
+@pytest.mark.parametrize("logits", ["b_{t s k} u_s^k", "b_{t s k} q_t^k", "Σ_k b_{t s}^k q_t^k u_s^k", "Σ_k b_{t s}^k"])
+def test_what_is_loaded_for_pairs(logits: str, T: int, dtype: torch.dtype) -> None:
+    """A bias with features is no operand that stands in memory of the tile, nor as pairs of narrow numbers."""
+    program = typed(f"""index t, s : time(T)
+index k : feature(D)
+index e : feature(E)
+input q_t^k, u_s^k, b_{{t s}}^k, v_s^e
+L_{{t s}} = {logits}
+output z_t^e = Σ_s softmax_{{s ≤ t}}(L_{{t s}}) v_s^e
+""")
+    sizes = {"T": T, "D": 6, "E": 9}
+    given_ = tensors(arrays(program, sizes, {}, 0), dtype)
+    near(loaded(program), program, given_, sizes, BOUNDS[dtype])

@@ -12,7 +12,7 @@ from einc.backends.cpp.magnitudes import magnitudes
 from einc.backends.cpp.narrow import narrow, spared
 from einc.backends.cpp.pairs import list_rows, pack_pairs, pair_rows
 from einc.backends.cpp.places import Places
-from einc.backends.cpp.schedule import Schedule, loaded_as_it_lies, product_at_end
+from einc.backends.cpp.schedule import Schedule, folds_pairs, loaded_as_it_lies, product_at_end
 from einc.backends.cpp.stages import Stages
 from einc.backends.cpp.stores import write_store
 from einc.backends.writer import Writer
@@ -167,7 +167,8 @@ class _Kernel:
         for let in schedule.kernel.lets:
             wide = [lets[a] for a in let.args if schedule.features(lets[a])]
             passed = [a for a in wide if schedule.streams(a)]
-            if not isinstance(let.op, Dot) or not all(loaded_as_it_lies(a, schedule) for a in passed):
+            lie = all(loaded_as_it_lies(a, schedule) for a in passed)
+            if not isinstance(let.op, Dot) or not lie or folds_pairs(let, schedule):
                 continue
             if product_at_end(let, schedule) == "stream":
                 stride = places.addresses.stride(wide[0], schedule.features(wide[0])[0])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from einc.backends.cpp.schedule import Schedule, product_at_end
+from einc.backends.cpp.schedule import Schedule, folds_pairs, product_at_end
 from einc.ir.elements import REAL
 from einc.ir.plan import Dot, Let, Load, Map, Module
 
@@ -51,7 +51,7 @@ def _product(let: Let, schedule: Schedule, module: Module) -> Narrow | None:
     bases = [_base(a, schedule, module) for a in wide]
     kind = product_at_end(let, schedule)
     assert isinstance(let.op, Dot)
-    if any(b is None for b in bases) or not wide:
+    if any(b is None for b in bases) or not wide or folds_pairs(let, schedule):
         return None
     known = [b for b in bases if b is not None]
     factors = tuple(f for _, more in known for f in more)
