@@ -69,8 +69,8 @@ def with_products(program: P) -> P:
 
 
 def left_whole(program: NormalProgram, equations: Iterable[Equation]) -> Iterator[str]:
-    """A note on each of a program's equations that is such a sum, and no products of matrices only because a difference
-    would lose digits.
+    """A note on each of a program's equations that is such a sum, and no products of matrices only because that would
+    lose digits.
     """
     work = _Work(program, dict(program.tensors))
     for equation in equations:
@@ -123,7 +123,7 @@ class _Work:
     def apart(self, fold: Fold, given: Term, losing: bool = False) -> list[Term] | None:
         """A sum as several, each a number times a sum of a product in which no factor has all letters, or the only one
         that does is read at a computed place. None where no factor has all letters, where that cannot be, or, unless it
-        may be `losing` digits, where a part would be subtracted.
+        may be `losing` digits, where parts may cancel.
         """
         letters = free_indices(fold.body)
         body = self._opened(fold.body, letters, given)
@@ -214,7 +214,7 @@ class _Work:
 def _short(index: Index, given: Term) -> bool:
     """Whether a condition leaves a known number of values of an index, such as the one block that a position is in."""
     here, forms = Position(index), facts(given)
-    lower, upper = ([x for x in forms if direction(x.coefficient(here)) == sign] for sign in (1, -1))
+    lower, upper = ([x for x in forms if direction(x.coefficient(here)) == way] for way in (1, -1))
     for low, high in product(lower, upper):
         up, down = low.coefficient(here), high.coefficient(here) * number(-1)
         width = Linear((), number(0)).plus(low, down).plus(high, up).without(here)
