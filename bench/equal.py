@@ -34,7 +34,8 @@ TABLE = "dim W\nindex r : latent(0..W)\nweight a_r^k\n"
 
 @dataclass(frozen=True)
 class Pair:
-    """Logits as a paper writes them, and as products of matrices; `table` where they have vectors of distances."""
+    """Logits as a paper writes them, and as products of matrices, with the lines that these need `before` them; `table`
+    where they have vectors of distances."""
 
     name: str
     title: str

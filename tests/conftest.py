@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from zlib import crc32
 
@@ -78,3 +79,13 @@ def _program(item: pytest.Item) -> str:
     parameters = (item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec")
                   else ())
     return next((value.name for value in parameters if isinstance(value, Case)), "")
+
+
+@pytest.fixture(scope="module")
+def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is compiled is kept for all tests of a file, in a folder of this run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EINC_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
+        patch.delenv("EINC_NATIVE", raising=False)
+        patch.delenv("EINC_SKIP_CACHE", raising=False)
+        yield

@@ -66,20 +66,10 @@ from einc.driver import front, gradients
 from einc.ir.plan import Gradient, SegmentedModule
 from einc.ir.programs import TypedProgram
 
-pytestmark = NEEDED
+pytestmark = [NEEDED, pytest.mark.usefixtures("kernel_cache")]
 
 BOUNDS = {torch.float32: 2e-4, torch.bfloat16: 6e-2, torch.float16: 6e-2}
 Tensors = dict[str, torch.Tensor]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What is compiled is kept for all tests of this file, in a folder of this run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EINC_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
-        patch.delenv("EINC_NATIVE", raising=False)
-        patch.delenv("EINC_SKIP_CACHE", raising=False)
-        yield
 
 
 @pytest.fixture(autouse=True)

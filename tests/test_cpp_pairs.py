@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -10,11 +10,15 @@ from cpp_texts import NEEDED, emitted, kernels, loaded
 from helpers import arrays, meaning, tensors, typed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_programs import numbered
 from test_cpp import BOUNDS, TYPES, near
 
 import einc
+from einc.driver import front, gradients
+from einc.errors.report import EincError
+from einc.ir.programs import TypedProgram
 
-pytestmark = NEEDED
+pytestmark = [NEEDED, pytest.mark.usefixtures("kernel_cache")]
 HEAD = """index h : head(H)
 index t, s : time(T)
 index k : feature(D)
@@ -53,16 +57,6 @@ def compared(body: str, sizes: dict[str, int], processor: str = "native", dtype:
     given_ = tensors(arrays(program, sizes, {}, 0), dtype)
     ran = near(loaded(program, processor=processor), program, given_, sizes, BOUNDS[dtype])
     assert ran and all(ran.values()), ran
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What is compiled is kept for all tests of this file."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EINC_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
-        patch.delenv("EINC_NATIVE", raising=False)
-        patch.delenv("EINC_SKIP_CACHE", raising=False)
-        yield
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -118,8 +112,8 @@ def bodies(draw: st.DrawFn) -> str:
 def test_drawn_folds(body: str) -> None:
     program, sizes = typed(text(body)), {"H": 1, "T": 19, "D": 3, "E": 2}
     given_ = tensors(arrays(program, sizes, {}, 0), torch.float32)
-    if kernels(emitted(program)):
-        near(loaded(program), program, given_, sizes, 2e-4)
+    assert kernels(emitted(program))
+    near(loaded(program), program, given_, sizes, 2e-4)
 
 
 def test_what_is_no_number_reaches_what_it_should() -> None:
@@ -178,3 +172,32 @@ output z_t^e = Σ_s softmax_{{s ≤ t}}(L_{{t s}}) v_s^e
     sizes = {"T": T, "D": 6, "E": 9}
     given_ = tensors(arrays(program, sizes, {}, 0), dtype)
     near(loaded(program), program, given_, sizes, BOUNDS[dtype])
+
+
+@pytest.mark.parametrize("fold", ["logaddexp_k (q_{t h}^k + u_{s h}^k)", "Σ_k floor(q_{t h}^k + u_{s h}^k)",
+                                  "Σ_k (t + s)"])
+def test_a_fold_without_a_text_is_torchs(fold: str) -> None:
+    program, sizes = typed(text(f"{fold} + Σ_k q_{{t h}}^k u_{{s h}}^k")), {"H": 1, "T": 19, "D": 3, "E": 2}
+    want = meaning(program, arrays(program, sizes, {}, 0), sizes)["z"]
+    result = einc.compile(text(f"{fold} + Σ_k q_{{t h}}^k u_{{s h}}^k"), backend="cpp")(
+        **tensors(arrays(program, sizes, {}, 0), torch.float32))
+    torch.testing.assert_close(result.double(), torch.as_tensor(want), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("start", [pytest.param(n, marks=[pytest.mark.whole] * (n > 0)) for n in range(0, 400, 20)])
+def test_a_text_is_written_for_any_program(start: int) -> None:
+    """Twenty drawn programs, and the gradients of some, are written without a fall."""
+    for number in range(start, start + 20):
+        program = typed(numbered(0, number).text)
+        options = front.choices(own=True, backend="cpp")
+        front.emit(front.plan(program, options), "cpp")
+        if number % 5 == 0 and (plan := derived(program, options)) is not None:
+            front.emit(plan, "cpp")
+
+
+def derived(program: TypedProgram, options: Any) -> Any:
+    """The plan of the gradient; None where nothing moves an output."""
+    try:
+        return gradients.gradient(program, options)
+    except EincError:
+        return None

@@ -17,7 +17,7 @@ from einc.driver import front, gradients
 from einc.ir.plan import Recurrence, StateScan, leaves
 from einc.ir.programs import TypedProgram
 
-pytestmark = NEEDED
+pytestmark = [NEEDED, pytest.mark.usefixtures("kernel_cache")]
 BOUND = 2e-5
 PROCESSORS = ("native", "x86-64-v3", "x86-64")
 
@@ -31,16 +31,6 @@ def recurs(case: Case) -> bool:
 
 CASES = [case for case in FILES if case.name in LAYERS and recurs(case)]
 each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What is compiled is kept for all tests of this file."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EINC_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
-        patch.delenv("EINC_NATIVE", raising=False)
-        patch.delenv("EINC_SKIP_CACHE", raising=False)
-        yield
 
 
 def program_of(of: Case | str) -> TypedProgram:

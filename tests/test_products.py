@@ -15,7 +15,6 @@ from einc.driver import front, pipeline
 from einc.driver.commands import hard
 from einc.driver.reports.costing import account, modules
 from einc.driver.reports.screen import screen
-from einc.ir.terms import Fold, free_indices, walk
 from einc.transforms.normal.products import left_whole
 
 HEAD = """index h : head(H)
@@ -59,10 +58,7 @@ def text(body: str) -> str:
 def apart(body: str) -> bool:
     """Whether no value of the normal form has features for each pair of positions."""
     program = pipeline.normal(typed(text(body)))
-    letters = ({i.name for i in free_indices(t.body)} for e in program.equations for t in walk(e.body)
-               if isinstance(t, Fold))
-    wide = any({"t", "s", "k"} <= {i.name for i in e.indices} for e in program.equations)
-    return not wide and all(isinstance(x, set) for x in letters)
+    return not any({"t", "s", "k"} <= {i.name for i in e.indices} for e in program.equations)
 
 
 def compiled(body: str, sizes: Iterable[dict[str, int]] = SIZES) -> None:
@@ -190,11 +186,14 @@ def test_a_table_as_long_as_the_text_is_read_first() -> None:
     assert any({"t", "s", "k"} <= {i.name for i in e.indices} for e in program.equations)
 
 
-def worst(body: str) -> float:
-    """The largest error of a text on inputs of many magnitudes, as a multiple of the eager one."""
-    program = typed(text(body))
-    known = {key: n for key, n in {"H": 2, "T": 6, "D": 8, "E": 2, "W": 3}.items() if "W" in body or key != "W"}
-    function = einc.compile(text(body), backend="torch")
+def worst(spec: str, runs: str = "") -> float:
+    """The largest error of a text on inputs of many magnitudes, as a multiple of the eager one; or that of another text
+    that `runs` in its place.
+    """
+    program = typed(spec)
+    used = {name for slot in (s for x in program.inputs() for s in x.slots) for name in slot.set.extent.sizes}
+    known = {key: n for key, n in {"H": 2, "T": 6, "D": 8, "E": 2, "W": 3}.items() if key in used}
+    function = einc.compile(runs or spec, backend="torch")
     base = {key: x.float() for key, x in tensors(arrays(program, known, {}, 3)).items()}
 
     def call(given_: hard.Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -208,7 +207,7 @@ def worst(body: str) -> float:
 @pytest.mark.parametrize("name", ["a table added to keys", "a square", "two sums"])
 def test_digits_of_many_magnitudes(name: str) -> None:
     """What is pulled apart has no error beyond four times that of an eager evaluation of the text as it is written."""
-    assert worst(PAIRS[name][0]) <= 4
+    assert worst(text(PAIRS[name][0])) <= 4
 
 
 def test_a_table_of_places_in_a_block_is_read_first() -> None:
@@ -224,3 +223,11 @@ output c_j^e = Σ_{s ∈ (j B - B, j B]} φ_{s - (j B - B)}^{d e} x_{s d} : all
 """
     program = pipeline.normal(typed(text_))
     assert not any({"i"} & {i.name for i in e.indices} for e in program.equations)
+
+
+def test_a_distance_pulled_apart_would_lose_digits() -> None:
+    """Why the plan says `not done`: by hand it is further off than a law may be."""
+    head = "index h : head(H)\nindex t, s : time(T)\nindex k : feature(D)\ninput q_{t h}^k, u_{s h}^k\n"
+    written, by_hand = (f"{head}output y_{{h t s}} = {body} : all\n" for body in (
+        "Σ_k (q_{t h}^k - u_{s h}^k)^2", "Σ_k (q_{t h}^k)^2 + Σ_k (u_{s h}^k)^2 - 2 q_{t h}^k u_{s h k}"))
+    assert worst(written) <= 4 < worst(written, by_hand)

@@ -12,7 +12,7 @@ from einc.backends.cpp.addresses import Addresses
 from einc.backends.cpp.arguments import Arguments, host_code
 from einc.backends.cpp.narrow import Narrow
 from einc.backends.cpp.schedule import Schedule, Unwritten, in_memory, only_multiplied, product_at_end
-from einc.backends.cpp.values import STARTS, At, Reference, Value, converted, mapped, number, selected, stepped, type_of
+from einc.backends.cpp.values import At, Reference, Value, begun, converted, fold_of, mapped, selected, stepped, type_of
 from einc.backends.host.scalars import scalar
 from einc.backends.writer import Writer
 from einc.ir.elements import Kind
@@ -195,13 +195,12 @@ class Places:
 
     def _folded(self, let: Let, at: At) -> Value:
         """A fold over features, by a loop that is written before the expression."""
-        fold = "sum" if isinstance(let.op, Dot) else let.op.fold if isinstance(let.op, Reduce) else ""
-        if (let.kind != "real" or fold not in STARTS
-                or {self.schedule.rows.name, self.schedule.stream.name} & set(let.over)):
+        fold = fold_of(let)
+        if {self.schedule.rows.name, self.schedule.stream.name} & set(let.over):
             raise Unwritten(f"it folds `{let.name}`")
         lets, name = self.schedule.lets(), self.arguments.fresh(let.name)
         lanes = any(self.schedule.has_rows(lets[a]) for a in let.args)
-        start = Value(number(STARTS[fold], "real"), "real", False)
+        start = Value(begun(fold), "real", False)
         self.body(f"{type_of('real', lanes)} {name} = {converted(start, 'real', lanes)};")
         inner = self.open(let.over, at)
         values = [converted(self.value(a, inner), "real", lanes) for a in let.args]
@@ -284,7 +283,7 @@ class Places:
         name = self.arguments.fresh(let.name)
         self.names[let.name] = name
         self.body(f"V {name}[QV];")
-        self.body(f"UNROLL for (int i = 0; i < QV; i++) {name}[i] = splat((float){number(STARTS[fold], 'real')});")
+        self.body(f"UNROLL for (int i = 0; i < QV; i++) {name}[i] = splat((float){begun(fold)});")
         self.vectors(let, name)
 
     def variable(self, let: Let, at: At) -> None:

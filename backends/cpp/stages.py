@@ -10,7 +10,7 @@ from einc.backends.cpp.pairs import pair_stream, raw_stream
 from einc.backends.cpp.places import Places
 from einc.backends.cpp.schedule import Schedule, Unwritten, folds_pairs, in_pairs, product_at_end
 from einc.backends.cpp.stores import store_block, target
-from einc.backends.cpp.values import STARTS, At, Value, converted, number, stepped, type_of
+from einc.backends.cpp.values import At, Value, begun, converted, fold_of, stepped, type_of
 from einc.backends.writer import Writer
 from einc.ir.plan import Dot, Iota, Let, Load, PreviousCarry, Reduce, Scalar, Select
 
@@ -215,12 +215,11 @@ class Stages:
 
     def _folded(self, let: Let) -> None:
         """A fold over features of what each row makes with each position of a block, all of them at a time."""
-        places, body = self.places, self.body
-        fold = let.op.fold if isinstance(let.op, Reduce) else "sum"
+        places, body, fold = self.places, self.body, fold_of(let)
         name = places.arguments.fresh(let.name)
         body(f"V {name}[N][QV];")
         body(f"UNROLL for (int r = 0; r < N; r++) UNROLL for (int i = 0; i < QV; i++) {name}[r][i] = "
-             f"splat((float){number(STARTS[fold], 'real')});")
+             f"splat((float){begun(fold)});")
         at = places.open(let.over, At("i", "s"))
         body.open("UNROLL for (int r = 0; r < N; r++) {")
         body("const L s = j + r;")

@@ -10,6 +10,7 @@ from fractions import Fraction
 from einc.backends.cpp.schedule import Unwritten
 from einc.backends.cpp.spelling import COMPARED, FUNCTIONS, INFIX
 from einc.ir.elements import Kind
+from einc.ir.plan import Dot, Let, Reduce
 
 SCALARS = {"real": "float", "exact": "double", "integer": "L", "truth": "bool", "scalar": "double"}
 LANES = {"real": "V", "exact": "D", "integer": "I", "truth": "I"}
@@ -111,6 +112,21 @@ def selected(condition: Value, then: Value, otherwise: float, kind: Kind) -> Val
 
 
 STARTS = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
+
+
+def begun(fold: str) -> str:
+    """The number with which a fold of real numbers begins."""
+    return number(STARTS[fold], "real")
+
+
+def fold_of(let: Let) -> str:
+    """The fold that a value over features is. Raises Unwritten for one that has no text here, and for a value that is
+    no real number.
+    """
+    fold = "sum" if isinstance(let.op, Dot) else let.op.fold if isinstance(let.op, Reduce) else ""
+    if let.kind != "real" or fold not in STARTS:
+        raise Unwritten(f"it folds `{let.name}`")
+    return fold
 
 
 def stepped(fold: str, before: str, value: str) -> str:

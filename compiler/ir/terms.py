@@ -273,6 +273,18 @@ def in_body(given: Term, fold: Fold) -> Term:
     return both(*kept, fold.domain)
 
 
+def changed_under(term: Term, given: Term, change: Callable[[Term, Term], Term]) -> Term:
+    """The term with each of its parts changed by a function of the part and of what holds where it is read, `given` for
+    the term itself. The condition of a `Where` and the domain of a fold stay as they are.
+    """
+    match term:
+        case Where(condition, then):
+            return rebuild(term, (condition, change(then, both(given, condition))))
+        case Fold(_, _, domain, body):
+            return rebuild(term, (domain, change(body, in_body(given, term))))
+    return rebuild(term, tuple(change(kid, given) for kid in children(term)))
+
+
 def conjuncts(condition: Term) -> tuple[Term, ...]:
     """Returns the parts of a condition joined by `and`, at any depth; any other condition is its only part."""
     match condition:

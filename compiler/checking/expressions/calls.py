@@ -238,16 +238,14 @@ class _Call:
                         site=context.site or self.span)
         for parameter, node in zip(function.params, self.nodes, strict=True):
             if node is None and parameter.default is not None:
-                value = inner.let(parameter.name.python, inner.value(parameter.default), parameter.default.span.text)
-                inner = replace(inner, params=(*inner.params, Parameter(parameter.name, (), replace(value, free={}))))
+                inner = _knowing(inner, parameter.name, parameter.default)
         for relation in function.withs:
             target, body = relation.operands[0], relation.operands[1]
             found = head(target)
             if found is None or found[1]:
                 raise WrongArguments(f"`{target.span.text}` is no plain name", target.span,
                                      helps=(Help("what `with` defines in a definition has no scripts"),))
-            value = inner.let(found[0].python, inner.value(body), body.span.text)
-            inner = replace(inner, params=(*inner.params, Parameter(found[0], (), replace(value, free={}))))
+            inner = _knowing(inner, found[0], body)
         return inner.value(function.body)
 
     def _passed_through(self, result: Value, values: list[Value], params: list[Parameter]) -> Value:
@@ -270,3 +268,9 @@ class _Call:
         whole = frozenset().union(*(v.whole_lines for v in values)) | result.whole_lines
         return replace(result, free=free, lines=lines, stated=stated, bound=frozenset(), summed=frozenset(),
                        whole_lines=whole)
+
+
+def _knowing(context: Context, name: Name, body: s.Expression) -> Context:
+    """The context in which a name without indices stands for an expression, which is computed once."""
+    value = context.let(name.python, context.value(body), body.span.text)
+    return replace(context, params=(*context.params, Parameter(name, (), replace(value, free={}))))

@@ -28,11 +28,9 @@ from einc.ir.terms import (
     Term,
     Where,
     both,
-    children,
+    changed_under,
     conjuncts,
     free_indices,
-    in_body,
-    rebuild,
     walk,
 )
 
@@ -55,8 +53,6 @@ def in_differences(term: Term, given: Term, known: Mapping[str, Equation] | None
     what is `known` of the tensors, or of all where that is None.
     """
     match term:
-        case Where(condition, then):
-            return rebuild(term, (condition, in_differences(then, both(given, condition), known)))
         case Fold("sum", bound, _, body) if (ends := _ends(term)) is not None and (
                 known is None or finite(body, known)):
             upper, lower = (Fold("sum", bound, both(*ends.rest, Apply(op, (Position(bound[0]), end))), body)
@@ -65,9 +61,7 @@ def in_differences(term: Term, given: Term, known: Mapping[str, Equation] | None
             strict = (ends.lower[0], ends.upper[0]) == ("le", "lt")
             ordered = Apply("lt" if strict else "le", (ends.lower[1], ends.upper[1]))
             return difference if proves(given, ordered) else Where(ordered, difference)
-        case Fold(_, _, domain, body):
-            return rebuild(term, (domain, in_differences(body, in_body(given, term), known)))
-    return rebuild(term, tuple(in_differences(kid, given, known) for kid in children(term)))
+    return changed_under(term, given, lambda part, holds: in_differences(part, holds, known))
 
 
 @dataclass(frozen=True)

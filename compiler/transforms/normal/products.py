@@ -35,13 +35,10 @@ from einc.ir.terms import (
     Position,
     Read,
     Term,
-    Where,
-    both,
     bound_indices,
-    children,
+    changed_under,
     const,
     free_indices,
-    in_body,
     reads,
     rebuild,
     substitute,
@@ -113,12 +110,7 @@ class _Work:
                 made = self.changed(simple, given)
             if made != simple:
                 return made
-        match term:
-            case Where(condition, then):
-                return rebuild(term, (condition, self.changed(then, both(given, condition))))
-            case Fold(_, _, domain, body):
-                return rebuild(term, (domain, self.changed(body, in_body(given, term))))
-        return rebuild(term, tuple(self.changed(kid, given) for kid in children(term)))
+        return changed_under(term, given, self.changed)
 
     def apart(self, fold: Fold, given: Term, losing: bool = False) -> list[Term] | None:
         """A sum as several, each a number times a sum of a product in which no factor has all letters, or the only one
@@ -267,10 +259,12 @@ class _Expanded:
         return self._alone(term)
 
     def _alone(self, term: Term) -> Products:
+        """The term as the one factor of a product."""
         self.order.setdefault(term, len(self.order))
         return {(term,): 1}
 
     def _sum(self, term: Term) -> Products | None:
+        """The products of all groups of a sum, or None where these may cancel."""
         groups = _groups(term, self.letters)
         if not self.losing and self._may_cancel(groups):
             return None
@@ -289,9 +283,10 @@ class _Expanded:
             return False
         made = [frozenset(self._tensors(group)) for _, group in groups]
         shared = any(one & other for one, other in combinations(made, 2))
-        return shared or len({sign for sign, _ in groups}) > 1
+        return shared or len({way for way, _ in groups}) > 1
 
     def _nonnegative(self, groups: Sequence[tuple[int, Term]]) -> bool:
+        """Whether all groups are added, and none has a negative value anywhere."""
         return all(count > 0 and sign(group, self.known) != UNKNOWN for count, group in groups)
 
     def _tensors(self, term: Term) -> Iterator[str]:
@@ -304,6 +299,9 @@ class _Expanded:
                 yield from self._tensors(made.body)
 
     def _product(self, parts: Sequence[Term]) -> Products | None:
+        """What some factors give, each a sum of products; None where two of them have several groups that may cancel,
+        or there would be too many products.
+        """
         wide = [_groups(part, self.letters) for part in parts if self.letters <= free_indices(part)]
         several = [groups for groups in wide if len(groups) > 1]
         if len(several) > 1 and not self.losing and not all(map(self._nonnegative, several)):
