@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from einc.documents.document import Document
 from einc.errors.report import Problem, Span
 
-Status = Literal["compiled", "restates", "definition", "skipped"]
+Status = Literal["compiled", "restates", "definition", "fact", "skipped"]
+# How sure the reading of an equation is: the least of what it speaks of. "" where it is not compiled.
+Sure = Literal["", "inferred", "bound", "declared"]
+LEVELS: tuple[Sure, ...] = get_args(Sure)
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """An input that nothing declares and nothing defines: its text, and where it is read first."""
+
+    text: str
+    span: Span
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,7 @@ class Entry:
     explicit: str = ""
     shapes: Mapping[str, str] | None = None
     problems: tuple[Problem, ...] = ()
+    sure: Sure = ""
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,7 @@ class Made:
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    inferred: tuple[str, ...]
+    inferred: tuple[Inferred, ...]
     kernel: str
     recurrences: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import head, index_name
 from einc.documents.document import Document, Formula
+from einc.documents.facts import fact, sizes
 from einc.errors.problems import BadDeclaration, UnknownMacro
 from einc.errors.report import Help, Problem, Report, Span
 from einc.syntax import tree as s
@@ -15,10 +16,7 @@ from einc.syntax.parse import parse_formula
 
 _EQUALS = ("=", ":=", "<-")
 # What an inline formula has that says something; others are names in a sentence.
-_SAYS = re.compile(r"=|←|≔|∈|\\leftarrow|\\gets|\\coloneqq|\\in(?![A-Za-z])")
-
-# `j = 0, 1, \dots, N - 1`: over what a letter runs, element by element.
-_LISTED = re.compile(r"\\?[A-Za-z]+\s*=\s*[01]\s*,\s*[12]\s*,(?:\s*[23]\s*,)?\s*\\[lc]?dots\s*,[^=]+")
+_SAYS = re.compile(r"=|←|≔|≡|∈|\\equiv|\\leftarrow|\\gets|\\coloneqq|\\in(?![A-Za-z])")
 
 
 @dataclass(frozen=True)
@@ -27,6 +25,7 @@ class Said:
 
     `statement` is the equation alone, with its restrictions and local definitions; `indices` the letters that it says
     run over a range, which is the last operand of the statement's relation. `problem` says why it cannot be read.
+    `fact` is the kind of an equation that is no formula; it has a statement where an equation may read what it names.
     """
 
     formula: Formula
@@ -35,17 +34,40 @@ class Said:
     indices: tuple[s.Expression, ...] = ()
     problem: Problem | None = None
     skip: str = ""
+    fact: str = ""
 
 
 def said(document: Document, functions: frozenset[str], indices: Iterable[str]) -> tuple[Said, ...]:
     """Every equation in the order of the file. `functions` are names that a macro may
     spell, `indices` the declared ones."""
-    letters = frozenset(indices)
-    return tuple(x for formula in document.formulas for x in _formula(document, formula, functions, letters))
+    known = _Known(frozenset(indices), sizes(document))
+    found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
+    states = {(x.formula.section, _left(x)) for x in found if x.statement is not None and _updates(x.statement)}
+    # A number in prose is an example or a size; it defines nothing but where a loop begins.
+    return tuple(replace(x, statement=None) if x.fact == "a value" and not x.formula.display
+                 and (x.formula.section, _left(x)) not in states else x for x in found)
 
 
-def _formula(document: Document, formula: Formula, functions: frozenset[str],
-             indices: frozenset[str]) -> Iterator[Said]:
+@dataclass(frozen=True)
+class _Known:
+    """What the text says before its equations are read: the declared letters, and the bare names of sizes."""
+
+    indices: frozenset[str]
+    sizes: frozenset[str]
+
+
+def _updates(statement: s.Statement) -> bool:
+    body = statement.clauses[0].body
+    return isinstance(body, s.Relation) and body.operators[0] == "<-"
+
+
+def _left(found: Said) -> str:
+    """The left side of an equation without spaces, "" where it has none."""
+    body = found.statement.clauses[0].body if found.statement is not None else None
+    return "".join(body.operands[0].span.text.split()) if isinstance(body, s.Relation) else ""
+
+
+def _formula(document: Document, formula: Formula, functions: frozenset[str], known: _Known) -> Iterator[Said]:
     """The equations of one formula. One that is skipped or cannot be read gives an entry that says so; inline ones
     without a relation give none.
     """
@@ -58,9 +80,6 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str],
         return
     if not formula.display and not _SAYS.search(span.text):
         return
-    if _LISTED.fullmatch(span.text.strip()):
-        yield Said(formula, _trimmed(span), indices=(s.Word(span.text.split("=")[0].strip(), _trimmed(span)),))
-        return
     report = Report()
     macros = {name: (m.arguments, m.body) for name, m in document.macros.items()}
     found = parse_formula(document.source, report, functions, (span.start, span.end), formula.holes, macros)
@@ -71,7 +90,7 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str],
             yield Said(formula, _trimmed(span), problem=problem or _nothing(span))
         return
     for statement in found:
-        yield from _statement(formula, statement, indices)
+        yield from _statement(formula, statement, known)
 
 
 def _nothing(span: Span) -> Problem:
@@ -84,15 +103,15 @@ def _trimmed(span: Span) -> Span:
     return Span(span.source, span.start + len(text) - len(text.lstrip()), span.start + len(text.rstrip()))
 
 
-def _statement(formula: Formula, statement: s.Statement, indices: frozenset[str]) -> Iterator[Said]:
+def _statement(formula: Formula, statement: s.Statement, known: _Known) -> Iterator[Said]:
     """The equations of a list; what follows one and is none belongs to it."""
     groups: list[list[s.Clause]] = []
     lead: list[s.Clause] = []  # names that a range after them is said of
     for clause in statement.clauses:
-        if ranged(clause.body) is not None and not groups:
-            yield _indices(formula, [*lead, clause])
+        if ranged(clause.body) is not None and (not groups or _counts(clause)):
+            yield _indices(formula, [*lead, clause], known)
             lead = []
-        elif _starts(clause, indices, not groups):
+        elif _starts(clause, known.indices, not groups):
             groups.append([clause])
         elif groups:
             groups[-1].append(clause)
@@ -101,7 +120,12 @@ def _statement(formula: Formula, statement: s.Statement, indices: frozenset[str]
     if lead and not groups and formula.display:
         yield Said(formula, lead[0].span.to(lead[-1].span), problem=_nothing(lead[0].span.to(lead[-1].span)))
     for group in groups:
-        yield from _chain(formula, statement, group)
+        yield from _chain(formula, statement, group, known)
+
+
+def _counts(clause: s.Clause) -> bool:
+    """`i = 1..h`, which no condition says."""
+    return isinstance(clause.body, s.Relation) and clause.body.operators == ("=",)
 
 
 def _starts(clause: s.Clause, indices: frozenset[str], first: bool) -> bool:
@@ -114,10 +138,13 @@ def _starts(clause: s.Clause, indices: frozenset[str], first: bool) -> bool:
     return head(body.operands[0]) is not None and not (name is not None and name.rstrip("'") in indices)
 
 
-def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause]) -> Iterator[Said]:
+def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], known: _Known) -> Iterator[Said]:
     """`a = b = c` says a = b and a = c."""
     first, *rest = group
     assert isinstance(first.body, s.Relation)
+    if not rest and (kind := fact(first.body, known.sizes, known.indices)):
+        yield from _facts(formula, statement, first, kind)
+        return
     if head(first.body.operands[0]) is None:
         span = first.body.operands[0].span
         yield Said(formula, first.span, problem=BadDeclaration(f"`{span.text}` is no name of a tensor", span, helps=(
@@ -134,17 +161,35 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause]) -> I
         yield Said(formula, span, replace(statement, clauses=(clause, *rest), span=span))
 
 
+def _facts(formula: Formula, statement: s.Statement, clause: s.Clause, kind: str) -> Iterator[Said]:
+    """`m = n = T` says m = T and n = T; a product of sizes is no name that an equation could read."""
+    assert isinstance(clause.body, s.Relation)
+    *names, last = clause.body.operands
+    for name in names:
+        span = name.span.to(last.span)
+        body = s.Relation((name, last), ("=",), span)
+        line = replace(statement, clauses=(replace(clause, body=body, span=span, after=""),), span=span)
+        yield Said(formula, span, line if head(name) is not None else None, fact=kind)
+
+
 def ranged(node: s.Expression) -> s.Range | None:
-    """The range of `t ∈ {1..T}`; None for what is no such relation."""
+    """The range of `t ∈ {1..T}`, `t = 1..T` and `t ∈ [T]`; None for what is no such relation."""
     match node:
         case s.Relation((_, s.Group("{", "}", (s.Range() as over,))), ("in",)):
             return over
+        case s.Relation((_, s.Range() as over), ("=" | "in",)):
+            return over
+        case s.Relation((_, s.Group("[", "]", ((s.Word() | s.Scripted()) as high,))), ("in",)):
+            return s.Range(s.Number("1", high.span), high, high.span)
     return None
 
 
-def _indices(formula: Formula, clauses: list[s.Clause]) -> Said:
+def _indices(formula: Formula, clauses: list[s.Clause], known: _Known) -> Said:
     last = clauses[-1].body
     assert isinstance(last, s.Relation)
     span = clauses[0].span.to(clauses[-1].span)
     names = (*(c.body for c in clauses[:-1]), last.operands[0])
+    over = ranged(last)
+    if over is not None and index_name(over.high) in known.indices and last.operators == ("=",):
+        return Said(formula, span, fact="a range up to one position")
     return Said(formula, span, s.Statement("", False, tuple(clauses), (), span), names)

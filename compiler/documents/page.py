@@ -5,6 +5,7 @@ Nothing is asked of the network and nothing runs: sums and shapes show on hover 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +22,7 @@ from einc.documents.reading import prose_of
 from einc.documents.report import counts, equation, problems, why
 from einc.errors.report import Problem, Span, render
 
+_CODE = re.compile(r"`([^`]+)`")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -130,7 +132,8 @@ class _Page:
 
     def badge(self, entry: Entry, words: bool) -> str:
         """What became of it, in words beside a display."""
-        said = escape(f"{entry.status}: {entry.reason}" if entry.reason else entry.status) if words else ""
+        status = f"{entry.status}, {entry.sure}" if entry.sure else entry.status
+        said = worded(f"{status}: {entry.reason}" if entry.reason else status) if words else ""
         if entry.restates is not None:
             said = f'{"restates " if words else "="}{self.link(entry.restates)}'
         wrong = [f' <a class="error" href="#problem.{self.place(p)}">{escape(p.code or p.severity)}</a>'
@@ -147,7 +150,7 @@ class _Page:
         """What shows on hover: the equation with every sum written, and the shapes of its tensors."""
         line, column = entry.span.source.position(entry.span.start)
         parts = [f"<b>{entry.number}</b>, line {line}:{column}: {escape(entry.status)} "
-                 f"{escape(why(self.account, entry))}"]
+                 f"{worded(why(self.account, entry))}"]
         if entry.explicit:
             parts.append('<span class="what">with every sum written</span>' + self.math(entry.explicit, True))
         parts += [f"<code>{escape(name)}</code> {escape(shape)}" for name, shape in (entry.shapes or {}).items()]
@@ -168,7 +171,7 @@ class _Page:
         facts += [f"{_many(inferred, 'input')} inferred"] if inferred else []
         facts += ([f'<a class="error" href="#problems">{_many(len(self.problems), "problem")}</a>'] if self.problems
                   else [])
-        head = "<thead><tr><th>#<th>line<th>section<th>equation<th>status</thead>"
+        head = "<thead><tr><th>#<th>line<th>section<th>equation<th>sure<th>status</thead>"
         rows = "".join(self.listed(entry) for entry in account.entries)
         listed = (f"<details><summary>All {_many(len(account.entries), 'equation')}</summary>"
                   f"<table>{head}<tbody>{rows}</tbody></table></details>") if rows else ""
@@ -186,9 +189,10 @@ class _Page:
         document = self.account.document
         section = escape(document.title(entry.section))
         where = f'<a href="#{self.names[entry.section]}">{section}</a>' if entry.section >= 0 else ""
-        said = escape(entry.reason) if entry.restates is None else f"{self.link(entry.restates)} {escape(entry.reason)}"
+        said = worded(entry.reason)
+        said = said if entry.restates is None else f"{self.link(entry.restates)} {said}"
         return (f'<tr class="{entry.status}"><td><a href="#eq.{entry.number}">{entry.number}</a>'
-                f"<td>{entry.span.source.position(entry.span.start)[0]}<td>{where}<td>{self.short(entry)}"
+                f"<td>{entry.span.source.position(entry.span.start)[0]}<td>{where}<td>{self.short(entry)}<td>{entry.sure}"
                 f'<td><span class="badge">{entry.status}</span> {said}')
 
     def short(self, entry: Entry) -> str:
@@ -204,7 +208,8 @@ class _Page:
         signature = f"{made.name}({', '.join(made.inputs)}) → {', '.join(made.outputs)}"
         lines = [f"<b>compiled here:</b> <code>{escape(signature)}</code>"]
         if made.inferred:
-            lines.append(f"inferred inputs: {', '.join(f'<code>{escape(name)}</code>' for name in made.inferred)}")
+            shown = ", ".join(self.math(self.account.document.text(x.span), False) for x in made.inferred)
+            lines.insert(0, f"inferred inputs, which nothing declares or defines: {shown}")
         derived = "".join(f"<figure><figcaption>derived, beside what is "
                           f"written</figcaption>{self.recurrence(tex)}</figure>"
                           for tex in made.recurrences)
@@ -229,6 +234,11 @@ class _Page:
         shown = "".join(f'<pre class="problem" id="problem.{n}">{escape(render(p))}</pre>\n'
                         for n, p in enumerate(self.problems))
         return f'<section id="problems"><h2>Problems</h2>\n{shown}</section>\n'
+
+
+def worded(text: str) -> str:
+    """Text of a message as HTML: what stands between backticks is code."""
+    return _CODE.sub(r"<code>\1</code>", escape(text))
 
 
 def _many(n: int, what: str) -> str:

@@ -13,8 +13,8 @@ from einc.errors import report as errors
 from einc.errors.report import Problem, Span, render, width
 
 COLUMNS = 120
-_NUMBER, _LINE, _STATUS, _EQUATION = 4, 5, 10, 48
-_REASON = COLUMNS - 2 - _NUMBER - _LINE - _STATUS - _EQUATION - 4 * 2
+_NUMBER, _LINE, _STATUS, _SURE, _EQUATION = 4, 5, 10, 8, 44
+_REASON = COLUMNS - 2 - _NUMBER - _LINE - _STATUS - _SURE - _EQUATION - 5 * 2
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 
@@ -23,7 +23,7 @@ def as_text(account: Account) -> str:
     inferred, and what is wrong."""
     out = [f"{account.document.source.name}: {_counted(account.entries)}", ""]
     if account.entries:
-        out.append(_row("#", "line", "status", "equation", "reason"))
+        out.append(_row("#", "line", "status", "sure", "equation", "reason"))
     for section, entries in groupby(account.entries, lambda e: e.section):
         out += ["", _short(account.document.title(section) or "before the first heading", COLUMNS)]
         for entry in entries:
@@ -77,15 +77,16 @@ def why(account: Account, entry: Entry) -> str:
 
 def _rows(account: Account, entry: Entry) -> Iterator[str]:
     reasons = textwrap.wrap(" ".join(why(account, entry).split()), _REASON) or [""]
-    yield _row(str(entry.number), str(_line(entry)), entry.status, equation(account, entry), reasons[0])
+    yield _row(str(entry.number), str(_line(entry)), entry.status, entry.sure, equation(account, entry), reasons[0])
     for more in reasons[1:]:
-        yield _row("", "", "", "", more)
+        yield _row("", "", "", "", "", more)
 
 
-def _row(number: str, line: str, status: str, text: str, reason: str) -> str:
+def _row(number: str, line: str, status: str, sure: str, text: str, reason: str) -> str:
     shown = _short(text, _EQUATION)
     pad = " " * (_EQUATION - width(shown))
-    return f"  {number:>{_NUMBER}}  {line:>{_LINE}}  {status:<{_STATUS}}  {shown}{pad}  {_short(reason, _REASON)}"
+    first = f"  {number:>{_NUMBER}}  {line:>{_LINE}}  {status:<{_STATUS}}  {sure:<{_SURE}}"
+    return f"{first}  {shown}{pad}  {_short(reason, _REASON)}"
 
 
 def _short(text: str, most: int) -> str:
@@ -103,7 +104,8 @@ def _short(text: str, most: int) -> str:
 def _program(account: Account, made: Made) -> list[str]:
     title = account.document.title(made.section)
     out = [_short(f"{made.name}" + (f": {title}" if title else ""), COLUMNS)]
-    for word, names in (("takes", made.inputs), ("returns", made.outputs), ("inferred", made.inferred)):
+    inferred = tuple(f"{x.text} (line {x.span.source.position(x.span.start)[0]})" for x in made.inferred)
+    for word, names in (("inferred", inferred), ("takes", made.inputs), ("returns", made.outputs)):
         if names:
             lines = textwrap.wrap(", ".join(names), COLUMNS - 12, break_on_hyphens=False)
             out += [f"  {word if at == 0 else '':<8}  {line}" for at, line in enumerate(lines)]
@@ -132,7 +134,7 @@ def _entry(account: Account, entry: Entry) -> dict[str, Any]:
     return {
         "number": entry.number, "line": line, "column": column, "section": document.title(entry.section),
         "display": entry.display, "source": document.text(entry.span), "status": entry.status,
-        "reason": entry.reason, "restates": entry.restates, "explicit": entry.explicit,
+        "reason": entry.reason, "sure": entry.sure, "restates": entry.restates, "explicit": entry.explicit,
         "shapes": dict(entry.shapes or {}),
         "problems": [errors.as_json(p) for p in entry.problems],
     }
@@ -141,6 +143,6 @@ def _entry(account: Account, entry: Entry) -> dict[str, Any]:
 def _made(made: Made, section: str) -> dict[str, Any]:
     return {
         "section": section, "name": made.name, "inputs": list(made.inputs), "outputs": list(made.outputs),
-        "inferred": list(made.inferred), "kernel": made.kernel, "recurrences": list(made.recurrences),
+        "inferred": [x.text for x in made.inferred], "kernel": made.kernel, "recurrences": list(made.recurrences),
         "problems": [errors.as_json(p) for p in made.problems],
     }

@@ -22,7 +22,7 @@ from einc.errors.report import Help, Span
 from einc.syntax import tree as s
 
 # Of several equations for one tensor the one with the highest rank holds.
-SIDE_OWN, SIDE, OWN_DISPLAY, DISPLAY, OWN_INLINE, INLINE = 5, 4, 3, 2, 1, 0
+SIDE_OWN, SIDE, OWN_DISPLAY, DISPLAY, OWN_INLINE, INLINE, OWN_FACT, FACT = range(7, -1, -1)
 _EQUALS = re.compile(r":?=|≔|←|\\leftarrow|\\gets|\\equiv|\\coloneqq")
 _NUMBER = re.compile(r"^[0-9]+(?:\.[0-9]+)*\.?\s+")
 _UNSAFE = re.compile(r"[^a-z0-9]+")
@@ -41,7 +41,8 @@ class Paper:
     @cached_property
     def sections(self) -> tuple[int, ...]:
         """The sections that say an equation of their own, in the order of the file."""
-        found = {x.formula.section: None for x in self.said if x.statement is not None and not x.indices}
+        found = {x.formula.section: None for x in self.said
+                 if x.statement is not None and not (x.indices or x.fact)}
         return tuple(found)
 
     @cached_property
@@ -86,7 +87,7 @@ class Paper:
         home = [_as(line, SIDE_OWN) for line in self.homes.get(section, ())]
         own = [_ranked(x, section) for x in self.own(section) if x.span not in without]
         named = {written(x) for x in own}
-        unread = [x for x in self.said if x.formula.display and not (x.skip or x.indices)
+        unread = [x for x in self.said if x.formula.display and not (x.skip or x.indices or x.fact)
                   and (x.statement is None or x.span in without)]
         mine = {_unread(x) for x in unread if x.formula.section == section}
         rounds = any(line.keyword == "for" for line in home)
@@ -150,8 +151,9 @@ def written(line: s.Statement) -> str:
 
 def _ranked(said: Said, section: int) -> s.Statement:
     assert said.statement is not None
-    own = said.formula.section == section
-    rank = (OWN_DISPLAY if own else DISPLAY) if said.formula.display else (OWN_INLINE if own else INLINE)
+    own, other = ((OWN_FACT, FACT) if said.fact else (OWN_DISPLAY, DISPLAY) if said.formula.display
+                  else (OWN_INLINE, INLINE))
+    rank = own if said.formula.section == section else other
     return replace(said.statement, rank=rank)
 
 

@@ -12,8 +12,13 @@ from einc.errors.report import Span
 from einc.ir.indices import CLASSES
 from einc.syntax import tree as s
 
-# The word in parentheses after the formula: `(request id)`, `(experts)`, `(latent for MLA)`.
-_AFTER = re.compile(r"[$\\)\s]*\(([^)\n]{1,60})\)")
+# The word in parentheses after the formula, `(request id)`, `(latent for MLA)`, or after what it is: `be rows (time)`.
+_ASIDE = re.compile(r"[$\\)\s]*(?:(?:be|are|is|denotes?|index(?:es)?)\s+[A-Za-z ]{1,40})?\(([^)\n]{1,60})\)")
+# The noun that ends a phrase after the formula, `are the positions`, and the one before it: `each token`.
+_AFTER = re.compile(r"[$\\)]*\s+(?:(?:be|are|is|denotes?|index(?:es)?)\s+)?(?:the\s+)?(?:[A-Za-z]+ )?([A-Za-z]+)"
+                    r"\s*(?=[.,;:(]|and\b|\Z)")
+_BEFORE = re.compile(r"([A-Za-z]+)\s+[$\\(]*\Z")
+_SPOKEN = {"position": "time", "token": "time", "timestep": "time", "channel": "feature", "dimension": "feature"}
 _NEVER = re.compile(r"[Tt]emporal\s+ind(?:ex|ices)\s+([^.]{1,80}?)\s+are\s+(?:\*\*)?never", re.S)
 _LETTER = re.compile(r"\\?[A-Za-z]+|[α-ω]")
 _DEFAULT = "feature"
@@ -22,23 +27,37 @@ _DEFAULT = "feature"
 def index_lines(document: Document, equations: Iterable[Said]) -> Iterator[tuple[Said, s.Statement]]:
     """An `index` line for each sentence that says over what letters run.
 
-    The class is the one that the words after it name; `time` for what the paper calls temporal; else `feature`.
+    The class is the one that the words beside it name; `time` for what the paper calls temporal. Where there is none it
+    is `feature` for what is an element of a set, `t ∈ {1..T}`; a list of numbers, `t = 1, …, T`, then declares nothing.
     """
     temporal = {letter for found in _NEVER.finditer(document.source.text) for letter in _LETTER.findall(found[1])}
     for said in equations:
         if said.indices and said.statement is not None:
             names = [n for n in said.indices if index_name(n) is not None]
-            over = ranged(said.statement.clauses[-1].body)
-            if names and over is not None:
-                yield said, _line(names, over, _class(said, names, temporal), said.span)
+            body = said.statement.clauses[-1].body
+            over, cls = ranged(body), _class(said, names, temporal)
+            if names and over is not None and (cls or (isinstance(body, s.Relation) and _braced(body.operands[-1]))):
+                yield said, _line(names, over, cls or _DEFAULT, said.span)
+
+
+def _braced(node: s.Expression) -> bool:
+    return isinstance(node, s.Group) and node.open == "{"
 
 
 def _class(said: Said, names: list[s.Expression], temporal: set[str]) -> str:
+    """The class that the text names beside a range, "" where it names none."""
     if any(n.span.text.strip() in temporal for n in names):
         return "time"
-    after = _AFTER.match(said.span.source.text, said.formula.span.end)
-    words = re.findall(r"[a-z]+", after[1].lower()) if after else []
-    return next((cls for cls in CLASSES for word in words if word.startswith(cls)), _DEFAULT)
+    text, start, end = said.span.source.text, said.formula.span.start, said.formula.span.end
+    aside, nouns = _ASIDE.match(text, end), (_AFTER.match(text, end), _BEFORE.search(text, max(start - 40, 0), start))
+    words = re.findall(r"[a-z]+", aside[1].lower()) if aside else []
+    words += [found[1].lower() for found in nouns if found]
+    return next((cls for word in words if (cls := _spoken(word))), "")
+
+
+def _spoken(word: str) -> str:
+    """The class that a word names, alone or in the plural; "" where it names none."""
+    return _SPOKEN.get(word.removesuffix("s"), "") or next((cls for cls in CLASSES if word.startswith(cls)), "")
 
 
 def _line(names: list[s.Expression], over: s.Range, cls: str, span: Span) -> s.Statement:

@@ -74,9 +74,26 @@ def formula(source: Source, report: Report, functions: frozenset[str], within: t
     # `\text{and}` between equations is a comma.
     found = (replace(w, type="COMMA") if w.type == "TEXT" and w.value in ("and", "where") else w
              for w in words(source, report, functions, skip, within, macros))
-    pieces = _pieces(_spaced(source, list(found)))
+    pieces = _pieces(_spaced(source, _ranged(list(found))))
     broken = len(report.problems) > before
     return [Line(tuple(piece), 0, broken, not _balanced(source, piece, report)) for piece in pieces]
+
+
+def _ranged(found: list[Word]) -> list[Word]:
+    """`= 1, 2, …, N` and `{1, …, N}` as the range `1..N`; of the numbers before the dots the first is the beginning."""
+    out: list[Word] = []
+    for n, word in enumerate(found):
+        out.append(word)
+        if word.type != "DOTS" or [w.type for w in (*out[-2:-1], *found[n + 1 : n + 2])] != ["COMMA", "COMMA"]:
+            continue
+        first = len(out) - 2
+        while first >= 1 and out[first].type == "COMMA" and out[first - 1].type == "NUMBER":
+            first -= 2
+        before = out[first] if first >= 0 else None
+        if first < len(out) - 2 and before is not None and (_equates(before) or before.type in ("LBRACE", "LSQB")):
+            out[first + 2:] = [word]
+            found[n + 1] = replace(found[n + 1], type="NEWLINE")
+    return out
 
 
 def _spaced(source: Source, found: list[Word]) -> list[Word]:

@@ -183,13 +183,14 @@ class Account:
     """What became of the equations of a paper, by the places where they stand.
 
     `kept` are the tensors of the program that they define, `passed` the equations or declarations that hold in place of
-    others, `failed` what is wrong with equations that nothing else needs, `inferred` the inputs that nothing declares.
+    others, `failed` what is wrong with equations that nothing else needs, `inferred` the inputs that nothing declares,
+    each as it is written.
     """
 
     kept: Mapping[Span, str] = field(default_factory=dict)
     passed: Mapping[Span, Span] = field(default_factory=dict)
     failed: Mapping[Span, Problem] = field(default_factory=dict)
-    inferred: tuple[str, ...] = ()
+    inferred: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

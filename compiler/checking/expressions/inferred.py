@@ -12,7 +12,7 @@ from einc.checking.declarations.slots import called_map, item_set
 from einc.checking.expressions.misses import unmatched
 from einc.checking.expressions.values import Context
 from einc.errors.problems import Undeclared, UnknownIndex
-from einc.errors.report import Help
+from einc.errors.report import Help, Label
 from einc.ir.programs import Slot
 from einc.syntax import tree as s
 
@@ -37,6 +37,7 @@ def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...],
     if _head_of(node.span.text) in {_head_of(x) for x in context.scope.unknown}:
         raise Undeclared(f"what defines `{node.span.text}` cannot be read", node.span, helps=(
             Help("mend its equation, or declare it in a side file"),))
+    _one_reading(context, stem, scripts, node)
     found = readings(scripts, Vocabulary(context.indices, None, frozenset(context.scope.maps)))
     if len(found) > 1:  # `W_{Qhf}`: as TeX sets it, each letter for itself
         found = [r for r in found if all(len(i.text.rstrip("'")) == 1 for i in r if i.kind in ("label", "index"))]
@@ -54,10 +55,41 @@ def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...],
                   for item, of, letter in zip(items, sets, letters, strict=True) if of is not None)
     if len(slots) < len(items):
         raise problem
+    _squared(context, name, slots, node)
     signature = Signature(name, slots, "input", node.span, inferred=True)
     signature.named(context.made.reserved(name.python))
     context.scope.add(signature)
     return signature, items
+
+
+def _one_reading(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> None:
+    """What is inferred decides between no two readings: raises Undeclared for letters side by side, which may be a
+    product, and UnknownIndex for a number that hangs as a letter on something that is defined.
+    """
+    word = node.base if isinstance(node, s.Scripted) else node
+    text = stem.base
+    if isinstance(word, s.Word) and not word.quoted and len(text) > 1 and text.isascii():
+        raise Undeclared(f"`{text}` is letters side by side, and nothing declares a tensor of that name", node.span,
+                         helps=(Help(f"for a product write spaces between them: `{' '.join(text)}`"),
+                                Help(f"for one name write `\\text{{{text}}}`, or declare it in a side file")))
+    hung = next((x for x in context.scope.signatures if text in x.name.labels), None)
+    if not scripts and hung is not None and len(text) == 1 and text.islower():
+        message = f"`{text}` is a number here and a script of `{hung.span.text}`, and nothing says over what it runs"
+        raise UnknownIndex(message, node.span, "", Label(hung.span, "a script here"), helps=(
+            undeclared(text), Help(f"if the script is a label, write `\\text{{{text}}}`")))
+
+
+def _squared(context: Context, name: Name, slots: tuple[Slot, ...], node: s.Expression) -> None:
+    """Raises Undeclared for a name that is defined with a number above it and not without: `σ_t^2 = …` beside `σ_t`."""
+    for other in context.scope.named(name.stem):
+        above = other.name.upper[len(name.upper):]
+        if (above and all(x.isdigit() for x in above) and other.name.lower == name.lower
+                and [x.set for x in other.slots] == [x.set for x in slots]):
+            text = node.span.text
+            message = f"`{other.span.text}` is defined and `{text}` is not: `{above[0]}` is a power of it or a label"
+            raise Undeclared(message, node.span, "", Label(other.span, "defined here"), helps=(
+                Help(f"if it is a power, define `{text}` itself, such as by a root"),
+                Help(f"if it is a label, declare `{text}` in a side file: it is another tensor")))
 
 
 def _whole(node: s.Expression, scripts: tuple[s.Script, ...], context: Context) -> bool:

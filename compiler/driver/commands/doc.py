@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from einc.checking.fixits import untried
+from einc.documents.asking import side_file
+from einc.documents.coverage import Account, Entry
 from einc.documents.page import page
 from einc.documents.reading import endings, reads
 from einc.documents.report import as_json, as_text, problems
@@ -30,11 +33,15 @@ from einc.errors.report import Report, failure
                    "table.")
 @click.option("-o", "--output", type=click.Path(), metavar="OUT", help="The file to write, instead of standard output.")
 @BACKEND
-@click.option("--strict", is_flag=True, help="Status 1 where a display is left out and its author does not say so.")
+@click.option("--strict", is_flag=True, help="Status 1 where a display is left out and its author does not say so, and "
+                                             "where an input is inferred.")
+@click.option("--ask", is_flag=True, help="Print the side file that would settle what is open, to be filled in.")
 @click.pass_context
 def command(ctx: click.Context, *, file: Chosen, style: str | None, output: str | None, backend: str,
-            strict: bool) -> None:
+            strict: bool, ask: bool) -> None:
     """The table, data or page of a paper's account."""
+    if ask and style is not None:
+        raise failure("--ask prints a side file, which has no format", "give one of --ask and --format")
     if output is not None and same(output, file.path):
         raise failure(f"{output} is the paper itself; it is not overwritten")
     report = Report()
@@ -47,27 +54,42 @@ def command(ctx: click.Context, *, file: Chosen, style: str | None, output: str 
         unreadable(source, report)
     chosen = paper.find(file.section) if file.section else None
     ending = Path(output).suffix.lower() if output is not None else ""
-    style = style or {".json": "json", ".html": "html", ".htm": "html"}.get(ending, "text")
+    style = "ask" if ask else style or {".json": "json", ".html": "html", ".htm": "html"}.get(ending, "text")
     with _progress(paper) as progress:
         task = progress.add_task("", total=len(paper.sections))
 
         def step(title: str) -> None:
             progress.update(task, description=title[:40], advance=1)
 
-        made = account(paper, backend=backend, kernels=style != "text", step=step)
+        made = account(paper, backend=backend, kernels=style in ("json", "html"), step=step)
     untried(problems(made))
     if chosen is not None:
         made = replace(made, entries=tuple(e for e in made.entries if e.section == chosen),
                        made=tuple(m for m in made.made if m.section == chosen))
-    shown = {"text": as_text, "html": page}[style](made) if style != "json" else (
-        json.dumps(as_json(made), ensure_ascii=False, indent=2) + "\n")
+    shown = _WRITERS[style](made)
     if output is None:
         click.echo(shown, nl=False)
     else:
         Path(output).write_text(shown, encoding="utf-8", newline="\n")
         click.echo(f"wrote {output}", err=True)
-    if strict and any(p.severity == "error" and p.code.startswith("E08") for e in made.entries for p in e.problems):
+    guessed = list(dict.fromkeys(x.text for one in made.made for x in one.inferred))
+    if strict and guessed:
+        click.echo(f"inferred: {', '.join(guessed)}; `einc doc --ask` prints the lines that declare them", err=True)
+    if strict and (guessed or any(_left_out(e) for e in made.entries)):
         ctx.exit(1)
+
+
+def _as_data(account: Account) -> str:
+    return json.dumps(as_json(account), ensure_ascii=False, indent=2) + "\n"
+
+
+_WRITERS: dict[str, Callable[[Account], str]] = {
+    "text": as_text, "json": _as_data, "html": page, "ask": side_file}
+
+
+def _left_out(entry: Entry) -> bool:
+    """Whether an equation is left out without a word of its author."""
+    return any(p.severity == "error" and p.code.startswith("E08") for p in entry.problems)
 
 
 def _progress(paper: Paper) -> Progress:

@@ -10,7 +10,7 @@ from functools import cached_property
 from einc.checking.declarations.names import index_name
 from einc.checking.declarations.scope import Account as Became
 from einc.checking.declarations.sets import extent_of
-from einc.documents.coverage import Account, Entry, Made
+from einc.documents.coverage import LEVELS, Account, Entry, Inferred, Made, Sure
 from einc.documents.equations import Said
 from einc.documents.needs import Needs
 from einc.documents.sections import Paper, left_of
@@ -19,7 +19,7 @@ from einc.driver import back_ends, compiling, pipeline
 from einc.driver.options import Options
 from einc.driver.reports.recurrence import as_tex as recurrence_tex
 from einc.driver.reports.recurrence import recurrences
-from einc.driver.reports.shown import explicit, shapes
+from einc.driver.reports.shown import explicit, shapes, spoken
 from einc.driver.reports.written import as_text as told
 from einc.driver.reports.written import written
 from einc.errors.problems import Circular, DeclaredOtherwise, NotAccounted, NotRestated
@@ -74,7 +74,8 @@ def returns(paper: Paper, number: int) -> bool:
     """Whether a section is a program: it has a display, or its side file says what it returns."""
     home = paper.homes.get(number, ())
     return any(x.keyword == "output" for x in home) or any(
-        x.formula.display and x.formula.section == number and x.statement is not None for x in paper.said)
+        x.formula.display and x.formula.section == number and x.statement is not None and not x.fact
+        for x in paper.said)
 
 
 def _section(paper: Paper, number: int) -> Section:
@@ -132,6 +133,8 @@ class _Account:
             return replace(plain, reason=f"the author says so: {said.skip}")
         if said.indices:
             return replace(plain, status="definition", reason=self._declaration(said))
+        if said.fact and (said.statement is None or not self._runs(_place(said))):
+            return replace(plain, status="fact", reason=said.fact)
         section = self.sections.get(formula.section)
         problem = said.problem or (section.broken.get(said.span) if section is not None else None)
         if isinstance(problem, Circular) and self._identity(said):
@@ -161,7 +164,8 @@ class _Account:
         set_ = line.tail[0].body
         assert isinstance(set_, s.Product)
         cls, extent = set_.factors
-        inner = extent.items[0].span.text if isinstance(extent, s.Group) else ""
+        over = extent.items[0] if isinstance(extent, s.Group) else extent
+        inner = f"{over.low.span.text}..{over.high.span.text}" if isinstance(over, s.Range) else over.span.text
         return f"index {names} : {cls.text if isinstance(cls, s.Word) else ''}({inner})"
 
     def _read(self, plain: Entry, said: Said, section: Section) -> Entry:
@@ -207,7 +211,7 @@ class _Account:
         program, key = section.program, section.became.kept[_place(said)]
         assert program is not None
         shown = replace(plain, status="compiled", explicit=explicit(program, key, _place(said)),
-                        shapes=shapes(program, key))
+                        shapes=shapes(program, key), sure=self._sure(section, program, key))
         others = [x for x in self._defining(said, section) if self.numbers[x] < plain.number]
         if not others:
             return shown
@@ -216,6 +220,21 @@ class _Account:
             return replace(shown, status="restates", restates=self.numbers[first],
                            reason="with what its section says of the rest")
         return replace(shown, reason=f"a variant of {self.numbers[first]} for this section")
+
+    def _sure(self, section: Section, program: TypedProgram, key: str) -> Sure:
+        """The least of three: something that it reads is inferred, words of the text declare an index, the rest."""
+        found: list[Sure] = ["declared"]
+        names, letters = spoken(program, key)
+        found += ["inferred"] if names & section.became.inferred.keys() else []
+        found += ["bound"] if letters & self._spoken else []
+        return min(found, key=LEVELS.index)
+
+    @cached_property
+    def _spoken(self) -> frozenset[str]:
+        """The letters that only words of the text declare."""
+        said = {index_name(c.body) for x in self.lines.values() for c in x.clauses}
+        own = {index_name(c.body) for x in self.paper.lines if x.keyword == "index" for c in x.clauses}
+        return frozenset(x for x in said - own if x is not None)
 
     def _defining(self, said: Said, section: Section) -> list[Said]:
         """The displays that define the same tensor, and that this one holds in place of."""
@@ -365,8 +384,10 @@ def _made(section: Section, backend: str, kernels: bool) -> Made:
         except EincError as error:
             problems = (*problems, *error.problems)
     given = tuple(_declared(t) for t in program.inputs())
+    guessed = tuple(Inferred(text, span) for key, text in section.became.inferred.items()
+                    if (span := program.tensors[key].span) is not None)
     returned = tuple(_declared(program.tensors[key]) for _, key in program.outputs)
-    return Made(section.number, program.name, given, returned, section.became.inferred, kernel, derived, problems)
+    return Made(section.number, program.name, given, returned, guessed, kernel, derived, problems)
 
 
 def _declared(tensor: Tensor) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from einc.errors.report import Span
 from einc.ir.programs import Equation, Tensor, TypedProgram
-from einc.ir.terms import reads
+from einc.ir.terms import Position, bound_indices, reads, walk
 from einc.syntax.printing.tex import conditions, subscripted, tex
 
 
@@ -32,6 +32,14 @@ def shapes(program: TypedProgram, key: str) -> dict[str, str]:
     names = dict.fromkeys([key, *(r.tensor for e in found for t in (e.domain, e.body) for r in reads(t))])
     return {_text(t): f"({', '.join(str(slot.set.extent) for slot in t.slots)})" for n in names
             if (t := program.tensors.get(n))}
+
+
+def spoken(program: TypedProgram, key: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The tensors that the equations of a tensor read, and the letters of their indices without primes."""
+    found = [e for e in program.equations if e.target == key]
+    indices = {i for e in found for root in (*e.axes, e.domain, e.body) for t in walk(root)
+               for i in (*bound_indices(t), *((t.index,) if isinstance(t, Position) else ()))}
+    return frozenset().union(*(e.reads for e in found)), frozenset(i.name.rstrip("'") for i in indices)
 
 
 def _text(tensor: Tensor) -> str:

@@ -1,0 +1,121 @@
+"""Facts: equations of a document that say no more than a size, a second name or a first value, and are no formulas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from dataclasses import dataclass
+
+from einc.documents.document import Document
+from einc.syntax import tree as s
+
+_NAME = r"(?:\\[A-Za-z]+|[A-Za-z])(?:_(?:\{(?:[^{}]|\{[^{}]*\})*\}|\w))?"
+_SIZES = (
+    re.compile(rf"({_NAME})\s*(?=\\times)"), re.compile(rf"\\times\s*({_NAME})"),
+    re.compile(rf"\\mathbb\s*\{{?R\}}?\s*\^\s*\{{?\s*({_NAME})"),
+)
+_UPRIGHT = re.compile(r"\\(?:text|mathrm|textrm|mathit|operatorname)\b")
+_DRESS = re.compile(r"\\(?:text|mathrm|textrm|mathit|operatorname)\b|[\s{}&]|\\[,;:!]")
+
+
+def sizes(document: Document) -> frozenset[str]:
+    """The names that the text writes as sizes, bare: `T` and `d_k` of `K \\in \\mathbb{R}^{T \\times d_k}`."""
+    return frozenset(bare(found) for pattern in _SIZES for found in pattern.findall(document.source.text))
+
+
+def bare(text: str) -> str:
+    """A name without spaces, braces and fonts: `d_{\\text{model}}` is `d_model`."""
+    return _DRESS.sub("", text)
+
+
+def fact(relation: s.Relation, known: Container[str], indices: Container[str]) -> str:
+    """What kind of fact a chain of equals signs states, "" where it is a formula.
+
+    `known` are the bare names of sizes, `indices` the declared letters: what hangs on one of these is no size.
+    """
+    if any(o not in ("=", ":=") for o in relation.operators) or _value(relation.operands[0]):
+        return ""
+    value = _value(relation.operands[-1])
+    said = _Said(known, indices, value, _family(relation))
+    if not all(_value(x) or said.named(x) or said.counted(x) for x in relation.operands):
+        return ""
+    sized = any(not said.named(x) or bare(x.span.text) in known for x in relation.operands)
+    return "a value" if value else "equal sizes" if sized else "a second name"
+
+
+def _family(relation: s.Relation) -> bool:
+    """Whether it is one letter with several scripts, and no primes."""
+    bases = {x.base.text if isinstance(x, s.Scripted) and isinstance(x.base, s.Word) else "" for x in relation.operands}
+    kinds = {script.kind for x in relation.operands if isinstance(x, s.Scripted) for script in x.scripts}
+    return len(bases) == 1 and "" not in bases and "prime" not in kinds
+
+
+def _value(node: s.Expression) -> bool:
+    """Whether it is computed from numbers alone."""
+    match node:
+        case s.Number() | s.Infinity():
+            return True
+        case s.Product(factors=inner) | s.Sum(terms=inner) | s.Group(items=inner):
+            return all(map(_value, inner))
+        case s.Fraction(above, below):
+            return _value(above) and _value(below)
+        case s.Root(inner=root):
+            return _value(root)
+        case s.Scripted(base, (), (s.Script("upper", power),)):
+            return _value(base) and power is not None and _value(power)
+    return False
+
+
+@dataclass(frozen=True)
+class _Said:
+    """How the operands of a chain are looked at: `value` where a number ends it, `family` where one letter with several
+    scripts makes it: `d_k = d_v = d_h`.
+    """
+
+    known: Container[str]
+    indices: Container[str]
+    value: bool
+    family: bool
+
+    def named(self, node: s.Expression) -> bool:
+        """Whether it is a name alone, whose scripts are labels and numbers."""
+        match node:
+            case s.Word():
+                return _one(node)
+            case s.Scripted(s.Word() as base, _, scripts):
+                return _one(base) and (bare(node.span.text) in self.known or all(map(self._label, scripts)))
+        return False
+
+    def counted(self, node: s.Expression) -> bool:
+        """Whether it is a product or a quotient of sizes. Letters side by side are sizes where the text says so, those
+        between `×` always: a matrix product has no such sign.
+        """
+        match node:
+            case s.Product(factors, operators):
+                plain = all(o == "*" for o in operators[1:])
+                return all(self._size(x) or (plain and self.named(x)) for x in factors)
+            case s.Fraction(above, below):
+                return all(self._size(x) or self.counted(x) for x in (above, below))
+        return False
+
+    def _size(self, node: s.Expression) -> bool:
+        return _value(node) or bare(node.span.text) in self.known
+
+    def _label(self, script: s.Script) -> bool:
+        """Whether a script is certainly no position. A capital alone may be one, the last, but not beside a number."""
+        content = script.content
+        if isinstance(content, s.Group) and len(content.items) == 1:
+            content = content.items[0]
+        match content:
+            case None | s.Number():
+                return True
+            case s.Word(text, quoted=quoted):
+                letter = len(text) == 1 and not quoted
+                allowed = self.family if letter and text.islower() else self.value or self.family or not letter
+                return allowed and text not in self.indices and (self.family or text not in self.known)
+        return False
+
+
+def _one(word: s.Word) -> bool:
+    """Whether it is one name: letters side by side are a product, but in upright type."""
+    return len(word.text) == 1 or not word.text.isascii() or _UPRIGHT.search(word.span.text) is not None

@@ -1,0 +1,228 @@
+"""Papers, read right: facts are no formulas, what is inferred decides nothing, and the report says how sure it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from test_documents import SEEDS, entry, made, paper_of
+
+from einc.documents.coverage import Account
+from einc.driver import pipeline
+from einc.driver.cli import main
+from einc.driver.reports.coverage import account
+from einc.errors.report import Report, Source
+from einc.meaning.interpret import interpret
+
+SIZES = "The keys are $K \\in \\mathbb{R}^{T \\times d_k}$ with $t \\in \\{1..T\\}$ positions.\n\n"
+
+
+def section(*lines: str) -> Account:
+    return made("# A section\n\n" + "\n\n".join(lines) + "\n")
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(main, list(args))
+
+
+# facts
+
+
+@pytest.mark.parametrize(("formula", "kinds"), [
+    (r"m = n = T", ["equal sizes"] * 2),
+    (r"m = n", ["a second name"]),
+    (r"h \equiv n_{\text{heads}}", ["equal sizes"]),
+    (r"\ell \equiv n_{\text{layers}}", ["a second name"]),
+    (r"d_k = d_v = d_h", ["equal sizes"] * 2),
+    (r"d_h \times h \equiv d_{\text{model}}", ["equal sizes"]),
+    (r"d_k = \frac{d_{\text{model}}}{h}", ["equal sizes"]),
+    (r"d_{\text{model}} \times 1 = h \times d_k", ["equal sizes"]),
+    (r"d_0 = 0", ["a value"]),
+    (r"m_0 = -\infty", ["a value"]),
+    (r"H^I = 64", ["a value"]),
+    (r"\epsilon = 10^{-5}", ["a value"]),
+])
+def test_a_fact_is_no_formula(formula: str, kinds: list[str]) -> None:
+    sizes = SIZES + r"Here $W \in \mathbb{R}^{d_{\text{model}} \times h}$." if kinds[0] == "equal sizes" else ""
+    for text in (f"$$ {formula} $$", f"It is said that ${formula}$, no more."):
+        found = section(sizes, text)
+        told = [e for e in found.entries if "in " not in e.span.text]
+        assert [(e.status, e.reason) for e in told] == [("fact", kind) for kind in kinds], text
+        assert found.made == ()
+
+
+@pytest.mark.parametrize("formula", [
+    r"y_t = x_t", r"y_t = 0", r"Q = XW", r"\mathbf{Q} = \mathbf{XW}_Q", r"Y = A B", r"a_t = 2 a_t", r"y = f(x)",
+    r"m = 2^{-8 n}", r"d'_t = d_t",
+])
+def test_a_formula_is_no_fact(formula: str) -> None:
+    found = section(SIZES, f"$$ {formula} $$")
+    assert found.entries[-1].status != "fact"
+
+
+def test_a_number_in_prose_defines_nothing_and_a_display_does() -> None:
+    text = SIZES + "With ${}$ it is\n\n$$ y_t = k x_t $$"
+    prose = section(text.replace("{}", "k = 0"))
+    assert [m.inputs for m in prose.made] == [("k ()", "x (T)")]
+    shown = section(SIZES, "$$ k = 3 $$", "$$ y_t = k x_t $$")
+    assert [(m.inputs, m.outputs) for m in shown.made] == [(("x (T)",), ("y (T)",))]
+    assert [e.status for e in shown.entries][1:] == ["compiled", "compiled"]
+
+
+def test_where_rounds_begin_is_no_fact() -> None:
+    if not SEEDS.is_dir():
+        pytest.skip("the papers are not beside this repository")
+    found = account(paper_of("einstein-transformer.md"), kernels=False)
+    assert [entry(found, text).status for text in (r"m=-\infty", "z=0")] == ["compiled"] * 2
+
+
+def test_the_facts_of_the_notes_are_no_programs() -> None:
+    found = account(paper_of("transformer-with-pytorch.md", None), kernels=False)
+    facts = {" ".join(e.span.text.split()) for e in found.entries if e.status == "fact"}
+    assert {"m = n = T", r"h \equiv n_{\text{heads}}", "d_0 = 0", r"m_0 &= -\infty", "H^I = 64"} <= facts
+    assert [e for e in found.entries if e.status in ("compiled", "restates")] == []
+    assert found.made == ()
+
+
+# letters that the text binds
+
+
+@pytest.mark.parametrize(("words", "line"), [
+    (r"Let $t, s \in \{1..T\}$ be positions (time).", "index t, s : time(T)"),
+    (r"There are $h \in \{1..H\}$ query heads.", "index h : head(H)"),
+    (r"For each head $h = 1, \dots, H$ it is", "index h : head(H)"),
+    (r"The heads $h \in [H]$ are many.", "index h : head(H)"),
+    (r"For tokens $t = 1, 2, \ldots, T - 1$ it is", "index t : time(T - 1)"),
+    (r"For tokens $t = 0, 1, \dots, T - 1$ it is", "index t : time(0..T - 1)"),
+    (r"The channels $c \in \{1, \dots, C\}$ of each head.", "index c : feature(C)"),
+    (r"With $d \in \{1..D\}$ of each head.", "index d : feature(D)"),
+    (r"for $i = 1, \ldots, h$.", "a range"),
+])
+def test_words_beside_a_range_name_its_class(words: str, line: str) -> None:
+    assert [(e.status, e.reason) for e in section(words).entries] == [("definition", line)]
+
+
+def test_a_letter_that_the_text_binds_is_no_input() -> None:
+    report = Report()
+    text = "# A\n\nThere are $n$ heads $h = 1, \\dots, n$. The slope is\n\n$$ m_h = 2^{-8 h / n} $$\n"
+    program = pipeline.check(Source("paper.md", text), report, section="A")
+    assert program is not None
+    assert program.inputs() == ()
+    np.testing.assert_allclose(interpret(program, {}, {"n": 4})["m"], 2.0 ** (-2 * np.arange(1, 5)))
+
+
+def test_a_range_up_to_a_position_declares_nothing() -> None:
+    found = section(SIZES, "For $j = 1, 2, \\dots, t$ it is", "$$ y_t = 2 x_t $$")
+    assert [(e.status, e.reason) for e in found.entries][1:] == [
+        ("fact", "a range up to one position"), ("compiled", "")]
+
+
+# what is inferred decides between no two readings
+
+
+@pytest.mark.parametrize(("formulas", "reason"), [
+    ([r"m_h = 2^{-8 h / n}"], "`h` is a number here and a script of `m_h`"),
+    ([r"\omega_j = 1 / 10000^{2 j / d}"], "`j` is a number here and a script of `\\omega_j`"),
+    ([r"q_t = XW^Q x_t"], "`XW` is letters side by side"),
+    ([r"\sigma_t^2 = x_t x_t", r"z_t = x_t / \sigma_t"], "`\\sigma_t^2` is defined and `\\sigma_t` is not"),
+])
+def test_what_could_be_read_twice_is_a_question(formulas: list[str], reason: str) -> None:
+    found = section(SIZES, *(f"$$ {x} $$" for x in formulas))
+    assert found.entries[-1].status == "skipped"
+    assert reason in found.entries[-1].reason
+    assert found.entries[-1].problems
+
+
+def test_a_root_that_is_defined_is_read() -> None:
+    """Of a name and its square one is defined: the other is computed, or it is a question which of the two it is."""
+    roots = section(SIZES, r"$$ \sigma_t = \sqrt{x_t x_t} $$", r"$$ z_t = x_t / \sigma_t^2 $$")
+    assert [e.status for e in roots.entries if e.display] == ["compiled"] * 2
+    both = section(SIZES, r"$$ \sigma_t^2 = x_t x_t $$", r"$$ \sigma_t = \sqrt{\sigma_t^2} $$")
+    assert "can be read as a power or as" in both.entries[-1].reason
+
+
+# how sure
+
+
+def test_each_reading_says_how_sure_it_is() -> None:
+    side = "index t : time(T)\nindex d : feature(D)\ninput x_t^d\n"
+    formulas = ["y_t^d = 2 x_t^d", "z_{t h}^d = h x_t^d", "w_t^d = u_t^d"]
+    found = made("# A\n\nHeads $h \\in \\{1..H\\}$.\n\n" + "\n\n".join(f"$$ {f} $$" for f in formulas) + "\n", side)
+    assert [(e.status, e.sure) for e in found.entries] == [
+        ("definition", ""), ("compiled", "declared"), ("compiled", "bound"), ("compiled", "inferred")]
+    assert [x.text for m in found.made for x in m.inferred] == ["u_{t}^{d}"]
+
+
+def test_the_report_tells_what_is_inferred_first(tmp_path: Path) -> None:
+    path = tmp_path / "p.md"
+    path.write_text("# A\n\n" + SIZES + "$$ y_t = 2 x_t $$\n", encoding="utf-8")
+    done = run("doc", str(path))
+    assert done.exit_code == 0
+    assert "inferred  x_{t} (line 5)" in done.stdout
+    assert done.stdout.index("inferred  x_{t}") < done.stdout.index("takes")
+    assert json.loads(run("doc", str(path), "--format", "json").stdout)["equations"][-1]["sure"] == "inferred"
+    assert run("doc", str(path), "--strict").exit_code == 1
+    assert "inferred: x_{t}" in run("doc", str(path), "--strict").stderr
+    page = tmp_path / "p.html"
+    assert run("doc", str(path), "-o", str(page)).exit_code == 0
+    assert "inferred inputs, which nothing declares or defines: <math" in page.read_text(encoding="utf-8")
+
+
+def test_what_is_asked_settles_what_is_open(tmp_path: Path) -> None:
+    path, side = tmp_path / "p.md", tmp_path / "side.ein"
+    path.write_text("# A\n\n" + SIZES + "$$ y_{t}^f = W_{\\text{in} e}{}^f x_t^e $$\n\n$$ u_t = w_t + v_j v_j $$\n",
+                    encoding="utf-8")
+    said = ""
+    for _ in range(4):  # an answer may lead to the next question
+        side.write_text(said, encoding="utf-8")
+        asked = run("doc", str(path), "--with", str(side), "--ask")
+        assert asked.exit_code == 0
+        said += asked.stdout.replace("?(?)", "feature(D)")
+    assert "# Nothing is open in p.md." in said
+    for line in (*(f"index {x} : feature(D)" for x in "efj"), "input x_{t}^{e}", "input w_{t}"):
+        assert line in said
+    done = run("doc", str(path), "--with", str(side))
+    assert "inferred" not in done.stdout
+    assert "2 compiled" in done.stdout.splitlines()[0]
+    assert run("doc", str(path), "--ask", "--format", "json").exit_code != 0
+
+
+def test_asking_for_nothing_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "p.md"
+    path.write_text("# A\n\nNo formulas.\n", encoding="utf-8")
+    assert run("doc", str(path), "--ask").stdout == "# Nothing is open in p.md.\n"
+
+
+# drawn
+
+
+def test_facts_among_formulas_change_no_formula() -> None:
+    """Whatever facts stand in a paper, whole or cut, it compiles what it compiles without them, to the same numbers."""
+    draw = Random(22)
+    facts = [r"m = n", r"d_0 = 0", r"h \equiv n_{\text{heads}}", r"B = 1", r"d_h \times h = d_{\text{model}}", r"k = 0",
+             r"T = 5", r"j = 1, \dots, N", r"\alpha = 0.5", r"m = n = T", r"H^I = 64"]
+    formulas = [r"y_t = 2 x_t", r"z_t = \sum_{s \le t} y_s x_s", r"w_t = z_t / T"]
+    x = np.random.default_rng(1).normal(size=6)
+    plain = "# A\n\nLet $t, s \\in \\{1..T\\}$ (time).\n\n"
+    want = program(plain + "".join(f"$$ {f} $$\n\n" for f in formulas), x)
+    for _ in range(25):
+        pieces = [f"$$ {f} $$\n\n" for f in formulas]
+        for fact in draw.sample(facts, 4):
+            pieces.insert(draw.randrange(len(pieces) + 1), f"Here ${fact}$, then.\n\n" if fact[0] in "kTBHj" or (
+                draw.random() < 0.5) else f"$$ {fact} $$\n\n")
+        got = program(plain + "".join(pieces), x)
+        assert got.keys() == want.keys(), pieces
+        for name, value in want.items():
+            np.testing.assert_array_equal(got[name], value)
+
+
+def program(text: str, x: np.ndarray) -> dict[str, np.ndarray]:
+    report = Report()
+    found = pipeline.check(Source("paper.md", text), report, section="A")
+    assert found is not None, report.errors
+    assert [t.key for t in found.inputs()] == ["x"]
+    return interpret(found, {"x": x}, {})
