@@ -16,6 +16,7 @@ from einc.checking.declarations.sets import check_extents
 from einc.checking.expressions.collect import collect
 from einc.checking.expressions.loops import unfold
 from einc.checking.expressions.members import declare_masks, declare_sets
+from einc.checking.matrices.elaborate import elaborated
 from einc.checking.plans import read as read_plans
 from einc.checking.programs.assemble import account, assemble, outputs
 from einc.checking.programs.audit import audit
@@ -95,6 +96,7 @@ def meant(tree: s.SyntaxTree, specs: Specs) -> Mapping[Place, Reading]:
 
 def _worked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...]) -> tuple[Work, list[s.Statement]]:
     """Every equation of a text read, as far as it can be, and the lines of the text with those that it uses."""
+    tree = elaborated(tree, specs.prelude.statements, report)
     scope = Scope(report, library=_Library(specs, report, chain), infers=tree.own is not None, unknown=tree.unknown)
     # Definitions come first, since a name means an application or a product by them.
     declare(scope, specs.prelude.statements)
@@ -224,7 +226,7 @@ def _used(scope: Scope, tree: s.SyntaxTree, specs: Specs, chain: tuple[str, ...]
             scope.report.add(CannotUse(f"`{word.text}` uses itself: {circle}", word.span,
                                        helps=(Help("remove one of the `use` lines"),)))
         elif found.name not in scope.texts:
-            inner = specs.parse(found, scope.report)
+            inner = elaborated(specs.parse(found, scope.report), specs.prelude.statements, scope.report)
             scope.lost |= inner.lost
             text.uses.append(Text(found, inner.statements))
             scope.texts[found.name] = text.uses[-1]

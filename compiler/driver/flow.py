@@ -10,6 +10,7 @@ from pathlib import Path
 from einc.checking.checker import Specs, checked, meant
 from einc.checking.declarations.scope import Account
 from einc.checking.fixits import Checks, mend
+from einc.checking.matrices.elaborate import elaborated
 from einc.checking.programs.readings import Place, Reading
 from einc.driver.sources import DISK, Sources
 from einc.errors.problems import NotText
@@ -111,6 +112,12 @@ def formatted(source: Source, spelling: Spelling, report: Report, sources: Sourc
                            helps=(Help("this is a fault of einc; the text is left as it is"),)))
         return None
     return out
+
+
+def indexed(source: Source, spelling: Spelling, report: Report) -> str | None:
+    """The text with its matrix notation as index notation; None where it cannot be read."""
+    tree = elaborated(syntax(source, report), _prelude().statements, report)
+    return None if report.errors else printed(tree, spelling, known([tree]))
 
 
 def _in_spelling(source: Source, spelling: Spelling, report: Report, sources: Sources) -> str:

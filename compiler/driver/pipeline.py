@@ -15,6 +15,7 @@ from einc.driver.flow import (
     claims,
     find,
     formatted,
+    indexed,
     known,
     normal,
     read_source,
@@ -28,8 +29,8 @@ from einc.ir.programs import TypedProgram
 if TYPE_CHECKING:
     from einc.documents.sections import Paper
 
-__all__ = ["advise", "check", "check_tree", "claims", "examine", "find", "formatted", "is_document", "known", "normal",
-           "paper", "read_source", "syntax", "used"]
+__all__ = ["advise", "check", "check_tree", "claims", "examine", "find", "formatted", "indexed", "is_document", "known",
+           "normal", "paper", "read_source", "syntax", "used"]
 
 
 def check(source: Source, report: Report, *, strict: bool = False, proved: bool = True, section: str = "",

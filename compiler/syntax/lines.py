@@ -23,7 +23,7 @@ _CONTINUES = {"REL", "SIGN", "OP", "OPLUS", "AND", "OR", "NOT", "IN", "ROOT", "D
 _CONTINUED_BY = _CONTINUES - {"NOT", "ROOT"} | {"ASSUMING"}
 _HEADS = {
     "INDEX", "DIM", "INPUT", "WEIGHT", "OUTPUT", "MASK", "MAP", "SET", "DEF", "USE", "OVERRIDE", "CLAIM", "SECTION",
-    "FOR", "PLAN",
+    "FOR", "PLAN", "MATRIX", "VECTOR",
 }
 _OPENERS = {"LPAR": "(", "LSQB": "[", "LBRACE": "{"}
 _CLOSERS = {"RPAR": ")", "RSQB": "]", "RBRACE": "}"}

@@ -10,7 +10,7 @@ from einc.ir.primitives import PRIMITIVES
 
 OPERATORS = {
     "(+)": "OPLUS", "⊕": "OPLUS", "..": "DOTS", "...": "DOTS", "…": "DOTS", "+": "SIGN", "-": "SIGN", "−": "SIGN",
-    "*": "OP", "/": "OP", "·": "OP", "×": "OP", "√": "ROOT", "∞": "INF", "(": "LPAR", ")": "RPAR", "[": "LSQB",
+    "*": "OP", "/": "OP", "·": "OP", "×": "OP", "⊙": "OP", "∘": "OP", "√": "ROOT", "∞": "INF", "(": "LPAR", ")": "RPAR", "[": "LSQB",
     "]": "RSQB", "{": "LBRACE", "}": "RBRACE", ",": "COMMA", ";": "COMMA", ":": "COLON", "_": "LOW", "^": "UP",
     "¬": "NOT", "∧": "AND", "∨": "OR", "∈": "IN", "|": "BAR", "⌈": "OPEN", "⌉": "CLOSE", "⌊": "OPEN", "⌋": "CLOSE",
 }
@@ -19,7 +19,7 @@ RELATIONS = {
     "=": "=",
     "<-": "<-", "←": "<-", "⊆": "subset",
 }
-CANONICAL = {"−": "-", "·": "*", "×": "*", "µ": "μ", "ϵ": "ε", "ϕ": "φ", "ϑ": "θ", "ϱ": "ρ", "∈": "in",
+CANONICAL = {"−": "-", "∘": "⊙", "·": "*", "×": "*", "µ": "μ", "ϵ": "ε", "ϕ": "φ", "ϑ": "θ", "ϱ": "ρ", "∈": "in",
              "(+)": "⊕", "…": "..", "...": "..", "|": "abs", "⌈": "ceil", "⌉": "ceil", "⌊": "floor", "⌋": "floor"}
 MARKS = {"\u0302": "hat", "\u0303": "tilde", "\u0304": "bar", "\u0305": "bar"}
 GREEK = {
@@ -31,12 +31,12 @@ GREEK = {
 }
 KEYWORDS = frozenset({
     "index", "dim", "input", "weight", "output", "mask", "map", "set", "def", "use", "override", "for", "claim",
-    "section",
+    "section", "matrix", "vector",
     "plan", "with", "as", "in", "and", "or", "not", "assuming",
 })
 
 HEADS = ("index", "dim", "input", "weight", "output", "mask", "map", "set", "def", "use", "override", "for", "claim",
-         "section")
+         "section", "matrix", "vector")
 
 # Macros that say nothing: spacing, sizing, and how a formula is set.
 NOISE = frozenset({
@@ -58,7 +58,8 @@ MACROS |= {name: ("GREEK", letter) for name, letter in GREEK.items()} | {
     "hat": ("ACCENT", "hat"), "widehat": ("ACCENT", "hat"), "tilde": ("ACCENT", "tilde"),
     "widetilde": ("ACCENT", "tilde"),
     "bar": ("ACCENT", "bar"), "overline": ("ACCENT", "bar"), "mathcal": ("ACCENT", "cal"),
-    "in": ("IN", "in"), "cdot": ("OP", "*"), "times": ("OP", "*"), "oplus": ("OPLUS", "⊕"), "infty": ("INF", "∞"),
+    "in": ("IN", "in"), "cdot": ("OP", "*"), "odot": ("OP", "⊙"), "circ": ("OP", "⊙"), "top": ("GREEK", "⊤"), "intercal": ("GREEK", "⊤"),
+    "times": ("OP", "*"), "oplus": ("OPLUS", "⊕"), "infty": ("INF", "∞"),
     "sqrt": ("SQRT", "sqrt"), "frac": ("FRAC", "frac"), "tfrac": ("FRAC", "frac"), "dfrac": ("FRAC", "frac"),
     "land": ("AND", "and"), "wedge": ("AND", "and"), "lor": ("OR", "or"), "vee": ("OR", "or"), "neg": ("NOT", "not"),
     "lnot": ("NOT", "not"), "cdots": ("DOTS", ".."), "ldots": ("DOTS", ".."), "dots": ("DOTS", ".."),
@@ -70,7 +71,6 @@ MACROS |= {name: ("GREEK", letter) for name, letter in GREEK.items()} | {
 
 # What papers write that is no mathematics of indices, and what it is.
 FOREIGN = {
-    "top": "a transpose, which tensors with named indices do not need", "intercal": "a transpose",
     "begin": "an environment, such as a matrix written out: a tensor is written with its indices",
     "implies": "a step of an argument, not an equation", "Rightarrow": "a step of an argument, not an equation",
     "iff": "a step of an argument, not an equation",
@@ -80,7 +80,6 @@ FOREIGN = {
     "to": "an arrow between sets, not an equation", "rightarrow": "an arrow, not an equation",
     "longrightarrow": "an arrow, not an equation", "mapsto": "an arrow, not an equation",
     "downarrow": "an arrow in a name: a label is a word", "uparrow": "an arrow in a name: a label is a word",
-    "odot": "a product without indices: write both factors with theirs",
     "otimes": "a product without indices: write both factors with theirs", "vdots": "a matrix written out",
     "ddots": "a matrix written out",
     "mathbb": "a set such as ℝ: shapes stand in declarations", "hline": "a table",
@@ -90,7 +89,8 @@ FOREIGN = {
 WRITTEN = {
     "<=": (r"\le", "≤", "<="), ">=": (r"\ge", "≥", ">="), "!=": (r"\ne", "≠", "!="), ":=": (":=", "≔", ":="),
     "<-": (r"\leftarrow", "←", "<-"), "subset": (r"\subseteq", "⊆", r"\subseteq"), "in": (r"\in", "∈", "in"),
-    "*": (r"\cdot", "·", "*"), "⊕": (r"\oplus", "⊕", "(+)"), "∞": (r"\infty", "∞", "inf"),
+    "*": (r"\cdot", "·", "*"), "×": (r"\times", "×", "*"), "⊙": (r"\odot", "⊙", "⊙"), "⊤": (r"\top", "⊤", "⊤"),
+    "⊕": (r"\oplus", "⊕", "(+)"), "∞": (r"\infty", "∞", "inf"),
     "and": (r"\land", "and", "and"),
     "or": (r"\lor", "or", "or"), "not": (r"\neg", "not", "not"), "with": (r"\text{with }", "with", "with"),
     "sum": (r"\sum", "Σ", "sum"), "prod": (r"\prod", "∏", "prod"),

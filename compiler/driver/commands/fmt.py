@@ -17,14 +17,15 @@ from einc.syntax.printing.writer import Spelling
 @FILE
 @click.option("--spelling", type=click.Choice(["unicode", "latex", "ascii"]), default="unicode", show_default=True,
               help="Which of the spellings to write.")
+@click.option("--indices", is_flag=True, help="Write matrix notation as the index notation that it stands for.")
 @click.option("-o", "--output", type=click.Path(), metavar="OUT.ein",
               help="The file to write, instead of standard output.")
 @click.option("-w", "--in-place", "in_place", is_flag=True, help="Rewrite FILE itself.")
 @click.option("--check", is_flag=True, help="Write nothing; status 1 if FILE is not written so.")
 @click.option("--diff", is_flag=True, help="Print what would change.")
 @click.pass_context
-def command(ctx: click.Context, *, file: Chosen, spelling: Spelling, output: str | None, in_place: bool, check: bool,
-            diff: bool) -> None:
+def command(ctx: click.Context, *, file: Chosen, spelling: Spelling, indices: bool, output: str | None, in_place: bool,
+            check: bool, diff: bool) -> None:
     """Write the spec FILE in one spelling, one statement a line; comments, blank lines, broken lines and displays stay.
 
     It means the same afterwards: einc checks that. A file that cannot be read is told and left as it is.
@@ -35,7 +36,8 @@ def command(ctx: click.Context, *, file: Chosen, spelling: Spelling, output: str
         raise failure(f"{file.path} is no file, so it cannot be rewritten", "write a copy with -o")
     report = Report()
     source = read_spec(file.path, report)
-    text = None if report.errors else pipeline.formatted(source, spelling, report)
+    written = pipeline.indexed if indices else pipeline.formatted
+    text = None if report.errors else written(source, spelling, report)
     if text is None:
         unreadable(source, report)
     if diff:

@@ -173,9 +173,16 @@ def _tail(statement: s.Statement, writer: Writer) -> str:
     before = statement.clauses[-1]
     for joint, clause in joints(statement):
         out += writer.comma(before, clause) if joint == "," else " : " if joint == ":" else f" {joint} "
-        out += _kind(clause.body, writer)
+        out += _kind(_shaped(clause.body) if statement.keyword in ("matrix", "vector") else clause.body, writer)
         before = clause
     return out
+
+
+def _shaped(node: s.Expression) -> s.Expression:
+    """A shape, with `×` between its sides."""
+    if not isinstance(node, s.Product):
+        return node
+    return replace(node, operators=tuple("×" if x == "*" else x for x in node.operators))
 
 
 def joints(statement: s.Statement) -> Iterator[tuple[str, s.Clause]]:

@@ -227,6 +227,8 @@ class Writer:
             return f'"{text}"'
         if self.run:
             return self._in_run(node)
+        if text == "⊤":
+            return WRITTEN[text][_COLUMN[self.spelling]]
         if text in GREEK.values():
             return {"latex": f"\\{LATIN[text]}", "unicode": text, "ascii": LATIN[text]}[self.spelling]
         if node.quoted and not readable(text):
@@ -243,6 +245,8 @@ class Writer:
         """A word in a list of indices: one letter after the other where they are indices, a quoted word is a label."""
         if node.quoted:
             return quoted(node.text)
+        if node.text == "⊤":
+            return WRITTEN[node.text][_COLUMN[self.spelling]]
         if node.text not in GREEK.values():
             return " ".join(self.names.split(node.text)) if self.small else node.text
         latin = LATIN[node.text]
@@ -306,7 +310,7 @@ class Writer:
         shown = " ".join([*parts, *([replace(self, run=True, small=True).entries(script.items)] if script.items
                                     else [])])
         greek = self.spelling == "ascii" and shown in GREEK and not set(shown) <= self.names.letters
-        one = len(shown) == 1 and (shown.isascii() or shown in LATIN or shown == "∞")
+        one = len(shown) == 1 and (shown.isascii() or shown in LATIN or shown in "∞⊤")
         short = one and script.level == "lower" if self.latex else one or shown.isdigit() or greek
         return f"{mark}{shown}" if short else f"{mark}{{{shown}}}"
 

@@ -1,0 +1,315 @@
+"""A text with matrix notation -> the same text in index notation."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Literal
+
+from einc.checking.declarations.names import size_name
+from einc.checking.matrices import typed as y
+from einc.checking.matrices.known import Known, known
+from einc.checking.matrices.shapes import (
+    ENTRYWISE,
+    ONE,
+    TRANSPOSE,
+    Key,
+    Shape,
+    Symbol,
+    declared,
+    parts,
+    shapes_of,
+    split,
+    words,
+)
+from einc.checking.matrices.typing import Typing, Waiting
+from einc.checking.matrices.writing import Supply, Writing, sized
+from einc.errors.problems import NoShape, OpenReading, ShapesDiffer, UnknownMacro
+from einc.errors.report import Help, Label, Problem, Report, Span
+from einc.syntax import tree as s
+
+_SIDES: tuple[Literal["columns", "rows"], ...] = ("columns", "rows")
+_KEYWORDS = ("matrix", "vector")
+_FOREIGN = {TRANSPOSE: "a transpose, which tensors with named indices do not need",
+            ENTRYWISE: "a product without indices: write both factors with theirs"}
+
+
+def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Report) -> s.SyntaxTree:
+    """The tree with every equation of matrices in index notation, with inputs for what is declared and not defined, and
+    with index lines for new letters. What has no one reading is in the report, and its names are lost.
+    """
+    if not any(line.keyword in _KEYWORDS for line in tree.statements):
+        return replace(tree, statements=tuple(_indexed(tree.statements, report)))
+    work = _Work(known(prelude, tree.statements), tree, report)
+    for line in tree.statements:
+        if line.keyword in _KEYWORDS:
+            work.declare(line)
+    work.read(work.equations())
+    kept = _indexed([x for line in tree.statements for x in work.lines(line)], report)
+    return replace(tree, statements=(*work.new_indices(), *kept), lost=tree.lost | work.lost)
+
+
+def _indexed(statements: Iterable[s.Statement], report: Report) -> Iterator[s.Statement]:
+    """The lines without those that hold a sign of matrices alone, a transpose or `⊙`, which are reported."""
+    for line in statements:
+        found = [sign for c in (*line.clauses, *line.tail) for sign in _signs(c.body)]
+        for text, span in found:
+            report.add(UnknownMacro(f"`{text}` is {_FOREIGN[text]}", span, helps=(
+                Help("write the equation with indices, or declare its tensors by `matrix NAME : ROWS × COLUMNS`"),)))
+        if not found:
+            yield replace(line, block=tuple(_indexed(line.block, report))) if line.block else line
+
+
+def _signs(node: s.Expression) -> Iterator[tuple[str, Span]]:
+    """The signs of matrices in an expression, and where they stand."""
+    yield from ((w.text, w.span) for w in words((node,)) if w.text == TRANSPOSE)
+    yield from ((ENTRYWISE, x.span) for x in parts(node) if isinstance(x, s.Product) and ENTRYWISE in x.operators)
+
+
+@dataclass
+class _Work:
+    """The symbols of a text, the equations that were read, and what became of each line."""
+
+    known: Known
+    tree: s.SyntaxTree
+    report: Report
+    symbols: dict[Key, Symbol] = field(default_factory=dict)
+    defined: dict[Key, s.Statement] = field(default_factory=dict)
+    made: dict[int, tuple[s.Statement, ...]] = field(default_factory=dict)  # by the identity of the line; () where it is not read
+    lost: frozenset[str] = frozenset()
+    supply: Supply = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.supply = Supply(self.known, _taken(self.tree.statements))
+
+    def declare(self, line: s.Statement) -> None:
+        """Adds the symbols of a `matrix` or `vector` line."""
+        try:
+            for symbol in declared(line, self.known.letters):
+                before = self.symbols.get(symbol.key)
+                if before is not None and before.sides != symbol.sides:
+                    raise ShapesDiffer(f"`{symbol.span.text}` has two shapes", symbol.span, "",
+                                       Label(before.span, "declared here"), helps=(Help("give one of them a label"),))
+                self.symbols[symbol.key] = symbol
+        except Problem as problem:
+            self._wrong(problem, (c.body for c in line.clauses))
+
+    def _wrong(self, problem: Problem, lost: Iterable[s.Expression]) -> None:
+        self.report.add(problem)
+        self.lost |= {w.text for w in words(lost)}
+
+    def equations(self) -> list[s.Statement]:
+        """The equations of matrices: some symbol stands in them without the letters of its sides, which a line declares
+        or another such equation defines.
+        """
+        found: list[s.Statement] = []
+        named: set[Key] = set()
+        rest = [line for line in self.tree.statements if line.keyword in ("", "output") and not line.block]
+        rest = [line for line in rest if isinstance(body := line.clauses[0].body, s.Relation)
+                and body.operators[0] in ("=", ":=")]
+        while more := [line for line in rest if any(self._bare(x, named) for x in _names(line.clauses[0].body))]:
+            rest = [line for line in rest if line not in more]
+            named |= {key for line in more if (key := self._left(line)) is not None}
+            found += more
+        return [line for line in self.tree.statements if line in found]
+
+    def _bare(self, node: s.Expression, named: Container[Key]) -> bool:
+        """Whether a name stands for a matrix: one of `named`, or declared and without the letters of its sides."""
+        found = split(node, self.known.letters)
+        if found is None:
+            return False
+        known = [x for x in self.symbols.values() if x.key.name == found[0]]
+        full = any(len(found[1]) == x.key.letters + len(x.sides) for x in known)
+        return found[2] or Key(found[0], len(found[1])) in named or (bool(known) and not full)
+
+    def read(self, equations: list[s.Statement]) -> None:
+        """Reads the equations, each after those that define what it reads; what waits for itself has no shape."""
+        waiting = {self._left(line): line for line in equations if self._left(line) is not None}
+        pending = list(equations)
+        while pending:
+            unknown = frozenset(key for key, line in waiting.items()
+                                if key is not None and key not in self.symbols and line in pending)
+            left = [line for line in pending if not self._try(line, unknown)]
+            if len(left) == len(pending):
+                for line in left:
+                    place = line.clauses[0].body
+                    self.made[id(line)] = ()
+                    self._wrong(NoShape("the shape of what this reads is not known before its own", place.span, helps=(
+                        Help("declare it: `matrix NAME : ROWS × COLUMNS`"),)), (_left_of(line),))
+                return
+            pending = left
+
+    def _left(self, line: s.Statement) -> Key | None:
+        found = split(_left_of(line), self.known.letters)
+        return None if found is None else Key(found[0], len(found[1]))
+
+    def _try(self, line: s.Statement, unknown: frozenset[Key]) -> bool:
+        """Reads an equation; False where it waits for the shape of another."""
+        try:
+            self.made[id(line)] = self._equation(line, unknown)
+        except Waiting:
+            return False
+        except Problem as problem:
+            self.made[id(line)] = ()
+            self._wrong(problem, (_left_of(line),))
+        return True
+
+    def _equation(self, line: s.Statement, unknown: frozenset[Key]) -> tuple[s.Statement, ...]:
+        """The equation in index notation: of the sides that its vectors may have, the one that fits."""
+        body = line.clauses[0].body
+        assert isinstance(body, s.Relation)
+        if len(body.operands) != 2:
+            raise NoShape("an equation of matrices has one equals sign", body.span)
+        found: dict[object, tuple[Symbol, tuple[s.Statement, ...]]] = {}
+        faults: list[Problem] = []
+        for side in _SIDES:
+            try:
+                right = Typing(self.known, self.symbols, unknown, side).of(body.operands[1])
+                self._fits(body.operands[0], right)
+                symbol, written = self._written(line, right)
+            except Problem as problem:
+                faults.append(problem)
+                continue
+            found.setdefault(plain(tuple(x.clauses[0].body for x in written)), (symbol, written))
+        if not found:
+            raise faults[0]
+        if len(found) > 1:
+            raise OpenReading("are vectors columns or rows here? Both fit", body.span, helps=(
+                Help("declare them by `matrix`: `matrix b : 1 × d` is a row, `matrix b : d × 1` a column"),))
+        (symbol, written), = found.values()
+        before = self.defined.get(symbol.key)
+        if before is not None and line.rank is None:
+            raise NoShape(f"`{body.operands[0].span.text}` is defined twice", body.operands[0].span, "",
+                          Label(before.span, "defined here"), helps=(Help("give one of them a label"),))
+        self.symbols[symbol.key], self.defined[symbol.key] = symbol, line
+        return written
+
+    def _fits(self, left: s.Expression, right: y.Typed) -> None:
+        """Raises ShapesDiffer where the left side is declared with another shape, NoShape where it is no name."""
+        found = split(left, self.known.letters)
+        if found is None or found[2]:
+            raise NoShape(f"`{left.span.text}` is no name of a matrix", left.span)
+        symbol = self.symbols.get(Key(found[0], len(found[1])))
+        if symbol is not None:
+            shapes = [Shape(self.known.whole(x.rows), self.known.whole(x.columns)) for x in shapes_of(symbol)]
+            if right.shape not in shapes:
+                raise ShapesDiffer(f"`{left.span.text}` is {shapes[0]}, and the right side {right.shape}", right.span, "",
+                                   Label(symbol.span, "declared here"))
+
+    def _written(self, line: s.Statement, right: y.Typed) -> tuple[Symbol, tuple[s.Statement, ...]]:
+        """The symbol that an equation defines, and the line with both sides in index notation."""
+        clause = line.clauses[0]
+        assert isinstance(clause.body, s.Relation)
+        left = clause.body.operands[0]
+        found = split(left, self.known.letters)
+        assert found is not None
+        name, stack, _ = found
+        key, shape = Key(name, len(stack)), right.shape
+        sides = tuple(x for x in (shape.rows, shape.columns) if x != ONE)
+        symbol = self.symbols.get(key) or Symbol(
+            key, (shape.rows, shape.columns) if len(sides) == 2 else sides, stack, left.span)
+        used = frozenset({*stack, *y.letters(right)} & self.known.letters.keys())
+        row = self.supply.fresh(shape.rows, used)
+        column = self.supply.fresh(shape.columns, used | {*row})
+        inside = used | {*row, *column}
+        writing = Writing(self.supply, inside, name.python)
+        body = replace(clause.body, operands=(writing.shown(symbol, stack, row, column, left.span),
+                                              writing.write(right, row, column, inside)))
+        parts_ = [s.Statement("", False, (s.Clause(x, None, x.span),), (), x.span, rank=line.rank) for x in writing.parts]
+        return symbol, (*parts_, replace(line, clauses=(replace(clause, body=body), *line.clauses[1:])))
+
+    def lines(self, line: s.Statement) -> Iterator[s.Statement]:
+        """What stands in place of a line: inputs for symbols that nothing defines, an equation, or the line itself."""
+        if id(line) in self.made:
+            yield from self.made[id(line)]
+        elif line.keyword in _KEYWORDS:
+            clauses = [self._declared(x) for x in self.symbols.values()
+                       if _within(x.span, line.span) and x.key not in self.defined and not self._defined_by_index(x)]
+            if clauses:
+                commas = (clauses[0], *(replace(c, after=",") for c in clauses[1:]))
+                yield s.Statement("input", line.override, commas, (), line.span)
+        else:
+            yield line
+
+    def _defined_by_index(self, symbol: Symbol) -> bool:
+        """Whether an equation with indices defines a symbol: it has the letters of its sides too."""
+        return any(Key(symbol.key.name, symbol.key.letters + len(symbol.sides)) == self._left(line)
+                   for line in self.tree.statements if line.keyword in ("", "output") and id(line) not in self.made)
+
+    def _declared(self, symbol: Symbol) -> s.Clause:
+        """An input as it is declared: one letter a side."""
+        used = set(symbol.stack)
+        letters = []
+        for side in symbol.sides:
+            whole = self.known.whole(side)
+            one = (self.supply.composite(whole),) if len(whole) > 1 else self.supply.fresh(whole, used)
+            used |= {*one}
+            letters.append(one)
+        row, column = (*letters, (), ())[:2]
+        body = Writing(self.supply).symbol(symbol, symbol.stack, row, column, symbol.span)
+        return s.Clause(body, None, symbol.span)
+
+    def new_indices(self) -> list[s.Statement]:
+        """The index lines of letters that the text does not declare, and of composite sides."""
+        span = Span(self.tree.source, 0, 0)
+        out = [_index(letter, self.known.classes.get(size, "feature"), (size,), (), span)
+               for letter, size in self.supply.new.items() if size]
+        return out + [_index(letter, "feature", dimension, self.supply.fresh(dimension, set()), span)
+                      for dimension, letter in self.supply.made.items()]
+
+
+def _index(letter: str, cls: str, sizes: tuple[str, ...], parts: tuple[str, ...], span: Span) -> s.Statement:
+    """`index k : feature(d_k)`, `index c : feature(h d_v) = (i v)`."""
+    factors = tuple(sized(x, span) for x in sizes)
+    extent: s.Expression = factors[0] if len(factors) == 1 else s.Product(factors, ("",) * len(factors), span)
+    kind: s.Expression = s.Product((s.Word(cls, span), s.Group("(", ")", (extent,), span)), ("", ""), span)
+    if parts:
+        inner = tuple(s.Word(x, span) for x in parts)
+        made = s.Group("(", ")", (s.Product(inner, ("",) * len(inner), span),), span)
+        kind = s.Relation((kind, made), ("=",), span)
+    return s.Statement("index", False, (s.Clause(s.Word(letter, span), None, span),), (s.Clause(kind, None, span),), span)
+
+
+def _taken(lines: Iterable[s.Statement]) -> frozenset[str]:
+    """The names in a text and their labels of one letter, which no new index may have; not the labels of sizes."""
+    bodies = [c.body for line in lines for c in (*line.clauses, *line.tail)]
+    found = [x for body in bodies for x in parts(body) if isinstance(x, s.Word | s.Scripted)]
+    hung = {id(w): size_name(x) is None for x in found if isinstance(x, s.Scripted)
+            for w in words(k.content for k in x.scripts if k.content is not None)}
+    return frozenset(x.text for x in found if isinstance(x, s.Word) and hung.get(id(x), True))
+
+
+def _within(inner: Span, outer: Span) -> bool:
+    return inner.source == outer.source and outer.start <= inner.start and inner.end <= outer.end
+
+
+def _left_of(line: s.Statement) -> s.Expression:
+    body = line.clauses[0].body
+    return body.operands[0] if isinstance(body, s.Relation) else body
+
+
+def _names(node: s.Expression) -> Iterator[s.Expression]:
+    """The names in an expression, with their scripts; not those inside of scripts."""
+    match node:
+        case s.Word() | s.Scripted(s.Word()):
+            yield node
+        case s.Scripted(base):
+            yield from _names(base)
+        case s.Product(factors=inner) | s.Sum(terms=inner) | s.Group(items=inner) | s.Relation(operands=inner):
+            for x in inner:
+                yield from _names(x)
+        case s.Fraction(a, b):
+            yield from _names(a)
+            yield from _names(b)
+        case s.Root(inner=root):
+            yield from _names(root)
+
+
+
+def plain(node: object) -> object:
+    """An expression without places, which two readings of one equation share where they are the same."""
+    if isinstance(node, tuple):
+        return tuple(map(plain, node))
+    if is_dataclass(node):
+        return type(node), *(plain(getattr(node, f.name)) for f in fields(node) if f.name != "span")
+    return node

@@ -1,0 +1,110 @@
+"""What a text says before its matrix equations are read: letters and their sizes, functions, and names that have indices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from einc.checking.declarations.names import head, index_name, size_name
+from einc.checking.matrices.shapes import Dimension, parts, words
+from einc.ir.indices import CLASSES
+from einc.ir.primitives import PRIMITIVES
+from einc.syntax import tree as s
+
+# Of a function: of each entry, of each line with its index in a script or without, and whether a line becomes a number.
+Kind = Literal["entry", "line", "own line", "line to a number", "own line to a number"]
+
+
+@dataclass(frozen=True)
+class Known:
+    """`letters` are the declared indices with the size that each counts, `classes` the class of each size, `parts` the
+    sizes of which a composite one is made, `composites` the letter of each such set by the sizes of its parts, `functions` what is applied, and `indexed` the names that stand
+    with indices or as numbers of the text.
+    """
+
+    letters: Mapping[str, str]
+    classes: Mapping[str, str]
+    parts: Mapping[str, Dimension]
+    composites: Mapping[Dimension, str]
+    functions: Mapping[str, Kind]
+    indexed: frozenset[str]
+
+    def whole(self, dimension: Dimension) -> Dimension:
+        """A dimension with every composite size as its parts."""
+        return tuple(x for size in dimension for x in self.parts.get(size, (size,)))
+
+
+def known(prelude: Iterable[s.Statement], statements: Iterable[s.Statement]) -> Known:
+    """What the definitions of the prelude and the lines of a text say."""
+    lines = tuple(statements)
+    letters: dict[str, str] = {}
+    classes: dict[str, str] = {}
+    pieces: dict[str, Dimension] = {}
+    composites: dict[Dimension, str] = {}
+    for line in (x for x in lines if x.keyword == "index"):
+        for at, clause in enumerate(line.clauses):
+            letter = index_name(clause.body)
+            if letter is None or not line.tail:
+                continue
+            tail = line.tail[at if len(line.tail) > 1 and at < len(line.tail) else 0].body
+            cls, size, inner = _set(tail)
+            if size is not None:
+                letters[letter], classes[size] = size, cls
+            made = tuple(letters[x] for x in inner if x in letters)
+            if inner and len(made) == len(inner):
+                composites[made] = letter
+                if size is not None:
+                    pieces[size] = made
+    functions: dict[str, Kind] = {name: "entry" for name, row in PRIMITIVES.items() if row.callable}
+    functions |= dict(_function(x) for x in (*prelude, *lines) if x.keyword == "def" and x.clauses)
+    return Known(letters, classes, pieces, composites, functions, frozenset(_indexed(lines)))
+
+
+def _set(node: s.Expression) -> tuple[str, str | None, tuple[str, ...]]:
+    """The class of an index set, its size where that is one name, and the letters that it is a composite of."""
+    inner: tuple[str, ...] = ()
+    if isinstance(node, s.Relation):
+        node, made = node.operands[0], node.operands[1]
+        inner = tuple(w.text for w in words((made,))) if isinstance(made, s.Group) else ()
+    match node:
+        case s.Product((s.Word(cls), s.Group("(", ")", (extent,)))) if cls in CLASSES:
+            name = extent.text if isinstance(extent, s.Number) else size_name(extent)
+            return cls, name, inner
+    return "", None, inner
+
+
+def _function(line: s.Statement) -> tuple[str, Kind]:
+    """The name of a `def` and how it is applied: its index in its script or its argument's, and whether its value has it."""
+    body = line.clauses[0].body
+    left, right = body.operands[:2] if isinstance(body, s.Relation) and len(body.operands) > 1 else (body, body)
+    factors = left.factors if isinstance(left, s.Product) else (left,)
+    found = head(factors[0])
+    arguments = factors[1].items if len(factors) > 1 and isinstance(factors[1], s.Group) else ()
+    first = head(arguments[0]) if arguments else None
+    scripts = found[1] if found is not None else ()
+    letters = {w.text for w in words(x.content for x in (scripts or (first[1] if first else ())) if x.content)}
+    if not letters:
+        return (found[0].base if found else ""), "entry"
+    kept = letters & {w.text for w in _plain(right)}
+    kind: Kind = ("line" if kept else "line to a number") if scripts else "own line" if kept else "own line to a number"
+    return (found[0].base if found else ""), kind
+
+
+def _plain(node: s.Expression) -> Iterator[s.Word]:
+    """The words of a body that have no primes."""
+    primed = {id(x.base) for x in parts(node) if isinstance(x, s.Scripted) and any(
+        k.kind == "prime" for k in x.scripts)}
+    return (w for w in words((node,)) if id(w) not in primed)
+
+
+def _indexed(lines: Iterable[s.Statement]) -> Iterator[str]:
+    """The names that lines of index notation declare or define."""
+    for line in lines:
+        if line.keyword in ("input", "weight", "output", "dim", ""):
+            for clause in line.clauses:
+                left = clause.body.operands[0] if isinstance(clause.body, s.Relation) else clause.body
+                found = head(left)
+                if found is not None and (line.keyword not in ("", "output") or found[1] or found[0].labels):
+                    yield found[0].base
+        yield from _indexed(line.block)

@@ -1,0 +1,194 @@
+"""Dimensions, shapes and symbols of matrix notation, and the lines that declare them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
+
+from einc.checking.declarations.names import Name, head, index_name, size_name
+from einc.errors.problems import BadDeclaration
+from einc.errors.report import Help, Span
+from einc.syntax import tree as s
+
+TRANSPOSE, ENTRYWISE = "⊤", "⊙"
+Dimension = tuple[str, ...]  # the sizes whose product it is; () is 1
+ONE: Dimension = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How many rows and columns a matrix has; a number is 1 × 1."""
+
+    rows: Dimension = ONE
+    columns: Dimension = ONE
+
+    @property
+    def turned(self) -> Shape:
+        """The shape of the transpose."""
+        return Shape(self.columns, self.rows)
+
+    @property
+    def number(self) -> bool:
+        """Whether it is 1 × 1."""
+        return self.rows == self.columns == ONE
+
+    def __str__(self) -> str:
+        return f"{told(self.rows)} × {told(self.columns)}"
+
+
+def told(dimension: Dimension) -> str:
+    """A dimension as the text writes it."""
+    return " ".join(dimension) or "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What tells one symbol of matrix notation from another: its name, and how many letters it carries beside its shape."""
+
+    name: Name
+    letters: int
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A declared or defined matrix. `sides` are its dimensions: two of a matrix, one of a vector, whose side the
+    equation decides; `stack` are the letters that it carries, as they were declared.
+    """
+
+    key: Key
+    sides: tuple[Dimension, ...]
+    stack: tuple[str, ...]
+    span: Span
+
+
+def split(node: s.Expression, letters: Container[str]) -> tuple[Name, tuple[str, ...], bool] | None:
+    """The name of a symbol, the declared letters in its scripts, and whether it is transposed; None for what is no name.
+
+    `W_Q^{(i)⊤}` is the transpose of `W_Q` with the letter i; what is no letter is a label of the name.
+    """
+    found = head(node)
+    if found is None:
+        return None
+    name, scripts = found
+    stack: list[str] = []
+    lower, upper, turned = list(name.lower), list(name.upper), False
+    for script in scripts:
+        if script.content is None:
+            return None
+        for item in _items(script.content):
+            text = _word(item)
+            if text is None:
+                return None
+            if text == TRANSPOSE and script.kind == "upper":
+                turned = not turned
+            elif text in letters:
+                stack.append(text)
+            elif len(text) > 1 and all(x in letters for x in text):
+                stack += text
+            else:
+                (lower if script.kind == "lower" else upper).append(text)
+    made = Name(name.base, name.accents, name.primes, tuple(lower), tuple(upper))
+    return made, tuple(stack), turned
+
+
+def _items(content: s.Expression) -> Iterator[s.Expression]:
+    """The entries of a script: of a list, and of letters side by side."""
+    match content:
+        case s.Group("{", "}", items):
+            for item in items:
+                yield from _items(item)
+        case s.Group("(", ")", (only,)):
+            yield only
+        case s.Product(factors, operators) if not any(operators):
+            for factor in factors:
+                yield from _items(factor)
+        case _:
+            yield content
+
+
+def _word(node: s.Expression) -> str | None:
+    match node:
+        case s.Word(text) | s.Number(text):
+            return text
+        case s.Scripted():
+            return index_name(node)
+    return None
+
+
+def dimensions(body: s.Expression) -> tuple[Dimension, ...]:
+    """The dimensions of `T × h d_v`. Raises BadDeclaration for what is no product of sizes."""
+    factors, operators = (body.factors, body.operators) if isinstance(body, s.Product) else ((body,), ("",))
+    out: list[Dimension] = []
+    for factor, operator in zip(factors, operators, strict=True):
+        inner = _sizes(factor)
+        if inner is None or operator == "/":
+            raise BadDeclaration(f"`{body.span.text}` is no shape", body.span, helps=(
+                Help("a shape is sizes with `×` between them: `T × d_k`, `h d_v × d_model`"),))
+        if not out or operator == "*":
+            out.append(inner)
+        else:
+            out[-1] = (*out[-1], *inner)
+    return tuple(out)
+
+
+def _sizes(node: s.Expression) -> Dimension | None:
+    """The sizes of one factor; 1 has none."""
+    match node:
+        case s.Number(text):
+            return ONE if text == "1" else (text,)
+        case s.Group("(", ")", (inner,)):
+            found = dimensions(inner)
+            return tuple(x for side in found for x in side)
+    name = size_name(node)
+    return None if name is None else (name,)
+
+
+def declared(statement: s.Statement, letters: Container[str]) -> Iterator[Symbol]:
+    """The symbols of a line `matrix Q, K^{(i)} : T × d_k` or `vector b : d`. Raises BadDeclaration."""
+    sides = 2 if statement.keyword == "matrix" else 1
+    example = "matrix Q : T × d_k" if sides == 2 else "vector b : d_ff"
+    if not statement.tail:
+        raise BadDeclaration(f"nothing says which shape `{statement.clauses[0].span.text}` has", statement.span,
+                             helps=(Help(f"write it after a colon: `{example}`"),))
+    found = dimensions(statement.tail[0].body)
+    if len(statement.tail) > 1 or len(found) != sides:
+        raise BadDeclaration(f"a {statement.keyword} has {'rows and columns' if sides == 2 else 'one size'}",
+                             statement.tail[0].span.to(statement.tail[-1].span),
+                             helps=(Help(f"write it as in `{example}`"),))
+    for clause in statement.clauses:
+        parts = split(clause.body, letters)
+        if parts is None or parts[2]:
+            raise BadDeclaration(f"`{clause.span.text}` is no name of a {statement.keyword}", clause.span,
+                                 helps=(Help(f"write it as in `{example}`"),))
+        yield Symbol(Key(parts[0], len(parts[1])), found, parts[1], clause.span)
+
+
+def shapes_of(symbol: Symbol) -> tuple[Shape, ...]:
+    """The shapes that a symbol may have: those of a vector are a column and a row."""
+    if len(symbol.sides) == 2:
+        return (Shape(*symbol.sides),)
+    return (Shape(symbol.sides[0], ONE), Shape(ONE, symbol.sides[0])) if symbol.sides else (Shape(),)
+
+
+def parts(node: s.Expression) -> Iterator[s.Expression]:
+    """An expression and everything in it, what stands in scripts too."""
+    yield node
+    inner: tuple[s.Expression | None, ...] = ()
+    match node:
+        case s.Scripted(base, _, scripts):
+            inner = (base, *(x.content for x in scripts))
+        case s.Product(factors=found) | s.Sum(terms=found) | s.Group(items=found) | s.Relation(operands=found) | \
+                s.Logic(operands=found) | s.DirectSum(parts=found):
+            inner = found
+        case s.Fraction(a, b) | s.Range(a, b):
+            inner = (a, b)
+        case s.Root(root):
+            inner = (root,)
+    for x in inner:
+        if x is not None:
+            yield from parts(x)
+
+
+def words(nodes: Iterable[s.Expression]) -> Iterator[s.Word]:
+    """Every word in some expressions, those of scripts too."""
+    return (x for node in nodes for x in parts(node) if isinstance(x, s.Word))

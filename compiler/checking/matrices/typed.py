@@ -1,0 +1,154 @@
+"""Typed expressions of matrix notation: what each part is, and its shape. Nothing here has letters yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from einc.checking.matrices.shapes import Shape, Symbol, words
+from einc.errors.report import Span
+from einc.syntax import tree as s
+
+Side = Literal["rows", "columns"]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A symbol with the letters of its stack."""
+
+    symbol: Symbol
+    stack: tuple[str, ...]
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A number as index notation writes it: `1/√d_k`, `m_i`."""
+
+    expression: s.Expression
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
+class Turned:
+    """A transpose."""
+
+    inner: Typed
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
+class Times:
+    """A matrix product."""
+
+    left: Typed
+    right: Typed
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
+class Entries:
+    """What is computed entry by entry of parts that are as large, or 1 along a side: `kind` is a sum with signs, a
+    product with operators, or the call of a function.
+    """
+
+    kind: Literal["sum", "product", "call"]
+    parts: tuple[Typed, ...]
+    marks: tuple[str, ...]  # the signs, the operators, or the function's name
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A function of each row or column: it runs along `side`, None where nothing said which yet, and over `domain` where
+    one is written. `indexed`: its index stands in its script. `named` are arguments by name.
+    """
+
+    function: s.Word
+    inner: Typed
+    side: Side | None
+    indexed: bool
+    domain: s.Expression | None
+    named: tuple[s.Relation, ...]
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
+class Summed:
+    """A big operator over letters that the text binds: `Σ_i head_i W_i`."""
+
+    binder: s.Expression
+    inner: Typed
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A sum or maximum of each row, which is a column."""
+
+    fold: str
+    inner: Typed
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """The entries at and below the diagonal, 0 above it."""
+
+    inner: Typed
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """A vector on the diagonal of a matrix, or its inverse."""
+
+    inner: Typed
+    inverse: bool
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """Matrices side by side, one for each value of a letter: the letter is the outer part of their columns."""
+
+    letter: str
+    inner: Typed
+    shape: Shape
+    span: Span
+
+
+def letters(node: Typed) -> Iterator[str]:
+    """The words of an expression that may be letters of the text: those of stacks, numbers and big operators."""
+    match node:
+        case Leaf(stack=stack):
+            yield from stack
+        case Plain(expression):
+            yield from (w.text for w in words((expression,)))
+        case Times(left, right):
+            yield from (*letters(left), *letters(right))
+        case Entries(parts=inner):
+            for x in inner:
+                yield from letters(x)
+        case Summed(binder, inner):
+            yield from (*(w.text for w in words((binder,))), *letters(inner))
+        case Stacked(letter, inner):
+            yield from (x for x in letters(inner) if x != letter)
+        case Turned(inner) | Lines(inner=inner) | Folded(inner=inner) | Triangle(inner) | Diagonal(inner):
+            yield from letters(inner)
+        case _:
+            assert_never(node)
+
+
+Typed = Leaf | Plain | Turned | Times | Entries | Lines | Summed | Folded | Triangle | Diagonal | Stacked

@@ -1,0 +1,410 @@
+"""Syntax -> typed: the shape of every part of a matrix expression, or why it has none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from einc.checking.declarations.names import head, size_name
+from einc.checking.matrices import typed as y
+from einc.checking.matrices.known import Known
+from einc.checking.matrices.shapes import (
+    ENTRYWISE,
+    ONE,
+    TRANSPOSE,
+    Dimension,
+    Key,
+    Shape,
+    Symbol,
+    shapes_of,
+    split,
+    told,
+)
+from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
+from einc.errors.report import Help, Span
+from einc.syntax import tree as s
+from einc.syntax.spelling import is_fold
+
+_DOTS = re.compile(r"\.\.|…|\\[lc]?dots")
+_NUMBER = Shape()
+_POWERS = Help("of a matrix there is a transpose, `Aᵀ`; powers are of numbers")
+
+
+@dataclass(frozen=True)
+class Typing:
+    """How the expressions of one equation are read: `vectors` is the side that symbols of one size have in it."""
+
+    known: Known
+    symbols: Mapping[Key, Symbol]
+    waiting: frozenset[Key]  # what an equation defines whose shape is not known yet
+    vectors: Literal["columns", "rows"]
+
+    def of(self, node: s.Expression) -> y.Typed:
+        """The typed expression. Raises NoShape, ShapesDiffer or OpenReading where it has no one reading, and Waiting."""
+        match node:
+            case s.Number() | s.Infinity():
+                return y.Plain(node, _NUMBER, node.span)
+            case s.Word():
+                return self._symbol(node)
+            case s.Scripted(s.Word()):
+                return self._symbol(node)
+            case s.Scripted(base, _, scripts):
+                return self._marked(self.of(base), scripts, node)
+            case s.Group("(" | "[" | "{", _, (inner,)):
+                return replace(self.of(inner), span=node.span)
+            case s.Sum(terms, signs):
+                return self._entries("sum", tuple(map(self.of, terms)), signs, node.span)
+            case s.Product(factors, operators):
+                return self._product(factors, operators, node.span)
+            case s.Fraction(above, below):
+                return self._divided(self.of(above), self.of(below), node.span)
+            case s.Root(inner):
+                return self._called("sqrt", (self.of(inner),), node)
+        raise NoShape(f"`{node.span.text}` is no matrix", node.span, helps=(
+            Help("write it with its indices, in an equation of its own"),))
+
+    def _symbol(self, node: s.Word | s.Scripted) -> y.Typed:
+        """A symbol, a size, a letter or a number of the text."""
+        found = split(node, self.known.letters)
+        text = node.span.text
+        if found is not None:
+            name, stack, turned = found
+            key = Key(name, len(stack))
+            if key in self.symbols:
+                symbol = self.symbols[key]
+                shapes = shapes_of(symbol)
+                shape = self._whole(shapes[-1] if self.vectors == "rows" else shapes[0])
+                leaf = y.Leaf(symbol, stack, shape, node.span)
+                return y.Turned(leaf, shape.turned, node.span) if turned else leaf
+            if key in self.waiting:
+                raise Waiting(key)
+            same = [k for k in (*self.symbols, *self.waiting) if k.name == name]
+            if same:
+                raise NoShape(f"`{text}` has {_letters(len(stack))} beside its rows and columns, and it is declared with "
+                              f"{_letters(same[0].letters)}", node.span)
+        base = head(node)
+        if found is None and base is not None and any(k.name == base[0] for k in self.symbols):
+            script = node.scripts[-1].span if isinstance(node, s.Scripted) else node.span
+            raise NoShape(f"`{script.text}` stands after a matrix", script, helps=(_POWERS,))
+        if size_name(node) in self.known.classes or text in self.known.letters or (
+                base is not None and base[0].base in (self.known.indexed | {"e", "π"})) or text in self._sizes:
+            return y.Plain(node, _NUMBER, node.span)
+        raise NoShape(f"nothing says which shape `{text}` has", node.span, helps=(
+            Help(f"write it in a line of its own: `matrix {text} : … × …`, `vector {text} : …`"),
+            Help(f"a number is `input {text}`")))
+
+    @property
+    def _sizes(self) -> frozenset[str]:
+        """The sizes of the declared shapes."""
+        return frozenset(x for symbol in self.symbols.values() for side in symbol.sides for x in side)
+
+    def _whole(self, shape: Shape) -> Shape:
+        return Shape(self.known.whole(shape.rows), self.known.whole(shape.columns))
+
+    def _marked(self, inner: y.Typed, scripts: tuple[s.Script, ...], node: s.Scripted) -> y.Typed:
+        """What stands in parentheses, transposed or to a power."""
+        for script in scripts:
+            content = script.content
+            content = content.items[0] if isinstance(content, s.Group) and len(content.items) == 1 else content
+            if script.kind == "upper" and isinstance(content, s.Word) and content.text == TRANSPOSE:
+                inner = y.Turned(inner, inner.shape.turned, node.span)
+            elif isinstance(inner, y.Diagonal) and script.span.text.strip("^{} ") in ("-1", "−1"):
+                inner = replace(inner, inverse=not inner.inverse, span=node.span)
+            elif isinstance(inner, y.Plain) and script.kind == "upper":
+                inner = y.Plain(node, _NUMBER, node.span)
+            else:
+                raise NoShape(f"`{script.span.text}` stands after a matrix of shape {inner.shape}", script.span,
+                              helps=(_POWERS,))
+        return inner
+
+    # products
+
+    def _product(self, factors: tuple[s.Expression, ...], operators: tuple[str, ...], span: Span) -> y.Typed:
+        if ENTRYWISE in operators:
+            cuts = [0, *(n for n, o in enumerate(operators) if o == ENTRYWISE), len(factors)]
+            parts = tuple(self._product(factors[a:b], ("", *operators[a + 1 : b]), factors[a].span.to(factors[b - 1].span))
+                          for a, b in zip(cuts, cuts[1:], strict=False))
+            return self._entries("product", parts, ("", *("*" for _ in parts[1:])), span, alike=True)
+        out: y.Typed | None = None
+        at, divided = 0, False
+        while at < len(factors):
+            operator, first = operators[at], at
+            if binds(factors[at]):
+                rest = self._product(factors[at + 1 :], ("", *operators[at + 2 :]), factors[at].span.to(span))
+                one: y.Typed = y.Summed(factors[at], rest, rest.shape, factors[at].span.to(span))
+                at = len(factors)
+            else:
+                one, at = self._factor(factors, at)
+            if divided and operator == "" and one.shape.number:
+                raise OpenReading("is what follows the divisor in it, or a factor of the whole?", one.span,
+                                  helps=(Help("write a fraction, or parentheses"),))
+            place = factors[0].span.to(one.span)
+            if out is None:
+                out = one
+            elif operator == "/":
+                out, divided = self._divided(out, one, place), True
+            else:
+                out, divided = self._times(out, one, place), False
+            assert at > first
+        assert out is not None
+        return out
+
+    def _factor(self, factors: tuple[s.Expression, ...], at: int) -> tuple[y.Typed, int]:
+        """The factor at a place, with its arguments where it is applied, and the place after it."""
+        node, after = factors[at], factors[at + 1] if at + 1 < len(factors) else None
+        if isinstance(node, s.Number) and node.text == "1" and isinstance(after, s.Group) and after.open == "[":
+            span = node.span.to(after.span)
+            return y.Plain(s.Product((node, after), ("", ""), span), _NUMBER, span), at + 2
+        found, given = head(node), after.base if isinstance(after, s.Scripted) else after
+        if found is None or not isinstance(given, s.Group) or given.open != "(" or (
+                found[0].base not in self.known.functions and found[0].base not in _MATRIX):
+            return self.of(node), at + 1
+        called = self._call(node, found[0].base, given)
+        return self._marked(called, after.scripts, after) if isinstance(after, s.Scripted) else called, at + 2
+
+    def _times(self, a: y.Typed, b: y.Typed, span: Span) -> y.Typed:
+        """A product, of numbers, of a number and a matrix, or of matrices; a softmax before it runs along what it sums."""
+        if isinstance(a, y.Diagonal) or isinstance(b, y.Diagonal):
+            return self._scaled(a, b, span)
+        if a.shape.number or b.shape.number:
+            return self._entries("product", (a, b), ("", ""), span)
+        if a.shape.columns != b.shape.rows:
+            other = "ᵀ" if a.shape.columns == b.shape.columns else ""
+            helps = (Help(f"write `{a.span.text} {_name(b)}ᵀ`"),) if other else ()
+            raise ShapesDiffer(f"{_of(a)} times {_of(b)}: {told(a.shape.columns)} is not {told(b.shape.rows)}", span,
+                               helps=helps)
+        if isinstance(a, y.Lines) and a.side is None:
+            a = replace(a, side="columns")
+        return y.Times(a, b, Shape(a.shape.rows, b.shape.columns), span)
+
+    def _scaled(self, a: y.Typed, b: y.Typed, span: Span) -> y.Typed:
+        """A product with a diagonal matrix, which scales rows or columns."""
+        if isinstance(a, y.Diagonal):
+            vector, other, side = a, b, b.shape.rows
+            column = _along(a.inner, columns=False)
+        else:
+            assert isinstance(b, y.Diagonal)
+            vector, other, side = b, a, a.shape.columns
+            column = _along(b.inner, columns=True)
+        if vector.shape.rows != side or isinstance(other, y.Diagonal):
+            raise ShapesDiffer(f"{_of(a)} times {_of(b)}", span)
+        return y.Entries("product", (other, column), ("", "/" if vector.inverse else "*"), other.shape, span)
+
+    def _divided(self, a: y.Typed, b: y.Typed, span: Span) -> y.Typed:
+        if not b.shape.number:
+            raise ShapesDiffer(f"{_of(a)} is divided by {_of(b)}", b.span, helps=(
+                Help("a divisor is a number; rows are scaled by `diag(v)^{-1} A`"),))
+        return self._entries("product", (a, b), ("", "/"), span)
+
+    def _entries(self, kind: Literal["sum", "product", "call"], parts: tuple[y.Typed, ...], marks: tuple[str, ...],
+                 span: Span, alike: bool = False) -> y.Typed:
+        """Entry by entry; a part may be 1 along a side where some part has the shape of the whole."""
+        if all(isinstance(x, y.Plain) for x in parts) and kind != "call":
+            return y.Plain(_plain(kind, parts, marks, span), _NUMBER, span)
+        rows, columns = (self._side([getattr(x.shape, side) for x in parts]) for side in ("rows", "columns"))
+        shape = Shape(rows, columns) if rows is not None and columns is not None else None
+        if shape is None or shape not in [x.shape for x in parts] or (alike and any(x.shape != shape for x in parts)):
+            raise ShapesDiffer(" and ".join(map(_of, parts)) + {"sum": " are added", "call": " are arguments"}.get(
+                kind, " are multiplied entry by entry"), span, helps=_turned_help(parts))
+        return y.Entries(kind, parts, marks, shape, span)
+
+    def _side(self, found: list[Dimension]) -> Dimension | None:
+        """The dimension of a whole, None where two parts differ and neither is 1."""
+        others = {x for x in found if x != ONE}
+        return next(iter(others), ONE) if len(others) < 2 else None
+
+    # functions
+
+    def _call(self, node: s.Expression, name: str, given: s.Group) -> y.Typed:
+        span = node.span.to(given.span)
+        if name in _MATRIX:
+            return _MATRIX[name](self, node, given, span)
+        named = tuple(x for x in given.items if isinstance(x, s.Relation))
+        arguments = tuple(self.of(x) for x in given.items if not isinstance(x, s.Relation))
+        kind = self.known.functions[name]
+        if kind == "entry" or not arguments:
+            return self._called(name, arguments, s.Group("(", ")", (), span))
+        inner = arguments[0]
+        if len(arguments) > 1:
+            raise NoShape(f"`{name}` of {len(arguments)} matrices", span, helps=(
+                Help("write it with indices, in an equation of its own"),))
+        side, domain = self._along(node, inner, kind.startswith("own"))
+        word = s.Word(name, node.span)
+        shape = inner.shape
+        if kind.endswith("number"):
+            if side is None:
+                raise OpenReading(f"does `{name}` run along rows or columns?", span, helps=(
+                    Help(f"the script says it where they have different sizes: `{name}_s(A)`"),))
+            shape = Shape(shape.rows, ONE) if side == "columns" else Shape(ONE, shape.columns)
+        return y.Lines(word, inner, side, not kind.startswith("own"), domain, named, shape, span)
+
+    def _along(self, node: s.Expression, inner: y.Typed, own: bool) -> tuple[y.Side | None, s.Expression | None]:
+        """The side along which a function of lines runs, None where nothing says it, and the domain in its script."""
+        scripts = node.scripts if isinstance(node, s.Scripted) else ()
+        content = scripts[0].content if scripts else None
+        content = content.items[0] if isinstance(content, s.Group) and len(content.items) == 1 else content
+        domain = content if isinstance(content, s.Relation | s.Logic) else None
+        shape = inner.shape
+        if shape.columns == ONE or shape.rows == ONE:
+            return ("rows" if shape.columns == ONE else "columns"), domain
+        letter = next((w for w in _words(content) if w in self.known.letters), None)
+        sides = [side for side in ("rows", "columns") if letter is not None
+                 and self.known.whole((self.known.letters[letter],)) == getattr(shape, side)]
+        if letter is not None and not sides:
+            raise NoShape(f"`{letter}` counts no side of {_of(inner)}", node.span)
+        if len(sides) == 1:
+            return ("rows" if sides[0] == "rows" else "columns"), domain
+        return ("columns" if own else None), domain
+
+    def _called(self, name: str, arguments: tuple[y.Typed, ...], node: s.Expression) -> y.Typed:
+        if all(isinstance(x, y.Plain) for x in arguments) and isinstance(node, s.Root):
+            return y.Plain(node, _NUMBER, node.span)
+        return self._entries("call", arguments, (name,), node.span)
+
+    def folded(self, fold: str, given: s.Group, span: Span) -> y.Typed:
+        """`rowsum(A)`, `rowmax(A)`."""
+        inner = self.of(_only(given, span))
+        return y.Folded(fold, inner, Shape(inner.shape.rows, ONE), span)
+
+    def triangle(self, given: s.Group, span: Span) -> y.Typed:
+        """`tril(A)` of a square matrix."""
+        inner = self.of(_only(given, span))
+        if inner.shape.rows != inner.shape.columns or len(inner.shape.rows) != 1:
+            raise ShapesDiffer(f"the triangle of {_of(inner)}, which is not square", span)
+        return y.Triangle(inner, inner.shape, span)
+
+    def diagonal(self, given: s.Group, span: Span) -> y.Typed:
+        """`diag(v)` of a vector."""
+        inner = self.of(_only(given, span))
+        if ONE not in (inner.shape.rows, inner.shape.columns):
+            raise ShapesDiffer(f"`diag` of {_of(inner)}, which is no vector", span)
+        side = inner.shape.rows if inner.shape.columns == ONE else inner.shape.columns
+        return y.Diagonal(inner, False, Shape(side, side), span)
+
+    def concatenated(self, given: s.Group, span: Span) -> y.Typed:
+        """`Concat(head_1, …, head_h)`: the general term and the letter that counts it."""
+        if len(given.items) != 2 or not _DOTS.search(span.source.text, given.items[0].span.end, given.items[1].span.start):
+            raise NoShape("a concatenation of single matrices has no shape of one product", span, helps=(
+                Help("write it with indices, as a direct sum: `C_t^e = A_t^a ⊕ B_t^b`"),))
+        first, last = given.items
+        for letter, size in self.known.letters.items():
+            one, other = _counted(first, "1", letter), _counted(last, size, letter)
+            if one is not None and other is not None and split(one, self.known.letters) == split(
+                    other, self.known.letters):
+                inner = self.of(other)
+                return y.Stacked(letter, inner, Shape(inner.shape.rows, (size, *inner.shape.columns)), span)
+        raise OpenReading("which letter counts what stands between the first and the last?", span, helps=(
+            Help("declare it, with the size that the last one has: `index i : head(h)`"),))
+
+
+class Waiting(Exception):  # noqa: N818
+    """The shape of a symbol is not known before its equation is read."""
+
+    def __init__(self, key: Key) -> None:
+        super().__init__(str(key))
+        self.key = key
+
+
+_Matrix = Callable[[Typing, s.Expression, s.Group, Span], y.Typed]
+# What is applied to matrices as such, by name.
+_MATRIX: dict[str, _Matrix] = {
+    "rowsum": lambda t, _, given, span: t.folded("sum", given, span),
+    "rowmax": lambda t, _, given, span: t.folded("max", given, span),
+    "tril": lambda t, _, given, span: t.triangle(given, span),
+    "diag": lambda t, _, given, span: t.diagonal(given, span),
+    "Concat": lambda t, _, given, span: t.concatenated(given, span),
+    "concat": lambda t, _, given, span: t.concatenated(given, span),
+}
+
+
+def _only(given: s.Group, span: Span) -> s.Expression:
+    if len(given.items) != 1:
+        raise NoShape(f"one matrix is expected, here are {len(given.items)}", span)
+    return given.items[0]
+
+
+def _along(vector: y.Typed, columns: bool) -> y.Typed:
+    """A vector as a row, which scales columns, or as a column."""
+    lies = vector.shape.rows == ONE
+    return vector if lies == columns else y.Turned(vector, vector.shape.turned, vector.span)
+
+
+def binds(node: s.Expression) -> bool:
+    """Whether it is `Σ_i`, which takes the rest of its product."""
+    return isinstance(node, s.Scripted) and isinstance(node.base, s.Word) and is_fold(node.base.text)
+
+
+def _counted(node: s.Expression, old: str, new: str) -> s.Expression | None:
+    """A name with one entry of its scripts renamed; None where it has none of that name, or several."""
+    if not isinstance(node, s.Scripted):
+        return None
+    found = 0
+
+    def change(x: s.Expression) -> s.Expression:
+        nonlocal found
+        match x:
+            case s.Word(text) | s.Number(text) if text == old:
+                found += 1
+                return s.Word(new, x.span)
+            case s.Scripted() if size_name(x) == old:
+                found += 1
+                return s.Word(new, x.span)
+            case s.Group(items=items):
+                return replace(x, items=tuple(map(change, items)))
+            case s.Product(factors=factors):
+                return replace(x, factors=tuple(map(change, factors)))
+        return x
+
+    scripts = tuple(replace(k, content=change(k.content)) if k.content is not None else k for k in node.scripts)
+    return replace(node, scripts=scripts) if found == 1 else None
+
+
+def _words(node: s.Expression | None) -> list[str]:
+    match node:
+        case s.Word(text):
+            return [text]
+        case s.Relation(operands=inner) | s.Logic(operands=inner) | s.Product(factors=inner) | s.Group(items=inner):
+            return [w for x in inner for w in _words(x)]
+        case s.Sum(terms=inner):
+            return [w for x in inner for w in _words(x)]
+    return []
+
+
+def _plain(kind: str, parts: tuple[y.Typed, ...], marks: tuple[str, ...], span: Span) -> s.Expression:
+    nodes = tuple(x.expression for x in parts if isinstance(x, y.Plain))
+    return s.Sum(nodes, marks, span) if kind == "sum" else product(nodes, marks, span)
+
+
+def product(nodes: tuple[s.Expression, ...], marks: tuple[str, ...], span: Span) -> s.Expression:
+    """A product of expressions, each a factor of it."""
+    return s.Product(tuple(enclosed(x, mark == "/") for x, mark in zip(nodes, marks, strict=True)), marks, span)
+
+
+def enclosed(node: s.Expression, divisor: bool = False) -> s.Expression:
+    """An expression as a factor: in parentheses where it is a sum, or a product with a quotient or a big operator in it,
+    or a product that is a divisor.
+    """
+    inner = isinstance(node, s.Product) and (divisor or "/" in node.operators or any(map(binds, node.factors)))
+    return s.Group("(", ")", (node,), node.span) if inner or isinstance(node, s.Sum) else node
+
+
+def _letters(n: int) -> str:
+    return "no letter" if n == 0 else "a letter" if n == 1 else f"{n} letters"
+
+
+def _of(part: y.Typed) -> str:
+    return f"`{part.span.text}` ({part.shape})"
+
+
+def _name(part: y.Typed) -> str:
+    text = part.span.text
+    return text if isinstance(part, y.Leaf) else f"({text})"
+
+
+def _turned_help(parts: tuple[y.Typed, ...]) -> tuple[Help, ...]:
+    """A transpose, where with it two parts fit."""
+    if len(parts) == 2 and parts[0].shape == parts[1].shape.turned:
+        return (Help(f"write `{_name(parts[1])}ᵀ`"),)
+    return ()

@@ -1,0 +1,319 @@
+"""Typed -> index notation: every side of a matrix gets a letter, every product its sum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
+from typing import Literal, assert_never
+
+from einc.checking.declarations.names import Name
+from einc.checking.matrices import typed as y
+from einc.checking.matrices.known import Known
+from einc.checking.matrices.shapes import ONE, Dimension, Key, Symbol, words
+from einc.checking.matrices.typing import enclosed, product
+from einc.errors.problems import NoShape, OpenReading
+from einc.errors.report import Help, Span
+from einc.ir.indices import INDEX_CLASSES
+from einc.syntax import tree as s
+
+Letters = tuple[str, ...]  # one for each size of a dimension
+_NTH = "abcdefghijklmnopqrstuvwxyz"  # of the parts of one equation that have a name of their own
+
+
+@dataclass
+class Supply:
+    """The letters of the sizes: those that the text declares, and new ones, which `new` keeps for index lines.
+
+    `taken` are the names of the text, which no new letter may be.
+    """
+
+    known: Known
+    taken: Set[str]
+    base: dict[str, list[str]] = field(default_factory=dict)
+    new: dict[str, str] = field(default_factory=dict)  # letter -> size
+    made: dict[Dimension, str] = field(default_factory=dict)  # of composite dimensions
+
+    def __post_init__(self) -> None:
+        for letter, size in self.known.letters.items():
+            if size not in self.known.parts:
+                self.base.setdefault(size, []).append(letter)
+
+    def fresh(self, dimension: Dimension, used: Set[str]) -> Letters:
+        """Letters of a dimension that nothing around has: the declared ones, then the first of them with primes."""
+        out: Letters = ()
+        for size in dimension:
+            out = (*out, self._one(size, {*used, *out}))
+        return out
+
+    def _one(self, size: str, used: Set[str]) -> str:
+        if size not in self.base:
+            self.base[size] = [self._named(size)]
+            self.new[self.base[size][0]] = size
+        letters = self.base[size]
+        primes = (letters[0] + "'" * n for n in range(1, len(used) + 2))
+        return next(x for x in (*letters, *primes) if x not in used)
+
+    def _named(self, size: str) -> str:
+        """A new letter: the end of the size's name, `k` for d_k, else the first that is free."""
+        end = size.rpartition("_")[2].lower()
+        options = ([end[0]] if end[:1].isalpha() else []) + list("defkabcmpquvwxyzgijlnorh")
+        return next(x for x in (*options, *(a + b for a in options for b in options))
+                    if x not in self.taken and x not in self.new and x not in self.known.letters)
+
+    def composite(self, dimension: Dimension) -> str:
+        """The letter of the set whose elements are the tuples of a dimension."""
+        if dimension in self.made:
+            return self.made[dimension]
+        parts = self.fresh(dimension, set())
+        if parts in self.known.composites:
+            return self.known.composites[parts]
+        self.made[dimension] = self._named("_".join(dimension))
+        self.new[self.made[dimension]] = ""
+        return self.made[dimension]
+
+    def summed(self, dimension: Dimension) -> bool:
+        """Whether the letter of a dimension hangs above as that of columns: its class is summed without a Σ."""
+        return INDEX_CLASSES[self.known.classes.get(dimension[0], "feature")].summed
+
+
+@dataclass(frozen=True)
+class Writing:
+    """Writes the typed expression of one equation. `free` are the letters of its left side, `stack` says which letter
+    stands for one that is bound here, and `parts` gets equations of parts that need one of their own, with names that
+    begin with `name`.
+    """
+
+    supply: Supply
+    free: frozenset[str] = frozenset()
+    name: str = ""
+    stack: Mapping[str, str] = field(default_factory=dict)
+    parts: list[s.Relation] = field(default_factory=list)
+
+    def write(self, node: y.Typed, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
+        """The expression whose rows and columns have these letters; none where a side is 1."""
+        match node:
+            case y.Plain(expression):
+                return self._renamed(expression)
+            case y.Leaf(symbol, stack, _, span):
+                return self.shown(symbol, tuple(self.stack.get(x, x) for x in stack), row, column, span)
+            case y.Turned(inner):
+                return self.write(inner, column, row, used)
+            case y.Times():
+                return self._times(node, row, column, used)
+            case y.Entries():
+                return self._entries(node, row, column, used)
+            case y.Lines():
+                return self._lines(node, row, column, used)
+            case y.Summed(binder, inner, _, span):
+                return s.Product((binder, enclosed(self.write(inner, row, column, used))), ("", ""), span)
+            case y.Folded(fold, inner, _, span):
+                letters = self.supply.fresh(inner.shape.columns, used)
+                return self._sum(fold, letters, self.write(inner, row, letters, used | {*letters}), span)
+            case y.Triangle(inner, _, span):
+                condition = s.Group("[", "]", (_below(column, row, span),), span)
+                factors = (s.Number("1", span), condition, enclosed(self.write(inner, row, column, used)))
+                return s.Product(factors, ("", "", ""), span)
+            case y.Stacked(letter, inner, _):
+                inside = replace(self, stack={**self.stack, letter: column[0]})
+                return inside.write(inner, row, column[1:], used)
+            case y.Diagonal(span=span):
+                raise NoShape(f"`{span.text}` stands alone: a diagonal matrix is never made", span, helps=(
+                    Help("multiply it with a matrix, whose rows or columns it scales"),))
+            case _:
+                assert_never(node)
+
+    # one kind each
+
+    def _times(self, node: y.Times, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
+        """A product: the sum over the letters of the side that its factors share. Below a triangle it is cut."""
+        letters = self.supply.fresh(node.left.shape.columns, used)
+        inside = used | {*letters}
+        left = node.left
+        cut = isinstance(left, y.Triangle) and bool(letters)
+        left = left.inner if isinstance(left, y.Triangle) and cut else left
+        factors = (self.write(left, row, letters, inside), self.write(node.right, letters, column, inside))
+        body = product(factors, ("", ""), node.span)
+        return self._sum("sum", letters, body, node.span, _below(letters, row, node.span) if cut else None)
+
+    def _sum(self, fold: str, letters: Letters, body: s.Expression, span: Span,
+             domain: s.Expression | None = None) -> s.Expression:
+        for at, letter in enumerate(reversed(letters)):
+            content = domain if domain is not None and at == 0 else s.Word(letter, span)
+            binder = s.Scripted(s.Word(fold, span), (), (s.Script("lower", _braced(content), "", span),), span)
+            rest = body.factors if isinstance(body, s.Product) else (enclosed(body),)
+            operators = body.operators[1:] if isinstance(body, s.Product) else ()
+            body = s.Product((binder, *rest), ("", "", *operators), span)
+        return body
+
+    def _entries(self, node: y.Entries, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
+        parts = tuple(self.write(x, row if x.shape.rows else (), column if x.shape.columns else (), used)
+                      for x in node.parts)
+        if node.kind == "sum":
+            return s.Sum(tuple(s.Group("(", ")", (x,), x.span) if isinstance(x, s.Sum) else x for x in parts),
+                         node.marks, node.span)
+        if node.kind == "product":
+            return product(parts, node.marks, node.span)
+        return s.Product((s.Word(node.marks[0], node.span), s.Group("(", ")", parts, node.span)), ("", ""), node.span)
+
+    def _lines(self, node: y.Lines, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
+        """A function of lines at the letter of its side; one that makes a number of a line binds a letter for it."""
+        if node.side is None:
+            raise OpenReading(f"does `{node.function.text}` run along rows or columns?", node.span, helps=(
+                Help(f"`{node.function.text}(A) B` runs along what the product sums, and where rows and columns have "
+                     f"different sizes the script may say which: `{node.function.text}_s(A)`"),))
+        side = node.inner.shape.columns if node.side == "columns" else node.inner.shape.rows
+        own = column if node.side == "columns" else row
+        if not node.indexed and not self.free >= {*own}:
+            return self._apart(node, row, column)
+        if node.shape != node.inner.shape:
+            own = self.supply.fresh(side, used)
+            used |= {*own}
+        if len(own) != 1:
+            raise NoShape(f"`{node.function.text}` runs along a side that is a product of sizes", node.span)
+        inner = self.write(node.inner, row if node.side == "columns" else own, own if node.side == "columns" else column,
+                           used)
+        function: s.Expression = node.function
+        if node.indexed:
+            other = row if node.side == "columns" else column
+            content = self._domain(node, side, own[0], other)
+            function = s.Scripted(node.function, (), (s.Script("lower", _braced(content), "", node.span),), node.span)
+        return s.Product((function, s.Group("(", ")", (inner, *node.named), node.span)), ("", ""), node.span)
+
+    def _domain(self, node: y.Lines, side: Dimension, own: str, other: Letters) -> s.Expression:
+        """What stands in the script of a function: its letter alone, or a domain, whose first letter is that of the line
+        and whose others are those across. Along one sequence across another the whole of it is meant: nothing of the one
+        comes before something of the other.
+        """
+        letters = self.supply.known.letters
+        across = node.inner.shape.rows if node.side == "columns" else node.inner.shape.columns
+        if node.domain is None:
+            apart = across not in (ONE, side) and len(across) == 1 and self._sequence(across) and self._sequence(side)
+            word = next(_words((own,), node.span))
+            return s.Relation((word, sized(side[0], node.span)), ("<=",), node.span) if apart else word
+        names = [w.text for w in words((node.domain,)) if w.text in letters]
+        if not names or letters[names[0]] != side[0]:
+            raise NoShape(f"`{node.domain.span.text}` begins with no letter of the side along which "
+                          f"`{node.function.text}` runs", node.domain.span)
+        change = {names[0]: own}
+        for name in names[1:]:
+            if name not in change and len(other) == 1 and letters[name] == across[0]:
+                change[name] = other[0]
+        return _substituted(node.domain, change)
+
+    def _sequence(self, side: Dimension) -> bool:
+        return INDEX_CLASSES[self.supply.known.classes.get(side[0], "feature")].sequence
+
+    def _apart(self, node: y.Lines, row: Letters, column: Letters) -> s.Expression:
+        """A part under a name of its own, for its function takes the letter of its argument, which is bound here."""
+        stack = tuple(dict.fromkeys(x for x in y.letters(node) if x in self.supply.known.letters))
+        sides = tuple(x for x in (node.shape.rows, node.shape.columns) if x != ONE)
+        label = "".join(x for x in self.name + node.function.text if x.isalpha()) + _NTH[len(self.parts) :][:1]
+        name = Name("N", lower=(label,))
+        symbol = Symbol(Key(name, len(stack)), sides, stack, node.span)
+        r = self.supply.fresh(node.shape.rows, {*stack})
+        c = self.supply.fresh(node.shape.columns, {*stack, *r})
+        alone = replace(self, free=frozenset({*stack, *r, *c}), stack={})
+        right = alone.write(node, r, c, alone.free)
+        self.parts.append(s.Relation((self.shown(symbol, stack, r, c, node.span), right), ("=",), node.span))
+        return self.shown(symbol, tuple(self.stack.get(x, x) for x in stack), row, column, node.span)
+
+    def shown(self, symbol: Symbol, stack: Letters, row: Letters, column: Letters, span: Span) -> s.Expression:
+        """A symbol between rows and columns; one with one side has the letter of whichever side it lies along."""
+        single = len(symbol.sides) == 1
+        return self.symbol(symbol, stack, (row or column) if single else row, () if single else column, span)
+
+    def symbol(self, symbol: Symbol, stack: Letters, row: Letters, column: Letters, span: Span) -> s.Expression:
+        """A name with its labels, the letters of its stack and of its sides."""
+        name = symbol.key.name
+        lower = [*_words(stack, span)]
+        upper: list[s.Expression] = []
+        sides = tuple(self.supply.known.whole(x) for x in symbol.sides)
+        shaped = [(letters, side, at) for at, (letters, side) in enumerate(zip((row, column), sides, strict=False))
+                  if side != ONE]
+        for letters, side, at in shaped:
+            above = self.supply.summed(side) and (at == 1 or len(symbol.sides) == 1)
+            # A free letter below is no half of a pair, even where it stands above in another factor.
+            alone = not above and self.supply.summed(side) and len(letters) == 1 and letters[0] in self.free
+            (upper if above else lower).append(_entry(letters, span, alone))
+        scripts = [s.Script("prime", None, "'" * name.primes, span)] if name.primes else []
+        scripts += [_label("lower", x, span) for x in name.lower]
+        scripts += [_label("upper", x, span) for x in name.upper]
+        scripts += [s.Script("lower", _braced(*lower), "", span)] if lower else []
+        scripts += [s.Script("upper", _braced(*upper), "", span)] if upper else []
+        word = s.Word(name.base, span, quoted=len(name.base) > 1)
+        return s.Scripted(word, name.accents, tuple(scripts), span) if scripts or name.accents else word
+
+    def _renamed(self, node: s.Expression) -> s.Expression:
+        return _substituted(node, self.stack) if self.stack else node
+
+
+def _label(level: Literal["lower", "upper"], text: str, span: Span) -> s.Script:
+    """A label: in quotes where it could be letters."""
+    if text.islower():
+        return s.Script(level, s.Word(text, span, quoted=True), "", span)
+    return s.Script("label_lower" if level == "lower" else "label_upper", None, text, span)
+
+
+def _braced(*items: s.Expression) -> s.Expression:
+    span = items[0].span
+    inner = items[0] if len(items) == 1 else s.Product(items, ("",) * len(items), span)
+    return s.Group("{", "}", (inner,), span)
+
+
+def _entry(letters: Letters, span: Span, alone: bool = False) -> s.Expression:
+    """What stands in a slot: a letter, or several in parentheses, or one that is `alone` and makes no pair."""
+    items = tuple(_words(letters, span))
+    if alone:
+        return s.Group("(", ")", items, span)
+    return items[0] if len(items) == 1 else s.Group("(", ")", (s.Product(items, ("",) * len(items), span),), span)
+
+
+def _words(letters: Letters, span: Span) -> Iterator[s.Expression]:
+    """Letters as the parser gives them, with their primes as scripts."""
+    for letter in letters:
+        stem = letter.rstrip("'")
+        primes = letter[len(stem):]
+        yield s.Scripted(s.Word(stem, span), (), (s.Script("prime", None, primes, span),), span) if primes else s.Word(
+            stem, span)
+
+
+def sized(name: str, span: Span) -> s.Expression:
+    """A size as an expression: `d_k` is d with the label k."""
+    if name.isdigit():
+        return s.Number(name, span)
+    base, *labels = name.split("_")
+    if not labels:
+        return s.Word(base, span, quoted=len(base) > 1)
+    scripts = tuple(s.Script("lower", s.Word(x, span, quoted=len(x) > 1), "", span) for x in labels)
+    return s.Scripted(s.Word(base, span), (), scripts, span)
+
+
+def _below(column: Letters, row: Letters, span: Span) -> s.Relation:
+    """`s ≤ t`, of the letters of a column and a row."""
+    return s.Relation((_entry(column, span), _entry(row, span)), ("<=",), span)
+
+
+def _substituted(node: s.Expression, change: Mapping[str, str]) -> s.Expression:
+    """The expression with some letters in place of others."""
+    match node:
+        case s.Word(text, span) if text in change:
+            return next(_words((change[text],), span))
+        case s.Scripted(base, _, scripts):
+            kept = tuple(replace(k, content=_substituted(k.content, change)) if k.content is not None else k
+                         for k in scripts)
+            return replace(node, base=_substituted(base, change), scripts=kept)
+        case s.Product(factors=inner):
+            return replace(node, factors=tuple(_substituted(x, change) for x in inner))
+        case s.Sum(terms=inner):
+            return replace(node, terms=tuple(_substituted(x, change) for x in inner))
+        case s.Relation(operands=inner) | s.Logic(operands=inner):
+            return replace(node, operands=tuple(_substituted(x, change) for x in inner))
+        case s.Group(items=inner):
+            return replace(node, items=tuple(_substituted(x, change) for x in inner))
+        case s.Fraction(above, below):
+            return replace(node, above=_substituted(above, change), below=_substituted(below, change))
+        case s.Root(inner=root):
+            return replace(node, inner=_substituted(root, change))
+        case s.Range(low, high):
+            return replace(node, low=_substituted(low, change), high=_substituted(high, change))
+    return node
