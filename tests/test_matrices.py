@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -90,7 +89,8 @@ CASES: dict[str, tuple[str, Callable[..., Tensor]]] = {
         "matrix X : T × d\nmatrix W : d × d_ff\nmatrix A : d × r\nmatrix B : r × d_ff\noutput H = X W + 2 X A B",
         lambda X, W, A, B: X @ W + 2 * X @ A @ B),
     "columns": (
-        "matrix W : d × d_k\nmatrix U : r × d\nvector x_t : d_k\noutput y_t = U W x_t", lambda W, U, x: x @ turned(U @ W)),
+        "matrix W : d × d_k\nmatrix U : r × d\nvector x_t : d_k\noutput y_t = U W x_t",
+        lambda W, U, x: x @ turned(U @ W)),
     "rows": (
         "matrix W : d_k × d\nvector x_t : d_k\noutput y_t = x_t W", lambda W, x: x @ W),
     "an inner product": (
@@ -243,13 +243,16 @@ def test_its_indices_mean_the_same(name: str) -> None:
 # drawn
 
 
+DIMS = {"d_a": 3, "d_b": 4, "d_c": 2, "1": 1}
+
+
 class Drawn:
     """Random expressions of matrices, as text and as numpy computes them."""
 
-    DIMS = {"d_a": 3, "d_b": 4, "d_c": 2, "1": 1}
-
     def __init__(self, seed: int) -> None:
-        self.draw, self.given, self.names = Random(seed), {}, {}
+        self.draw = Random(seed)
+        self.given: dict[str, np.ndarray] = {}
+        self.names: dict[str, tuple[str, str]] = {}
         self.rng = np.random.default_rng(seed)
 
     def leaf(self, rows: str, columns: str) -> tuple[str, np.ndarray]:
@@ -257,9 +260,10 @@ class Drawn:
         if known and self.draw.random() < 0.5:
             name = self.draw.choice(known)
         else:
-            name = f"{self.draw.choice('ABM')}_{{\\text{{{'xyz'[len(self.names) % 3]}{'uvwabcdefg'[len(self.names) // 3]}}}}}"
+            label = "xyz"[len(self.names) % 3] + "uvwabcdefg"[len(self.names) // 3]
+            name = f"{self.draw.choice('ABM')}_{{\\text{{{label}}}}}"
             self.names[name] = (rows, columns)
-            self.given[name] = self.rng.normal(size=(self.DIMS[rows], self.DIMS[columns]))
+            self.given[name] = self.rng.normal(size=(DIMS[rows], DIMS[columns]))
         return name, self.given[name]
 
     def of(self, rows: str, columns: str, depth: int) -> tuple[str, np.ndarray]:
@@ -268,7 +272,7 @@ class Drawn:
             return self.leaf(rows, columns)
         kind = self.draw.choice(["leaf", "times", "times", "turned", "sum", "entries", "scaled", "exp", "diag", "rows",
                                  "quotient", "fold"])
-        inner = self.draw.choice([x for x in self.DIMS if x != "1"])
+        inner = self.draw.choice([x for x in DIMS if x != "1"])
         (a, x), (b, y) = self.of(rows, columns, depth - 1), self.of(rows, columns, depth - 1)
         match kind:
             case "times":

@@ -10,8 +10,9 @@ from einc.ir.primitives import PRIMITIVES
 
 OPERATORS = {
     "(+)": "OPLUS", "⊕": "OPLUS", "..": "DOTS", "...": "DOTS", "…": "DOTS", "+": "SIGN", "-": "SIGN", "−": "SIGN",
-    "*": "OP", "/": "OP", "·": "OP", "×": "OP", "⊙": "OP", "∘": "OP", "√": "ROOT", "∞": "INF", "(": "LPAR", ")": "RPAR", "[": "LSQB",
-    "]": "RSQB", "{": "LBRACE", "}": "RBRACE", ",": "COMMA", ";": "COMMA", ":": "COLON", "_": "LOW", "^": "UP",
+    "*": "OP", "/": "OP", "·": "OP", "×": "OP", "⊙": "OP", "∘": "OP", "√": "ROOT", "∞": "INF", "(": "LPAR",
+    ")": "RPAR", "[": "LSQB", "]": "RSQB",
+    "{": "LBRACE", "}": "RBRACE", ",": "COMMA", ";": "COMMA", ":": "COLON", "_": "LOW", "^": "UP",
     "¬": "NOT", "∧": "AND", "∨": "OR", "∈": "IN", "|": "BAR", "⌈": "OPEN", "⌉": "CLOSE", "⌊": "OPEN", "⌋": "CLOSE",
 }
 RELATIONS = {
@@ -58,7 +59,8 @@ MACROS |= {name: ("GREEK", letter) for name, letter in GREEK.items()} | {
     "hat": ("ACCENT", "hat"), "widehat": ("ACCENT", "hat"), "tilde": ("ACCENT", "tilde"),
     "widetilde": ("ACCENT", "tilde"),
     "bar": ("ACCENT", "bar"), "overline": ("ACCENT", "bar"), "mathcal": ("ACCENT", "cal"),
-    "in": ("IN", "in"), "cdot": ("OP", "*"), "odot": ("OP", "⊙"), "circ": ("OP", "⊙"), "top": ("GREEK", "⊤"), "intercal": ("GREEK", "⊤"),
+    "in": ("IN", "in"), "cdot": ("OP", "*"), "odot": ("OP", "⊙"), "circ": ("OP", "⊙"),
+    "top": ("GREEK", "⊤"), "intercal": ("GREEK", "⊤"),
     "times": ("OP", "*"), "oplus": ("OPLUS", "⊕"), "infty": ("INF", "∞"),
     "sqrt": ("SQRT", "sqrt"), "frac": ("FRAC", "frac"), "tfrac": ("FRAC", "frac"), "dfrac": ("FRAC", "frac"),
     "land": ("AND", "and"), "wedge": ("AND", "and"), "lor": ("OR", "or"), "vee": ("OR", "or"), "neg": ("NOT", "not"),

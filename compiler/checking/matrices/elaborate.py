@@ -68,14 +68,14 @@ def _signs(node: s.Expression) -> Iterator[tuple[str, Span]]:
 
 @dataclass
 class _Work:
-    """The symbols of a text, the equations that were read, and what became of each line."""
+    """The symbols of a text, the equations that were read, and what stands in place of each line, by its identity."""
 
     known: Known
     tree: s.SyntaxTree
     report: Report
     symbols: dict[Key, Symbol] = field(default_factory=dict)
     defined: dict[Key, s.Statement] = field(default_factory=dict)
-    made: dict[int, tuple[s.Statement, ...]] = field(default_factory=dict)  # by the identity of the line; () where it is not read
+    made: dict[int, tuple[s.Statement, ...]] = field(default_factory=dict)
     lost: frozenset[str] = frozenset()
     supply: Supply = field(init=False)
 
@@ -193,8 +193,8 @@ class _Work:
         if symbol is not None:
             shapes = [Shape(self.known.whole(x.rows), self.known.whole(x.columns)) for x in shapes_of(symbol)]
             if right.shape not in shapes:
-                raise ShapesDiffer(f"`{left.span.text}` is {shapes[0]}, and the right side {right.shape}", right.span, "",
-                                   Label(symbol.span, "declared here"))
+                message = f"`{left.span.text}` is {shapes[0]}, and the right side {right.shape}"
+                raise ShapesDiffer(message, right.span, "", Label(symbol.span, "declared here"))
 
     def _written(self, line: s.Statement, right: y.Typed) -> tuple[Symbol, tuple[s.Statement, ...]]:
         """The symbol that an equation defines, and the line with both sides in index notation."""
@@ -215,8 +215,9 @@ class _Work:
         writing = Writing(self.supply, inside, name.python)
         body = replace(clause.body, operands=(writing.shown(symbol, stack, row, column, left.span),
                                               writing.write(right, row, column, inside)))
-        parts_ = [s.Statement("", False, (s.Clause(x, None, x.span),), (), x.span, rank=line.rank) for x in writing.parts]
-        return symbol, (*parts_, replace(line, clauses=(replace(clause, body=body), *line.clauses[1:])))
+        first = [s.Statement("", False, (s.Clause(x, None, x.span),), (), x.span, rank=line.rank)
+                 for x in writing.parts]
+        return symbol, (*first, replace(line, clauses=(replace(clause, body=body), *line.clauses[1:])))
 
     def lines(self, line: s.Statement) -> Iterator[s.Statement]:
         """What stands in place of a line: inputs for symbols that nothing defines, an equation, or the line itself."""
@@ -267,7 +268,8 @@ def _index(letter: str, cls: str, sizes: tuple[str, ...], parts: tuple[str, ...]
         inner = tuple(s.Word(x, span) for x in parts)
         made = s.Group("(", ")", (s.Product(inner, ("",) * len(inner), span),), span)
         kind = s.Relation((kind, made), ("=",), span)
-    return s.Statement("index", False, (s.Clause(s.Word(letter, span), None, span),), (s.Clause(kind, None, span),), span)
+    named = s.Clause(s.Word(letter, span), None, span)
+    return s.Statement("index", False, (named,), (s.Clause(kind, None, span),), span)
 
 
 def _taken(lines: Iterable[s.Statement]) -> frozenset[str]:

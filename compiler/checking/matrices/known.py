@@ -1,4 +1,4 @@
-"""What a text says before its matrix equations are read: letters and their sizes, functions, and names that have indices."""
+"""What a text says before its matrix equations are read: letters and their sizes, functions, names with indices."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Kind = Literal["entry", "line", "own line", "line to a number", "own line to a n
 @dataclass(frozen=True)
 class Known:
     """`letters` are the declared indices with the size that each counts, `classes` the class of each size, `parts` the
-    sizes of which a composite one is made, `composites` the letter of each such set by the sizes of its parts, `functions` what is applied, and `indexed` the names that stand
-    with indices or as numbers of the text.
+    sizes of which a composite one is made, `composites` the letter of each such set by the sizes of its parts,
+    `functions` what is applied, and `indexed` the names that stand with indices or as numbers of the text.
     """
 
     letters: Mapping[str, str]
@@ -64,10 +64,11 @@ def known(prelude: Iterable[s.Statement], statements: Iterable[s.Statement]) -> 
 def _set(node: s.Expression) -> tuple[str, str | None, tuple[str, ...]]:
     """The class of an index set, its size where that is one name, and the letters that it is a composite of."""
     inner: tuple[str, ...] = ()
+    kind = node
     if isinstance(node, s.Relation):
-        node, made = node.operands[0], node.operands[1]
+        kind, made = node.operands[0], node.operands[1]
         inner = tuple(w.text for w in words((made,))) if isinstance(made, s.Group) else ()
-    match node:
+    match kind:
         case s.Product((s.Word(cls), s.Group("(", ")", (extent,)))) if cls in CLASSES:
             name = extent.text if isinstance(extent, s.Number) else size_name(extent)
             return cls, name, inner
@@ -75,7 +76,7 @@ def _set(node: s.Expression) -> tuple[str, str | None, tuple[str, ...]]:
 
 
 def _function(line: s.Statement) -> tuple[str, Kind]:
-    """The name of a `def` and how it is applied: its index in its script or its argument's, and whether its value has it."""
+    """The name of a `def` and how it is applied: to entries or lines, its index in its script or the argument's."""
     body = line.clauses[0].body
     left, right = body.operands[:2] if isinstance(body, s.Relation) and len(body.operands) > 1 else (body, body)
     factors = left.factors if isinstance(left, s.Product) else (left,)

@@ -43,7 +43,7 @@ def told(dimension: Dimension) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What tells one symbol of matrix notation from another: its name, and how many letters it carries beside its shape."""
+    """What tells one symbol of matrix notation from another: its name, and how many letters it has beside its shape."""
 
     name: Name
     letters: int
@@ -62,7 +62,7 @@ class Symbol:
 
 
 def split(node: s.Expression, letters: Container[str]) -> tuple[Name, tuple[str, ...], bool] | None:
-    """The name of a symbol, the declared letters in its scripts, and whether it is transposed; None for what is no name.
+    """The name of a symbol, the declared letters in its scripts, and whether it is transposed; None where it has none.
 
     `W_Q^{(i)⊤}` is the transpose of `W_Q` with the letter i; what is no letter is a label of the name.
     """

@@ -66,8 +66,8 @@ class Entries:
 
 @dataclass(frozen=True)
 class Lines:
-    """A function of each row or column: it runs along `side`, None where nothing said which yet, and over `domain` where
-    one is written. `indexed`: its index stands in its script. `named` are arguments by name.
+    """A function of each row or column: it runs along `side`, None where nothing said which yet, and over `domain`
+    where one is written. `indexed`: its index stands in its script. `named` are arguments by name.
     """
 
     function: s.Word

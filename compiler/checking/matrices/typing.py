@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 from einc.checking.declarations.names import head, size_name
 from einc.checking.matrices import typed as y
+from einc.checking.matrices.factors import binds, product, renamed
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.shapes import (
     ENTRYWISE,
@@ -25,7 +27,6 @@ from einc.checking.matrices.shapes import (
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
-from einc.syntax.spelling import is_fold
 
 _DOTS = re.compile(r"\.\.|…|\\[lc]?dots")
 _NUMBER = Shape()
@@ -42,7 +43,7 @@ class Typing:
     vectors: Literal["columns", "rows"]
 
     def of(self, node: s.Expression) -> y.Typed:
-        """The typed expression. Raises NoShape, ShapesDiffer or OpenReading where it has no one reading, and Waiting."""
+        """The typed expression. Raises NoShape, ShapesDiffer, OpenReading or Waiting where it has no one reading."""
         match node:
             case s.Number() | s.Infinity():
                 return y.Plain(node, _NUMBER, node.span)
@@ -82,8 +83,9 @@ class Typing:
                 raise Waiting(key)
             same = [k for k in (*self.symbols, *self.waiting) if k.name == name]
             if same:
-                raise NoShape(f"`{text}` has {_letters(len(stack))} beside its rows and columns, and it is declared with "
-                              f"{_letters(same[0].letters)}", node.span)
+                message = f"`{text}` has {_letters(len(stack))} beside its rows and columns"
+                raise NoShape(f"{message}, and it is declared with {_letters(same[0].letters)}", node.span, helps=(
+                    Help("give it the letters with which it is declared"),))
         base = head(node)
         if found is None and base is not None and any(k.name == base[0] for k in self.symbols):
             script = node.scripts[-1].span if isinstance(node, s.Scripted) else node.span
@@ -124,8 +126,8 @@ class Typing:
     def _product(self, factors: tuple[s.Expression, ...], operators: tuple[str, ...], span: Span) -> y.Typed:
         if ENTRYWISE in operators:
             cuts = [0, *(n for n, o in enumerate(operators) if o == ENTRYWISE), len(factors)]
-            parts = tuple(self._product(factors[a:b], ("", *operators[a + 1 : b]), factors[a].span.to(factors[b - 1].span))
-                          for a, b in zip(cuts, cuts[1:], strict=False))
+            parts = tuple(self._product(factors[a:b], ("", *operators[a + 1 : b]),
+                                        factors[a].span.to(factors[b - 1].span)) for a, b in pairwise(cuts))
             return self._entries("product", parts, ("", *("*" for _ in parts[1:])), span, alike=True)
         out: y.Typed | None = None
         at, divided = 0, False
@@ -165,7 +167,7 @@ class Typing:
         return self._marked(called, after.scripts, after) if isinstance(after, s.Scripted) else called, at + 2
 
     def _times(self, a: y.Typed, b: y.Typed, span: Span) -> y.Typed:
-        """A product, of numbers, of a number and a matrix, or of matrices; a softmax before it runs along what it sums."""
+        """A product of numbers and matrices. A function of lines on the left runs along the side that is summed."""
         if isinstance(a, y.Diagonal) or isinstance(b, y.Diagonal):
             return self._scaled(a, b, span)
         if a.shape.number or b.shape.number:
@@ -247,7 +249,7 @@ class Typing:
         content = content.items[0] if isinstance(content, s.Group) and len(content.items) == 1 else content
         domain = content if isinstance(content, s.Relation | s.Logic) else None
         shape = inner.shape
-        if shape.columns == ONE or shape.rows == ONE:
+        if ONE in (shape.columns, shape.rows):
             return ("rows" if shape.columns == ONE else "columns"), domain
         letter = next((w for w in _words(content) if w in self.known.letters), None)
         sides = [side for side in ("rows", "columns") if letter is not None
@@ -285,12 +287,13 @@ class Typing:
 
     def concatenated(self, given: s.Group, span: Span) -> y.Typed:
         """`Concat(head_1, …, head_h)`: the general term and the letter that counts it."""
-        if len(given.items) != 2 or not _DOTS.search(span.source.text, given.items[0].span.end, given.items[1].span.start):
+        between = [x.span for x in given.items]
+        if len(between) != 2 or not _DOTS.search(span.source.text, between[0].end, between[1].start):
             raise NoShape("a concatenation of single matrices has no shape of one product", span, helps=(
                 Help("write it with indices, as a direct sum: `C_t^e = A_t^a ⊕ B_t^b`"),))
         first, last = given.items
         for letter, size in self.known.letters.items():
-            one, other = _counted(first, "1", letter), _counted(last, size, letter)
+            one, other = renamed(first, "1", letter), renamed(last, size, letter)
             if one is not None and other is not None and split(one, self.known.letters) == split(
                     other, self.known.letters):
                 inner = self.of(other)
@@ -331,36 +334,6 @@ def _along(vector: y.Typed, columns: bool) -> y.Typed:
     return vector if lies == columns else y.Turned(vector, vector.shape.turned, vector.span)
 
 
-def binds(node: s.Expression) -> bool:
-    """Whether it is `Σ_i`, which takes the rest of its product."""
-    return isinstance(node, s.Scripted) and isinstance(node.base, s.Word) and is_fold(node.base.text)
-
-
-def _counted(node: s.Expression, old: str, new: str) -> s.Expression | None:
-    """A name with one entry of its scripts renamed; None where it has none of that name, or several."""
-    if not isinstance(node, s.Scripted):
-        return None
-    found = 0
-
-    def change(x: s.Expression) -> s.Expression:
-        nonlocal found
-        match x:
-            case s.Word(text) | s.Number(text) if text == old:
-                found += 1
-                return s.Word(new, x.span)
-            case s.Scripted() if size_name(x) == old:
-                found += 1
-                return s.Word(new, x.span)
-            case s.Group(items=items):
-                return replace(x, items=tuple(map(change, items)))
-            case s.Product(factors=factors):
-                return replace(x, factors=tuple(map(change, factors)))
-        return x
-
-    scripts = tuple(replace(k, content=change(k.content)) if k.content is not None else k for k in node.scripts)
-    return replace(node, scripts=scripts) if found == 1 else None
-
-
 def _words(node: s.Expression | None) -> list[str]:
     match node:
         case s.Word(text):
@@ -375,19 +348,6 @@ def _words(node: s.Expression | None) -> list[str]:
 def _plain(kind: str, parts: tuple[y.Typed, ...], marks: tuple[str, ...], span: Span) -> s.Expression:
     nodes = tuple(x.expression for x in parts if isinstance(x, y.Plain))
     return s.Sum(nodes, marks, span) if kind == "sum" else product(nodes, marks, span)
-
-
-def product(nodes: tuple[s.Expression, ...], marks: tuple[str, ...], span: Span) -> s.Expression:
-    """A product of expressions, each a factor of it."""
-    return s.Product(tuple(enclosed(x, mark == "/") for x, mark in zip(nodes, marks, strict=True)), marks, span)
-
-
-def enclosed(node: s.Expression, divisor: bool = False) -> s.Expression:
-    """An expression as a factor: in parentheses where it is a sum, or a product with a quotient or a big operator in it,
-    or a product that is a divisor.
-    """
-    inner = isinstance(node, s.Product) and (divisor or "/" in node.operators or any(map(binds, node.factors)))
-    return s.Group("(", ")", (node,), node.span) if inner or isinstance(node, s.Sum) else node
 
 
 def _letters(n: int) -> str:

@@ -8,9 +8,9 @@ from typing import Literal, assert_never
 
 from einc.checking.declarations.names import Name
 from einc.checking.matrices import typed as y
+from einc.checking.matrices.factors import enclosed, product
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.shapes import ONE, Dimension, Key, Symbol, words
-from einc.checking.matrices.typing import enclosed, product
 from einc.errors.problems import NoShape, OpenReading
 from einc.errors.report import Help, Span
 from einc.ir.indices import INDEX_CLASSES
@@ -170,8 +170,8 @@ class Writing:
             used |= {*own}
         if len(own) != 1:
             raise NoShape(f"`{node.function.text}` runs along a side that is a product of sizes", node.span)
-        inner = self.write(node.inner, row if node.side == "columns" else own, own if node.side == "columns" else column,
-                           used)
+        rows, columns = (row, own) if node.side == "columns" else (own, column)
+        inner = self.write(node.inner, rows, columns, used)
         function: s.Expression = node.function
         if node.indexed:
             other = row if node.side == "columns" else column
@@ -180,9 +180,9 @@ class Writing:
         return s.Product((function, s.Group("(", ")", (inner, *node.named), node.span)), ("", ""), node.span)
 
     def _domain(self, node: y.Lines, side: Dimension, own: str, other: Letters) -> s.Expression:
-        """What stands in the script of a function: its letter alone, or a domain, whose first letter is that of the line
-        and whose others are those across. Along one sequence across another the whole of it is meant: nothing of the one
-        comes before something of the other.
+        """What stands in the script of a function: its letter alone, or a domain, whose first letter is that of the
+        line and whose others are those across. Along one sequence across another the whole of it is meant, for nothing
+        of the one comes before something of the other.
         """
         letters = self.supply.known.letters
         across = node.inner.shape.rows if node.side == "columns" else node.inner.shape.columns
