@@ -204,6 +204,78 @@ def test_a_transpose_that_is_missing_is_offered() -> None:
     assert [h.text for h in report.errors[0].helps] == ["write `Q Kᵀ`"]
 
 
+def test_a_symbol_that_is_multiplied_alone_says_along_what_it_runs() -> None:
+    text = HEAD + "matrix Q, K : T × d_k\nmatrix V : T × d_v\nS = Q Kᵀ\nP = softmax_{s ≤ t}(S)\noutput O = P V{}\n"
+    given = given_to(CASES["attention"][0])
+    got = einc.compile(text.replace("{}", ""))(**given)
+    torch.testing.assert_close(got, causal(given["Q"] @ turned(given["K"])) @ given["V"])
+    report = Report()
+    assert pipeline.check(Source("m.ein", text.replace("{}", "\noutput R = Pᵀ V : all")), report) is None
+    assert "E0232" in [p.code for p in report.errors]
+
+
+def test_outputs_are_named_as_matrices() -> None:
+    text = HEAD + "matrix A : T × d\nmatrix W_i : d × r\nY = A Aᵀ\nZ_i = A W_i\noutput Z_i, Y : all\n"
+    given = {"A": torch.randn(5, 7, dtype=torch.float64), "W": torch.randn(3, 7, 2, dtype=torch.float64)}
+    made = einc.compile(text)(**given)
+    torch.testing.assert_close(made.Z, given["A"] @ given["W"])
+    torch.testing.assert_close(made.Y, given["A"] @ given["A"].T)
+
+
+# papers
+
+
+SIDE = """
+index t, s : time(T)
+index i : head(h)
+matrix X, x : T × d
+matrix W_i^Q, W_i^K : d × d_k
+matrix W_i^V : d × d_v
+matrix W^O : h d_v × d
+matrix W_1 : d × d_ff
+matrix W_2 : d_ff × d
+vector b_1 : d_ff
+vector b_2 : d
+"""
+PAPER = r"""
+# Heads
+
+$$ \mathrm{head}_i = \mathrm{softmax}_{s \le t}\left(\frac{XW_i^Q (XW_i^K)^\top}{\sqrt{d_k}}\right) XW_i^V $$
+
+$$ \mathrm{MultiHead} = \mathrm{Concat}(\mathrm{head}_1, \dots, \mathrm{head}_h) W^O $$
+
+# Layer
+
+$$ F = \max(0, xW_1 + b_1)W_2 + b_2 $$
+
+# Whole
+
+$$ Y_i = \text{softmax}\left(XW_i^Q (XW_i^K)^\top\right) XW_i^V $$
+"""
+
+
+@pytest.mark.parametrize(("section", "wanted"), [
+    ("Heads", CASES["heads side by side"][1]),
+    ("Layer", lambda x, **rest: CASES["a layer with biases"][1](x, **rest)),
+    ("Whole", lambda X, W_Q, W_K, W_V: (X @ W_Q @ turned(X @ W_K)).softmax(-1) @ X @ W_V),
+])
+def test_a_paper_in_matrix_notation(section: str, wanted: Callable[..., Tensor]) -> None:
+    report = Report()
+    side = Source("side.ein", SIDE + 'section "Whole":\n    output Y_i : all\n')
+    found = pipeline.check(Source("p.md", PAPER.replace("\\\\", "\\")), report, section=section, side=side)
+    assert found is not None, [(p.code, p.message) for p in report.errors]
+    draw = np.random.default_rng(4)
+    given = {t.key: draw.normal(size=[int(x.set.extent.at(SIZES)) for x in t.slots]) for t in found.inputs()}
+    (got,) = interpret(found, given, {}).values()
+    np.testing.assert_allclose(got, wanted(**{k: torch.tensor(x) for k, x in given.items()}).numpy(), rtol=1e-10)
+
+
+def test_a_paper_that_reads_the_future_says_so() -> None:
+    report = Report()
+    pipeline.check(Source("p.md", PAPER.replace("\\\\", "\\")), report, section="Whole", side=Source("side.ein", SIDE))
+    assert [p.code for p in report.errors] == ["E0501"]
+
+
 # one text in both notations
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Literal
 
 from einc.checking.declarations.names import size_name
 from einc.checking.matrices import typed as y
+from einc.checking.matrices.factors import apart
 from einc.checking.matrices.known import Known, known
 from einc.checking.matrices.shapes import (
     ENTRYWISE,
@@ -20,10 +21,11 @@ from einc.checking.matrices.shapes import (
     parts,
     shapes_of,
     split,
+    within,
     words,
 )
 from einc.checking.matrices.typing import Typing, Waiting
-from einc.checking.matrices.writing import Supply, Writing, sized
+from einc.checking.matrices.writing import Letters, Supply, Writing, sized
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer, UnknownMacro
 from einc.errors.report import Help, Label, Problem, Report, Span
 from einc.syntax import tree as s
@@ -40,6 +42,7 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     """
     if not any(line.keyword in _KEYWORDS for line in tree.statements):
         return replace(tree, statements=tuple(_indexed(tree.statements, report)))
+    tree = replace(tree, statements=apart(tree.statements))
     work = _Work(known(prelude, tree.statements), tree, report)
     for line in tree.statements:
         if line.keyword in _KEYWORDS:
@@ -77,6 +80,8 @@ class _Work:
     defined: dict[Key, s.Statement] = field(default_factory=dict)
     made: dict[int, tuple[s.Statement, ...]] = field(default_factory=dict)
     lost: frozenset[str] = frozenset()
+    named: set[Key] = field(default_factory=set)  # what equations of matrices define
+    multiplied: frozenset[Key] = frozenset()
     supply: Supply = field(init=False)
 
     def __post_init__(self) -> None:
@@ -102,29 +107,31 @@ class _Work:
         """The equations of matrices: some symbol stands in them without the letters of its sides, which a line declares
         or another such equation defines.
         """
-        found: list[s.Statement] = []
-        named: set[Key] = set()
+        found: set[int] = set()
         rest = [line for line in self.tree.statements if line.keyword in ("", "output") and not line.block]
         rest = [line for line in rest if isinstance(body := line.clauses[0].body, s.Relation)
                 and body.operators[0] in ("=", ":=")]
-        while more := [line for line in rest if any(self._bare(x, named) for x in _names(line.clauses[0].body))]:
-            rest = [line for line in rest if line not in more]
-            named |= {key for line in more if (key := self._left(line)) is not None}
-            found += more
-        return [line for line in self.tree.statements if line in found]
+        while more := [line for line in rest if any(map(self._bare, _names(line.clauses[0].body)))]:
+            found |= {id(line) for line in more}
+            rest = [line for line in rest if id(line) not in found]
+            self.named |= {key for line in more if (key := self._left(line)) is not None}
+        return [line for line in self.tree.statements if id(line) in found]
 
-    def _bare(self, node: s.Expression, named: Container[Key]) -> bool:
-        """Whether a name stands for a matrix: one of `named`, or declared and without the letters of its sides."""
+    def _bare(self, node: s.Expression) -> bool:
+        """Whether a name stands for a matrix: one that an equation defines, or declared and without the letters of its
+        sides.
+        """
         found = split(node, self.known.letters)
         if found is None:
             return False
         known = [x for x in self.symbols.values() if x.key.name == found[0]]
         full = any(len(found[1]) == x.key.letters + len(x.sides) for x in known)
-        return found[2] or Key(found[0], len(found[1])) in named or (bool(known) and not full)
+        return found[2] or Key(found[0], len(found[1])) in self.named or (bool(known) and not full)
 
     def read(self, equations: list[s.Statement]) -> None:
         """Reads the equations, each after those that define what it reads; what waits for itself has no shape."""
         waiting = {self._left(line): line for line in equations if self._left(line) is not None}
+        self.multiplied = self._multiplied(equations)
         pending = list(equations)
         while pending:
             unknown = frozenset(key for key, line in waiting.items()
@@ -138,6 +145,19 @@ class _Work:
                         Help("declare it: `matrix NAME : ROWS × COLUMNS`"),)), (_left_of(line),))
                 return
             pending = left
+
+    def _multiplied(self, equations: list[s.Statement]) -> frozenset[Key]:
+        """The symbols that stand nowhere but in front of a matrix, so that it is known what sums their columns."""
+        uses: dict[Key, list[bool]] = {}
+        for line in equations:
+            body = line.clauses[0].body
+            for right in body.operands[1:] if isinstance(body, s.Relation) else ():
+                for node, after in _followed(right):
+                    found = split(node, self.known.letters)
+                    if found is not None:
+                        before = after is not None and not found[2] and any(map(self._bare, _names(after)))
+                        uses.setdefault(Key(found[0], len(found[1])), []).append(before)
+        return frozenset(key for key, found in uses.items() if all(found))
 
     def _left(self, line: s.Statement) -> Key | None:
         found = split(_left_of(line), self.known.letters)
@@ -165,6 +185,8 @@ class _Work:
         for side in _SIDES:
             try:
                 right = Typing(self.known, self.symbols, unknown, side).of(body.operands[1])
+                if isinstance(right, y.Lines) and right.side is None and self._left(line) in self.multiplied:
+                    right = replace(right, side="columns")
                 self._fits(body.operands[0], right)
                 symbol, written = self._written(line, right)
             except Problem as problem:
@@ -212,7 +234,7 @@ class _Work:
         row = self.supply.fresh(shape.rows, used)
         column = self.supply.fresh(shape.columns, used | {*row})
         inside = used | {*row, *column}
-        writing = Writing(self.supply, inside, name.python)
+        writing = Writing(self.supply, inside, name.python, whole=line.rank is not None)
         body = replace(clause.body, operands=(writing.shown(symbol, stack, row, column, left.span),
                                               writing.write(right, row, column, inside)))
         first = [s.Statement("", False, (s.Clause(x, None, x.span),), (), x.span, rank=line.rank)
@@ -225,12 +247,23 @@ class _Work:
             yield from self.made[id(line)]
         elif line.keyword in _KEYWORDS:
             clauses = [self._declared(x) for x in self.symbols.values()
-                       if _within(x.span, line.span) and x.key not in self.defined and not self._defined_by_index(x)]
+                       if _inside(x.span, line.span) and x.key not in self.defined and not self._defined_by_index(x)]
             if clauses:
                 commas = (clauses[0], *(replace(c, after=",") for c in clauses[1:]))
                 yield s.Statement("input", line.override, commas, (), line.span)
+        elif line.keyword == "output":
+            yield replace(line, clauses=tuple(map(self._returned, line.clauses)))
         else:
             yield line
+
+    def _returned(self, clause: s.Clause) -> s.Clause:
+        """`output Y` of a matrix, with the letters of its sides."""
+        found = split(clause.body, self.known.letters)
+        symbol = None if found is None else self.symbols.get(Key(found[0], len(found[1])))
+        if found is None or symbol is None or found[2]:
+            return clause
+        row, column = self._letters(symbol, found[1])
+        return replace(clause, body=Writing(self.supply).shown(symbol, found[1], row, column, clause.span))
 
     def _defined_by_index(self, symbol: Symbol) -> bool:
         """Whether an equation with indices defines a symbol: it has the letters of its sides too."""
@@ -239,16 +272,20 @@ class _Work:
 
     def _declared(self, symbol: Symbol) -> s.Clause:
         """An input as it is declared: one letter a side."""
-        used = set(symbol.stack)
-        letters = []
-        for side in symbol.sides:
-            whole = self.known.whole(side)
-            one = (self.supply.composite(whole),) if len(whole) > 1 else self.supply.fresh(whole, used)
-            used |= {*one}
-            letters.append(one)
-        row, column = (*letters, (), ())[:2]
+        row, column = self._letters(symbol, symbol.stack)
         body = Writing(self.supply).symbol(symbol, symbol.stack, row, column, symbol.span)
         return s.Clause(body, None, symbol.span)
+
+    def _letters(self, symbol: Symbol, stack: tuple[str, ...]) -> tuple[Letters, Letters]:
+        """A letter for each side of a symbol, that of the whole set for a composite one."""
+        used = set(stack)
+        found: list[Letters] = []
+        for side in symbol.sides:
+            whole = self.known.whole(side)
+            found.append((self.supply.composite(whole),) if len(whole) > 1 else self.supply.fresh(whole, used))
+            used |= {*found[-1]}
+        row, column = (*found, (), ())[:2]
+        return row, column
 
     def new_indices(self) -> list[s.Statement]:
         """The index lines of letters that the text does not declare, and of composite sides."""
@@ -281,7 +318,7 @@ def _taken(lines: Iterable[s.Statement]) -> frozenset[str]:
     return frozenset(x.text for x in found if isinstance(x, s.Word) and hung.get(id(x), True))
 
 
-def _within(inner: Span, outer: Span) -> bool:
+def _inside(inner: Span, outer: Span) -> bool:
     return inner.source == outer.source and outer.start <= inner.start and inner.end <= outer.end
 
 
@@ -292,20 +329,28 @@ def _left_of(line: s.Statement) -> s.Expression:
 
 def _names(node: s.Expression) -> Iterator[s.Expression]:
     """The names in an expression, with their scripts; not those inside of scripts."""
-    match node:
-        case s.Word() | s.Scripted(s.Word()):
-            yield node
-        case s.Scripted(base):
-            yield from _names(base)
-        case s.Product(factors=inner) | s.Sum(terms=inner) | s.Group(items=inner) | s.Relation(operands=inner):
-            for x in inner:
-                yield from _names(x)
-        case s.Fraction(a, b):
-            yield from _names(a)
-            yield from _names(b)
-        case s.Root(inner=root):
-            yield from _names(root)
+    if isinstance(node, s.Word) or (isinstance(node, s.Scripted) and isinstance(node.base, s.Word)):
+        yield node
+    else:
+        for x in within(node):
+            yield from _names(x)
 
+
+
+def _followed(node: s.Expression) -> Iterator[tuple[s.Expression, s.Expression | None]]:
+    """The names in an expression, each with the factor that stands directly behind it."""
+    if isinstance(node, s.Product):
+        for at, factor in enumerate(node.factors):
+            after = node.factors[at + 1] if at + 1 < len(node.factors) and node.operators[at + 1] == "" else None
+            if isinstance(factor, s.Word) or (isinstance(factor, s.Scripted) and isinstance(factor.base, s.Word)):
+                yield factor, after
+            else:
+                yield from _followed(factor)
+    elif isinstance(node, s.Word) or (isinstance(node, s.Scripted) and isinstance(node.base, s.Word)):
+        yield node, None
+    else:
+        for x in within(node):
+            yield from _followed(x)
 
 
 def plain(node: object) -> object:

@@ -1,10 +1,11 @@
-"""Factors of products: which take the rest of it, which need parentheses, and names with one entry renamed."""
+"""Factors of products: which take the rest of it, which need parentheses, and which letters of a paper are several."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from einc.checking.declarations.names import size_name
+from einc.checking.declarations.names import head, size_name
 from einc.errors.report import Span
 from einc.syntax import tree as s
 from einc.syntax.spelling import is_fold
@@ -51,3 +52,54 @@ def renamed(node: s.Expression, old: str, new: str) -> s.Expression | None:
 
     scripts = tuple(replace(k, content=change(k.content)) if k.content is not None else k for k in node.scripts)
     return replace(node, scripts=scripts) if found == 1 else None
+
+
+def apart(statements: Iterable[s.Statement]) -> tuple[s.Statement, ...]:
+    """The equations of a paper with letters side by side as products: `QK^⊤` of Q and K, where `QK` is no name of its
+    own. In a spec a run of letters is one name.
+    """
+    lines = tuple(statements)
+    bodies = [c.body for line in lines for c in line.clauses]
+    lefts = (x.operands[0] if isinstance(x, s.Relation) else x for x in bodies)
+    names = {found[0].base for x in lefts if (found := head(x)) is not None}
+    return tuple(line if line.rank is None else replace(line, clauses=tuple(
+        replace(c, body=_apart(c.body, names)) for c in line.clauses)) for line in lines)
+
+
+def _apart(node: s.Expression, names: set[str]) -> s.Expression:
+    match node:
+        case s.Word(text, span) if not node.quoted and _run(text, names):
+            places = (Span(span.source, span.start + n, span.start + n + 1) for n in range(len(text)))
+            letters = tuple(s.Word(x, place) for x, place in zip(text, places, strict=True))
+            return s.Product(letters, ("",) * len(letters), span)
+        case s.Scripted(s.Word() as base, _, _) if not node.accents:
+            split = _apart(base, names)
+            if isinstance(split, s.Product):
+                last = replace(node, base=split.factors[-1])
+                return s.Product((*split.factors[:-1], last), split.operators, node.span)
+        case s.Scripted(base):
+            return replace(node, base=_apart(base, names))
+        case s.Product(factors, operators):
+            parts: list[tuple[str, s.Expression]] = []
+            for factor, operator in zip(factors, operators, strict=True):
+                inner = _apart(factor, names)
+                joined = isinstance(inner, s.Product) and not isinstance(factor, s.Product) and operator != "/"
+                pieces = inner.factors if isinstance(inner, s.Product) and joined else (inner,)
+                parts += [(operator if n == 0 else "", x) for n, x in enumerate(pieces)]
+            return replace(node, factors=tuple(x for _, x in parts), operators=tuple(o for o, _ in parts))
+        case s.Sum(terms):
+            return replace(node, terms=tuple(_apart(x, names) for x in terms))
+        case s.Group(items=items):
+            return replace(node, items=tuple(_apart(x, names) for x in items))
+        case s.Relation(operands=operands):
+            return replace(node, operands=tuple(_apart(x, names) for x in operands))
+        case s.Fraction(above, below):
+            return replace(node, above=_apart(above, names), below=_apart(below, names))
+        case s.Root(inner):
+            return replace(node, inner=_apart(inner, names))
+    return node
+
+
+def _run(text: str, names: set[str]) -> bool:
+    """Whether a word is letters side by side, each the name of something in the text."""
+    return len(text) > 1 and text not in names and all(x in names for x in text)

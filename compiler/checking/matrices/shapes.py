@@ -173,20 +173,24 @@ def shapes_of(symbol: Symbol) -> tuple[Shape, ...]:
 def parts(node: s.Expression) -> Iterator[s.Expression]:
     """An expression and everything in it, what stands in scripts too."""
     yield node
-    inner: tuple[s.Expression | None, ...] = ()
+    scripts = node.scripts if isinstance(node, s.Scripted) else ()
+    for x in (*within(node), *(k.content for k in scripts if k.content is not None)):
+        yield from parts(x)
+
+
+def within(node: s.Expression) -> tuple[s.Expression, ...]:
+    """The parts of an expression, but not what stands in its scripts."""
     match node:
-        case s.Scripted(base, _, scripts):
-            inner = (base, *(x.content for x in scripts))
+        case s.Scripted(base):
+            return (base,)
         case s.Product(factors=found) | s.Sum(terms=found) | s.Group(items=found) | s.Relation(operands=found) | \
                 s.Logic(operands=found) | s.DirectSum(parts=found):
-            inner = found
+            return found
         case s.Fraction(a, b) | s.Range(a, b):
-            inner = (a, b)
+            return (a, b)
         case s.Root(root):
-            inner = (root,)
-    for x in inner:
-        if x is not None:
-            yield from parts(x)
+            return (root,)
+    return ()
 
 
 def words(nodes: Iterable[s.Expression]) -> Iterator[s.Word]:

@@ -80,7 +80,7 @@ class Supply:
 class Writing:
     """Writes the typed expression of one equation. `free` are the letters of its left side, `stack` says which letter
     stands for one that is bound here, and `parts` gets equations of parts that need one of their own, with names that
-    begin with `name`.
+    begin with `name`. `whole`: a line over a sequence without a domain means all of it, as papers mean it.
     """
 
     supply: Supply
@@ -88,6 +88,7 @@ class Writing:
     name: str = ""
     stack: Mapping[str, str] = field(default_factory=dict)
     parts: list[s.Relation] = field(default_factory=list)
+    whole: bool = False
 
     def write(self, node: y.Typed, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
         """The expression whose rows and columns have these letters; none where a side is 1."""
@@ -187,7 +188,8 @@ class Writing:
         letters = self.supply.known.letters
         across = node.inner.shape.rows if node.side == "columns" else node.inner.shape.columns
         if node.domain is None:
-            apart = across not in (ONE, side) and len(across) == 1 and self._sequence(across) and self._sequence(side)
+            apart = self.whole or (across not in (ONE, side) and len(across) == 1 and self._sequence(across))
+            apart = apart and len(side) == 1 and self._sequence(side)
             word = next(_words((own,), node.span))
             return s.Relation((word, sized(side[0], node.span)), ("<=",), node.span) if apart else word
         names = [w.text for w in words((node.domain,)) if w.text in letters]
