@@ -228,7 +228,7 @@ def test_outputs_are_named_as_matrices() -> None:
 SIDE = """
 index t, s : time(T)
 index i : head(h)
-matrix X, x : T × d
+matrix X : T × d
 matrix W_i^Q, W_i^K : d × d_k
 matrix W_i^V : d × d_v
 matrix W^O : h d_v × d
@@ -246,7 +246,7 @@ $$ \mathrm{MultiHead} = \mathrm{Concat}(\mathrm{head}_1, \dots, \mathrm{head}_h)
 
 # Layer
 
-$$ F = \max(0, xW_1 + b_1)W_2 + b_2 $$
+$$ F = \max(0, XW_1 + b_1)W_2 + b_2 $$
 
 # Whole
 
@@ -256,7 +256,7 @@ $$ Y_i = \text{softmax}\left(XW_i^Q (XW_i^K)^\top\right) XW_i^V $$
 
 @pytest.mark.parametrize(("section", "wanted"), [
     ("Heads", CASES["heads side by side"][1]),
-    ("Layer", lambda x, **rest: CASES["a layer with biases"][1](x, **rest)),
+    ("Layer", CASES["a layer with biases"][1]),
     ("Whole", lambda X, W_Q, W_K, W_V: (X @ W_Q @ turned(X @ W_K)).softmax(-1) @ X @ W_V),
 ])
 def test_a_paper_in_matrix_notation(section: str, wanted: Callable[..., Tensor]) -> None:
