@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from test_documents import made
 from torch import Tensor
 from torch.nn import functional
 
@@ -268,6 +269,14 @@ def test_a_paper_in_matrix_notation(section: str, wanted: Callable[..., Tensor])
     given = {t.key: draw.normal(size=[int(x.set.extent.at(SIZES)) for x in t.slots]) for t in found.inputs()}
     (got,) = interpret(found, given, {}).values()
     np.testing.assert_allclose(got, wanted(**{k: torch.tensor(x) for k, x in given.items()}).numpy(), rtol=1e-10)
+
+
+def test_what_a_paper_does_not_say_is_told() -> None:
+    side = SIDE + 'section "Whole":\n    output Y_i : all\n'
+    found = {e.section: e for e in made(PAPER.replace("\\\\", "\\"), side).entries}
+    first, whole = "`softmax` runs along what the product beside it sums", "`softmax` runs over all of T"
+    assert [(found[n].sure, first in found[n].reason, whole in found[n].reason) for n in (1, 2)] == [
+        ("declared", False, False), ("inferred", True, True)]
 
 
 def test_a_paper_that_reads_the_future_says_so() -> None:

@@ -96,8 +96,9 @@ def meant(tree: s.SyntaxTree, specs: Specs) -> Mapping[Place, Reading]:
 
 def _worked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...]) -> tuple[Work, list[s.Statement]]:
     """Every equation of a text read, as far as it can be, and the lines of the text with those that it uses."""
-    tree = elaborated(tree, specs.prelude.statements, report)
-    scope = Scope(report, library=_Library(specs, report, chain), infers=tree.own is not None, unknown=tree.unknown)
+    tree, guessed = elaborated(tree, specs.prelude.statements, report)
+    scope = Scope(report, library=_Library(specs, report, chain), infers=tree.own is not None, unknown=tree.unknown,
+                  guessed=guessed)
     # Definitions come first, since a name means an application or a product by them.
     declare(scope, specs.prelude.statements)
     scope.prelude = frozenset(scope.functions)
@@ -226,7 +227,7 @@ def _used(scope: Scope, tree: s.SyntaxTree, specs: Specs, chain: tuple[str, ...]
             scope.report.add(CannotUse(f"`{word.text}` uses itself: {circle}", word.span,
                                        helps=(Help("remove one of the `use` lines"),)))
         elif found.name not in scope.texts:
-            inner = elaborated(specs.parse(found, scope.report), specs.prelude.statements, scope.report)
+            inner, _ = elaborated(specs.parse(found, scope.report), specs.prelude.statements, scope.report)
             scope.lost |= inner.lost
             text.uses.append(Text(found, inner.statements))
             scope.texts[found.name] = text.uses[-1]

@@ -184,13 +184,14 @@ class Account:
 
     `kept` are the tensors of the program that they define, `passed` the equations or declarations that hold in place of
     others, `failed` what is wrong with equations that nothing else needs, `inferred` the inputs that nothing declares,
-    each as it is written.
+    each as it is written, `guessed` what an equation is read as and does not say.
     """
 
     kept: Mapping[Span, str] = field(default_factory=dict)
     passed: Mapping[Span, Span] = field(default_factory=dict)
     failed: Mapping[Span, Problem] = field(default_factory=dict)
     inferred: Mapping[str, str] = field(default_factory=dict)
+    guessed: Mapping[Span, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -241,6 +242,7 @@ class Scope:
     letters: dict[str, IndexSet] = field(default_factory=dict)  # the letters that called specs brought along
     infers: bool = False  # whether what nothing declares is an input
     unknown: frozenset[str] = frozenset()  # what a paper defines in a way that cannot be read, as written
+    guessed: Mapping[Span, str] = field(default_factory=dict)  # of equations, what they are read as and do not say
 
     def add(self, signature: Signature) -> None:
         """Adds a signature to the scope, and to its tables by name and by stem with the labels of the stem."""

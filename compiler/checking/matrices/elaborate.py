@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Literal
 
@@ -36,12 +36,16 @@ _FOREIGN = {TRANSPOSE: "a transpose, which tensors with named indices do not nee
             ENTRYWISE: "a product without indices: write both factors with theirs"}
 
 
-def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Report) -> s.SyntaxTree:
+Guesses = Mapping[Span, str]  # by the place of an equation, what it does not say and is read as
+
+
+def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Report) -> tuple[s.SyntaxTree, Guesses]:
     """The tree with every equation of matrices in index notation, with inputs for what is declared and not defined, and
-    with index lines for new letters. What has no one reading is in the report, and its names are lost.
+    with index lines for new letters; and what of its readings the text does not say. What has no one reading is in the
+    report, and its names are lost.
     """
     if not any(line.keyword in _KEYWORDS for line in tree.statements):
-        return replace(tree, statements=tuple(_indexed(tree.statements, report)))
+        return replace(tree, statements=tuple(_indexed(tree.statements, report))), {}
     tree = replace(tree, statements=apart(tree.statements))
     work = _Work(known(prelude, tree.statements), tree, report)
     for line in tree.statements:
@@ -49,7 +53,7 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
             work.declare(line)
     work.read(work.equations())
     kept = _indexed([x for line in tree.statements for x in work.lines(line)], report)
-    return replace(tree, statements=(*work.new_indices(), *kept), lost=tree.lost | work.lost)
+    return replace(tree, statements=(*work.new_indices(), *kept), lost=tree.lost | work.lost), work.guessed
 
 
 def _indexed(statements: Iterable[s.Statement], report: Report) -> Iterator[s.Statement]:
@@ -80,6 +84,7 @@ class _Work:
     defined: dict[Key, s.Statement] = field(default_factory=dict)
     made: dict[int, tuple[s.Statement, ...]] = field(default_factory=dict)
     lost: frozenset[str] = frozenset()
+    guessed: dict[Span, str] = field(default_factory=dict)
     named: set[Key] = field(default_factory=set)  # what equations of matrices define
     multiplied: frozenset[Key] = frozenset()
     supply: Supply = field(init=False)
@@ -186,7 +191,7 @@ class _Work:
             try:
                 right = Typing(self.known, self.symbols, unknown, side).of(body.operands[1])
                 if isinstance(right, y.Lines) and right.side is None and self._left(line) in self.multiplied:
-                    right = replace(right, side="columns")
+                    right = replace(right, side="columns", guessed=True)
                 self._fits(body.operands[0], right)
                 symbol, written = self._written(line, right)
             except Problem as problem:
@@ -239,6 +244,8 @@ class _Work:
                                               writing.write(right, row, column, inside)))
         first = [s.Statement("", False, (s.Clause(x, None, x.span),), (), x.span, rank=line.rank)
                  for x in writing.parts]
+        if writing.guessed:
+            self.guessed[clause.span] = "; ".join(dict.fromkeys(writing.guessed))
         return symbol, (*first, replace(line, clauses=(replace(clause, body=body), *line.clauses[1:])))
 
     def lines(self, line: s.Statement) -> Iterator[s.Statement]:

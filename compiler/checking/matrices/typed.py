@@ -67,7 +67,8 @@ class Entries:
 @dataclass(frozen=True)
 class Lines:
     """A function of each row or column: it runs along `side`, None where nothing said which yet, and over `domain`
-    where one is written. `indexed`: its index stands in its script. `named` are arguments by name.
+    where one is written. `indexed`: its index stands in its script. `named` are arguments by name. `guessed`: the side
+    is the one that a product sums.
     """
 
     function: s.Word
@@ -78,6 +79,7 @@ class Lines:
     named: tuple[s.Relation, ...]
     shape: Shape
     span: Span
+    guessed: bool = False
 
 
 @dataclass(frozen=True)

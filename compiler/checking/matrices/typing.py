@@ -178,7 +178,7 @@ class Typing:
             raise ShapesDiffer(f"{_of(a)} times {_of(b)}: {told(a.shape.columns)} is not {told(b.shape.rows)}", span,
                                helps=helps)
         if isinstance(a, y.Lines) and a.side is None:
-            a = replace(a, side="columns")
+            a = replace(a, side="columns", guessed=True)
         return y.Times(a, b, Shape(a.shape.rows, b.shape.columns), span)
 
     def _scaled(self, a: y.Typed, b: y.Typed, span: Span) -> y.Typed:

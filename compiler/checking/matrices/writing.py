@@ -81,6 +81,7 @@ class Writing:
     """Writes the typed expression of one equation. `free` are the letters of its left side, `stack` says which letter
     stands for one that is bound here, and `parts` gets equations of parts that need one of their own, with names that
     begin with `name`. `whole`: a line over a sequence without a domain means all of it, as papers mean it.
+    `guessed` gets what the text does not say.
     """
 
     supply: Supply
@@ -88,6 +89,7 @@ class Writing:
     name: str = ""
     stack: Mapping[str, str] = field(default_factory=dict)
     parts: list[s.Relation] = field(default_factory=list)
+    guessed: list[str] = field(default_factory=list)
     whole: bool = False
 
     def write(self, node: y.Typed, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
@@ -164,6 +166,8 @@ class Writing:
                      f"different sizes the script may say which: `{node.function.text}_s(A)`"),))
         side = node.inner.shape.columns if node.side == "columns" else node.inner.shape.rows
         own = column if node.side == "columns" else row
+        if node.guessed:
+            self.guessed.append(f"`{node.function.text}` runs along what the product beside it sums")
         if not node.indexed and not self.free >= {*own}:
             return self._apart(node, row, column)
         if node.shape != node.inner.shape:
@@ -190,6 +194,9 @@ class Writing:
         if node.domain is None:
             apart = self.whole or (across not in (ONE, side) and len(across) == 1 and self._sequence(across))
             apart = apart and len(side) == 1 and self._sequence(side)
+            if apart:
+                name = node.function.text
+                self.guessed.append(f"`{name}` runs over all of {side[0]}, for nothing says over which part")
             word = next(_words((own,), node.span))
             return s.Relation((word, sized(side[0], node.span)), ("<=",), node.span) if apart else word
         names = [w.text for w in words((node.domain,)) if w.text in letters]

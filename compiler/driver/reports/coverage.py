@@ -212,6 +212,8 @@ class _Account:
         assert program is not None
         shown = replace(plain, status="compiled", explicit=explicit(program, key, _place(said)),
                         shapes=shapes(program, key), sure=self._sure(section, program, key))
+        if (guess := section.became.guessed.get(_place(said))):
+            shown = replace(shown, sure="inferred", reason=guess)
         others = [x for x in self._defining(said, section) if self.numbers[x] < plain.number]
         if not others:
             return shown
@@ -219,7 +221,8 @@ class _Account:
         if isinstance(self._same(said, first)[0], Proved):
             return replace(shown, status="restates", restates=self.numbers[first],
                            reason="with what its section says of the rest")
-        return replace(shown, reason=f"a variant of {self.numbers[first]} for this section")
+        variant = f"a variant of {self.numbers[first]} for this section"
+        return replace(shown, reason="; ".join(x for x in (variant, shown.reason) if x))
 
     def _sure(self, section: Section, program: TypedProgram, key: str) -> Sure:
         """The least of three: something that it reads is inferred, words of the text declare an index, the rest."""
