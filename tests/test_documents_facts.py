@@ -55,13 +55,35 @@ def test_a_fact_is_no_formula(formula: str, kinds: list[str]) -> None:
         assert found.made == ()
 
 
+def test_two_values_of_one_name_are_a_question() -> None:
+    found = section(SIZES, "$$ k = 3 $$", "$$ y_t = k x_t $$", "$$ k = 4 $$", "$$ z_t = k x_t $$")
+    assert [e.status for e in found.entries][1:] == ["skipped"] * 4
+    assert "gives `k` two values" in found.entries[1].reason
+
+
+def test_what_is_said_of_a_letter_or_a_size_unmakes_neither() -> None:
+    text = [SIZES, "At $t = T$ it ends.", "$$ T = 5 $$", "$$ t = 3 $$", "$$ y_t = x_t / T $$"]
+    assert [(e.status, e.sure) for e in section(*text).entries][1:] == [("fact", "")] * 3 + [("compiled", "inferred")]
+
+
 @pytest.mark.parametrize("formula", [
-    r"y_t = x_t", r"y_t = 0", r"Q = XW", r"\mathbf{Q} = \mathbf{XW}_Q", r"Y = A B", r"a_t = 2 a_t", r"y = f(x)",
-    r"m = 2^{-8 n}", r"d'_t = d_t",
+    r"S = Q \times K", r"y_t = x_t", r"y_t = 0", r"Q = XW", r"\mathbf{Q} = \mathbf{XW}_Q", r"Y = A B",
+    r"a_t = 2 a_t", r"y = f(x)", r"m = 2^{-8 n}", r"d'_t = d_t",
 ])
 def test_a_formula_is_no_fact(formula: str) -> None:
     found = section(SIZES, f"$$ {formula} $$")
     assert found.entries[-1].status != "fact"
+
+
+def test_a_value_before_the_first_is_where_a_recurrence_begins() -> None:
+    text = "# A\n\n" + SIZES + "$$ z_0 = 3 $$\n\n$$ z_t = a_t z_{t-1} + x_t $$\n"
+    report = Report()
+    program_ = pipeline.check(Source("p.md", text), report, section="A")
+    assert program_ is not None
+    a, x = np.array([0.5, 2.0, 1.0]), np.array([1.0, -1.0, 2.0])
+    np.testing.assert_allclose(interpret(program_, {"a": a, "x": x}, {})["z"], [2.5, 4.0, 6.0])
+    found = account(pipeline.paper(Source("p.md", text), report), kernels=True)
+    assert [e.status for e in found.entries if e.display] == ["compiled"] * 2
 
 
 def test_a_number_in_prose_defines_nothing_and_a_display_does() -> None:
@@ -101,6 +123,14 @@ def test_the_facts_of_the_notes_are_no_programs() -> None:
     (r"The channels $c \in \{1, \dots, C\}$ of each head.", "index c : feature(C)"),
     (r"With $d \in \{1..D\}$ of each head.", "index d : feature(D)"),
     (r"for $i = 1, \ldots, h$.", "a range"),
+    (r"We repeat it $j = 1, \dots, J$ times.", "a range"),
+    (r"The headings $j = 1, \dots, J$ are", "a range"),
+    (r"At training time $j = 1, \dots, J$ it is", "a range"),
+    (r"For $j = 1, \dots, J$ (not a time) it is", "a range"),
+    (r"For $j = 1, \dots, J$ (Section 4, Multi-head) it is", "a range"),
+    (r"For $j = 1, \dots, J$ (eight times faster) it is", "a range"),
+    (r"For $j = 1, \dots, J$ (head dimension) it is", "index j : feature(J)"),
+    (r"For $j = 1, \dots, J$ (batch normalization channel) it is", "index j : feature(J)"),
 ])
 def test_words_beside_a_range_name_its_class(words: str, line: str) -> None:
     assert [(e.status, e.reason) for e in section(words).entries] == [("definition", line)]
@@ -113,6 +143,12 @@ def test_a_letter_that_the_text_binds_is_no_input() -> None:
     assert program is not None
     assert program.inputs() == ()
     np.testing.assert_allclose(interpret(program, {}, {"n": 4})["m"], 2.0 ** (-2 * np.arange(1, 5)))
+
+
+@pytest.mark.parametrize("over", [r"j = 1, 3, \dots, T", r"j \in \{1, 3, \dots, T\}", r"h = 2, 4, \dots, 8"])
+def test_a_range_in_steps_is_no_range(over: str) -> None:
+    found = section(f"For tokens ${over}$ it is so.")
+    assert [e.status for e in found.entries if e.status == "definition"] == []
 
 
 def test_a_range_up_to_a_position_declares_nothing() -> None:

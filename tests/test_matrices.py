@@ -109,6 +109,23 @@ CASES: dict[str, tuple[str, Callable[..., Tensor]]] = {
         "matrix A : T × d\noutput Y = exp(A - rowmax(A))", lambda A: (A - A.amax(-1, keepdim=True)).exp()),
     "a fraction": (
         "matrix A : T × d\noutput Y = \\frac{A + 1}{√d - 1}", lambda A: (A + 1) / (7 ** 0.5 - 1)),
+    "two conditions": (
+        "matrix Q : n × d_k\nmatrix K : m × d_k\nmatrix V : m × d_v\noutput O = softmax_{u ≤ 3, u ≥ 2}(Q Kᵀ) V : all",
+        lambda Q, K, V: (Q @ turned(K))[:, 1:3].softmax(-1) @ V[1:3]),
+    "an argument by name": (
+        "def f(x, a = 1) = a x\nmatrix X : T × d\noutput Y = f(X, a = 3) + softcap(X, c = 2)",
+        lambda X: 3 * X + 2 * (X / 2).tanh()),
+    "a transpose by a letter": (
+        "matrix Q, K : n × d_k\nmatrix W : d × d_k\noutput Y = Q (W^T W) K^T", lambda Q, K, W: Q @ W.T @ W @ K.T),
+    "two norms of one shape": (
+        "matrix X, Z : T × d\nmatrix W_1, W_2 : d × r\nY_1 = LN(X) W_1\nY_2 = LN(Z) W_2\noutput Y = Y_1 - Y_2",
+        lambda X, Z, W_1, W_2: functional.layer_norm(X, X.shape[-1:]) @ W_1 - functional.layer_norm(
+            Z, Z.shape[-1:]) @ W_2),
+    "a norm of a sum": (
+        "matrix X : T × d\nmatrix A_i : d × d\nmatrix W : d × r\noutput Y = LN(Σ_i X A_i) W",
+        lambda X, A, W: functional.layer_norm((X @ A).sum(0), X.shape[-1:]) @ W),
+    "sizes in braces, and powers of them": (
+        "matrix X : T × d_{k}\noutput Y = X / √d_{k} + (d_k)^2 X", lambda X: X / 3 ** 0.5 + 9 * X),
     "letters beside matrices": (
         "matrix X : T × d\ninput w_t\noutput Y_t^d = w_t X_t^d".replace("Y_t^d", "Y_t^e").replace("X_t^d", "X_t^e"),
         lambda X, w: w[:, None] * X),
@@ -179,6 +196,16 @@ def test_what_is_open_is_asked(text: str, code: str, said: str) -> None:
     ("matrix X : T × d\noutput Y = XX", "E0201", ""),
     ("matrix A : d × d\noutput Y = A^{-1} A", "E0230", "stands after a matrix"),
     ("matrix A : d × d\noutput Y = (A A)^2", "E0230", "stands after a matrix"),
+    ("matrix Q : T × d\nvector v : d\noutput Y = Q diag^{-1}(v)", "E0230", "has a script"),
+    ("matrix Q : T × d\noutput Y = LN^2(Q)", "E0230", "has a script"),
+    ("matrix Q : T × d\noutput Y = gelu_{tanh}(Q)", "E0230", "has a script"),
+    ("matrix A : T × T\noutput Y = tril_{strict}(A)", "E0230", "has a script"),
+    ("matrix Q : T × d\noutput Y = gelu(Q, foo = 3)", "E0216", "no parameter `foo`"),
+    ("matrix X : T × d\noutput Y = Σ_t X", "E0230", "`t` is no letter of what is summed"),
+    ("matrix A : d × d\noutput Y = A Σ_{} A", "E0230", "nothing is summed"),
+    ("input c^i\nmatrix A^i : d × d\noutput Y = c^i A^i", "E0301", ""),
+    ("index j : time(0..r-1)\nmatrix A : r × r\nmatrix X : r × d\noutput Y = A X", "E0501", ""),
+    ("index g : head(2 h)\nmatrix X : T × d\nmatrix A^{(g)} : d × d\noutput Y = X A^{(g)}", "E0301", ""),
     ("matrix A^{(i)} : d × d\noutput Y = 2 A", "E0230", "`A` has no letter beside"),
     ("matrix A^{(i)} : d × d\noutput Y = 2 A_i", "E0301", ""),
     ("matrix A : d × d\noutput Y = Z A\nZ = Y A", "E0230", "is not known before its own"),
@@ -221,6 +248,16 @@ def test_outputs_are_named_as_matrices() -> None:
     made = einc.compile(text)(**given)
     torch.testing.assert_close(made.Z, given["A"] @ given["W"])
     torch.testing.assert_close(made.Y, given["A"] @ given["A"].T)
+
+
+def test_a_composite_size_of_the_text_is_its_parts() -> None:
+    report = Report()
+    text = HEAD + "index v : feature(d_v)\nindex c : feature(d_o) = (i v)\nmatrix X : T × d_o\nmatrix W : d_o × d_o\n"
+    found = pipeline.check(Source("m.ein", text + "output Y = X W\n"), report)
+    assert found is not None, [(p.code, p.message) for p in report.errors]
+    x, w = np.random.default_rng(5).normal(size=(5, 6)), np.random.default_rng(6).normal(size=(6, 6))
+    got = interpret(found, {"X": x, "W": w}, {"h": 3, "d_v": 2})["Y"]
+    np.testing.assert_allclose(got.reshape(5, 6), x @ w, rtol=1e-12)
 
 
 # papers

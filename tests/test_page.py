@@ -15,7 +15,7 @@ from browser import BINARY, DRIVER, Browser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from einc.documents.coverage import Account, Entry, Made
+from einc.documents.coverage import Account, Entry, Inferred, Made
 from einc.documents.document import Macro
 from einc.documents.mathml import mathml
 from einc.documents.page import page
@@ -73,7 +73,9 @@ def account(text: str = PAPER, name: str = "paper.md") -> Account:
     wrong = UnknownMacro("`<x>` is not known", entries[0].span)
     entries[0] = replace(entries[0], problems=(wrong,))
     derived = "% over B \\subseteq \\{s \\le t\\}\nz \\leftarrow \\alpha z\n"
-    made = Made(1, "rest", ("X_t^f",), ("A_t^f",), ("W_{Q h f}^d",), KERNEL, (derived,))
+    at = max(document.source.text.find("W_{Q h f}"), 0)
+    guessed = Inferred("W_{Q h f}^d", Span(document.source, at, at + len("W_{Q h f}{}^{d}") * (at > 0)))
+    made = Made(1, "rest", ("X_t^f",), ("A_t^f",), (guessed,), KERNEL, (derived,))
     return Account(document, tuple(entries), (made, replace(made, section=-1, name="all", recurrences=())))
 
 

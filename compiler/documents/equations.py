@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import head, index_name
 from einc.documents.document import Document, Formula
-from einc.documents.facts import fact, sizes
+from einc.documents.facts import bare, fact, sizes
 from einc.errors.problems import BadDeclaration, UnknownMacro
 from einc.errors.report import Help, Problem, Report, Span
 from einc.syntax import tree as s
@@ -37,23 +37,50 @@ class Said:
     fact: str = ""
 
 
-def said(document: Document, functions: frozenset[str], indices: Iterable[str]) -> tuple[Said, ...]:
-    """Every equation in the order of the file. `functions` are names that a macro may
-    spell, `indices` the declared ones."""
-    known = _Known(frozenset(indices), sizes(document))
+def said(document: Document, functions: frozenset[str], indices: Iterable[str],
+         tensors: Iterable[str] = ()) -> tuple[Said, ...]:
+    """Every equation in the order of the file. `functions` are names that a macro may spell, `indices` and `tensors`
+    the declared ones.
+    """
+    known = _Known(frozenset(indices), sizes(document), frozenset(tensors))
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
     states = {(x.formula.section, _left(x)) for x in found if x.statement is not None and _updates(x.statement)}
-    # A number in prose is an example or a size; it defines nothing but where a loop begins.
-    return tuple(replace(x, statement=None) if x.fact == "a value" and not x.formula.display
-                 and (x.formula.section, _left(x)) not in states else x for x in found)
+    return tuple(_single([replace(x, statement=None) if x.fact and (x.formula.section, _left(x)) not in states
+                          and _no_definition(x, known) else x for x in found]))
+
+
+def _no_definition(found: Said, known: _Known) -> bool:
+    """Whether a fact defines nothing: a number in prose, an example, and what is said of a size or of a letter that
+    counts something.
+    """
+    prose = found.fact == "a value" and not found.formula.display
+    return prose or _left(found) in known.indices or bare(_left(found)) in known.sizes
+
+
+def _single(found: list[Said]) -> Iterator[Said]:
+    """The equations; which of two values of one name in one section holds is a question."""
+    told: dict[tuple[int, str], set[str]] = {}
+    for x in found:
+        if x.fact == "a value" and x.statement is not None:
+            told.setdefault((x.formula.section, _left(x)), set()).add(_right(x))
+    for x in found:
+        if x.fact == "a value" and len(told.get((x.formula.section, _left(x)), ())) > 1:
+            wrong = BadDeclaration(f"this section gives `{_left(x)}` two values", x.span, helps=(
+                Help("say which holds, or give one of them a section of its own"),))
+            yield replace(x, statement=None, fact="", problem=wrong)
+        else:
+            yield x
 
 
 @dataclass(frozen=True)
 class _Known:
-    """What the text says before its equations are read: the declared letters, and the bare names of sizes."""
+    """What the text says before its equations are read: the declared letters, the bare names of sizes, and the declared
+    tensors.
+    """
 
     indices: frozenset[str]
     sizes: frozenset[str]
+    tensors: frozenset[str]
 
 
 def _updates(statement: s.Statement) -> bool:
@@ -65,6 +92,11 @@ def _left(found: Said) -> str:
     """The left side of an equation without spaces, "" where it has none."""
     body = found.statement.clauses[0].body if found.statement is not None else None
     return "".join(body.operands[0].span.text.split()) if isinstance(body, s.Relation) else ""
+
+
+def _right(found: Said) -> str:
+    body = found.statement.clauses[0].body if found.statement is not None else None
+    return "".join(body.operands[-1].span.text.split()) if isinstance(body, s.Relation) else ""
 
 
 def _formula(document: Document, formula: Formula, functions: frozenset[str], known: _Known) -> Iterator[Said]:
@@ -142,7 +174,7 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
     """`a = b = c` says a = b and a = c."""
     first, *rest = group
     assert isinstance(first.body, s.Relation)
-    if not rest and (kind := fact(first.body, known.sizes, known.indices)):
+    if not rest and (kind := fact(first.body, known.sizes, known.indices, known.tensors)):
         yield from _facts(formula, statement, first, kind)
         return
     if head(first.body.operands[0]) is None:

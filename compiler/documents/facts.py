@@ -10,17 +10,23 @@ from einc.documents.document import Document
 from einc.syntax import tree as s
 
 _NAME = r"(?:\\[A-Za-z]+|[A-Za-z])(?:_(?:\{(?:[^{}]|\{[^{}]*\})*\}|\w))?"
+_SHAPE = re.compile(r"[_^]\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*?\\times(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
+_FACTORS = re.compile(rf"(?:\A|\\times)\s*(?:[^\\{{}}]*:)?\s*\(?\s*({_NAME}(?:\s+{_NAME})*)")
 _SIZES = (
-    re.compile(rf"({_NAME})\s*(?=\\times)"), re.compile(rf"\\times\s*({_NAME})"),
     re.compile(rf"\\mathbb\s*\{{?R\}}?\s*\^\s*\{{?\s*({_NAME})"),
+    re.compile(rf"\b1\s*(?:,\s*2\s*)?,?\s*(?:\.\.|…|\\[lc]?dots)\s*,?\s*({_NAME})"),
 )
 _UPRIGHT = re.compile(r"\\(?:text|mathrm|textrm|mathit|operatorname)\b")
 _DRESS = re.compile(r"\\(?:text|mathrm|textrm|mathit|operatorname)\b|[\s{}&]|\\[,;:!]")
 
 
 def sizes(document: Document) -> frozenset[str]:
-    """The names that the text writes as sizes, bare: `T` and `d_k` of `K \\in \\mathbb{R}^{T \\times d_k}`."""
-    return frozenset(bare(found) for pattern in _SIZES for found in pattern.findall(document.source.text))
+    """The names that the text writes as sizes, bare: `T` and `d_k` of `K \\in \\mathbb{R}^{T \\times d_k}`, of a shape
+    below a brace, and the ends of ranges.
+    """
+    text = document.source.text
+    shapes = (x for shape in _SHAPE.findall(text) for side in _FACTORS.findall(shape) for x in re.findall(_NAME, side))
+    return frozenset(map(bare, (*shapes, *(x for pattern in _SIZES for x in pattern.findall(text)))))
 
 
 def bare(text: str) -> str:
@@ -28,16 +34,19 @@ def bare(text: str) -> str:
     return _DRESS.sub("", text)
 
 
-def fact(relation: s.Relation, known: Container[str], indices: Container[str]) -> str:
+def fact(relation: s.Relation, known: Container[str], indices: Container[str], tensors: Container[str]) -> str:
     """What kind of fact a chain of equals signs states, "" where it is a formula.
 
     `known` are the bare names of sizes, `indices` the declared letters: what hangs on one of these is no size.
+    `tensors` are names that are declared as tensors, of which nothing is a fact.
     """
     if any(o not in ("=", ":=") for o in relation.operators) or _value(relation.operands[0]):
         return ""
+    if any(bare(x.span.text).split("_")[0] in tensors for x in relation.operands):
+        return ""
     value = _value(relation.operands[-1])
     said = _Said(known, indices, value, _family(relation))
-    if not all(_value(x) or said.named(x) or said.counted(x) for x in relation.operands):
+    if not all(_value(x) or said.named(x) or said.counted(x, n == 0) for n, x in enumerate(relation.operands)):
         return ""
     sized = any(not said.named(x) or bare(x.span.text) in known for x in relation.operands)
     return "a value" if value else "equal sizes" if sized else "a second name"
@@ -86,14 +95,14 @@ class _Said:
                 return _one(base) and (bare(node.span.text) in self.known or all(map(self._label, scripts)))
         return False
 
-    def counted(self, node: s.Expression) -> bool:
-        """Whether it is a product or a quotient of sizes. Letters side by side are sizes where the text says so, those
-        between `×` always: a matrix product has no such sign.
+    def counted(self, node: s.Expression, left: bool = False) -> bool:
+        """Whether it is a product or a quotient of sizes, as the text says. On the left, where a formula has one name,
+        a product of names by `×` always is.
         """
         match node:
             case s.Product(factors, operators):
-                plain = all(o == "*" for o in operators[1:])
-                return all(self._size(x) or (plain and self.named(x)) for x in factors)
+                plain = left and all(o == "*" for o in operators[1:])
+                return all(self._size(x) or (plain and isinstance(x, s.Word | s.Scripted)) for x in factors)
             case s.Fraction(above, below):
                 return all(self._size(x) or self.counted(x) for x in (above, below))
         return False

@@ -86,7 +86,7 @@ class Paper:
         """What holds in a section, `without` the equations that stand in some places."""
         home = [_as(line, SIDE_OWN) for line in self.homes.get(section, ())]
         own = [_ranked(x, section) for x in self.own(section) if x.span not in without]
-        named = {written(x) for x in own}
+        named = {written(x) for x in own if x.rank not in (OWN_FACT, FACT)}
         unread = [x for x in self.said if x.formula.display and not (x.skip or x.indices or x.fact)
                   and (x.statement is None or x.span in without)]
         mine = {_unread(x) for x in unread if x.formula.section == section}

@@ -18,7 +18,12 @@ _ASIDE = re.compile(r"[$\\)\s]*(?:(?:be|are|is|denotes?|index(?:es)?)\s+[A-Za-z 
 _AFTER = re.compile(r"[$\\)]*\s+(?:(?:be|are|is|denotes?|index(?:es)?)\s+)?(?:the\s+)?(?:[A-Za-z]+ )?([A-Za-z]+)"
                     r"\s*(?=[.,;:(]|and\b|\Z)")
 _BEFORE = re.compile(r"([A-Za-z]+)\s+[$\\(]*\Z")
-_SPOKEN = {"position": "time", "token": "time", "timestep": "time", "channel": "feature", "dimension": "feature"}
+_SPOKEN = {"position": "time", "token": "time", "timestep": "time", "channel": "feature", "dimension": "feature",
+           "vocabulary": "vocab"}
+_SPOKEN |= {cls: cls for cls in CLASSES}
+# What is said in parentheses, up to a preposition; `(not a time)` and `(Section 4)` say no class.
+_LINKS = r"(?:of|for|in|per|to|with|over)\b"
+_PHRASE = re.compile(rf"(?!.*\b(?:not|no)\b)(?:(?!{_LINKS})[a-z-]+ ?)+(?=\Z|{_LINKS})")
 _NEVER = re.compile(r"[Tt]emporal\s+ind(?:ex|ices)\s+([^.]{1,80}?)\s+are\s+(?:\*\*)?never", re.S)
 _LETTER = re.compile(r"\\?[A-Za-z]+|[α-ω]")
 _DEFAULT = "feature"
@@ -50,14 +55,15 @@ def _class(said: Said, names: list[s.Expression], temporal: set[str]) -> str:
         return "time"
     text, start, end = said.span.source.text, said.formula.span.start, said.formula.span.end
     aside, nouns = _ASIDE.match(text, end), (_AFTER.match(text, end), _BEFORE.search(text, max(start - 40, 0), start))
-    words = re.findall(r"[a-z]+", aside[1].lower()) if aside else []
-    words += [found[1].lower() for found in nouns if found]
-    return next((cls for word in words if (cls := _spoken(word))), "")
+    words = _PHRASE.match(aside[1].lower()) if aside else None
+    inner = words[0].split() if words is not None else []
+    beside = [found[1].lower() for found in nouns if found if found[1].lower() not in ("time", "times")]
+    return next((cls for word in (*inner[-1:], *inner, *beside) if (cls := _spoken(word))), "")
 
 
 def _spoken(word: str) -> str:
-    """The class that a word names, alone or in the plural; "" where it names none."""
-    return _SPOKEN.get(word.removesuffix("s"), "") or next((cls for cls in CLASSES if word.startswith(cls)), "")
+    """The class that a word names, alone or in the plural; "" where it names none, as of `times`."""
+    return "" if word == "times" else _SPOKEN.get(word, _SPOKEN.get(word.removesuffix("s"), ""))
 
 
 def _line(names: list[s.Expression], over: s.Range, cls: str, span: Span) -> s.Statement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from einc.checking.declarations.names import index_name
+from einc.checking.declarations.names import head, index_name
 from einc.documents.equations import said
 from einc.documents.reading import damage, read
 from einc.documents.sections import Paper, defined, walk_lines
@@ -58,7 +58,9 @@ def paper(source: Source, report: Report, side: Source | None = None) -> Paper:
     # What the text itself declares is known before a comma is read as an equation or as a condition.
     first = said(document, known, ())
     declared |= {index_name(x) for found in first for x in found.indices}
-    equations = said(document, known, {n for n in declared if n is not None})
+    tensors = {named[0].base for line in walk_lines(lines) if line.keyword in ("input", "weight", "matrix", "vector")
+               for c in line.clauses if (named := head(c.body)) is not None}
+    equations = said(document, known, {n for n in declared if n is not None}, tensors)
     return Paper(document, equations, lines, frozenset().union(*(tree.lost for tree in trees)),
                  tuple(plan for tree in trees for plan in tree.plans))
 

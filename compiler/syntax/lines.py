@@ -90,6 +90,9 @@ def _ranged(found: list[Word]) -> list[Word]:
         while first >= 1 and out[first].type == "COMMA" and out[first - 1].type == "NUMBER":
             first -= 2
         before = out[first] if first >= 0 else None
+        counts = [w.value for w in out[first + 1 : -2] if w.type == "NUMBER"]
+        if any(not a.isdigit() or not b.isdigit() or int(b) != int(a) + 1 for a, b in pairwise(counts)):
+            continue  # in steps of two and more
         if first < len(out) - 2 and before is not None and (_equates(before) or before.type in ("LBRACE", "LSQB")):
             out[first + 2:] = [word]
             found[n + 1] = replace(found[n + 1], type="NEWLINE")

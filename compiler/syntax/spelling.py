@@ -91,7 +91,7 @@ FOREIGN = {
 WRITTEN = {
     "<=": (r"\le", "≤", "<="), ">=": (r"\ge", "≥", ">="), "!=": (r"\ne", "≠", "!="), ":=": (":=", "≔", ":="),
     "<-": (r"\leftarrow", "←", "<-"), "subset": (r"\subseteq", "⊆", r"\subseteq"), "in": (r"\in", "∈", "in"),
-    "*": (r"\cdot", "·", "*"), "×": (r"\times", "×", "*"), "⊙": (r"\odot", "⊙", "⊙"), "⊤": (r"\top", "⊤", "⊤"),
+    "*": (r"\cdot", "·", "*"), "×": (r"\times", "×", "*"), "⊙": (r"\odot", "⊙", r"\odot"), "⊤": (r"\top", "⊤", r"\top"),
     "⊕": (r"\oplus", "⊕", "(+)"), "∞": (r"\infty", "∞", "inf"),
     "and": (r"\land", "and", "and"),
     "or": (r"\lor", "or", "or"), "not": (r"\neg", "not", "not"), "with": (r"\text{with }", "with", "with"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Literal
 
@@ -14,6 +14,7 @@ from einc.checking.matrices.shapes import (
     ENTRYWISE,
     ONE,
     TRANSPOSE,
+    Dimension,
     Key,
     Shape,
     Symbol,
@@ -239,7 +240,8 @@ class _Work:
         row = self.supply.fresh(shape.rows, used)
         column = self.supply.fresh(shape.columns, used | {*row})
         inside = used | {*row, *column}
-        writing = Writing(self.supply, inside, name.python, whole=line.rank is not None)
+        writing = Writing(self.supply, inside, name.python, whole=line.rank is not None,
+                          above=frozenset(_above(clause.body.operands[1])))
         body = replace(clause.body, operands=(writing.shown(symbol, stack, row, column, left.span),
                                               writing.write(right, row, column, inside)))
         first = [s.Statement("", False, (s.Clause(x, None, x.span),), (), x.span, rank=line.rank)
@@ -289,10 +291,15 @@ class _Work:
         found: list[Letters] = []
         for side in symbol.sides:
             whole = self.known.whole(side)
-            found.append((self.supply.composite(whole),) if len(whole) > 1 else self.supply.fresh(whole, used))
+            found.append(self._composite(whole, used) if len(whole) > 1 else self.supply.fresh(whole, used))
             used |= {*found[-1]}
         row, column = (*found, (), ())[:2]
         return row, column
+
+    def _composite(self, side: Dimension, used: Set[str]) -> Letters:
+        """The letter of a composite side, with primes where another side has it."""
+        letter = self.supply.composite(side)
+        return (next(x for n in range(3) if (x := letter + "'" * n) not in used),)
 
     def new_indices(self) -> list[s.Statement]:
         """The index lines of letters that the text does not declare, and of composite sides."""
@@ -358,6 +365,14 @@ def _followed(node: s.Expression) -> Iterator[tuple[s.Expression, s.Expression |
     else:
         for x in within(node):
             yield from _followed(x)
+
+
+def _above(node: s.Expression) -> Iterator[str]:
+    """The letters that hang above a name, not in parentheses."""
+    for x in parts(node):
+        for script in x.scripts if isinstance(x, s.Scripted) else ():
+            if script.kind == "upper" and script.content is not None:
+                yield from (w.text for w in words((script.content,)))
 
 
 def plain(node: object) -> object:

@@ -1,4 +1,4 @@
-"""Factors of products: which take the rest of it, which need parentheses, and which letters of a paper are several."""
+"""Factors of products and what hangs on them: big operators, parentheses, letters side by side, scripts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from einc.checking.declarations.names import head, size_name
+from einc.errors.problems import NoShape
 from einc.errors.report import Span
 from einc.syntax import tree as s
 from einc.syntax.spelling import is_fold
@@ -103,3 +104,35 @@ def _apart(node: s.Expression, names: set[str]) -> s.Expression:
 def _run(text: str, names: set[str]) -> bool:
     """Whether a word is letters side by side, each the name of something in the text."""
     return len(text) > 1 and text not in names and all(x in names for x in text)
+
+
+def script(node: s.Expression) -> tuple[s.Expression | None, s.Expression | None]:
+    """What stands in the script of a function, and the domain in it: every condition there holds."""
+    content = node.scripts[0].content if isinstance(node, s.Scripted) else None
+    items = content.items if isinstance(content, s.Group) and content.open == "{" else (content,) if content else ()
+    conditions = tuple(x for x in items if isinstance(x, s.Relation | s.Logic))
+    if len(items) > len(conditions) + 1 or (items and items[0] not in conditions and len(items) == len(conditions)):
+        raise NoShape(f"`{node.span.text}` has a script that is no letter and no domain", node.span)
+    if not conditions:
+        return (items[0] if items else None), None
+    first = conditions[0]
+    return items[0], first if len(conditions) == 1 else s.Logic("and", conditions, first.span.to(conditions[-1].span))
+
+
+def bound(binder: s.Expression) -> list[str]:
+    """The letters over which a big operator runs: those that stand alone or first in its conditions."""
+    content = binder.scripts[0].content if isinstance(binder, s.Scripted) and binder.scripts else None
+    items: tuple[s.Expression | None, ...] = content.items if isinstance(content, s.Group) else (content,)
+    return [found[0] for x in items if (found := first_words(x))]
+
+
+def first_words(node: s.Expression | None) -> list[str]:
+    """The words of an expression in their order, without those of scripts."""
+    match node:
+        case s.Word(text):
+            return [text]
+        case s.Relation(operands=inner) | s.Logic(operands=inner) | s.Product(factors=inner) | s.Group(items=inner):
+            return [w for x in inner for w in first_words(x)]
+        case s.Sum(terms=inner):
+            return [w for x in inner for w in first_words(x)]
+    return []

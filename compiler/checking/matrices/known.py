@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from einc.checking.declarations.names import head, index_name, size_name
+from einc.checking.declarations.sets import extent_of
 from einc.checking.matrices.shapes import Dimension, parts, words
-from einc.ir.indices import CLASSES
+from einc.errors.report import Problem
+from einc.ir.indices import CLASSES, number
 from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
 
@@ -70,9 +72,21 @@ def _set(node: s.Expression) -> tuple[str, str | None, tuple[str, ...]]:
         inner = tuple(w.text for w in words((made,))) if isinstance(made, s.Group) else ()
     match kind:
         case s.Product((s.Word(cls), s.Group("(", ")", (extent,)))) if cls in CLASSES:
-            name = extent.text if isinstance(extent, s.Number) else size_name(extent)
-            return cls, name, inner
+            return cls, _size(extent), inner
     return "", None, inner
+
+
+def _size(extent: s.Expression) -> str | None:
+    """The size that an index counts, by its name: T of `1..T` and of `0..T-1`, else as the extent is written."""
+    name = extent.text if isinstance(extent, s.Number) else size_name(extent)
+    if name is not None:
+        return name
+    try:
+        if isinstance(extent, s.Range):
+            return str(extent_of(extent.high) + number(1) + extent_of(extent.low) * number(-1))
+        return str(extent_of(extent))
+    except Problem:
+        return None
 
 
 def _function(line: s.Statement) -> tuple[str, Kind]:

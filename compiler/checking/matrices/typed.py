@@ -62,6 +62,7 @@ class Entries:
     marks: tuple[str, ...]  # the signs, the operators, or the function's name
     shape: Shape
     span: Span
+    named: tuple[s.Relation, ...] = ()  # arguments of a function by name
 
 
 @dataclass(frozen=True)
@@ -131,24 +132,28 @@ class Stacked:
     span: Span
 
 
-def letters(node: Typed) -> Iterator[str]:
-    """The words of an expression that may be letters of the text: those of stacks, numbers and big operators."""
+def letters(node: Typed, free: bool = False) -> Iterator[str]:
+    """The words of an expression that may be letters of the text: those of stacks, numbers and big operators; `free`:
+    without those that a big operator binds.
+    """
     match node:
         case Leaf(stack=stack):
             yield from stack
         case Plain(expression):
             yield from (w.text for w in words((expression,)))
         case Times(left, right):
-            yield from (*letters(left), *letters(right))
+            yield from (*letters(left, free), *letters(right, free))
         case Entries(parts=inner):
             for x in inner:
-                yield from letters(x)
+                yield from letters(x, free)
         case Summed(binder, inner):
-            yield from (*(w.text for w in words((binder,))), *letters(inner))
+            bound = {w.text for w in words((binder,))}
+            yield from (x for x in letters(inner, free) if not free or x not in bound)
+            yield from () if free else bound
         case Stacked(letter, inner):
-            yield from (x for x in letters(inner) if x != letter)
+            yield from (x for x in letters(inner, free) if x != letter)
         case Turned(inner) | Lines(inner=inner) | Folded(inner=inner) | Triangle(inner) | Diagonal(inner):
-            yield from letters(inner)
+            yield from letters(inner, free)
         case _:
             assert_never(node)
 

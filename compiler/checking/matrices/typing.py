@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from einc.checking.declarations.names import head, size_name
+from einc.checking.declarations.names import Name, head, size_name
 from einc.checking.matrices import typed as y
-from einc.checking.matrices.factors import binds, product, renamed
+from einc.checking.matrices.factors import binds, bound, first_words, product, renamed, script
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.shapes import (
     ENTRYWISE,
@@ -74,11 +74,8 @@ class Typing:
             name, stack, turned = found
             key = Key(name, len(stack))
             if key in self.symbols:
-                symbol = self.symbols[key]
-                shapes = shapes_of(symbol)
-                shape = self._whole(shapes[-1] if self.vectors == "rows" else shapes[0])
-                leaf = y.Leaf(symbol, stack, shape, node.span)
-                return y.Turned(leaf, shape.turned, node.span) if turned else leaf
+                leaf = self._leaf(self.symbols[key], stack, node.span)
+                return y.Turned(leaf, leaf.shape.turned, node.span) if turned else leaf
             if key in self.waiting:
                 raise Waiting(key)
             same = [k for k in (*self.symbols, *self.waiting) if k.name == name]
@@ -87,15 +84,26 @@ class Typing:
                 raise NoShape(f"{message}, and it is declared with {_letters(same[0].letters)}", node.span, helps=(
                     Help("give it the letters with which it is declared"),))
         base = head(node)
+        if found is not None and found[0].upper[-1:] == ("T",):  # `K^T`, where no letter and no label is named T
+            symbol = self.symbols.get(Key(replace(found[0], upper=found[0].upper[:-1]), len(found[1])))
+            if symbol is not None:
+                leaf = self._leaf(symbol, found[1], node.span)
+                return y.Turned(leaf, leaf.shape.turned, node.span)
         if found is None and base is not None and any(k.name == base[0] for k in self.symbols):
-            script = node.scripts[-1].span if isinstance(node, s.Scripted) else node.span
-            raise NoShape(f"`{script.text}` stands after a matrix", script, helps=(_POWERS,))
-        if size_name(node) in self.known.classes or text in self.known.letters or (
-                base is not None and base[0].base in (self.known.indexed | {"e", "π"})) or text in self._sizes:
+            place = node.scripts[-1].span if isinstance(node, s.Scripted) else node.span
+            raise NoShape(f"`{place.text}` stands after a matrix", place, helps=(_POWERS,))
+        size = size_name(node)
+        if size in self.known.classes or text in self.known.letters or size in self._sizes or (
+                base is not None and base[0].base in (self.known.indexed | {"e", "π"})):
             return y.Plain(node, _NUMBER, node.span)
         raise NoShape(f"nothing says which shape `{text}` has", node.span, helps=(
             Help(f"write it in a line of its own: `matrix {text} : … × …`, `vector {text} : …`"),
             Help(f"a number is `input {text}`")))
+
+    def _leaf(self, symbol: Symbol, stack: tuple[str, ...], span: Span) -> y.Leaf:
+        """A symbol with its shape; one with a single side lies as the vectors of the equation do."""
+        shapes = shapes_of(symbol)
+        return y.Leaf(symbol, stack, self._whole(shapes[-1] if self.vectors == "rows" else shapes[0]), span)
 
     @property
     def _sizes(self) -> frozenset[str]:
@@ -107,17 +115,17 @@ class Typing:
 
     def _marked(self, inner: y.Typed, scripts: tuple[s.Script, ...], node: s.Scripted) -> y.Typed:
         """What stands in parentheses, transposed or to a power."""
-        for script in scripts:
-            content = script.content
+        for one in scripts:
+            content = one.content
             content = content.items[0] if isinstance(content, s.Group) and len(content.items) == 1 else content
-            if script.kind == "upper" and isinstance(content, s.Word) and content.text == TRANSPOSE:
+            if one.kind == "upper" and isinstance(content, s.Word) and content.text in (TRANSPOSE, "T"):
                 inner = y.Turned(inner, inner.shape.turned, node.span)
-            elif isinstance(inner, y.Diagonal) and script.span.text.strip("^{} ") in ("-1", "−1"):
+            elif isinstance(inner, y.Diagonal) and one.span.text.strip("^{} ") in ("-1", "−1"):
                 inner = replace(inner, inverse=not inner.inverse, span=node.span)
-            elif isinstance(inner, y.Plain) and script.kind == "upper":
+            elif isinstance(inner, y.Plain) and one.kind == "upper":
                 inner = y.Plain(node, _NUMBER, node.span)
             else:
-                raise NoShape(f"`{script.span.text}` stands after a matrix of shape {inner.shape}", script.span,
+                raise NoShape(f"`{one.span.text}` stands after a matrix of shape {inner.shape}", one.span,
                               helps=(_POWERS,))
         return inner
 
@@ -134,7 +142,13 @@ class Typing:
         while at < len(factors):
             operator, first = operators[at], at
             if binds(factors[at]):
+                if at + 1 == len(factors):
+                    raise NoShape("nothing is summed", factors[at].span)
                 rest = self._product(factors[at + 1 :], ("", *operators[at + 2 :]), factors[at].span.to(span))
+                missing = [x for x in bound(factors[at]) if x not in y.letters(rest)]
+                if missing:
+                    raise NoShape(f"`{missing[0]}` is no letter of what is summed", factors[at].span, helps=(
+                        Help("a side is summed by `rowsum(A)`, or in an equation with indices"),))
                 one: y.Typed = y.Summed(factors[at], rest, rest.shape, factors[at].span.to(span))
                 at = len(factors)
             else:
@@ -221,13 +235,21 @@ class Typing:
 
     def _call(self, node: s.Expression, name: str, given: s.Group) -> y.Typed:
         span = node.span.to(given.span)
+        kind = self.known.functions.get(name)
+        takes = kind is not None and kind.startswith("line")
+        if not isinstance(node, s.Word) and not (takes and isinstance(node, s.Scripted) and len(node.scripts) == 1
+                                                 and head(node) == (Name(name), node.scripts)):
+            raise NoShape(f"`{node.span.text}` has a script, and `{name}` takes none here", node.span, helps=(
+                Help("leave it out, or write the equation with its indices"),))
         if name in _MATRIX:
             return _MATRIX[name](self, node, given, span)
         named = tuple(x for x in given.items if isinstance(x, s.Relation))
         arguments = tuple(self.of(x) for x in given.items if not isinstance(x, s.Relation))
-        kind = self.known.functions[name]
-        if kind == "entry" or not arguments:
-            return self._called(name, arguments, s.Group("(", ")", (), span))
+        if not arguments or kind is None:
+            raise NoShape(f"`{name}` has no argument", span)
+        if kind == "entry":
+            called = self._entries("call", arguments, (name,), span)
+            return replace(called, named=named) if isinstance(called, y.Entries) else called
         inner = arguments[0]
         if len(arguments) > 1:
             raise NoShape(f"`{name}` of {len(arguments)} matrices", span, helps=(
@@ -244,14 +266,11 @@ class Typing:
 
     def _along(self, node: s.Expression, inner: y.Typed, own: bool) -> tuple[y.Side | None, s.Expression | None]:
         """The side along which a function of lines runs, None where nothing says it, and the domain in its script."""
-        scripts = node.scripts if isinstance(node, s.Scripted) else ()
-        content = scripts[0].content if scripts else None
-        content = content.items[0] if isinstance(content, s.Group) and len(content.items) == 1 else content
-        domain = content if isinstance(content, s.Relation | s.Logic) else None
+        content, domain = script(node)
         shape = inner.shape
         if ONE in (shape.columns, shape.rows):
             return ("rows" if shape.columns == ONE else "columns"), domain
-        letter = next((w for w in _words(content) if w in self.known.letters), None)
+        letter = next((w for w in first_words(content) if w in self.known.letters), None)
         sides = [side for side in ("rows", "columns") if letter is not None
                  and self.known.whole((self.known.letters[letter],)) == getattr(shape, side)]
         if letter is not None and not sides:
@@ -332,17 +351,6 @@ def _along(vector: y.Typed, columns: bool) -> y.Typed:
     """A vector as a row, which scales columns, or as a column."""
     lies = vector.shape.rows == ONE
     return vector if lies == columns else y.Turned(vector, vector.shape.turned, vector.span)
-
-
-def _words(node: s.Expression | None) -> list[str]:
-    match node:
-        case s.Word(text):
-            return [text]
-        case s.Relation(operands=inner) | s.Logic(operands=inner) | s.Product(factors=inner) | s.Group(items=inner):
-            return [w for x in inner for w in _words(x)]
-        case s.Sum(terms=inner):
-            return [w for x in inner for w in _words(x)]
-    return []
 
 
 def _plain(kind: str, parts: tuple[y.Typed, ...], marks: tuple[str, ...], span: Span) -> s.Expression:

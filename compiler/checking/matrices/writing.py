@@ -64,9 +64,8 @@ class Supply:
         """The letter of the set whose elements are the tuples of a dimension."""
         if dimension in self.made:
             return self.made[dimension]
-        parts = self.fresh(dimension, set())
-        if parts in self.known.composites:
-            return self.known.composites[parts]
+        if dimension in self.known.composites:
+            return self.known.composites[dimension]
         self.made[dimension] = self._named("_".join(dimension))
         self.new[self.made[dimension]] = ""
         return self.made[dimension]
@@ -81,7 +80,7 @@ class Writing:
     """Writes the typed expression of one equation. `free` are the letters of its left side, `stack` says which letter
     stands for one that is bound here, and `parts` gets equations of parts that need one of their own, with names that
     begin with `name`. `whole`: a line over a sequence without a domain means all of it, as papers mean it.
-    `guessed` gets what the text does not say.
+    `guessed` gets what the text does not say. `above` are letters that hang above a number of the text.
     """
 
     supply: Supply
@@ -90,6 +89,7 @@ class Writing:
     stack: Mapping[str, str] = field(default_factory=dict)
     parts: list[s.Relation] = field(default_factory=list)
     guessed: list[str] = field(default_factory=list)
+    above: frozenset[str] = frozenset()
     whole: bool = False
 
     def write(self, node: y.Typed, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
@@ -156,7 +156,8 @@ class Writing:
                          node.marks, node.span)
         if node.kind == "product":
             return product(parts, node.marks, node.span)
-        return s.Product((s.Word(node.marks[0], node.span), s.Group("(", ")", parts, node.span)), ("", ""), node.span)
+        given = s.Group("(", ")", (*parts, *node.named), node.span)
+        return s.Product((s.Word(node.marks[0], node.span), given), ("", ""), node.span)
 
     def _lines(self, node: y.Lines, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
         """A function of lines at the letter of its side; one that makes a number of a line binds a letter for it."""
@@ -214,9 +215,10 @@ class Writing:
 
     def _apart(self, node: y.Lines, row: Letters, column: Letters) -> s.Expression:
         """A part under a name of its own, for its function takes the letter of its argument, which is bound here."""
-        stack = tuple(dict.fromkeys(x for x in y.letters(node) if x in self.supply.known.letters))
+        stack = tuple(dict.fromkeys(x for x in y.letters(node, free=True) if x in self.supply.known.letters))
         sides = tuple(x for x in (node.shape.rows, node.shape.columns) if x != ONE)
-        label = "".join(x for x in self.name + node.function.text if x.isalpha()) + _NTH[len(self.parts) :][:1]
+        named = (_NTH[int(x)] if x.isdigit() else x for x in self.name + node.function.text if x.isalnum())
+        label = "".join(named) + _NTH[len(self.parts)]
         name = Name("N", lower=(label,))
         symbol = Symbol(Key(name, len(stack)), sides, stack, node.span)
         r = self.supply.fresh(node.shape.rows, {*stack})
@@ -234,7 +236,7 @@ class Writing:
     def symbol(self, symbol: Symbol, stack: Letters, row: Letters, column: Letters, span: Span) -> s.Expression:
         """A name with its labels, the letters of its stack and of its sides."""
         name = symbol.key.name
-        lower = [*_words(stack, span)]
+        lower = [_entry((x,), span, x in self.above) for x in stack]
         upper: list[s.Expression] = []
         sides = tuple(self.supply.known.whole(x) for x in symbol.sides)
         shaped = [(letters, side, at) for at, (letters, side) in enumerate(zip((row, column), sides, strict=False))

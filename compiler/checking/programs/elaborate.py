@@ -71,7 +71,7 @@ class Work:
                     self._rounds(rounds, fixed)
         wanted = self.collected.order if own is None else [*self.collected.outputs, *self.collected.asked(own)]
         for signature in (*wanted, *(x for x in self.scope.signatures if x.members)):
-            self._settled(signature)
+            self.settle_chain(signature)
         for entry in self.collected.updates:
             self._update(entry)
         for found in self.scope.maps.values():
@@ -92,7 +92,7 @@ class Work:
                 stem = f"{stem}_{Name(letters).python}" if letters else stem
             signature.named(self.made.fresh(stem))
 
-    def _settled(self, signature: Signature) -> None:
+    def settle_chain(self, signature: Signature) -> None:
         """Reads the equation of a signature; a long chain of equations costs no deep stack."""
         stack: list[tuple[Signature, list[int]]] = [(signature, [])]
         while stack:
@@ -179,7 +179,7 @@ class Work:
                     Help(f"leave `{rounds.index}` out: a state has one value, which each round changes"),
                     Help(f"what has a value for each `{rounds.index}` is defined in the rounds with `=`")))
             _started(entry, start)
-            self._settled(signature)
+            self.settle_chain(signature)
             result, domain = self._evaluated(entry, made, report)
             terms = tuple(_axis(axis, self.scope) for axis in entry.left.axes)
             by = standing(signature.axes, terms, self.scope.splits, tuple(x.set for x in signature.slots))

@@ -31,7 +31,8 @@ def with_starts(work: Work) -> None:
     if not any(label.isdigit() for x in work.scope.signatures for label in x.name.lower):
         return
     work.made.equations = [_started(work, e) for e in work.made.equations]
-    work.equations = {key: _started(work, e) for key, e in work.equations.items()}
+    changed = {key: _started(work, e) for key, e in list(work.equations.items())}
+    work.equations = {**work.equations, **changed}
     for listed in (*work.inner.values(), *work.updates.values()):
         listed[:] = [_started(work, e) for e in listed]
 
@@ -89,4 +90,6 @@ def _first(work: Work, key: str, axis: int) -> _First | None:
     start, sets = signature.slots[axis].set.start, [slot.set for n, slot in enumerate(signature.slots) if n != axis]
     name = replace(signature.name, lower=(*signature.name.lower, str(start - 1)))
     found = next((x for x in work.scope.signatures if x.name == name and [s.set for s in x.slots] == sets), None)
+    if found is not None:
+        work.settle_chain(found)  # of a paper, an equation that nothing asked for until now
     return None if found is None else _First(found.key, start)
