@@ -181,6 +181,29 @@ def test_a_root_that_is_defined_is_read() -> None:
     assert "can be read as a power or as" in both.entries[-1].reason
 
 
+@pytest.mark.parametrize(("words", "formula", "reason"), [
+    (r"Here $W^{D} \in \mathbb{R}^{d \times T}$.", r"c_t = W^{D} x_t", "`W^{D}` has a shape in the text"),
+    (r"Here $x_t, c_t \in \mathbb{R}^d$.", r"c_t = 2 x_t", "`x_t` has a shape in the text"),
+    ("", r"c_t = 2 \mathbf{x}_t", "is in bold"),
+    (r"A number $m \in \mathbb{R}$.", r"c_t = m x_t", ""),
+])
+def test_vectors_and_matrices_are_no_numbers(words: str, formula: str, reason: str) -> None:
+    last = section(SIZES, words, f"$$ {formula} $$").entries[-1]
+    assert reason in last.reason
+    assert last.status == ("skipped" if reason else "compiled")
+
+
+EXCERPTS = sorted(x for x in (Path(__file__).parent / "papers").iterdir() if x.suffix in (".tex", ".md"))
+
+
+@pytest.mark.parametrize("path", EXCERPTS, ids=lambda x: x.stem)
+def test_no_excerpt_of_a_paper_is_read_as_numbers(path: Path) -> None:
+    """Their tensors are matrices and vectors, whose shapes no side file declares here: nothing is compiled."""
+    found = made(path.read_text(encoding="utf-8"), "", path.name)
+    assert [e.span.text for e in found.entries if e.status in ("compiled", "restates")] == []
+    assert found.made == ()
+
+
 # how sure
 
 

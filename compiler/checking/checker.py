@@ -98,7 +98,7 @@ def _worked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, 
     """Every equation of a text read, as far as it can be, and the lines of the text with those that it uses."""
     tree, guessed = elaborated(tree, specs.prelude.statements, report)
     scope = Scope(report, library=_Library(specs, report, chain), infers=tree.own is not None, unknown=tree.unknown,
-                  guessed=guessed)
+                  shaped=tree.shaped, guessed=guessed)
     # Definitions come first, since a name means an application or a product by them.
     declare(scope, specs.prelude.statements)
     scope.prelude = frozenset(scope.functions)

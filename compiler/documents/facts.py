@@ -16,6 +16,7 @@ _SIZES = (
     re.compile(rf"\\mathbb\s*\{{?R\}}?\s*\^\s*\{{?\s*({_NAME})"),
     re.compile(rf"\b1\s*(?:,\s*2\s*)?,?\s*(?:\.\.|…|\\[lc]?dots)\s*,?\s*({_NAME})"),
 )
+_NAMED = re.compile(r"([^$=\n&]*?)\\in\s*\\mathbb\s*\{?R\}?\s*\^")
 _UPRIGHT = re.compile(r"\\(?:text|mathrm|textrm|mathit|operatorname)\b")
 _DRESS = re.compile(r"\\(?:text|mathrm|textrm|mathit|operatorname)\b|[\s{}&]|\\[,;:!]")
 
@@ -27,6 +28,15 @@ def sizes(document: Document) -> frozenset[str]:
     text = document.source.text
     shapes = (x for shape in _SHAPE.findall(text) for side in _FACTORS.findall(shape) for x in re.findall(_NAME, side))
     return frozenset(map(bare, (*shapes, *(x for pattern in _SIZES for x in pattern.findall(text)))))
+
+
+def shaped(document: Document) -> frozenset[str]:
+    """The heads of names that the text says lie in ℝ with a shape, as they are written: `W` of
+    `W_Q, W_K \\in \\mathbb{R}^{d \\times d_k}`; not those of numbers, `m \\in \\mathbb{R}`.
+    """
+    found = _NAMED.findall(document.source.text)
+    heads = (re.split(r"[_^']", "".join(x.split()), maxsplit=1)[0] for names in found for x in names.split(","))
+    return frozenset(x.replace("{", "").replace("}", "") for x in heads) - {""}
 
 
 def bare(text: str) -> str:
@@ -120,7 +130,8 @@ class _Said:
                 return True
             case s.Word(text, quoted=quoted):
                 letter = len(text) == 1 and not quoted
-                allowed = self.family if letter and text.islower() else self.value or self.family or not letter
+                run = not quoted and not letter and text.islower()  # `ij`, which may be letters side by side
+                allowed = self.family if letter and text.islower() else self.value or self.family or not (letter or run)
                 return allowed and text not in self.indices and (self.family or text not in self.known)
         return False
 

@@ -16,6 +16,7 @@ from einc.checking.declarations.names import head, index_name
 from einc.documents.blocks import placed
 from einc.documents.document import Document
 from einc.documents.equations import Said
+from einc.documents.facts import shaped
 from einc.documents.sentences import index_lines
 from einc.errors.problems import NoSuchSection
 from einc.errors.report import Help, Span
@@ -44,6 +45,11 @@ class Paper:
         found = {x.formula.section: None for x in self.said
                  if x.statement is not None and not (x.indices or x.fact)}
         return tuple(found)
+
+    @cached_property
+    def shaped(self) -> frozenset[str]:
+        """The names that the words of the document give a shape."""
+        return shaped(self.document)
 
     @cached_property
     def homes(self) -> dict[int, tuple[s.Statement, ...]]:
@@ -102,7 +108,7 @@ class Paper:
         statements = (*rest, *outputs, *blocks, *others)
         ranks = (OWN_DISPLAY if any(x.rank == OWN_DISPLAY for x in own) else OWN_INLINE,)
         return s.SyntaxTree(self.document.source, statements, self.lost, ranks, self.name(section),
-                            frozenset(map(_unread, unread)) - {""})
+                            frozenset(map(_unread, unread)) - {""}, self.shaped)
 
     def _others(self, section: int, without: Container[Span], named: set[str]) -> list[s.Statement]:
         """The equations of other sections; not those of rounds, whose names are their

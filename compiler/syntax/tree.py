@@ -186,7 +186,8 @@ class SyntaxTree:
 
     `own`: of a paper, the ranks of the equations that are asked for. Of the others only what these need is read, and
     what nothing declares is given by the caller, but not what one of its equations defines that cannot be read: the
-    `unknown`, as they are written. `name` is the program's, where it is not the file's.
+    `unknown`, as they are written, nor the `shaped`, which its words say are vectors and matrices. `name` is the
+    program's, where it is not the file's.
     """
 
     source: Source
@@ -195,4 +196,5 @@ class SyntaxTree:
     own: tuple[int, ...] | None = None
     name: str = ""
     unknown: frozenset[str] = frozenset()
+    shaped: frozenset[str] = frozenset()
     plans: tuple[Plan, ...] = ()

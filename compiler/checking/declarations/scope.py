@@ -242,6 +242,7 @@ class Scope:
     letters: dict[str, IndexSet] = field(default_factory=dict)  # the letters that called specs brought along
     infers: bool = False  # whether what nothing declares is an input
     unknown: frozenset[str] = frozenset()  # what a paper defines in a way that cannot be read, as written
+    shaped: frozenset[str] = frozenset()  # heads of names that words of a paper say are vectors and matrices
     guessed: Mapping[Span, str] = field(default_factory=dict)  # of equations, what they are read as and do not say
 
     def add(self, signature: Signature) -> None:

@@ -20,6 +20,9 @@ from einc.syntax import tree as s
 _APPLIED = re.compile(r"(?:\\[,;:! ]|\\(?:left|[bB]igg?l?)\b|\s|\{\})*\(")
 
 
+_BOLD = re.compile(r"\\(?:mathbf|boldsymbol|textbf|bm)\b")
+
+
 def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...],
              node: s.Expression) -> tuple[Signature, tuple[Item, ...]]:
     """The input that a name stands for, and the items of this use; the problem of the name where it can be none."""
@@ -63,11 +66,16 @@ def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...],
 
 
 def _one_reading(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> None:
-    """What is inferred decides between no two readings: raises Undeclared for letters side by side, which may be a
-    product, and UnknownIndex for a number that hangs as a letter on something that is defined.
+    """What is inferred decides between no two readings: raises Undeclared for what the text says is a vector or a
+    matrix and for letters side by side, which may be a product, and UnknownIndex for a number that hangs as a letter on
+    something that is defined.
     """
     word = node.base if isinstance(node, s.Scripted) else node
     text = stem.base
+    if _BOLD.match(word.span.text) or _head_of(node.span.text) in context.scope.shaped:
+        why = "is in bold, as vectors and matrices are" if _BOLD.match(word.span.text) else "has a shape in the text"
+        raise Undeclared(f"`{node.span.text}` {why}, and no index says what its entries are", node.span, helps=(
+            Help("declare it in a side file: `matrix NAME : ROWS × COLUMNS`, `vector NAME : SIZE`"),))
     if isinstance(word, s.Word) and not word.quoted and len(text) > 1 and text.isascii():
         raise Undeclared(f"`{text}` is letters side by side, and nothing declares a tensor of that name", node.span,
                          helps=(Help(f"for a product write spaces between them: `{' '.join(text)}`"),
