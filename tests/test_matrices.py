@@ -237,9 +237,11 @@ def test_a_symbol_that_is_multiplied_alone_says_along_what_it_runs() -> None:
     given = given_to(CASES["attention"][0])
     got = einc.compile(text.replace("{}", ""))(**given)
     torch.testing.assert_close(got, causal(given["Q"] @ turned(given["K"])) @ given["V"])
-    report = Report()
-    assert pipeline.check(Source("m.ein", text.replace("{}", "\noutput R = Pᵀ V : all")), report) is None
-    assert "E0232" in [p.code for p in report.errors]
+    second = text.replace("output O = P V{}", "matrix A : d_k × T\noutput O = A P V : all")
+    for open_text in (text.replace("{}", "\noutput R = Pᵀ V : all"), second):
+        report = Report()
+        assert pipeline.check(Source("m.ein", open_text), report) is None
+        assert "E0232" in [p.code for p in report.errors]
 
 
 def test_outputs_are_named_as_matrices() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 
-from einc.checking.declarations.names import head, index_name
+from einc.checking.declarations.names import head, index_name, left_of
 from einc.syntax import tree as s
 
 _Known = tuple[object, ...]
@@ -32,8 +32,8 @@ def _dependent(block: s.Statement, own: list[s.Statement]) -> list[s.Statement]:
     """The updates, and what says the block's name or reads what such an equation makes."""
     first = block.clauses[0].body
     name = index_name(first.operands[0]) if isinstance(first, s.Relation) else None
-    states = {_left(x) for x in own if _updates(x)}
-    found = [x for x in own if _updates(x) or (name is not None and name in _words(x.clauses))]
+    states = {_left(x) for x in own if updates(x)}
+    found = [x for x in own if updates(x) or (name is not None and name in _words(x.clauses))]
     grown = True
     while grown:
         made = {_left(x) for x in found} - states
@@ -42,14 +42,14 @@ def _dependent(block: s.Statement, own: list[s.Statement]) -> list[s.Statement]:
     return [x for x in own if x in found]
 
 
-def _updates(line: s.Statement) -> bool:
+def updates(line: s.Statement) -> bool:
+    """Whether an equation is the update of a state: `m ← max(m, …)`."""
     body = line.clauses[0].body
     return isinstance(body, s.Relation) and body.operators[0] == "<-"
 
 
 def _left(line: s.Statement) -> _Known:
-    body = line.clauses[0].body
-    return next(_names(body.operands[0] if isinstance(body, s.Relation) else body), ())
+    return next(_names(left_of(line.clauses[0].body)), ())
 
 
 def _right(line: s.Statement) -> list[object]:

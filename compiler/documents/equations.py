@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import head, index_name
+from einc.documents.blocks import updates
 from einc.documents.document import Document, Formula
 from einc.documents.facts import bare, fact, sizes
 from einc.errors.problems import BadDeclaration, UnknownMacro
@@ -44,7 +45,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     """
     known = _Known(frozenset(indices), sizes(document), frozenset(tensors))
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
-    states = {(x.formula.section, _left(x)) for x in found if x.statement is not None and _updates(x.statement)}
+    states = {(x.formula.section, _left(x)) for x in found if x.statement is not None and updates(x.statement)}
     return tuple(_single([replace(x, statement=None) if x.fact and (x.formula.section, _left(x)) not in states
                           and _no_definition(x, known) else x for x in found]))
 
@@ -81,11 +82,6 @@ class _Known:
     indices: frozenset[str]
     sizes: frozenset[str]
     tensors: frozenset[str]
-
-
-def _updates(statement: s.Statement) -> bool:
-    body = statement.clauses[0].body
-    return isinstance(body, s.Relation) and body.operators[0] == "<-"
 
 
 def _left(found: Said) -> str:

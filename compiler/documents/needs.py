@@ -7,8 +7,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 
-from einc.checking.declarations.names import head
-from einc.documents.sections import left_of
+from einc.checking.declarations.names import head, left_of
 from einc.errors.report import Span
 from einc.syntax import tree as s
 
@@ -48,7 +47,7 @@ class Needs:
         """The equations that hold, by the name that they define, each with its place in the tree."""
         out: dict[str, list[tuple[int, s.Statement]]] = {}
         for at, line in enumerate(self.tree.statements):
-            named = head(left_of(line)) if _equation(line) else None
+            named = head(left_of(line.clauses[0].body)) if _equation(line) else None
             if named is not None and line.clauses[0].span not in self.passed:
                 out.setdefault(named[0].base, []).append((at, line))
         return out
@@ -61,7 +60,7 @@ class Needs:
 
 def _equation(line: s.Statement) -> bool:
     """Whether a line is an equation of the paper, for a tensor that has a name."""
-    return line.keyword == "" and line.rank is not None and head(left_of(line)) is not None
+    return line.keyword == "" and line.rank is not None and head(left_of(line.clauses[0].body)) is not None
 
 
 def _words(line: s.Statement) -> Iterator[str]:

@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from einc.checking.declarations.names import head, index_name
+from einc.checking.declarations.names import head, index_name, left_of
 from einc.documents.blocks import placed
 from einc.documents.document import Document
 from einc.documents.equations import Said
@@ -144,15 +144,9 @@ def _unread(said: Said) -> str:
     return "".join(left[0].replace("&", "").split()) if len(left) > 1 else ""
 
 
-def left_of(line: s.Statement) -> s.Expression:
-    """The left side of an equation."""
-    body = line.clauses[0].body
-    return body.operands[0] if isinstance(body, s.Relation) else body
-
-
 def written(line: s.Statement) -> str:
     """The left side of an equation as it is written."""
-    return "".join(left_of(line).span.text.split())
+    return "".join(left_of(line.clauses[0].body).span.text.split())
 
 
 def _ranked(said: Said, section: int) -> s.Statement:
@@ -198,7 +192,6 @@ def walk_lines(lines: Iterable[s.Statement]) -> Iterator[s.Statement]:
 
 def defined(line: s.Statement) -> str:
     """The name of the function that a `def` line defines, "" where it has none."""
-    body = line.clauses[0].body
-    left = body.operands[0] if isinstance(body, s.Relation) else body
+    left = left_of(line.clauses[0].body)
     found = head(left.factors[0] if isinstance(left, s.Product) else left)
     return "" if found is None else found[0].base

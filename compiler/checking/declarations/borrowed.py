@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 
-from einc.checking.declarations.names import head, index_name
+from einc.checking.declarations.names import head, index_name, left_of
 from einc.errors.problems import DefinedTwice, NotBrought
 from einc.errors.report import Help, Label, Report, Source, Span
 from einc.ir.indices import Index, IndexSet
@@ -116,7 +116,7 @@ def _given(text: Text, splits: Splits) -> frozenset[IndexSet]:
     out = {over for used in text.uses for over in _given(used, splits)}
     for line in lines:
         for clause in line.clauses:
-            for script in _scripts(_left(clause.body)):
+            for script in _scripts(left_of(clause.body)):
                 out.update(_sets(script.content, text.seen or text.brought(), splits))
     return frozenset(out)
 
@@ -149,7 +149,7 @@ def _unread(statements: Iterable[s.Statement]) -> list[s.Statement]:
     """The equations whose names no other line has."""
     lines = [x for x in _flat(statements) if x.keyword == ""]
     words = {id(x): frozenset(_words(x)) for x in lines}
-    return [x for x in lines if (found := head(_left(x.clauses[0].body))) is not None
+    return [x for x in lines if (found := head(left_of(x.clauses[0].body))) is not None
             and not any(found[0].base in words[id(y)] for y in lines if y is not x)]
 
 
@@ -162,10 +162,6 @@ def _flat(statements: Iterable[s.Statement]) -> Iterator[s.Statement]:
         yield from _flat(statement.block)
 
 
-def _left(node: s.Expression) -> s.Expression:
-    return node.operands[0] if isinstance(node, s.Relation) else node
-
-
 def _scripts(node: s.Expression) -> tuple[s.Script, ...]:
     return node.scripts if isinstance(node, s.Scripted) else ()
 
@@ -174,9 +170,9 @@ def _declares(statements: Iterable[s.Statement]) -> Iterator[s.Expression]:
     """The left sides that declare or define a tensor or a size."""
     for line in _flat(statements):
         if line.keyword in ("input", "weight", "dim"):
-            yield from (_left(clause.body) for clause in line.clauses)
+            yield from (left_of(clause.body) for clause in line.clauses)
         elif line.keyword in ("", "output") and not line.override and isinstance(line.clauses[0].body, s.Relation):
-            yield _left(line.clauses[0].body)
+            yield left_of(line.clauses[0].body)
 
 
 def _bare_names(statements: Iterable[s.Statement]) -> Iterator[str]:

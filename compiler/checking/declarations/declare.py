@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from einc.checking.declarations.borrowed import see, stood_aside
-from einc.checking.declarations.names import Name, head, index_name, size_name, titled
+from einc.checking.declarations.names import Name, head, index_name, left_of, size_name, titled
 from einc.checking.declarations.scope import Function, Map, Parameter, Scope
 from einc.checking.declarations.sets import Structure, declared, extent_of, free_name, index_set, structures
 from einc.errors.problems import BadDeclaration, BadMap, DefinedTwice, NotYet, Reserved
@@ -59,7 +59,7 @@ def _left_words(statement: s.Statement) -> tuple[str, ...]:
     """The names that the left sides of a statement would have declared."""
     out: tuple[str, ...] = ()
     for clause in statement.clauses:
-        node = clause.body.operands[0] if isinstance(clause.body, s.Relation) else clause.body
+        node = left_of(clause.body)
         out += _words(node.factors[0] if isinstance(node, s.Product) else node)
     return out
 

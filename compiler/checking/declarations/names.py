@@ -92,6 +92,11 @@ def head(node: s.Expression) -> tuple[Name, tuple[s.Script, ...]] | None:
     return None
 
 
+def left_of(node: s.Expression) -> s.Expression:
+    """The left side of an equation; what is no relation is returned as it is."""
+    return node.operands[0] if isinstance(node, s.Relation) else node
+
+
 def titled(node: s.Expression) -> tuple[Name, tuple[s.Script, ...]] | None:
     """The head of what may be a function, with the label that its script begins with:
     `gelu_{\\text{tanh}}` is `gelu_tanh`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from einc.checking.declarations.names import ACCENT_LABELS, Name, head
+from einc.checking.declarations.names import ACCENT_LABELS, Name, head, left_of
 from einc.checking.declarations.scope import OPEN, Loop, Scope, Signature
 from einc.checking.declarations.scripts import Item, Reading, Vocabulary, carrying, labelled, readings, spaced
 from einc.checking.declarations.slots import match_slots, packed_set
@@ -44,7 +44,7 @@ class Left:
 
 def stem_of(node: s.Expression) -> tuple[str, ...]:
     """Returns the base and the Python name that a left side starts with; nothing where it has no name."""
-    found = head(node.operands[0] if isinstance(node, s.Relation) else node)
+    found = head(left_of(node))
     return () if found is None else (found[0].base, found[0].stem.python)
 
 

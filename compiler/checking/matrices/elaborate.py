@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Literal
 
-from einc.checking.declarations.names import size_name
+from einc.checking.declarations.names import left_of, size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.factors import apart
 from einc.checking.matrices.known import Known, known
@@ -19,6 +19,7 @@ from einc.checking.matrices.shapes import (
     Shape,
     Symbol,
     declared,
+    is_name,
     parts,
     shapes_of,
     split,
@@ -35,8 +36,6 @@ _SIDES: tuple[Literal["columns", "rows"], ...] = ("columns", "rows")
 _KEYWORDS = ("matrix", "vector")
 _FOREIGN = {TRANSPOSE: "a transpose, which tensors with named indices do not need",
             ENTRYWISE: "a product without indices: write both factors with theirs"}
-
-
 Guesses = Mapping[Span, str]  # by the place of an equation, what it does not say and is read as
 
 
@@ -117,7 +116,7 @@ class _Work:
         rest = [line for line in self.tree.statements if line.keyword in ("", "output") and not line.block]
         rest = [line for line in rest if isinstance(body := line.clauses[0].body, s.Relation)
                 and body.operators[0] in ("=", ":=")]
-        while more := [line for line in rest if any(map(self._bare, _names(line.clauses[0].body)))]:
+        while more := [line for line in rest if self._holds(line.clauses[0].body)]:
             found |= {id(line) for line in more}
             rest = [line for line in rest if id(line) not in found]
             self.named |= {key for line in more if (key := self._left(line)) is not None}
@@ -136,37 +135,40 @@ class _Work:
 
     def read(self, equations: list[s.Statement]) -> None:
         """Reads the equations, each after those that define what it reads; what waits for itself has no shape."""
-        waiting = {self._left(line): line for line in equations if self._left(line) is not None}
         self.multiplied = self._multiplied(equations)
-        pending = list(equations)
+        pending = equations
         while pending:
-            unknown = frozenset(key for key, line in waiting.items()
-                                if key is not None and key not in self.symbols and line in pending)
+            unknown = frozenset(key for line in pending if (key := self._left(line)) is not None) - self.symbols.keys()
             left = [line for line in pending if not self._try(line, unknown)]
             if len(left) == len(pending):
                 for line in left:
-                    place = line.clauses[0].body
+                    body = line.clauses[0].body
                     self.made[id(line)] = ()
-                    self._wrong(NoShape("the shape of what this reads is not known before its own", place.span, helps=(
-                        Help("declare it: `matrix NAME : ROWS × COLUMNS`"),)), (_left_of(line),))
+                    self._wrong(NoShape("the shape of what this reads is not known before its own", body.span, helps=(
+                        Help("declare it: `matrix NAME : ROWS × COLUMNS`"),)), (left_of(body),))
                 return
             pending = left
 
     def _multiplied(self, equations: list[s.Statement]) -> frozenset[Key]:
-        """The symbols that stand nowhere but in front of a matrix, so that it is known what sums their columns."""
+        """The symbols that stand nowhere but as the first matrix of a product, so that it is known what sums their
+        columns and that nothing sums their rows.
+        """
         uses: dict[Key, list[bool]] = {}
-        for line in equations:
-            body = line.clauses[0].body
-            for right in body.operands[1:] if isinstance(body, s.Relation) else ():
-                for node, after in _followed(right):
-                    found = split(node, self.known.letters)
-                    if found is not None:
-                        before = after is not None and not found[2] and any(map(self._bare, _names(after)))
-                        uses.setdefault(Key(found[0], len(found[1])), []).append(before)
+        bodies = (line.clauses[0].body for line in equations)
+        rights = (x for body in bodies if isinstance(body, s.Relation) for x in body.operands[1:])
+        for node, before, after in (x for right in rights for x in _placed(right)):
+            found = split(node, self.known.letters)
+            if found is not None:
+                first = after is not None and self._holds(after) and not any(map(self._holds, before)) and not found[2]
+                uses.setdefault(Key(found[0], len(found[1])), []).append(first)
         return frozenset(key for key, found in uses.items() if all(found))
 
+    def _holds(self, node: s.Expression) -> bool:
+        """Whether a matrix stands in an expression."""
+        return any(map(self._bare, _names(node)))
+
     def _left(self, line: s.Statement) -> Key | None:
-        found = split(_left_of(line), self.known.letters)
+        found = split(left_of(line.clauses[0].body), self.known.letters)
         return None if found is None else Key(found[0], len(found[1]))
 
     def _try(self, line: s.Statement, unknown: frozenset[Key]) -> bool:
@@ -177,7 +179,7 @@ class _Work:
             return False
         except Problem as problem:
             self.made[id(line)] = ()
-            self._wrong(problem, (_left_of(line),))
+            self._wrong(problem, (left_of(line.clauses[0].body),))
         return True
 
     def _equation(self, line: s.Statement, unknown: frozenset[Key]) -> tuple[s.Statement, ...]:
@@ -305,7 +307,7 @@ class _Work:
         """The index lines of letters that the text does not declare, and of composite sides."""
         span = Span(self.tree.source, 0, 0)
         out = [_index(letter, self.known.classes.get(size, "feature"), (size,), (), span)
-               for letter, size in self.supply.new.items() if size]
+               for letter, size in self.supply.new.items()]
         return out + [_index(letter, "feature", dimension, self.supply.fresh(dimension, set()), span)
                       for dimension, letter in self.supply.made.items()]
 
@@ -336,35 +338,25 @@ def _inside(inner: Span, outer: Span) -> bool:
     return inner.source == outer.source and outer.start <= inner.start and inner.end <= outer.end
 
 
-def _left_of(line: s.Statement) -> s.Expression:
-    body = line.clauses[0].body
-    return body.operands[0] if isinstance(body, s.Relation) else body
-
-
 def _names(node: s.Expression) -> Iterator[s.Expression]:
     """The names in an expression, with their scripts; not those inside of scripts."""
-    if isinstance(node, s.Word) or (isinstance(node, s.Scripted) and isinstance(node.base, s.Word)):
+    if is_name(node):
         yield node
     else:
         for x in within(node):
             yield from _names(x)
 
 
-
-def _followed(node: s.Expression) -> Iterator[tuple[s.Expression, s.Expression | None]]:
-    """The names in an expression, each with the factor that stands directly behind it."""
-    if isinstance(node, s.Product):
-        for at, factor in enumerate(node.factors):
-            after = node.factors[at + 1] if at + 1 < len(node.factors) and node.operators[at + 1] == "" else None
-            if isinstance(factor, s.Word) or (isinstance(factor, s.Scripted) and isinstance(factor.base, s.Word)):
-                yield factor, after
-            else:
-                yield from _followed(factor)
-    elif isinstance(node, s.Word) or (isinstance(node, s.Scripted) and isinstance(node.base, s.Word)):
-        yield node, None
-    else:
-        for x in within(node):
-            yield from _followed(x)
+def _placed(node: s.Expression) -> Iterator[tuple[s.Expression, tuple[s.Expression, ...], s.Expression | None]]:
+    """The names in an expression, each with the factors before it in a product and the one that it multiplies next."""
+    if is_name(node):
+        yield node, (), None
+    for at, x in enumerate(within(node) if not is_name(node) else ()):
+        if isinstance(node, s.Product) and is_name(x):
+            after = node.factors[at + 1] if at + 1 < len(node.factors) and node.operators[at + 1] in ("", "*") else None
+            yield x, node.factors[:at], after
+        else:
+            yield from _placed(x)
 
 
 def _above(node: s.Expression) -> Iterator[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from einc.checking.declarations.names import head, size_name
+from einc.checking.declarations.names import head, left_of, size_name
+from einc.checking.matrices.shapes import mapped, within
 from einc.errors.problems import NoShape
 from einc.errors.report import Span
 from einc.syntax import tree as s
@@ -37,19 +38,13 @@ def renamed(node: s.Expression, old: str, new: str) -> s.Expression | None:
     found = 0
 
     def change(x: s.Expression) -> s.Expression:
+        """The entry of this name under the new one, counted."""
         nonlocal found
-        match x:
-            case s.Word(text) | s.Number(text) if text == old:
-                found += 1
-                return s.Word(new, x.span)
-            case s.Scripted() if size_name(x) == old:
-                found += 1
-                return s.Word(new, x.span)
-            case s.Group(items=items):
-                return replace(x, items=tuple(map(change, items)))
-            case s.Product(factors=factors):
-                return replace(x, factors=tuple(map(change, factors)))
-        return x
+        text = x.text if isinstance(x, s.Word | s.Number) else size_name(x) if isinstance(x, s.Scripted) else None
+        if text != old:
+            return x if isinstance(x, s.Scripted) else mapped(x, change)
+        found += 1
+        return s.Word(new, x.span)
 
     scripts = tuple(replace(k, content=change(k.content)) if k.content is not None else k for k in node.scripts)
     return replace(node, scripts=scripts) if found == 1 else None
@@ -61,25 +56,24 @@ def apart(statements: Iterable[s.Statement]) -> tuple[s.Statement, ...]:
     """
     lines = tuple(statements)
     bodies = [c.body for line in lines for c in line.clauses]
-    lefts = (x.operands[0] if isinstance(x, s.Relation) else x for x in bodies)
-    names = {found[0].base for x in lefts if (found := head(x)) is not None}
+    names = {found[0].base for x in bodies if (found := head(left_of(x))) is not None}
     return tuple(line if line.rank is None else replace(line, clauses=tuple(
         replace(c, body=_apart(c.body, names)) for c in line.clauses)) for line in lines)
 
 
 def _apart(node: s.Expression, names: set[str]) -> s.Expression:
+    """The expression with each run of letters that are all `names` as a product, whose last factor has the scripts."""
     match node:
         case s.Word(text, span) if not node.quoted and _run(text, names):
             places = (Span(span.source, span.start + n, span.start + n + 1) for n in range(len(text)))
             letters = tuple(s.Word(x, place) for x, place in zip(text, places, strict=True))
             return s.Product(letters, ("",) * len(letters), span)
-        case s.Scripted(s.Word() as base, _, _) if not node.accents:
-            split = _apart(base, names)
-            if isinstance(split, s.Product):
-                last = replace(node, base=split.factors[-1])
-                return s.Product((*split.factors[:-1], last), split.operators, node.span)
-        case s.Scripted(base):
-            return replace(node, base=_apart(base, names))
+        case s.Scripted(s.Word() as base):
+            split = base if node.accents else _apart(base, names)
+            if not isinstance(split, s.Product):
+                return node
+            last = replace(node, base=split.factors[-1])
+            return s.Product((*split.factors[:-1], last), split.operators, node.span)
         case s.Product(factors, operators):
             parts: list[tuple[str, s.Expression]] = []
             for factor, operator in zip(factors, operators, strict=True):
@@ -88,17 +82,7 @@ def _apart(node: s.Expression, names: set[str]) -> s.Expression:
                 pieces = inner.factors if isinstance(inner, s.Product) and joined else (inner,)
                 parts += [(operator if n == 0 else "", x) for n, x in enumerate(pieces)]
             return replace(node, factors=tuple(x for _, x in parts), operators=tuple(o for o, _ in parts))
-        case s.Sum(terms):
-            return replace(node, terms=tuple(_apart(x, names) for x in terms))
-        case s.Group(items=items):
-            return replace(node, items=tuple(_apart(x, names) for x in items))
-        case s.Relation(operands=operands):
-            return replace(node, operands=tuple(_apart(x, names) for x in operands))
-        case s.Fraction(above, below):
-            return replace(node, above=_apart(above, names), below=_apart(below, names))
-        case s.Root(inner):
-            return replace(node, inner=_apart(inner, names))
-    return node
+    return mapped(node, lambda x: _apart(x, names))
 
 
 def _run(text: str, names: set[str]) -> bool:
@@ -128,11 +112,6 @@ def bound(binder: s.Expression) -> list[str]:
 
 def first_words(node: s.Expression | None) -> list[str]:
     """The words of an expression in their order, without those of scripts."""
-    match node:
-        case s.Word(text):
-            return [text]
-        case s.Relation(operands=inner) | s.Logic(operands=inner) | s.Product(factors=inner) | s.Group(items=inner):
-            return [w for x in inner for w in first_words(x)]
-        case s.Sum(terms=inner):
-            return [w for x in inner for w in first_words(x)]
-    return []
+    if isinstance(node, s.Word):
+        return [node.text]
+    return [w for x in within(node) for w in first_words(x)] if node is not None else []

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-from einc.checking.declarations.names import head, index_name, size_name
+from einc.checking.declarations.names import head, index_name, left_of, size_name
 from einc.checking.declarations.sets import extent_of
 from einc.checking.matrices.shapes import Dimension, parts, words
 from einc.errors.report import Problem
@@ -14,8 +13,16 @@ from einc.ir.indices import CLASSES, number
 from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
 
-# Of a function: of each entry, of each line with its index in a script or without, and whether a line becomes a number.
-Kind = Literal["entry", "line", "own line", "line to a number", "own line to a number"]
+
+@dataclass(frozen=True)
+class Applied:
+    """What a function is applied to: each entry, or each of the `lines`, where `script` says that its own script has
+    the index that runs along a line, and `number` that a line becomes a number.
+    """
+
+    lines: bool = False
+    script: bool = False
+    number: bool = False
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,7 @@ class Known:
     classes: Mapping[str, str]
     parts: Mapping[str, Dimension]
     composites: Mapping[Dimension, str]
-    functions: Mapping[str, Kind]
+    functions: Mapping[str, Applied]
     indexed: frozenset[str]
 
     def whole(self, dimension: Dimension) -> Dimension:
@@ -58,7 +65,7 @@ def known(prelude: Iterable[s.Statement], statements: Iterable[s.Statement]) -> 
                 composites[made] = letter
                 if size is not None:
                     pieces[size] = made
-    functions: dict[str, Kind] = {name: "entry" for name, row in PRIMITIVES.items() if row.callable}
+    functions = {name: Applied() for name, row in PRIMITIVES.items() if row.callable}
     functions |= dict(_function(x) for x in (*prelude, *lines) if x.keyword == "def" and x.clauses)
     return Known(letters, classes, pieces, composites, functions, frozenset(_indexed(lines)))
 
@@ -89,10 +96,10 @@ def _size(extent: s.Expression) -> str | None:
         return None
 
 
-def _function(line: s.Statement) -> tuple[str, Kind]:
-    """The name of a `def` and how it is applied: to entries or lines, its index in its script or the argument's."""
+def _function(line: s.Statement) -> tuple[str, Applied]:
+    """The name of a `def` and what it is applied to; its index stands in its script or in that of its argument."""
     body = line.clauses[0].body
-    left, right = body.operands[:2] if isinstance(body, s.Relation) and len(body.operands) > 1 else (body, body)
+    left, right = left_of(body), body.operands[1] if isinstance(body, s.Relation) and len(body.operands) > 1 else body
     factors = left.factors if isinstance(left, s.Product) else (left,)
     found = head(factors[0])
     arguments = factors[1].items if len(factors) > 1 and isinstance(factors[1], s.Group) else ()
@@ -100,10 +107,9 @@ def _function(line: s.Statement) -> tuple[str, Kind]:
     scripts = found[1] if found is not None else ()
     letters = {w.text for w in words(x.content for x in (scripts or (first[1] if first else ())) if x.content)}
     if not letters:
-        return (found[0].base if found else ""), "entry"
+        return (found[0].base if found else ""), Applied()
     kept = letters & {w.text for w in _plain(right)}
-    kind: Kind = ("line" if kept else "line to a number") if scripts else "own line" if kept else "own line to a number"
-    return (found[0].base if found else ""), kind
+    return (found[0].base if found else ""), Applied(True, bool(scripts), not kept)
 
 
 def _plain(node: s.Expression) -> Iterator[s.Word]:
@@ -118,7 +124,7 @@ def _indexed(lines: Iterable[s.Statement]) -> Iterator[str]:
     for line in lines:
         if line.keyword in ("input", "weight", "output", "dim", ""):
             for clause in line.clauses:
-                left = clause.body.operands[0] if isinstance(clause.body, s.Relation) else clause.body
+                left = left_of(clause.body)
                 found = head(left)
                 if found is not None and (line.keyword not in ("", "output") or found[1] or found[0].labels):
                     yield found[0].base

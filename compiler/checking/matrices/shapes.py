@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import assert_never
 
 from einc.checking.declarations.names import Name, head, index_name, size_name
 from einc.errors.problems import BadDeclaration
@@ -191,6 +192,41 @@ def within(node: s.Expression) -> tuple[s.Expression, ...]:
         case s.Root(root):
             return (root,)
     return ()
+
+
+def mapped(node: s.Expression, change: Callable[[s.Expression], s.Expression], scripts: bool = False) -> s.Expression:
+    """The expression with its parts changed, and with `scripts` what stands in its scripts too."""
+    def all_of(found: tuple[s.Expression, ...]) -> tuple[s.Expression, ...]:
+        return tuple(map(change, found))
+
+    match node:
+        case s.Scripted(base, _, hung):
+            kept = tuple(replace(k, content=change(k.content)) if scripts and k.content else k for k in hung)
+            return replace(node, base=change(base), scripts=kept)
+        case s.Product(factors=found):
+            return replace(node, factors=all_of(found))
+        case s.Sum(terms=found):
+            return replace(node, terms=all_of(found))
+        case s.Group(items=found):
+            return replace(node, items=all_of(found))
+        case s.Relation(operands=found) | s.Logic(operands=found):
+            return replace(node, operands=all_of(found))
+        case s.DirectSum(parts=found):
+            return replace(node, parts=all_of(found))
+        case s.Fraction(above, below):
+            return replace(node, above=change(above), below=change(below))
+        case s.Range(low, high):
+            return replace(node, low=change(low), high=change(high))
+        case s.Root(root):
+            return replace(node, inner=change(root))
+        case s.Number() | s.Infinity() | s.Word():
+            return node
+    assert_never(node)
+
+
+def is_name(node: s.Expression) -> bool:
+    """Whether it is a name, with or without scripts."""
+    return isinstance(node, s.Word) or (isinstance(node, s.Scripted) and isinstance(node.base, s.Word))
 
 
 def words(nodes: Iterable[s.Expression]) -> Iterator[s.Word]:

@@ -11,7 +11,7 @@ from typing import Literal
 from einc.checking.declarations.names import Name, head, size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.factors import binds, bound, first_words, product, renamed, script
-from einc.checking.matrices.known import Known
+from einc.checking.matrices.known import Applied, Known
 from einc.checking.matrices.shapes import (
     ENTRYWISE,
     ONE,
@@ -132,6 +132,7 @@ class Typing:
     # products
 
     def _product(self, factors: tuple[s.Expression, ...], operators: tuple[str, ...], span: Span) -> y.Typed:
+        """A product from left to right; `⊙` binds looser than what stands side by side."""
         if ENTRYWISE in operators:
             cuts = [0, *(n for n, o in enumerate(operators) if o == ENTRYWISE), len(factors)]
             parts = tuple(self._product(factors[a:b], ("", *operators[a + 1 : b]),
@@ -140,19 +141,9 @@ class Typing:
         out: y.Typed | None = None
         at, divided = 0, False
         while at < len(factors):
-            operator, first = operators[at], at
-            if binds(factors[at]):
-                if at + 1 == len(factors):
-                    raise NoShape("nothing is summed", factors[at].span)
-                rest = self._product(factors[at + 1 :], ("", *operators[at + 2 :]), factors[at].span.to(span))
-                missing = [x for x in bound(factors[at]) if x not in y.letters(rest)]
-                if missing:
-                    raise NoShape(f"`{missing[0]}` is no letter of what is summed", factors[at].span, helps=(
-                        Help("a side is summed by `rowsum(A)`, or in an equation with indices"),))
-                one: y.Typed = y.Summed(factors[at], rest, rest.shape, factors[at].span.to(span))
-                at = len(factors)
-            else:
-                one, at = self._factor(factors, at)
+            operator = operators[at]
+            one, at = (self._summed(factors[at:], operators[at:], span), len(factors)) if binds(
+                factors[at]) else self._factor(factors, at)
             if divided and operator == "" and one.shape.number:
                 raise OpenReading("is what follows the divisor in it, or a factor of the whole?", one.span,
                                   helps=(Help("write a fraction, or parentheses"),))
@@ -163,9 +154,20 @@ class Typing:
                 out, divided = self._divided(out, one, place), True
             else:
                 out, divided = self._times(out, one, place), False
-            assert at > first
         assert out is not None
         return out
+
+    def _summed(self, factors: tuple[s.Expression, ...], operators: tuple[str, ...], span: Span) -> y.Typed:
+        """`Σ_i` with the rest of its product."""
+        binder, *_ = factors
+        if len(factors) == 1:
+            raise NoShape("nothing is summed", binder.span)
+        rest = self._product(factors[1:], ("", *operators[2:]), binder.span.to(span))
+        missing = [x for x in bound(binder) if x not in y.letters(rest)]
+        if missing:
+            raise NoShape(f"`{missing[0]}` is no letter of what is summed", binder.span, helps=(
+                Help("a side is summed by `rowsum(A)`, or in an equation with indices"),))
+        return y.Summed(binder, rest, rest.shape, binder.span.to(span))
 
     def _factor(self, factors: tuple[s.Expression, ...], at: int) -> tuple[y.Typed, int]:
         """The factor at a place, with its arguments where it is applied, and the place after it."""
@@ -234,35 +236,39 @@ class Typing:
     # functions
 
     def _call(self, node: s.Expression, name: str, given: s.Group) -> y.Typed:
+        """A function applied: of matrices as such, of each entry, or of lines."""
         span = node.span.to(given.span)
-        kind = self.known.functions.get(name)
-        takes = kind is not None and kind.startswith("line")
+        applied = self.known.functions.get(name)
+        takes = applied is not None and applied.script
         if not isinstance(node, s.Word) and not (takes and isinstance(node, s.Scripted) and len(node.scripts) == 1
                                                  and head(node) == (Name(name), node.scripts)):
             raise NoShape(f"`{node.span.text}` has a script, and `{name}` takes none here", node.span, helps=(
                 Help("leave it out, or write the equation with its indices"),))
         if name in _MATRIX:
-            return _MATRIX[name](self, node, given, span)
+            return _MATRIX[name](self, given, span)
         named = tuple(x for x in given.items if isinstance(x, s.Relation))
         arguments = tuple(self.of(x) for x in given.items if not isinstance(x, s.Relation))
-        if not arguments or kind is None:
+        if not arguments or applied is None:
             raise NoShape(f"`{name}` has no argument", span)
-        if kind == "entry":
+        if not applied.lines:
             called = self._entries("call", arguments, (name,), span)
             return replace(called, named=named) if isinstance(called, y.Entries) else called
-        inner = arguments[0]
         if len(arguments) > 1:
             raise NoShape(f"`{name}` of {len(arguments)} matrices", span, helps=(
                 Help("write it with indices, in an equation of its own"),))
-        side, domain = self._along(node, inner, kind.startswith("own"))
-        word = s.Word(name, node.span)
+        return self._lines(node, name, applied, arguments[0], named, span)
+
+    def _lines(self, node: s.Expression, name: str, applied: Applied, inner: y.Typed, named: tuple[s.Relation, ...],
+               span: Span) -> y.Typed:
+        """A function of each line of a matrix."""
+        side, domain = self._along(node, inner, not applied.script)
         shape = inner.shape
-        if kind.endswith("number"):
+        if applied.number:
             if side is None:
                 raise OpenReading(f"does `{name}` run along rows or columns?", span, helps=(
                     Help(f"the script says it where they have different sizes: `{name}_s(A)`"),))
             shape = Shape(shape.rows, ONE) if side == "columns" else Shape(ONE, shape.columns)
-        return y.Lines(word, inner, side, not kind.startswith("own"), domain, named, shape, span)
+        return y.Lines(s.Word(name, node.span), inner, side, applied.script, domain, named, shape, span)
 
     def _along(self, node: s.Expression, inner: y.Typed, own: bool) -> tuple[y.Side | None, s.Expression | None]:
         """The side along which a function of lines runs, None where nothing says it, and the domain in its script."""
@@ -329,15 +335,14 @@ class Waiting(Exception):  # noqa: N818
         self.key = key
 
 
-_Matrix = Callable[[Typing, s.Expression, s.Group, Span], y.Typed]
 # What is applied to matrices as such, by name.
-_MATRIX: dict[str, _Matrix] = {
-    "rowsum": lambda t, _, given, span: t.folded("sum", given, span),
-    "rowmax": lambda t, _, given, span: t.folded("max", given, span),
-    "tril": lambda t, _, given, span: t.triangle(given, span),
-    "diag": lambda t, _, given, span: t.diagonal(given, span),
-    "Concat": lambda t, _, given, span: t.concatenated(given, span),
-    "concat": lambda t, _, given, span: t.concatenated(given, span),
+_MATRIX: dict[str, Callable[[Typing, s.Group, Span], y.Typed]] = {
+    "rowsum": lambda typing, given, span: typing.folded("sum", given, span),
+    "rowmax": lambda typing, given, span: typing.folded("max", given, span),
+    "tril": Typing.triangle,
+    "diag": Typing.diagonal,
+    "Concat": Typing.concatenated,
+    "concat": Typing.concatenated,
 }
 
 

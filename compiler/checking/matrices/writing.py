@@ -10,7 +10,7 @@ from einc.checking.declarations.names import Name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.factors import enclosed, product
 from einc.checking.matrices.known import Known
-from einc.checking.matrices.shapes import ONE, Dimension, Key, Symbol, words
+from einc.checking.matrices.shapes import ONE, Dimension, Key, Symbol, mapped, words
 from einc.errors.problems import NoShape, OpenReading
 from einc.errors.report import Help, Span
 from einc.ir.indices import INDEX_CLASSES
@@ -57,8 +57,8 @@ class Supply:
         """A new letter: the end of the size's name, `k` for d_k, else the first that is free."""
         end = size.rpartition("_")[2].lower()
         options = ([end[0]] if end[:1].isalpha() else []) + list("defkabcmpquvwxyzgijlnorh")
-        return next(x for x in (*options, *(a + b for a in options for b in options))
-                    if x not in self.taken and x not in self.new and x not in self.known.letters)
+        names = {*self.taken, *self.new, *self.made.values(), *self.known.letters}
+        return next(x for x in (*options, *(a + b for a in options for b in options)) if x not in names)
 
     def composite(self, dimension: Dimension) -> str:
         """The letter of the set whose elements are the tuples of a dimension."""
@@ -67,7 +67,6 @@ class Supply:
         if dimension in self.known.composites:
             return self.known.composites[dimension]
         self.made[dimension] = self._named("_".join(dimension))
-        self.new[self.made[dimension]] = ""
         return self.made[dimension]
 
     def summed(self, dimension: Dimension) -> bool:
@@ -306,25 +305,6 @@ def _below(column: Letters, row: Letters, span: Span) -> s.Relation:
 
 def _substituted(node: s.Expression, change: Mapping[str, str]) -> s.Expression:
     """The expression with some letters in place of others."""
-    match node:
-        case s.Word(text, span) if text in change:
-            return next(_words((change[text],), span))
-        case s.Scripted(base, _, scripts):
-            kept = tuple(replace(k, content=_substituted(k.content, change)) if k.content is not None else k
-                         for k in scripts)
-            return replace(node, base=_substituted(base, change), scripts=kept)
-        case s.Product(factors=inner):
-            return replace(node, factors=tuple(_substituted(x, change) for x in inner))
-        case s.Sum(terms=inner):
-            return replace(node, terms=tuple(_substituted(x, change) for x in inner))
-        case s.Relation(operands=inner) | s.Logic(operands=inner):
-            return replace(node, operands=tuple(_substituted(x, change) for x in inner))
-        case s.Group(items=inner):
-            return replace(node, items=tuple(_substituted(x, change) for x in inner))
-        case s.Fraction(above, below):
-            return replace(node, above=_substituted(above, change), below=_substituted(below, change))
-        case s.Root(inner=root):
-            return replace(node, inner=_substituted(root, change))
-        case s.Range(low, high):
-            return replace(node, low=_substituted(low, change), high=_substituted(high, change))
-    return node
+    if isinstance(node, s.Word) and node.text in change:
+        return next(_words((change[node.text],), node.span))
+    return mapped(node, lambda x: _substituted(x, change), scripts=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
-from einc.checking.declarations.names import head, size_name
+from einc.checking.declarations.names import head, left_of, size_name
 from einc.checking.declarations.scope import Signature
 from einc.checking.programs.elaborate import Work
 from einc.checking.programs.slips import instead, other_lines
@@ -121,7 +121,7 @@ def _flat(statements: tuple[s.Statement, ...]) -> Iterator[s.Statement]:
 def _declared(line: s.Statement) -> Iterator[tuple[str, Span]]:
     """The names that a `dim`, `map` or `def` declares."""
     for clause in line.clauses if line.keyword == "dim" else line.clauses[:1]:
-        node = clause.body.operands[0] if isinstance(clause.body, s.Relation) else clause.body
+        node = left_of(clause.body)
         node = node.factors[0] if isinstance(node, s.Product) else node
         name = size_name(node) if line.keyword == "dim" else None
         if name is None and (found := head(node)) is not None:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from einc.checking.declarations.names import index_name
+from einc.checking.declarations.names import index_name, left_of
 from einc.checking.declarations.scope import Account as Became
 from einc.checking.declarations.sets import extent_of
 from einc.documents.coverage import LEVELS, Account, Entry, Inferred, Made, Sure
 from einc.documents.equations import Said
 from einc.documents.needs import Needs
-from einc.documents.sections import Paper, left_of
+from einc.documents.sections import Paper
 from einc.documents.sentences import index_lines
 from einc.driver import back_ends, compiling, pipeline
 from einc.driver.options import Options
@@ -197,7 +197,7 @@ class _Account:
     def _identity(self, said: Said) -> bool:
         """Whether what is defined by itself is itself."""
         assert said.statement is not None
-        left = left_of(said.statement)
+        left = left_of(said.statement.clauses[0].body)
         names = {x.text for x in _words(said.statement.clauses[0].body)} - {"δ"}
         own = left.base if isinstance(left, s.Scripted) else left
         if not isinstance(own, s.Word) or names != {own.text}:
@@ -272,7 +272,7 @@ class _Account:
         Where the other cannot be read there, what is wrong with it.
         """
         assert said.statement is not None and other.statement is not None
-        left = left_of(said.statement)
+        left = left_of(said.statement.clauses[0].body)
         asked = s.Statement("output", False, (s.Clause(left, None, left.span),), (_all(left.span),), left.span)
         return self._compared(said, asked, _named(other.statement, "restated"))
 
@@ -353,7 +353,7 @@ def _unlike(paper: Paper) -> list[Problem]:
 
 def _extent(clause: s.Clause) -> Extent | None:
     """How many elements the index set in a declaration has."""
-    body = clause.body.operands[0] if isinstance(clause.body, s.Relation) else clause.body
+    body = left_of(clause.body)
     try:
         match body:
             case s.Product((_, s.Group("(", ")", (s.Range(low, high),)))):

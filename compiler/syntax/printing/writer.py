@@ -225,10 +225,10 @@ class Writer:
             return f"\\text{{{_SPECIAL.sub(lambda m: chr(92) + m[0], text)}}}"
         if node.quoted and node.span.text.startswith('"'):
             return f'"{text}"'
-        if self.run:
-            return self._in_run(node)
         if text == "⊤":
             return WRITTEN[text][_COLUMN[self.spelling]]
+        if self.run:
+            return self._in_run(node)
         if text in GREEK.values():
             return {"latex": f"\\{LATIN[text]}", "unicode": text, "ascii": LATIN[text]}[self.spelling]
         if node.quoted and not readable(text):
@@ -245,8 +245,6 @@ class Writer:
         """A word in a list of indices: one letter after the other where they are indices, a quoted word is a label."""
         if node.quoted:
             return quoted(node.text)
-        if node.text == "⊤":
-            return WRITTEN[node.text][_COLUMN[self.spelling]]
         if node.text not in GREEK.values():
             return " ".join(self.names.split(node.text)) if self.small else node.text
         latin = LATIN[node.text]
