@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import head, index_name
+from einc.documents import shapes
 from einc.documents.blocks import updates
 from einc.documents.document import Document, Formula
 from einc.documents.facts import bare, fact, sizes
@@ -60,17 +61,27 @@ def _no_definition(found: Said, known: _Known) -> bool:
 
 def _single(found: list[Said]) -> Iterator[Said]:
     """The equations; which of two values of one name in one section holds is a question."""
-    told: dict[tuple[int, str], set[str]] = {}
+    told: dict[tuple[int, str, str], set[object]] = {}
     for x in found:
-        if x.fact == "a value" and x.statement is not None:
-            told.setdefault((x.formula.section, _left(x)), set()).add(_right(x))
+        if (given := _given(x)) is not None:
+            told.setdefault((x.formula.section, x.fact, given[0]), set()).add(given[1])
     for x in found:
-        if x.fact == "a value" and len(told.get((x.formula.section, _left(x)), ())) > 1:
-            wrong = BadDeclaration(f"this section gives `{_left(x)}` two values", x.span, helps=(
+        given = _given(x)
+        if given is not None and len(told[x.formula.section, x.fact, given[0]]) > 1:
+            wrong = BadDeclaration(f"this section gives `{given[0]}` two {x.fact.removeprefix('a ')}s", x.span, helps=(
                 Help("say which holds, or give one of them a section of its own"),))
             yield replace(x, statement=None, fact="", problem=wrong)
         else:
             yield x
+
+
+def _given(found: Said) -> tuple[str, object] | None:
+    """The name of which a fact gives a value or a shape, and that; None for others."""
+    if found.statement is None:
+        return None
+    if found.fact == shapes.FACT:
+        return shapes.written(found.statement), shapes.sides(found.statement)
+    return (_left(found), _right(found)) if found.fact == "a value" else None
 
 
 @dataclass(frozen=True)
@@ -134,8 +145,19 @@ def _trimmed(span: Span) -> Span:
 def _statement(formula: Formula, statement: s.Statement, known: _Known) -> Iterator[Said]:
     """The equations of a list; what follows one and is none belongs to it."""
     groups: list[list[s.Clause]] = []
-    lead: list[s.Clause] = []  # names that a range after them is said of
+    lead: list[s.Clause] = []  # names that a range or a shape after them is said of
     for clause in statement.clauses:
+        if (sides := shapes.shape(clause.body)) is not None:
+            clause, end = shapes.without(clause), clause.span
+            equated = isinstance(clause.body, s.Relation)
+            names = [clause.body.operands[0]] if isinstance(clause.body, s.Relation) else [
+                *(x.body for x in lead), clause.body]
+            for name in names:
+                if (line := shapes.line(name, sides, name.span.to(end))) is not None:
+                    yield Said(formula, line.span, line, fact=shapes.FACT)
+            lead = lead if equated else []
+            if not equated:
+                continue
         if ranged(clause.body) is not None and (not groups or _counts(clause)):
             yield _indices(formula, [*lead, clause], known)
             lead = []

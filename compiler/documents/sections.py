@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from einc.checking.declarations.names import head, index_name, left_of
+from einc.documents import shapes
+from einc.documents.axes import axes
 from einc.documents.blocks import placed
 from einc.documents.document import Document
 from einc.documents.equations import Said
-from einc.documents.facts import shaped
+from einc.documents.facts import shaped as names_of_shapes
 from einc.documents.sentences import index_lines
 from einc.errors.problems import NoSuchSection
 from einc.errors.report import Help, Span
@@ -31,13 +33,14 @@ _UNSAFE = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True)
 class Paper:
-    """A document, its equations, and the lines and `plan` blocks of its side file and fences."""
+    """A document, its equations, the lines and `plan` blocks of its side file and fences, and names of functions."""
 
     document: Document
     said: tuple[Said, ...]
     lines: tuple[s.Statement, ...] = ()
     lost: frozenset[str] = frozenset()
     plans: tuple[s.Plan, ...] = ()
+    functions: frozenset[str] = frozenset()
 
     @cached_property
     def sections(self) -> tuple[int, ...]:
@@ -49,7 +52,7 @@ class Paper:
     @cached_property
     def shaped(self) -> frozenset[str]:
         """The names that the words of the document give a shape."""
-        return shaped(self.document)
+        return names_of_shapes(self.document)
 
     @cached_property
     def homes(self) -> dict[int, tuple[s.Statement, ...]]:
@@ -86,7 +89,20 @@ class Paper:
 
     def own(self, section: int) -> Iterator[Said]:
         """The equations of a section."""
-        return (x for x in self.said if x.statement is not None and not x.indices and x.formula.section == section)
+        return (x for x in self.said if x.statement is not None and not x.indices and x.fact != shapes.FACT
+                and x.formula.section == section)
+
+    def _shapes(self, section: int, lines: Iterable[s.Statement], unread: Iterable[Said],
+                without: Container[Span]) -> list[s.Statement]:
+        """The lines of what the words give a shape, but not of what the `lines` declare, nor of what a display defines
+        that is not read.
+        """
+        declared = {shapes.named(c.span.text) for line in lines for c in line.clauses
+                    if line.keyword in ("matrix", "vector", "input", "weight")}
+        declared |= {shapes.named(side) for x in unread for side in _EQUALS.split(x.span.text)[:-1]}
+        said = [(x.formula.section, x.statement) for x in self.said
+                if x.fact == shapes.FACT and x.statement is not None and x.span not in without]
+        return [replace(x, rank=FACT) for x in shapes.chosen(said, section, declared)]
 
     def tree(self, section: int, without: Container[Span] = ()) -> s.SyntaxTree:
         """What holds in a section, `without` the equations that stand in some places."""
@@ -105,10 +121,11 @@ class Paper:
         outputs = [line for line in outputs if line in home] or outputs
         rest = [line for line in lines if line.keyword not in ("for", "output")]
         blocks = placed([line for line in lines if line.keyword == "for"], own)
-        statements = (*rest, *outputs, *blocks, *others)
+        statements = (*rest, *self._shapes(section, rest, unread, without), *outputs, *blocks, *others)
         ranks = (OWN_DISPLAY if any(x.rank == OWN_DISPLAY for x in own) else OWN_INLINE,)
         return s.SyntaxTree(self.document.source, statements, self.lost, ranks, self.name(section),
-                            frozenset(map(_unread, unread)) - {""}, self.shaped)
+                            frozenset(map(_unread, unread)) - {""}, self.shaped,
+                            axes=tuple(sorted(axes(self.document, self.functions, section).items())))
 
     def _others(self, section: int, without: Container[Span], named: set[str]) -> list[s.Statement]:
         """The equations of other sections; not those of rounds, whose names are their

@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from einc.checking.declarations.names import index_name
+from einc.checking.matrices.shapes import words
 from einc.documents.document import Document
 from einc.documents.equations import Said, ranged
+from einc.documents.shapes import FACT
 from einc.errors.report import Span
 from einc.ir.indices import CLASSES
 from einc.syntax import tree as s
@@ -17,7 +19,7 @@ _ASIDE = re.compile(r"[$\\)\s]*(?:(?:be|are|is|denotes?|index(?:es)?)\s+[A-Za-z 
 # The noun that ends a phrase after the formula, `are the positions`, and the one before it: `each token`.
 _AFTER = re.compile(r"[$\\)]*\s+(?:(?:be|are|is|denotes?|index(?:es)?)\s+)?(?:the\s+)?(?:[A-Za-z]+ )?([A-Za-z]+)"
                     r"\s*(?=[.,;:(]|and\b|\Z)")
-_BEFORE = re.compile(r"([A-Za-z]+)\s+[$\\(]*\Z")
+_BEFORE = re.compile(r"([A-Za-z]+),?\s+[$\\(]*\Z")
 _SPOKEN = {"position": "time", "token": "time", "timestep": "time", "channel": "feature", "dimension": "feature",
            "vocabulary": "vocab"}
 _SPOKEN |= {cls: cls for cls in CLASSES}
@@ -26,23 +28,33 @@ _LINKS = r"(?:of|for|in|per|to|with|over)\b"
 _PHRASE = re.compile(rf"(?!.*\b(?:not|no)\b)(?:(?!{_LINKS})[a-z-]+ ?)+(?=\Z|{_LINKS})")
 _NEVER = re.compile(r"[Tt]emporal\s+ind(?:ex|ices)\s+([^.]{1,80}?)\s+are\s+(?:\*\*)?never", re.S)
 _LETTER = re.compile(r"\\?[A-Za-z]+|[α-ω]")
-_DEFAULT = "feature"
+_DEFAULT, _FAMILY = "feature", "head"
 
 
 def index_lines(document: Document, equations: Iterable[Said]) -> Iterator[tuple[Said, s.Statement]]:
     """An `index` line for each sentence that says over what letters run.
 
     The class is the one that the words beside it name; `time` for what the paper calls temporal. Where there is none it
-    is `feature` for what is an element of a set, `t ∈ {1..T}`; a list of numbers, `t = 1, …, T`, then declares nothing.
+    is `feature` for what is an element of a set, `t ∈ {1..T}`; a list of numbers, `t = 1, …, T`, then declares nothing,
+    but where it counts matrices, `W_i ∈ ℝ^{d × k}`: they are a family, of the class that no product sums.
     """
+    equations = tuple(equations)
+    families = {w.text for x in equations if x.fact == FACT and x.statement is not None
+                for w in words(k.content for k in scripts(x.statement.clauses[0].body) if k.content is not None)}
     temporal = {letter for found in _NEVER.finditer(document.source.text) for letter in _LETTER.findall(found[1])}
     for said in equations:
         if said.indices and said.statement is not None:
             names = [n for n in said.indices if index_name(n) is not None]
             body = said.statement.clauses[-1].body
             over, cls = ranged(body), _class(said, names, temporal)
+            cls = cls or (_FAMILY if {index_name(n) for n in names} <= families else "")
             if names and over is not None and (cls or (isinstance(body, s.Relation) and _braced(body.operands[-1]))):
                 yield said, _line(names, over, cls or _DEFAULT, said.span)
+
+
+def scripts(node: s.Expression) -> tuple[s.Script, ...]:
+    """What hangs on a name."""
+    return node.scripts if isinstance(node, s.Scripted) else ()
 
 
 def _braced(node: s.Expression) -> bool:

@@ -62,7 +62,7 @@ def paper(source: Source, report: Report, side: Source | None = None) -> Paper:
                for c in line.clauses if (named := head(c.body)) is not None}
     equations = said(document, known, {n for n in declared if n is not None}, tensors)
     return Paper(document, equations, lines, frozenset().union(*(tree.lost for tree in trees)),
-                 tuple(plan for tree in trees for plan in tree.plans))
+                 tuple(plan for tree in trees for plan in tree.plans), known)
 
 
 def _section(found: Paper, section: str, report: Report) -> int | None:

@@ -43,7 +43,7 @@ HEADS = ("index", "dim", "input", "weight", "output", "mask", "map", "set", "def
 NOISE = frozenset({
     "quad", "qquad", "left", "right", "middle", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "biggl",
     "biggr",
-    "Biggl", "Biggr", "limits", "nolimits", "displaystyle", "textstyle", "scriptstyle", "nonumber", "notag",
+    "Biggl", "Biggr", "limits", "nolimits", "mathtt", "displaystyle", "textstyle", "scriptstyle", "nonumber", "notag",
 })
 SPACING = frozenset(",;:!> \t")
 

@@ -187,7 +187,8 @@ class SyntaxTree:
     `own`: of a paper, the ranks of the equations that are asked for. Of the others only what these need is read, and
     what nothing declares is given by the caller, but not what one of its equations defines that cannot be read: the
     `unknown`, as they are written, nor the `shaped`, which its words say are vectors and matrices. `name` is the
-    program's, where it is not the file's.
+    program's, where it is not the file's. `axes`: of functions what the words say that they run along, `row`, `column`,
+    the name of a size, or `?` where they deny something.
     """
 
     source: Source
@@ -198,3 +199,4 @@ class SyntaxTree:
     unknown: frozenset[str] = frozenset()
     shaped: frozenset[str] = frozenset()
     plans: tuple[Plan, ...] = ()
+    axes: tuple[tuple[str, frozenset[str]], ...] = ()

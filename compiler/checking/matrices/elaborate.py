@@ -36,6 +36,7 @@ _SIDES: tuple[Literal["columns", "rows"], ...] = ("columns", "rows")
 _KEYWORDS = ("matrix", "vector")
 _FOREIGN = {TRANSPOSE: "a transpose, which tensors with named indices do not need",
             ENTRYWISE: "a product without indices: write both factors with theirs"}
+_ENTRYWISE = "vectors side by side are multiplied entry by entry, for nothing else has the declared shape"
 Guesses = Mapping[Span, str]  # by the place of an equation, what it does not say and is read as
 
 
@@ -47,7 +48,7 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     if not any(line.keyword in _KEYWORDS for line in tree.statements):
         return replace(tree, statements=tuple(_indexed(tree.statements, report))), {}
     tree = replace(tree, statements=apart(tree.statements))
-    work = _Work(known(prelude, tree.statements), tree, report)
+    work = _Work(known(prelude, tree), tree, report)
     for line in tree.statements:
         if line.keyword in _KEYWORDS:
             work.declare(line)
@@ -87,6 +88,7 @@ class _Work:
     guessed: dict[Span, str] = field(default_factory=dict)
     named: set[Key] = field(default_factory=set)  # what equations of matrices define
     multiplied: frozenset[Key] = frozenset()
+    used: set[Key] = field(default_factory=set)  # what stands in equations of matrices
     supply: Supply = field(init=False)
 
     def __post_init__(self) -> None:
@@ -136,6 +138,8 @@ class _Work:
     def read(self, equations: list[s.Statement]) -> None:
         """Reads the equations, each after those that define what it reads; what waits for itself has no shape."""
         self.multiplied = self._multiplied(equations)
+        self.used = {Key(found[0], len(found[1])) for line in equations for x in _names(line.clauses[0].body)
+                     if (found := split(x, self.known.letters)) is not None}
         pending = equations
         while pending:
             unknown = frozenset(key for line in pending if (key := self._left(line)) is not None) - self.symbols.keys()
@@ -188,19 +192,10 @@ class _Work:
         assert isinstance(body, s.Relation)
         if len(body.operands) != 2:
             raise NoShape("an equation of matrices has one equals sign", body.span)
-        found: dict[object, tuple[Symbol, tuple[s.Statement, ...]]] = {}
         faults: list[Problem] = []
-        for side in _SIDES:
-            try:
-                right = Typing(self.known, self.symbols, unknown, side).of(body.operands[1])
-                if isinstance(right, y.Lines) and right.side is None and self._left(line) in self.multiplied:
-                    right = replace(right, side="columns", guessed=True)
-                self._fits(body.operands[0], right)
-                symbol, written = self._written(line, right)
-            except Problem as problem:
-                faults.append(problem)
-                continue
-            found.setdefault(plain(tuple(x.clauses[0].body for x in written)), (symbol, written))
+        found = self._readings(line, body, unknown, False, faults)
+        if not found and self._left(line) in self.symbols:  # its declared shape decides
+            found = self._readings(line, body, unknown, True, faults)
         if not found:
             raise faults[0]
         if len(found) > 1:
@@ -214,6 +209,24 @@ class _Work:
         self.symbols[symbol.key], self.defined[symbol.key] = symbol, line
         return written
 
+    def _readings(self, line: s.Statement, body: s.Relation, unknown: frozenset[Key], entrywise: bool,
+                  faults: list[Problem]) -> dict[object, tuple[Symbol, tuple[s.Statement, ...]]]:
+        """The readings of an equation that differ, each by its text without places; adds to the faults of the others.
+        """
+        found: dict[object, tuple[Symbol, tuple[s.Statement, ...]]] = {}
+        for side in _SIDES:
+            try:
+                right = Typing(self.known, self.symbols, unknown, side, entrywise).of(body.operands[1])
+                if isinstance(right, y.Lines) and right.side is None and self._left(line) in self.multiplied:
+                    right = replace(right, side="columns", guessed=True)
+                self._fits(body.operands[0], right)
+                symbol, written = self._written(line, right, (_ENTRYWISE,) if entrywise else ())
+            except Problem as problem:
+                faults.append(problem)
+                continue
+            found.setdefault(plain(tuple(x.clauses[0].body for x in written)), (symbol, written))
+        return found
+
     def _fits(self, left: s.Expression, right: y.Typed) -> None:
         """Raises ShapesDiffer where the left side is declared with another shape, NoShape where it is no name."""
         found = split(left, self.known.letters)
@@ -226,7 +239,8 @@ class _Work:
                 message = f"`{left.span.text}` is {shapes[0]}, and the right side {right.shape}"
                 raise ShapesDiffer(message, right.span, "", Label(symbol.span, "declared here"))
 
-    def _written(self, line: s.Statement, right: y.Typed) -> tuple[Symbol, tuple[s.Statement, ...]]:
+    def _written(self, line: s.Statement, right: y.Typed,
+                 guessed: tuple[str, ...] = ()) -> tuple[Symbol, tuple[s.Statement, ...]]:
         """The symbol that an equation defines, and the line with both sides in index notation."""
         clause = line.clauses[0]
         assert isinstance(clause.body, s.Relation)
@@ -248,8 +262,8 @@ class _Work:
                                               writing.write(right, row, column, inside)))
         first = [s.Statement("", False, (s.Clause(x, None, x.span),), (), x.span, rank=line.rank)
                  for x in writing.parts]
-        if writing.guessed:
-            self.guessed[clause.span] = "; ".join(dict.fromkeys(writing.guessed))
+        if writing.guessed or guessed:
+            self.guessed[clause.span] = "; ".join(dict.fromkeys((*guessed, *writing.guessed)))
         return symbol, (*first, replace(line, clauses=(replace(clause, body=body), *line.clauses[1:])))
 
     def lines(self, line: s.Statement) -> Iterator[s.Statement]:
@@ -257,8 +271,10 @@ class _Work:
         if id(line) in self.made:
             yield from self.made[id(line)]
         elif line.keyword in _KEYWORDS:
-            clauses = [self._declared(x) for x in self.symbols.values()
-                       if _inside(x.span, line.span) and x.key not in self.defined and not self._defined_by_index(x)]
+            places = {c.span for c in line.clauses}
+            clauses = [self._declared(x) for x in self.symbols.values() if x.span in places
+                       and x.key not in self.defined and not self._defined_by_index(x)
+                       and (line.rank is None or x.key in self.used)]
             if clauses:
                 commas = (clauses[0], *(replace(c, after=",") for c in clauses[1:]))
                 yield s.Statement("input", line.override, commas, (), line.span)
@@ -332,10 +348,6 @@ def _taken(lines: Iterable[s.Statement]) -> frozenset[str]:
     hung = {id(w): size_name(x) is None for x in found if isinstance(x, s.Scripted)
             for w in words(k.content for k in x.scripts if k.content is not None)}
     return frozenset(x.text for x in found if isinstance(x, s.Word) and hung.get(id(x), True))
-
-
-def _inside(inner: Span, outer: Span) -> bool:
-    return inner.source == outer.source and outer.start <= inner.start and inner.end <= outer.end
 
 
 def _names(node: s.Expression) -> Iterator[s.Expression]:

@@ -29,7 +29,8 @@ class Applied:
 class Known:
     """`letters` are the declared indices with the size that each counts, `classes` the class of each size, `parts` the
     sizes of which a composite one is made, `composites` the letter of each such set by the sizes of its parts,
-    `functions` what is applied, and `indexed` the names that stand with indices or as numbers of the text.
+    `functions` what is applied, `indexed` the names that stand with indices or as numbers of the text, and `axes` what
+    the words of a paper say that functions run along.
     """
 
     letters: Mapping[str, str]
@@ -38,15 +39,16 @@ class Known:
     composites: Mapping[Dimension, str]
     functions: Mapping[str, Applied]
     indexed: frozenset[str]
+    axes: Mapping[str, frozenset[str]]
 
     def whole(self, dimension: Dimension) -> Dimension:
         """A dimension with every composite size as its parts."""
         return tuple(x for size in dimension for x in self.parts.get(size, (size,)))
 
 
-def known(prelude: Iterable[s.Statement], statements: Iterable[s.Statement]) -> Known:
+def known(prelude: Iterable[s.Statement], tree: s.SyntaxTree) -> Known:
     """What the definitions of the prelude and the lines of a text say."""
-    lines = tuple(statements)
+    lines = tree.statements
     letters: dict[str, str] = {}
     classes: dict[str, str] = {}
     pieces: dict[str, Dimension] = {}
@@ -67,7 +69,7 @@ def known(prelude: Iterable[s.Statement], statements: Iterable[s.Statement]) -> 
                     pieces[size] = made
     functions = {name: Applied() for name, row in PRIMITIVES.items() if row.callable}
     functions |= dict(_function(x) for x in (*prelude, *lines) if x.keyword == "def" and x.clauses)
-    return Known(letters, classes, pieces, composites, functions, frozenset(_indexed(lines)))
+    return Known(letters, classes, pieces, composites, functions, frozenset(_indexed(lines)), dict(tree.axes))
 
 
 def _set(node: s.Expression) -> tuple[str, str | None, tuple[str, ...]]:

@@ -41,6 +41,7 @@ class Typing:
     symbols: Mapping[Key, Symbol]
     waiting: frozenset[Key]  # what an equation defines whose shape is not known yet
     vectors: Literal["columns", "rows"]
+    entrywise: bool = False  # whether two columns or two rows side by side are multiplied entry by entry
 
     def of(self, node: s.Expression) -> y.Typed:
         """The typed expression. Raises NoShape, ShapesDiffer, OpenReading or Waiting where it has no one reading."""
@@ -49,6 +50,8 @@ class Typing:
                 return y.Plain(node, _NUMBER, node.span)
             case s.Word():
                 return self._symbol(node)
+            case s.Scripted(s.Word("e"), (), (s.Script("upper", power),)) if power is not None:
+                return self._power(power, node)
             case s.Scripted(s.Word()):
                 return self._symbol(node)
             case s.Scripted(base, _, scripts):
@@ -99,6 +102,14 @@ class Typing:
         raise NoShape(f"nothing says which shape `{text}` has", node.span, helps=(
             Help(f"write it in a line of its own: `matrix {text} : … × …`, `vector {text} : …`"),
             Help(f"a number is `input {text}`")))
+
+    def _power(self, power: s.Expression, node: s.Scripted) -> y.Typed:
+        """`e^{S - m}` of what is not square is the power of each entry."""
+        inner = self.of(s.Group("(", ")", power.items, power.span) if isinstance(power, s.Group) else power)
+        if not isinstance(inner, y.Plain) and inner.shape.rows == inner.shape.columns != ONE:
+            raise OpenReading("is this of each entry, or the power series of a square matrix?", node.span, helps=(
+                Help(f"write `exp({power.span.text.strip('{}')})` for each entry"),))
+        return y.Plain(node, _NUMBER, node.span) if isinstance(inner, y.Plain) else self._called("exp", (inner,), node)
 
     def _leaf(self, symbol: Symbol, stack: tuple[str, ...], span: Span) -> y.Leaf:
         """A symbol with its shape; one with a single side lies as the vectors of the equation do."""
@@ -187,6 +198,8 @@ class Typing:
         if isinstance(a, y.Diagonal) or isinstance(b, y.Diagonal):
             return self._scaled(a, b, span)
         if a.shape.number or b.shape.number:
+            return self._entries("product", (a, b), ("", ""), span)
+        if self.entrywise and a.shape == b.shape and ONE in (a.shape.rows, a.shape.columns):
             return self._entries("product", (a, b), ("", ""), span)
         if a.shape.columns != b.shape.rows:
             other = "ᵀ" if a.shape.columns == b.shape.columns else ""
@@ -283,7 +296,21 @@ class Typing:
             raise NoShape(f"`{letter}` counts no side of {_of(inner)}", node.span)
         if len(sides) == 1:
             return ("rows" if sides[0] == "rows" else "columns"), domain
-        return ("columns" if own else None), domain
+        return ("columns" if own else self._worded(node, shape)), domain
+
+    def _worded(self, node: s.Expression, shape: Shape) -> y.Side | None:
+        """The side along which the words say that a function runs, None where they say nothing or not which."""
+        found = head(node)
+        said = self.known.axes.get(found[0].base.lower(), frozenset()) if found is not None else frozenset()
+        sides: dict[y.Side, set[str]] = {"columns": {"row"}, "rows": {"column"}}
+        for side, words in sides.items():
+            words |= {size for size in said if self.known.whole((size,)) == getattr(shape, side)}
+        fits = [side for side, words in sides.items() if words.issuperset(said)]
+        if not fits:
+            told_of = " and ".join(sorted(said))
+            raise OpenReading(f"the words say of `{node.span.text}` that it runs along {told_of}", node.span, helps=(
+                Help("say it in the formula, by the letter of the side: `f_s(A)`"),))
+        return fits[0] if len(fits) == 1 else None
 
     def _called(self, name: str, arguments: tuple[y.Typed, ...], node: s.Expression) -> y.Typed:
         if all(isinstance(x, y.Plain) for x in arguments) and isinstance(node, s.Root):

@@ -62,7 +62,7 @@ def account(paper: Paper, *, backend: str = "torch", kernels: bool = True,
     found: dict[int, Section] = {}
     for number in paper.sections:
         step(paper.document.title(number))
-        found[number] = _section(paper, number)
+        found[number] = section_of(paper, number)
     work = _Account(paper, found, {x: n for n, x in enumerate(paper.said, 1)})
     entries = tuple(work.entry(x) for x in paper.said)
     programs = [x for x in found.values() if x.program is not None and x.program.outputs and returns(paper, x.number)]
@@ -78,7 +78,7 @@ def returns(paper: Paper, number: int) -> bool:
         for x in paper.said)
 
 
-def _section(paper: Paper, number: int) -> Section:
+def section_of(paper: Paper, number: int) -> Section:
     """The program of a section without the equations that have errors there; nobody knows what those define."""
     broken: dict[Span, Problem] = {}
     for _ in range(MOST_TRIES):
@@ -133,10 +133,10 @@ class _Account:
             return replace(plain, reason=f"the author says so: {said.skip}")
         if said.indices:
             return replace(plain, status="definition", reason=self._declaration(said))
-        if said.fact and (said.statement is None or not self._runs(_place(said))):
-            return replace(plain, status="fact", reason=said.fact)
         section = self.sections.get(formula.section)
         problem = said.problem or (section.broken.get(said.span) if section is not None else None)
+        if said.fact and problem is None and (said.statement is None or not self._runs(_place(said))):
+            return replace(plain, status="fact", reason=said.fact)
         if isinstance(problem, Circular) and self._identity(said):
             return replace(plain, status="definition", reason="it holds of every tensor: upper and lower are one")
         if problem is not None:

@@ -1,0 +1,88 @@
+"""Shapes that a document says of its symbols, `$Q, K \\in \\mathbb{R}^{T \\times d}$` -> `matrix Q, K : T × d`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable
+from dataclasses import replace
+
+from einc.checking.declarations.names import head
+from einc.checking.matrices.factors import enclosed
+from einc.checking.matrices.shapes import dimensions
+from einc.errors.report import Problem, Span
+from einc.syntax import tree as s
+
+_REAL = re.compile(r"\\mathbb\s*\{?\s*R\s*\}?\Z")
+FACT = "a shape"  # the kind of fact that it is
+_DRESS = re.compile(r"\\(?:math[a-z]+|text[a-z]*|operatorname|bm|boldsymbol|left|right)(?![A-Za-z])|[\s{}&]|\\[,;:!]")
+_KEYWORDS = {1: "vector", 2: "matrix"}
+
+
+def shape(node: s.Expression) -> s.Expression | None:
+    """What stands above the ℝ of `… ∈ \\mathbb{R}^{T \\times d}`, the last of a relation; None where there is none."""
+    if not isinstance(node, s.Relation) or node.operators[-1] != "in":
+        return None
+    match node.operands[-1]:
+        case s.Scripted(s.Word("R", quoted=True) as real, (), (s.Script("upper", content),)) if content is not None:
+            if _REAL.search(real.span.text) is None:
+                return None
+            inner = content.items[0] if isinstance(content, s.Group) and content.open == "{" and len(
+                content.items) == 1 else content
+            listed = isinstance(inner, s.Group) and inner.open == "(" and len(inner.items) > 1
+            return _times(inner.items, inner.span) if isinstance(inner, s.Group) and listed else inner
+    return None
+
+
+def _times(sides: tuple[s.Expression, ...], span: Span) -> s.Expression:
+    """`(T, P)` as `T × P`."""
+    return s.Product(tuple(map(enclosed, sides)), ("", *("*" for _ in sides[1:])), span)
+
+
+def without(clause: s.Clause) -> s.Clause:
+    """The clause without the set at its end: `S = Q K^⊤` of `S = Q K^⊤ ∈ ℝ^{N × N}`."""
+    body = clause.body
+    assert isinstance(body, s.Relation)
+    span = body.operands[0].span.to(body.operands[-2].span)
+    kept = replace(body, operands=body.operands[:-1], operators=body.operators[:-1], span=span)
+    return replace(clause, body=kept if kept.operators else kept.operands[0], span=span)
+
+
+def line(name: s.Expression, sides: s.Expression, span: Span) -> s.Statement | None:
+    """The `matrix` or `vector` line of a symbol; None for what is no name or has no such shape."""
+    try:
+        keyword = _KEYWORDS.get(len(dimensions(sides)))
+    except Problem:
+        return None
+    if keyword is None or head(name) is None:
+        return None
+    return s.Statement(keyword, False, (s.Clause(name, None, name.span),), (s.Clause(sides, None, sides.span),), span)
+
+
+def chosen(said: Iterable[tuple[int, s.Statement]], section: int, declared: Container[str]) -> list[s.Statement]:
+    """The shape lines that hold in a section, of all that the text says, each with its section: the section's own, else
+    that on which the others agree, and none of a symbol that is `declared`.
+    """
+    by_name: dict[str, list[tuple[int, s.Statement]]] = {}
+    for at, one in said:
+        by_name.setdefault(written(one), []).append((at, one))
+    found: list[s.Statement] = []
+    for name, all_of in by_name.items():
+        own = [one for at, one in all_of if at == section] or [one for _, one in all_of]
+        if name not in declared and len({sides(one) for one in own}) == 1:
+            found.append(own[0])
+    return found
+
+
+def written(line: s.Statement) -> str:
+    """The symbol of a shape line, as `named` tells it from others."""
+    return named(line.clauses[0].span.text)
+
+
+def named(text: str) -> str:
+    """A symbol as it is written, without spaces, braces and fonts, and with its scripts in one order."""
+    return "".join(sorted(re.split(r"(?=[_^])", _DRESS.sub("", text))))
+
+
+def sides(line: s.Statement) -> tuple[tuple[str, ...], ...]:
+    """The sizes of a shape line, side by side."""
+    return dimensions(line.tail[0].body)

@@ -1,0 +1,91 @@
+"""Twelve excerpts in the notation of well-known papers: what is read agrees with functions that nobody here wrote, and
+no slip is read as if it were not there.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from einc.documents.sections import Paper
+from einc.driver import papers
+from einc.driver.reports.coverage import returns, section_of
+from einc.errors.report import Report, Source
+from einc.ir.programs import TypedProgram
+from einc.meaning.interpret import interpret
+
+sys.path.insert(0, str(Path(__file__).parent))
+from papers import altered, references
+
+FOLDER = Path(__file__).parent / "papers"
+TEXTS = {path.stem: path for path in sorted(FOLDER.iterdir()) if path.stem in references.SIZES}
+NAMES = {"ell_1": "l_1", "ell_2": "l_2"}  # of a parameter here, its name in the references
+
+
+def programs(name: str, text: str) -> dict[str, TypedProgram]:
+    """The programs of the sections of an excerpt, by the names of their sections."""
+    paper: Paper = papers.paper(Source(TEXTS[name].name, text), Report())
+    found = {n: section_of(paper, n).program for n in paper.sections if returns(paper, n)}
+    return {paper.document.title(n): x for n, x in found.items() if x is not None and x.outputs}
+
+
+def known(key: str) -> str:
+    """The name of a tensor in the references."""
+    return NAMES.get(key, key)
+
+
+def masks(name: str, wanted: references.Reference) -> dict[str, Tensor]:
+    """What an excerpt says in words and a program takes as an input."""
+    if name == "longformer":
+        n, w = references.SIZES[name]["n"], references.SIZES[name]["w"]
+        apart = torch.tensor([[abs(i - j) for j in range(n)] for i in range(n)])
+        kept = apart >= w / 2 if wanted is altered.outside_the_window else apart <= w / 2
+        return {"M": torch.where(kept, 0.0, -torch.inf).to(torch.float64)}
+    return {}
+
+
+def outputs(name: str, text: str, wanted: references.Reference) -> dict[str, tuple[np.ndarray, Tensor]]:
+    """What the programs of an excerpt return, each beside what the reference returns."""
+    drawn = references.INPUTS[name]()
+    right = wanted(**drawn)
+    given = {**right, **drawn, **masks(name, wanted)}
+    found: dict[str, tuple[np.ndarray, Tensor]] = {}
+    for program in programs(name, text).values():
+        inputs = {t.key: given[known(t.key)].numpy() for t in program.inputs()}
+        names = {x for t in program.tensors.values() for slot in t.slots for x in slot.set.extent.sizes}
+        sizes = {x: n for x, n in references.SIZES[name].items() if x in names}
+        for key, value in interpret(program, inputs, sizes).items():
+            found[known(key)] = (np.asarray(value), right[known(key)])
+    return found
+
+
+# The outputs that are read of each excerpt, of those that it is about.
+READ = {
+    "flash_attention_2": {"O", "O_2"},
+    "longformer": {"O"},
+    "deepseek_v2": {"k_C", "v_C"},
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_is_read_of_an_excerpt_is_what_its_paper_means(name: str) -> None:
+    found = outputs(name, TEXTS[name].read_text(encoding="utf-8"), references.REFERENCES[name])
+    for key, (got, right) in found.items():
+        np.testing.assert_allclose(got, right.numpy().reshape(got.shape), rtol=1e-9, atol=1e-12, err_msg=key)
+    assert set(found) == READ.get(name, set())
+
+
+@pytest.mark.parametrize("slip", altered.ALTERED, ids=lambda x: f"{x.name}: {x.alteration}")
+def test_a_slip_is_refused_or_read_as_it_stands(slip: altered.Altered) -> None:
+    text = TEXTS[slip.name].read_text(encoding="utf-8")
+    assert text.count(slip.old) == 1
+    found = outputs(slip.name, text.replace(slip.old, slip.new), slip.reference())
+    if isinstance(slip.expected, str):
+        assert not set(found) & set(slip.spoiled)
+    for key, (got, right) in found.items():
+        np.testing.assert_allclose(got, right.numpy().reshape(got.shape), rtol=1e-9, atol=1e-12, err_msg=key)
